@@ -1,0 +1,33 @@
+"""ReFrame's site configuration, assembled from configs/systems/*/.
+
+Found through RFM_CONFIG_FILES, which activate.sh sets.
+"""
+
+import os
+import sys
+
+from reframe.core.exceptions import ConfigError
+
+from railgauge import paths, systems
+from railgauge.checks import guard
+from railgauge.errors import RailgaugeError
+
+# A check file that fails to import would otherwise leave a warning and a pass.
+os.environ["RFM_WARN_AS_ERROR"] = "1"
+guard.install()
+
+
+def this_system() -> str:
+    """ReFrame's way to learn where it is; an unknown host is an error, never `generic`."""
+    try:
+        return systems.current()
+    except RailgaugeError as error:
+        print(f"railgauge: {error}", file=sys.stderr)
+        raise
+
+
+try:
+    paths.session_folder().mkdir(parents=True, exist_ok=True)
+    site_configuration = systems.site_configuration()
+except (RailgaugeError, OSError) as error:
+    raise ConfigError(str(error)) from None

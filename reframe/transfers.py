@@ -1,0 +1,70 @@
+"""Transfers over the network's TCP path."""
+
+from reframe.core.builtins import parameter, run_after, variable
+
+import reframe as rfm
+from railgauge import limits
+from railgauge.checks import PairCheck, ring_pairs
+from railgauge.tools import iperf2
+
+
+@rfm.simple_test
+class Iperf2Pair(PairCheck):
+    """iperf2 between neighbouring nodes: parallel TCP streams, one way.
+
+    Good is: every stream there, both sides ended by themselves, all bytes sent were received,
+    the path's MTU as the system says, and the received sum at the reference.
+    """
+
+    descr = "TCP between two nodes, by iperf2"
+    tags = {"tcp", "acceptance"}
+    tool = iperf2
+    metrics = ["bandwidth", "stream_bandwidth_min", "retransmits"]
+
+    pair = parameter(ring_pairs("tcp"), loggable=True)
+    #: parallel TCP streams
+    streams = variable(int, value=4, loggable=True)
+    #: seconds of traffic
+    duration_s = variable(int, value=3, loggable=True)
+    #: socket buffer in bytes; the kernel's own choice if none
+    window_bytes = variable(int, type(None), value=None, loggable=True)
+    #: TCP congestion control (cubic, bbr, ...); the kernel's own choice if none
+    congestion = variable(str, type(None), value=None, loggable=True)
+
+    @property
+    def options(self):
+        return iperf2.Options(
+            streams=self.streams,
+            duration_s=self.duration_s,
+            window_bytes=self.window_bytes,
+            congestion=self.congestion,
+        )
+
+    @run_after("setup")
+    def expect(self):
+        self.expected = {"streams": self.streams}
+        if self.congestion:
+            self.expected["congestion"] = self.congestion
+
+    def commands(self):
+        return {
+            "server": iperf2.server_argv(self.options),
+            "client": iperf2.client_argv(self.options),
+            "version": iperf2.version_argv(),
+        }
+
+    def expected_run_s(self):
+        return self.duration_s
+
+    def run_limit_s(self):
+        return self.duration_s + 20
+
+    def read(self):
+        calls = self.calls()
+        client, server = self.output("client"), self.output("server")
+        return iperf2.read(client, server=server, calls=calls, options=self.options), calls
+
+    def limit(self, measurement):
+        path = self.partition_data.extras
+        if measurement.unit == "Gb/s" and path.link_gbits and path.mtu_bytes:
+            return limits.tcp(path.link_gbits, path.mtu_bytes)

@@ -1,0 +1,3 @@
+from railgauge.cli import main
+
+main()

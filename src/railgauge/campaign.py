@@ -1,0 +1,162 @@
+"""A campaign: one acceptance run, as a folder that holds all that it saw.
+
+campaign.json   what was asked, of what, when, by whom, and how it ended
+plan.json       the test cases that ReFrame selected
+report.json     ReFrame's report;  junit.xml  the same for CI
+reframe.out     ReFrame's output;  reframe.log  its log
+stage/          every case's script, tool outputs of both sides and railgauge.json
+verdict.json    the verdict;  verdict.txt  the same for people
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import getpass
+import json
+import os
+import re
+import secrets
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any, Literal
+
+from railgauge import __version__, paths
+from railgauge.atomic import write_json
+from railgauge.errors import EnvironmentProblem, RailgaugeError
+
+State = Literal["running", "finished", "interrupted", "broken"]
+Gate = Literal["acceptance", "baseline"]
+
+_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[A-Za-z0-9_.-]+-[0-9a-f]{6}")
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def _commit() -> str:
+    """The checkout's commit, with `+changes` if files differ from it; `unknown` outside git."""
+    command = ["git", "-C", str(paths.HOME), "describe", "--always", "--abbrev=12"]
+    try:
+        answer = subprocess.run(
+            [*command, "--dirty=+changes"], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return answer.stdout.strip()
+
+
+@dataclasses.dataclass(frozen=True)
+class Scope:
+    """What a verdict is about: per partition the nodes, and the checks that must cover them all."""
+
+    nodes: dict[str, list[str]]
+    required: dict[str, list[str]]
+
+
+@dataclasses.dataclass
+class Campaign:
+    """One campaign's folder and record."""
+
+    folder: Path
+    system: str
+    gate: Gate
+    scope: Scope
+    state: State = "running"
+    started: str = ""
+    finished: str | None = None
+    context: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return self.folder.name
+
+    @property
+    def stage(self) -> Path:
+        return self.folder / "stage"
+
+    @classmethod
+    def create(cls, system: str, gate: Gate, scope: Scope, command: list[str]) -> Campaign:
+        """A new folder under the results root, marked as running."""
+        now = datetime.datetime.now(datetime.timezone.utc)
+        name = f"{now:%Y%m%dT%H%M%SZ}-{system}-{secrets.token_hex(3)}"
+        folder = campaigns_folder() / name
+        try:
+            folder.mkdir(parents=True)
+        except OSError as error:
+            raise EnvironmentProblem(
+                f"{folder.parent}: cannot make a campaign's folder: {error.strerror}",
+                next_step="make room, or set RAILGAUGE_RESULTS to a folder that can be written "
+                "and that the compute nodes share",
+            ) from None
+        campaign = cls(folder, system, gate, scope, started=_now())
+        campaign.context = {
+            "railgauge": __version__,
+            "commit": _commit(),
+            "host": socket.gethostname(),
+            "user": getpass.getuser(),
+            "pid": os.getpid(),
+            "command": command,
+        }
+        campaign.save()
+        return campaign
+
+    def save(self) -> None:
+        write_json(
+            self.folder / "campaign.json",
+            {
+                "id": self.id,
+                "system": self.system,
+                "gate": self.gate,
+                "scope": dataclasses.asdict(self.scope),
+                "state": self.state,
+                "started": self.started,
+                "finished": self.finished,
+                "context": self.context,
+            },
+        )
+
+    def end(self, state: State) -> None:
+        self.state, self.finished = state, _now()
+        self.save()
+
+
+def campaigns_folder() -> Path:
+    return paths.results_root() / "campaigns"
+
+
+def load(name: str) -> Campaign:
+    """The campaign of that id, or path; `latest` is the newest one."""
+    known = sorted(p.name for p in campaigns_folder().glob("*") if _ID.fullmatch(p.name))
+    if name == "latest" and known:
+        name = known[-1]
+    folder = Path(name) if "/" in name else campaigns_folder() / name
+    record = folder / "campaign.json"
+    try:
+        fields = json.loads(record.read_text(encoding="utf-8"))
+        return Campaign(
+            folder=folder,
+            system=fields["system"],
+            gate=fields["gate"],
+            scope=Scope(**fields["scope"]),
+            state=fields["state"],
+            started=fields["started"],
+            finished=fields["finished"],
+            context=fields["context"],
+        )
+    except FileNotFoundError:
+        newest = f"; the newest is {known[-1]}" if known else ""
+        raise RailgaugeError(
+            f"no campaign {name!r} in {campaigns_folder()} ({len(known)} there{newest})",
+            next_step="railgauge campaigns",
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RailgaugeError(f"{record}: not a campaign's record: {error!r}") from None
+
+
+def all_campaigns() -> list[Campaign]:
+    """Every campaign under the results root whose record can be read, oldest first."""
+    folders = sorted(p for p in campaigns_folder().glob("*/campaign.json"))
+    return [load(str(path.parent)) for path in folders]

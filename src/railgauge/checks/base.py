@@ -1,0 +1,203 @@
+"""The strict base class of all checks."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import reframe.core.runtime as rt
+import reframe.utility.sanity as sn
+from reframe.core.builtins import run_after, run_before, sanity_function, variable
+from reframe.core.exceptions import SanityError
+
+import reframe as rfm
+from railgauge import paths, references, systems
+from railgauge.atomic import write_json
+from railgauge.checks import guard
+from railgauge.checks.protections import Evidence, Failure, failures
+from railgauge.limits import Limit
+from railgauge.measurement import Measurement
+from railgauge.tools import Call, Reading
+
+#: What each test case leaves in its stage folder for the campaign.
+RESULT_FILE = "railgauge.json"
+
+guard.install()
+
+
+class StrictCheck(rfm.RunOnlyRegressionTest):
+    """A check that passes only on complete evidence.
+
+    A subclass says what runs (`executable`, `executable_opts`), names its metrics, and implements
+    `read()`. Everything that could let a bad run pass is closed here, by `protections`.
+    """
+
+    valid_prog_environs = ["*"]
+    #: `acceptance` fails without a reference, `baseline` records (reframe --mode baseline)
+    gate = variable(str, value="acceptance")
+    #: performance variables that a complete result has
+    metrics = variable(list, value=[])
+    #: nodes that the job must run on, by name
+    pinned_nodes = variable(list, value=[])
+    #: what the tool's own output must state, beside what `read()` judges
+    expected = variable(dict, value={})
+    #: what every node must state of itself
+    expected_on_nodes = variable(dict, value={})
+    #: longest stay in the queue: a job that waits longer is cancelled and failed
+    max_pending_time = "10m"
+    time_limit = "2m"
+
+    # --- for subclasses ----------------------------------------------------------------------
+
+    def read(self) -> tuple[Reading, Sequence[Call]]:
+        """The reading of what the job left in the stage folder, and its exit lines."""
+        raise NotImplementedError
+
+    def limit(self, measurement: Measurement) -> Limit | None:
+        """What physics allows for this measurement, where that is known."""
+        return None
+
+    def facts(self) -> Mapping[str, Mapping[str, Any]]:
+        """What each node stated of itself (device, mtu_bytes, ...), by node name."""
+        return {}
+
+    @property
+    def expected_seconds(self) -> float:
+        """About how long the job holds its nodes, for `railgauge accept --plan`."""
+        raise NotImplementedError
+
+    @property
+    def partition_data(self) -> systems.Partition:
+        partition = self.current_partition
+        return systems.load(self.current_system.name).partition(partition.name)
+
+    # --- the job -------------------------------------------------------------------------------
+
+    @run_after("setup")
+    def pin_job(self) -> None:
+        self.job.options += ["--no-requeue"]
+        campaign = paths.campaign_folder()
+        if campaign:
+            # By which `railgauge accept` finds what an interrupted session left in the queue.
+            self.job.options += [f"--comment=railgauge:{campaign.name}"]
+        if self.pinned_nodes:
+            self.job.options += [f"--nodelist={','.join(self.pinned_nodes)}"]
+
+    @run_before("run")
+    def stop_at_first_error(self) -> None:
+        self.prerun_cmds = ["set -o errexit", *self.prerun_cmds]
+
+    # --- the judgement -------------------------------------------------------------------------
+
+    @sanity_function
+    def judge(self) -> bool:
+        evidence, found = self._evidence()
+        found += failures(evidence)
+        self._store(evidence, found)
+        if found:
+            raise SanityError("; ".join(failure.message for failure in found))
+        return True
+
+    @run_before("performance")
+    def compare(self) -> None:
+        """Hand ReFrame the numbers and their bounds; it compares, reports and keeps history."""
+        result = json.loads(Path(self.stagedir, RESULT_FILE).read_text(encoding="utf-8"))
+        measurements = [Measurement.from_dict(m) for m in result["measurements"]]
+        found = self._references(measurements)
+        bounds = {
+            variable: (reference.value, reference.lower, reference.upper, reference.unit)
+            for variable, reference in found.items()
+        }
+        self.reference = {self.current_partition.fullname: bounds}
+        self.require_reference = self.gate == "acceptance"
+        self.perf_variables = {
+            m.variable: sn.make_performance_function(sn.defer(m.value), m.unit)
+            for m in measurements
+        }
+
+    def _evidence(self) -> tuple[Evidence, list[Failure]]:
+        """All that is known; output that cannot be read is evidence too."""
+        found: list[Failure] = []
+        reading: Reading | None = None
+        calls: Sequence[Call] = ()
+        facts: Mapping[str, Mapping[str, Any]] = {}
+        if self.gate not in ("acceptance", "baseline"):
+            found.append(Failure("gate", f"gate is {self.gate!r}, expected acceptance or baseline"))
+        try:
+            reading, calls = self.read()
+            facts = self.facts()
+        except (OSError, ValueError) as error:
+            found.append(Failure("output", f"{type(error).__name__}: {error}"))
+        nodes = tuple(self.pinned_nodes) or tuple(self.job.nodelist or ())
+        if reading is not None:
+            placed = tuple(
+                dataclasses.replace(m, nodes=m.nodes or nodes, ranks=self.num_tasks)
+                for m in reading.measurements
+            )
+            reading = dataclasses.replace(reading, measurements=placed)
+        measurements = reading.measurements if reading else ()
+        limits = {m.variable: limit for m in measurements if (limit := self.limit(m))}
+        return Evidence(
+            job_state=self.job.state,
+            job_exit_code=self.job.exitcode,
+            nodes=nodes,
+            ranks=self.num_tasks,
+            calls=tuple(calls),
+            reading=reading,
+            expected=self.expected,
+            expected_on=self.expected_on_nodes,
+            seen_on=facts,
+            required=tuple(self.metrics),
+            limits=limits,
+            references=self._references(measurements),
+            acceptance=self.gate == "acceptance",
+        ), found
+
+    def _references(self, measurements: Sequence[Measurement]) -> dict[str, references.Reference]:
+        stored = references.load(self.current_system.name)
+        check, partition = type(self).__name__, self.current_partition.name
+        return {
+            m.variable: reference
+            for m in measurements
+            if (reference := stored.find(check, partition, m))
+        }
+
+    def _store(self, evidence: Evidence, found: Sequence[Failure]) -> None:
+        """Leave the result for the campaign, whole or not at all."""
+        write_json(
+            Path(self.stagedir, RESULT_FILE),
+            {
+                "check": type(self).__name__,
+                "case": self.display_name,
+                "system": self.current_system.name,
+                "partition": self.current_partition.name,
+                "gate": self.gate,
+                "run": rt.runtime().current_run,
+                "job": {
+                    "id": self.job.jobid,
+                    "state": evidence.job_state,
+                    "exit_code": evidence.job_exit_code,
+                    "nodes": list(self.job.nodelist or ()),
+                },
+                "nodes": list(evidence.nodes),
+                "facts": {node: dict(facts) for node, facts in evidence.seen_on.items()},
+                "calls": [dataclasses.asdict(call) for call in evidence.calls],
+                "measurements": [m.as_dict() for m in evidence.measurements],
+                "limits": {
+                    name: dataclasses.asdict(limit) for name, limit in evidence.limits.items()
+                },
+                "references": {
+                    name: reference.model_dump(mode="json")
+                    for name, reference in evidence.references.items()
+                },
+                "failures": [failure.as_dict() for failure in found],
+            },
+        )
+
+
+def node_program(name: str) -> str:
+    """The path of a program in `railgauge/node/`, which the nodes see at the same place."""
+    return str(paths.NODE_PROGRAMS / name)

@@ -1,0 +1,108 @@
+"""A ReFrame session that measured nothing must not end as a pass.
+
+ReFrame has no hook around a session, so `Runner.runall` of the pinned version is wrapped. The
+wrapper is installed by whatever of ours is loaded first: bin/reframe, configs/settings.py or a
+check file.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from reframe.core.exceptions import ReframeError
+from reframe.frontend.executors import Runner
+
+import reframe
+from railgauge import paths
+from railgauge.atomic import write_json
+
+_PINNED = "4.10.4"
+
+
+def refuse_weakened_session(runner: Any, cases: Sequence[Any]) -> None:
+    """Options that switch parts of a check off."""
+    if runner.policy.skip_sanity_check or runner.policy.skip_performance_check:
+        raise ReframeError(
+            "--skip-sanity-check and --skip-performance-check leave nothing to pass; drop them"
+        )
+    disabled = sorted({hook for case in cases for hook in case.check.disabled_hooks})
+    if disabled:
+        raise ReframeError(f"--disable-hook {' '.join(disabled)}: no part of a check may be off")
+
+
+def refuse_empty_session(runner: Any, cases: Sequence[Any]) -> None:
+    """No test selected: a mistyped name, tag, partition or path."""
+    if not cases:
+        raise ReframeError(
+            "no test was selected, so nothing was measured: look at -c, -n, -t, -p and --system; "
+            "`reframe -c reframe/ -l` lists what there is"
+        )
+
+
+def refuse_unfinished_session(runner: Any, cases: Sequence[Any]) -> None:
+    """Cases that were selected and did not come to a result."""
+    stats = runner.stats
+    skipped = sum(len(stats.skipped(run)) for run in range(stats.num_runs))
+    if skipped:
+        raise ReframeError(f"{skipped} of {len(cases)} test cases were skipped: not a pass")
+    finished = len(stats.completed(0))
+    if finished < len(cases):
+        raise ReframeError(f"only {finished} of {len(cases)} test cases came to a result")
+
+
+def refuse_retried_session(runner: Any, cases: Sequence[Any]) -> None:
+    """A case that failed and passed on a second try: the link is flaky, not well."""
+    failed = runner.stats.failed(run=0)
+    if runner.max_retries and failed:
+        names = ", ".join(sorted(task.check.display_name for task in failed))
+        raise ReframeError(
+            f"failed at the first try, which a retry must not hide: {names}; "
+            "--reruns repeats a test and counts every run"
+        )
+
+
+def write_plan(cases: Sequence[Any]) -> None:
+    """Tell the campaign what was selected, so that a case which never ran is missed."""
+    folder = paths.campaign_folder()
+    if folder is None:
+        return
+    plan = [
+        {
+            "check": type(case.check).__name__,
+            "case": case.check.display_name,
+            "unique_name": case.check.unique_name,
+            "partition": case.partition.name,
+            "nodes": list(getattr(case.check, "pinned_nodes", ())),
+            "node_count": case.check.num_tasks // (case.check.num_tasks_per_node or 1),
+            "seconds": getattr(case.check, "expected_seconds", None),
+        }
+        for case in cases
+    ]
+    write_json(folder / "plan.json", plan)
+
+
+def install() -> None:
+    """Wrap `Runner.runall`, once. Raises ReframeError under a ReFrame that this was not made for."""
+    if reframe.VERSION != _PINNED:
+        raise ReframeError(
+            f"ReFrame is {reframe.VERSION}, Railgauge's guard was made for {_PINNED}; "
+            "next: make setup"
+        )
+    original = Runner.runall
+    if getattr(original, "railgauge_guard", False):
+        return
+
+    @functools.wraps(original)
+    def runall(self: Any, testcases: Sequence[Any], restored_cases: Any = None) -> None:
+        refuse_weakened_session(self, testcases)
+        refuse_empty_session(self, testcases)
+        write_plan(testcases)
+        original(self, testcases, restored_cases)
+        if not self.policy.dry_run_mode:
+            refuse_unfinished_session(self, testcases)
+            refuse_retried_session(self, testcases)
+
+    runall.railgauge_guard = True  # type: ignore[attr-defined]
+    Runner.runall = runall

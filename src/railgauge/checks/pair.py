@@ -1,0 +1,136 @@
+"""Checks that run a client/server tool between two nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import reframe.core.runtime as rt
+from reframe.core.builtins import run_after, run_before, variable
+
+from railgauge import hostlist, systems
+from railgauge.checks.base import StrictCheck, node_program
+from railgauge.errors import ConfigurationError
+from railgauge.tools import Call
+
+#: Restricts a session to some nodes, as a host list: `railgauge accept --nodes`.
+NODES_VARIABLE = "RAILGAUGE_NODES"
+
+
+def chosen_nodes(nodes: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of a partition's nodes that this session is about."""
+    wanted = os.environ.get(NODES_VARIABLE)
+    return tuple(n for n in nodes if n in hostlist.expand(wanted)) if wanted else nodes
+
+
+def ring_pairs(*features: str) -> list[str]:
+    """`partition:server-client` for every neighbour in the ring of each fitting partition's nodes.
+
+    Every node serves once and is client once, so a node with a bad link shows in two pairs, and
+    the one that both share is found without testing all pairs.
+    """
+    pairs = []
+    for partition in systems.load(rt.runtime().system.name).partitions:
+        nodes = chosen_nodes(partition.nodes)
+        if set(features) <= set(partition.features) and len(nodes) >= 2:
+            following = (*nodes[1:], nodes[0])
+            pairs += [f"{partition.name}:{a}:{b}" for a, b in zip(nodes, following, strict=True)]
+    return pairs
+
+
+class PairCheck(StrictCheck):
+    """One Slurm job of two tasks: a server on one node, a client on the other.
+
+    A concrete check gives its own `pair = parameter(ring_pairs(...))`, the tool's commands, and
+    `read()`.
+    """
+
+    num_tasks = 2
+    num_tasks_per_node = 1
+    #: longest time, in seconds, until the server listens
+    start_limit_s = variable(int, value=30)
+
+    # --- for subclasses ----------------------------------------------------------------------
+
+    def commands(self) -> Mapping[str, list[str]]:
+        """argv of `server`, `client` and `version`; {server} and {port} are filled in there."""
+        raise NotImplementedError
+
+    def run_limit_s(self) -> int:
+        """Longest time that the client may take."""
+        raise NotImplementedError
+
+    def expected_run_s(self) -> float:
+        """About how long the client takes."""
+        raise NotImplementedError
+
+    @property
+    def expected_seconds(self) -> float:
+        # Starting two tasks and a server, and Slurm's own second for a job.
+        return self.expected_run_s() + 2
+
+    # --- the job -------------------------------------------------------------------------------
+
+    @property
+    def server_node(self) -> str:
+        return str(self.pair).split(":")[1]
+
+    @property
+    def client_node(self) -> str:
+        return str(self.pair).split(":")[2]
+
+    @run_after("init")
+    def place_pair(self) -> None:
+        partition = str(self.pair).split(":")[0]
+        self.valid_systems = [f"{rt.runtime().system.name}:{partition}"]
+        self.pinned_nodes = [self.server_node, self.client_node]
+
+    @run_after("setup")
+    def expect_path(self) -> None:
+        mtu = self.partition_data.extras.mtu_bytes
+        if mtu is not None:
+            self.expected_on_nodes = {**self.expected_on_nodes, "mtu_bytes": mtu}
+
+    @run_before("run")
+    def write_pair(self) -> None:
+        spec = {
+            "tool": self.tool.TOOL,
+            "server_host": self.server_node,
+            "client_host": self.client_node,
+            "start_limit_s": self.start_limit_s,
+            "run_limit_s": self.run_limit_s(),
+            **self.commands(),
+        }
+        Path(self.stagedir, "pair.json").write_text(json.dumps(spec, indent=2), encoding="utf-8")
+        self.executable = "python3"
+        self.executable_opts = [node_program("pair.py"), "pair.json"]
+
+    # --- what it left --------------------------------------------------------------------------
+
+    def side(self, role: str) -> dict[str, Any]:
+        """The exit line and facts of a side; {} where it left none."""
+        path = Path(self.stagedir, f"{role}.json")
+        if not path.exists():
+            return {}
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict) or {"call", "facts"} - content.keys():
+            raise ConfigurationError(f"{path}: expected an object with call and facts")
+        return content
+
+    def calls(self) -> list[Call]:
+        sides = (self.side(role) for role in ("server", "client"))
+        return [Call(**side["call"]) for side in sides if side]
+
+    def output(self, role: str) -> str:
+        """What a side's tool printed; its errors are marked as such."""
+        out, err = (Path(self.stagedir, f"{role}.{kind}") for kind in ("out", "err"))
+        text = out.read_text(encoding="utf-8", errors="replace") if out.exists() else ""
+        errors = err.read_text(encoding="utf-8", errors="replace") if err.exists() else ""
+        return text + "".join(f"STDERR: {line}\n" for line in errors.splitlines())
+
+    def facts(self) -> Mapping[str, Mapping[str, Any]]:
+        sides = (self.side(role) for role in ("server", "client"))
+        return {side["call"]["host"]: side["facts"] for side in sides if side}

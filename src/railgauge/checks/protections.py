@@ -1,0 +1,202 @@
+"""What a check must prove beside its number: one function for each way to fool bare ReFrame.
+
+Every function looks at the evidence of one test case and returns what is wrong. They are pure;
+`StrictCheck` collects the evidence and runs them all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from railgauge import hostlist
+from railgauge.limits import Limit
+from railgauge.measurement import Measurement
+from railgauge.references import Reference
+from railgauge.tools import Call, Reading
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """One reason why a test case is no pass. `nodes` are those it points at, if it can tell."""
+
+    kind: str
+    message: str
+    nodes: tuple[str, ...] = ()
+    next_step: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "nodes": list(self.nodes)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """All that is known of one test case once its job has ended.
+
+    `expected` are the conditions that were asked for; `reading.seen` and `seen_on` (per node) are
+    those that the tools and the nodes state themselves. `required` names the performance
+    variables that a complete result has.
+    """
+
+    job_state: str | None
+    job_exit_code: int | None
+    nodes: tuple[str, ...]
+    ranks: int
+    calls: tuple[Call, ...]
+    reading: Reading | None
+    expected: Mapping[str, Any]
+    expected_on: Mapping[str, Any]
+    seen_on: Mapping[str, Mapping[str, Any]]
+    required: tuple[str, ...]
+    limits: Mapping[str, Limit]
+    references: Mapping[str, Reference]
+    acceptance: bool
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        return self.reading.measurements if self.reading else ()
+
+
+def job_completed(evidence: Evidence) -> Iterator[Failure]:
+    """ReFrame takes TIMEOUT, NODE_FAIL, OUT_OF_MEMORY and CANCELLED for an end like any other."""
+    if evidence.job_state != "COMPLETED":
+        state = evidence.job_state or "unknown"
+        yield Failure(
+            "job-state",
+            f"Slurm says {state} for the job on {hostlist.fold(evidence.nodes)}, expected COMPLETED",
+            next_step="sacct -j JOBID -o jobid,state,exitcode,nodelist,failednode",
+        )
+
+
+def job_exit_code(evidence: Evidence) -> Iterator[Failure]:
+    """A job can print good text and then fail."""
+    if evidence.job_exit_code != 0:
+        yield Failure("exit-code", f"the job's exit code is {evidence.job_exit_code}, expected 0")
+
+
+def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
+    """Without its exit line a tool may have been cut short with a plausible table on screen."""
+    for rank in range(evidence.ranks):
+        if not any(call.rank == rank for call in evidence.calls):
+            yield Failure(
+                "no-exit-line",
+                f"rank {rank} of {evidence.ranks} left no exit line: it never started, or died",
+            )
+    silent = tuple(
+        node for node in evidence.nodes if not any(call.host == node for call in evidence.calls)
+    )
+    if silent:
+        yield Failure(
+            "silent-node",
+            f"no exit line came from {hostlist.fold(silent)}",
+            nodes=silent,
+            next_step=f"scontrol show node {hostlist.fold(silent)}",
+        )
+    strangers = sorted({call.host for call in evidence.calls} - set(evidence.nodes))
+    if strangers:
+        yield Failure(
+            "wrong-node",
+            f"ran on {', '.join(strangers)}, asked for {hostlist.fold(evidence.nodes)}",
+        )
+
+
+def every_call_succeeded(evidence: Evidence) -> Iterator[Failure]:
+    """One rank's tool can fail while another's prints its table."""
+    for call in evidence.calls:
+        if call.failure:
+            yield Failure("tool-failed", call.failure)
+
+
+def output_is_a_result(evidence: Evidence) -> Iterator[Failure]:
+    """Tools exit with 0 on failure, or print a number for a transfer that broke."""
+    if evidence.reading is None:
+        yield Failure("no-output", "there is no output of the tool to read")
+    elif not evidence.reading.ok:
+        yield Failure("output", evidence.reading.reason)
+
+
+def output_is_complete(evidence: Evidence) -> Iterator[Failure]:
+    """Text that merely does not contradict itself is not yet a finished run."""
+    reading = evidence.reading
+    if reading is not None and reading.ok and reading.completeness.value != "proved":
+        yield Failure("incomplete", f"the output is {reading.completeness.value}: {reading.reason}")
+
+
+def conditions_as_asked(evidence: Evidence) -> Iterator[Failure]:
+    """Singleton ranks, a fallback transport, fewer streams, another MTU: what ran is what was asked.
+
+    A condition that nobody states is not taken for granted.
+    """
+    seen = evidence.reading.seen if evidence.reading else {}
+    for name, wanted in evidence.expected.items():
+        if name not in seen:
+            yield Failure("condition", f"nothing states {name}, expected {wanted}")
+        elif seen[name] != wanted:
+            yield Failure("condition", f"{name} is {seen[name]}, expected {wanted}")
+    for name, wanted in evidence.expected_on.items():
+        for node in evidence.nodes:
+            on_node = evidence.seen_on.get(node, {})
+            found = on_node.get(name, "not stated")
+            if found != wanted:
+                device = f" {on_node['device']}" if "device" in on_node else ""
+                yield Failure(
+                    "condition", f"{name} on {node}{device} is {found}, expected {wanted}", (node,)
+                )
+
+
+def nothing_is_missing(evidence: Evidence) -> Iterator[Failure]:
+    """A sweep that stopped early, or a metric that could not be read: ReFrame only warns."""
+    found = [measurement.variable for measurement in evidence.measurements]
+    missing = [name for name in evidence.required if name not in found]
+    if missing:
+        yield Failure("missing", f"not measured: {', '.join(missing)}")
+    if len(found) != len(set(found)):
+        twice = sorted({name for name in found if found.count(name) > 1})
+        yield Failure("ambiguous", f"measured more than once: {', '.join(twice)}")
+
+
+def within_limits(evidence: Evidence) -> Iterator[Failure]:
+    """More than physics allows: a wrong unit, a cache, a loopback, singleton ranks."""
+    for measurement in evidence.measurements:
+        limit = evidence.limits.get(measurement.variable)
+        if limit is not None and limit.exceeded_by(measurement.value):
+            yield Failure(
+                "above-limit",
+                f"{measurement.variable} is {measurement.value:.4g} {measurement.unit}, above the "
+                f"{limit.value:.4g} that {limit.reason} allows",
+                next_step="did it cross the link? look for loopback, caches, a wrong unit or rate",
+            )
+
+
+def every_number_has_a_reference(evidence: Evidence) -> Iterator[Failure]:
+    """Without a reference ReFrame passes anything."""
+    if not evidence.acceptance:
+        return
+    for measurement in evidence.measurements:
+        if measurement.variable not in evidence.references:
+            yield Failure(
+                "no-reference",
+                f"no reference for {measurement.variable} under this condition "
+                f"({measurement.operation}, {len(measurement.nodes)} nodes, "
+                f"{measurement.transport}, streams {measurement.streams})",
+                next_step="record one: railgauge accept --mode baseline",
+            )
+
+
+PROTECTIONS: tuple[Callable[[Evidence], Iterator[Failure]], ...] = (
+    job_completed,
+    job_exit_code,
+    every_rank_reported,
+    every_call_succeeded,
+    output_is_a_result,
+    output_is_complete,
+    conditions_as_asked,
+    nothing_is_missing,
+    within_limits,
+    every_number_has_a_reference,
+)
+
+
+def failures(evidence: Evidence) -> list[Failure]:
+    return [failure for protection in PROTECTIONS for failure in protection(evidence)]

@@ -1,0 +1,18 @@
+"""The embedded cluster: a real Slurm on one Debian or Ubuntu machine.
+
+Everything runs inside one PID, mount, UTS, IPC and network namespace whose first process is
+`boot/lab-init`. When that process ends, however it ends, the kernel ends all others and takes
+mounts, bridge and links along. Nodes are namespaces nested in it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from railgauge.lab.processes import Process
+
+
+def first_process(folder: Path) -> Process | None:
+    """The first process of the lab in `folder`, while that lab is up."""
+    process = Process.read(folder / "run" / "init.pid")
+    return process if process and process.alive else None

@@ -1,0 +1,145 @@
+"""`railgauge lab ...`"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from railgauge import systems
+from railgauge.errors import RailgaugeError
+from railgauge.lab import faults, spec
+from railgauge.lab.cluster import Lab
+
+
+def open_lab() -> Lab:
+    """The lab of this checkout, as its two files describe it."""
+    partitions = {p.name: p.extras.nodes for p in systems.load("lab").partitions}
+    return Lab(spec.load(), partitions)
+
+
+def _timed() -> Callable[[str], None]:
+    start = time.monotonic()
+    return lambda line: click.echo(f"[{time.monotonic() - start:5.1f} s] {line}")
+
+
+@click.group()
+def lab() -> None:
+    """The embedded cluster: a real Slurm on this one machine."""
+
+
+@lab.command()
+def up() -> None:
+    """Bring the lab up, or start again what has died in it."""
+    cluster, say = open_lab(), _timed()
+    cluster.up(say)
+    states = cluster.node_states()
+    say("up: " + ", ".join(f"{name} {state}" for name, state in sorted(states.items())))
+    active = faults.active(cluster)
+    if active:
+        say("faults in place: " + "; ".join(map(str, active)))
+
+
+@lab.command()
+def down() -> None:
+    """End everything of the lab. The image stays, so that the next `up` is quick."""
+    click.echo("the lab is down" if open_lab().down() else "the lab was not up")
+
+
+@lab.command()
+def status() -> None:
+    """Machines, services, Slurm's view of the nodes, and faults in place."""
+    cluster = open_lab()
+    cluster.require_up()
+    states = cluster.node_states() if cluster.machine(cluster.spec.head.name) else {}
+    for node in cluster.spec.all_nodes():
+        power = "on" if cluster.machine(node.name) else "off"
+        state = states.get(node.name, "unknown")
+        click.echo(f"{node.name:<8} {node.kind:<10} {node.address:<14} {power:<4} {state}")
+    if states:
+        for service in ("mariadb", "slurmdbd", "slurmctld"):
+            running = "running" if cluster.service_runs(service) else "not running"
+            click.echo(f"{cluster.spec.head.name:<8} {service:<10} {running}")
+    for fault in faults.active(cluster):
+        click.echo(f"fault    {fault}")
+
+
+@lab.command()
+def shell() -> NoReturn:
+    """A shell on the login node, in this folder if the lab shares it.
+
+    The login node has Slurm and the tools. `railgauge` and `reframe` run outside, on this host,
+    and reach the lab's Slurm from there.
+    """
+    cluster = open_lab()
+    head = cluster.spec.head.name
+    cluster.require_machine(head)
+    here = Path.cwd()
+    inside = here if any(here.is_relative_to(folder) for folder in cluster.shared) else Path("/")
+    command = cluster.enter(head, "PS1=lab:\\w\\$ ", f"TERM={os.environ.get('TERM', 'dumb')}")
+    command += ["bash", "--norc", "-i"]
+    command[command.index("--wdns=/")] = f"--wdns={inside}"
+    os.execvp(command[0], command)
+
+
+@lab.command("exec", context_settings={"ignore_unknown_options": True})
+@click.argument("machine")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run_inside(machine: str, command: tuple[str, ...]) -> NoReturn:
+    """Run COMMAND on MACHINE (the head or a node): railgauge lab exec n1 ip address"""
+    sys.exit(subprocess.run(open_lab().enter(machine, *command), check=False).returncode)
+
+
+@lab.command()
+@click.argument("name", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
+def logs(name: str | None, follow: bool) -> NoReturn:
+    """Show a log of the lab; without NAME, list them."""
+    folder = open_lab().folders.log
+    known = sorted(path.stem for path in folder.glob("*.log"))
+    if name is None:
+        click.echo("\n".join(known) if known else f"no logs in {folder}")
+        sys.exit(0)
+    if name not in known:
+        raise RailgaugeError(f"no log {name!r}; there are: {', '.join(known) or 'none'}")
+    os.execvp("tail", ["tail", "-n", "200", *(["-f"] if follow else []), f"{folder}/{name}.log"])
+
+
+@lab.group()
+def fault() -> None:
+    """Real faults, to see the gate find them."""
+
+
+@fault.command(
+    "add",
+    help="Put a fault in place.\n\n\b\n"
+    + "\n".join(f"{name:<18} {kind.description}" for name, kind in faults.KINDS.items()),
+)
+@click.argument("kind", type=click.Choice(list(faults.KINDS)))
+@click.option("--node", help="The node it concerns.")
+@click.option("--value", type=float, help="Gb/s, or bytes, as the kind says.")
+def add_fault(kind: str, node: str | None, value: float | None) -> None:
+    click.echo(f"in place: {faults.add(open_lab(), kind, node, value)}")
+
+
+@fault.command("list")
+def list_faults() -> None:
+    """The faults in place."""
+    cluster = open_lab()
+    cluster.require_up()
+    for item in faults.active(cluster):
+        click.echo(str(item))
+
+
+@fault.command("clear")
+@click.option("--node", help="Only the faults of this node.")
+def clear_faults(node: str | None) -> None:
+    """Mend the faults, and wait until Slurm has its nodes back."""
+    mended = faults.clear(open_lab(), node)
+    click.echo("mended: " + ("; ".join(map(str, mended)) if mended else "nothing was in place"))

@@ -1,0 +1,393 @@
+"""Bringing the lab up and down, and what runs in it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import secrets
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Container, Iterator, Mapping
+from pathlib import Path
+
+from railgauge import lab, paths
+from railgauge.errors import EnvironmentProblem
+from railgauge.lab import network, processes, render, rootfs
+from railgauge.lab.processes import Process
+from railgauge.lab.spec import LabSpec, Node
+
+_BOOT = Path(__file__).parent / "boot"
+
+#: Slurm's client commands that ReFrame and people need outside.
+COMMANDS = ("sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun")
+
+_TOOLS = {"nsenter": "util-linux", "unshare": "util-linux", "ip": "iproute2", "tc": "iproute2"}
+
+_NEEDED_MEMORY_MIB = 1024
+
+#: The head is a machine like the nodes; its services are started and stopped one by one.
+HEAD_SERVICES = ("mariadb", "slurmdbd", "slurmctld")
+
+
+def _ignore(_: str) -> None:
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class Folders:
+    """The lab's own folder: `run/` lives as long as the lab, `rootfs/` is the cache."""
+
+    lab: Path
+
+    @property
+    def run(self) -> Path:
+        return self.lab / "run"
+
+    @property
+    def log(self) -> Path:
+        return self.run / "log"
+
+    @property
+    def machines(self) -> Path:
+        return self.run / "machines"
+
+    @property
+    def bin(self) -> Path:
+        return self.lab / "bin"
+
+
+class Lab:
+    """One embedded cluster: its description, its folder and its state on this machine."""
+
+    def __init__(
+        self, spec: LabSpec, partitions: Mapping[str, str], folder: Path | None = None
+    ) -> None:
+        self.spec = spec
+        self.partitions = dict(partitions)
+        self.folders = Folders(folder or paths.lab_folder())
+
+    # --- state -----------------------------------------------------------------------------
+
+    @property
+    def init(self) -> Process | None:
+        """The lab's first process, while the lab is up."""
+        return lab.first_process(self.folders.lab)
+
+    def machine(self, name: str) -> Process | None:
+        """The first process of the head or a node, while that is running."""
+        process = Process.read(self.folders.machines / f"{name}.pid")
+        return process if process and process.alive else None
+
+    def node(self, name: str) -> Node:
+        for node in self.spec.all_nodes():
+            if node.name == name:
+                return node
+        known = ", ".join(node.name for node in self.spec.all_nodes())
+        raise EnvironmentProblem(f"the lab has no node {name!r}; it has {known}")
+
+    def require_up(self) -> Process:
+        init = self.init
+        if init is None:
+            raise EnvironmentProblem(
+                f"the lab in {self.folders.lab} is not up", next_step="railgauge lab up"
+            )
+        return init
+
+    def require_machine(self, name: str) -> Process:
+        self.require_up()
+        if name != self.spec.head.name:
+            self.node(name)
+        machine = self.machine(name)
+        if machine is None:
+            raise EnvironmentProblem(
+                f"{name} is off", next_step="railgauge lab fault clear, or railgauge lab up"
+            )
+        return machine
+
+    @property
+    def shared(self) -> list[Path]:
+        """The folders that every machine sees at the same path; fixed when the lab comes up."""
+        recorded = self.folders.run / "shared"
+        return [Path(line) for line in recorded.read_text().splitlines()]
+
+    # --- running things inside ---------------------------------------------------------------
+
+    def enter(self, name: str, *command: str, workdir: Path | None = None) -> list[str]:
+        """`command` as it runs on machine `name`."""
+        machine = self.require_machine(name)
+        return [
+            *("nsenter", "--target", str(machine.pid)),
+            *("--mount", "--uts", "--ipc", "--net", "--pid", "--root"),
+            f"--wdns={workdir or '/'}",
+            *("--", "env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+            *("HOME=/root", "LANG=C.UTF-8", "LC_ALL=C.UTF-8"),
+            *command,
+        ]
+
+    def on_head(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        outcome = subprocess.run(
+            self.enter(self.spec.head.name, *command), capture_output=True, text=True, check=False
+        )
+        if check and outcome.returncode != 0:
+            raise EnvironmentProblem(f"`{' '.join(command)}`: {outcome.stderr.strip()}")
+        return outcome
+
+    def in_lab_mounts(self, *command: str) -> list[str]:
+        """`command` on the host, but with the mounts as the lab's machines see them."""
+        init = self.require_up()
+        return ["nsenter", f"--mount=/proc/{init.pid}/ns/mnt", f"--wdns={Path.cwd()}", *command]
+
+    def node_states(self) -> dict[str, str]:
+        """Slurm's word for each node (`idle`, `down*`, ...); empty while slurmctld is silent."""
+        outcome = self.on_head("sinfo", "-h", "-N", "-o", "%N %T", check=False)
+        pairs = (line.split() for line in outcome.stdout.splitlines())
+        return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+    # --- up ------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one `up`, `down` or `fault` at a time."""
+        self.folders.lab.mkdir(parents=True, exist_ok=True)
+        with (self.folders.lab / "lock").open("w") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise EnvironmentProblem(
+                    f"another `railgauge lab` command is at work in {self.folders.lab}",
+                    next_step="wait for it, then again",
+                ) from None
+            yield
+
+    def up(self, say: Callable[[str], None] = _ignore, timeout_s: float = 90) -> None:
+        """Start what is not running, and return when every node is idle.
+
+        Raises EnvironmentProblem, naming what is missing or which node did not come.
+        """
+        _require_host()
+        with self.locked():
+            image = rootfs.ensure(self.folders.lab, say)
+            if self.init is None:
+                self._require_memory()
+                self._start_namespaces(image, say)
+            missing = [n for n in self.spec.all_nodes() if self.machine(n.name) is None]
+            if self.machine(self.spec.head.name) is None:
+                say(f"starting {self.spec.head.name}: munge, MariaDB, slurmdbd, slurmctld")
+                self._start_machine("head", self.spec.head.name, image, gpus=0)
+            else:
+                self._restart_dead_services(say)
+            if missing:
+                say(f"starting {len(missing)} nodes: {' '.join(n.name for n in missing)}")
+            for node in missing:
+                self.start_node(node)
+            say("waiting for Slurm")
+            self.wait_until_idle(timeout_s)
+
+    def _start_namespaces(self, image: Path, say: Callable[[str], None]) -> None:
+        self._remove_leftovers()
+        say("starting the lab's namespaces and bridge")
+        run = self.folders.run
+        for folder in (self.folders.log, self.folders.machines, self.folders.bin):
+            folder.mkdir(parents=True, exist_ok=True)
+        files = render.render(self.spec, self.partitions, self.folders.log)
+        render.write(run / "etc", files)
+        (run / "munge.key").write_bytes(secrets.token_bytes(1024))
+        (run / "munge.key").chmod(0o600)
+        (run / "rootfs").write_text(str(image))
+        results = paths.results_root()
+        results.mkdir(parents=True, exist_ok=True)
+        shared = [paths.HOME] if results.is_relative_to(paths.HOME) else [paths.HOME, results]
+        (run / "shared").write_text("".join(f"{folder}\n" for folder in shared))
+        for command in COMMANDS:
+            link = self.folders.bin / command
+            link.unlink(missing_ok=True)
+            link.symlink_to(_BOOT / "slurm-command")
+        address = f"{self.spec.head_address}/{self.spec.prefix_length}"
+        self._spawn(
+            [
+                *("unshare", "--pid", "--fork", "--kill-child", "--mount", "--net", "--ipc"),
+                *("--uts", "--propagation", "private"),
+                *(str(_BOOT / "lab-init"), str(run), str(image), address),
+                str(self.spec.network.mtu_bytes),
+            ],
+            self.folders.log / "lab-init.log",
+        )
+        self._wait_for(lambda: self.init is not None, 10, "lab-init")
+
+    def _start_machine(self, role: str, name: str, image: Path, gpus: int) -> Process:
+        init = self.require_up()
+        pidfile = self.folders.machines / f"{name}.pid"
+        pidfile.unlink(missing_ok=True)
+        namespaces = ["--mount", "--uts", "--ipc", "--pid"] + (["--net"] if role == "node" else [])
+        self._spawn(
+            [
+                *("nsenter", "--target", str(init.pid)),
+                *("--mount", "--uts", "--ipc", "--net", "--pid", "--wdns=/"),
+                *("setsid", "--fork", "unshare", "--fork", "--kill-child", *namespaces),
+                *("--propagation", "slave", str(_BOOT / "machine"), role, name),
+                *(str(self.folders.run), str(image), str(gpus), *map(str, self.shared)),
+            ],
+            self.folders.log / f"boot-{name}.log",
+        )
+        self._wait_for(lambda: self.machine(name) is not None, 10, f"boot-{name}")
+        machine = self.machine(name)
+        assert machine is not None
+        return machine
+
+    def start_node(self, node: Node) -> None:
+        """Power on one node that is off."""
+        image = Path((self.folders.run / "rootfs").read_text())
+        machine = self._start_machine("node", node.name, image, node.gpus)
+        network.connect(
+            self.require_up(),
+            node.name,
+            machine,
+            f"{node.address}/{self.spec.prefix_length}",
+            self.spec.network.mtu_bytes,
+            self.spec.network.link_gbits,
+        )
+
+    def power_off(self, node: Node) -> None:
+        """Take the node from the network and end its processes, as pulling the plug does."""
+        machine = self.require_machine(node.name)
+        # The link first: a node without power sends no FIN to its peers.
+        network.ip(self.require_up(), f"link set {network.port(node.name)} down")
+        machine.kill()
+        machine.wait_until_ended(10)
+
+    def start_service(self, service: str) -> None:
+        """Start a daemon of the head that is not running."""
+        outcome = self.on_head(
+            *("bash", str(_BOOT / "services"), "start", service, str(self.folders.run)),
+            check=False,
+        )
+        if outcome.returncode != 0:
+            raise EnvironmentProblem(f"{service} did not start: {outcome.stderr.strip()}")
+
+    def stop_service(self, service: str) -> None:
+        """End a daemon of the head at once."""
+        self.on_head("pkill", "-9", "-x", _daemon(service), check=False)
+
+    def service_runs(self, service: str) -> bool:
+        return self.on_head("pgrep", "-x", _daemon(service), check=False).returncode == 0
+
+    def _restart_dead_services(self, say: Callable[[str], None]) -> None:
+        for service in HEAD_SERVICES:
+            if not self.service_runs(service):
+                say(f"starting {service} again")
+                self.start_service(service)
+
+    def wait_until_idle(
+        self, timeout_s: float = 90, nodes_off: Container[str | None] = frozenset()
+    ) -> None:
+        """Return once Slurm can start jobs on every node but those that are meant to be off."""
+        names = [node.name for node in self.spec.all_nodes() if node.name not in nodes_off]
+        deadline = time.monotonic() + timeout_s
+        while True:
+            states = self.node_states()
+            waiting = [n for n in names if not _is_ready(states.get(n, "unknown"))]
+            if not waiting:
+                return
+            if time.monotonic() > deadline:
+                seen = ", ".join(f"{n}: {states.get(n, 'unknown')}" for n in waiting)
+                raise EnvironmentProblem(
+                    f"after {timeout_s:.0f} s not every node is idle: {seen}",
+                    next_step="railgauge lab logs slurmctld",
+                )
+            if self.machine(self.spec.head.name) is None:
+                raise EnvironmentProblem(
+                    "the head ended while it started",
+                    next_step=f"railgauge lab logs boot-{self.spec.head.name}",
+                )
+            time.sleep(0.1)
+
+    # --- down ----------------------------------------------------------------------------------
+
+    def down(self) -> bool:
+        """End everything of this lab; the image stays. True if anything was running."""
+        with self.locked():
+            was_up = self.init is not None
+            self._remove_leftovers()
+            return was_up
+
+    def _remove_leftovers(self) -> None:
+        """End what an earlier lab of this folder left, also if it crashed while it started."""
+        ours = processes.running(str(_BOOT / "lab-init"), str(self.folders.run))
+        recorded = Process.read(self.folders.run / "init.pid")
+        for process in [*([recorded] if recorded else []), *ours]:
+            process.kill()
+        for process in ours:
+            process.wait_until_ended(10)
+        if recorded and not recorded.wait_until_ended(10):
+            raise EnvironmentProblem(f"process {recorded.pid} of the lab does not end")
+        if self.folders.run.exists():
+            shutil.rmtree(self.folders.run)
+
+    # --- small things ----------------------------------------------------------------------------
+
+    def _spawn(self, command: list[str], log: Path) -> None:
+        """Start a process that outlives this one and shares nothing with its terminal."""
+        with log.open("ab") as output:
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                cwd="/",
+            )
+
+    def _wait_for(self, ready: Callable[[], bool], timeout_s: float, log: str) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not ready():
+            if time.monotonic() > deadline:
+                text = (self.folders.log / f"{log}.log").read_text(errors="replace").strip()
+                raise EnvironmentProblem(f"{log} did not start:\n    {text[-800:] or 'no output'}")
+            time.sleep(0.02)
+
+    def _require_memory(self) -> None:
+        fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        available = int(fields["MemAvailable"].split()[0]) // 1024
+        if available < _NEEDED_MEMORY_MIB:
+            raise EnvironmentProblem(
+                f"{available} MiB of memory available, the lab needs {_NEEDED_MEMORY_MIB} MiB",
+                next_step="end something else, or run on a larger machine",
+            )
+
+
+def _daemon(service: str) -> str:
+    return "mariadbd" if service == "mariadb" else service
+
+
+def _is_ready(state: str) -> bool:
+    """Slurm can start jobs there: idle or busy, and answering (no `*`)."""
+    return state in {"idle", "allocated", "mixed", "completing", "planned", "reserved"}
+
+
+def _require_host() -> None:
+    if os.geteuid() != 0:
+        raise EnvironmentProblem(
+            "the lab needs root: it makes namespaces, mounts and links",
+            next_step="sudo make accept, or sudo railgauge lab up",
+        )
+    os_release = Path("/etc/os-release").read_text()
+    family = {
+        word
+        for line in os_release.splitlines()
+        if line.startswith(("ID=", "ID_LIKE="))
+        for word in line.partition("=")[2].strip('"').split()
+    }
+    if not family & {"debian", "ubuntu"}:
+        raise EnvironmentProblem(
+            f"the lab runs on Debian or Ubuntu; this is {' '.join(sorted(family)) or 'neither'}",
+            next_step="on a cluster the lab is not needed: source activate.sh; railgauge accept",
+        )
+    missing = {tool: package for tool, package in _TOOLS.items() if shutil.which(tool) is None}
+    if missing:
+        raise EnvironmentProblem(
+            f"not installed: {', '.join(sorted(missing))}",
+            next_step=f"apt-get install {' '.join(sorted(set(missing.values())))}",
+        )

@@ -1,0 +1,187 @@
+"""Real faults in the lab, so that the gate is tested against truth."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+from collections.abc import Callable
+
+from railgauge import paths
+from railgauge.atomic import write_json
+from railgauge.errors import RailgaugeError
+from railgauge.lab import network
+from railgauge.lab.cluster import Lab
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """A fault that is in place. `value` is Gb/s for rate, bytes for mtu and results-full."""
+
+    kind: str
+    node: str | None = None
+    value: float | None = None
+
+    def __str__(self) -> str:
+        parts = [self.kind, self.node or "", "" if self.value is None else f"{self.value:g}"]
+        return " ".join(part for part in parts if part)
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """How a kind of fault is made and mended. One without `clear` is over at once."""
+
+    description: str
+    add: Callable[[Lab, Fault], None]
+    clear: Callable[[Lab, Fault], None] | None
+    needs_node: bool = False
+    needs_value: bool = False
+    default_value: float | None = None
+
+
+def _shape(lab: Lab, node: str, gbits: float) -> None:
+    machine = lab.require_machine(node)
+    network.shape(lab.require_up(), node, machine, gbits, lab.spec.network.mtu_bytes)
+
+
+def _add_rate(lab: Lab, fault: Fault) -> None:
+    assert fault.node is not None and fault.value is not None
+    _shape(lab, fault.node, fault.value)
+
+
+def _clear_rate(lab: Lab, fault: Fault) -> None:
+    assert fault.node is not None
+    if lab.machine(fault.node):
+        _shape(lab, fault.node, lab.spec.network.link_gbits)
+
+
+def _set_mtu(lab: Lab, node: str, mtu: int) -> None:
+    network.ip(lab.require_machine(node), f"link set eth0 mtu {mtu}")
+
+
+def _add_mtu(lab: Lab, fault: Fault) -> None:
+    assert fault.node is not None and fault.value is not None
+    _set_mtu(lab, fault.node, int(fault.value))
+
+
+def _clear_mtu(lab: Lab, fault: Fault) -> None:
+    assert fault.node is not None
+    if lab.machine(fault.node):
+        _set_mtu(lab, fault.node, lab.spec.network.mtu_bytes)
+
+
+def _add_off(lab: Lab, fault: Fault) -> None:
+    assert fault.node is not None
+    lab.power_off(lab.node(fault.node))
+
+
+def _clear_off(lab: Lab, fault: Fault) -> None:
+    assert fault.node is not None
+    if lab.machine(fault.node) is None:
+        lab.start_node(lab.node(fault.node))
+
+
+def _restart_slurmctld(lab: Lab, _: Fault) -> None:
+    lab.stop_service("slurmctld")
+    lab.start_service("slurmctld")
+
+
+def _stop_slurmdbd(lab: Lab, _: Fault) -> None:
+    lab.stop_service("slurmdbd")
+
+
+def _start_slurmdbd(lab: Lab, _: Fault) -> None:
+    if not lab.service_runs("slurmdbd"):
+        lab.start_service("slurmdbd")
+
+
+def _fill_results(lab: Lab, fault: Fault) -> None:
+    """A small file system over the results area, seen by every machine and by `accept`."""
+    root = paths.results_root()
+    if not any(root.is_relative_to(folder) for folder in lab.shared):
+        raise RailgaugeError(f"{root} is not among the folders that the lab shares")
+    size = max(int(fault.value or 0), 4096)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "railgauge-results-full", str(root)]
+    subprocess.run(lab.in_lab_mounts(*command), check=True)
+
+
+def _empty_results(lab: Lab, _: Fault) -> None:
+    root = str(paths.results_root())
+    subprocess.run(lab.in_lab_mounts("umount", "--lazy", root), check=False)
+
+
+KINDS: dict[str, Kind] = {
+    "rate": Kind(
+        "shape the node's link to VALUE Gb/s, both ways",
+        *(_add_rate, _clear_rate),
+        needs_node=True,
+        needs_value=True,
+    ),
+    "mtu": Kind(
+        "give the node's link an MTU of VALUE bytes",
+        *(_add_mtu, _clear_mtu),
+        needs_node=True,
+        needs_value=True,
+    ),
+    "off": Kind("pull the node's plug", _add_off, _clear_off, needs_node=True),
+    "slurmctld-restart": Kind("kill slurmctld and start it again", _restart_slurmctld, None),
+    "slurmdbd-stop": Kind("kill slurmdbd: no accounting", _stop_slurmdbd, _start_slurmdbd),
+    "results-full": Kind(
+        "leave VALUE bytes (0) in the results area", _fill_results, _empty_results, default_value=0
+    ),
+}
+
+
+def active(lab: Lab) -> list[Fault]:
+    """The faults in place, oldest first."""
+    path = lab.folders.run / "faults.json"
+    if not path.exists():
+        return []
+    return [Fault(**fields) for fields in json.loads(path.read_text())]
+
+
+def _save(lab: Lab, faults: list[Fault]) -> None:
+    write_json(lab.folders.run / "faults.json", [dataclasses.asdict(f) for f in faults])
+
+
+def add(lab: Lab, kind: str, node: str | None = None, value: float | None = None) -> Fault:
+    """Put a fault in place; RailgaugeError where it needs another node or value."""
+    lab.require_up()
+    if kind not in KINDS:
+        raise RailgaugeError(f"fault {kind!r} is unknown; one of {', '.join(KINDS)}")
+    description = KINDS[kind]
+    if description.needs_node != (node is not None):
+        needed = "needs --node" if description.needs_node else "concerns no single node"
+        raise RailgaugeError(f"fault {kind} {needed}")
+    if description.needs_value and value is None:
+        raise RailgaugeError(f"fault {kind} needs --value: {description.description}")
+    if value is not None and (value < 0 or (description.needs_value and value == 0)):
+        raise RailgaugeError(f"--value is {value:g}, expected a number above 0")
+    fault = Fault(kind, node, description.default_value if value is None else value)
+    with lab.locked():
+        if node is not None:
+            lab.node(node)
+        present = active(lab)
+        if any((other.kind, other.node) == (kind, node) for other in present):
+            raise RailgaugeError(
+                f"fault {kind} is in place already", next_step="railgauge lab fault clear"
+            )
+        description.add(lab, fault)
+        if description.clear is not None:
+            _save(lab, [*present, fault])
+    return fault
+
+
+def clear(lab: Lab, node: str | None = None) -> list[Fault]:
+    """Mend all faults, or those of one node, and wait until Slurm has its nodes back."""
+    lab.require_up()
+    with lab.locked():
+        present = active(lab)
+        mended = [fault for fault in present if node in (None, fault.node)]
+        for fault in reversed(mended):
+            undo = KINDS[fault.kind].clear
+            assert undo is not None
+            undo(lab, fault)
+        _save(lab, [fault for fault in present if fault not in mended])
+        lab.wait_until_idle(nodes_off={f.node for f in active(lab) if f.kind == "off"})
+    return mended

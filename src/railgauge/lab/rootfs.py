@@ -1,0 +1,122 @@
+"""The one root file system that every machine of the lab starts from: Debian trixie, built once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from railgauge.errors import EnvironmentProblem
+
+SUITE = "trixie"
+
+_KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}
+
+PACKAGES = (
+    # Slurm 24.11 with accounting
+    *("slurmctld", "slurmd", "slurmdbd", "slurm-client", "munge", "mariadb-server"),
+    *("slurm-wlm-basic-plugins", "slurm-wlm-mysql-plugin"),
+    # the measured tools
+    *("iperf", "iperf3", "perftest", "openmpi-bin"),
+    # RDMA, and what looks at the network
+    *("rdma-core", "ibverbs-utils", "iproute2", "ethtool", "iputils-ping", "pciutils"),
+    # what a machine needs to start and to run the node programs
+    *("tini", "kmod", "busybox-static", "procps", "python3"),
+)
+
+#: Left out of the image: 200 MB that nothing here reads.
+_EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*")
+
+_NEEDED_DISK = 3 * 2**30
+
+
+def _mmdebstrap(target: Path) -> list[str]:
+    machine = platform.machine()
+    if machine not in _KERNELS:
+        known = ", ".join(_KERNELS)
+        raise EnvironmentProblem(f"the lab has no kernel package for {machine}; it runs on {known}")
+    mirror = os.environ.get("RAILGAUGE_LAB_MIRROR")
+    return [
+        "mmdebstrap",
+        *("--variant=minbase", "--mode=root"),
+        *(f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED),
+        *("--aptopt=Apt::Install-Recommends false", "--aptopt=Acquire::Retries 3"),
+        f"--include={','.join((*PACKAGES, _KERNELS[machine]))}",
+        *(SUITE, str(target)),
+        *([mirror] if mirror else []),
+    ]
+
+
+def recipe() -> str:
+    """A hash of all that decides what is in the image."""
+    described = "\n".join((platform.machine(), SUITE, *PACKAGES, *_EXCLUDED))
+    return hashlib.sha256(described.encode()).hexdigest()[:12]
+
+
+def location(lab: Path) -> Path:
+    """Where the image for today's recipe belongs; `RAILGAUGE_LAB_ROOTFS` may share another's."""
+    shared = os.environ.get("RAILGAUGE_LAB_ROOTFS")
+    return Path(shared) if shared else lab / "rootfs" / recipe()
+
+
+def ensure(lab: Path, say: Callable[[str], None]) -> Path:
+    """The image, built first if it is not there. A build that broke off leaves nothing usable."""
+    target = location(lab)
+    if target.is_dir():
+        return target
+    if os.environ.get("RAILGAUGE_LAB_ROOTFS"):
+        raise EnvironmentProblem(
+            f"RAILGAUGE_LAB_ROOTFS={target}: no such folder",
+            next_step="unset it, and `railgauge lab up` builds an image",
+        )
+    if shutil.which("mmdebstrap") is None:
+        raise EnvironmentProblem("mmdebstrap is not installed", next_step="make setup")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in target.parent.iterdir():
+        say(f"removing {'a broken' if leftover.suffix == '.part' else 'an outdated'} image")
+        remove(leftover)
+    free = shutil.disk_usage(target.parent).free
+    if free < _NEEDED_DISK:
+        raise EnvironmentProblem(
+            f"{target.parent}: {free / 2**30:.1f} GiB free, the lab's image needs "
+            f"{_NEEDED_DISK / 2**30:.0f} GiB while it is built",
+            next_step="free some room, or set RAILGAUGE_LAB_DIR to a folder that has it",
+        )
+    _build(target, say)
+    return target
+
+
+def _build(target: Path, say: Callable[[str], None]) -> None:
+    partial = target.with_suffix(".part")
+    log = target.with_suffix(".log")
+    say(f"building the image (Debian {SUITE}, once; a minute or two; log: {log})")
+    # In a PID namespace of its own, so that Ctrl-C or a crash leaves no half of a build running.
+    command = ["unshare", "--pid", "--fork", "--mount", "--kill-child", *_mmdebstrap(partial)]
+    with log.open("wb") as output:
+        outcome = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
+        )
+    if outcome.returncode != 0:
+        tail = log.read_text(errors="replace").splitlines()
+        reasons = [line for line in tail if line.startswith("E:")] or tail
+        remove(partial)
+        raise EnvironmentProblem(
+            "building the lab's image failed (mmdebstrap, exit code "
+            f"{outcome.returncode}):\n    " + "\n    ".join(reasons[-4:]),
+            next_step=f"read {log}; is a Debian mirror reachable? `RAILGAUGE_LAB_MIRROR=URL` "
+            "names another one; then again: railgauge lab up",
+        )
+    partial.rename(target)
+    log.unlink()
+
+
+def remove(folder: Path) -> None:
+    """Delete an image, or what is left of one; it stays on its own file system."""
+    if folder.is_dir() and not folder.is_symlink():
+        subprocess.run(["rm", "-rf", "--one-file-system", "--", str(folder)], check=True)
+    else:
+        folder.unlink()

@@ -1,0 +1,89 @@
+"""`configs/systems/lab/lab.yaml`: what the embedded cluster is made of."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from typing import Literal
+
+import pydantic
+
+from railgauge import paths
+from railgauge.hostlist import expand
+from railgauge.yamlfile import Strict, load_model
+
+FILE = paths.SYSTEMS / "lab" / "lab.yaml"
+
+
+class Network(Strict):
+    subnet: ipaddress.IPv4Network
+    mtu_bytes: int = pydantic.Field(ge=1280, le=9000)
+    link_gbits: float = pydantic.Field(gt=0, le=100)
+
+
+class Head(Strict):
+    name: str
+
+
+class NodeGroup(Strict):
+    names: str
+    kind: Literal["namespace"]
+    cpus: int = pydantic.Field(ge=1)
+    memory_mib: int = pydantic.Field(ge=64)
+    gpus: int = pydantic.Field(ge=0, le=16)
+
+    @pydantic.field_validator("names")
+    @classmethod
+    def _is_hostlist(cls, value: str) -> str:
+        expand(value)
+        return value
+
+
+class Blocks(Strict):
+    size: int = pydantic.Field(ge=1)
+    members: list[str]
+
+
+class Node(Strict):
+    """One node, with the addresses that follow from its place in the list."""
+
+    name: str
+    kind: Literal["namespace"]
+    address: str
+    cpus: int
+    memory_mib: int
+    gpus: int
+
+
+class LabSpec(Strict):
+    network: Network
+    head: Head
+    nodes: list[NodeGroup]
+    blocks: Blocks | None = None
+
+    @property
+    def head_address(self) -> str:
+        return str(self.network.subnet[1])
+
+    @property
+    def prefix_length(self) -> int:
+        return self.network.subnet.prefixlen
+
+    def all_nodes(self) -> list[Node]:
+        """Every node in the order of the file; the n-th has the subnet's address 10 + n."""
+        described = [(name, group) for group in self.nodes for name in expand(group.names)]
+        return [
+            Node(
+                name=name,
+                kind=group.kind,
+                address=str(self.network.subnet[10 + place]),
+                cpus=group.cpus,
+                memory_mib=group.memory_mib,
+                gpus=group.gpus,
+            )
+            for place, (name, group) in enumerate(described, start=1)
+        ]
+
+
+def load(path: Path = FILE) -> LabSpec:
+    return load_model(path, LabSpec)

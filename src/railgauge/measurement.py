@@ -1,0 +1,67 @@
+"""A measurement: one number with its unit and the full condition it was taken under."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+#: Every metric that a check may report, with its one unit. A reference in another unit is an
+#: error when it is loaded; a metric that is not listed here cannot be reported.
+METRIC_UNITS: Mapping[str, str] = {
+    "bandwidth": "Gb/s",  # payload, 10^9 bits per second, as received
+    "stream_bandwidth_min": "Gb/s",  # the slowest of several parallel streams
+    "retransmits": "segments",  # TCP segments sent again, all streams together
+    "latency": "us",
+    "ranks": "ranks",  # MPI ranks that found each other in one world
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """One number, in the metric's unit, and what was measured how between whom.
+
+    `size_bytes` is the message size, None where the tool streams. `nodes` are in the tool's own
+    order (receiver, sender) or as the job listed them; empty where only a bare file was read.
+    """
+
+    metric: str
+    value: float
+    tool: str
+    operation: str
+    transport: str
+    size_bytes: int | None = None
+    streams: int | None = None
+    nodes: tuple[str, ...] = ()
+    ranks: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.metric not in METRIC_UNITS:
+            known = ", ".join(METRIC_UNITS)
+            raise ValueError(f"metric {self.metric!r} is unknown; one of: {known}")
+        if not math.isfinite(self.value) or self.value < 0:
+            raise ValueError(f"{self.metric} is {self.value}: not a finite number of 0 or more")
+
+    @property
+    def unit(self) -> str:
+        return METRIC_UNITS[self.metric]
+
+    @property
+    def variable(self) -> str:
+        """The name of ReFrame's performance variable: the metric, with the size if it has one."""
+        return self.metric if self.size_bytes is None else f"{self.metric}_{self.size_bytes}B"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "unit": self.unit, "nodes": list(self.nodes)}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Measurement:
+        """The inverse of `as_dict`; ValueError or TypeError where the document is not one."""
+        plain = {name: value for name, value in fields.items() if name != "unit"}
+        measurement = cls(**{**plain, "nodes": tuple(plain.get("nodes", ()))})
+        if fields.get("unit") != measurement.unit:
+            raise ValueError(
+                f"{measurement.metric} in {fields.get('unit')!r}, expected {measurement.unit!r}"
+            )
+        return measurement

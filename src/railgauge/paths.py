@@ -1,0 +1,43 @@
+"""Where the parts of a checkout are. The package is installed in place, beside its data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+HOME = Path(__file__).resolve().parents[2]
+CHECKS = HOME / "reframe"
+SETTINGS = HOME / "configs" / "settings.py"
+SYSTEMS = HOME / "configs" / "systems"
+REFERENCES = HOME / "results" / "references"
+NODE_PROGRAMS = Path(__file__).resolve().parent / "node"
+
+
+def results_root() -> Path:
+    """Where campaigns and the history go: $RAILGAUGE_RESULTS, else `results/` of the checkout.
+
+    It must be on a file system that the compute nodes share.
+    """
+    return Path(os.environ.get("RAILGAUGE_RESULTS") or HOME / "results").absolute()
+
+
+#: Set by `railgauge accept`: the folder of the campaign that a ReFrame session belongs to.
+CAMPAIGN_VARIABLE = "RAILGAUGE_CAMPAIGN"
+
+
+def campaign_folder() -> Path | None:
+    """The campaign that this process works for, if any."""
+    folder = os.environ.get(CAMPAIGN_VARIABLE)
+    return Path(folder) if folder else None
+
+
+def session_folder() -> Path:
+    """Where a ReFrame session keeps its stage, outputs and reports: its campaign's folder, or for
+    a bare `reframe` one that the next session uses again.
+    """
+    return campaign_folder() or results_root() / "reframe"
+
+
+def lab_folder() -> Path:
+    """The lab's own folder: root file system, state and logs ($RAILGAUGE_LAB_DIR, else `.lab/`)."""
+    return Path(os.environ.get("RAILGAUGE_LAB_DIR") or HOME / ".lab").absolute()

@@ -1,0 +1,1 @@
+"""What a verdict looks like to people and to other programs."""

@@ -1,0 +1,112 @@
+"""The verdict in a terminal: a table of measurements, then the findings."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from railgauge.verdict.compare import Case, Row
+from railgauge.verdict.rules import Finding, Verdict
+
+_STYLES = {"accept": "bold green", "reject": "bold red", "inconclusive": "bold yellow"}
+
+
+#: Columns that the table needs.
+_WIDTH = 116
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if value < 1000 else f"{value:.0f}"
+
+
+def _reference(row: Row) -> str:
+    reference = row.reference
+    if reference is None:
+        return "none"
+    lowest, highest = reference.lowest, reference.highest
+    if lowest is not None and highest is not None:
+        bounds = f"{_number(lowest)} to {_number(highest)}"
+    elif lowest is not None:
+        bounds = f">= {_number(lowest)}"
+    else:
+        assert highest is not None
+        bounds = f"<= {_number(highest)}"
+    return f"{bounds} ({reference.kind})"
+
+
+def _status(case: Case, row: Row) -> Text:
+    if row.within is False:
+        return Text("out", style="bold red")
+    if case.failures:
+        return Text("failed", style="red")
+    return Text("ok" if row.within else "recorded", style="green" if row.within else "yellow")
+
+
+def _table(verdict: Verdict) -> Table:
+    table = Table(show_edge=False, pad_edge=False, header_style="bold")
+    for name in ("check", "partition", "nodes", "metric", "measured"):
+        table.add_column(name, justify="right" if name == "measured" else "left", no_wrap=True)
+    table.add_column("reference", no_wrap=True)
+    table.add_column("of limit", justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for case in verdict.cases:
+        for row in case.rows:
+            share = row.share_of_limit
+            table.add_row(
+                case.check,
+                case.partition,
+                " ".join(row.measurement.nodes),
+                row.measurement.variable,
+                f"{_number(row.measurement.value)} {row.measurement.unit}",
+                _reference(row),
+                "-" if share is None else f"{share:.1%}",
+                _status(case, row),
+            )
+    return table
+
+
+def _print_finding(console: Console, finding: Finding) -> None:
+    console.print(
+        Text(f"  {finding.weight}: ", style=_STYLES[finding.weight]), Text(finding.where), sep=""
+    )
+    console.print(f"    {finding.message}", highlight=False, markup=False, soft_wrap=True)
+    if finding.evidence:
+        console.print(
+            f"    evidence: {finding.evidence}", style="dim", markup=False, soft_wrap=True
+        )
+    if finding.next_step:
+        console.print(f"    next: {finding.next_step}", markup=False, soft_wrap=True)
+
+
+def console() -> Console:
+    """Standard output, wide enough that no column of the table is folded."""
+    return Console(width=max(Console().width, _WIDTH))
+
+
+def render(verdict: Verdict, console: Console) -> None:
+    """Print the table, the findings, the suspects, and the verdict as the last line."""
+    if any(case.rows for case in verdict.cases):
+        console.print(_table(verdict))
+        console.print()
+    for finding in verdict.findings:
+        _print_finding(console, finding)
+    for suspect in verdict.suspects:
+        console.print(f"  look first at [bold]{escape(suspect.node)}[/]: {escape(suspect.why)}")
+    if verdict.findings:
+        console.print()
+    console.print(
+        Text(verdict.decision.upper(), style=_STYLES[verdict.decision]),
+        Text(f"{verdict.reason}  ({verdict.campaign.folder})"),
+        soft_wrap=True,
+    )
+
+
+def plain(verdict: Verdict, width: int = _WIDTH) -> str:
+    """The same without colours, for a file."""
+    buffer = io.StringIO()
+    render(verdict, Console(file=buffer, width=width, color_system=None))
+    return buffer.getvalue()

@@ -1,0 +1,76 @@
+"""Starting ReFrame in the right environment: what `bin/reframe` and `railgauge accept` share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from railgauge import lab, paths, systems
+from railgauge.errors import RailgaugeError
+
+#: Set in processes that already see the lab's mounts; its value is the lab's first process.
+_MOUNTS_VARIABLE = "RAILGAUGE_LAB_MOUNTS"
+
+
+def use(system: str, partition: str = "") -> None:
+    """Let this process, and those it starts, work on `system`, or on one partition of it.
+
+    Names it to ReFrame, gives ReFrame our configuration, and for the lab puts the lab's Slurm
+    commands first on the path.
+    """
+    os.environ["RFM_SYSTEM"] = f"{system}:{partition}" if partition else system
+    os.environ["RFM_CONFIG_FILES"] = f":{paths.SETTINGS}"
+    if system == "lab":
+        commands = str(paths.lab_folder() / "bin")
+        others = [p for p in os.environ["PATH"].split(os.pathsep) if p != commands]
+        os.environ["PATH"] = os.pathsep.join([commands, *others])
+
+
+def enter_lab_mounts(argv: Sequence[str]) -> None:
+    """Start this program again with the mounts that the lab's machines see.
+
+    Does nothing where the lab is down or was entered already. It needs the same file systems as
+    the nodes, so that what is mounted there (a full results area, say) is what is met here.
+    """
+    init = lab.first_process(paths.lab_folder())
+    if init is None or os.environ.get(_MOUNTS_VARIABLE) == str(init.pid):
+        return
+    os.environ[_MOUNTS_VARIABLE] = str(init.pid)
+    mounts = f"--mount=/proc/{init.pid}/ns/mnt"
+    os.execvp("nsenter", ["nsenter", mounts, f"--wdns={Path.cwd()}", *argv])
+
+
+def _system_in(arguments: Sequence[str]) -> str | None:
+    """The value of ReFrame's `--system`, without the partition."""
+    for place, argument in enumerate(arguments):
+        if argument == "--system" and place + 1 < len(arguments):
+            return arguments[place + 1].partition(":")[0]
+        if argument.startswith("--system="):
+            return argument.removeprefix("--system=").partition(":")[0]
+    return None
+
+
+def main() -> None:
+    """`reframe`, guarded."""
+    try:
+        system = systems.chosen(_system_in(sys.argv[1:]))
+    except RailgaugeError:
+        # `--version` works anywhere; whatever needs a system gets the error from settings.py.
+        os.environ["RFM_CONFIG_FILES"] = f":{paths.SETTINGS}"
+    else:
+        use(system, partition=os.environ.get("RFM_SYSTEM", "").partition(":")[2])
+        if system == "lab":
+            enter_lab_mounts([sys.executable, "-m", "railgauge.session", *sys.argv[1:]])
+    from reframe.frontend import cli
+
+    from railgauge.checks import guard
+
+    guard.install()
+    sys.argv[0] = "reframe"
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""The little that Railgauge itself asks of Slurm."""
+
+from __future__ import annotations
+
+import subprocess
+
+from railgauge.errors import EnvironmentProblem
+
+
+def _run(*command: str) -> str:
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    except FileNotFoundError:
+        raise EnvironmentProblem(
+            f"{command[0]} is not on the path: no Slurm here",
+            next_step="`railgauge lab up` for the embedded cluster, or work on a login node",
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise EnvironmentProblem(f"{command[0]} did not answer within 60 s") from None
+    except subprocess.CalledProcessError as error:
+        raise EnvironmentProblem(
+            f"`{' '.join(command)}` failed: {error.stderr.strip() or error.returncode}"
+        ) from None
+    return answer.stdout
+
+
+def require_answer() -> None:
+    """EnvironmentProblem where the controller or the accounting does not answer.
+
+    ReFrame follows its jobs by sacct; without it a session breaks off with jobs in the queue.
+    """
+    _run("sinfo", "--noheader", "--format=%P")
+    _run("sacct", "--noheader", "--allocations", "--jobs=1", "--format=jobid")
+
+
+def cancel_jobs_of(campaign: str) -> list[str]:
+    """Cancel what a campaign has left in the queue; the ids of the jobs."""
+    listed = _run("squeue", "--noheader", "--format=%A %k").splitlines()
+    left = [line.split()[0] for line in listed if line.split()[1:] == [f"railgauge:{campaign}"]]
+    if left:
+        _run("scancel", *left)
+    return left

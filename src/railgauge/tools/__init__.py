@@ -1,0 +1,94 @@
+"""One module per measured tool: how to call it and how to read it. Pure functions only.
+
+Every module has the same four parts in the same order:
+`Options` (frozen) -> `argv()`, result dataclasses with units in the names <- `parse()`, which
+raises `ParseError`. `read()` then judges everything known of one run and gives a `Reading`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+from railgauge.measurement import Measurement
+
+
+class ParseError(ValueError):
+    """A tool's output that cannot be taken as a result: the line, what was found, what belongs there.
+
+    `line` counts from 1; 0 stands for the text as a whole (nothing there, or its end is missing).
+    """
+
+    def __init__(self, line: int, found: str, expected: str) -> None:
+        self.line = line
+        self.found = found
+        self.expected = expected
+        where = f"line {line}" if line else "whole output"
+        super().__init__(f"{where}: found {found}, expected {expected}")
+
+
+class Completeness(str, enum.Enum):
+    """Whether the evidence proves that the tool ran to its end."""
+
+    PROVED = "proved"
+    UNKNOWN = "unknown"
+    BROKEN = "broken"
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """The line that a job writes for every tool call: the proof that the call ended, and how.
+
+    `exit_code` is None when the runner had to kill the tool, or could not start it; `note` then
+    says why.
+    """
+
+    tool: str
+    role: str
+    rank: int
+    host: str
+    exit_code: int | None
+    seconds: float
+    version: str = ""
+    note: str = ""
+
+    @property
+    def failure(self) -> str | None:
+        """Why this call alone fails the check, or None."""
+        if self.note:
+            return f"{self.tool} ({self.role}) on {self.host}: {self.note}"
+        if self.exit_code is None:
+            return f"{self.tool} ({self.role}) on {self.host} was killed after {self.seconds:.1f} s"
+        if self.exit_code != 0:
+            return f"{self.tool} ({self.role}) on {self.host} ended with exit code {self.exit_code}"
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """What a careful person takes from one run of a tool.
+
+    `seen` holds the conditions that the output itself states (streams, mtu_bytes, congestion,
+    sizes, ranks, hosts); a check compares them with what it asked for.
+    """
+
+    ok: bool
+    reason: str
+    completeness: Completeness
+    measurements: tuple[Measurement, ...] = ()
+    seen: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "reason": self.reason,
+            "completeness": self.completeness.value,
+            "measurements": [m.as_dict() for m in self.measurements],
+            "seen": dict(self.seen),
+        }
+
+    @classmethod
+    def refused(cls, reason: str, completeness: Completeness = Completeness.BROKEN) -> Reading:
+        return cls(ok=False, reason=reason, completeness=completeness)

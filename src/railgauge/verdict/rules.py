@@ -1,0 +1,264 @@
+"""The decision: accept, reject or inconclusive, with what was found.
+
+reject: something measured, or a node that should have been, is not as it must be; or nothing was
+measured at all. inconclusive: nothing speaks against the nodes, but not all that is required was
+measured. accept: every required check passed on every node. Missing data is never a pass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from railgauge import hostlist
+from railgauge.campaign import Campaign
+from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
+from railgauge.verdict.compare import BrokenRecord, Case, Row, read
+from railgauge.verdict.locate import Suspect, suspects, unavailable_nodes
+
+Decision = Literal["accept", "reject", "inconclusive"]
+
+EXIT_CODES: dict[Decision, int] = {
+    "accept": EXIT_ACCEPT,
+    "reject": EXIT_REJECT,
+    "inconclusive": EXIT_INCONCLUSIVE,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What is wrong, where, by how much, with what evidence, and what to do next.
+
+    `weight` is the decision that this finding alone leads to.
+    """
+
+    weight: Decision
+    kind: str
+    message: str
+    check: str = ""
+    partition: str = ""
+    nodes: tuple[str, ...] = ()
+    evidence: str = ""
+    next_step: str = ""
+
+    @property
+    def where(self) -> str:
+        place = f"{self.check} on {self.partition}" if self.check else self.partition
+        return f"{place}: {' - '.join(self.nodes)}" if self.nodes else place
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """The answer to: may these nodes go back into service?"""
+
+    decision: Decision
+    reason: str
+    campaign: Campaign
+    cases: tuple[Case, ...]
+    findings: tuple[Finding, ...]
+    suspects: tuple[Suspect, ...]
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self.decision]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "verdict": self.decision,
+            "exit_code": self.exit_code,
+            "reason": self.reason,
+            "campaign": self.campaign.id,
+            "system": self.campaign.system,
+            "gate": self.campaign.gate,
+            "scope": dataclasses.asdict(self.campaign.scope),
+            "started": self.campaign.started,
+            "finished": self.campaign.finished,
+            "findings": [
+                {**dataclasses.asdict(finding), "nodes": list(finding.nodes)}
+                for finding in self.findings
+            ],
+            "suspects": [dataclasses.asdict(suspect) for suspect in self.suspects],
+            "measurements": [_row_as_dict(case, row) for case in self.cases for row in case.rows],
+            "tools": sorted({version for case in self.cases for version in case.versions}),
+        }
+
+
+def _row_as_dict(case: Case, row: Row) -> dict[str, Any]:
+    reference = row.reference
+    return {
+        **row.measurement.as_dict(),
+        "check": case.check,
+        "partition": case.partition,
+        "run": case.run,
+        "passed": case.passed,
+        "within_reference": row.within,
+        "reference": reference.model_dump(mode="json") if reference else None,
+        "limit": dataclasses.asdict(row.limit) if row.limit else None,
+        "share_of_limit": row.share_of_limit,
+    }
+
+
+def _bounds(row: Row) -> str:
+    reference = row.reference
+    assert reference is not None
+    unit = row.measurement.unit
+    if reference.lowest is not None and row.measurement.value < reference.lowest:
+        return f"at least {reference.lowest:.4g} {unit}"
+    return f"at most {reference.highest:.4g} {unit}"
+
+
+def _row_finding(case: Case, row: Row) -> Finding:
+    reference, measurement = row.reference, row.measurement
+    assert reference is not None
+    share = row.share_of_limit
+    of_limit = f", {share:.0%} of what the link allows" if share is not None else ""
+    return Finding(
+        "reject",
+        "out-of-reference",
+        f"{measurement.variable} is {measurement.value:.4g} {measurement.unit}, expected "
+        f"{_bounds(row)} ({reference.kind}; {reference.deviation(measurement.value):+.0%} of "
+        f"{reference.value:g}{of_limit})",
+        next_step="look at the link rate, errors and cabling of the nodes named",
+        **_place(case),
+    )
+
+
+def _place(case: Case) -> dict[str, Any]:
+    return {
+        "check": case.check,
+        "partition": case.partition,
+        "nodes": case.nodes,
+        "evidence": str(case.folder) if case.folder else "",
+    }
+
+
+def _case_findings(case: Case) -> list[Finding]:
+    if case.passed:
+        return []
+    if case.result in ("not run", "abort", "skip", "fail_deps"):
+        why = case.reason or "the session ended before it"
+        return [Finding("inconclusive", "not-run", f"{case.result}: {why}", **_place(case))]
+    found = [
+        Finding(
+            "reject",
+            failure.kind,
+            failure.message,
+            next_step=failure.next_step,
+            **{**_place(case), "nodes": failure.nodes or case.nodes},
+        )
+        for failure in case.failures
+    ]
+    found += [_row_finding(case, row) for row in case.rows if row.within is False]
+    if found:
+        return found
+    unavailable = unavailable_nodes(case.reason)
+    if unavailable:
+        return [
+            Finding(
+                "reject",
+                "unavailable",
+                f"Slurm starts no job on {hostlist.fold(unavailable)}: {case.reason}",
+                next_step=f"scontrol show node {hostlist.fold(unavailable)}",
+                **{**_place(case), "nodes": unavailable},
+            )
+        ]
+    # No result of the check, no node named: Slurm, the file system or the suite itself.
+    reason = case.reason or f"ReFrame says {case.result}, and the check left no result"
+    return [Finding("inconclusive", "no-result", reason, **_place(case))]
+
+
+def _coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
+    """Nodes that a required check has not measured."""
+    found = []
+    for partition, checks in campaign.scope.required.items():
+        for check in checks:
+            measured = {
+                node
+                for case in cases
+                if case.check == check and case.partition == partition and case.measured
+                for node in case.nodes
+            }
+            missing = [n for n in campaign.scope.nodes[partition] if n not in measured]
+            if missing:
+                found.append(
+                    Finding(
+                        "inconclusive",
+                        "not-measured",
+                        f"required, and without a result on {hostlist.fold(missing)}",
+                        check=check,
+                        partition=partition,
+                        nodes=tuple(missing),
+                        next_step="run without a filter: railgauge accept",
+                    )
+                )
+    return found
+
+
+def _retry_findings(cases: Sequence[Case]) -> list[Finding]:
+    """A case that failed in one run and passed in another is flaky, not well."""
+    found = []
+    for case in cases:
+        others = [c for c in cases if c.name == case.name and c.partition == case.partition]
+        if not case.passed and any(other.passed for other in others):
+            found.append(
+                Finding(
+                    "reject",
+                    "flaky",
+                    f"failed in run {case.run} and passed in another: a retry hides a flaky link",
+                    **_place(case),
+                )
+            )
+    return found
+
+
+def decide(campaign: Campaign) -> Verdict:
+    """Read the campaign's folder and decide."""
+    cases: list[Case] = []
+    findings: list[Finding] = []
+    try:
+        cases = read(campaign)
+    except BrokenRecord as error:
+        findings.append(Finding("inconclusive", "broken-record", str(error)))
+    for case in cases:
+        findings += _case_findings(case)
+    findings += _retry_findings(cases)
+    findings += _coverage_findings(campaign, cases)
+    session = campaign.context.get("session")
+    if campaign.state == "interrupted":
+        findings.append(Finding("inconclusive", "interrupted", "the campaign was interrupted"))
+    elif session is not None and session["exit_code"] != 0 and not findings:
+        findings.append(
+            Finding(
+                "inconclusive",
+                "session",
+                f"ReFrame ended with exit code {session['exit_code']}: {session['last_error']}",
+                evidence=str(campaign.folder / "reframe.out"),
+            )
+        )
+    decision, reason = _decision(campaign, cases, findings)
+    return Verdict(
+        decision, reason, campaign, tuple(cases), tuple(findings), tuple(suspects(cases))
+    )
+
+
+def _decision(
+    campaign: Campaign, cases: Sequence[Case], findings: Sequence[Finding]
+) -> tuple[Decision, str]:
+    measured = sum(len(case.rows) for case in cases)
+    rejecting = [finding for finding in findings if finding.weight == "reject"]
+    if rejecting:
+        return "reject", f"{len(rejecting)} finding{'s' if len(rejecting) > 1 else ''}"
+    if not cases and campaign.state != "interrupted":
+        return "reject", "nothing was measured: no test case was selected"
+    if findings:
+        return "inconclusive", findings[0].message
+    if not measured:
+        return "reject", "nothing was measured"
+    if campaign.gate == "baseline":
+        return (
+            "inconclusive",
+            f"baseline: {measured} measurements recorded, none had to meet a reference",
+        )
+    passed = sum(case.passed for case in cases)
+    return "accept", f"{passed} of {len(cases)} cases passed, {measured} measurements"

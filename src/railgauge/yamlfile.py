@@ -1,0 +1,73 @@
+"""Reading YAML against a pydantic model, with errors that name file, line and field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pydantic
+from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+from railgauge.errors import ConfigurationError
+
+Model = TypeVar("Model", bound=pydantic.BaseModel)
+
+
+class Strict(pydantic.BaseModel):
+    """A model that knows all its fields: a misspelt key is an error, not a default."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+def _line_of(node: Any, location: tuple[int | str, ...]) -> int | None:
+    """The line (from 1) of the field at `location`, or of the nearest thing around it."""
+    line: int | None = None
+    for key in location:
+        if isinstance(node, CommentedMap) and key in node:
+            line = node.lc.key(key)[0] + 1
+        elif isinstance(node, CommentedSeq) and isinstance(key, int) and key < len(node):
+            line = node.lc.item(key)[0] + 1
+        else:
+            break
+        node = node[key]
+    return line
+
+
+def load(path: Path) -> Any:
+    """The document at `path`; ConfigurationError with file and line where it is not YAML."""
+    try:
+        with path.open(encoding="utf-8") as stream:
+            return YAML().load(stream)
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error}") from None
+    except YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise ConfigurationError(f"{where}: not valid YAML: {problem}") from None
+
+
+def load_model(path: Path, model: type[Model]) -> Model:
+    """The document at `path` as `model`; every wrong field is named with its line."""
+    document = load(path)
+    try:
+        return model.model_validate(document)
+    except pydantic.ValidationError as error:
+        lines = []
+        for problem in error.errors():
+            location = problem["loc"]
+            line = _line_of(document, location)
+            field = ".".join(str(part) for part in location) or "document"
+            found = problem.get("input")
+            shown = "" if problem["type"] == "missing" else f" (found {_short(found)})"
+            where = f"{path}:{line}" if line else str(path)
+            lines.append(f"{where}: {field}: {problem['msg']}{shown}")
+        raise ConfigurationError("\n".join(lines)) from None
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

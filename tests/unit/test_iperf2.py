@@ -1,0 +1,658 @@
+"""iperf2: what real outputs give, and that no damaged output is believed."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from railgauge.tools import Call, Completeness, ParseError, Reading, iperf2
+
+REPOSITORY = Path(__file__).parents[2]
+RECORDED = REPOSITORY / "tests" / "data" / "iperf2"
+SAMPLES = Path(os.environ.get("RAILGAUGE_SAMPLES", REPOSITORY.parent / "shared" / "samples"))
+
+QUICK = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+PROVED, UNKNOWN, BROKEN = Completeness.PROVED, Completeness.UNKNOWN, Completeness.BROKEN
+
+#: recorded runs of 2.2.1 that went well: name -> the options they were run with
+RUNS = {
+    "p4": iperf2.Options(streams=4, duration_s=3),
+    "p1": iperf2.Options(streams=1, duration_s=2),
+    "cubic": iperf2.Options(streams=4, duration_s=3, congestion="cubic"),
+}
+
+#: sample -> ok, completeness, bandwidth, streams, slowest stream, retransmits
+SAMPLE_TABLE: dict[str, tuple[Any, ...]] = {
+    "local-2.1.8-badflag.txt": (False, BROKEN, None, None, None, None),
+    "local-2.1.8-bounceback.txt": (True, UNKNOWN, None, 1, None, None),
+    "local-2.1.8-refused.txt": (False, BROKEN, None, None, None, None),
+    "local-2.1.8-tcp-csv-enh.txt": (True, UNKNOWN, 26.925965339, 2, 12.768986970, None),
+    "local-2.1.8-tcp-p2-csv.txt": (True, UNKNOWN, 24.539782813, 2, 12.208004263, None),
+    "local-2.1.8-tcp-p4-enhanced.txt": (True, UNKNOWN, 31.8, 4, 7.52, 74),
+    "local-2.1.8-tcp-plain.txt": (True, UNKNOWN, 18.2, 1, 18.2, None),
+    "local-2.1.8-tcp-sumonly.txt": (True, UNKNOWN, 36.1, 4, None, None),
+    "local-2.1.8-udp-csv.txt": (False, UNKNOWN, None, None, None, None),
+    "local-2.2.1-badflag.txt": (False, BROKEN, None, None, None, None),
+    "local-2.2.1-bounceback.txt": (True, UNKNOWN, None, 1, None, None),
+    "local-2.2.1-refused.txt": (False, BROKEN, None, None, None, None),
+    "local-2.2.1-tcp-csv-enh.txt": (True, UNKNOWN, 108.624146875, 2, 54.152831971, 0),
+    "local-2.2.1-tcp-p2-csv.txt": (True, UNKNOWN, 110.698858656, 2, 55.278693414, None),
+    "local-2.2.1-tcp-p4-enhanced.txt": (True, UNKNOWN, 102.0, 4, 24.2, 118),
+    "local-2.2.1-tcp-plain.txt": (True, UNKNOWN, 51.8, 1, 51.8, None),
+    "local-2.2.1-tcp-sumonly.txt": (True, UNKNOWN, 98.6, None, None, None),
+    "local-2.2.1-udp-csv.txt": (False, UNKNOWN, None, None, None, None),
+    "v2.0.9-enhanced-tcp.txt": (False, BROKEN, None, None, None, None),
+}
+
+
+def recorded(name: str) -> str:
+    return (RECORDED / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def sample(name: str) -> str:
+    path = SAMPLES / "iperf2" / name
+    if not path.is_file():
+        pytest.skip(f"no sample {path}; set RAILGAUGE_SAMPLES")
+    return path.read_text(encoding="utf-8")
+
+
+def calls(**changes: Any) -> list[Call]:
+    """Both calls as the runner records a good run; `client` and `server` change one of them."""
+    hosts = {"server": "node2", "client": "node1"}
+    return [
+        dataclasses.replace(
+            Call(iperf2.TOOL, role, rank, host, 0, 6.0, "iperf version 2.2.1"),
+            **changes.get(role, {}),
+        )
+        for rank, (role, host) in enumerate(hosts.items())
+    ]
+
+
+def judged(run: str, client: str | None = None, server: str | None = None) -> Reading:
+    """A recorded good run with all its evidence, one side of it replaced."""
+    return iperf2.read(
+        recorded(f"{run}-client") if client is None else client,
+        server=recorded(f"{run}-server") if server is None else server,
+        calls=calls(),
+        options=RUNS[run],
+    )
+
+
+def values(reading: Reading) -> dict[str, float]:
+    return {measurement.metric: measurement.value for measurement in reading.measurements}
+
+
+def row_numbers(text: str) -> list[int]:
+    return [number for number, line in enumerate(text.split("\n")) if " sec " in line]
+
+
+# ---- options and argv ----
+
+
+def test_server_ends_by_itself_after_the_streams() -> None:
+    argv = "iperf -s -p 5201 -P 4 -e -f k".split()
+    assert iperf2.server_argv(iperf2.Options(), port="5201") == argv
+
+
+def test_client_leaves_placeholders_to_the_runner() -> None:
+    argv = "iperf -c {server} -p {port} -P 4 -t 5 -e -i 1 -f k".split()
+    assert iperf2.client_argv(iperf2.Options()) == argv
+
+
+def test_every_option_reaches_the_client() -> None:
+    options = iperf2.Options(8, 30, window_bytes=4194304, congestion="bbr", length_bytes=65536)
+    argv = "iperf -c h -p 1 -P 8 -t 30 -e -i 1 -f k -w 4194304 -Z bbr -l 65536".split()
+    assert iperf2.client_argv(options, "h", "1") == argv
+
+
+def test_window_is_asked_for_on_both_sides() -> None:
+    options = iperf2.Options(window_bytes=4096)
+    assert iperf2.server_argv(options)[-2:] == ["-w", "4096"]
+
+
+def test_version_is_asked_for() -> None:
+    assert iperf2.version_argv() == ["iperf", "--version"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"streams": 0},
+        {"streams": True},
+        {"duration_s": 0},
+        {"duration_s": 2.5},
+        {"duration_s": None},
+        {"window_bytes": -1},
+        {"length_bytes": 0},
+        {"congestion": ""},
+        {"congestion": "-Z cubic"},
+    ],
+)
+def test_options_that_cannot_be_run_are_rejected(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        iperf2.Options(**wrong)
+
+
+# ---- the samples ----
+
+
+@pytest.mark.parametrize("name", SAMPLE_TABLE)
+def test_sample_gives_what_a_person_reads_in_it(name: str) -> None:
+    ok, completeness, bandwidth, streams, slowest, retransmits = SAMPLE_TABLE[name]
+    reading = iperf2.read(sample(name))
+    found = values(reading)
+    assert (reading.ok, reading.completeness) == (ok, completeness), reading.reason
+    assert found.get("bandwidth") == (bandwidth and pytest.approx(bandwidth))
+    assert found.get("stream_bandwidth_min") == (slowest and pytest.approx(slowest))
+    assert found.get("retransmits") == retransmits
+    assert all(measurement.streams == streams for measurement in reading.measurements)
+
+
+def test_every_sample_is_in_the_table() -> None:
+    if not SAMPLES.is_dir():
+        pytest.skip(f"no samples at {SAMPLES}; set RAILGAUGE_SAMPLES")
+    assert {path.name for path in (SAMPLES / "iperf2").iterdir()} == set(SAMPLE_TABLE)
+
+
+def test_conditions_are_seen() -> None:
+    seen = iperf2.read(sample("local-2.2.1-tcp-p4-enhanced.txt")).seen
+    assert seen == {"duration_s": 2.0005, "streams": 4, "mss_bytes": 32741, "congestion": "bbr"}
+
+
+@pytest.mark.parametrize(("version", "latency"), [("2.1.8", 29.0), ("2.2.1", 44.0)])
+def test_bounceback_is_a_latency_in_us(version: str, latency: float) -> None:
+    (measurement,) = iperf2.read(sample(f"local-{version}-bounceback.txt")).measurements
+    found = (measurement.metric, measurement.value, measurement.operation, measurement.unit)
+    assert found == ("latency", latency, "bounceback", "us")
+
+
+def test_udp_without_the_servers_report_names_that() -> None:
+    assert "no report of the server" in iperf2.read(sample("local-2.2.1-udp-csv.txt")).reason
+
+
+def test_intervals_without_a_total_are_rejected() -> None:
+    with pytest.raises(ParseError, match="no total"):
+        iperf2.parse(sample("v2.0.9-enhanced-tcp.txt"))
+
+
+# ---- parse ----
+
+
+def test_client_rows_are_read() -> None:
+    output = iperf2.parse(recorded("p4-client"))
+    assert (output.role, output.connected, len(output.intervals)) == ("client", 4, 3)
+    assert sum(row.transferred_bytes for row in output.streams) == output.total.transferred_bytes
+
+
+def test_both_sides_of_a_run_show_the_same_connections() -> None:
+    client, server = (iperf2.parse(recorded(f"p4-{side}")) for side in ("client", "server"))
+    assert client.client_ports == server.client_ports
+    assert len(client.client_ports) == 4
+
+
+def test_congestion_control_is_the_senders() -> None:
+    assert iperf2.parse(recorded("cubic-client")).congestion == "cubic"
+    assert iperf2.parse(recorded("p4-server")).congestion is None
+
+
+def test_csv_with_a_header_is_read_by_its_names() -> None:
+    output = iperf2.parse(recorded("csv-enhanced-server"))
+    assert (output.role, output.total.transferred_bytes) == ("server", 5935333504)
+
+
+def test_udp_with_the_servers_report_counts_what_arrived() -> None:
+    output = iperf2.parse(recorded("udp-client"))
+    assert (output.udp, output.received, len(output.streams)) == (True, True, 2)
+
+
+@pytest.mark.parametrize("label", ["0: ", " 1: ", "STDERR: 0: "])
+def test_task_labels_of_srun_are_tolerated(label: str) -> None:
+    text = "".join(f"{label}{line}\n" for line in recorded("p4-client").splitlines()[1:-1])
+    assert iperf2.parse(text) == iperf2.parse(recorded("p4-client"))
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        "node1:123:456 [0] NCCL WARN NET/Socket : Connect to 10.0.0.1 failed : Connection refused",
+        "srun: job 17 has been allocated resources",
+        "[1732158000.1] [node1:99:0] parser.c:2036 UCX  WARN unused environment variable failed",
+        "[0] 12.5 is not a row",
+        "WARN: this test may have been CPU bound (1) (or may not be detecting the devices)",
+        "TCP window size:  512 KByte (WARNING: requested  256 KByte)",
+        "",
+    ],
+)
+def test_unrelated_lines_are_tolerated(noise: str) -> None:
+    text = recorded("p4-client").replace("\n", f"\n{noise}\n")
+    assert iperf2.parse(text).streams == iperf2.parse(recorded("p4-client")).streams
+
+
+def test_unknown_columns_are_tolerated() -> None:
+    lines = recorded("p4-client").splitlines()
+    text = "\n".join(
+        line + ("  Future" if "Interval" in line else "  12.5 zz" if " sec " in line else "")
+        for line in lines
+    )
+    assert iperf2.parse(text).streams == iperf2.parse(recorded("p4-client")).streams
+
+
+def test_unknown_csv_columns_are_tolerated() -> None:
+    header, *rows = recorded("csv-enhanced-server").splitlines()[1:-1]
+    text = "\n".join([f"future,{header}".replace("future,time", "time,future")])
+    text += "".join("\n" + row.replace(",", ",?,", 1) for row in rows)
+    assert iperf2.parse(text) == iperf2.parse(recorded("csv-enhanced-server"))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "iperf: unrecognized option `--nosuchflag'",
+        "iperf: option requires an argument -- p",
+        "Usage: iperf [-s|-c host] [options]",
+        "tcp connect failed: Connection refused",
+        "connect failed: Connection timed out",
+        "[  1] tcp connect to 10.0.0.1 port 5001 failed (No route to host) on 2026-11-21",
+        "[  1] tcp connect attempt timer expired on 2026-11-21",
+        "write failed: Broken pipe",
+        "[  2] tcp write failed",
+        "[  1] tcp recv failed: Connection reset by peer",
+        "read tcp flags (peer close) failed",
+        "listener bind failed: Address already in use",
+        "[  3] WARNING: did not receive ack of last datagram after 10 tries.",
+        "[  3] WARNING: ack of last datagram failed.",
+        "Attempt to set 'nosuch' congestion control failed: No such file or directory",
+        "Failed to set 'bbr' congestion control got 'cubic'",
+        "no.such.invalid: Host name lookup failure",
+        "node9: Unknown host",
+        "ERROR: expected reverse connect did not occur",
+        "WARNING: Unable to change the window size",
+        "Waiting for server threads to complete. Interrupt again to force quit.",
+        "[ CT] final connect times (min/avg/max/stdev) = 0.1/0.1/0.1/0.1 ms (tot/err) = 4/1",
+        "slurmstepd: error: *** STEP 17.0 ON node1 CANCELLED AT 2026-11-21T03:50:17 ***",
+        "Segmentation fault (core dumped)",
+        "bash: iperf: command not found",
+    ],
+)
+def test_messages_of_failure_are_rejected(message: str) -> None:
+    text = recorded("p4-client") + f"STDERR: {message}\n"
+    with pytest.raises(ParseError, match="no error message"):
+        iperf2.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "# source: nothing\n# exit=0\n"])
+def test_empty_output_is_rejected(text: str) -> None:
+    with pytest.raises(ParseError, match="nothing"):
+        iperf2.parse(text)
+
+
+def test_output_without_rows_is_rejected() -> None:
+    with pytest.raises(ParseError, match="no row with a transfer"):
+        iperf2.parse(recorded("server-killed-server"))
+
+
+P4 = "p4-client"
+TOTAL_OF_4 = "[  4] 0.0000-3.01"
+
+
+def edited(name: str, old: str, new: str) -> str:
+    text = recorded(name)
+    assert old in text
+    return text.replace(old, new)
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-1", "1e400", "9" * 400])
+@pytest.mark.parametrize("unit", ["KBytes", "Kbits/sec"])
+def test_impossible_numbers_are_rejected(number: str, unit: str) -> None:
+    lines = recorded(P4).split("\n")
+    row = row_numbers(recorded(P4))[-1]
+    words = lines[row].split(" ")
+    words[words.index(unit) - 1] = number
+    lines[row] = " ".join(words)
+    with pytest.raises(ParseError) as caught:
+        iperf2.parse("\n".join(lines))
+    assert caught.value.line == row + 1
+
+
+def test_a_rate_that_is_not_bytes_by_time_is_rejected() -> None:
+    row = "[  1] 0.0000-2.0136 sec  3321216 KBytes  13511921 Kbits/sec"
+    text = edited("p1-client", row, row.replace("13511921", "15511921"))
+    with pytest.raises(ParseError, match="by its bytes and time"):
+        iperf2.parse(text)
+
+
+def test_a_sum_that_is_not_its_streams_is_rejected() -> None:
+    lines = recorded(P4).split("\n")
+    total = next(n for n, line in enumerate(lines) if line.startswith(TOTAL_OF_4))
+    text = "\n".join(line for line in lines if not line.startswith("[  4] "))
+    assert total
+    with pytest.raises(ParseError, match="the sum of 3 streams"):
+        iperf2.parse(text)
+
+
+def test_a_sum_on_another_clock_than_its_streams_is_rejected() -> None:
+    """2.2.1 on a link of 20 Mbit/s shows a sum of 32 Mbit/s."""
+    with pytest.raises(ParseError, match=r"found a sum of 0.03195 Gb/s"):
+        iperf2.parse(recorded("slow-link-client"))
+
+
+def test_streams_without_their_sum_are_rejected() -> None:
+    text = "\n".join(line for line in recorded("p4-server").split("\n") if "SUM" not in line)
+    with pytest.raises(ParseError, match=r"\[SUM\] row"):
+        iperf2.parse(text)
+
+
+def test_retransmits_that_do_not_add_up_are_rejected() -> None:
+    text = edited("p1-client", "25948/0      4290   ", "25948/0      4291   ")
+    assert iperf2.parse(text).total.retransmits == 4291
+    lines = recorded(P4).rstrip().split("\n")
+    lines[-2] += "0"
+    with pytest.raises(ParseError, match="retransmits"):
+        iperf2.parse("\n".join(lines))
+
+
+def test_a_stream_that_hung_after_its_last_interval_is_rejected() -> None:
+    """The client exits 0, and the server's bytes agree to 0.2 %, with the link down half the time."""
+    with pytest.raises(ParseError, match="no interval"):
+        iperf2.parse(recorded("link-down-client"))
+
+
+def test_two_runs_in_one_text_are_rejected() -> None:
+    with pytest.raises(ParseError, match="one run of one side"):
+        iperf2.parse(recorded("p1-client") * 2)
+
+
+def test_client_and_server_in_one_text_are_rejected() -> None:
+    with pytest.raises(ParseError, match="one run of one side"):
+        iperf2.parse(recorded("p1-server") + recorded("p1-client"))
+
+
+@pytest.mark.parametrize("mark", ["(reverse)", "(full-duplex)"])
+def test_other_directions_are_rejected(mark: str) -> None:
+    with pytest.raises(ParseError, match="from client to server only"):
+        iperf2.parse(edited("p1-client", "(icwnd", f"{mark} (icwnd"))
+
+
+# ---- read ----
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_run_with_all_its_evidence_is_proved(run: str) -> None:
+    reading = judged(run)
+    assert (reading.ok, reading.completeness) == (True, PROVED), reading.reason
+
+
+def test_measurements_are_the_receivers() -> None:
+    found = values(judged("p1"))
+    assert found == {
+        "bandwidth": pytest.approx(13.602545),
+        "stream_bandwidth_min": pytest.approx(13.602545),
+        "retransmits": 4290,
+    }
+
+
+def test_nodes_are_receiver_and_sender() -> None:
+    assert {measurement.nodes for measurement in judged("p4").measurements} == {("node2", "node1")}
+
+
+def test_without_calls_the_reading_is_unknown() -> None:
+    reading = iperf2.read(recorded(P4), server=recorded("p4-server"), options=RUNS["p4"])
+    assert (reading.ok, reading.completeness) == (True, UNKNOWN)
+    assert reading.reason.endswith("without the exit codes of both sides")
+
+
+def test_a_bare_text_says_what_is_missing() -> None:
+    reason = iperf2.read(recorded(P4)).reason
+    assert reason.endswith("the exit codes of both sides, the server's output, the options")
+
+
+def test_a_bare_server_text_is_read() -> None:
+    reading = iperf2.read(recorded("p4-server"))
+    assert (reading.ok, reading.completeness) == (True, UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"client": {"exit_code": 1}}, "(client) on node1 ended with exit code 1"),
+        ({"server": {"exit_code": None}}, "(server) on node2 was killed"),
+        ({"server": {"tool": "iperf3"}}, "server: 0 iperf2 calls recorded"),
+        ({"server": {"role": "client"}}, "client: 2 iperf2 calls recorded"),
+        ({"client": {"seconds": 1.0}}, "client on node1: the call took 1.0 s"),
+    ],
+)
+def test_calls_that_contradict_refuse(change: dict[str, Any], words: str) -> None:
+    reading = iperf2.read(
+        recorded(P4),
+        server=recorded("p4-server"),
+        calls=calls(**change),
+        options=RUNS["p4"],
+    )
+    assert (reading.ok, reading.completeness) == (False, BROKEN)
+    assert words in reading.reason
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (iperf2.Options(streams=8, duration_s=3), "client on node1: 4 streams, expected 8"),
+        (iperf2.Options(streams=4, duration_s=5), "expected 4.75 to 6.5 s"),
+        (iperf2.Options(streams=4, duration_s=1), "expected 0.95 to 2.1 s"),
+        (iperf2.Options(4, 3, congestion="cubic"), "client on node1: bbr, expected cubic"),
+        (iperf2.Options(4, 3, window_bytes=2**20), "server on node2: a window of 131072 bytes"),
+    ],
+)
+def test_options_that_contradict_refuse(options: iperf2.Options, words: str) -> None:
+    reading = iperf2.read(
+        recorded(P4), server=recorded("p4-server"), calls=calls(), options=options
+    )
+    assert (reading.ok, reading.completeness) == (False, BROKEN)
+    assert words in reading.reason
+
+
+def test_congestion_control_must_be_shown_if_it_was_asked_for() -> None:
+    client = edited("cubic-client", "(cubic) ", "")
+    client = client.replace("TCP congestion control set to cubic using cubic\n", "")
+    assert "no congestion control shown" in judged("cubic", client=client).reason
+
+
+def test_a_client_stopped_halfway_refuses_although_everything_exited_0() -> None:
+    reading = iperf2.read(
+        recorded("client-terminated-client"),
+        server=recorded("client-terminated-server"),
+        calls=calls(),
+        options=RUNS["p4"],
+    )
+    assert not reading.ok
+    assert "ran for 1.33 s, expected 2.85 to 4.3 s" in reading.reason
+
+
+def test_a_killed_server_refuses() -> None:
+    reading = iperf2.read(
+        recorded("server-killed-client"),
+        server=recorded("server-killed-server"),
+        calls=calls(server={"exit_code": 137}),
+        options=RUNS["p4"],
+    )
+    assert "(server) on node2 ended with exit code 137" in reading.reason
+    assert "client on node1: line 30: found '[  2] tcp write failed'" in reading.reason
+
+
+def test_a_refused_client_refuses() -> None:
+    assert "Connection refused" in iperf2.read(recorded("refused-client")).reason
+
+
+def test_the_servers_output_of_another_run_refuses() -> None:
+    other = edited("p4-server", " port 48", " port 47") if False else recorded("cubic-server")
+    reading = judged("p4", server=other)
+    assert not reading.ok
+    assert "its connections are not those of client on node1" in reading.reason
+
+
+def test_lost_bytes_refuse() -> None:
+    client = recorded("p1-client")
+    server = recorded("p1-server")
+    for old, new in (("3321216", "3221216"), ("13602545", "13192971")):
+        server = server.replace(old, new)
+    reading = judged("p1", client, server)
+    assert not reading.ok
+    assert "client on node1 sent 3400925184 bytes but server on node2 received" in reading.reason
+
+
+def test_the_same_text_for_both_sides_refuses() -> None:
+    reading = judged("p4", server=recorded(P4))
+    assert "server on node2: the output is that of a client" in reading.reason
+
+
+def test_a_stream_that_moved_nothing_refuses() -> None:
+    text = "[  1] 0.0000-5.0000 sec  0.000 KBytes  0.000 Kbits/sec\n"
+    assert "[1] moved 0 bytes" in iperf2.read(text).reason
+
+
+def test_bounceback_is_not_what_tcp_options_asked_for() -> None:
+    options = iperf2.Options(streams=1, duration_s=2)
+    assert not iperf2.read(recorded("bounceback-client"), options=options).ok
+
+
+def test_the_server_of_a_bounceback_gives_no_bandwidth() -> None:
+    assert not iperf2.read(recorded("bounceback-server")).ok
+
+
+def test_csv_cannot_be_proved() -> None:
+    options = iperf2.Options(streams=2, duration_s=2)
+    server = recorded("csv-enhanced-server")
+    client = server.replace("readcnt", "writecnt")
+    reading = iperf2.read(client, server=server, calls=calls(), options=options)
+    assert (reading.ok, reading.completeness) == (True, UNKNOWN)
+
+
+# ---- no damaged output is believed ----
+
+SIDES = [(run, side) for run in RUNS for side in ("client", "server")]
+
+
+@pytest.mark.parametrize(("run", "side"), SIDES)
+def test_truncation_never_proves_another_result(run: str, side: str) -> None:
+    """At every line end and at every character of the last rows."""
+    whole, text = judged(run), recorded(f"{run}-{side}")
+    ends = {place for place, character in enumerate(text) if character == "\n"}
+    for place in ends | set(range(len(text) - 300, len(text))):
+        reading = judged(run, **{side: text[:place]})
+        same = (reading.measurements, reading.seen) == (whole.measurements, whole.seen)
+        assert same or not (reading.ok and reading.completeness is PROVED), text[:place][-80:]
+
+
+@QUICK
+@given(st.sampled_from(SIDES), st.data())
+def test_truncation_anywhere_never_proves_another_result(
+    where: tuple[str, str], data: st.DataObject
+) -> None:
+    run, side = where
+    whole, text = judged(run), recorded(f"{run}-{side}")
+    reading = judged(run, **{side: text[: data.draw(st.integers(0, len(text) - 1))]})
+    same = (reading.measurements, reading.seen) == (whole.measurements, whole.seen)
+    assert same or not (reading.ok and reading.completeness is PROVED)
+
+
+@QUICK
+@given(st.sampled_from(SIDES), st.data())
+def test_a_truncated_bare_text_is_never_proved(where: tuple[str, str], data: st.DataObject) -> None:
+    text = recorded("-".join(where))
+    reading = iperf2.read(text[: data.draw(st.integers(0, len(text)))])
+    assert reading.completeness is not PROVED
+
+
+@pytest.mark.parametrize(("run", "side"), SIDES)
+def test_a_deleted_row_is_never_proved(run: str, side: str) -> None:
+    lines = recorded(f"{run}-{side}").split("\n")
+    for number in row_numbers("\n".join(lines)):
+        reading = judged(run, **{side: "\n".join(lines[:number] + lines[number + 1 :])})
+        assert not reading.ok, lines[number]
+
+
+@pytest.mark.parametrize(("run", "side"), SIDES)
+def test_a_row_twice_is_never_proved(run: str, side: str) -> None:
+    lines = recorded(f"{run}-{side}").split("\n")
+    for number in row_numbers("\n".join(lines)):
+        for place in (number, len(lines) - 1):
+            damaged = [*lines[:place], lines[number], *lines[place:]]
+            reading = judged(run, **{side: "\n".join(damaged)})
+            assert not reading.ok, lines[number]
+
+
+def never_raises(text: str) -> None:
+    """`parse` may only refuse, `read` may not raise at all."""
+    try:
+        iperf2.parse(text)
+    except ParseError as error:
+        assert str(error)
+    assert iperf2.read(text).completeness is not PROVED
+    iperf2.read(text, server=text, calls=calls(), options=RUNS["p4"])
+    iperf2.read(recorded(P4), server=text, calls=calls(), options=RUNS["p4"])
+
+
+NAMES = sorted(path.stem for path in RECORDED.glob("*.txt"))
+
+
+@QUICK
+@given(st.sampled_from(NAMES), st.sampled_from(NAMES), st.randoms(use_true_random=False))
+def test_deleted_doubled_and_mixed_lines_raise_nothing_else(
+    one: str, other: str, random: Any
+) -> None:
+    lines, others = recorded(one).split("\n"), recorded(other).split("\n")
+    for _ in range(random.randrange(1, 6)):
+        place = random.randrange(len(lines) + 1)
+        lines[place : place + random.randrange(3)] = random.choice(
+            [[], lines[place : place + 1] * 2, [random.choice(others)], ["\x00 [  1] 0.0-"]]
+        )
+    never_raises("\n".join(lines))
+
+
+@QUICK
+@given(st.sampled_from(NAMES), st.randoms(use_true_random=False))
+def test_changed_characters_raise_nothing_else(name: str, random: Any) -> None:
+    text = list(recorded(name))
+    digits = [place for place, character in enumerate(text) if character.isdigit()]
+    for _ in range(random.randrange(1, 12)):
+        text[random.choice(digits)] = random.choice("0123456789")
+        if random.random() < 0.3:
+            text[random.randrange(len(text))] = random.choice("-.,[]/ \n\t#=\u0663\ufffdnaie")
+    never_raises("".join(text))
+
+
+@QUICK
+@given(st.one_of(st.text(), st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape"))))
+def test_any_text_raises_nothing_else(text: str) -> None:
+    never_raises(text)
+
+
+ROW_PIECES = st.sampled_from(
+    ["[  1]", "[SUM]", "[SUM-2]", "[ *1]", " 0.0000-1.0000", " 0.0- 1.0", " sec ", " 1.00", " nan"]
+    + [" MBytes", " 8.39", " Mbits/sec", " 1/0", " 3=0.1/0.1/0.1/0.1 ms", "\n", "-1", "9" * 20]
+    + ["[ ID] Interval Transfer Bandwidth BB Rtry\n", "Client connecting to x, TCP port 1\n"]
+    + ["20261121022144,", "10.0.0.1,5001,", "1,0.0-2.0,", "2000000,8000000", "time,transferid\n"]
+)
+
+
+@QUICK
+@given(st.lists(ROW_PIECES, max_size=40).map("".join))
+def test_pieces_of_rows_raise_nothing_else(text: str) -> None:
+    never_raises(text)
+
+
+@QUICK
+@given(st.lists(st.text("abXY0123456789./()-%", min_size=1, max_size=9), max_size=6))
+def test_any_further_columns_are_tolerated(columns: list[str]) -> None:
+    lines = recorded("p1-client").split("\n")
+    for number in row_numbers("\n".join(lines)):
+        lines[number] += "  " + "  ".join(columns)
+    assert iperf2.parse("\n".join(lines)).total == iperf2.parse(recorded("p1-client")).total
