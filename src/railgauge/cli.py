@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 
 from railgauge import __version__, limits, session, systems
+from railgauge.campaign import Gate
 from railgauge.errors import EXIT_USAGE, RailgaugeError
 from railgauge.lab.cli import lab
 from railgauge.sizes import parse_size
@@ -65,7 +66,7 @@ def accept(
     from railgauge import accept as acceptance
     from railgauge.report import text
 
-    mode: acceptance.Gate = "baseline" if gate == "baseline" else "acceptance"
+    mode: Gate = "baseline" if gate == "baseline" else "acceptance"
     scope = acceptance.scope(chosen, partition, nodes)
     if plan_only:
         _print_plan(acceptance.plan(chosen, scope, nodes, mode, reframe_options))

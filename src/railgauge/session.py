@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,6 +55,8 @@ def _system_in(arguments: Sequence[str]) -> str | None:
 
 def main() -> None:
     """`reframe`, guarded."""
+    # A shell's background job starts with Ctrl-C ignored; `railgauge accept` must be heard.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         system = systems.chosen(_system_in(sys.argv[1:]))
     except RailgaugeError:

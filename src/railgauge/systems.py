@@ -81,7 +81,7 @@ def _file(name: str) -> Path:
 
 @cache
 def load(name: str) -> System:
-    """The system of that name; ConfigurationError naming file, line and field, or the known names."""
+    """The system of that name; ConfigurationError with file, line and field, or the known names."""
     if name not in names():
         raise ConfigurationError(
             f"system {name!r} is unknown; configs/systems/ has: {', '.join(names())}"

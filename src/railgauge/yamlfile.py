@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pydantic
-from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import YAMLError
 
 from railgauge.errors import ConfigurationError
 

@@ -99,19 +99,19 @@ def row_numbers(text: str) -> list[int]:
 
 
 def test_server_ends_by_itself_after_the_streams() -> None:
-    argv = "iperf -s -p 5201 -P 4 -e -f k".split()
-    assert iperf2.server_argv(iperf2.Options(), port="5201") == argv
+    argv = iperf2.server_argv(iperf2.Options(), port="5201")
+    assert " ".join(argv) == "iperf -s -p 5201 -P 4 -e -f k"
 
 
 def test_client_leaves_placeholders_to_the_runner() -> None:
-    argv = "iperf -c {server} -p {port} -P 4 -t 5 -e -i 1 -f k".split()
-    assert iperf2.client_argv(iperf2.Options()) == argv
+    argv = iperf2.client_argv(iperf2.Options())
+    assert " ".join(argv) == "iperf -c {server} -p {port} -P 4 -t 5 -e -i 1 -f k"
 
 
 def test_every_option_reaches_the_client() -> None:
     options = iperf2.Options(8, 30, window_bytes=4194304, congestion="bbr", length_bytes=65536)
-    argv = "iperf -c h -p 1 -P 8 -t 30 -e -i 1 -f k -w 4194304 -Z bbr -l 65536".split()
-    assert iperf2.client_argv(options, "h", "1") == argv
+    asked = "-P 8 -t 30 -e -i 1 -f k -w 4194304 -Z bbr -l 65536"
+    assert " ".join(iperf2.client_argv(options, "h", "1")) == f"iperf -c h -p 1 {asked}"
 
 
 def test_window_is_asked_for_on_both_sides() -> None:
@@ -301,7 +301,6 @@ def test_output_without_rows_is_rejected() -> None:
 
 
 P4 = "p4-client"
-TOTAL_OF_4 = "[  4] 0.0000-3.01"
 
 
 def edited(name: str, old: str, new: str) -> str:
@@ -330,12 +329,17 @@ def test_a_rate_that_is_not_bytes_by_time_is_rejected() -> None:
         iperf2.parse(text)
 
 
-def test_a_sum_that_is_not_its_streams_is_rejected() -> None:
-    lines = recorded(P4).split("\n")
-    total = next(n for n, line in enumerate(lines) if line.startswith(TOTAL_OF_4))
-    text = "\n".join(line for line in lines if not line.startswith("[  4] "))
-    assert total
+def test_a_sum_of_more_streams_than_there_are_is_rejected() -> None:
+    text = "\n".join(line for line in recorded(P4).split("\n") if not line.startswith("[  4] "))
     with pytest.raises(ParseError, match="the sum of 3 streams"):
+        iperf2.parse(text)
+
+
+def test_a_sum_of_other_bytes_than_its_streams_is_rejected() -> None:
+    lines = recorded("p4-server").split("\n")
+    missing = next(line for line in lines if line.startswith("[  4] 0.0000"))
+    text = "\n".join(line for line in lines if line != missing).replace("[SUM-4]", "[SUM]")
+    with pytest.raises(ParseError, match="bytes of its 3 streams"):
         iperf2.parse(text)
 
 
@@ -345,10 +349,22 @@ def test_a_sum_on_another_clock_than_its_streams_is_rejected() -> None:
         iperf2.parse(recorded("slow-link-client"))
 
 
-def test_streams_without_their_sum_are_rejected() -> None:
-    text = "\n".join(line for line in recorded("p4-server").split("\n") if "SUM" not in line)
+def test_a_client_that_ended_before_its_last_sum_is_a_result() -> None:
+    """Seen of 2.2.1 with exit 0, about once in fifty runs."""
+    text = recorded("without-last-sum-client")
+    total = iperf2.parse(text).total
+    assert total.transferred_bytes == 3487488 * 1024
+    options = iperf2.Options(streams=4, duration_s=3)
+    server = recorded("without-last-sum-server")
+    reading = iperf2.read(text, server=server, calls=calls(), options=options)
+    assert (reading.ok, reading.completeness) == (True, PROVED)
+
+
+def test_a_sum_is_missed_where_a_connected_stream_has_no_total() -> None:
+    lines = recorded("without-last-sum-client").split("\n")
+    lines.remove(next(line for line in lines if "connected with" in line))
     with pytest.raises(ParseError, match=r"\[SUM\] row"):
-        iperf2.parse(text)
+        iperf2.parse("\n".join(lines))
 
 
 def test_retransmits_that_do_not_add_up_are_rejected() -> None:
@@ -361,7 +377,7 @@ def test_retransmits_that_do_not_add_up_are_rejected() -> None:
 
 
 def test_a_stream_that_hung_after_its_last_interval_is_rejected() -> None:
-    """The client exits 0, and the server's bytes agree to 0.2 %, with the link down half the time."""
+    """The client exits 0 and the server counts its bytes, with the link down half the time."""
     with pytest.raises(ParseError, match="no interval"):
         iperf2.parse(recorded("link-down-client"))
 
@@ -492,8 +508,7 @@ def test_a_refused_client_refuses() -> None:
 
 
 def test_the_servers_output_of_another_run_refuses() -> None:
-    other = edited("p4-server", " port 48", " port 47") if False else recorded("cubic-server")
-    reading = judged("p4", server=other)
+    reading = judged("p4", server=recorded("cubic-server"))
     assert not reading.ok
     assert "its connections are not those of client on node1" in reading.reason
 
@@ -537,6 +552,14 @@ def test_csv_cannot_be_proved() -> None:
 
 # ---- no damaged output is believed ----
 
+
+def same_result(one: Reading, other: Reading) -> bool:
+    """Alike to 1 %: a lost [SUM] row is made up for by the streams' totals."""
+    return values(one) == pytest.approx(values(other), rel=0.01) and all(
+        one.seen[name] == other.seen[name] for name in ("streams", "mss_bytes", "congestion")
+    )
+
+
 SIDES = [(run, side) for run in RUNS for side in ("client", "server")]
 
 
@@ -547,8 +570,8 @@ def test_truncation_never_proves_another_result(run: str, side: str) -> None:
     ends = {place for place, character in enumerate(text) if character == "\n"}
     for place in ends | set(range(len(text) - 300, len(text))):
         reading = judged(run, **{side: text[:place]})
-        same = (reading.measurements, reading.seen) == (whole.measurements, whole.seen)
-        assert same or not (reading.ok and reading.completeness is PROVED), text[:place][-80:]
+        proved = reading.ok and reading.completeness is PROVED
+        assert not proved or same_result(reading, whole), text[:place][-80:]
 
 
 @QUICK
@@ -559,8 +582,7 @@ def test_truncation_anywhere_never_proves_another_result(
     run, side = where
     whole, text = judged(run), recorded(f"{run}-{side}")
     reading = judged(run, **{side: text[: data.draw(st.integers(0, len(text) - 1))]})
-    same = (reading.measurements, reading.seen) == (whole.measurements, whole.seen)
-    assert same or not (reading.ok and reading.completeness is PROVED)
+    assert not (reading.ok and reading.completeness is PROVED) or same_result(reading, whole)
 
 
 @QUICK
@@ -572,11 +594,12 @@ def test_a_truncated_bare_text_is_never_proved(where: tuple[str, str], data: st.
 
 
 @pytest.mark.parametrize(("run", "side"), SIDES)
-def test_a_deleted_row_is_never_proved(run: str, side: str) -> None:
-    lines = recorded(f"{run}-{side}").split("\n")
+def test_a_deleted_row_never_proves_another_result(run: str, side: str) -> None:
+    whole, lines = judged(run), recorded(f"{run}-{side}").split("\n")
     for number in row_numbers("\n".join(lines)):
         reading = judged(run, **{side: "\n".join(lines[:number] + lines[number + 1 :])})
-        assert not reading.ok, lines[number]
+        made_up_for = "[SUM" in lines[number] and same_result(reading, whole)
+        assert not reading.ok or made_up_for, lines[number]
 
 
 @pytest.mark.parametrize(("run", "side"), SIDES)
@@ -635,16 +658,15 @@ def test_any_text_raises_nothing_else(text: str) -> None:
     never_raises(text)
 
 
-ROW_PIECES = st.sampled_from(
-    ["[  1]", "[SUM]", "[SUM-2]", "[ *1]", " 0.0000-1.0000", " 0.0- 1.0", " sec ", " 1.00", " nan"]
-    + [" MBytes", " 8.39", " Mbits/sec", " 1/0", " 3=0.1/0.1/0.1/0.1 ms", "\n", "-1", "9" * 20]
-    + ["[ ID] Interval Transfer Bandwidth BB Rtry\n", "Client connecting to x, TCP port 1\n"]
-    + ["20261121022144,", "10.0.0.1,5001,", "1,0.0-2.0,", "2000000,8000000", "time,transferid\n"]
-)
+ROW_PIECES = ["[  1]", "[SUM]", "[SUM-2]", "[ *1]", " 0.0000-1.0000", " 0.0- 1.0", " sec "]
+ROW_PIECES += [" 1.00", " nan", " MBytes", " 8.39", " Mbits/sec", " 1/0", "-1", "9" * 20, "\n"]
+ROW_PIECES += [" 3=0.1/0.1/0.1/0.1 ms", "[ ID] Interval Transfer Bandwidth BB Rtry\n"]
+ROW_PIECES += ["Client connecting to x, TCP port 1\n", "time,transferid\n", "20261121022144,"]
+ROW_PIECES += ["10.0.0.1,5001,", "1,0.0-2.0,", "2000000,8000000"]
 
 
 @QUICK
-@given(st.lists(ROW_PIECES, max_size=40).map("".join))
+@given(st.lists(st.sampled_from(ROW_PIECES), max_size=40).map("".join))
 def test_pieces_of_rows_raise_nothing_else(text: str) -> None:
     never_raises(text)
 

@@ -88,7 +88,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     @run_before("run")
     def stop_at_first_error(self) -> None:
-        self.prerun_cmds = ["set -o errexit", *self.prerun_cmds]
+        self.prerun_cmds.insert(0, "set -o errexit")
 
     # --- the judgement -------------------------------------------------------------------------
 
@@ -141,6 +141,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         measurements = reading.measurements if reading else ()
         limits = {m.variable: limit for m in measurements if (limit := self.limit(m))}
         return Evidence(
+            job_id=self.job.jobid,
             job_state=self.job.state,
             job_exit_code=self.job.exitcode,
             nodes=nodes,

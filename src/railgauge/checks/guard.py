@@ -84,7 +84,7 @@ def write_plan(cases: Sequence[Any]) -> None:
 
 
 def install() -> None:
-    """Wrap `Runner.runall`, once. Raises ReframeError under a ReFrame that this was not made for."""
+    """Wrap `Runner.runall`, once; ReframeError under a ReFrame that this was not made for."""
     if reframe.VERSION != _PINNED:
         raise ReframeError(
             f"ReFrame is {reframe.VERSION}, Railgauge's guard was made for {_PINNED}; "

@@ -39,6 +39,7 @@ class Evidence:
     variables that a complete result has.
     """
 
+    job_id: str | None
     job_state: str | None
     job_exit_code: int | None
     nodes: tuple[str, ...]
@@ -54,6 +55,11 @@ class Evidence:
     acceptance: bool
 
     @property
+    def reading_ok(self) -> bool:
+        """Whether there is a result at all; where not, that is the failure, not what follows."""
+        return self.reading is not None and self.reading.ok
+
+    @property
     def measurements(self) -> tuple[Measurement, ...]:
         return self.reading.measurements if self.reading else ()
 
@@ -64,8 +70,9 @@ def job_completed(evidence: Evidence) -> Iterator[Failure]:
         state = evidence.job_state or "unknown"
         yield Failure(
             "job-state",
-            f"Slurm says {state} for the job on {hostlist.fold(evidence.nodes)}, expected COMPLETED",
-            next_step="sacct -j JOBID -o jobid,state,exitcode,nodelist,failednode",
+            f"Slurm says {state} for the job on {hostlist.fold(evidence.nodes)}, "
+            "expected COMPLETED",
+            next_step=f"sacct -j {evidence.job_id} -o jobid,state,exitcode,nodelist,failednode",
         )
 
 
@@ -124,19 +131,20 @@ def output_is_complete(evidence: Evidence) -> Iterator[Failure]:
 
 
 def conditions_as_asked(evidence: Evidence) -> Iterator[Failure]:
-    """Singleton ranks, a fallback transport, fewer streams, another MTU: what ran is what was asked.
+    """Singleton ranks, a fallback transport, fewer streams, another MTU.
 
-    A condition that nobody states is not taken for granted.
+    What ran must be what was asked for; a condition that nobody states is not taken for granted.
     """
     seen = evidence.reading.seen if evidence.reading else {}
     for name, wanted in evidence.expected.items():
+        if not evidence.reading_ok:
+            break
         if name not in seen:
             yield Failure("condition", f"nothing states {name}, expected {wanted}")
         elif seen[name] != wanted:
             yield Failure("condition", f"{name} is {seen[name]}, expected {wanted}")
     for name, wanted in evidence.expected_on.items():
-        for node in evidence.nodes:
-            on_node = evidence.seen_on.get(node, {})
+        for node, on_node in evidence.seen_on.items():
             found = on_node.get(name, "not stated")
             if found != wanted:
                 device = f" {on_node['device']}" if "device" in on_node else ""
@@ -147,6 +155,8 @@ def conditions_as_asked(evidence: Evidence) -> Iterator[Failure]:
 
 def nothing_is_missing(evidence: Evidence) -> Iterator[Failure]:
     """A sweep that stopped early, or a metric that could not be read: ReFrame only warns."""
+    if not evidence.reading_ok:
+        return
     found = [measurement.variable for measurement in evidence.measurements]
     missing = [name for name in evidence.required if name not in found]
     if missing:

@@ -9,6 +9,8 @@ and every wait has a limit. Each side leaves its tool's `<role>.out` and `<role>
 renamed into place, `<role>.json`: the exit line, without which the run counts as failed.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import platform
@@ -17,36 +19,40 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 POLL_S = 0.02
 
+Spec = dict[str, Any]
 
-def write_whole(path, document):
+
+def write_whole(path: str, document: Any) -> None:
     """Write a JSON file that other nodes see whole or not at all."""
-    beside = f".{path}.{os.getpid()}"
-    with open(beside, "w", encoding="utf-8") as stream:
+    beside = Path(f".{path}.{os.getpid()}")
+    with beside.open("w", encoding="utf-8") as stream:
         json.dump(document, stream)
         stream.flush()
         os.fsync(stream.fileno())
-    os.rename(beside, path)
+    beside.replace(path)
 
 
-def node_name():
+def node_name() -> str:
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
 
 
-def free_port():
+def free_port() -> int:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind(("", 0))
-        return probe.getsockname()[1]
+        return int(probe.getsockname()[1])
 
 
-def is_listening(port):
+def is_listening(port: int) -> bool:
     """Whether any process of this node listens on the TCP port (proc(5), state 0A)."""
     wanted = f":{port:04X}"
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
-            with open(table, encoding="ascii") as lines:
+            with Path(table).open(encoding="ascii") as lines:
                 for line in lines:
                     fields = line.split()
                     if fields[3] == "0A" and fields[1].endswith(wanted):
@@ -56,19 +62,18 @@ def is_listening(port):
     return False
 
 
-def read_sysfs(path):
+def read_sysfs(path: str) -> str | None:
     try:
-        with open(path, encoding="ascii") as stream:
-            return stream.read().strip()
+        return Path(path).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         return None
 
 
-def path_facts(peer):
+def path_facts(peer: str) -> dict[str, Any]:
     """The interface and address that lead to `peer`, and what the kernel says of them."""
-    facts = {"kernel": platform.release()}
+    facts: dict[str, Any] = {"kernel": platform.release()}
     try:
-        address = socket.getaddrinfo(peer, None, socket.AF_INET)[0][4][0]
+        address = socket.gethostbyname(peer)
         answer = subprocess.run(
             ["ip", "-j", "route", "get", address],
             stdout=subprocess.PIPE,
@@ -90,7 +95,7 @@ def path_facts(peer):
     return facts
 
 
-def tool_version(argv):
+def tool_version(argv: list[str]) -> str:
     """The first line that the tool prints of its version, on whichever stream."""
     try:
         answer = subprocess.run(
@@ -105,13 +110,13 @@ def tool_version(argv):
 class Tool:
     """One call of the tool, with its outputs kept in files."""
 
-    def __init__(self, role, argv):
+    def __init__(self, role: str, argv: list[str]) -> None:
         self.role = role
         self.argv = argv
         self.started = time.monotonic()
         self.note = ""
-        self.process = None
-        with open(f"{role}.out", "wb") as out, open(f"{role}.err", "wb") as err:
+        self.process: subprocess.Popen[bytes] | None = None
+        with Path(f"{role}.out").open("wb") as out, Path(f"{role}.err").open("wb") as err:
             try:
                 self.process = subprocess.Popen(
                     argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
@@ -120,10 +125,10 @@ class Tool:
                 self.note = f"cannot be started: {error}"
 
     @property
-    def ended(self):
+    def ended(self) -> bool:
         return self.process is None or self.process.poll() is not None
 
-    def wait(self, limit_s):
+    def wait(self, limit_s: float) -> None:
         """Wait for the tool's own end; past the limit it is killed, and the note says so."""
         if self.process is None:
             return
@@ -132,19 +137,26 @@ class Tool:
         except subprocess.TimeoutExpired:
             self.kill(f"still running after {time.monotonic() - self.started:.1f} s, killed")
 
-    def kill(self, note):
-        if self.ended:
+    def kill(self, note: str) -> None:
+        if self.process is None or self.process.poll() is not None:
             return
         self.note = note
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     @property
-    def exit_code(self):
+    def exit_code(self) -> int | None:
         return None if self.process is None or self.note else self.process.returncode
 
 
-def exit_line(spec, role, exit_code, seconds, note, facts):
+def exit_line(
+    spec: Spec,
+    role: str,
+    exit_code: int | None,
+    seconds: float,
+    note: str,
+    facts: dict[str, Any],
+) -> None:
     """Leave the proof that this side's call has ended, and how."""
     call = {
         "tool": spec["tool"],
@@ -159,17 +171,17 @@ def exit_line(spec, role, exit_code, seconds, note, facts):
     write_whole(f"{role}.json", {"call": call, "facts": facts})
 
 
-def wait_for(path, limit_s):
+def wait_for(path: str, limit_s: float) -> bool:
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         # Listing the folder makes an NFS client look again; a stat may be answered from its cache.
-        if path in os.listdir("."):
+        if any(entry.name == path for entry in Path().iterdir()):
             return True
         time.sleep(POLL_S)
     return False
 
 
-def start_server(spec):
+def start_server(spec: Spec) -> tuple[Tool, int | None]:
     """The server, once it listens on a port of its own; a port that was taken is tried again."""
     deadline = time.monotonic() + spec["start_limit_s"]
     for attempt in range(3):
@@ -185,7 +197,7 @@ def start_server(spec):
     return server, None
 
 
-def serve(spec):
+def serve(spec: Spec) -> int | None:
     facts = path_facts(spec["client_host"])
     server, port = start_server(spec)
     if port is not None:
@@ -201,14 +213,13 @@ def serve(spec):
     return server.exit_code
 
 
-def connect(spec):
+def connect(spec: Spec) -> int | None:
     facts = path_facts(spec["server_host"])
     if not wait_for("ready.json", spec["start_limit_s"] + 5):
         note = f"no server on {spec['server_host']} within {spec['start_limit_s'] + 5} s"
         exit_line(spec, "client", None, 0, note, facts)
         return None
-    with open("ready.json", encoding="utf-8") as stream:
-        ready = json.load(stream)
+    ready = json.loads(Path("ready.json").read_text(encoding="utf-8"))
     fill = {"{server}": ready["address"], "{port}": str(ready["port"])}
     argv = []
     for word in spec["client"]:
@@ -222,9 +233,8 @@ def connect(spec):
     return client.exit_code
 
 
-def main():
-    with open(sys.argv[1], encoding="utf-8") as stream:
-        spec = json.load(stream)
+def main() -> int:
+    spec: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     name = node_name()
     if name == spec["server_host"]:
         return 0 if serve(spec) == 0 else 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import itertools
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -69,17 +71,26 @@ def _table(verdict: Verdict) -> Table:
     return table
 
 
-def _print_finding(console: Console, finding: Finding) -> None:
-    console.print(
-        Text(f"  {finding.weight}: ", style=_STYLES[finding.weight]), Text(finding.where), sep=""
+def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
+    """The findings of one place: where it is, each message, the evidence, what to do."""
+
+    def line(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    first = findings[0]
+    nodes = " ".join(dict.fromkeys(node for finding in findings for node in finding.nodes))
+    place = Text(f"  {first.weight}: ", style=_STYLES[first.weight])
+    place.append(
+        " ".join(filter(None, [first.check, first.partition, nodes])) or "the campaign",
+        style="bold",
     )
-    console.print(f"    {finding.message}", highlight=False, markup=False, soft_wrap=True)
-    if finding.evidence:
-        console.print(
-            f"    evidence: {finding.evidence}", style="dim", markup=False, soft_wrap=True
-        )
-    if finding.next_step:
-        console.print(f"    next: {finding.next_step}", markup=False, soft_wrap=True)
+    console.print(place, soft_wrap=True)
+    for finding in findings:
+        line(f"    - {finding.message}")
+    for step in dict.fromkeys(f.next_step for f in findings if f.next_step):
+        line(f"    next: {step}")
+    if first.evidence:
+        line(f"    evidence: {first.evidence}")
 
 
 def console() -> Console:
@@ -92,8 +103,10 @@ def render(verdict: Verdict, console: Console) -> None:
     if any(case.rows for case in verdict.cases):
         console.print(_table(verdict))
         console.print()
-    for finding in verdict.findings:
-        _print_finding(console, finding)
+    for _, group in itertools.groupby(
+        verdict.findings, key=lambda f: (f.weight, f.check, f.partition, f.evidence)
+    ):
+        _print_findings(console, list(group))
     for suspect in verdict.suspects:
         console.print(f"  look first at [bold]{escape(suspect.node)}[/]: {escape(suspect.why)}")
     if verdict.findings:

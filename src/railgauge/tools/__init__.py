@@ -16,7 +16,7 @@ from railgauge.measurement import Measurement
 
 
 class ParseError(ValueError):
-    """A tool's output that cannot be taken as a result: the line, what was found, what belongs there.
+    """A tool's output that is no result: the line, what was found, what belongs there.
 
     `line` counts from 1; 0 stands for the text as a whole (nothing there, or its end is missing).
     """

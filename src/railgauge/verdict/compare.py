@@ -65,8 +65,9 @@ class Case:
         )
 
     @property
-    def measured(self) -> bool:
-        return bool(self.rows)
+    def finished(self) -> bool:
+        """It came to a result, good or bad, and was not left out or broken off."""
+        return self.result in ("pass", "fail")
 
 
 class BrokenRecord(ValueError):

@@ -37,7 +37,7 @@ def suspects(cases: Sequence[Case]) -> list[Suspect]:
     more failing cases and in none that passed. Where that is so for every node of the campaign it
     says nothing of any of them, and nobody is named.
     """
-    failed = [case for case in cases if not case.passed and case.result != "not run"]
+    failed = [case for case in cases if case.finished and not case.passed]
     named: dict[str, str] = {}
     for case in failed:
         for failure in case.failures:

@@ -42,11 +42,6 @@ class Finding:
     evidence: str = ""
     next_step: str = ""
 
-    @property
-    def where(self) -> str:
-        place = f"{self.check} on {self.partition}" if self.check else self.partition
-        return f"{place}: {' - '.join(self.nodes)}" if self.nodes else place
-
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
@@ -136,7 +131,7 @@ def _place(case: Case) -> dict[str, Any]:
 def _case_findings(case: Case) -> list[Finding]:
     if case.passed:
         return []
-    if case.result in ("not run", "abort", "skip", "fail_deps"):
+    if not case.finished:
         why = case.reason or "the session ended before it"
         return [Finding("inconclusive", "not-run", f"{case.result}: {why}", **_place(case))]
     found = [
@@ -173,13 +168,14 @@ def _coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Findin
     found = []
     for partition, checks in campaign.scope.required.items():
         for check in checks:
-            measured = {
+            # A case that failed is a finding of its own.
+            reached = {
                 node
                 for case in cases
-                if case.check == check and case.partition == partition and case.measured
+                if (case.check, case.partition) == (check, partition) and case.finished
                 for node in case.nodes
             }
-            missing = [n for n in campaign.scope.nodes[partition] if n not in measured]
+            missing = [n for n in campaign.scope.nodes[partition] if n not in reached]
             if missing:
                 found.append(
                     Finding(
@@ -220,14 +216,19 @@ def decide(campaign: Campaign) -> Verdict:
         cases = read(campaign)
     except BrokenRecord as error:
         findings.append(Finding("inconclusive", "broken-record", str(error)))
+    if campaign.state == "interrupted":
+        done = sum(case.finished for case in cases)
+        findings.append(
+            Finding(
+                "inconclusive", "interrupted", f"interrupted after {done} of {len(cases)} cases"
+            )
+        )
     for case in cases:
         findings += _case_findings(case)
     findings += _retry_findings(cases)
     findings += _coverage_findings(campaign, cases)
     session = campaign.context.get("session")
-    if campaign.state == "interrupted":
-        findings.append(Finding("inconclusive", "interrupted", "the campaign was interrupted"))
-    elif session is not None and session["exit_code"] != 0 and not findings:
+    if session is not None and session["exit_code"] != 0 and not findings:
         findings.append(
             Finding(
                 "inconclusive",

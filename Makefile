@@ -1,0 +1,49 @@
+# Two commands: `make accept` shows the gate at work, `make test` checks the project.
+.PHONY: help setup accept test lint bench mutants lab-up lab-down distclean
+
+SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe .ci/run $(wildcard src/railgauge/lab/boot/*)
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: ## install the pinned Python packages into .venv (all that a cluster needs)
+	bin/bootstrap python
+
+accept: ## bring the embedded cluster up and print its verdict
+	bin/bootstrap python lab
+	bin/railgauge lab up
+	bin/railgauge accept
+	@echo 'The lab is still up: `railgauge lab shell`, `railgauge lab fault add --help`; `make lab-down` ends it.'
+
+test: ## every test, with the embedded cluster
+	bin/bootstrap lab dev
+	.venv/bin/python -m pytest
+
+lint: ## formatting, types and style of Python, shell and YAML
+	bin/bootstrap dev
+	.venv/bin/ruff format --check
+	.venv/bin/ruff check
+	.venv/bin/mypy
+	shellcheck $(SHELL_FILES)
+	shfmt --indent 2 --case-indent --diff $(SHELL_FILES)
+	.venv/bin/yamllint --strict configs results/references .yamllint
+
+bench: ## figures: start-up, harness cost, iperf2 through the suite over by hand
+	bin/bootstrap lab dev
+	.venv/bin/python tests/bench.py
+
+mutants: ## take each protection away in turn, and see its test fail
+	bin/bootstrap lab dev
+	.venv/bin/python tests/mutants.py
+
+lab-up: ## bring the embedded cluster up
+	bin/bootstrap python lab
+	bin/railgauge lab up
+
+lab-down: ## end the embedded cluster
+	bin/railgauge lab down
+
+distclean: ## as after a fresh clone; campaigns and references stay
+	@if [ -x .venv/bin/python ]; then bin/railgauge lab down; fi
+	rm -rf --one-file-system .lab .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
