@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # source activate.sh: puts Railgauge's commands on the path, and ReFrame's configuration in place.
 # On a host that no configs/systems/*/reframe.yaml names, set RFM_SYSTEM first.
-RAILGAUGE_HOME=$(cd -- "$(dirname -- "${BASH_SOURCE[0]:-${(%):-%x}}")" && pwd)
+RAILGAUGE_HOME=$(cd -- "$(dirname -- "${BASH_SOURCE[0]:-$0}")" && pwd)
 export RAILGAUGE_HOME
 export PATH="$RAILGAUGE_HOME/bin:$PATH"
 # The colon drops ReFrame's own chain of configurations, `generic` with it; a missing file is an error.

@@ -14,7 +14,7 @@ METRIC_UNITS: Mapping[str, str] = {
     "stream_bandwidth_min": "Gb/s",  # the slowest of several parallel streams
     "retransmits": "segments",  # TCP segments sent again, all streams together
     "latency": "us",
-    "ranks": "ranks",  # MPI ranks that found each other in one world
+    "startup": "s",  # from starting a parallel program to the end of its slowest rank
 }
 
 

@@ -10,7 +10,7 @@ CHECKS = HOME / "reframe"
 SETTINGS = HOME / "configs" / "settings.py"
 SYSTEMS = HOME / "configs" / "systems"
 REFERENCES = HOME / "results" / "references"
-NODE_PROGRAMS = Path(__file__).resolve().parent / "node"
+SOURCE = HOME / "src"
 
 
 def results_root() -> Path:

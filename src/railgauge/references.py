@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import pydantic
 
@@ -74,7 +74,7 @@ class Entry(Strict):
     partition: str
     operation: str
     transport: str
-    nodes: int = pydantic.Field(ge=1)
+    nodes: Annotated[int, pydantic.Field(ge=1)] | Literal["any"]
     streams: int | None = None
     size_bytes: int | None = None
     metrics: dict[str, Reference] = pydantic.Field(min_length=1)
@@ -119,13 +119,19 @@ class References:
             self._entries[entry.condition] = entry
 
     def find(self, check: str, partition: str, measurement: Measurement) -> Reference | None:
-        """The reference for this very condition, or None: near is not the same."""
-        condition = (
-            *(check, partition, measurement.operation, measurement.transport),
-            *(len(measurement.nodes), measurement.streams, measurement.size_bytes),
-        )
-        entry = self._entries.get(condition)
-        return entry.metrics.get(measurement.metric) if entry else None
+        """The reference for this very condition, or None: near is not the same.
+
+        An entry whose `nodes` is `any` serves where none names the number of nodes.
+        """
+        for nodes in (len(measurement.nodes), "any"):
+            condition = (
+                *(check, partition, measurement.operation, measurement.transport),
+                *(nodes, measurement.streams, measurement.size_bytes),
+            )
+            entry = self._entries.get(condition)
+            if entry and measurement.metric in entry.metrics:
+                return entry.metrics[measurement.metric]
+        return None
 
 
 def path_for(system: str) -> Path:

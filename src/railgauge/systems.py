@@ -25,13 +25,15 @@ class Extras(Strict):
     """What Railgauge needs to know of a partition.
 
     `nodes` are all that belong there, also those that are down. `link_gbits` is the raw rate of
-    the link that TCP uses; without it no share of a limit is known. `required` names the checks
+    the link that TCP uses; without it no share of a limit is known. `srun_options` is how srun
+    starts MPI here. `required` names the checks
     without which no campaign can end in `accept`.
     """
 
     nodes: str
     mtu_bytes: int | None = pydantic.Field(default=None, ge=576, le=65535)
     link_gbits: float | None = pydantic.Field(default=None, gt=0)
+    srun_options: list[str] = []
     required: list[str] = []
 
     @pydantic.field_validator("nodes")

@@ -2,5 +2,6 @@
 
 from railgauge.checks.base import StrictCheck
 from railgauge.checks.pair import PairCheck, ring_pairs
+from railgauge.checks.ranks import RanksCheck, whole_partitions
 
-__all__ = ["PairCheck", "StrictCheck", "ring_pairs"]
+__all__ = ["PairCheck", "RanksCheck", "StrictCheck", "ring_pairs", "whole_partitions"]

@@ -28,6 +28,14 @@ RESULT_FILE = "railgauge.json"
 guard.install()
 
 
+@dataclasses.dataclass(frozen=True)
+class ExitLine:
+    """The proof that a tool's call has ended, and what its node said of itself."""
+
+    call: Call
+    facts: Mapping[str, Any]
+
+
 class StrictCheck(rfm.RunOnlyRegressionTest):
     """A check that passes only on complete evidence.
 
@@ -198,7 +206,33 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             },
         )
 
+    # --- for the kinds of job in this package ------------------------------------------------
 
-def node_program(name: str) -> str:
-    """The path of a program in `railgauge/node/`, which the nodes see at the same place."""
-    return str(paths.NODE_PROGRAMS / name)
+    def run_on_nodes(self, program: str, spec: Mapping[str, Any]) -> None:
+        """Let the job start `railgauge.node.<program>` on every task, and give it its orders."""
+        orders = Path(self.stagedir, f"{program}.json")
+        orders.write_text(json.dumps(spec, indent=2), encoding="utf-8")
+        # The nodes see this checkout at the same place, and need nothing else of it.
+        self.executable = "env"
+        self.executable_opts = [
+            *(f"PYTHONPATH={paths.SOURCE}", "python3", "-m", f"railgauge.node.{program}"),
+            orders.name,
+        ]
+
+    def exit_line(self, role: str) -> ExitLine | None:
+        """What `role` left when its tool had ended; None where it left nothing."""
+        path = Path(self.stagedir, f"{role}.json")
+        if not path.exists():
+            return None
+        content = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            return ExitLine(Call(**content["call"]), content["facts"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{path.name}: not an exit line: {error!r}") from None
+
+    def output(self, role: str) -> str:
+        """What the tool of `role` printed; lines of its standard error are marked as such."""
+        out, err = (Path(self.stagedir, f"{role}.{kind}") for kind in ("out", "err"))
+        text = out.read_text(encoding="utf-8", errors="replace") if out.exists() else ""
+        errors = err.read_text(encoding="utf-8", errors="replace") if err.exists() else ""
+        return text + "".join(f"STDERR: {line}\n" for line in errors.splitlines())

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before, variable
 
 from railgauge import hostlist, systems
-from railgauge.checks.base import StrictCheck, node_program
-from railgauge.errors import ConfigurationError
+from railgauge.checks.base import ExitLine, StrictCheck
 from railgauge.tools import Call
 
 #: Restricts a session to some nodes, as a host list: `railgauge accept --nodes`.
@@ -95,7 +92,7 @@ class PairCheck(StrictCheck):
             self.expected_on_nodes = {**self.expected_on_nodes, "mtu_bytes": mtu}
 
     @run_before("run")
-    def write_pair(self) -> None:
+    def start_pair(self) -> None:
         spec = {
             "tool": self.tool.TOOL,
             "server_host": self.server_node,
@@ -104,33 +101,16 @@ class PairCheck(StrictCheck):
             "run_limit_s": self.run_limit_s(),
             **self.commands(),
         }
-        Path(self.stagedir, "pair.json").write_text(json.dumps(spec, indent=2), encoding="utf-8")
-        self.executable = "python3"
-        self.executable_opts = [node_program("pair.py"), "pair.json"]
+        self.run_on_nodes("pair", spec)
 
     # --- what it left --------------------------------------------------------------------------
 
-    def side(self, role: str) -> dict[str, Any]:
-        """The exit line and facts of a side; {} where it left none."""
-        path = Path(self.stagedir, f"{role}.json")
-        if not path.exists():
-            return {}
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict) or {"call", "facts"} - content.keys():
-            raise ConfigurationError(f"{path}: expected an object with call and facts")
-        return content
+    def sides(self) -> list[ExitLine]:
+        lines = (self.exit_line(role) for role in ("server", "client"))
+        return [line for line in lines if line is not None]
 
     def calls(self) -> list[Call]:
-        sides = (self.side(role) for role in ("server", "client"))
-        return [Call(**side["call"]) for side in sides if side]
-
-    def output(self, role: str) -> str:
-        """What a side's tool printed; its errors are marked as such."""
-        out, err = (Path(self.stagedir, f"{role}.{kind}") for kind in ("out", "err"))
-        text = out.read_text(encoding="utf-8", errors="replace") if out.exists() else ""
-        errors = err.read_text(encoding="utf-8", errors="replace") if err.exists() else ""
-        return text + "".join(f"STDERR: {line}\n" for line in errors.splitlines())
+        return [side.call for side in self.sides()]
 
     def facts(self) -> Mapping[str, Mapping[str, Any]]:
-        sides = (self.side(role) for role in ("server", "client"))
-        return {side["call"]["host"]: side["facts"] for side in sides if side}
+        return {side.call.host: side.facts for side in self.sides()}

@@ -1,6 +1,6 @@
 """Run a client/server tool between two nodes of one Slurm job.
 
-    srun --ntasks=2 --ntasks-per-node=1 python3 pair.py pair.json
+    srun --ntasks=2 --ntasks-per-node=1 python3 -m railgauge.node.pair pair.json
 
 Both ranks read `pair.json` in the folder that they share; the node's name decides the role. The
 server's side picks a free port, starts the server, waits until it listens and says so in
@@ -13,32 +13,17 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import signal
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from railgauge.node.calls import Call, exit_line, node_name, path_facts, write_whole
+
 POLL_S = 0.02
 
 Spec = dict[str, Any]
-
-
-def write_whole(path: str, document: Any) -> None:
-    """Write a JSON file that other nodes see whole or not at all."""
-    beside = Path(f".{path}.{os.getpid()}")
-    with beside.open("w", encoding="utf-8") as stream:
-        json.dump(document, stream)
-        stream.flush()
-        os.fsync(stream.fileno())
-    beside.replace(path)
-
-
-def node_name() -> str:
-    return os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
 
 
 def free_port() -> int:
@@ -62,113 +47,8 @@ def is_listening(port: int) -> bool:
     return False
 
 
-def read_sysfs(path: str) -> str | None:
-    try:
-        return Path(path).read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def path_facts(peer: str) -> dict[str, Any]:
-    """The interface and address that lead to `peer`, and what the kernel says of them."""
-    facts: dict[str, Any] = {"kernel": platform.release()}
-    try:
-        address = socket.gethostbyname(peer)
-        answer = subprocess.run(
-            ["ip", "-j", "route", "get", address],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            check=True,
-            timeout=10,
-        )
-        route = json.loads(answer.stdout)[0]
-        facts["device"], facts["address"] = route["dev"], route["prefsrc"]
-    except (OSError, ValueError, KeyError, IndexError, subprocess.SubprocessError) as error:
-        facts["route_unknown"] = f"{type(error).__name__}: {error}"
-        return facts
-    mtu = read_sysfs(f"/sys/class/net/{facts['device']}/mtu")
-    if mtu is not None and mtu.isdigit():
-        facts["mtu_bytes"] = int(mtu)
-    congestion = read_sysfs("/proc/sys/net/ipv4/tcp_congestion_control")
-    if congestion:
-        facts["congestion"] = congestion
-    return facts
-
-
-def tool_version(argv: list[str]) -> str:
-    """The first line that the tool prints of its version, on whichever stream."""
-    try:
-        answer = subprocess.run(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20, check=False
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"unknown ({error})"
-    lines = answer.stdout.decode("utf-8", "replace").strip().splitlines()
-    return lines[0].strip() if lines else "unknown"
-
-
-class Tool:
-    """One call of the tool, with its outputs kept in files."""
-
-    def __init__(self, role: str, argv: list[str]) -> None:
-        self.role = role
-        self.argv = argv
-        self.started = time.monotonic()
-        self.note = ""
-        self.process: subprocess.Popen[bytes] | None = None
-        with Path(f"{role}.out").open("wb") as out, Path(f"{role}.err").open("wb") as err:
-            try:
-                self.process = subprocess.Popen(
-                    argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-                )
-            except OSError as error:
-                self.note = f"cannot be started: {error}"
-
-    @property
-    def ended(self) -> bool:
-        return self.process is None or self.process.poll() is not None
-
-    def wait(self, limit_s: float) -> None:
-        """Wait for the tool's own end; past the limit it is killed, and the note says so."""
-        if self.process is None:
-            return
-        try:
-            self.process.wait(max(limit_s, 0))
-        except subprocess.TimeoutExpired:
-            self.kill(f"still running after {time.monotonic() - self.started:.1f} s, killed")
-
-    def kill(self, note: str) -> None:
-        if self.process is None or self.process.poll() is not None:
-            return
-        self.note = note
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-    @property
-    def exit_code(self) -> int | None:
-        return None if self.process is None or self.note else self.process.returncode
-
-
-def exit_line(
-    spec: Spec,
-    role: str,
-    exit_code: int | None,
-    seconds: float,
-    note: str,
-    facts: dict[str, Any],
-) -> None:
-    """Leave the proof that this side's call has ended, and how."""
-    call = {
-        "tool": spec["tool"],
-        "role": role,
-        "rank": int(os.environ.get("SLURM_PROCID", 0 if role == "server" else 1)),
-        "host": node_name(),
-        "exit_code": exit_code,
-        "seconds": round(seconds, 3),
-        "version": tool_version(spec["version"]),
-        "note": note,
-    }
-    write_whole(f"{role}.json", {"call": call, "facts": facts})
+def rank(otherwise: int) -> int:
+    return int(os.environ.get("SLURM_PROCID", otherwise))
 
 
 def wait_for(path: str, limit_s: float) -> bool:
@@ -181,12 +61,12 @@ def wait_for(path: str, limit_s: float) -> bool:
     return False
 
 
-def start_server(spec: Spec) -> tuple[Tool, int | None]:
+def start_server(spec: Spec) -> tuple[Call, int | None]:
     """The server, once it listens on a port of its own; a port that was taken is tried again."""
     deadline = time.monotonic() + spec["start_limit_s"]
     for attempt in range(3):
         port = free_port()
-        server = Tool("server", [word.replace("{port}", str(port)) for word in spec["server"]])
+        server = Call("server", [word.replace("{port}", str(port)) for word in spec["server"]])
         while not server.ended and time.monotonic() < deadline:
             if is_listening(port):
                 return server, port
@@ -208,8 +88,7 @@ def serve(spec: Spec) -> int | None:
         server.wait(10)
     elif not server.note:
         server.note = f"ended before it listened, exit code {server.exit_code}"
-    seconds = time.monotonic() - server.started
-    exit_line(spec, "server", server.exit_code, seconds, server.note, facts)
+    exit_line(server, spec["tool"], spec["version"], facts, rank(0))
     return server.exit_code
 
 
@@ -217,7 +96,8 @@ def connect(spec: Spec) -> int | None:
     facts = path_facts(spec["server_host"])
     if not wait_for("ready.json", spec["start_limit_s"] + 5):
         note = f"no server on {spec['server_host']} within {spec['start_limit_s'] + 5} s"
-        exit_line(spec, "client", None, 0, note, facts)
+        missed = Call.never_started("client", note)
+        exit_line(missed, spec["tool"], spec["version"], facts, rank(1))
         return None
     ready = json.loads(Path("ready.json").read_text(encoding="utf-8"))
     fill = {"{server}": ready["address"], "{port}": str(ready["port"])}
@@ -226,10 +106,9 @@ def connect(spec: Spec) -> int | None:
         for mark, value in fill.items():
             word = word.replace(mark, value)
         argv.append(word)
-    client = Tool("client", argv)
+    client = Call("client", argv)
     client.wait(spec["run_limit_s"])
-    seconds = time.monotonic() - client.started
-    exit_line(spec, "client", client.exit_code, seconds, client.note, facts)
+    exit_line(client, spec["tool"], spec["version"], facts, rank(1))
     return client.exit_code
 
 

@@ -1,0 +1,140 @@
+"""What the node programs share: running one tool call, and leaving the proof of how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+
+def write_whole(path: str, document: Any) -> None:
+    """Write a JSON file that other nodes see whole or not at all."""
+    beside = Path(f".{path}.{os.getpid()}")
+    with beside.open("w", encoding="utf-8") as stream:
+        json.dump(document, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    beside.replace(path)
+
+
+def node_name() -> str:
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
+
+
+def read_sysfs(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def path_facts(peer: str) -> dict[str, Any]:
+    """The interface and address that lead to `peer`, and what the kernel says of them."""
+    facts: dict[str, Any] = {"kernel": platform.release()}
+    try:
+        address = socket.gethostbyname(peer)
+        answer = subprocess.run(
+            ["ip", "-j", "route", "get", address],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=True,
+            timeout=10,
+        )
+        route = json.loads(answer.stdout)[0]
+        facts["device"], facts["address"] = route["dev"], route["prefsrc"]
+    except (OSError, ValueError, KeyError, IndexError, subprocess.SubprocessError) as error:
+        facts["route_unknown"] = f"{type(error).__name__}: {error}"
+        return facts
+    mtu = read_sysfs(f"/sys/class/net/{facts['device']}/mtu")
+    if mtu is not None and mtu.isdigit():
+        facts["mtu_bytes"] = int(mtu)
+    congestion = read_sysfs("/proc/sys/net/ipv4/tcp_congestion_control")
+    if congestion:
+        facts["congestion"] = congestion
+    return facts
+
+
+def tool_version(argv: list[str]) -> str:
+    """The first line that the tool prints of its version, on whichever stream."""
+    try:
+        answer = subprocess.run(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20, check=False
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"unknown ({error})"
+    lines = answer.stdout.decode("utf-8", "replace").strip().splitlines()
+    return lines[0].strip() if lines else "unknown"
+
+
+class Call:
+    """One call of a tool, with its outputs kept in `<role>.out` and `<role>.err`."""
+
+    def __init__(self, role: str, argv: list[str]) -> None:
+        self.role = role
+        self.seconds = 0.0
+        self.note = ""
+        self._started = time.monotonic()
+        self.process: subprocess.Popen[bytes] | None = None
+        with Path(f"{role}.out").open("wb") as out, Path(f"{role}.err").open("wb") as err:
+            try:
+                self.process = subprocess.Popen(
+                    argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+                )
+            except OSError as error:
+                self.note = f"cannot be started: {error}"
+
+    @classmethod
+    def never_started(cls, role: str, note: str) -> Call:
+        """A call that could not be made, for its exit line."""
+        call = cls.__new__(cls)
+        call.role, call.seconds, call.note, call.process = role, 0.0, note, None
+        return call
+
+    @property
+    def ended(self) -> bool:
+        return self.process is None or self.process.poll() is not None
+
+    def wait(self, limit_s: float) -> None:
+        """Wait for the tool's own end; past the limit it is killed, and the note says so."""
+        if self.process is None:
+            return
+        try:
+            self.process.wait(max(limit_s, 0))
+        except subprocess.TimeoutExpired:
+            self.kill(f"still running after {time.monotonic() - self._started:.1f} s, killed")
+        self.seconds = time.monotonic() - self._started
+
+    def kill(self, note: str) -> None:
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.note = note
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    @property
+    def exit_code(self) -> int | None:
+        return None if self.process is None or self.note else self.process.returncode
+
+
+def exit_line(call: Call, tool: str, version: list[str], facts: dict[str, Any], rank: int) -> None:
+    """Leave `<role>.json`, the proof that this call has ended, and how.
+
+    `version` is the argv that asks the tool for its version, `facts` what the node says of itself.
+    """
+    line = {
+        "tool": tool,
+        "role": call.role,
+        "rank": rank,
+        "host": node_name(),
+        "exit_code": call.exit_code,
+        "seconds": round(call.seconds, 3),
+        "version": tool_version(version),
+        "note": call.note,
+    }
+    write_whole(f"{call.role}.json", {"call": line, "facts": facts})

@@ -1,0 +1,85 @@
+"""mpi_world: whether the launcher starts one MPI world, or every rank on its own.
+
+Open MPI 5 under srun without a usable PMIx starts singletons: each prints a plausible result of a
+world of one, and all exit with 0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+
+from railgauge.measurement import Measurement
+from railgauge.tools import Call, Completeness, ParseError, Reading
+
+TOOL = "mpi_world"
+
+_LINE = re.compile(r"world of (?P<size>[0-9]{1,7}): rank (?P<rank>[0-9]{1,7}) on (?P<host>\S+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """`ranks` that should find each other."""
+
+    ranks: int
+
+
+def argv() -> list[str]:
+    return ["python3", "-m", "railgauge.node.mpi_world"]
+
+
+def version_argv() -> list[str]:
+    return [*argv(), "--version"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """What one rank says of itself and of its world."""
+
+    world_size: int
+    rank: int
+    host: str
+
+
+def parse(text: str) -> Member:
+    """The one line of one rank; ParseError where it is missing, torn or there twice."""
+    found = [
+        (number, match)
+        for number, line in enumerate(text.split("\n"), start=1)
+        if (match := _LINE.fullmatch(line))
+    ]
+    if not found:
+        raise ParseError(0, "no line of a rank", "'world of N: rank R on HOST'")
+    number, match = found[-1]
+    if len(found) > 1:
+        raise ParseError(number, "a second line", "one line a rank")
+    if not text.endswith("\n"):
+        raise ParseError(number, "no end of line", "a whole line")
+    return Member(int(match["size"]), int(match["rank"]), match["host"])
+
+
+def read(outputs: Mapping[int, str], calls: Sequence[Call], options: Options) -> Reading:
+    """Judge the outputs of all ranks (by Slurm's number); `seen` says what MPI believes."""
+    members = []
+    for rank, text in sorted(outputs.items()):
+        try:
+            members.append(parse(text))
+        except ParseError as error:
+            return Reading.refused(f"rank {rank}: {error}")
+    if not members:
+        return Reading.refused("no rank has printed anything")
+    sizes = sorted({member.world_size for member in members})
+    seen = {"ranks": sizes[0] if len(sizes) == 1 else sizes, "hosts": len({c.host for c in calls})}
+    numbers = sorted(member.rank for member in members)
+    if numbers != list(range(options.ranks)):
+        reason = f"MPI numbered its ranks {numbers}, expected 0 to {options.ranks - 1}"
+        world = sizes[0] if len(sizes) == 1 else sizes
+        return dataclasses.replace(
+            Reading.refused(f"{reason}: worlds of {world}, started one by one?"), seen=seen
+        )
+    slowest = max((call.seconds for call in calls), default=0.0)
+    measurement = Measurement("startup", slowest, tool=TOOL, operation="init", transport="any")
+    return Reading(
+        True, f"{len(members)} ranks in one world", Completeness.PROVED, (measurement,), seen
+    )
