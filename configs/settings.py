@@ -8,7 +8,7 @@ import sys
 
 from reframe.core.exceptions import ConfigError
 
-from railgauge import paths, systems
+from railgauge import paths, references, systems
 from railgauge.checks import guard
 from railgauge.errors import RailgaugeError
 
@@ -28,6 +28,8 @@ def this_system() -> str:
 
 try:
     paths.session_folder().mkdir(parents=True, exist_ok=True)
+    for name in systems.names():
+        references.load(name)
     site_configuration = systems.site_configuration()
 except (RailgaugeError, OSError) as error:
     raise ConfigError(str(error)) from None

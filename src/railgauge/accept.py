@@ -113,11 +113,13 @@ def run(
     say(f"campaign {campaign.id}")
     environment = _environment(campaign.folder, chosen, nodes)
     try:
-        code, interrupted = _follow(
-            _command(gate, ["-r", *options]), environment, campaign.folder / "reframe.out", say
-        )
-        for job in slurm.cancel_jobs_of(campaign.id):
-            say(f"cancelled job {job}, which the session had left")
+        try:
+            code, interrupted = _follow(
+                _command(gate, ["-r", *options]), environment, campaign.folder / "reframe.out", say
+            )
+        finally:
+            for job in slurm.cancel_jobs_of(campaign.id):
+                say(f"cancelled job {job}, which the session had left")
         output = (campaign.folder / "reframe.out").read_text(errors="replace")
         campaign.context["session"] = {"exit_code": code, "last_error": _last_error(output)}
         campaign.end("interrupted" if interrupted else "finished")

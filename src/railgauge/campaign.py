@@ -99,6 +99,7 @@ class Campaign:
             "user": getpass.getuser(),
             "pid": os.getpid(),
             "command": command,
+            "references": str(paths.references_folder()),
         }
         campaign.save()
         return campaign

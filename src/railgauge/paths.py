@@ -9,7 +9,6 @@ HOME = Path(__file__).resolve().parents[2]
 CHECKS = HOME / "reframe"
 SETTINGS = HOME / "configs" / "settings.py"
 SYSTEMS = HOME / "configs" / "systems"
-REFERENCES = HOME / "results" / "references"
 SOURCE = HOME / "src"
 
 
@@ -19,6 +18,11 @@ def results_root() -> Path:
     It must be on a file system that the compute nodes share.
     """
     return Path(os.environ.get("RAILGAUGE_RESULTS") or HOME / "results").absolute()
+
+
+def references_folder() -> Path:
+    """The stored numbers: $RAILGAUGE_REFERENCES, else `results/references/` of the checkout."""
+    return Path(os.environ.get("RAILGAUGE_REFERENCES") or HOME / "results/references").absolute()
 
 
 #: Set by `railgauge accept`: the folder of the campaign that a ReFrame session belongs to.

@@ -135,7 +135,7 @@ class References:
 
 
 def path_for(system: str) -> Path:
-    return paths.REFERENCES / f"{system}.yaml"
+    return paths.references_folder() / f"{system}.yaml"
 
 
 def load(system: str, path: Path | None = None) -> References:

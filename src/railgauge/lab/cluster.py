@@ -241,14 +241,19 @@ class Lab:
         """Power on one node that is off."""
         image = Path((self.folders.run / "rootfs").read_text())
         machine = self._start_machine("node", node.name, image, node.gpus)
-        network.connect(
-            self.require_up(),
-            node.name,
-            machine,
-            f"{node.address}/{self.spec.prefix_length}",
-            self.spec.network.mtu_bytes,
-            self.spec.network.link_gbits,
-        )
+        try:
+            network.connect(
+                self.require_up(),
+                node.name,
+                machine,
+                f"{node.address}/{self.spec.prefix_length}",
+                self.spec.network.mtu_bytes,
+                self.spec.network.link_gbits,
+            )
+        except BaseException:
+            # Off, rather than on and without a link for ever.
+            machine.kill()
+            raise
 
     def power_off(self, node: Node) -> None:
         """Take the node from the network and end its processes, as pulling the plug does."""

@@ -42,6 +42,10 @@ def connect(
     lab: Process, node: str, machine: Process, address: str, mtu: int, gbits: float
 ) -> None:
     """A link between the bridge and the namespace node, shaped at both ends."""
+    # The kernel takes its time to remove the link of a node that has lost power.
+    subprocess.run(
+        inside(lab, "ip", "link", "delete", port(node)), capture_output=True, check=False
+    )
     ip(
         lab,
         f"link add {port(node)} mtu {mtu} type veth peer name eth0 mtu {mtu} netns {machine.pid}",

@@ -34,8 +34,8 @@ def suspects(cases: Sequence[Case]) -> list[Suspect]:
     """The nodes to look at first; none where the failures have nothing in common.
 
     A node that a failure names itself comes first. Else a node is suspect when it is in two or
-    more failing cases and in none that passed. Where that is so for every node of the campaign it
-    says nothing of any of them, and nobody is named.
+    more failing cases of a check and in none of that check that passed. Where that is so for every
+    node it says nothing of any of them, and nobody is named.
     """
     failed = [case for case in cases if case.finished and not case.passed]
     named: dict[str, str] = {}
@@ -46,16 +46,26 @@ def suspects(cases: Sequence[Case]) -> list[Suspect]:
         for node in unavailable_nodes(case.reason):
             named.setdefault(node, "Slurm cannot start a job on it")
     if named:
-        return [Suspect(node, why) for node, why in sorted(named.items())]
-    cleared = {node for case in cases if case.passed for node in case.nodes}
+        # A job that never started leaves its healthy node silent too; another case clears it.
+        cleared = {node for case in cases if case.passed for node in case.nodes}
+        told = {node: why for node, why in named.items() if node not in cleared} or named
+        return [Suspect(node, why) for node, why in sorted(told.items())]
     counts: dict[str, int] = {}
-    for case in failed:
-        for node in case.nodes:
-            counts[node] = counts.get(node, 0) + 1
-    found = [node for node, count in counts.items() if count >= 2 and node not in cleared]
-    if len(found) == len({node for case in cases for node in case.nodes}):
-        return []
+    for check in sorted({case.check for case in failed}):
+        for node, count in _odd_ones_out([case for case in cases if case.check == check]).items():
+            counts[node] = counts.get(node, 0) + count
     return [
-        Suspect(node, f"in {counts[node]} failing cases, and in none that passed")
-        for node in sorted(found)
+        Suspect(node, f"in {count} failing cases, and in none of the same check that passed")
+        for node, count in sorted(counts.items())
     ]
+
+
+def _odd_ones_out(cases: Sequence[Case]) -> dict[str, int]:
+    """Node -> number of failing cases, of one check: that all nodes find each other over MPI
+    says nothing of a link's rate.
+    """
+    cleared = {node for case in cases if case.passed for node in case.nodes}
+    failed = [node for case in cases if case.finished and not case.passed for node in case.nodes]
+    found = {n: failed.count(n) for n in failed if failed.count(n) >= 2 and n not in cleared}
+    everyone = {node for case in cases for node in case.nodes}
+    return {} if set(found) == everyone else found

@@ -1,0 +1,231 @@
+"""Checks that would pass in bare ReFrame and must not: one for each hole that is closed.
+
+Each runs as a real job in the lab. `Good` is the control: the same, with nothing wrong.
+"""
+
+import os
+
+from reframe.core.builtins import parameter, run_after, run_before
+
+import reframe as rfm
+from railgauge.checks import PairCheck, RanksCheck, whole_partitions
+from railgauge.limits import Limit
+from railgauge.measurement import Measurement
+from railgauge.tools import Completeness, Reading, iperf2, mpi_world
+
+
+class Probe:
+    """A tool of the simplest kind: prints `SIZE LATENCY` lines."""
+
+    TOOL = "probe"
+
+    @staticmethod
+    def version_argv():
+        return ["echo", "probe 1"]
+
+
+class ProbeCheck(RanksCheck):
+    """Runs a shell command on two nodes and reads its lines."""
+
+    partition = parameter(whole_partitions("mpi"))
+    tool = Probe
+    metrics = ["latency_1B", "latency_2B", "latency_4B"]
+    script = "echo 1 1.5; echo 2 1.6; echo 4 1.7"
+
+    @run_after("init")
+    def use_two_nodes(self):
+        self.pinned_nodes = self.pinned_nodes[:2]
+        self.num_tasks = 2
+
+    def command(self):
+        return ["sh", "-c", self.script]
+
+    def read(self):
+        lines = [line.split() for line in self.output("rank0").splitlines()]
+        measurements = tuple(
+            Measurement("latency", float(value), "probe", "probe", "none", size_bytes=int(size))
+            for size, value in lines
+        )
+        return Reading(True, "", Completeness.PROVED, measurements, self.states()), self.calls()
+
+    def states(self):
+        return {}
+
+
+@rfm.simple_test
+class Good(ProbeCheck):
+    pass
+
+
+@rfm.simple_test
+class TimesOut(ProbeCheck):
+    time_limit = "1m"
+    postrun_cmds = ["sleep 300"]
+
+
+@rfm.simple_test
+class Cancelled(ProbeCheck):
+    postrun_cmds = ["scancel $SLURM_JOB_ID", "sleep 60"]
+
+
+@rfm.simple_test
+class JobFails(ProbeCheck):
+    postrun_cmds = ["exit 3"]
+
+
+@rfm.simple_test
+class PreparationFails(ProbeCheck):
+    """As a module that cannot be loaded: the script would go on with something else."""
+
+    prerun_cmds = ["false"]
+
+
+@rfm.simple_test
+class ToolFails(ProbeCheck):
+    """The tool fails on one rank, and the job does not notice."""
+
+    script = ProbeCheck.script + "; test $SLURM_PROCID = 0"
+
+    @run_before("run")
+    def ignore_exit_code(self):
+        self.executable_opts += ["||", "true"]
+
+
+@rfm.simple_test
+class RankMissing(ProbeCheck):
+    """A rank that never started."""
+
+    @run_before("run")
+    def start_one(self):
+        self.job.launcher.options += ["--ntasks=1", "--nodes=1"]
+
+
+@rfm.simple_test
+class NotANumber(ProbeCheck):
+    script = "echo 1 1.5; echo 2 fast; echo 4 1.7"
+
+
+@rfm.simple_test
+class NotFinite(ProbeCheck):
+    script = "echo 1 1.5; echo 2 nan; echo 4 1.7"
+
+
+@rfm.simple_test
+class SweepStopsEarly(ProbeCheck):
+    script = "echo 1 1.5; echo 2 1.6"
+
+
+@rfm.simple_test
+class NoReference(ProbeCheck):
+    metrics = ["latency_1B", "latency_2B", "latency_4B", "latency_8B"]
+    script = ProbeCheck.script + "; echo 8 1.8"
+
+
+@rfm.simple_test
+class OtherCondition(ProbeCheck):
+    expected = {"transport": "ib"}
+
+    def states(self):
+        return {"transport": "sockets"}
+
+
+@rfm.simple_test
+class ConditionNotStated(ProbeCheck):
+    expected = {"transport": "ib"}
+
+
+@rfm.simple_test
+class AboveLimit(ProbeCheck):
+    def limit(self, measurement):
+        return Limit(1.0, "us", "light in this fibre")
+
+
+@rfm.simple_test
+class Unproved(ProbeCheck):
+    """Output that nothing contradicts, and nothing proves."""
+
+    def read(self):
+        reading, calls = super().read()
+        return Reading(True, "", Completeness.UNKNOWN, reading.measurements), calls
+
+
+@rfm.simple_test
+class NoResult(ProbeCheck):
+    """The tool's module says that the output is no result."""
+
+    def read(self):
+        reading, calls = super().read()
+        return Reading(False, "no result", Completeness.PROVED, reading.measurements), calls
+
+
+@rfm.simple_test
+class OutOfReference(ProbeCheck):
+    script = "echo 1 1.5; echo 2 1.6; echo 4 99"
+
+
+@rfm.simple_test
+class SecondTry(ProbeCheck):
+    """Fails at first, passes when tried again."""
+
+    @run_before("run")
+    def fail_once(self):
+        tried = f"{os.environ['RAILGAUGE_RESULTS']}/tried"
+        self.prerun_cmds += [f"test -e {tried} || {{ touch {tried}; exit 1; }}"]
+
+
+@rfm.simple_test
+class Skips(ProbeCheck):
+    @run_after("setup")
+    def give_up(self):
+        self.skip("not today")
+
+
+@rfm.simple_test
+class Singletons(RanksCheck):
+    """MPI without PMIx: every rank a world of its own."""
+
+    partition = parameter(whole_partitions("mpi"))
+    tool = mpi_world
+    metrics = ["startup"]
+
+    @run_after("init")
+    def expect(self):
+        self.expected = {"ranks": self.num_tasks}
+
+    @run_before("run")
+    def start_without_pmix(self):
+        self.job.launcher.options = ["--mpi=none"]
+
+    def command(self):
+        return mpi_world.argv()
+
+    def read(self):
+        calls = self.calls()
+        outputs = {call.rank: self.output(call.role) for call in calls}
+        return mpi_world.read(outputs, calls, mpi_world.Options(self.num_tasks)), calls
+
+
+@rfm.simple_test
+class ServerDies(PairCheck):
+    """iperf2's client exits with 0 and prints plausible rows when its server is killed."""
+
+    pair = parameter(["ns:n1:n2"])
+    tool = iperf2
+    metrics = ["bandwidth"]
+    asked = iperf2.Options(streams=1, duration_s=3)
+
+    def commands(self):
+        server = iperf2.server_argv(self.asked)
+        return {
+            "server": ["timeout", "--signal=KILL", "1.5", *server],
+            "client": iperf2.client_argv(self.asked),
+            "version": iperf2.version_argv(),
+        }
+
+    def run_limit_s(self):
+        return 10
+
+    def read(self):
+        calls = self.calls()
+        client, server = self.output("client"), self.output("server")
+        return iperf2.read(client, server=server, calls=calls, options=self.asked), calls

@@ -1,0 +1,265 @@
+"""`railgauge accept` on a healthy and on a broken network."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge import paths
+from railgauge.lab import faults
+from railgauge.lab.cluster import Lab
+
+from .conftest import Run
+
+Verdict = Callable[[], dict[str, Any]]
+
+
+def suspects(verdict: dict[str, Any]) -> list[str]:
+    return [suspect["node"] for suspect in verdict["suspects"]]
+
+
+def pairs_found(verdict: dict[str, Any]) -> set[tuple[str, ...]]:
+    return {tuple(f["nodes"]) for f in verdict["findings"] if f["check"] == "Iperf2Pair"}
+
+
+def jobs_left(lab: Lab) -> str:
+    return lab.on_head("squeue", "--noheader").stdout
+
+
+def start(area: Path, *options: str) -> subprocess.Popen[str]:
+    """`railgauge accept` in the background."""
+    return subprocess.Popen(
+        [str(paths.HOME / "bin/railgauge"), "accept", *options],
+        cwd=paths.HOME,
+        env={**os.environ, "RAILGAUGE_RESULTS": str(area)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait_for_running_job(lab: Lab, nodes: str) -> None:
+    deadline = time.monotonic() + 60
+    while nodes not in lab.on_head("squeue", "--noheader", "--states=R", "--format=%N").stdout:
+        assert time.monotonic() < deadline, f"no job on {nodes}"
+        time.sleep(0.1)
+
+
+def test_a_healthy_network_is_accepted(railgauge: Run, verdict: Verdict, cluster: Lab) -> None:
+    answer = railgauge("accept")
+    assert answer.returncode == 0, answer.stdout
+    found = verdict()
+    assert (found["verdict"], found["findings"]) == ("accept", [])
+    pairs = {tuple(m["nodes"]) for m in found["measurements"] if m["metric"] == "bandwidth"}
+    assert len(pairs) == 4
+    assert all(
+        m["share_of_limit"] > 0.5
+        for m in found["measurements"]
+        if m["limit"] and m["metric"] == "bandwidth"
+    )
+    assert "iperf2: iperf version 2.2.1" in " ".join(found["tools"])
+    assert jobs_left(cluster) == ""
+
+
+def test_a_campaign_keeps_what_it_saw(railgauge: Run, area: Path) -> None:
+    railgauge("accept", "--nodes", "n1,n2")
+    campaign = next((area / "campaigns").iterdir())
+    for name in ("campaign.json", "plan.json", "report.json", "junit.xml", "reframe.out"):
+        assert (campaign / name).stat().st_size > 0, name
+    assert (campaign / "verdict.txt").read_text().count("ACCEPT") == 1
+    cases = [path.parent for path in campaign.glob("stage/**/pair.json")]
+    assert len(cases) == 2
+    for case in cases:
+        for name in ("client.out", "server.out", "client.json", "server.json", "rfm_job.sh"):
+            assert (case / name).stat().st_size > 0, name
+    assert (area / "history.db").exists()
+
+
+def test_the_verdict_can_be_shown_again(railgauge: Run) -> None:
+    first = railgauge("accept", "--nodes", "n1,n2")
+    again = railgauge("verdict")
+    assert again.returncode == first.returncode == 0
+    assert again.stdout.splitlines()[-1] == first.stdout.splitlines()[-1]
+
+
+def test_a_slow_link_is_rejected_and_located(railgauge: Run, verdict: Verdict, mended: Lab) -> None:
+    faults.add(mended, "rate", "n2", 1)
+    answer = railgauge("accept")
+    assert answer.returncode == 1, answer.stdout
+    assert "reject: Iperf2Pair ns n1 n2" in answer.stdout
+    found = verdict()
+    assert pairs_found(found) == {("n1", "n2"), ("n2", "n3")}
+    assert suspects(found) == ["n2"]
+    faults.clear(mended)
+    assert railgauge("accept").returncode == 0
+
+
+def test_a_wrong_mtu_is_rejected_and_named(railgauge: Run, verdict: Verdict, mended: Lab) -> None:
+    faults.add(mended, "mtu", "n3", 1500)
+    answer = railgauge("accept", "--", "-n", "Iperf2Pair")
+    assert answer.returncode == 1, answer.stdout
+    assert "mtu_bytes on n3 eth0 is 1500, expected 4200" in answer.stdout
+    assert suspects(verdict()) == ["n3"]
+
+
+def test_a_node_that_loses_power_in_mid_job_is_named(
+    area: Path, verdict: Verdict, railgauge: Run, mended: Lab
+) -> None:
+    campaign = start(area)
+    wait_for_running_job(mended, "n[2-3]")
+    time.sleep(1)
+    faults.add(mended, "off", "n2")
+    began = time.monotonic()
+    output, _ = campaign.communicate(timeout=240)
+    # The job's own limit is two minutes.
+    assert time.monotonic() - began < 120
+    assert campaign.returncode == 1, output
+    found = verdict()
+    assert suspects(found) == ["n2"]
+    assert any("NODE_FAIL" in finding["message"] for finding in found["findings"])
+    assert jobs_left(mended) == ""
+    faults.clear(mended)
+    assert railgauge("accept").returncode == 0
+
+
+def test_a_node_that_is_off_is_rejected_by_name(
+    railgauge: Run, verdict: Verdict, mended: Lab
+) -> None:
+    faults.add(mended, "off", "n4")
+    answer = railgauge("accept", "--", "-n", "Iperf2Pair")
+    assert answer.returncode == 1, answer.stdout
+    assert suspects(verdict()) == ["n4"]
+    assert jobs_left(mended) == ""
+
+
+def test_a_restarted_controller_disturbs_nothing(area: Path, mended: Lab) -> None:
+    campaign = start(area, "--nodes", "n1,n2")
+    wait_for_running_job(mended, "n[1-2]")
+    faults.add(mended, "slurmctld-restart")
+    output, _ = campaign.communicate(timeout=240)
+    assert campaign.returncode == 0, output
+
+
+def test_without_accounting_nothing_is_started(railgauge: Run, area: Path, mended: Lab) -> None:
+    faults.add(mended, "slurmdbd-stop")
+    answer = railgauge("accept")
+    assert answer.returncode == 3, answer.stdout
+    assert "sacct" in answer.stdout
+    assert not (area / "campaigns").exists()
+
+
+def test_accounting_lost_in_mid_campaign_is_inconclusive(
+    area: Path, verdict: Verdict, mended: Lab
+) -> None:
+    campaign = start(area)
+    wait_for_running_job(mended, "n[1-2]")
+    faults.add(mended, "slurmdbd-stop")
+    output, _ = campaign.communicate(timeout=240)
+    assert campaign.returncode == 2, output
+    assert verdict()["verdict"] == "inconclusive"
+    assert jobs_left(mended) == ""
+
+
+def test_a_full_results_area_stops_before_anything_runs(
+    railgauge: Run, mended: Lab, monkeypatch: pytest.MonkeyPatch, area: Path
+) -> None:
+    (area / "kept").write_text("kept")
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(area))
+    faults.add(mended, "results-full")
+    answer = railgauge("accept")
+    assert answer.returncode == 3, answer.stdout
+    assert "MiB free" in answer.stdout and "next:" in answer.stdout
+    faults.clear(mended)
+    assert (area / "kept").read_text() == "kept"
+
+
+def test_a_results_area_that_fills_up_gives_no_pass(
+    railgauge: Run, mended: Lab, monkeypatch: pytest.MonkeyPatch, area: Path
+) -> None:
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(area))
+    # Just what a campaign asks for before it starts, most of it taken at once.
+    faults.add(mended, "results-full", value=65 * 2**20)
+    filler = ["head", "-c", str(65 * 2**20 - 60_000), "/dev/zero"]
+    write = ["sh", "-c", f"sleep 3; {' '.join(filler)} > {area}/filler"]
+    background = subprocess.Popen(mended.in_lab_mounts(*write))
+    answer = railgauge("accept")
+    background.wait()
+    assert answer.returncode in (2, 3), answer.stdout
+    assert "ACCEPT" not in answer.stdout
+    assert jobs_left(mended) == ""
+
+
+def test_ctrl_c_leaves_a_marked_campaign_and_no_jobs(
+    area: Path, verdict: Verdict, cluster: Lab
+) -> None:
+    campaign = start(area)
+    wait_for_running_job(cluster, "n[2-3]")
+    campaign.send_signal(signal.SIGINT)
+    output, _ = campaign.communicate(timeout=60)
+    assert campaign.returncode == 2, output
+    found = verdict()
+    assert "interrupted after" in found["reason"]
+    assert any(m["nodes"] == ["n1", "n2"] for m in found["measurements"])
+    record = json.loads(next((area / "campaigns").glob("*/campaign.json")).read_text())
+    assert record["state"] == "interrupted"
+    assert jobs_left(cluster) == ""
+
+
+def test_a_filter_that_leaves_nodes_out_is_inconclusive(railgauge: Run) -> None:
+    answer = railgauge("accept", "--", "-n", "n1:n2")
+    assert answer.returncode == 2, answer.stdout
+    assert "required, and without a result on n[3-4]" in answer.stdout
+
+
+def test_a_mistyped_name_is_rejected_as_nothing_measured(railgauge: Run) -> None:
+    answer = railgauge("accept", "--", "-n", "Mistyped")
+    assert answer.returncode == 1, answer.stdout
+    assert "nothing was measured" in answer.stdout
+
+
+def test_a_baseline_accepts_nothing(railgauge: Run) -> None:
+    answer = railgauge("accept", "--mode", "baseline", "--nodes", "n1,n2")
+    assert answer.returncode == 2, answer.stdout
+    assert "baseline: 7 measurements recorded" in answer.stdout
+
+
+def test_a_missing_reference_is_rejected(railgauge: Run, area: Path) -> None:
+    empty = area / "references"
+    empty.mkdir()
+    answer = railgauge("accept", "--nodes", "n1,n2", RAILGAUGE_REFERENCES=str(empty))
+    assert answer.returncode == 1, answer.stdout
+    assert "no reference for bandwidth" in answer.stdout
+
+
+def test_the_plan_submits_nothing(railgauge: Run, cluster: Lab, area: Path) -> None:
+    before = cluster.on_head("sacct", "-n", "-X", "-o", "jobid").stdout
+    answer = railgauge("accept", "--plan")
+    assert answer.returncode == 0, answer.stdout
+    assert "5 cases" in answer.stdout and "node-minutes" in answer.stdout
+    assert cluster.on_head("sacct", "-n", "-X", "-o", "jobid").stdout == before
+    assert not (area / "campaigns").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--system", "nosuch"], "configs/systems/ has: lab"),
+        (["--partition", "nosuch"], "has no partition 'nosuch'"),
+        (["--nodes", "n9"], "n9 not in lab"),
+        (["--nodes", "n[1-"], "--nodes n[1-"),
+        (["--mode", "nosuch"], "nosuch"),
+    ],
+)
+def test_a_wrong_option_is_one_clear_error(railgauge: Run, options: list[str], says: str) -> None:
+    answer = railgauge("accept", *options)
+    assert answer.returncode == 3, answer.stdout
+    assert says in answer.stdout
+    assert "Traceback" not in answer.stdout

@@ -1,0 +1,214 @@
+"""Every hole of bare ReFrame that DESIGN.md lists, tried for real: none may end as a pass.
+
+`tests/mutants.py` takes each protection away in turn and expects the test named there to fail.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from railgauge import paths
+from railgauge.lab.cluster import Lab
+
+from .conftest import CHECKS, Run
+
+FOOLING = CHECKS / "fooling.py"
+
+
+def write_references(folder: Path, unit: str = "us") -> Path:
+    """References for every check of fooling.py that measures latency."""
+    number = f"{{value: 2, upper: 0.5, unit: {unit}, kind: floor, provenance: *source}}"
+    lines = ["system: lab", "references:"]
+    source = "&source {source: made up, date: 2026-11-21}"
+    for name in re.findall(r"^class (\w+)\(ProbeCheck", FOOLING.read_text(), re.MULTILINE):
+        for size in (1, 2, 4):
+            lines.append(
+                f"  - {{check: {name}, partition: ns, operation: probe, transport: none, nodes: 2,"
+                f" size_bytes: {size}, metrics: {{latency: {number.replace('*source', source)}}}}}"
+            )
+            source = "*source"
+    folder.mkdir(exist_ok=True)
+    (folder / "lab.yaml").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture
+def fool(reframe: Run, area: Path) -> Callable[..., tuple[int, str]]:
+    """Runs checks of fooling.py by name: (exit code, output)."""
+    references = write_references(area / "references")
+
+    def run(name: str, *options: str) -> tuple[int, str]:
+        answer = reframe(
+            *("-c", str(FOOLING), "-n", rf"^{name}\b", "-r", *options),
+            RAILGAUGE_REFERENCES=str(references),
+        )
+        return answer.returncode, answer.stdout
+
+    return run
+
+
+Fool = Callable[..., tuple[int, str]]
+
+
+def test_a_good_check_passes(fool: Fool) -> None:
+    code, output = fool("Good")
+    assert code == 0, output
+    assert "Ran 1/1 test case(s)" in output
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("TimesOut", "Slurm says TIMEOUT"),
+        ("Cancelled", "Slurm says CANCELLED"),
+        ("JobFails", "Slurm says FAILED"),
+        ("PreparationFails", "Slurm says FAILED"),
+        ("ToolFails", "ended with exit code 1"),
+        ("RankMissing", "rank 1 of 2 left no exit line"),
+        ("NotANumber", "could not convert string to float"),
+        ("NotFinite", "not a finite number"),
+        ("SweepStopsEarly", "not measured: latency_4B"),
+        ("NoReference", "no reference for latency_8B"),
+        ("OtherCondition", "transport is sockets, expected ib"),
+        ("ConditionNotStated", "nothing states transport"),
+        ("AboveLimit", "above the 1 that light in this fibre allows"),
+        ("Unproved", "the output is unknown"),
+        ("NoResult", "no result"),
+        ("OutOfReference", "latency_4B=99.0 us, expected 2.0"),
+        ("Singletons", r"MPI numbered its ranks \[0, 0, 0, 0\]"),
+        ("ServerDies", "iperf2 .server. on n1 ended with exit code"),
+    ],
+)
+def test_a_bad_run_is_failed_with_its_reason(fool: Fool, name: str, reason: str) -> None:
+    code, output = fool(name)
+    assert code == 1, output
+    assert re.search(reason, output), output
+
+
+def test_out_of_memory_is_failed(reframe: Run, area: Path, cluster: Lab) -> None:
+    """Without memory cgroups the lab's Slurm never says OUT_OF_MEMORY: here sacct is made to."""
+    lab = area / "lab"
+    lab.mkdir()
+    (lab / "run").symlink_to(cluster.folders.run)
+    (lab / "bin").mkdir()
+    for command in cluster.folders.bin.iterdir():
+        (lab / "bin" / command.name).symlink_to(command.readlink())
+    (lab / "bin" / "sacct").unlink()
+    (lab / "bin" / "sacct").write_text(
+        f"#!/bin/sh\n{cluster.folders.bin}/sacct \"$@\" | sed 's/|COMPLETED|/|OUT_OF_MEMORY|/'\n"
+    )
+    (lab / "bin" / "sacct").chmod(0o755)
+    answer = reframe(
+        *("-c", str(FOOLING), "-n", r"^Good\b", "-r"),
+        RAILGAUGE_REFERENCES=str(write_references(area / "references")),
+        RAILGAUGE_LAB_DIR=str(lab),
+    )
+    assert answer.returncode == 1
+    assert "Slurm says OUT_OF_MEMORY" in answer.stdout
+
+
+def test_a_baseline_is_recorded_without_a_reference(fool: Fool) -> None:
+    code, output = fool("NoReference", "--mode", "baseline")
+    assert code == 0, output
+    assert "latency_8B: 1.8 us" in output
+
+
+def test_an_unknown_gate_is_failed(fool: Fool) -> None:
+    code, output = fool("Good", "-S", "gate=none")
+    assert code == 1
+    assert "expected acceptance or baseline" in output
+
+
+def test_a_retry_that_passes_is_failed(fool: Fool) -> None:
+    code, output = fool("SecondTry", "--max-retries=2")
+    assert code == 1, output
+    assert "failed at the first try, which a retry must not hide" in output
+
+
+def test_a_skipped_check_is_no_pass(fool: Fool) -> None:
+    code, output = fool("Skips")
+    assert code == 1, output
+    assert "1 of 1 test cases were skipped" in output
+
+
+@pytest.mark.parametrize(
+    "options", [["--skip-sanity-check"], ["--skip-performance-check"], ["--disable-hook=compare"]]
+)
+def test_parts_of_a_check_cannot_be_switched_off(fool: Fool, options: list[str]) -> None:
+    code, output = fool("Good", *options)
+    assert code == 1, output
+    assert "ERROR: run session stopped" in output
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(["-n", "Mistyped"], ["-t", "mistyped"], ["-p", "mistyped"], ["--system=lab:mistyped"]),
+        *(["-x", "."], ["-E", "False"]),
+    ],
+)
+def test_a_session_that_selects_nothing_is_failed(reframe: Run, options: list[str]) -> None:
+    answer = reframe("-c", str(paths.CHECKS), "-r", *options)
+    assert answer.returncode == 1, answer.stdout
+    assert "nothing was measured" in answer.stdout or "ERROR" in answer.stdout
+
+
+def test_a_path_without_checks_is_failed(reframe: Run, area: Path) -> None:
+    for path in (area / "absent", area):
+        answer = reframe("-c", str(path), "-r")
+        assert answer.returncode == 1, answer.stdout
+
+
+def test_a_check_file_that_cannot_be_imported_is_failed(reframe: Run, area: Path) -> None:
+    good = FOOLING.read_text()
+    (area / "good.py").write_text(good)
+    (area / "broken.py").write_text("import reframe\nimport nosuchmodule\n")
+    answer = reframe("-c", str(area), "-n", r"^Good\b", "-r")
+    assert answer.returncode == 1
+    assert "nosuchmodule" in answer.stdout
+
+
+def test_an_unknown_system_is_failed(reframe: Run) -> None:
+    answer = reframe("-c", str(paths.CHECKS), "-r", RFM_SYSTEM="nosuch")
+    assert answer.returncode == 1, answer.stdout
+
+
+def test_a_wrong_unit_is_an_error_at_load(reframe: Run, area: Path) -> None:
+    references = write_references(area / "references", unit="ms")
+    answer = reframe(
+        *("-c", str(FOOLING), "-n", r"^Good\b", "-r"), RAILGAUGE_REFERENCES=str(references)
+    )
+    assert answer.returncode == 1
+    assert "latency is in 'ms', expected 'us'" in answer.stdout
+    assert "RUN" not in answer.stdout
+
+
+def test_a_missing_configuration_is_failed(cluster: Lab, area: Path) -> None:
+    """Also without the wrapper: what activate.sh exports is enough."""
+    from .conftest import _run
+
+    answer = _run(
+        [str(paths.HOME / ".venv/bin/reframe"), "-c", str(paths.CHECKS), "-r"],
+        area,
+        {"RFM_CONFIG_FILES": f":{area}/settings.py"},
+        60,
+    )
+    assert answer.returncode == 1
+
+
+def test_bare_reframe_with_our_configuration_is_guarded(cluster: Lab, area: Path) -> None:
+    """Someone who calls .venv/bin/reframe instead of the wrapper."""
+    from .conftest import _run
+
+    answer = _run(
+        [str(paths.HOME / ".venv/bin/reframe"), "-c", str(paths.CHECKS), "-n", "mistyped", "-r"],
+        area,
+        {"RFM_CONFIG_FILES": f":{paths.SETTINGS}", "RFM_SYSTEM": "lab"},
+        60,
+    )
+    assert answer.returncode == 1
+    assert "nothing was measured" in answer.stdout

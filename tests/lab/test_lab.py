@@ -1,0 +1,301 @@
+"""The embedded cluster itself: up, down, crashes, and two of them side by side."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from railgauge import paths, systems
+from railgauge.lab import rootfs
+from railgauge.lab.cli import open_lab
+from railgauge.lab.cluster import Lab
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def second(cluster: Lab, tmp_path: Path) -> Iterator[Lab]:
+    """Another lab on this machine, with a folder of its own and the same image."""
+    lab = Lab(cluster.spec, cluster.partitions, tmp_path / "lab")
+    (tmp_path / "lab" / "rootfs").mkdir(parents=True)
+    image = rootfs.location(tmp_path / "lab")
+    image.symlink_to(rootfs.location(cluster.folders.lab))
+    yield lab
+    lab.down()
+
+
+@pytest.fixture
+def command(second: Lab) -> Command:
+    """`railgauge lab ...` on the second lab."""
+
+    def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(paths.HOME / "bin/railgauge"), "lab", *arguments],
+            env={**os.environ, "RAILGAUGE_LAB_DIR": str(second.folders.lab), **env},
+            cwd=paths.HOME,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+
+    return run
+
+
+def traces(lab: Lab) -> list[str]:
+    """Everything of the lab that a look at the machine would show."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                text = (entry / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if str(lab.folders.run) in text:
+                found.append(text.replace("\0", " "))
+    found += [m for m in Path("/proc/mounts").read_text().splitlines() if str(lab.folders.run) in m]
+    return found
+
+
+def links() -> str:
+    return subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+
+
+def test_up_says_that_every_node_is_idle(command: Command) -> None:
+    answer = command("up")
+    assert answer.returncode == 0, answer.stdout
+    assert answer.stdout.splitlines()[-1].endswith("n1 idle, n2 idle, n3 idle, n4 idle")
+
+
+def test_a_second_up_changes_nothing(command: Command, second: Lab) -> None:
+    command("up")
+    before = second.init
+    answer = command("up")
+    assert answer.returncode == 0, answer.stdout
+    assert second.init == before
+    assert "starting" not in answer.stdout
+
+
+def test_down_leaves_nothing(command: Command, second: Lab) -> None:
+    before = links()
+    command("up")
+    assert traces(second)
+    answer = command("down")
+    assert answer.stdout == "the lab is down\n"
+    assert traces(second) == []
+    assert links() == before
+    assert not second.folders.run.exists()
+
+
+def test_nothing_of_the_lab_is_seen_on_the_host(command: Command, second: Lab) -> None:
+    before = links()
+    command("up")
+    assert links() == before
+    listening = subprocess.run(["ss", "-Hltn"], capture_output=True, text=True, check=True).stdout
+    assert "10.77.0." not in listening and ":6817" not in listening
+
+
+def test_two_labs_do_not_disturb_each_other(command: Command, cluster: Lab, second: Lab) -> None:
+    command("up")
+    command("fault", "add", "off", "--node", "n1")
+    assert second.machine("n1") is None
+    assert cluster.node_states()["n1"] == "idle"
+    command("down")
+    assert cluster.init is not None
+    assert cluster.on_head("srun", "-w", "n1", "hostname").stdout == "n1\n"
+
+
+@pytest.mark.parametrize(
+    "victim", ["lab-init", "unshare", "head", "n3", "slurmctld", "slurmdbd", "mariadbd", "munged"]
+)
+def test_any_process_can_be_killed_and_the_lab_comes_back(
+    command: Command, second: Lab, victim: str
+) -> None:
+    command("up")
+    if victim == "lab-init":
+        assert second.init is not None
+        second.init.kill()
+    elif victim == "unshare":
+        # The parent of the lab's first process, outside its namespaces.
+        assert second.init is not None
+        stat = Path(f"/proc/{second.init.pid}/stat").read_text()
+        os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
+    elif victim in ("head", "n3"):
+        machine = second.machine(victim)
+        assert machine is not None
+        machine.kill()
+    else:
+        second.on_head("pkill", "-9", "-x", victim, check=False)
+    time.sleep(0.5)
+    assert command("down").returncode == 0
+    assert traces(second) == []
+    answer = command("up")
+    assert answer.returncode == 0, answer.stdout
+
+
+def test_up_repairs_what_has_died(command: Command, second: Lab) -> None:
+    command("up")
+    second.stop_service("slurmctld")
+    second.stop_service("slurmdbd")
+    node = second.machine("n2")
+    assert node is not None
+    node.kill()
+    node.wait_until_ended(5)
+    answer = command("up")
+    assert answer.returncode == 0, answer.stdout
+    assert "starting slurmctld again" in answer.stdout
+    assert second.on_head("srun", "-w", "n2", "hostname").stdout == "n2\n"
+
+
+def test_an_up_that_was_killed_leaves_nothing_in_the_way(command: Command, second: Lab) -> None:
+    environment = {**os.environ, "RAILGAUGE_LAB_DIR": str(second.folders.lab)}
+    for delay in (0.15, 0.3, 0.6, 1.2):
+        broken = subprocess.Popen(
+            [str(paths.HOME / "bin/railgauge"), "lab", "up"],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        time.sleep(delay)
+        broken.kill()
+        broken.wait()
+        assert command("down").returncode == 0
+        assert traces(second) == []
+    assert command("up").returncode == 0
+
+
+def test_nodes_and_host_see_the_checkout_at_the_same_path(cluster: Lab) -> None:
+    readme = paths.HOME / "pyproject.toml"
+    for machine in ("head", "n1"):
+        inside = subprocess.run(
+            cluster.enter(machine, "sha256sum", str(readme)), capture_output=True, check=True
+        )
+        outside = subprocess.run(["sha256sum", str(readme)], capture_output=True, check=True)
+        assert inside.stdout == outside.stdout
+
+
+def test_slurm_knows_a_nodes_kind_and_gpus(cluster: Lab) -> None:
+    text = cluster.on_head("scontrol", "show", "node", "n1").stdout
+    assert "ActiveFeatures=namespace" in text
+    assert "Gres=gpu:lab:4" in text
+
+
+def test_accounting_knows_a_jobs_end(cluster: Lab) -> None:
+    cluster.on_head("srun", "-w", "n1", "false", check=False)
+    listed = cluster.on_head("sacct", "-X", "-n", "-o", "state,exitcode").stdout
+    assert listed.splitlines()[-1].split() == ["FAILED", "1:0"]
+
+
+def test_status_tells_machines_services_and_faults(command: Command) -> None:
+    assert command("status").returncode == 3
+    command("up")
+    command("fault", "add", "rate", "--node", "n2", "--value", "1")
+    lines = command("status").stdout.splitlines()
+    assert "n1       namespace  10.77.0.11     on   idle" in lines
+    assert "head     slurmctld  running" in lines
+    assert "fault    rate n2 1" in lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["fault", "add", "rate"], "needs --node"),
+        (["fault", "add", "rate", "--node", "n1"], "needs --value"),
+        (["fault", "add", "rate", "--node", "n9", "--value", "1"], "no node 'n9'"),
+        (["fault", "add", "rate", "--node", "n1", "--value", "-1"], "above 0"),
+        (["fault", "add", "slurmdbd-stop", "--node", "n1"], "concerns no single node"),
+        (["fault", "add", "nosuch"], "nosuch"),
+        (["exec", "n9", "true"], "no node 'n9'"),
+        (["logs", "nosuch"], "no log 'nosuch'"),
+    ],
+)
+def test_a_wrong_command_is_one_clear_error(cluster: Lab, arguments: list[str], says: str) -> None:
+    answer = subprocess.run(
+        [str(paths.HOME / "bin/railgauge"), "lab", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 3
+    assert says in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["status"], ["shell"], ["exec", "n1", "true"], ["fault", "list"]]
+)
+def test_commands_say_that_the_lab_is_not_up(command: Command, arguments: list[str]) -> None:
+    answer = command(*arguments)
+    assert answer.returncode == 3
+    assert "is not up" in answer.stdout and "next: railgauge lab up" in answer.stdout
+
+
+def test_slurm_commands_say_that_the_lab_is_not_up(command: Command, second: Lab) -> None:
+    command("up")
+    command("down")
+    answer = subprocess.run(
+        [second.folders.bin / "sinfo"], capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 1
+    assert "next: railgauge lab up" in answer.stderr
+
+
+def test_only_one_lab_command_works_at_a_time(command: Command, second: Lab) -> None:
+    with second.locked():
+        answer = command("down")
+    assert answer.returncode == 3
+    assert "is at work" in answer.stdout
+
+
+def test_an_unreachable_mirror_is_one_clear_error(command: Command, second: Lab) -> None:
+    rootfs.location(second.folders.lab).unlink()
+    answer = command("up", RAILGAUGE_LAB_MIRROR="http://127.0.0.1:9/debian")
+    assert answer.returncode == 3, answer.stdout
+    assert "building the lab's image failed" in answer.stdout
+    assert "is a Debian mirror reachable?" in answer.stdout
+    assert not list((second.folders.lab / "rootfs").glob("*.part"))
+
+
+def test_an_image_that_broke_off_is_built_again(command: Command, second: Lab) -> None:
+    image = rootfs.location(second.folders.lab)
+    image.unlink()
+    (image.with_suffix(".part") / "usr").mkdir(parents=True)
+    answer = command("up", RAILGAUGE_LAB_MIRROR="http://127.0.0.1:9/debian")
+    assert "removing a broken image" in answer.stdout
+    assert not image.with_suffix(".part").exists()
+
+
+def test_without_root_the_lab_says_so(tmp_path: Path) -> None:
+    command = ["setpriv", "--reuid=65534", "--clear-groups", str(paths.HOME / ".venv/bin/python")]
+    script = (
+        "from railgauge.lab.cli import open_lab\n"
+        "try: open_lab().up()\n"
+        "except Exception as error: print(error)\n"
+    )
+    answer = subprocess.run(
+        [*command, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(paths.SOURCE), "RAILGAUGE_LAB_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "Permission denied" in answer.stderr:
+        # The checkout, or its Python, lies where only root can read.
+        pytest.skip("another user cannot read this checkout's Python")
+    assert "the lab needs root" in answer.stdout
+
+
+def test_the_description_and_the_system_agree() -> None:
+    lab = open_lab()
+    described = {node.name for node in lab.spec.all_nodes()}
+    partitions = systems.load("lab").partitions
+    assert {name for partition in partitions for name in partition.nodes} == described
+    assert {p.extras.mtu_bytes for p in partitions} == {lab.spec.network.mtu_bytes}
+    assert {p.extras.link_gbits for p in partitions} == {lab.spec.network.link_gbits}

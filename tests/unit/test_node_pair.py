@@ -1,0 +1,345 @@
+"""The pair runner, for real: two processes stand for two nodes, small programs for the tools."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge import paths
+
+# Names that are addresses need no resolver; both are this machine.
+SERVER, CLIENT = "127.0.0.1", "127.0.0.2"
+
+#: Found in the environment of whatever a scenario has started, and of nothing else.
+MARK = f"RAILGAUGE_TEST={uuid.uuid4().hex}"
+
+LISTEN = """\
+import os, signal, socket, sys, time
+signal.alarm(60)  # if the runner fails us
+listening = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+"""
+ANSWER = LISTEN + "connection, _ = listening.accept(); connection.sendall(b'hello')\n"
+
+SERVERS = {
+    "answers": ANSWER + "print('served')",
+    "answers and fails": ANSWER + "sys.exit(5)",
+    "answers and stays": ANSWER + "time.sleep(60)",
+    "dies while serving": LISTEN + "listening.accept(); os.kill(os.getpid(), signal.SIGKILL)",
+    "never listens": "import time; time.sleep(60)",
+    "ends at once": "import sys; sys.exit('bad option')",
+    "listens at the second try": "import os, sys\nif not os.path.exists('tried'):\n"
+    "    open('tried', 'w').close()\n    sys.exit(1)\n" + ANSWER,
+}
+
+CONNECT = """\
+import socket, sys, time
+connection = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10)
+"""
+CLIENTS = {
+    "asks": CONNECT + "print('got', connection.recv(9)); print('aside', file=sys.stderr)",
+    "fails": CONNECT + "sys.exit(3)",
+    "hangs": CONNECT + "time.sleep(60)",
+}
+
+VERSION = "print('tool 1.0'); print('more')"
+
+
+@dataclasses.dataclass
+class Scenario:
+    """A server's and a client's behaviour, and what came of it."""
+
+    server: str = "answers"
+    client: str = "asks"
+    start_limit_s: float = 30
+    run_limit_s: float = 30
+    ranks: tuple[str, str] = ("0", "1")
+    #: node names of the tasks that are started
+    tasks: tuple[str, ...] = (SERVER, CLIENT)
+    folder: Path = Path()
+    processes: dict[str, subprocess.Popen[str]] = dataclasses.field(default_factory=dict)
+    codes: dict[str, int] = dataclasses.field(default_factory=dict)
+    seconds: dict[str, float] = dataclasses.field(default_factory=dict)
+    errors: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def start(self, folder: Path) -> None:
+        self.folder = folder
+        python = [sys.executable, "-S", "-E", "-c"]
+        tools = {
+            "server": [*python, SERVERS.get(self.server, ""), "{port}"],
+            "client": [*python, CLIENTS.get(self.client, ""), "{server}", "{port}"],
+            "version": [*python, VERSION],
+        }
+        if self.server == "is not installed":
+            tools["server"] = tools["version"] = ["/nowhere/tool"]
+        if self.client == "is not installed":
+            tools["client"] = ["/nowhere/tool"]
+        spec = {
+            "tool": "tool",
+            "server_host": SERVER,
+            "client_host": CLIENT,
+            "start_limit_s": self.start_limit_s,
+            "run_limit_s": self.run_limit_s,
+            **tools,
+        }
+        (folder / "pair.json").write_text(json.dumps(spec))
+        for rank, node in zip(self.ranks, self.tasks, strict=False):
+            name, value = MARK.split("=")
+            self.processes[node] = subprocess.Popen(
+                [sys.executable, "-m", "railgauge.node.pair", "pair.json"],
+                cwd=folder,
+                env={
+                    "PATH": os.environ["PATH"],
+                    "PYTHONPATH": str(paths.SOURCE),
+                    "SLURMD_NODENAME": node,
+                    "SLURM_PROCID": rank,
+                    name: value,
+                },
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+
+    def line(self, role: str) -> dict[str, Any]:
+        call = json.loads((self.folder / f"{role}.json").read_text())["call"]
+        assert isinstance(call, dict)
+        return call
+
+    def facts(self, role: str) -> dict[str, Any]:
+        facts = json.loads((self.folder / f"{role}.json").read_text())["facts"]
+        assert isinstance(facts, dict)
+        return facts
+
+    def output(self, name: str) -> str:
+        return (self.folder / name).read_text()
+
+
+def scenarios() -> dict[str, Scenario]:
+    return {
+        "good": Scenario(),
+        "ranks the other way": Scenario(ranks=("1", "0")),
+        "server fails": Scenario(server="answers and fails"),
+        "server dies": Scenario(server="dies while serving"),
+        "server stays": Scenario(server="answers and stays"),
+        "never listens": Scenario(server="never listens", start_limit_s=1),
+        "ends at once": Scenario(server="ends at once", start_limit_s=2),
+        "second try": Scenario(server="listens at the second try"),
+        "no server tool": Scenario(server="is not installed", start_limit_s=0.5),
+        "no client tool": Scenario(client="is not installed"),
+        "client fails": Scenario(client="fails"),
+        "client hangs": Scenario(client="hangs", run_limit_s=1),
+        "no server task": Scenario(tasks=(CLIENT,), ranks=("1", ""), start_limit_s=0.5),
+        "strange node": Scenario(tasks=("n9",)),
+    }
+
+
+Ran = dict[str, Scenario]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+    """All scenarios at the same time: most of them wait for a limit, which takes no work."""
+    all_of_them = scenarios()
+    started = time.monotonic()
+    running = []
+    try:
+        for scenario in all_of_them.values():
+            scenario.start(tmp_path_factory.mktemp("pair"))
+            running += [(scenario, node, p) for node, p in scenario.processes.items()]
+        while running and time.monotonic() < started + 60:
+            for scenario, node, process in list(running):
+                if process.poll() is not None:
+                    scenario.seconds[node] = time.monotonic() - started
+                    scenario.codes[node] = process.returncode
+                    scenario.errors[node] = process.communicate()[1]
+                    running.remove((scenario, node, process))
+            time.sleep(0.02)
+        yield all_of_them
+    finally:
+        for _, _, process in running:
+            process.kill()
+            process.communicate()
+
+
+def left_running() -> list[str]:
+    """The command lines of processes that a scenario has started and that still run."""
+    left = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if MARK.encode() in (process / "environ").read_bytes():
+                left.append((process / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return left
+
+
+def test_every_side_ends_by_itself(ran: Ran) -> None:
+    endless = [
+        (name, node) for name, s in ran.items() for node in s.processes if node not in s.codes
+    ]
+    assert endless == []
+
+
+def test_nothing_is_left_running(ran: Ran) -> None:
+    assert left_running() == []
+
+
+# ---- a good run ----
+
+EXIT_LINE = {"tool": "tool", "exit_code": 0, "version": "tool 1.0", "note": ""}
+
+
+@pytest.mark.parametrize(("role", "rank", "host"), [("server", 0, SERVER), ("client", 1, CLIENT)])
+def test_good_call_leaves_its_exit_line(ran: Ran, role: str, rank: int, host: str) -> None:
+    line = ran["good"].line(role)
+    assert line.pop("seconds") > 0
+    assert line == {**EXIT_LINE, "role": role, "rank": rank, "host": host}
+
+
+def test_good_run_ends_with_zero_on_both_sides(ran: Ran) -> None:
+    assert ran["good"].codes == {SERVER: 0, CLIENT: 0}
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("server.out", "served\n"),
+        ("server.err", ""),
+        ("client.out", "got b'hello'\n"),
+        ("client.err", "aside\n"),
+    ],
+)
+def test_what_the_tools_print_is_kept_by_side_and_stream(ran: Ran, file: str, content: str) -> None:
+    assert ran["good"].output(file) == content
+
+
+def test_node_and_not_rank_decides_the_role(ran: Ran) -> None:
+    scenario = ran["ranks the other way"]
+    assert (scenario.codes, scenario.line("server")["rank"]) == ({SERVER: 0, CLIENT: 0}, 1)
+
+
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_every_side_states_its_kernel(ran: Ran, role: str) -> None:
+    assert ran["good"].facts(role)["kernel"] == os.uname().release
+
+
+@pytest.mark.skipif(shutil.which("ip") is None, reason="needs iproute2")
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_every_side_states_the_device_and_mtu_of_the_path(ran: Ran, role: str) -> None:
+    facts = ran["good"].facts(role)
+    mtu = int(Path("/sys/class/net/lo/mtu").read_text())
+    assert (facts["device"], facts["mtu_bytes"]) == ("lo", mtu)
+
+
+@pytest.mark.parametrize("name", ["good", "server fails", "client hangs", "ends at once"])
+def test_no_half_written_file_is_left(ran: Ran, name: str) -> None:
+    assert [path.name for path in ran[name].folder.glob(".*")] == []
+
+
+def test_server_that_cannot_have_its_port_is_tried_again(ran: Ran) -> None:
+    assert ran["second try"].codes == {SERVER: 0, CLIENT: 0}
+
+
+# ---- what goes wrong ----
+
+
+@pytest.mark.parametrize(
+    ("name", "server", "client"),
+    [
+        ("server fails", 5, 0),
+        ("server dies", -9, 0),
+        ("client fails", 0, 3),
+        ("client hangs", 0, None),
+        ("server stays", None, 0),
+        ("never listens", None, None),
+        ("ends at once", None, None),
+        ("no server tool", None, None),
+        ("no client tool", None, None),
+    ],
+)
+def test_exit_lines_tell_how_each_side_ended(
+    ran: Ran, name: str, server: int | None, client: int | None
+) -> None:
+    scenario = ran[name]
+    ended = (scenario.line("server")["exit_code"], scenario.line("client")["exit_code"])
+    assert ended == (server, client)
+
+
+@pytest.mark.parametrize("name", [name for name, s in scenarios().items() if len(s.tasks) == 2])
+def test_side_ends_with_zero_only_if_its_tool_did(ran: Ran, name: str) -> None:
+    for role, node in (("server", SERVER), ("client", CLIENT)):
+        expected = 0 if ran[name].line(role)["exit_code"] == 0 else 1
+        assert (role, ran[name].codes[node]) == (role, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "note"),
+    [
+        ("never listens", "server", "did not listen within 1 s"),
+        ("ends at once", "server", "ended before it listened, exit code 1"),
+        ("no server tool", "server", "cannot be started: [Errno 2]"),
+        ("no client tool", "client", "cannot be started: [Errno 2]"),
+        ("client hangs", "client", "still running after"),
+        ("server stays", "server", "killed"),
+        ("never listens", "client", f"no server on {SERVER} within"),
+        ("no server task", "client", f"no server on {SERVER} within"),
+    ],
+)
+def test_note_says_why_there_is_no_exit_code(ran: Ran, name: str, role: str, note: str) -> None:
+    assert note in ran[name].line(role)["note"]
+
+
+@pytest.mark.parametrize(("name", "role"), [("server fails", "server"), ("client fails", "client")])
+def test_tool_that_ended_by_itself_has_no_note(ran: Ran, name: str, role: str) -> None:
+    assert ran[name].line(role)["note"] == ""
+
+
+def test_words_of_a_server_that_ended_at_once_are_kept(ran: Ran) -> None:
+    assert ran["ends at once"].output("server.err") == "bad option\n"
+
+
+def test_version_of_a_missing_tool_is_unknown(ran: Ran) -> None:
+    assert ran["no server tool"].line("server")["version"].startswith("unknown (")
+
+
+def test_server_that_does_not_listen_is_never_announced(ran: Ran) -> None:
+    assert not (ran["never listens"].folder / "ready.json").exists()
+
+
+def test_node_of_neither_role_ends_with_its_reason(ran: Ran) -> None:
+    scenario = ran["strange node"]
+    assert scenario.codes == {"n9": 2}
+    assert f"this is n9, expected {SERVER} or {CLIENT}" in scenario.errors["n9"]
+
+
+# ---- limits ----
+
+#: What a loaded machine may need beside the limits: interpreters that start.
+SLACK_S = 8
+
+
+@pytest.mark.parametrize(
+    ("name", "node", "limit_s"),
+    [
+        ("good", SERVER, 0),
+        ("never listens", SERVER, 1),
+        ("never listens", CLIENT, 1 + 5),
+        ("ends at once", SERVER, 2),
+        ("client hangs", CLIENT, 1),
+        ("server stays", SERVER, 10),
+        ("no client tool", SERVER, 10),
+        ("no server task", CLIENT, 0.5 + 5),
+    ],
+)
+def test_every_wait_has_its_limit(ran: Ran, name: str, node: str, limit_s: float) -> None:
+    assert ran[name].seconds[node] < limit_s + SLACK_S

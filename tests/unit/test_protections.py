@@ -1,0 +1,354 @@
+"""The protections: each change of a good test case that must not pass, and what is said of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from railgauge.checks.protections import PROTECTIONS, Evidence, Failure, failures
+from railgauge.limits import Limit
+from railgauge.measurement import Measurement
+from railgauge.references import Provenance, Reference
+from railgauge.tools import Call, Completeness, Reading
+
+NODES = ("n1", "n2")
+LIMIT = Limit(9.79, "Gb/s", "TCP over 10 Gb/s Ethernet, MTU 4200")
+
+
+def measured(metric: str, value: float) -> Measurement:
+    return Measurement(metric, value, "iperf2", "tcp", "tcp", streams=4, nodes=NODES, ranks=2)
+
+
+def reference(unit: str) -> Reference:
+    provenance = Provenance(source="a test", date=datetime.date(2026, 11, 21))
+    return Reference(value=5.0, lower=-0.1, unit=unit, kind="baseline", provenance=provenance)
+
+
+READING = Reading(
+    ok=True,
+    reason="4 streams",
+    completeness=Completeness.PROVED,
+    measurements=(measured("bandwidth", 9.5), measured("retransmits", 3)),
+    seen={"streams": 4, "congestion": "bbr"},
+)
+
+GOOD = Evidence(
+    job_id="17",
+    job_state="COMPLETED",
+    job_exit_code=0,
+    nodes=NODES,
+    ranks=2,
+    calls=(
+        Call("iperf2", "server", 0, "n1", 0, 5.1, "iperf version 2.2.1"),
+        Call("iperf2", "client", 1, "n2", 0, 5.0, "iperf version 2.2.1"),
+    ),
+    reading=READING,
+    expected={"streams": 4},
+    expected_on={"mtu_bytes": 4200},
+    seen_on={
+        "n1": {"mtu_bytes": 4200, "device": "eth0"},
+        "n2": {"mtu_bytes": 4200, "device": "eth0"},
+    },
+    required=("bandwidth", "retransmits"),
+    limits={"bandwidth": LIMIT},
+    references={"bandwidth": reference("Gb/s"), "retransmits": reference("segments")},
+    acceptance=True,
+)
+
+
+def but(**changes: Any) -> Evidence:
+    """The good evidence with some fields changed."""
+    return dataclasses.replace(GOOD, **changes)
+
+
+def but_call(place: int, /, **changes: Any) -> Evidence:
+    calls = list(GOOD.calls)
+    calls[place] = dataclasses.replace(calls[place], **changes)
+    return but(calls=tuple(calls))
+
+
+def but_reading(**changes: Any) -> Evidence:
+    return but(reading=dataclasses.replace(READING, **changes))
+
+
+def but_bandwidth(**changes: Any) -> Evidence:
+    bandwidth, retransmits = READING.measurements
+    return but_reading(measurements=(dataclasses.replace(bandwidth, **changes), retransmits))
+
+
+def kinds(evidence: Evidence) -> list[str]:
+    return [failure.kind for failure in failures(evidence)]
+
+
+def only_failure(evidence: Evidence) -> Failure:
+    (failure,) = failures(evidence)
+    return failure
+
+
+def test_good_evidence_has_no_failure() -> None:
+    assert failures(GOOD) == []
+
+
+BAD = [
+    # Slurm's word
+    *((f"state-{s}", but(job_state=s), "job-state") for s in ("TIMEOUT", "NODE_FAIL", "FAILED")),
+    *((f"state-{s}", but(job_state=s), "job-state") for s in ("OUT_OF_MEMORY", "CANCELLED")),
+    *((f"state-{s}", but(job_state=s), "job-state") for s in ("RUNNING", "PREEMPTED", "completed")),
+    ("cancelled-by", but(job_state="CANCELLED by 0"), "job-state"),
+    ("state-unknown", but(job_state=None), "job-state"),
+    ("state-empty", but(job_state=""), "job-state"),
+    ("state-and-exit-code", but(job_state="FAILED", job_exit_code=1), "job-state"),
+    *((f"exit-code-{code}", but(job_exit_code=code), "exit-code") for code in (1, -9, 143)),
+    ("exit-code-unknown", but(job_exit_code=None), "exit-code"),
+    # exit lines
+    ("a-rank-more", but(ranks=3), "no-exit-line"),
+    ("ran-elsewhere", but(calls=(*GOOD.calls, Call("iperf2", "x", 2, "n9", 0, 1.0))), "wrong-node"),
+    *((f"call-{code}", but_call(1, exit_code=code), "tool-failed") for code in (1, -11, 255)),
+    ("killed", but_call(0, exit_code=None), "tool-failed"),
+    ("noted", but_call(0, exit_code=0, note="did not listen"), "tool-failed"),
+    # the tool's output
+    ("no-output", but(reading=None, references={}), "no-output"),
+    ("refused", but(reading=Reading.refused("the connection broke off")), "output"),
+    ("unknown-end", but_reading(completeness=Completeness.UNKNOWN), "incomplete"),
+    ("broken-end", but_reading(completeness=Completeness.BROKEN), "incomplete"),
+    # conditions
+    ("fewer-streams", but_reading(seen={"streams": 3}), "condition"),
+    ("unstated-streams", but_reading(seen={"congestion": "bbr"}), "condition"),
+    ("null-streams", but_reading(seen={"streams": None}), "condition"),
+    ("other-transport", but(expected={"streams": 4, "congestion": "cubic"}), "condition"),
+    ("other-mtu", but(seen_on={**GOOD.seen_on, "n2": {"mtu_bytes": 1500}}), "condition"),
+    ("unstated-mtu", but(seen_on={**GOOD.seen_on, "n2": {"device": "eth0"}}), "condition"),
+    # numbers
+    ("missing-metric", but(required=("bandwidth", "retransmits", "latency")), "missing"),
+    ("stopped-sweep", but(required=("bandwidth", "bandwidth_8B", "bandwidth_16B")), "missing"),
+    ("twice", but_reading(measurements=READING.measurements * 2), "ambiguous"),
+    ("above-limit", but_bandwidth(value=9.9), "above-limit"),
+    ("wrong-unit", but_bandwidth(value=9500.0), "above-limit"),
+    ("no-reference", but(references={"bandwidth": reference("Gb/s")}), "no-reference"),
+]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "kind"), [pytest.param(e, kind, id=name) for name, e, kind in BAD]
+)
+def test_one_thing_wrong_is_that_one_failure(evidence: Evidence, kind: str) -> None:
+    assert kinds(evidence) == [kind]
+
+
+def test_every_protection_has_a_case_here_that_it_alone_finds() -> None:
+    found = {
+        protection.__name__
+        for protection in PROTECTIONS
+        for _, evidence, kind in BAD
+        if [failure.kind for failure in protection(evidence)] == [kind]
+    }
+    assert found == {protection.__name__ for protection in PROTECTIONS}
+
+
+# ---- what is said ----
+
+
+def test_job_that_did_not_complete_is_told_with_state_and_nodes() -> None:
+    failure = only_failure(but(job_state="NODE_FAIL"))
+    assert "NODE_FAIL for the job on n[1-2]" in failure.message
+
+
+def test_job_that_did_not_complete_is_followed_up_by_its_id() -> None:
+    assert "sacct -j 17" in only_failure(but(job_state="TIMEOUT")).next_step
+
+
+def test_rank_without_exit_line_is_named() -> None:
+    assert "rank 2 of 3" in only_failure(but(ranks=3)).message
+
+
+def test_node_without_exit_line_is_named() -> None:
+    evidence = but(calls=GOOD.calls[:1])
+    (silent,) = [failure for failure in failures(evidence) if failure.kind == "silent-node"]
+    assert silent.nodes == ("n2",)
+
+
+def test_both_ranks_on_one_node_leave_the_other_silent() -> None:
+    assert kinds(but_call(1, host="n1")) == ["silent-node"]
+
+
+def test_one_rank_of_two_that_left_nothing_is_a_failure_also_on_the_same_node() -> None:
+    evidence = but(nodes=("n1",), calls=GOOD.calls[:1], seen_on={"n1": GOOD.seen_on["n1"]})
+    assert kinds(evidence) == ["no-exit-line"]
+
+
+def test_job_that_ran_elsewhere_names_both_places() -> None:
+    evidence = but_call(1, host="n9")
+    (wrong,) = [failure for failure in failures(evidence) if failure.kind == "wrong-node"]
+    assert "n9" in wrong.message
+    assert "n[1-2]" in wrong.message
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_failed_call_is_told_with_tool_and_host(rank: int) -> None:
+    message = only_failure(but_call(rank, exit_code=3)).message
+    assert f"on {NODES[rank]} ended with exit code 3" in message
+
+
+def test_every_failed_call_is_told() -> None:
+    calls = tuple(dataclasses.replace(call, exit_code=1) for call in GOOD.calls)
+    assert kinds(but(calls=calls)) == ["tool-failed"] * 2
+
+
+def test_the_tools_own_reason_is_told() -> None:
+    reading = Reading.refused("connect failed: Connection refused")
+    assert only_failure(but(reading=reading)).message == "connect failed: Connection refused"
+
+
+def test_other_mtu_points_at_the_node_and_its_device() -> None:
+    wrong = {"mtu_bytes": 1500, "device": "eth0"}
+    failure = only_failure(but(seen_on={**GOOD.seen_on, "n2": wrong}))
+    assert failure.nodes == ("n2",)
+    assert failure.message == "mtu_bytes on n2 eth0 is 1500, expected 4200"
+
+
+def test_missing_metrics_are_all_named() -> None:
+    message = only_failure(but(required=("bandwidth", "latency", "startup"))).message
+    assert message == "not measured: latency, startup"
+
+
+def test_only_what_was_measured_twice_is_named() -> None:
+    evidence = but_reading(measurements=(*READING.measurements, READING.measurements[0]))
+    assert only_failure(evidence).message == "measured more than once: bandwidth"
+
+
+def test_number_above_the_limit_is_told_with_the_limit() -> None:
+    message = only_failure(but_bandwidth(value=19.0)).message
+    assert "bandwidth is 19 Gb/s" in message
+    assert LIMIT.reason in message
+
+
+def test_missing_reference_leads_to_a_baseline() -> None:
+    failure = only_failure(but(references={"bandwidth": reference("Gb/s")}))
+    assert "retransmits" in failure.message
+    assert "baseline" in failure.next_step
+
+
+# ---- what is no failure ----
+
+
+def test_without_references_a_baseline_is_recorded() -> None:
+    assert failures(but(references={}, acceptance=False)) == []
+
+
+def test_number_without_a_limit_passes() -> None:
+    assert failures(but(limits={})) == []
+
+
+def test_number_just_at_the_limit_passes() -> None:
+    assert failures(but_bandwidth(value=LIMIT.value)) == []
+
+
+def test_refused_output_is_not_told_again_as_missing_numbers() -> None:
+    assert kinds(but(reading=Reading.refused("cut short"))) == ["output"]
+
+
+# ---- conditions that nobody states ----
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="protections.conditions_as_asked looks only at the nodes that stated something",
+)
+@pytest.mark.parametrize("seen_on", [{}, {"n1": GOOD.seen_on["n1"]}], ids=["none", "one-node"])
+def test_node_that_states_nothing_does_not_meet_what_is_expected_of_it(seen_on: Any) -> None:
+    assert "condition" in kinds(but(seen_on=seen_on))
+
+
+# ---- all of it at random ----
+
+Worse = Callable[[st.DataObject], Evidence]
+
+
+def _any_call(**changes: st.SearchStrategy[Any]) -> Worse:
+    def worse(data: st.DataObject) -> Evidence:
+        drawn = {name: data.draw(values) for name, values in changes.items()}
+        return but_call(data.draw(st.sampled_from([0, 1])), **drawn)
+
+    return worse
+
+
+def _field(**changes: st.SearchStrategy[Any]) -> Worse:
+    return lambda data: but(**{name: data.draw(values) for name, values in changes.items()})
+
+
+def _reading(**changes: st.SearchStrategy[Any]) -> Worse:
+    return lambda data: but_reading(**{name: data.draw(values) for name, values in changes.items()})
+
+
+NONZERO = st.integers(-255, 255).filter(bool)
+NODE_NAMES = st.from_regex(r"[a-z][a-z0-9]{0,6}", fullmatch=True).filter(lambda n: n not in NODES)
+
+WORSE: dict[str, Worse] = {
+    "job_state": _field(job_state=st.none() | st.text().filter(lambda s: s != "COMPLETED")),
+    "job_exit_code": _field(job_exit_code=st.none() | NONZERO),
+    "nodes": _field(nodes=NODE_NAMES.map(lambda name: (*NODES, name)) | st.just(NODES[:1])),
+    "other nodes": _field(nodes=st.lists(NODE_NAMES, max_size=3).map(tuple)),
+    "ranks": _field(ranks=st.integers(3, 9)),
+    "calls": _field(calls=st.sampled_from([(), GOOD.calls[:1], GOOD.calls[1:]])),
+    "call.rank": _any_call(rank=st.integers(2, 9)),
+    "call.host": _any_call(host=NODE_NAMES),
+    "call.exit_code": _any_call(exit_code=st.none() | NONZERO),
+    "call.note": _any_call(note=st.text(min_size=1)),
+    "reading": _field(reading=st.none() | st.builds(Reading.refused, st.text())),
+    "reading.ok": _reading(ok=st.just(False)),
+    "reading.completeness": _reading(
+        completeness=st.sampled_from([Completeness.UNKNOWN, Completeness.BROKEN])
+    ),
+    "reading.measurements": _reading(
+        measurements=st.sampled_from(
+            [(), READING.measurements[:1], READING.measurements[1:], READING.measurements * 2]
+        )
+    ),
+    "reading.seen": _reading(
+        seen=st.just({})
+        | st.fixed_dictionaries({"streams": st.integers().filter(lambda n: n != 4) | st.none()})
+    ),
+    "expected": _field(
+        expected=st.integers(5, 99).map(lambda n: {"streams": n})
+        | st.text(min_size=1).filter(lambda s: s not in READING.seen).map(lambda s: {s: 1})
+    ),
+    "expected_on": _field(expected_on=st.integers(0, 4199).map(lambda n: {"mtu_bytes": n})),
+    "seen_on": _field(
+        seen_on=st.integers(0, 4199).map(lambda n: {**GOOD.seen_on, "n1": {"mtu_bytes": n}})
+    ),
+    "required": _field(required=st.text(min_size=1).map(lambda s: ("bandwidth", f"{s}_9B"))),
+    "limits": _field(
+        limits=st.floats(0.01, 9.4).map(
+            lambda value: {"bandwidth": dataclasses.replace(LIMIT, value=value)}
+        )
+    ),
+    "references": _field(references=st.sampled_from([{}, {"bandwidth": reference("Gb/s")}])),
+    "bandwidth": lambda data: but_bandwidth(value=data.draw(st.floats(9.9, 1e9))),
+}
+
+
+@pytest.mark.parametrize("field", WORSE)
+@given(data=st.data())
+def test_any_one_field_made_worse_is_a_failure(field: str, data: st.DataObject) -> None:
+    assert failures(WORSE[field](data))
+
+
+def test_every_field_that_is_judged_is_made_worse_above() -> None:
+    # `job_id` is only told; `acceptance` made False is a baseline.
+    judged = {field.name for field in dataclasses.fields(Evidence)} - {"job_id", "acceptance"}
+    assert judged <= set(WORSE)
+
+
+def test_failure_is_stored_with_its_nodes() -> None:
+    assert Failure("condition", "mtu", ("n1",), "look").as_dict() == {
+        "kind": "condition",
+        "message": "mtu",
+        "nodes": ["n1"],
+        "next_step": "look",
+    }

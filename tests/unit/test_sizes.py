@@ -1,0 +1,59 @@
+"""Sizes as people write them, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from railgauge.sizes import parse_size
+
+UNITS = {
+    **{"": 1, "B": 1},
+    **{"KiB": 1024, "MiB": 1024**2, "GiB": 1024**3},
+    **{"kB": 1000, "MB": 1000**2, "GB": 1000**3},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("64KiB", 65536), ("1MB", 1000000), ("4096", 4096), ("1 GiB", 2**30), ("8B", 8)],
+)
+def test_size_is_read_in_bytes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@given(st.integers(1, 10**12), st.sampled_from(sorted(UNITS)), st.sampled_from(["", " "]))
+def test_every_unit_multiplies_the_number(number: int, unit: str, gap: str) -> None:
+    assert parse_size(f"{number}{gap}{unit}") == number * UNITS[unit]
+
+
+@given(st.sampled_from(sorted(UNITS)))
+def test_binary_units_are_written_in_any_case(unit: str) -> None:
+    assert parse_size(f"3{unit.upper()}") == parse_size(f"3{unit.lower()}")
+
+
+def test_space_around_is_no_matter() -> None:
+    assert parse_size(" 1KiB\n") == 1024
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " ", "KiB", "0", "0KiB", "-1", "+1", "1.5MiB", "1e6", "0x10", "1_000", "inf", "nan"),
+        *("1K", "1M", "1TiB", "1 2", "1KiB/s", "64KiB,1MiB", "1KiB 1"),
+    ],
+)
+def test_anything_else_is_refused_with_what_was_found(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a number above 0 with KiB") as caught:
+        parse_size(text)
+    assert repr(text) in str(caught.value)
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_size_above_zero_or_a_value_error(text: str) -> None:
+    try:
+        size = parse_size(text)
+    except ValueError:
+        return
+    assert size > 0

@@ -1,0 +1,141 @@
+"""YAML against a model: every error leads to the line and the field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pydantic
+import pytest
+
+from railgauge import yamlfile
+from railgauge.errors import ConfigurationError
+from railgauge.yamlfile import Strict
+
+
+class Link(Strict):
+    name: str
+    gbits: float = pydantic.Field(gt=0)
+
+
+class Fabric(Strict):
+    links: list[Link]
+    mtu: int = 1500
+
+
+GOOD = """\
+links:
+  - name: left
+    gbits: 25
+  - name: right
+    gbits: 100
+mtu: 9000
+"""
+
+
+def written(folder: Path, text: str | bytes) -> Path:
+    path = folder / "fabric.yaml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def error_for(folder: Path, text: str | bytes) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        yamlfile.load_model(written(folder, text), Fabric)
+    return str(caught.value)
+
+
+def test_good_file_becomes_its_model(tmp_path: Path) -> None:
+    fabric = yamlfile.load_model(written(tmp_path, GOOD), Fabric)
+    assert [(link.name, link.gbits) for link in fabric.links] == [("left", 25), ("right", 100)]
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "line", "field"),
+    [
+        ("gbits: 100", "gbits: fast", 5, "links.1.gbits"),
+        ("gbits: 25", "gbits: -1", 3, "links.0.gbits"),
+        ("name: right", "name: [right]", 4, "links.1.name"),
+        ("mtu: 9000", "mtu: 9000.5", 6, "mtu"),
+        ("gbits: 25", "gbits: 25\n    speed: 25", 4, "links.0.speed"),
+        ("mtu: 9000", "mut: 9000", 6, "mut"),
+        ("    gbits: 100\n", "", 4, "links.1.gbits"),
+    ],
+)
+def test_wrong_field_is_named_with_file_and_line(
+    tmp_path: Path, good: str, bad: str, line: int, field: str
+) -> None:
+    error = error_for(tmp_path, GOOD.replace(good, bad))
+    assert error.startswith(f"{tmp_path}/fabric.yaml:{line}: {field}: ")
+
+
+def test_what_was_found_is_shown(tmp_path: Path) -> None:
+    assert "(found 'fast')" in error_for(tmp_path, GOOD.replace("100", "fast"))
+
+
+def test_long_findings_are_cut(tmp_path: Path) -> None:
+    error = error_for(tmp_path, GOOD.replace("100", "x" * 500))
+    assert len(error.splitlines()[0]) < len(str(tmp_path)) + 200
+
+
+def test_missing_field_at_the_top_is_named(tmp_path: Path) -> None:
+    assert f"{tmp_path}/fabric.yaml: links: " in error_for(tmp_path, "mtu: 9000\n")
+
+
+def test_every_wrong_field_has_a_line_of_its_own(tmp_path: Path) -> None:
+    text = GOOD.replace("25", "x").replace("100", "y").replace("9000", "z")
+    lines = error_for(tmp_path, text).splitlines()
+    assert [line.split(":")[1] for line in lines] == ["3", "5", "6"]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "just a word", "[1, 2]"])
+def test_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+    assert f"{tmp_path}/fabric.yaml: document: " in error_for(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("links:\n  - name: [left\nmtu: 9000\n", 3),
+        ("mtu: 9000\nlinks: *nobody\n", 2),
+        ("links: []\nmtu: 1500\nmtu: 9000\n", 3),
+        ("links: []\n\tmtu: 1500\n", 2),
+    ],
+)
+def test_what_is_not_yaml_is_named_with_its_line(tmp_path: Path, text: str, line: int) -> None:
+    assert f"{tmp_path}/fabric.yaml:{line}: not valid YAML: " in error_for(tmp_path, text)
+
+
+@pytest.mark.parametrize("content", [b"mtu: \xff\xfe9000\n", b"mtu: 1\x00\n", b"\x80"])
+def test_binary_content_is_refused_with_the_files_name(tmp_path: Path, content: bytes) -> None:
+    assert str(tmp_path / "fabric.yaml") in error_for(tmp_path, content)
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"absent\.yaml: no such file"):
+        yamlfile.load(tmp_path / "absent.yaml")
+
+
+def test_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        yamlfile.load(tmp_path)
+
+
+@pytest.mark.xfail(
+    strict=True, raises=KeyError, reason="yamlfile._line_of: a merged key has no line of its own"
+)
+def test_wrong_field_that_came_by_a_merge_is_named(tmp_path: Path) -> None:
+    text = """\
+links:
+  - &wrong
+    name: left
+    gbits: -1
+  - <<: *wrong
+    name: right
+"""
+    assert "links.1.gbits: " in error_for(tmp_path, text)
+
+
+def test_model_of_a_file_cannot_be_changed(tmp_path: Path) -> None:
+    fabric = yamlfile.load_model(written(tmp_path, GOOD), Fabric)
+    with pytest.raises(pydantic.ValidationError):
+        fabric.mtu = 1
