@@ -17,7 +17,7 @@ from typing import Any
 
 from railgauge import hostlist, paths, references, slurm, systems
 from railgauge.atomic import write_json, write_text
-from railgauge.campaign import Campaign, Gate, Scope
+from railgauge.campaign import Campaign, Gate, Scope, Session
 from railgauge.checks.pair import NODES_VARIABLE
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.report import text
@@ -90,7 +90,7 @@ def plan(system: str, chosen: Scope, nodes: str | None, gate: Gate, options: Seq
         try:
             return json.loads((Path(folder) / "plan.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise RailgaugeError(_last_error(answer.stdout)) from None
+            raise RailgaugeError(_last_error(answer.stdout) or answer.stdout) from None
 
 
 def run(
@@ -121,7 +121,7 @@ def run(
             for job in slurm.cancel_jobs_of(campaign.id):
                 say(f"cancelled job {job}, which the session had left")
         output = (campaign.folder / "reframe.out").read_text(errors="replace")
-        campaign.context["session"] = {"exit_code": code, "last_error": _last_error(output)}
+        campaign.session = Session(code, _last_error(output))
         campaign.end("interrupted" if interrupted else "finished")
         verdict = decide(campaign)
         write_json(campaign.folder / "verdict.json", verdict.as_dict())
@@ -216,4 +216,4 @@ def _last_error(output: str) -> str:
     lines = [_ESCAPES.sub("", line) for line in output.splitlines()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     readable = [line for line in errors if not line.startswith("Traceback")]
-    return (readable or lines or ["it printed nothing"])[-1]
+    return readable[-1].removeprefix("run session stopped: reframe error: ") if readable else ""

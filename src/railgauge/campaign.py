@@ -22,11 +22,13 @@ import subprocess
 from pathlib import Path
 from typing import Any, Literal
 
+import pydantic
+
 from railgauge import __version__, paths
 from railgauge.atomic import write_json
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 
-State = Literal["running", "finished", "interrupted", "broken"]
+State = Literal["running", "finished", "interrupted"]
 Gate = Literal["acceptance", "baseline"]
 
 _ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[A-Za-z0-9_.-]+-[0-9a-f]{6}")
@@ -56,6 +58,14 @@ class Scope:
     required: dict[str, list[str]]
 
 
+@dataclasses.dataclass(frozen=True)
+class Session:
+    """How the campaign's ReFrame session ended; `last_error` is its last line of that kind."""
+
+    exit_code: int
+    last_error: str
+
+
 @dataclasses.dataclass
 class Campaign:
     """One campaign's folder and record."""
@@ -68,6 +78,7 @@ class Campaign:
     started: str = ""
     finished: str | None = None
     context: dict[str, Any] = dataclasses.field(default_factory=dict)
+    session: Session | None = None
 
     @property
     def id(self) -> str:
@@ -116,12 +127,16 @@ class Campaign:
                 "started": self.started,
                 "finished": self.finished,
                 "context": self.context,
+                "session": dataclasses.asdict(self.session) if self.session else None,
             },
         )
 
     def end(self, state: State) -> None:
         self.state, self.finished = state, _now()
         self.save()
+
+
+_RECORD = pydantic.TypeAdapter(Campaign)
 
 
 def campaigns_folder() -> Path:
@@ -137,15 +152,9 @@ def load(name: str) -> Campaign:
     record = folder / "campaign.json"
     try:
         fields = json.loads(record.read_text(encoding="utf-8"))
-        return Campaign(
-            folder=folder,
-            system=fields["system"],
-            gate=fields["gate"],
-            scope=Scope(**fields["scope"]),
-            state=fields["state"],
-            started=fields["started"],
-            finished=fields["finished"],
-            context=fields["context"],
+        known_fields = {f.name for f in dataclasses.fields(Campaign)}
+        return _RECORD.validate_python(
+            {"folder": folder, **{k: v for k, v in fields.items() if k in known_fields}}
         )
     except FileNotFoundError:
         newest = f"; the newest is {known[-1]}" if known else ""
@@ -153,8 +162,12 @@ def load(name: str) -> Campaign:
             f"no campaign {name!r} in {campaigns_folder()} ({len(known)} there{newest})",
             next_step="railgauge campaigns",
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RailgaugeError(f"{record}: not a campaign's record: {error!r}") from None
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise RailgaugeError(f"{record}: {place}: {first['msg']}") from None
+    except (OSError, ValueError, AttributeError) as error:
+        raise RailgaugeError(f"{record}: not a campaign's record: {error}") from None
 
 
 def all_campaigns() -> list[Campaign]:

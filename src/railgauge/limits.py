@@ -52,7 +52,9 @@ def _require_positive(**values: float) -> None:
 def _rdma(
     rate_gbits: float, mtu: int, size: int | None, packet_bytes: int, operation: str, name: str
 ) -> Limit:
-    _require_positive(rate=rate_gbits, mtu=mtu, size=size or 1)
+    _require_positive(rate=rate_gbits, size=1 if size is None else size)
+    if not 256 <= mtu <= 4096:
+        raise ValueError(f"mtu is {mtu}, expected an RDMA path MTU of 256 to 4096")
     if operation not in ("write", "send", "read"):
         raise ValueError(f"operation is {operation!r}, expected write, send or read")
     once = RETH_BYTES if operation == "write" else 0

@@ -58,6 +58,8 @@ class Measurement:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Measurement:
         """The inverse of `as_dict`; ValueError or TypeError where the document is not one."""
+        if isinstance(fields.get("nodes"), str):
+            raise TypeError("nodes is a string, expected a list of names")
         plain = {name: value for name, value in fields.items() if name != "unit"}
         measurement = cls(**{**plain, "nodes": tuple(plain.get("nodes", ()))})
         if fields.get("unit") != measurement.unit:

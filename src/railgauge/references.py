@@ -37,17 +37,20 @@ class Reference(Strict):
     below. `floor` proves function only; `published` is cited; `baseline` is this site's own.
     """
 
-    value: float = pydantic.Field(gt=0)
-    lower: float | None = pydantic.Field(default=None, ge=-1, le=0)
-    upper: float | None = pydantic.Field(default=None, ge=0)
+    value: float = pydantic.Field(gt=0, allow_inf_nan=False)
+    lower: float | None = pydantic.Field(default=None, ge=-1, le=0, allow_inf_nan=False)
+    upper: float | None = pydantic.Field(default=None, ge=0, allow_inf_nan=False)
     unit: str
     kind: Kind
     provenance: Provenance
 
     @pydantic.model_validator(mode="after")
     def _bounds_something(self) -> Reference:
-        if self.lower is None and self.upper is None:
-            raise ValueError("neither lower nor upper is given: this reference bounds nothing")
+        if self.lower in (None, -1) and self.upper is None:
+            raise ValueError(
+                "this reference bounds nothing: lower is a fraction of value such as -0.1, or "
+                "upper one such as 0.1"
+            )
         return self
 
     @property

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 
+#: As written: `Mb` would be bits to a network's people, and is none of these.
 _UNITS = {
-    **{"": 1, "b": 1},
-    **{"kib": 2**10, "mib": 2**20, "gib": 2**30},
-    **{"kb": 10**3, "mb": 10**6, "gb": 10**9},
+    **{"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9},
+    **{"KiB": 2**10, "MiB": 2**20, "GiB": 2**30},
 }
 
 
 def parse_size(text: str) -> int:
     """`64KiB` -> 65536, `1MB` -> 1000000, `4096` -> 4096; ValueError for anything else."""
-    found = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", text)
-    if not found or found[2].lower() not in _UNITS or int(found[1]) == 0:
+    found = re.fullmatch(r"\s*([0-9]+)\s*([A-Za-z]*)\s*", text)
+    if not found or found[2] not in _UNITS or int(found[1]) == 0:
         raise ValueError(
             f"size is {text!r}, expected a number above 0 with KiB, MiB, GiB, kB, MB, GB or B"
         )
-    return int(found[1]) * _UNITS[found[2].lower()]
+    return int(found[1]) * _UNITS[found[2]]

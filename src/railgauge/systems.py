@@ -11,7 +11,7 @@ import re
 import socket
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pydantic
 from ruamel.yaml import YAML
@@ -57,13 +57,21 @@ class Partition(pydantic.BaseModel):
         return hostlist.expand(self.extras.nodes)
 
 
+def _expression(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    return pattern
+
+
 class System(pydantic.BaseModel):
     """A ReFrame system with its partitions."""
 
     model_config = pydantic.ConfigDict(extra="allow", frozen=True)
 
     name: str
-    hostnames: list[str]
+    hostnames: list[Annotated[str, pydantic.AfterValidator(_expression)]]
     partitions: list[Partition] = pydantic.Field(min_length=1)
 
     def partition(self, name: str) -> Partition:

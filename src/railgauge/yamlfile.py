@@ -25,7 +25,8 @@ def _line_of(node: Any, location: tuple[int | str, ...]) -> int | None:
     """The line (from 1) of the field at `location`, or of the nearest thing around it."""
     line: int | None = None
     for key in location:
-        if isinstance(node, CommentedMap) and key in node:
+        # A key that came in by a merge (<<) has no line of its own here.
+        if isinstance(node, CommentedMap) and key in (node.lc.data or {}):
             line = node.lc.key(key)[0] + 1
         elif isinstance(node, CommentedSeq) and isinstance(key, int) and key < len(node):
             line = node.lc.item(key)[0] + 1

@@ -21,7 +21,7 @@ from railgauge.limits import tcp
 from railgauge.measurement import Measurement
 from railgauge.references import Provenance, Reference
 from railgauge.report import text
-from railgauge.verdict.compare import BrokenRecord, Case, Row, read
+from railgauge.verdict.compare import BrokenRecordError, Case, Row, read
 from railgauge.verdict.locate import suspects, unavailable_nodes
 from railgauge.verdict.rules import Verdict, decide
 
@@ -610,7 +610,7 @@ def test_result_that_is_no_result_is_a_broken_record(
     result = recorded.results[0, 0]
     assert result is not None
     result[key] = value
-    with pytest.raises(BrokenRecord, match=r"Iperf2Pair_0/railgauge\.json"):
+    with pytest.raises(BrokenRecordError, match=r"Iperf2Pair_0/railgauge\.json"):
         read(recorded.write())
 
 

@@ -140,7 +140,9 @@ def conditions_as_asked(evidence: Evidence) -> Iterator[Failure]:
         elif seen[name] != wanted:
             yield Failure("condition", f"{name} is {seen[name]}, expected {wanted}")
     for name, wanted in evidence.expected_on.items():
-        for node, on_node in evidence.seen_on.items():
+        # A node without an exit line is a failure of its own.
+        for node in sorted({call.host for call in evidence.calls} & set(evidence.nodes)):
+            on_node = evidence.seen_on.get(node, {})
             found = on_node.get(name, "not stated")
             if found != wanted:
                 device = f" {on_node['device']}" if "device" in on_node else ""
@@ -166,7 +168,12 @@ def within_limits(evidence: Evidence) -> Iterator[Failure]:
     """More than physics allows: a wrong unit, a cache, a loopback, singleton ranks."""
     for measurement in evidence.measurements:
         limit = evidence.limits.get(measurement.variable)
-        if limit is not None and limit.exceeded_by(measurement.value):
+        if limit is not None and limit.unit != measurement.unit:
+            yield Failure(
+                "limit-unit",
+                f"{measurement.variable} is in {measurement.unit}, its limit in {limit.unit}",
+            )
+        elif limit is not None and limit.exceeded_by(measurement.value):
             yield Failure(
                 "above-limit",
                 f"{measurement.variable} is {measurement.value:.4g} {measurement.unit}, above the "

@@ -116,6 +116,7 @@ class Call:
         self.note = note
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        self.seconds = time.monotonic() - self._started
 
     @property
     def exit_code(self) -> int | None:

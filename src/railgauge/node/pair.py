@@ -51,12 +51,16 @@ def rank(otherwise: int) -> int:
     return int(os.environ.get("SLURM_PROCID", otherwise))
 
 
-def wait_for(path: str, limit_s: float) -> bool:
+def wait_for(path: str, limit_s: float, given_up: str = "") -> bool:
+    """Whether `path` came within the limit; no longer waited for once `given_up` is there."""
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         # Listing the folder makes an NFS client look again; a stat may be answered from its cache.
-        if any(entry.name == path for entry in Path().iterdir()):
+        names = {entry.name for entry in Path().iterdir()}
+        if path in names:
             return True
+        if given_up in names:
+            return False
         time.sleep(POLL_S)
     return False
 
@@ -94,8 +98,10 @@ def serve(spec: Spec) -> int | None:
 
 def connect(spec: Spec) -> int | None:
     facts = path_facts(spec["server_host"])
-    if not wait_for("ready.json", spec["start_limit_s"] + 5):
-        note = f"no server on {spec['server_host']} within {spec['start_limit_s'] + 5} s"
+    began = time.monotonic()
+    if not wait_for("ready.json", spec["start_limit_s"] + 5, given_up="server.json"):
+        waited = time.monotonic() - began
+        note = f"not started: no server on {spec['server_host']} after {waited:.1f} s"
         missed = Call.never_started("client", note)
         exit_line(missed, spec["tool"], spec["version"], facts, rank(1))
         return None

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from railgauge import hostlist
 from railgauge.verdict.compare import Case, Row
 from railgauge.verdict.rules import Finding, Verdict
 
@@ -23,6 +24,11 @@ _WIDTH = 116
 
 def _number(value: float) -> str:
     return f"{value:.4g}" if value < 1000 else f"{value:.0f}"
+
+
+def _nodes(names: Sequence[str]) -> str:
+    """A pair in its own order, more as a host list."""
+    return " ".join(names) if len(names) <= 2 else hostlist.fold(names)
 
 
 def _reference(row: Row) -> str:
@@ -50,8 +56,12 @@ def _status(case: Case, row: Row) -> Text:
 
 def _table(verdict: Verdict) -> Table:
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
-    for name in ("check", "partition", "nodes", "metric", "measured"):
-        table.add_column(name, justify="right" if name == "measured" else "left", no_wrap=True)
+    for name in ("check", "partition"):
+        table.add_column(name, no_wrap=True)
+    # Long host names fold, and leave the numbers their room.
+    table.add_column("nodes", overflow="fold")
+    table.add_column("metric", no_wrap=True)
+    table.add_column("measured", justify="right", no_wrap=True)
     table.add_column("reference", no_wrap=True)
     table.add_column("of limit", justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
@@ -61,7 +71,7 @@ def _table(verdict: Verdict) -> Table:
             table.add_row(
                 case.check,
                 case.partition,
-                " ".join(row.measurement.nodes),
+                _nodes(row.measurement.nodes),
                 row.measurement.variable,
                 f"{_number(row.measurement.value)} {row.measurement.unit}",
                 _reference(row),

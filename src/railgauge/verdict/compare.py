@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pydantic
 
@@ -53,6 +52,8 @@ class Case:
     failures: tuple[Failure, ...]
     folder: Path | None
     versions: tuple[str, ...] = ()
+    #: why the check's own record cannot be read
+    damage: str = ""
 
     @property
     def passed(self) -> bool:
@@ -61,6 +62,7 @@ class Case:
             self.result == "pass"
             and bool(self.rows)
             and not self.failures
+            and not self.damage
             and all(row.within is not False for row in self.rows)
         )
 
@@ -70,84 +72,145 @@ class Case:
         return self.result in ("pass", "fail")
 
 
-class BrokenRecord(ValueError):
+class BrokenRecordError(ValueError):
     """A file of the campaign that is there and cannot be read."""
 
 
-def _read_json(path: Path) -> Any:
+# The parts of the files that are read here; what else is in them is left alone.
+
+
+class _Planned(pydantic.BaseModel):
+    check: str
+    case: str
+    unique_name: str
+    partition: str
+    nodes: list[str]
+
+
+class _Ran(pydantic.BaseModel):
+    unique_name: str
+    partition: str
+    result: str
+    fail_reason: str | None = None
+    stagedir: Path
+
+
+class _Run(pydantic.BaseModel):
+    testcases: list[_Ran]
+
+
+class _Report(pydantic.BaseModel):
+    runs: list[_Run]
+
+
+class _Call(pydantic.BaseModel):
+    tool: str
+    version: str
+
+
+class _Failure(pydantic.BaseModel):
+    kind: str
+    message: str
+    nodes: tuple[str, ...]
+    next_step: str
+
+
+class _Limit(pydantic.BaseModel):
+    value: pydantic.PositiveFloat
+    unit: str
+    reason: str
+
+
+class _Result(pydantic.BaseModel):
+    measurements: list[dict[str, Any]]
+    limits: dict[str, _Limit]
+    references: dict[str, Reference]
+    failures: list[_Failure]
+    calls: list[_Call]
+
+    def rows(self) -> tuple[Row, ...]:
+        rows = []
+        for fields in self.measurements:
+            measurement = Measurement.from_dict(fields)
+            limit = self.limits.get(measurement.variable)
+            rows.append(
+                Row(
+                    measurement,
+                    self.references.get(measurement.variable),
+                    Limit(**limit.model_dump()) if limit else None,
+                )
+            )
+        return tuple(rows)
+
+
+_PLAN = pydantic.TypeAdapter(list[_Planned])
+
+_Content = TypeVar("_Content")
+
+
+def _read(path: Path, content: pydantic.TypeAdapter[_Content]) -> _Content | None:
+    """The document at `path`, None where there is none."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return content.validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise BrokenRecord(f"{path}: {error}") from None
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise BrokenRecordError(f"{path}: {place}: {first['msg']}") from None
+    except OSError as error:
+        raise BrokenRecordError(f"{path}: {error.strerror}") from None
 
 
-def _rows(result: dict[str, Any]) -> tuple[Row, ...]:
-    rows = []
-    for fields in result["measurements"]:
-        measurement = Measurement.from_dict(fields)
-        reference = result["references"].get(measurement.variable)
-        limit = result["limits"].get(measurement.variable)
-        rows.append(
-            Row(
-                measurement,
-                Reference.model_validate(reference) if reference else None,
-                Limit(**limit) if limit else None,
-            )
-        )
-    return tuple(rows)
-
-
-def _case(planned: dict[str, Any], ran: dict[str, Any] | None, run: int) -> Case:
-    result = _read_json(Path(ran["stagedir"]) / "railgauge.json") if ran else None
-    rows: tuple[Row, ...] = ()
-    failures: tuple[Failure, ...] = ()
-    versions: tuple[str, ...] = ()
-    if result is not None:
-        try:
-            rows = _rows(result)
-            failures = tuple(
-                Failure(**{**failure, "nodes": tuple(failure["nodes"])})
-                for failure in result["failures"]
-            )
-            versions = tuple(sorted({f"{c['tool']}: {c['version']}" for c in result["calls"]}))
-        except (KeyError, TypeError, ValueError, pydantic.ValidationError) as error:
-            raise BrokenRecord(f"{ran and ran['stagedir']}/railgauge.json: {error}") from None
-    return Case(
-        check=planned["check"],
-        name=planned["case"],
-        partition=planned["partition"],
-        nodes=tuple(planned["nodes"]),
+def _case(planned: _Planned, ran: _Ran | None, run: int) -> Case:
+    case = Case(
+        check=planned.check,
+        name=planned.case,
+        partition=planned.partition,
+        nodes=tuple(planned.nodes),
         run=run,
-        result=ran["result"] if ran else "not run",
-        reason=" ".join(((ran or {}).get("fail_reason") or "").split()),
+        result=ran.result if ran else "not run",
+        reason=" ".join((ran.fail_reason or "").split()) if ran else "",
+        rows=(),
+        failures=(),
+        folder=ran.stagedir if ran else None,
+    )
+    if ran is None:
+        return case
+    path = ran.stagedir / "railgauge.json"
+    try:
+        result = _read(path, pydantic.TypeAdapter(_Result))
+        if result is None:
+            return case
+        rows = result.rows()
+    except BrokenRecordError as error:
+        return dataclasses.replace(case, damage=str(error))
+    except (TypeError, ValueError) as error:
+        return dataclasses.replace(case, damage=f"{path}: measurements: {error}")
+    return dataclasses.replace(
+        case,
         rows=rows,
-        failures=failures,
-        folder=Path(ran["stagedir"]) if ran else None,
-        versions=versions,
+        failures=tuple(Failure(**failure.model_dump()) for failure in result.failures),
+        versions=tuple(sorted({f"{call.tool}: {call.version}" for call in result.calls})),
     )
 
 
 def read(campaign: Campaign) -> list[Case]:
-    """Every planned case, in every run of the session; BrokenRecord where a file is damaged.
+    """Every planned case, in every run of the session.
 
-    A case that was planned and is not in ReFrame's report counts as not run.
+    A case that was planned and is not in ReFrame's report counts as not run; one whose own record
+    is damaged says so. Raises BrokenRecordError where the plan or the report is damaged.
     """
-    plan = _read_json(campaign.folder / "plan.json") or []
-    report = _read_json(campaign.folder / "report.json") or {"runs": []}
-    try:
-        runs = [
-            {(t["unique_name"], t["partition"]): t for t in run["testcases"]}
-            for run in report["runs"]
-        ]
-        cases = []
-        for planned in plan:
-            key = (planned["unique_name"], planned["partition"])
-            found = [(number, run[key]) for number, run in enumerate(runs) if key in run]
-            cases += [_case(planned, ran, number) for number, ran in found] or [
-                _case(planned, None, 0)
-            ]
-        return cases
-    except (KeyError, TypeError) as error:
-        raise BrokenRecord(f"{campaign.folder}: plan.json or report.json: {error!r}") from None
+    plan = _read(campaign.folder / "plan.json", _PLAN) or []
+    report = _read(campaign.folder / "report.json", pydantic.TypeAdapter(_Report))
+    runs = (
+        [{(t.unique_name, t.partition): t for t in run.testcases} for run in report.runs]
+        if (report)
+        else []
+    )
+    cases = []
+    for planned in plan:
+        key = (planned.unique_name, planned.partition)
+        found = [_case(planned, run[key], number) for number, run in enumerate(runs) if key in run]
+        cases += found or [_case(planned, None, 0)]
+    return cases

@@ -51,8 +51,9 @@ def suspects(cases: Sequence[Case]) -> list[Suspect]:
         told = {node: why for node, why in named.items() if node not in cleared} or named
         return [Suspect(node, why) for node, why in sorted(told.items())]
     counts: dict[str, int] = {}
-    for check in sorted({case.check for case in failed}):
-        for node, count in _odd_ones_out([case for case in cases if case.check == check]).items():
+    for kind in sorted({(case.check, case.partition) for case in failed}):
+        alike = [case for case in cases if (case.check, case.partition) == kind]
+        for node, count in _odd_ones_out(alike).items():
             counts[node] = counts.get(node, 0) + count
     return [
         Suspect(node, f"in {count} failing cases, and in none of the same check that passed")

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from railgauge import hostlist
 from railgauge.campaign import Campaign
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
-from railgauge.verdict.compare import BrokenRecord, Case, Row, read
+from railgauge.verdict.compare import BrokenRecordError, Case, Row, read
 from railgauge.verdict.locate import Suspect, suspects, unavailable_nodes
 
 Decision = Literal["accept", "reject", "inconclusive"]
@@ -131,6 +131,8 @@ def _place(case: Case) -> dict[str, Any]:
 def _case_findings(case: Case) -> list[Finding]:
     if case.passed:
         return []
+    if case.damage:
+        return [Finding("inconclusive", "broken-record", case.damage, **_place(case))]
     if not case.finished:
         why = case.reason or "the session ended before it"
         return [Finding("inconclusive", "not-run", f"{case.result}: {why}", **_place(case))]
@@ -208,32 +210,42 @@ def _retry_findings(cases: Sequence[Case]) -> list[Finding]:
     return found
 
 
+def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
+    """A campaign that did not come to its own end proves nothing of the rest."""
+    done = f"after {sum(case.finished for case in cases)} of {len(cases)} cases"
+    if campaign.state == "interrupted":
+        return [Finding("inconclusive", "interrupted", f"interrupted {done}")]
+    if campaign.state != "finished" or campaign.session is None:
+        return [
+            Finding(
+                "inconclusive",
+                "unfinished",
+                f"still running, or broken off, {done}",
+                next_step="railgauge accept",
+            )
+        ]
+    return []
+
+
 def decide(campaign: Campaign) -> Verdict:
     """Read the campaign's folder and decide."""
-    cases: list[Case] = []
-    findings: list[Finding] = []
     try:
         cases = read(campaign)
-    except BrokenRecord as error:
-        findings.append(Finding("inconclusive", "broken-record", str(error)))
-    if campaign.state == "interrupted":
-        done = sum(case.finished for case in cases)
-        findings.append(
-            Finding(
-                "inconclusive", "interrupted", f"interrupted after {done} of {len(cases)} cases"
-            )
-        )
+    except BrokenRecordError as error:
+        finding = Finding("inconclusive", "broken-record", str(error))
+        return Verdict("inconclusive", finding.message, campaign, (), (finding,), ())
+    findings = _state_findings(campaign, cases)
     for case in cases:
         findings += _case_findings(case)
     findings += _retry_findings(cases)
     findings += _coverage_findings(campaign, cases)
-    session = campaign.context.get("session")
-    if session is not None and session["exit_code"] != 0 and not findings:
+    session = campaign.session
+    if session is not None and session.exit_code != 0 and not findings:
         findings.append(
             Finding(
                 "inconclusive",
                 "session",
-                f"ReFrame ended with exit code {session['exit_code']}: {session['last_error']}",
+                f"ReFrame ended with exit code {session.exit_code}: {session.last_error}",
                 evidence=str(campaign.folder / "reframe.out"),
             )
         )
@@ -250,8 +262,9 @@ def _decision(
     rejecting = [finding for finding in findings if finding.weight == "reject"]
     if rejecting:
         return "reject", f"{len(rejecting)} finding{'s' if len(rejecting) > 1 else ''}"
-    if not cases and campaign.state != "interrupted":
-        return "reject", "nothing was measured: no test case was selected"
+    if not cases and campaign.state == "finished":
+        error = campaign.session.last_error if campaign.session else ""
+        return "reject", f"nothing was measured: {error or 'no test case was selected'}"
     if findings:
         return "inconclusive", findings[0].message
     if not measured:
