@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -169,10 +170,46 @@ class _Interrupt:
             signal.signal(number, handler)
 
     def _handle(self, number: int, _: FrameType | None) -> None:
+        self.stop(signal.Signals(number).name)
+
+    def stop(self, why: str) -> None:
         if not self.seen:
             self.seen = True
-            self.say(f"{signal.Signals(number).name}: cancelling the jobs, keeping what there is")
+            self.say(f"{why}: cancelling the jobs, keeping what there is")
             self.process.send_signal(signal.SIGINT)
+
+
+class _Watchdog:
+    """Stops a session in which no case ends within the longest time that one may take.
+
+    A controller that crashed may forget a job, which accounting then shows as running for ever,
+    and ReFrame waits as long.
+    """
+
+    #: For Slurm's own work around a job: launch, kill, accounting.
+    MARGIN_S = 120
+
+    def __init__(self, plan: Path, interrupt: _Interrupt) -> None:
+        self.plan = plan
+        self.interrupt = interrupt
+        self._timer: threading.Timer | None = None
+
+    def restart(self) -> None:
+        self.stop()
+        try:
+            cases = json.loads(self.plan.read_text(encoding="utf-8"))
+            limit = max(float(case["limit_s"]) for case in cases) + self.MARGIN_S
+        except (OSError, ValueError, LookupError):
+            return
+        self._timer = threading.Timer(
+            limit, self.interrupt.stop, [f"no case has ended for {limit:.0f} s"]
+        )
+        self._timer.daemon = True
+        self._timer.start()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 def _follow(
@@ -193,12 +230,18 @@ def _follow(
         try:
             with _Interrupt(process, say) as interrupt:
                 assert process.stdout is not None
+                watchdog = _Watchdog(log.with_name("plan.json"), interrupt)
                 for line in process.stdout:
                     keep.write(_ESCAPES.sub("", line))
                     keep.flush()
+                    if "start processing checks" in line:
+                        watchdog.restart()
                     for progress in _progress(line):
                         say(progress)
-                return process.wait(), interrupt.seen
+                        watchdog.restart()
+                code = process.wait()
+                watchdog.stop()
+                return code, interrupt.seen
         finally:
             if process.poll() is None:
                 process.kill()

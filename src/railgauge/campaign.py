@@ -145,7 +145,7 @@ def campaigns_folder() -> Path:
 
 def load(name: str) -> Campaign:
     """The campaign of that id, or path; `latest` is the newest one."""
-    known = sorted(p.name for p in campaigns_folder().glob("*") if _ID.fullmatch(p.name))
+    known = [folder.name for folder in all_folders()]
     if name == "latest" and known:
         name = known[-1]
     folder = Path(name) if "/" in name else campaigns_folder() / name
@@ -170,7 +170,6 @@ def load(name: str) -> Campaign:
         raise RailgaugeError(f"{record}: not a campaign's record: {error}") from None
 
 
-def all_campaigns() -> list[Campaign]:
-    """Every campaign under the results root whose record can be read, oldest first."""
-    folders = sorted(p for p in campaigns_folder().glob("*/campaign.json"))
-    return [load(str(path.parent)) for path in folders]
+def all_folders() -> list[Path]:
+    """The folders of all campaigns under the results root, oldest first."""
+    return sorted(p for p in campaigns_folder().glob("*") if _ID.fullmatch(p.name))

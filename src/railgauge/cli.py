@@ -119,11 +119,16 @@ def campaigns() -> None:
     """List the campaigns under the results root, oldest first."""
     from railgauge import campaign as folders
 
-    found = folders.all_campaigns()
-    for item in found:
-        path = item.folder / "verdict.json"
-        decision = json.loads(path.read_text())["verdict"] if path.exists() else "no verdict"
-        click.echo(f"{item.id}  {item.gate:<10}  {item.state:<11}  {decision}")
+    found = folders.all_folders()
+    for folder in found:
+        try:
+            item = folders.load(str(folder))
+            path = item.folder / "verdict.json"
+            decision = json.loads(path.read_text())["verdict"] if path.exists() else "no verdict"
+        except (RailgaugeError, OSError, ValueError, LookupError) as error:
+            click.echo(f"{folder.name}  unreadable: {error}")
+        else:
+            click.echo(f"{item.id}  {item.gate:<10}  {item.state:<11}  {decision}")
     if not found:
         click.echo(f"no campaigns in {folders.campaigns_folder()}")
 

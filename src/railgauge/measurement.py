@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import pydantic
+
 #: Every metric that a check may report, with its one unit. A reference in another unit is an
 #: error when it is loaded; a metric that is not listed here cannot be reported.
 METRIC_UNITS: Mapping[str, str] = {
@@ -18,6 +20,7 @@ METRIC_UNITS: Mapping[str, str] = {
 }
 
 
+@pydantic.with_config(extra="forbid")
 @dataclasses.dataclass(frozen=True)
 class Measurement:
     """One number, in the metric's unit, and what was measured how between whom.
@@ -57,13 +60,14 @@ class Measurement:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Measurement:
-        """The inverse of `as_dict`; ValueError or TypeError where the document is not one."""
-        if isinstance(fields.get("nodes"), str):
-            raise TypeError("nodes is a string, expected a list of names")
+        """The inverse of `as_dict`; ValueError where the document is not one."""
         plain = {name: value for name, value in fields.items() if name != "unit"}
-        measurement = cls(**{**plain, "nodes": tuple(plain.get("nodes", ()))})
+        measurement = _DOCUMENT.validate_python(plain)
         if fields.get("unit") != measurement.unit:
             raise ValueError(
                 f"{measurement.metric} in {fields.get('unit')!r}, expected {measurement.unit!r}"
             )
         return measurement
+
+
+_DOCUMENT = pydantic.TypeAdapter(Measurement)

@@ -31,7 +31,8 @@ def pairs_found(verdict: dict[str, Any]) -> set[tuple[str, ...]]:
 
 
 def jobs_left(lab: Lab) -> str:
-    return lab.on_head("squeue", "--noheader").stdout
+    # A job on a node without power stays `completing` until Slurm gives the node up.
+    return lab.on_head("squeue", "--noheader", "--states=PD,R").stdout
 
 
 def start(area: Path, *options: str) -> subprocess.Popen[str]:

@@ -177,6 +177,13 @@ def test_an_unknown_system_is_failed(reframe: Run) -> None:
     assert answer.returncode == 1, answer.stdout
 
 
+def test_an_unknown_host_is_failed(reframe: Run, area: Path) -> None:
+    """No system names this host, and no lab is up: ReFrame would go on as `generic`."""
+    answer = reframe("-c", str(paths.CHECKS), "-r", RAILGAUGE_LAB_DIR=str(area / "nolab"))
+    assert answer.returncode == 1, answer.stdout
+    assert "matches no `hostnames`" in answer.stdout
+
+
 def test_a_wrong_unit_is_an_error_at_load(reframe: Run, area: Path) -> None:
     references = write_references(area / "references", unit="ms")
     answer = reframe(

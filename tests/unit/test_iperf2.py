@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ SAMPLE_TABLE: dict[str, tuple[Any, ...]] = {
 }
 
 
+@functools.cache
 def recorded(name: str) -> str:
     return (RECORDED / f"{name}.txt").read_text(encoding="utf-8")
 
@@ -563,7 +565,8 @@ def same_result(one: Reading, other: Reading) -> bool:
 SIDES = [(run, side) for run in RUNS for side in ("client", "server")]
 
 
-@pytest.mark.parametrize(("run", "side"), SIDES)
+# `cubic` has the rows of `p4`; it is cut at random places below.
+@pytest.mark.parametrize(("run", "side"), [where for where in SIDES if where[0] != "cubic"])
 def test_truncation_never_proves_another_result(run: str, side: str) -> None:
     """At every line end and at every character of the last rows."""
     whole, text = judged(run), recorded(f"{run}-{side}")

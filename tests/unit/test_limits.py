@@ -129,15 +129,17 @@ def test_reason_names_fabric_rate_and_packets(fabric: Rdma, name: str) -> None:
 @pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf])
 @pytest.mark.parametrize("argument", ["rate_gbits", "mtu", "size"])
 @FABRICS
-def test_rdma_input_that_is_no_quantity_is_refused(
-    fabric: Rdma, argument: str, bad: float, request: pytest.FixtureRequest
-) -> None:
-    if (argument, bad) == ("size", 0):
-        bug = "limits._rdma: `size or 1` takes size 0 for none: ZeroDivisionError, or a limit of 0"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=bug))
+def test_rdma_input_that_is_no_quantity_is_refused(fabric: Rdma, argument: str, bad: float) -> None:
     good = {"rate_gbits": 25, "mtu": 4096, "size": 65536}
     with pytest.raises(ValueError, match=argument.split("_")[0]):
         fabric(**{**good, argument: bad})
+
+
+@pytest.mark.parametrize("mtu", [1, 255, 4097, 9000])
+@FABRICS
+def test_mtu_of_an_interface_is_no_rdma_path_mtu(fabric: Rdma, mtu: int) -> None:
+    with pytest.raises(ValueError, match=f"mtu is {mtu}, expected an RDMA path MTU"):
+        fabric(25, mtu, 65536)
 
 
 @pytest.mark.parametrize("operation", ["", "Write", "atomic"])

@@ -92,7 +92,7 @@ def test_stored_number_in_another_unit_is_refused(unit: str | None) -> None:
 @pytest.mark.parametrize("missing", ["metric", "value", "tool", "operation", "transport"])
 def test_stored_measurement_that_lacks_a_field_is_refused(missing: str) -> None:
     fields = {name: value for name, value in GOOD.as_dict().items() if name != missing}
-    with pytest.raises(TypeError, match=missing):
+    with pytest.raises(ValueError, match=missing):
         Measurement.from_dict(fields)
 
 
@@ -103,7 +103,7 @@ def test_stored_measurement_that_lacks_its_unit_is_refused() -> None:
 
 
 def test_stored_measurement_with_a_strange_field_is_refused() -> None:
-    with pytest.raises(TypeError, match="colour"):
+    with pytest.raises(ValueError, match="colour"):
         Measurement.from_dict({**GOOD.as_dict(), "colour": "red"})
 
 

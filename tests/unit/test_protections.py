@@ -42,6 +42,7 @@ GOOD = Evidence(
     job_id="17",
     job_state="COMPLETED",
     job_exit_code=0,
+    job_error="",
     nodes=NODES,
     ranks=2,
     calls=(
@@ -130,6 +131,11 @@ BAD = [
     ("twice", but_reading(measurements=READING.measurements * 2), "ambiguous"),
     ("above-limit", but_bandwidth(value=9.9), "above-limit"),
     ("wrong-unit", but_bandwidth(value=9500.0), "above-limit"),
+    (
+        "limit-in-another-unit",
+        but(limits={"bandwidth": dataclasses.replace(LIMIT, unit="GB/s")}),
+        "limit-unit",
+    ),
     ("no-reference", but(references={"bandwidth": reference("Gb/s")}), "no-reference"),
 ]
 
@@ -256,13 +262,21 @@ def test_refused_output_is_not_told_again_as_missing_numbers() -> None:
 # ---- conditions that nobody states ----
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="protections.conditions_as_asked looks only at the nodes that stated something",
+@pytest.mark.parametrize(
+    ("seen_on", "nodes"),
+    [({}, [("n1",), ("n2",)]), ({"n1": GOOD.seen_on["n1"]}, [("n2",)])],
+    ids=["none", "one-node"],
 )
-@pytest.mark.parametrize("seen_on", [{}, {"n1": GOOD.seen_on["n1"]}], ids=["none", "one-node"])
-def test_node_that_states_nothing_does_not_meet_what_is_expected_of_it(seen_on: Any) -> None:
-    assert "condition" in kinds(but(seen_on=seen_on))
+def test_node_that_states_nothing_does_not_meet_what_is_expected_of_it(
+    seen_on: Any, nodes: list[tuple[str, ...]]
+) -> None:
+    found = failures(but(seen_on=seen_on))
+    assert [(failure.kind, failure.nodes) for failure in found] == [("condition", n) for n in nodes]
+
+
+def test_node_without_an_exit_line_is_not_asked_for_its_conditions() -> None:
+    evidence = but(calls=GOOD.calls[:1], seen_on={"n1": GOOD.seen_on["n1"]})
+    assert kinds(evidence) == ["no-exit-line", "silent-node"]
 
 
 # ---- all of it at random ----
@@ -327,6 +341,9 @@ WORSE: dict[str, Worse] = {
         limits=st.floats(0.01, 9.4).map(
             lambda value: {"bandwidth": dataclasses.replace(LIMIT, value=value)}
         )
+        | st.text()
+        .filter(lambda unit: unit != LIMIT.unit)
+        .map(lambda unit: {"bandwidth": dataclasses.replace(LIMIT, unit=unit)})
     ),
     "references": _field(references=st.sampled_from([{}, {"bandwidth": reference("Gb/s")}])),
     "bandwidth": lambda data: but_bandwidth(value=data.draw(st.floats(9.9, 1e9))),
@@ -340,8 +357,12 @@ def test_any_one_field_made_worse_is_a_failure(field: str, data: st.DataObject) 
 
 
 def test_every_field_that_is_judged_is_made_worse_above() -> None:
-    # `job_id` is only told; `acceptance` made False is a baseline.
-    judged = {field.name for field in dataclasses.fields(Evidence)} - {"job_id", "acceptance"}
+    # `job_id` and `job_error` are only told; `acceptance` made False is a baseline.
+    judged = {field.name for field in dataclasses.fields(Evidence)} - {
+        "job_id",
+        "job_error",
+        "acceptance",
+    }
     assert judged <= set(WORSE)
 
 

@@ -55,7 +55,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     #: what every node must state of itself
     expected_on_nodes = variable(dict, value={})
     #: longest stay in the queue: a job that waits longer is cancelled and failed
-    max_pending_time = "10m"
+    max_pending_time = "5m"
     time_limit = "2m"
 
     # --- for subclasses ----------------------------------------------------------------------
@@ -120,7 +120,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             for variable, reference in found.items()
         }
         self.reference = {self.current_partition.fullname: bounds}
-        self.require_reference = self.gate == "acceptance"
         self.perf_variables = {
             m.variable: sn.make_performance_function(sn.defer(m.value), m.unit)
             for m in measurements
@@ -152,6 +151,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             job_id=self.job.jobid,
             job_state=self.job.state,
             job_exit_code=self.job.exitcode,
+            job_error=self._last_words(),
             nodes=nodes,
             ranks=self.num_tasks,
             calls=tuple(calls),
@@ -164,6 +164,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             references=self._references(measurements),
             acceptance=self.gate == "acceptance",
         ), found
+
+    def _last_words(self) -> str:
+        path = Path(self.stagedir, self.job.stderr)
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
     def _references(self, measurements: Sequence[Measurement]) -> dict[str, references.Reference]:
         stored = references.load(self.current_system.name)

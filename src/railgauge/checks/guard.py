@@ -8,6 +8,7 @@ check file.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,6 +64,19 @@ def refuse_retried_session(runner: Any, cases: Sequence[Any]) -> None:
         )
 
 
+def _longest_s(check: Any) -> float:
+    """The longest that a case may take: in the queue, and then by its job's own limit."""
+    return float(sum(_seconds(value) for value in (check.max_pending_time, check.time_limit)))
+
+
+def _seconds(value: Any) -> float:
+    """ReFrame's durations are numbers of seconds, or texts such as 1h30m."""
+    if not isinstance(value, str):
+        return float(value or 0)
+    parts = re.findall(r"([0-9]+)([dhms])", value)
+    return sum(int(n) * {"d": 86400, "h": 3600, "m": 60, "s": 1}[u] for n, u in parts)
+
+
 def write_plan(cases: Sequence[Any]) -> None:
     """Tell the campaign what was selected, so that a case which never ran is missed."""
     folder = paths.campaign_folder()
@@ -77,6 +91,7 @@ def write_plan(cases: Sequence[Any]) -> None:
             "nodes": list(getattr(case.check, "pinned_nodes", ())),
             "node_count": case.check.num_tasks // (case.check.num_tasks_per_node or 1),
             "seconds": getattr(case.check, "expected_seconds", None),
+            "limit_s": _longest_s(case.check),
         }
         for case in cases
     ]

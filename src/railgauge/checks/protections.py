@@ -36,12 +36,13 @@ class Evidence:
 
     `expected` are the conditions that were asked for; `reading.seen` and `seen_on` (per node) are
     those that the tools and the nodes state themselves. `required` names the performance
-    variables that a complete result has.
+    variables that a complete result has. `job_error` is the last line of the job's standard error.
     """
 
     job_id: str | None
     job_state: str | None
     job_exit_code: int | None
+    job_error: str
     nodes: tuple[str, ...]
     ranks: int
     calls: tuple[Call, ...]
@@ -71,7 +72,8 @@ def job_completed(evidence: Evidence) -> Iterator[Failure]:
         yield Failure(
             "job-state",
             f"Slurm says {state} for the job on {hostlist.fold(evidence.nodes)}, "
-            "expected COMPLETED",
+            "expected COMPLETED"
+            + (f"; its last words: {evidence.job_error}" if evidence.job_error else ""),
             next_step=f"sacct -j {evidence.job_id} -o jobid,state,exitcode,nodelist,failednode",
         )
     elif evidence.job_exit_code != 0:

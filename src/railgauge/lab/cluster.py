@@ -8,6 +8,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -272,9 +273,14 @@ class Lab:
         if outcome.returncode != 0:
             raise EnvironmentProblem(f"{service} did not start: {outcome.stderr.strip()}")
 
-    def stop_service(self, service: str) -> None:
-        """End a daemon of the head at once."""
-        self.on_head("pkill", "-9", "-x", _daemon(service), check=False)
+    def stop_service(self, service: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """End a daemon of the head, and return when it has ended."""
+        self.on_head("pkill", f"-{number.value}", "-x", _daemon(service), check=False)
+        deadline = time.monotonic() + 30
+        while self.service_runs(service):
+            if time.monotonic() > deadline:
+                raise EnvironmentProblem(f"{service} does not end")
+            time.sleep(0.05)
 
     def service_runs(self, service: str) -> bool:
         return self.on_head("pgrep", "-x", _daemon(service), check=False).returncode == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
 import subprocess
 from collections.abc import Callable
 
@@ -82,7 +83,8 @@ def _clear_off(lab: Lab, fault: Fault) -> None:
 
 
 def _restart_slurmctld(lab: Lab, _: Fault) -> None:
-    lab.stop_service("slurmctld")
+    # As an upgrade does. Killed, it may forget the job of the last second, for ever `running`.
+    lab.stop_service("slurmctld", signal.SIGTERM)
     lab.start_service("slurmctld")
 
 
@@ -124,7 +126,7 @@ KINDS: dict[str, Kind] = {
         needs_value=True,
     ),
     "off": Kind("pull the node's plug", _add_off, _clear_off, needs_node=True),
-    "slurmctld-restart": Kind("kill slurmctld and start it again", _restart_slurmctld, None),
+    "slurmctld-restart": Kind("stop slurmctld and start it again", _restart_slurmctld, None),
     "slurmdbd-stop": Kind("kill slurmdbd: no accounting", _stop_slurmdbd, _start_slurmdbd),
     "results-full": Kind(
         "leave VALUE bytes (0) in the results area", _fill_results, _empty_results, default_value=0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import subprocess
 
 from railgauge.errors import EnvironmentProblem
@@ -42,13 +43,15 @@ def connect(
     lab: Process, node: str, machine: Process, address: str, mtu: int, gbits: float
 ) -> None:
     """A link between the bridge and the namespace node, shaped at both ends."""
+    interface = ipaddress.IPv4Interface(address)
     # The kernel takes its time to remove the link of a node that has lost power.
     subprocess.run(
         inside(lab, "ip", "link", "delete", port(node)), capture_output=True, check=False
     )
     ip(
         lab,
-        f"link add {port(node)} mtu {mtu} type veth peer name eth0 mtu {mtu} netns {machine.pid}",
+        f"link add {port(node)} mtu {mtu} type veth "
+        f"peer name eth0 mtu {mtu} address {_hardware_address(interface.ip)} netns {machine.pid}",
         f"link set {port(node)} master {BRIDGE}",
         f"link set {port(node)} up",
     )
@@ -56,6 +59,11 @@ def connect(
     _receive_on_one_cpu(lab, port(node))
     _receive_on_one_cpu(machine, "eth0")
     ip(machine, "link set lo up", "link set eth0 up", f"address add {address} dev eth0")
+
+
+def _hardware_address(address: ipaddress.IPv4Address) -> str:
+    """A node keeps its MAC over a power cycle, as real ones do: its peers have it cached."""
+    return "02:00:" + ":".join(f"{byte:02x}" for byte in address.packed)
 
 
 def _receive_on_one_cpu(process: Process, device: str) -> None:

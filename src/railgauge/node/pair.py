@@ -91,6 +91,7 @@ def serve(spec: Spec) -> int | None:
         wait_for("client.json", spec["start_limit_s"] + spec["run_limit_s"] + 10)
         server.wait(10)
     elif not server.note:
+        server.wait(0)
         server.note = f"ended before it listened, exit code {server.exit_code}"
     exit_line(server, spec["tool"], spec["version"], facts, rank(0))
     return server.exit_code

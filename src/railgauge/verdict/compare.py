@@ -52,6 +52,8 @@ class Case:
     failures: tuple[Failure, ...]
     folder: Path | None
     versions: tuple[str, ...] = ()
+    #: acceptance or baseline, as the check ran
+    gate: str = ""
     #: why the check's own record cannot be read
     damage: str = ""
 
@@ -122,6 +124,7 @@ class _Limit(pydantic.BaseModel):
 
 
 class _Result(pydantic.BaseModel):
+    gate: str
     measurements: list[dict[str, Any]]
     limits: dict[str, _Limit]
     references: dict[str, Reference]
@@ -190,6 +193,7 @@ def _case(planned: _Planned, ran: _Ran | None, run: int) -> Case:
     return dataclasses.replace(
         case,
         rows=rows,
+        gate=result.gate,
         failures=tuple(Failure(**failure.model_dump()) for failure in result.failures),
         versions=tuple(sorted({f"{call.tool}: {call.version}" for call in result.calls})),
     )

@@ -37,23 +37,24 @@ def suspects(cases: Sequence[Case]) -> list[Suspect]:
     more failing cases of a check and in none of that check that passed. Where that is so for every
     node it says nothing of any of them, and nobody is named.
     """
-    failed = [case for case in cases if case.finished and not case.passed]
+    failed = [case for case in cases if case.finished and not case.passed and not case.damage]
+    passed = {(*_kind(case), node) for case in cases if case.passed for node in case.nodes}
     named: dict[str, str] = {}
+    cleared: dict[str, bool] = {}
     for case in failed:
-        for failure in case.failures:
-            for node in failure.nodes:
-                named.setdefault(node, failure.message)
-        for node in unavailable_nodes(case.reason):
-            named.setdefault(node, "Slurm cannot start a job on it")
+        told = [(node, failure.message) for failure in case.failures for node in failure.nodes]
+        absent = unavailable_nodes(case.reason)
+        told += [(node, "Slurm cannot start a job on it") for node in absent]
+        for node, why in told:
+            named.setdefault(node, why)
+            # A job that never started leaves its healthy node silent too; another case clears it.
+            cleared[node] = cleared.get(node, True) and (*_kind(case), node) in passed
     if named:
-        # A job that never started leaves its healthy node silent too; another case clears it.
-        cleared = {node for case in cases if case.passed for node in case.nodes}
-        told = {node: why for node, why in named.items() if node not in cleared} or named
-        return [Suspect(node, why) for node, why in sorted(told.items())]
+        guilty = {node: why for node, why in named.items() if not cleared[node]} or named
+        return [Suspect(node, why) for node, why in sorted(guilty.items())]
     counts: dict[str, int] = {}
-    for kind in sorted({(case.check, case.partition) for case in failed}):
-        alike = [case for case in cases if (case.check, case.partition) == kind]
-        for node, count in _odd_ones_out(alike).items():
+    for kind in sorted({_kind(case) for case in failed}):
+        for node, count in _odd_ones_out([case for case in cases if _kind(case) == kind]).items():
             counts[node] = counts.get(node, 0) + count
     return [
         Suspect(node, f"in {count} failing cases, and in none of the same check that passed")
@@ -61,12 +62,17 @@ def suspects(cases: Sequence[Case]) -> list[Suspect]:
     ]
 
 
+def _kind(case: Case) -> tuple[str, str]:
+    return case.check, case.partition
+
+
 def _odd_ones_out(cases: Sequence[Case]) -> dict[str, int]:
     """Node -> number of failing cases, of one check: that all nodes find each other over MPI
     says nothing of a link's rate.
     """
     cleared = {node for case in cases if case.passed for node in case.nodes}
-    failed = [node for case in cases if case.finished and not case.passed for node in case.nodes]
+    bad = [case for case in cases if case.finished and not case.passed and not case.damage]
+    failed = [node for case in bad for node in case.nodes]
     found = {n: failed.count(n) for n in failed if failed.count(n) >= 2 and n not in cleared}
     everyone = {node for case in cases for node in case.nodes}
     return {} if set(found) == everyone else found

@@ -128,6 +128,23 @@ def _place(case: Case) -> dict[str, Any]:
     }
 
 
+def _gate_findings(campaign: Campaign, case: Case) -> list[Finding]:
+    """An acceptance takes no number without a reference, whatever the check was told."""
+    found = []
+    if case.gate and case.gate != campaign.gate:
+        found.append(
+            Finding(
+                "reject", "gate", f"ran as {case.gate}, expected {campaign.gate}", **_place(case)
+            )
+        )
+    bare = [row.measurement.variable for row in case.rows if row.reference is None]
+    named = any(failure.kind == "no-reference" for failure in case.failures)
+    if campaign.gate == "acceptance" and bare and not named:
+        message = f"no reference for {', '.join(bare)}"
+        found.append(Finding("reject", "no-reference", message, **_place(case)))
+    return found
+
+
 def _case_findings(case: Case) -> list[Finding]:
     if case.passed:
         return []
@@ -177,7 +194,7 @@ def _coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Findin
                 if (case.check, case.partition) == (check, partition) and case.finished
                 for node in case.nodes
             }
-            missing = [n for n in campaign.scope.nodes[partition] if n not in reached]
+            missing = [n for n in campaign.scope.nodes.get(partition, []) if n not in reached]
             if missing:
                 found.append(
                     Finding(
@@ -198,7 +215,8 @@ def _retry_findings(cases: Sequence[Case]) -> list[Finding]:
     found = []
     for case in cases:
         others = [c for c in cases if c.name == case.name and c.partition == case.partition]
-        if not case.passed and any(other.passed for other in others):
+        failed = case.finished and not case.passed and not case.damage
+        if failed and any(other.passed for other in others):
             found.append(
                 Finding(
                     "reject",
@@ -236,7 +254,7 @@ def decide(campaign: Campaign) -> Verdict:
         return Verdict("inconclusive", finding.message, campaign, (), (finding,), ())
     findings = _state_findings(campaign, cases)
     for case in cases:
-        findings += _case_findings(case)
+        findings += _case_findings(case) + _gate_findings(campaign, case)
     findings += _retry_findings(cases)
     findings += _coverage_findings(campaign, cases)
     session = campaign.session

@@ -1,0 +1,220 @@
+"""Figures, never asserted: `make bench`. Each with its spread, and as a ratio where it can be one.
+
+    make bench                 all
+    tests/bench.py NAME...     some of: nothing up job campaign link
+
+Runs in clones and labs of its own, beside a lab that may be up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from railgauge import paths
+from railgauge.lab import faults
+from railgauge.lab.cli import open_lab
+from railgauge.lab.cluster import Lab
+from railgauge.tools import iperf2
+
+AREA = paths.HOME / "results" / "bench"
+
+
+def spread(values: Sequence[float], unit: str = "s") -> str:
+    """Median, least and most."""
+    return (
+        f"{statistics.median(values):.2f} {unit} "
+        f"({min(values):.2f} to {max(values):.2f}, n={len(values)})"
+    )
+
+
+def timed(action: Callable[[], object]) -> float:
+    began = time.monotonic()
+    action()
+    return time.monotonic() - began
+
+
+def must(*command: str, cwd: Path = paths.HOME, **env: str) -> str:
+    answer = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, "RAILGAUGE_RESULTS": str(AREA), **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if answer.returncode != 0:
+        sys.exit(f"{' '.join(command)}: exit code {answer.returncode}\n{answer.stdout[-3000:]}")
+    return answer.stdout
+
+
+@contextlib.contextmanager
+def lab_up() -> Iterator[Lab]:
+    lab = open_lab()
+    was_up = lab.init is not None
+    lab.up()
+    faults.clear(lab)
+    yield lab
+    if not was_up:
+        lab.down()
+
+
+def nothing() -> None:
+    """From a fresh clone to the verdict, and warm."""
+    clone = AREA / "clone"
+    must("git", "clone", "--quiet", str(paths.HOME), str(clone))
+    # The clone's own results, image and environment: as after `make distclean`.
+    unset = {"RAILGAUGE_RESULTS": "", "RAILGAUGE_LAB_DIR": "", "RAILGAUGE_LAB_ROOTFS": ""}
+    cold = timed(lambda: must("make", "accept", cwd=clone, **unset))
+    print(f"from nothing to the verdict (make accept): {cold:.0f} s (n=1)")
+    warm = [timed(lambda: must("make", "accept", cwd=clone, **unset)) for _ in range(3)]
+    print(f"the same, with the lab up:                 {spread(warm)}")
+    must("make", "distclean", cwd=clone, **unset)
+
+
+def up() -> None:
+    """`lab up` with its image there."""
+    folder = AREA / "lab"
+    image = open_lab().folders.lab / "rootfs"
+    folder.mkdir()
+    (folder / "rootfs").symlink_to(image)
+    lab = Lab(open_lab().spec, open_lab().partitions, folder)
+    seconds, ends = [], []
+    for _ in range(5):
+        seconds.append(timed(lab.up))
+        ends.append(timed(lab.down))
+    print(f"lab up, warm, until every node is idle:    {spread(seconds)}")
+    print(f"lab down:                                  {spread(ends)}")
+
+
+PLAIN = """#!/bin/bash
+#SBATCH --partition=ns --nodes=2 --ntasks-per-node=1 --nodelist=n1,n2 --output=plain.log
+srun -N1 -n1 -w n1 --overlap iperf -s -p 5555 -P 4 -e -f k >server.out &
+until srun -N1 -n1 -w n1 --overlap ss -Hltn | grep -q :5555; do :; done
+srun -N1 -n1 -w n2 --overlap iperf -c n1 -p 5555 -P 4 -t 3 -e -i 1 -f k >client.out
+wait
+"""
+
+
+def job() -> None:
+    """What the harness adds to a job, over the same tool calls in a plain batch script."""
+    folder = AREA / "plain"
+    folder.mkdir()
+    (folder / "plain.sh").write_text(PLAIN)
+    with lab_up() as lab:
+        commands = {"PATH": f"{lab.folders.bin}:{os.environ['PATH']}"}
+
+        def plain() -> None:
+            number = must("sbatch", "--parsable", "plain.sh", cwd=folder, **commands).strip()
+            while True:
+                line = ("sacct", "-n", "-X", "-P", "-j", number, "-o", "state")
+                state = must(*line, cwd=folder, **commands).strip()
+                if state not in ("", "PENDING", "RUNNING"):
+                    break
+                time.sleep(0.05)
+            if state != "COMPLETED":
+                sys.exit(f"plain job {number}: {state}")
+
+        by_hand = [timed(plain) for _ in range(10)]
+        must(
+            *(str(paths.HOME / "bin/reframe"), "-c", str(paths.CHECKS)),
+            *("-n", "Iperf2Pair.*n1:n2", "-r", "--reruns=9"),
+        )
+        report = json.loads((AREA / "reframe" / "report.json").read_text())
+        ours = [t["time_total"] for run in report["runs"] for t in run["testcases"]]
+    print(f"one iperf2 pair by a plain batch script:   {spread(by_hand)}")
+    print(f"the same as a check:                       {spread(ours)}")
+    added = statistics.median(ours) - statistics.median(by_hand)
+    print(f"the harness adds to a job:                 {added:+.2f} s (medians)")
+
+
+def campaign() -> None:
+    """What it adds over a whole campaign: all that is not a tool's own run."""
+    with lab_up():
+        seconds, tools, cases = [], [], 0
+        for _ in range(3):
+            seconds.append(timed(lambda: must(str(paths.HOME / "bin/railgauge"), "accept")))
+            newest = max((AREA / "campaigns").iterdir())
+            results = [json.loads(p.read_text()) for p in newest.glob("stage/**/railgauge.json")]
+            tools.append(sum(max(c["seconds"] for c in r["calls"]) for r in results))
+            cases = len(results)
+    rest = [whole - part for whole, part in zip(seconds, tools, strict=True)]
+    print(f"a campaign of {cases} cases:                     {spread(seconds)}")
+    print(f"of that, not the tools' own time:          {spread(rest)}")
+
+
+def link() -> None:
+    """iperf2 through the suite over by hand, alternating, on a link shaped to 1 Gb/s."""
+    asked = iperf2.Options(streams=4, duration_s=3)
+    with lab_up() as lab:
+        faults.add(lab, "rate", "n2", 1)
+
+        def by_hand() -> float:
+            server = subprocess.Popen(
+                lab.enter("n1", *iperf2.server_argv(asked, "5556")),
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            while not lab_listens(lab, 5556):
+                time.sleep(0.02)
+            subprocess.run(
+                lab.enter("n2", *iperf2.client_argv(asked, "n1", "5556")),
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
+            text, _ = server.communicate()
+            return iperf2.parse(text).total.bandwidth_gbits_s
+
+        def by_suite() -> float:
+            must(
+                *(str(paths.HOME / "bin/reframe"), "-c", str(paths.CHECKS)),
+                *("-n", "Iperf2Pair.*n1:n2", "-r", "--mode", "baseline", "-S", "duration_s=3"),
+            )
+            found = next((AREA / "reframe" / "stage").glob("**/railgauge.json"))
+            rows = json.loads(found.read_text())["measurements"]
+            return next(float(row["value"]) for row in rows if row["metric"] == "bandwidth")
+
+        try:
+            ratios = []
+            for _ in range(5):
+                hand = by_hand()
+                ratios.append(by_suite() / hand)
+        finally:
+            faults.clear(lab)
+    print(f"iperf2 through the suite over by hand:     {spread(ratios, '')}")
+
+
+def lab_listens(lab: Lab, port: int) -> bool:
+    listed = subprocess.run(
+        lab.enter("n1", "ss", "-Hltn"), capture_output=True, text=True, check=True
+    )
+    return f":{port}" in listed.stdout
+
+
+BENCHES = {f.__name__: f for f in (nothing, up, job, campaign, link)}
+
+
+def main() -> None:
+    chosen = sys.argv[1:] or list(BENCHES)
+    unknown = [name for name in chosen if name not in BENCHES]
+    if unknown:
+        sys.exit(f"bench {' '.join(unknown)} is unknown; one of {', '.join(BENCHES)}")
+    for name in chosen:
+        shutil.rmtree(AREA, ignore_errors=True)
+        AREA.mkdir(parents=True)
+        BENCHES[name]()
+        sys.stdout.flush()
+    shutil.rmtree(AREA, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

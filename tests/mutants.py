@@ -1,0 +1,213 @@
+"""Take each protection away in turn, and see that its test fails: `make mutants`.
+
+Works on a copy of the checkout inside `.lab/`, which the lab's nodes see, against the lab that is
+up (or is brought up for it). Prints one line a mutant and ends with 1 if any survived.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+from railgauge import paths
+from railgauge.lab.cli import open_lab
+
+TREE = paths.HOME / ".lab" / "mutants"
+
+
+class Mutant(NamedTuple):
+    """`old` in `file` becomes `new`, and `test` must fail."""
+
+    what: str
+    file: str
+    old: str
+    new: str
+    test: str
+
+
+_BAD = "tests/lab/test_fooling.py::test_a_bad_run_is_failed_with_its_reason"
+_FOOLING = "tests/lab/test_fooling.py"
+_GUARD = "src/railgauge/checks/guard.py"
+
+
+def _without(protection: str, test: str) -> Mutant:
+    """A protection that is left out of the list."""
+    file = "src/railgauge/checks/protections.py"
+    return Mutant(f"no {protection}", file, f"    {protection},\n", "", f"{_BAD} -k {test}")
+
+
+def _call(call: str, test: str) -> Mutant:
+    """A part of the guard that is not called."""
+    return Mutant(f"no {call}", _GUARD, f"    {call}(self, testcases)\n", "    pass\n", test)
+
+
+MUTANTS = [
+    _without("job_completed", "Cancelled"),
+    _without("every_rank_reported", "RankMissing"),
+    _without("every_call_succeeded", "ToolFails"),
+    _without("output_is_a_result", "NoResult"),
+    _without("output_is_complete", "Unproved"),
+    _without("conditions_as_asked", "OtherCondition"),
+    _without("conditions_as_asked", "ConditionNotStated"),
+    _without("nothing_is_missing", "SweepStopsEarly"),
+    _without("within_limits", "AboveLimit"),
+    _without("every_number_has_a_reference", "NoReference"),
+    Mutant(
+        "a script goes on after an error",
+        "src/railgauge/checks/base.py",
+        'self.prerun_cmds.insert(0, "set -o errexit")',
+        "pass",
+        f"{_BAD} -k PreparationFails",
+    ),
+    Mutant(
+        "references are not compared",
+        "src/railgauge/checks/base.py",
+        "self.reference = {self.current_partition.fullname: bounds}",
+        "pass",
+        f"{_BAD} -k OutOfReference",
+    ),
+    Mutant(
+        "NaN is a number",
+        "src/railgauge/measurement.py",
+        "if not math.isfinite(self.value) or self.value < 0:",
+        "if self.value < 0:",
+        f"{_BAD} -k NotFinite",
+    ),
+    Mutant(
+        "singletons are numbered as they like",
+        "src/railgauge/tools/mpi_world.py",
+        "if numbers != list(range(options.ranks)):",
+        "if False:",
+        f"{_BAD} -k Singletons",
+    ),
+    Mutant(
+        "any gate will do",
+        "src/railgauge/checks/base.py",
+        'if self.gate not in ("acceptance", "baseline"):',
+        "if False:",
+        f"{_FOOLING}::test_an_unknown_gate_is_failed",
+    ),
+    _call("refuse_empty_session", f"{_FOOLING}::test_a_session_that_selects_nothing_is_failed"),
+    _call(
+        "refuse_weakened_session",
+        f"{_FOOLING}::test_parts_of_a_check_cannot_be_switched_off",
+    ),
+    _call("refuse_unfinished_session", f"{_FOOLING}::test_a_skipped_check_is_no_pass"),
+    _call("refuse_retried_session", f"{_FOOLING}::test_a_retry_that_passes_is_failed"),
+    Mutant(
+        "the guard is not installed",
+        _GUARD,
+        "    Runner.runall = runall\n",
+        "",
+        f"{_FOOLING}::test_bare_reframe_with_our_configuration_is_guarded",
+    ),
+    Mutant(
+        "warnings stay warnings",
+        "configs/settings.py",
+        'os.environ["RFM_WARN_AS_ERROR"] = "1"',
+        "",
+        f"{_FOOLING}::test_a_check_file_that_cannot_be_imported_is_failed",
+    ),
+    Mutant(
+        "any unit will do",
+        "src/railgauge/references.py",
+        "if reference.unit != METRIC_UNITS[metric]:",
+        "if False:",
+        f"{_FOOLING}::test_a_wrong_unit_is_an_error_at_load",
+    ),
+    Mutant(
+        "an unknown host is `generic`",
+        "src/railgauge/systems.py",
+        '    raise ConfigurationError(\n        f"host {host!r} matches',
+        '    return "generic"\n    raise ConfigurationError(\n        f"host {host!r} matches',
+        f"{_FOOLING}::test_an_unknown_host_is_failed",
+    ),
+    Mutant(
+        "required checks may be left out",
+        "src/railgauge/verdict/rules.py",
+        "    findings += _coverage_findings(campaign, cases)\n",
+        "",
+        "tests/lab/test_accept.py::test_a_filter_that_leaves_nodes_out_is_inconclusive",
+    ),
+    Mutant(
+        "nothing measured is no finding",
+        "src/railgauge/verdict/rules.py",
+        'if not cases and campaign.state == "finished":',
+        "if False:",
+        "tests/lab/test_accept.py::test_a_mistyped_name_is_rejected_as_nothing_measured",
+    ),
+]
+
+
+def _copy() -> None:
+    shutil.rmtree(TREE, ignore_errors=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=paths.HOME,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        target = TREE / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(paths.HOME / name, target)
+    (TREE / ".venv").symlink_to(paths.HOME / ".venv")
+
+
+def _passes(test: str) -> bool:
+    """Whether `test` passes in the copy; any outcome but pass or failure is an error."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *test.split()],
+        cwd=TREE,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(TREE / "src"),
+            "RAILGAUGE_LAB_DIR": str(paths.lab_folder()),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode not in (0, 1):
+        sys.exit(f"pytest {test}: exit code {answer.returncode}\n{answer.stdout[-2000:]}")
+    return answer.returncode == 0
+
+
+def main() -> int:
+    lab = open_lab()
+    was_up = lab.init is not None
+    lab.up()
+    _copy()
+    survived = 0
+    try:
+        for mutant in MUTANTS:
+            file = TREE / mutant.file
+            text = file.read_text()
+            if text.count(mutant.old) != 1:
+                sys.exit(f"{mutant.what}: {mutant.file} holds {mutant.old!r} not exactly once")
+            began = time.monotonic()
+            if not _passes(mutant.test):
+                sys.exit(f"{mutant.test} fails without any mutant")
+            file.write_text(text.replace(mutant.old, mutant.new))
+            killed = not _passes(mutant.test)
+            file.write_text(text)
+            survived += not killed
+            took = time.monotonic() - began
+            print(
+                f"{'killed' if killed else 'SURVIVED':<9} {took:5.1f} s  {mutant.what}", flush=True
+            )
+    finally:
+        shutil.rmtree(TREE, ignore_errors=True)
+        if not was_up:
+            lab.down()
+    print(f"{len(MUTANTS) - survived} of {len(MUTANTS)} mutants killed")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
