@@ -110,7 +110,7 @@ MUTANTS = [
         "configs/settings.py",
         'os.environ["RFM_WARN_AS_ERROR"] = "1"',
         "",
-        f"{_FOOLING}::test_a_check_file_that_cannot_be_imported_is_failed",
+        f"{_FOOLING}::test_a_check_that_cannot_be_made_is_failed",
     ),
     Mutant(
         "any unit will do",

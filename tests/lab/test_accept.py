@@ -232,6 +232,12 @@ def test_a_baseline_accepts_nothing(railgauge: Run) -> None:
     assert "baseline: 7 measurements recorded" in answer.stdout
 
 
+def test_an_acceptance_cannot_be_told_to_record(railgauge: Run) -> None:
+    answer = railgauge("accept", "--nodes", "n1,n2", "--", "-S", "gate=baseline")
+    assert answer.returncode == 1, answer.stdout
+    assert "ran as baseline, expected acceptance" in answer.stdout
+
+
 def test_a_missing_reference_is_rejected(railgauge: Run, area: Path) -> None:
     empty = area / "references"
     empty.mkdir()

@@ -172,6 +172,30 @@ def test_a_check_file_that_cannot_be_imported_is_failed(reframe: Run, area: Path
     assert "nosuchmodule" in answer.stdout
 
 
+BROKEN = """
+import reframe as rfm
+from reframe.core.builtins import run_after
+
+@rfm.simple_test
+class Broken(rfm.RunOnlyRegressionTest):
+    @run_after("init")
+    def fail(self):
+        raise ValueError("no such table")
+"""
+
+
+def test_a_check_that_cannot_be_made_is_failed(reframe: Run, area: Path) -> None:
+    """ReFrame warns that it skips the check, and passes without it."""
+    (area / "good.py").write_text(FOOLING.read_text())
+    (area / "broken.py").write_text(BROKEN)
+    answer = reframe(
+        *("-c", str(area), "-n", r"^Good\b", "-r"),
+        RAILGAUGE_REFERENCES=str(write_references(area / "references")),
+    )
+    assert answer.returncode == 1, answer.stdout
+    assert "no such table" in answer.stdout
+
+
 def test_an_unknown_system_is_failed(reframe: Run) -> None:
     answer = reframe("-c", str(paths.CHECKS), "-r", RFM_SYSTEM="nosuch")
     assert answer.returncode == 1, answer.stdout
