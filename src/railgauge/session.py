@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from railgauge import lab, paths, systems
-from railgauge.errors import RailgaugeError
+from railgauge.errors import EnvironmentProblem, RailgaugeError
 
 #: Set in processes that already see the lab's mounts; its value is the lab's first process.
 _MOUNTS_VARIABLE = "RAILGAUGE_LAB_MOUNTS"
@@ -32,12 +32,20 @@ def use(system: str, partition: str = "") -> None:
 def enter_lab_mounts(argv: Sequence[str]) -> None:
     """Start this program again with the mounts that the lab's machines see.
 
-    Does nothing where the lab is down or was entered already. It needs the same file systems as
+    Does nothing where the lab is down or was entered already; EnvironmentProblem where the nodes
+    would not see the results. It needs the same file systems as
     the nodes, so that what is mounted there (a full results area, say) is what is met here.
     """
     init = lab.first_process(paths.lab_folder())
     if init is None or os.environ.get(_MOUNTS_VARIABLE) == str(init.pid):
         return
+    shared = (paths.lab_folder() / "run" / "shared").read_text().splitlines()
+    results = paths.results_root()
+    if not any(results.is_relative_to(folder) for folder in shared):
+        raise EnvironmentProblem(
+            f"the lab's nodes do not see the results root {results}",
+            next_step=f"railgauge lab down; RAILGAUGE_RESULTS={results} railgauge lab up",
+        )
     os.environ[_MOUNTS_VARIABLE] = str(init.pid)
     mounts = f"--mount=/proc/{init.pid}/ns/mnt"
     os.execvp("nsenter", ["nsenter", mounts, f"--wdns={Path.cwd()}", *argv])
@@ -65,7 +73,10 @@ def main() -> None:
     else:
         use(system, partition=os.environ.get("RFM_SYSTEM", "").partition(":")[2])
         if system == "lab":
-            enter_lab_mounts([sys.executable, "-m", "railgauge.session", *sys.argv[1:]])
+            try:
+                enter_lab_mounts([sys.executable, "-m", "railgauge.session", *sys.argv[1:]])
+            except RailgaugeError as error:
+                sys.exit(f"reframe: {error}")
     from reframe.frontend import cli
 
     from railgauge.checks import guard

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from railgauge import lab, paths
 from railgauge.errors import EnvironmentProblem
-from railgauge.lab import network, processes, render, rootfs
+from railgauge.lab import processes, render, rootfs
+from railgauge.lab.nodes import KINDS
 from railgauge.lab.processes import Process
 from railgauge.lab.spec import LabSpec, Node
 
@@ -177,13 +178,13 @@ class Lab:
             missing = [n for n in self.spec.all_nodes() if self.machine(n.name) is None]
             if self.machine(self.spec.head.name) is None:
                 say(f"starting {self.spec.head.name}: munge, MariaDB, slurmdbd, slurmctld")
-                self._start_machine("head", self.spec.head.name, image, gpus=0)
+                self.start_machine("head", self.spec.head.name, gpus=0)
             else:
                 self._restart_dead_services(say)
             if missing:
                 say(f"starting {len(missing)} nodes: {' '.join(n.name for n in missing)}")
             for node in missing:
-                self.start_node(node)
+                KINDS[node.kind].start(self, node)
             say("waiting for Slurm")
             self.wait_until_idle(timeout_s)
 
@@ -218,8 +219,10 @@ class Lab:
         )
         self._wait_for(lambda: self.init is not None, 10, "lab-init")
 
-    def _start_machine(self, role: str, name: str, image: Path, gpus: int) -> Process:
+    def start_machine(self, role: str, name: str, gpus: int) -> Process:
+        """Start the namespaces of the head or of a node, from the image of this lab."""
         init = self.require_up()
+        image = (self.folders.run / "rootfs").read_text()
         pidfile = self.folders.machines / f"{name}.pid"
         pidfile.unlink(missing_ok=True)
         namespaces = ["--mount", "--uts", "--ipc", "--pid"] + (["--net"] if role == "node" else [])
@@ -229,7 +232,7 @@ class Lab:
                 *("--mount", "--uts", "--ipc", "--net", "--pid", "--wdns=/"),
                 *("setsid", "--fork", "unshare", "--fork", "--kill-child", *namespaces),
                 *("--propagation", "slave", str(_BOOT / "machine"), role, name),
-                *(str(self.folders.run), str(image), str(gpus), *map(str, self.shared)),
+                *(str(self.folders.run), image, str(gpus), *map(str, self.shared)),
             ],
             self.folders.log / f"boot-{name}.log",
         )
@@ -237,32 +240,6 @@ class Lab:
         machine = self.machine(name)
         assert machine is not None
         return machine
-
-    def start_node(self, node: Node) -> None:
-        """Power on one node that is off."""
-        image = Path((self.folders.run / "rootfs").read_text())
-        machine = self._start_machine("node", node.name, image, node.gpus)
-        try:
-            network.connect(
-                self.require_up(),
-                node.name,
-                machine,
-                f"{node.address}/{self.spec.prefix_length}",
-                self.spec.network.mtu_bytes,
-                self.spec.network.link_gbits,
-            )
-        except BaseException:
-            # Off, rather than on and without a link for ever.
-            machine.kill()
-            raise
-
-    def power_off(self, node: Node) -> None:
-        """Take the node from the network and end its processes, as pulling the plug does."""
-        machine = self.require_machine(node.name)
-        # The link first: a node without power sends no FIN to its peers.
-        network.ip(self.require_up(), f"link set {network.port(node.name)} down")
-        machine.kill()
-        machine.wait_until_ended(10)
 
     def start_service(self, service: str) -> None:
         """Start a daemon of the head that is not running."""

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from railgauge import paths
 from railgauge.atomic import write_json
 from railgauge.errors import RailgaugeError
-from railgauge.lab import network
 from railgauge.lab.cluster import Lab
+from railgauge.lab.nodes import KINDS as NODE_KINDS
+from railgauge.lab.nodes import NodeKind
+from railgauge.lab.spec import Node
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,46 +42,49 @@ class Kind:
     default_value: float | None = None
 
 
-def _shape(lab: Lab, node: str, gbits: float) -> None:
-    machine = lab.require_machine(node)
-    network.shape(lab.require_up(), node, machine, gbits, lab.spec.network.mtu_bytes)
+def _node(lab: Lab, fault: Fault) -> tuple[NodeKind, Node]:
+    assert fault.node is not None
+    node = lab.node(fault.node)
+    return NODE_KINDS[node.kind], node
+
+
+def _is_on(lab: Lab, fault: Fault) -> bool:
+    return fault.node is not None and lab.machine(fault.node) is not None
 
 
 def _add_rate(lab: Lab, fault: Fault) -> None:
-    assert fault.node is not None and fault.value is not None
-    _shape(lab, fault.node, fault.value)
+    assert fault.value is not None
+    kind, node = _node(lab, fault)
+    kind.shape(lab, node, fault.value)
 
 
 def _clear_rate(lab: Lab, fault: Fault) -> None:
-    assert fault.node is not None
-    if lab.machine(fault.node):
-        _shape(lab, fault.node, lab.spec.network.link_gbits)
-
-
-def _set_mtu(lab: Lab, node: str, mtu: int) -> None:
-    network.ip(lab.require_machine(node), f"link set eth0 mtu {mtu}")
+    kind, node = _node(lab, fault)
+    if _is_on(lab, fault):
+        kind.shape(lab, node, lab.spec.network.link_gbits)
 
 
 def _add_mtu(lab: Lab, fault: Fault) -> None:
-    assert fault.node is not None and fault.value is not None
-    _set_mtu(lab, fault.node, int(fault.value))
+    assert fault.value is not None
+    kind, node = _node(lab, fault)
+    kind.set_mtu(lab, node, int(fault.value))
 
 
 def _clear_mtu(lab: Lab, fault: Fault) -> None:
-    assert fault.node is not None
-    if lab.machine(fault.node):
-        _set_mtu(lab, fault.node, lab.spec.network.mtu_bytes)
+    kind, node = _node(lab, fault)
+    if _is_on(lab, fault):
+        kind.set_mtu(lab, node, lab.spec.network.mtu_bytes)
 
 
 def _add_off(lab: Lab, fault: Fault) -> None:
-    assert fault.node is not None
-    lab.power_off(lab.node(fault.node))
+    kind, node = _node(lab, fault)
+    kind.power_off(lab, node)
 
 
 def _clear_off(lab: Lab, fault: Fault) -> None:
-    assert fault.node is not None
-    if lab.machine(fault.node) is None:
-        lab.start_node(lab.node(fault.node))
+    kind, node = _node(lab, fault)
+    if not _is_on(lab, fault):
+        kind.start(lab, node)
 
 
 def _restart_slurmctld(lab: Lab, _: Fault) -> None:

@@ -1,0 +1,68 @@
+"""The kinds of node, behind one small interface.
+
+A kind says how a node is started, how it loses power, and how its link is changed; the rest of the
+lab, and Slurm's feature of the same name, know only the kind's name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from railgauge.lab import network
+from railgauge.lab.spec import Node
+
+if TYPE_CHECKING:
+    from railgauge.lab.cluster import Lab
+
+
+class NodeKind(Protocol):
+    """What every kind of node can do. All raise EnvironmentProblem where it does not work."""
+
+    def start(self, lab: Lab, node: Node) -> None:
+        """Power the node on and give it its link; it registers with Slurm by itself."""
+
+    def power_off(self, lab: Lab, node: Node) -> None:
+        """End the node at once, as pulling its plug does."""
+
+    def shape(self, lab: Lab, node: Node, gbits: float) -> None:
+        """Let the node's link carry what Ethernet of `gbits` (10^9 bits per second) does."""
+
+    def set_mtu(self, lab: Lab, node: Node, mtu_bytes: int) -> None:
+        """Give the node's interface this MTU."""
+
+
+class NamespaceNodes:
+    """A node that is a set of namespaces on this kernel: fast, and without RDMA or netem."""
+
+    def start(self, lab: Lab, node: Node) -> None:
+        machine = lab.start_machine("node", node.name, node.gpus)
+        try:
+            network.connect(
+                lab.require_up(),
+                node.name,
+                machine,
+                f"{node.address}/{lab.spec.prefix_length}",
+                lab.spec.network.mtu_bytes,
+                lab.spec.network.link_gbits,
+            )
+        except BaseException:
+            # Off, rather than on and without a link for ever.
+            machine.kill()
+            raise
+
+    def power_off(self, lab: Lab, node: Node) -> None:
+        machine = lab.require_machine(node.name)
+        # The link first: a node without power sends no FIN to its peers.
+        network.ip(lab.require_up(), f"link set {network.port(node.name)} down")
+        machine.kill()
+        machine.wait_until_ended(10)
+
+    def shape(self, lab: Lab, node: Node, gbits: float) -> None:
+        machine = lab.require_machine(node.name)
+        network.shape(lab.require_up(), node.name, machine, gbits, lab.spec.network.mtu_bytes)
+
+    def set_mtu(self, lab: Lab, node: Node, mtu_bytes: int) -> None:
+        network.ip(lab.require_machine(node.name), f"link set eth0 mtu {mtu_bytes}")
+
+
+KINDS: dict[str, NodeKind] = {"namespace": NamespaceNodes()}
