@@ -29,6 +29,8 @@ COMMANDS = ("sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sinfo", "sque
 _TOOLS = {"nsenter": "util-linux", "unshare": "util-linux", "ip": "iproute2", "tc": "iproute2"}
 
 _NEEDED_MEMORY_MIB = 1024
+_MEMORY = Path("/proc/meminfo")
+_OS_RELEASE = Path("/etc/os-release")
 
 #: The head is a machine like the nodes; its services are started and stopped one by one.
 HEAD_SERVICES = ("mariadb", "slurmdbd", "slurmctld")
@@ -337,7 +339,7 @@ class Lab:
             time.sleep(0.02)
 
     def _require_memory(self) -> None:
-        fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        fields = dict(line.split(":", 1) for line in _MEMORY.read_text().splitlines())
         available = int(fields["MemAvailable"].split()[0]) // 1024
         if available < _NEEDED_MEMORY_MIB:
             raise EnvironmentProblem(
@@ -361,7 +363,7 @@ def _require_host() -> None:
             "the lab needs root: it makes namespaces, mounts and links",
             next_step="sudo make accept, or sudo railgauge lab up",
         )
-    os_release = Path("/etc/os-release").read_text()
+    os_release = _OS_RELEASE.read_text()
     family = {
         word
         for line in os_release.splitlines()

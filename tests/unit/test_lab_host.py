@@ -1,0 +1,95 @@
+"""What the lab asks of the machine, and how it says that something is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from railgauge.errors import EnvironmentProblem
+from railgauge.lab import cluster, render, rootfs, spec
+from railgauge.lab.cluster import Lab
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """A lab that is not up, on a host that is all right."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    (tmp_path / "os-release").write_text("ID=debian\n")
+    monkeypatch.setattr(cluster, "_OS_RELEASE", tmp_path / "os-release")
+    monkeypatch.delenv("RAILGAUGE_LAB_ROOTFS", raising=False)
+    return Lab(spec.load(), {"ns": "n[1-4]"}, tmp_path / "lab")
+
+
+def test_another_user_is_told_to_become_root(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(EnvironmentProblem, match="needs root"):
+        lab.up()
+
+
+def test_another_distribution_is_named(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "os-release").write_text('ID="rocky"\nID_LIKE="rhel centos fedora"\n')
+    with pytest.raises(EnvironmentProblem, match=r"Debian or Ubuntu; this is .*rocky"):
+        lab.up()
+
+
+def test_a_derivative_of_debian_will_do(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "os-release").write_text('ID=linuxmint\nID_LIKE="ubuntu debian"\n')
+    monkeypatch.setattr(rootfs, "ensure", lambda *_: pytest.fail("as far as the image"))
+    with pytest.raises(pytest.fail.Exception, match="as far as the image"):
+        lab.up()
+
+
+def test_a_missing_tool_is_named_with_its_package(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda tool: None if tool == "tc" else f"/bin/{tool}")
+    with pytest.raises(EnvironmentProblem, match="not installed: tc") as caught:
+        lab.up()
+    assert caught.value.next_step == "apt-get install iproute2"
+
+
+def test_too_little_disk_is_said_before_the_image_is_built(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**10, 9 * 10**9, 10**9))
+    monkeypatch.setattr(shutil, "which", lambda tool: f"/bin/{tool}")
+    with pytest.raises(EnvironmentProblem, match=r"0\.9 GiB free"):
+        lab.up()
+
+
+def test_too_little_memory_is_said_before_anything_starts(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal: 900000 kB\nMemAvailable: 500000 kB\n")
+    monkeypatch.setattr(cluster, "_MEMORY", tmp_path / "meminfo")
+    monkeypatch.setattr(rootfs, "ensure", lambda *_: tmp_path)
+    with pytest.raises(EnvironmentProblem, match="488 MiB of memory available"):
+        lab.up()
+
+
+def test_the_image_is_another_when_its_recipe_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rootfs.recipe()
+    monkeypatch.setattr(rootfs, "PACKAGES", (*rootfs.PACKAGES, "strace"))
+    assert rootfs.recipe() != before
+
+
+def test_slurm_is_told_of_every_node() -> None:
+    files = render.render(spec.load(), {"ns": "n[1-4]"}, Path("/log"))
+    lines = files["slurm.conf"].splitlines()
+    assert sum(line.startswith("NodeName=") for line in lines) == 4
+    assert "PartitionName=ns Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP" in lines
+    assert "JobRequeue=0" in lines
+    assert "Name=gpu Type=lab File=/dev/labgpu[0-3]" in files["gres.conf"]
+    assert "10.77.0.11 n1" in files["hosts"].splitlines()
+
+
+def test_the_accounting_file_is_private(tmp_path: Path) -> None:
+    render.write(tmp_path, {"slurmdbd.conf": "x", "slurm.conf": "y"})
+    assert (tmp_path / "slurmdbd.conf").stat().st_mode & 0o777 == 0o600
