@@ -117,6 +117,11 @@ def test_a_baseline_is_recorded_without_a_reference(fool: Fool) -> None:
     assert "latency_8B: 1.8 us" in output
 
 
+def test_a_baseline_is_not_judged_by_the_numbers_of_before(fool: Fool) -> None:
+    code, output = fool("OutOfReference", "--mode", "baseline")
+    assert code == 0, output
+
+
 def test_an_unknown_gate_is_failed(fool: Fool) -> None:
     code, output = fool("Good", "-S", "gate=none")
     assert code == 1
