@@ -77,7 +77,7 @@ def _command(gate: Gate, options: Sequence[str]) -> list[str]:
     ]
 
 
-def plan(system: str, chosen: Scope, nodes: str | None, gate: Gate, options: Sequence[str]) -> Any:
+def plan(chosen: Scope, nodes: str | None, gate: Gate, options: Sequence[str]) -> Any:
     """The test cases that a campaign would run, as plan.json has them; nothing is submitted."""
     with tempfile.TemporaryDirectory(prefix="railgauge-plan-") as folder:
         answer = subprocess.run(

@@ -69,7 +69,7 @@ def accept(
     mode: Gate = "baseline" if gate == "baseline" else "acceptance"
     scope = acceptance.scope(chosen, partition, nodes)
     if plan_only:
-        _print_plan(acceptance.plan(chosen, scope, nodes, mode, reframe_options))
+        _print_plan(acceptance.plan(scope, nodes, mode, reframe_options))
         sys.exit(0)
     progress = Console(stderr=True, highlight=False)
     command = ["railgauge", *sys.argv[1:]]

@@ -33,8 +33,8 @@ def enter_lab_mounts(argv: Sequence[str]) -> None:
     """Start this program again with the mounts that the lab's machines see.
 
     Does nothing where the lab is down or was entered already; EnvironmentProblem where the nodes
-    would not see the results. It needs the same file systems as
-    the nodes, so that what is mounted there (a full results area, say) is what is met here.
+    would not see the results. It needs the same file systems as the nodes, so that what is mounted
+    there (a full results area, say) is what is met here.
     """
     init = lab.first_process(paths.lab_folder())
     if init is None or os.environ.get(_MOUNTS_VARIABLE) == str(init.pid):

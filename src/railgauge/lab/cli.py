@@ -15,7 +15,7 @@ import click
 from railgauge import systems
 from railgauge.errors import RailgaugeError
 from railgauge.lab import faults, spec
-from railgauge.lab.cluster import Lab
+from railgauge.lab.cluster import HEAD_SERVICES, Lab
 
 
 def open_lab() -> Lab:
@@ -63,7 +63,7 @@ def status() -> None:
         state = states.get(node.name, "unknown")
         click.echo(f"{node.name:<8} {node.kind:<10} {node.address:<14} {power:<4} {state}")
     if states:
-        for service in ("mariadb", "slurmdbd", "slurmctld"):
+        for service in HEAD_SERVICES:
             running = "running" if cluster.service_runs(service) else "not running"
             click.echo(f"{cluster.spec.head.name:<8} {service:<10} {running}")
     for fault in faults.active(cluster):
