@@ -13,9 +13,20 @@ import pydantic
 #: error when it is loaded; a metric that is not listed here cannot be reported.
 METRIC_UNITS: Mapping[str, str] = {
     "bandwidth": "Gb/s",  # payload, 10^9 bits per second, as received
+    "bandwidth_peak": "Gb/s",  # the best stretch within one run, as the tool defines it
     "stream_bandwidth_min": "Gb/s",  # the slowest of several parallel streams
+    "message_rate": "Mmsg/s",  # 10^6 messages per second
     "retransmits": "segments",  # TCP segments sent again, all streams together
-    "latency": "us",
+    "time_to_stable": "s",  # until the rate has come to that of the run's second half
+    "jain_index": "1",  # (sum x)^2 / (n sum x^2) of the bytes that n links carried
+    "rtt": "ms",  # median round trip time of the path, idle
+    "rails": "rails",  # RDMA devices of a node in the state that its system's data asks for
+    "latency": "us",  # the typical one: perftest's median, half of a round trip
+    "latency_min": "us",
+    "latency_avg": "us",
+    "latency_p99": "us",
+    "latency_p999": "us",
+    "latency_max": "us",
     "startup": "s",  # from starting a parallel program to the end of its slowest rank
 }
 
@@ -25,8 +36,12 @@ METRIC_UNITS: Mapping[str, str] = {
 class Measurement:
     """One number, in the metric's unit, and what was measured how between whom.
 
-    `size_bytes` is the message size, None where the tool streams. `nodes` are in the tool's own
-    order (receiver, sender) or as the job listed them; empty where only a bare file was read.
+    `size_bytes` is the message size, None where the tool streams. `streams` are TCP streams or RDMA
+    queue pairs. `nodes` are in the tool's own order (receiver, sender) or as the job listed them;
+    empty where only a bare file was read. `rails` are the two ends' rails ("0-1"), by their place
+    among the node's RDMA devices. `samples` is the number of iterations behind the value.
+    `window_bytes`, `congestion` and `delay_ms` (added round trip time) are what was asked for, None
+    where nothing was.
     """
 
     metric: str
@@ -38,6 +53,11 @@ class Measurement:
     streams: int | None = None
     nodes: tuple[str, ...] = ()
     ranks: int | None = None
+    rails: str | None = None
+    samples: int | None = None
+    window_bytes: int | None = None
+    congestion: str | None = None
+    delay_ms: float | None = None
 
     def __post_init__(self) -> None:
         if self.metric not in METRIC_UNITS:

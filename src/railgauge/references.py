@@ -8,6 +8,7 @@ loaded, and every number says where it comes from.
 from __future__ import annotations
 
 import datetime
+import itertools
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -80,6 +81,11 @@ class Entry(Strict):
     nodes: Annotated[int, pydantic.Field(ge=1)] | Literal["any"]
     streams: int | None = None
     size_bytes: int | None = None
+    #: of both ends, such as "0-1"; none serves every rail that has no entry of its own
+    rails: str | None = None
+    window_bytes: int | None = None
+    congestion: str | None = None
+    delay_ms: float | None = None
     metrics: dict[str, Reference] = pydantic.Field(min_length=1)
 
     @pydantic.field_validator("metrics")
@@ -98,7 +104,8 @@ class Entry(Strict):
     def condition(self) -> tuple[object, ...]:
         return (
             *(self.check, self.partition, self.operation, self.transport),
-            *(self.nodes, self.streams, self.size_bytes),
+            *(self.nodes, self.streams, self.size_bytes, self.rails),
+            *(self.window_bytes, self.congestion, self.delay_ms),
         )
 
 
@@ -124,12 +131,16 @@ class References:
     def find(self, check: str, partition: str, measurement: Measurement) -> Reference | None:
         """The reference for this very condition, or None: near is not the same.
 
-        An entry whose `nodes` is `any` serves where none names the number of nodes.
+        An entry whose `nodes` is `any` serves where none names the number of nodes, one without
+        `rails` where none names them.
         """
-        for nodes in (len(measurement.nodes), "any"):
+        for nodes, rails in itertools.product(
+            (len(measurement.nodes), "any"), dict.fromkeys((measurement.rails, None))
+        ):
             condition = (
                 *(check, partition, measurement.operation, measurement.transport),
-                *(nodes, measurement.streams, measurement.size_bytes),
+                *(nodes, measurement.streams, measurement.size_bytes, rails),
+                *(measurement.window_bytes, measurement.congestion, measurement.delay_ms),
             )
             entry = self._entries.get(condition)
             if entry and measurement.metric in entry.metrics:

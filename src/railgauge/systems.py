@@ -11,7 +11,7 @@ import re
 import socket
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pydantic
 from ruamel.yaml import YAML
@@ -21,13 +21,110 @@ from railgauge.errors import ConfigurationError
 from railgauge.yamlfile import Strict, load_model
 
 
+def _expression(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    return pattern
+
+
+Expression = Annotated[str, pydantic.AfterValidator(_expression)]
+
+
+class Perftest(Strict):
+    """How long perftest measures here. Software emulation needs less of everything."""
+
+    bandwidth_iterations: int = pydantic.Field(default=5000, ge=5)
+    #: below 10,000 the 99.9th percentile is little more than the maximum
+    latency_iterations: int = pydantic.Field(default=10_000, ge=5)
+    #: a sweep goes over the powers of two from 2 bytes to this size
+    sweep_to_bytes: int = pydantic.Field(default=8 * 2**20, ge=2, le=8 * 2**20)
+    sweep_iterations: int = pydantic.Field(default=1000, ge=5)
+    queue_pairs: int = pydantic.Field(default=4, ge=2, le=1024)
+    duration_s: int = pydantic.Field(default=10, ge=2)
+    #: give buffers in GPU memory (perftest built with CUDA)
+    cuda: bool = False
+
+
+class Rdma(Strict):
+    """The RDMA fabric of a partition, as every one of its nodes must show it.
+
+    `devices` matches the names of the RDMA devices that carry it; in the order of their names they
+    are the node's rails 0, 1, ... `rate` is what `/sys/class/infiniband/*/ports/*/rate` says;
+    `line_gbits` is the raw rate that limits are computed from, none where there is no such thing
+    (Soft-RoCE). `memlock_kib` is the least that a job must be able to pin, none for `unlimited`.
+    """
+
+    devices: Expression
+    rails: int = pydantic.Field(ge=1)
+    link_layer: Literal["Ethernet", "InfiniBand"]
+    active_mtu_bytes: Literal[256, 512, 1024, 2048, 4096]
+    rate: str
+    line_gbits: float | None = pydantic.Field(default=None, gt=0)
+    #: RoCE only; the index that has it is looked up on every node and port
+    gid_type: Literal["RoCE v2", "IB/RoCE v1"] = "RoCE v2"
+    traffic_class: int | None = pydantic.Field(default=None, ge=0, le=255)
+    pkey_index: int | None = pydantic.Field(default=None, ge=0)
+    memlock_kib: int | None = pydantic.Field(default=None, ge=64)
+    #: pairs of different rails reach each other (through a spine, or a router)
+    across_rails: bool = False
+    #: perftest may also connect by the RDMA connection manager
+    rdma_cm: bool = True
+    perftest: Perftest = Perftest()
+
+
+class Budget(Strict):
+    """How much a counter may grow on one node during one test.
+
+    `counters` matches whole names such as `rdma/mlx5_0/1/counters/symbol_error`,
+    `ethtool/eth0/rx_crc_errors_phy` or `net/eth0/rx_errors`; of several budgets that match, the
+    first counts.
+    """
+
+    counters: Expression
+    most: int = pydantic.Field(ge=0)
+    why: str = pydantic.Field(min_length=1)
+
+
+class Wan(Strict):
+    """A long way between two nodes, and how it is made.
+
+    `set` and `clear` are commands, run on the nodes that `on` names, with {device} the interface
+    towards the other node, {one_way_ms} half of the round trip, and {reorder_percent} filled in.
+    They may as well set a router between the sites.
+    """
+
+    round_trips_ms: list[Annotated[float, pydantic.Field(ge=0, le=10_000)]]
+    reorder_percent: float = pydantic.Field(ge=0, le=100)
+    set: list[str] = pydantic.Field(min_length=1)
+    clear: list[str] = pydantic.Field(min_length=1)
+    on: Literal["both", "server", "client"] = "both"
+    #: the socket buffers to compare; none is the kernel's own choice
+    window_bytes: list[int | None] = [None, 128 * 2**20]
+    congestion: list[str] = ["cubic", "bbr"]
+    duration_s: int = pydantic.Field(default=20, ge=3)
+
+
+class Bond(Strict):
+    """A bond that the nodes of a partition have between them."""
+
+    device: str
+    links: list[str] = pydantic.Field(min_length=2)
+    mode: str = "802.3ad"
+    #: raw rate of one link
+    link_gbits: float = pydantic.Field(gt=0)
+    mtu_bytes: int = pydantic.Field(ge=576, le=65535)
+    streams: int = pydantic.Field(default=16, ge=2)
+
+
 class Extras(Strict):
     """What Railgauge needs to know of a partition.
 
     `nodes` are all that belong there, also those that are down. `link_gbits` is the raw rate of
     the link that TCP uses; without it no share of a limit is known. `srun_options` is how srun
-    starts MPI here. `required` names the checks
-    without which no campaign can end in `accept`.
+    starts MPI here. `required` names the checks without which no campaign can end in `accept`.
+    `counters` are budgets; a counter that none matches is recorded and judged by nothing.
     """
 
     nodes: str
@@ -35,12 +132,20 @@ class Extras(Strict):
     link_gbits: float | None = pydantic.Field(default=None, gt=0)
     srun_options: list[str] = []
     required: list[str] = []
+    rdma: Rdma | None = None
+    counters: list[Budget] = []
+    wan: Wan | None = None
+    bond: Bond | None = None
 
     @pydantic.field_validator("nodes")
     @classmethod
     def _is_hostlist(cls, value: str) -> str:
         hostlist.expand(value)
         return value
+
+
+#: A partition with one of these features describes it in its extras, in the field of that name.
+_DESCRIBED = ("rdma", "wan", "bond")
 
 
 class Partition(pydantic.BaseModel):
@@ -52,17 +157,16 @@ class Partition(pydantic.BaseModel):
     features: list[str] = []
     extras: Extras
 
+    @pydantic.model_validator(mode="after")
+    def _features_are_described(self) -> Partition:
+        for name in _DESCRIBED:
+            if name in self.features and getattr(self.extras, name) is None:
+                raise ValueError(f"feature {name} needs extras.{name}, which says what it is")
+        return self
+
     @property
     def nodes(self) -> tuple[str, ...]:
         return hostlist.expand(self.extras.nodes)
-
-
-def _expression(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from None
-    return pattern
 
 
 class System(pydantic.BaseModel):
@@ -71,7 +175,7 @@ class System(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="allow", frozen=True)
 
     name: str
-    hostnames: list[Annotated[str, pydantic.AfterValidator(_expression)]]
+    hostnames: list[Expression]
     partitions: list[Partition] = pydantic.Field(min_length=1)
 
     def partition(self, name: str) -> Partition:
