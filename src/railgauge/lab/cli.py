@@ -12,10 +12,11 @@ from typing import NoReturn
 
 import click
 
-from railgauge import systems
+from railgauge import hostlist, systems
 from railgauge.errors import RailgaugeError
 from railgauge.lab import faults, spec
 from railgauge.lab.cluster import HEAD_SERVICES, Lab
+from railgauge.lab.nodes import VM
 
 
 def open_lab() -> Lab:
@@ -35,10 +36,15 @@ def lab() -> None:
 
 
 @lab.command()
-def up() -> None:
+@click.option("--nodes", help="Only these nodes, as a host list: n[1-4] needs no QEMU.")
+def up(nodes: str | None) -> None:
     """Bring the lab up, or start again what has died in it."""
     cluster, say = open_lab(), _timed()
-    cluster.up(say)
+    try:
+        wanted = hostlist.expand(nodes) if nodes else None
+    except ValueError as error:
+        raise RailgaugeError(f"--nodes {nodes}: {error}") from None
+    cluster.up(say, nodes=wanted)
     states = cluster.node_states()
     say("up: " + ", ".join(f"{name} {state}" for name, state in sorted(states.items())))
     active = faults.active(cluster)
@@ -93,7 +99,13 @@ def shell() -> NoReturn:
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run_inside(machine: str, command: tuple[str, ...]) -> NoReturn:
     """Run COMMAND on MACHINE (the head or a node): railgauge lab exec n1 ip address"""
-    sys.exit(subprocess.run(open_lab().enter(machine, *command), check=False).returncode)
+    cluster = open_lab()
+    if machine != cluster.spec.head.name and cluster.node(machine).kind == "vm":
+        outcome = VM.run(cluster, cluster.node(machine), list(command), timeout_s=600)
+        click.echo(outcome.stdout, nl=False)
+        click.echo(outcome.stderr, nl=False, err=True)
+        sys.exit(outcome.returncode)
+    sys.exit(subprocess.run(cluster.enter(machine, *command), check=False).returncode)
 
 
 @lab.command()

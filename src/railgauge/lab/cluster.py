@@ -11,12 +11,12 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from railgauge import lab, paths
 from railgauge.errors import EnvironmentProblem
-from railgauge.lab import processes, render, rootfs
+from railgauge.lab import initrd, network, processes, render, rootfs, vm
 from railgauge.lab.nodes import KINDS
 from railgauge.lab.processes import Process
 from railgauge.lab.spec import LabSpec, Node
@@ -122,6 +122,8 @@ class Lab:
     def enter(self, name: str, *command: str, workdir: Path | None = None) -> list[str]:
         """`command` as it runs on machine `name`."""
         machine = self.require_machine(name)
+        if name != self.spec.head.name and self.node(name).kind == "vm":
+            raise EnvironmentProblem(f"{name} is a virtual machine, not a set of namespaces")
         return [
             *("nsenter", "--target", str(machine.pid)),
             *("--mount", "--uts", "--ipc", "--net", "--pid", "--root"),
@@ -166,32 +168,53 @@ class Lab:
                 ) from None
             yield
 
-    def up(self, say: Callable[[str], None] = _ignore, timeout_s: float = 90) -> None:
+    def up(
+        self,
+        say: Callable[[str], None] = _ignore,
+        timeout_s: float = 90,
+        nodes: Sequence[str] | None = None,
+    ) -> None:
         """Start what is not running, and return when every node is idle.
 
-        Raises EnvironmentProblem, naming what is missing or which node did not come.
+        With `nodes`, a lab that was not up gets only those; the others stay off, also at the next
+        `up`. Raises EnvironmentProblem, naming what is missing or which node did not come.
         """
         _require_host()
+        wanted = [self.node(name) for name in nodes] if nodes else self.spec.all_nodes()
         with self.locked():
             image = rootfs.ensure(self.folders.lab, say)
             if self.init is None:
-                self._require_memory()
-                self._start_namespaces(image, say)
-            missing = [n for n in self.spec.all_nodes() if self.machine(n.name) is None]
+                self._require_memory(wanted)
+                self._start_namespaces(image, wanted, say)
+            missing = [n for n in self.in_use() if self.machine(n.name) is None]
+            # The virtual machines first: they take longest to come.
+            missing.sort(key=lambda node: node.kind != "vm")
+            for node in missing:
+                say(f"starting {node.name} ({node.kind})")
+                if node.kind == "vm":
+                    KINDS[node.kind].start(self, node)
             if self.machine(self.spec.head.name) is None:
                 say(f"starting {self.spec.head.name}: munge, MariaDB, slurmdbd, slurmctld")
                 self.start_machine("head", self.spec.head.name, gpus=0)
             else:
                 self._restart_dead_services(say)
-            if missing:
-                say(f"starting {len(missing)} nodes: {' '.join(n.name for n in missing)}")
             for node in missing:
-                KINDS[node.kind].start(self, node)
+                if node.kind != "vm":
+                    KINDS[node.kind].start(self, node)
             say("waiting for Slurm")
             self.wait_until_idle(timeout_s)
 
-    def _start_namespaces(self, image: Path, say: Callable[[str], None]) -> None:
+    def in_use(self) -> list[Node]:
+        """The nodes that this lab came up with."""
+        names = (self.folders.run / "nodes").read_text().split()
+        return [node for node in self.spec.all_nodes() if node.name in names]
+
+    def _start_namespaces(
+        self, image: Path, nodes: Sequence[Node], say: Callable[[str], None]
+    ) -> None:
         self._remove_leftovers()
+        if any(node.kind == "vm" for node in nodes):
+            vm.qemu()
         say("starting the lab's namespaces and bridge")
         run = self.folders.run
         for folder in (self.folders.log, self.folders.machines, self.folders.bin):
@@ -201,6 +224,12 @@ class Lab:
         (run / "munge.key").write_bytes(secrets.token_bytes(1024))
         (run / "munge.key").chmod(0o600)
         (run / "rootfs").write_text(str(image))
+        (run / "nodes").write_text(" ".join(node.name for node in nodes))
+        if any(node.kind == "vm" for node in nodes):
+            initial = run / "initrd"
+            initial.write_bytes(initrd.build(image))
+            kind = vm.accelerator(self.folders.lab, initrd.kernel(image), initial, say)
+            (run / "accelerator").write_text(kind)
         results = paths.results_root()
         results.mkdir(parents=True, exist_ok=True)
         shared = [paths.HOME] if results.is_relative_to(paths.HOME) else [paths.HOME, results]
@@ -209,13 +238,12 @@ class Lab:
             link = self.folders.bin / command
             link.unlink(missing_ok=True)
             link.symlink_to(_BOOT / "slurm-command")
-        address = f"{self.spec.head_address}/{self.spec.prefix_length}"
         self._spawn(
             [
                 *("unshare", "--pid", "--fork", "--kill-child", "--mount", "--net", "--ipc"),
                 *("--uts", "--propagation", "private"),
-                *(str(_BOOT / "lab-init"), str(run), str(image), address),
-                str(self.spec.network.mtu_bytes),
+                *(str(_BOOT / "lab-init"), str(run), str(image)),
+                *(str(self.spec.network.mtu_bytes), *network.bridges(self.spec)),
             ],
             self.folders.log / "lab-init.log",
         )
@@ -223,18 +251,26 @@ class Lab:
 
     def start_machine(self, role: str, name: str, gpus: int) -> Process:
         """Start the namespaces of the head or of a node, from the image of this lab."""
-        init = self.require_up()
         image = (self.folders.run / "rootfs").read_text()
-        pidfile = self.folders.machines / f"{name}.pid"
-        pidfile.unlink(missing_ok=True)
         namespaces = ["--mount", "--uts", "--ipc", "--pid"] + (["--net"] if role == "node" else [])
+        return self.start_process(
+            name,
+            [
+                *("unshare", "--fork", "--kill-child", *namespaces),
+                *("--propagation", "slave", str(_BOOT / "machine"), role, name),
+                *(str(self.folders.run), image, str(gpus), *map(str, self.shared)),
+            ],
+        )
+
+    def start_process(self, name: str, command: Sequence[str]) -> Process:
+        """Start what is machine `name`, inside the lab; it writes its own `machines/NAME.pid`."""
+        init = self.require_up()
+        (self.folders.machines / f"{name}.pid").unlink(missing_ok=True)
         self._spawn(
             [
                 *("nsenter", "--target", str(init.pid)),
-                *("--mount", "--uts", "--ipc", "--net", "--pid", "--wdns=/"),
-                *("setsid", "--fork", "unshare", "--fork", "--kill-child", *namespaces),
-                *("--propagation", "slave", str(_BOOT / "machine"), role, name),
-                *(str(self.folders.run), image, str(gpus), *map(str, self.shared)),
+                *("--mount", "--uts", "--ipc", "--net", "--pid"),
+                *(f"--wdns={self.folders.machines}", "setsid", "--fork", *command),
             ],
             self.folders.log / f"boot-{name}.log",
         )
@@ -274,7 +310,7 @@ class Lab:
         self, timeout_s: float = 90, nodes_off: Container[str | None] = frozenset()
     ) -> None:
         """Return once Slurm can start jobs on every node but those that are meant to be off."""
-        names = [node.name for node in self.spec.all_nodes() if node.name not in nodes_off]
+        names = [node.name for node in self.in_use() if node.name not in nodes_off]
         deadline = time.monotonic() + timeout_s
         while True:
             states = self.node_states()
@@ -338,13 +374,14 @@ class Lab:
                 raise EnvironmentProblem(f"{log} did not start:\n    {text[-800:] or 'no output'}")
             time.sleep(0.02)
 
-    def _require_memory(self) -> None:
+    def _require_memory(self, nodes: Sequence[Node]) -> None:
+        needed = _NEEDED_MEMORY_MIB + sum(n.memory_mib for n in nodes if n.kind == "vm")
         fields = dict(line.split(":", 1) for line in _MEMORY.read_text().splitlines())
         available = int(fields["MemAvailable"].split()[0]) // 1024
-        if available < _NEEDED_MEMORY_MIB:
+        if available < needed:
             raise EnvironmentProblem(
-                f"{available} MiB of memory available, the lab needs {_NEEDED_MEMORY_MIB} MiB",
-                next_step="end something else, or run on a larger machine",
+                f"{available} MiB of memory available, the lab needs {needed} MiB",
+                next_step="end something else, or leave nodes out: railgauge lab up --nodes n[1-4]",
             )
 
 

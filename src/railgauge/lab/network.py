@@ -7,7 +7,9 @@ import subprocess
 
 from railgauge.errors import EnvironmentProblem
 from railgauge.lab.processes import Process
+from railgauge.lab.spec import LabSpec
 
+#: Every node's eth0 is on this one.
 BRIDGE = "br0"
 
 #: What Ethernet sends around each packet that tbf does not count: FCS 4, preamble and gap 20.
@@ -34,6 +36,29 @@ def ip(process: Process, *lines: str) -> None:
     _run(inside(process, "ip", "-batch", "-"), "\n".join(lines) + "\n")
 
 
+def exists(process: Process, device: str) -> bool:
+    command = inside(process, "ip", "link", "show", device)
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def bridge(interface: str) -> str:
+    """The bridge that an interface of a node is on: one for all eth0, one a rail or bond link."""
+    return f"br{interface.removeprefix('eth')}"
+
+
+def bridges(spec: LabSpec) -> list[str]:
+    """The lab's bridges as `NAME=ADDRESS/PREFIX`, without the address where it has none there.
+
+    The lab's first namespace has the first address of each subnet, and routes between the rails.
+    """
+    subnets = [spec.network.subnet, *spec.fabric.rail_subnets]
+    links = spec.fabric.bond.links if spec.fabric.bond else 0
+    return [
+        *(f"br{place}={subnet[1]}/{subnet.prefixlen}" for place, subnet in enumerate(subnets)),
+        *(f"br{len(subnets) + link}=" for link in range(links)),
+    ]
+
+
 def port(node: str) -> str:
     """The name of a node's port on the bridge; its other end is the node's eth0."""
     return f"p-{node}"
@@ -51,7 +76,8 @@ def connect(
     ip(
         lab,
         f"link add {port(node)} mtu {mtu} type veth "
-        f"peer name eth0 mtu {mtu} address {_hardware_address(interface.ip)} netns {machine.pid}",
+        f"peer name eth0 mtu {mtu} address {hardware_address(str(interface.ip))} "
+        f"netns {machine.pid}",
         f"link set {port(node)} master {BRIDGE}",
         f"link set {port(node)} up",
     )
@@ -61,9 +87,10 @@ def connect(
     ip(machine, "link set lo up", "link set eth0 up", f"address add {address} dev eth0")
 
 
-def _hardware_address(address: ipaddress.IPv4Address) -> str:
-    """A node keeps its MAC over a power cycle, as real ones do: its peers have it cached."""
-    return "02:00:" + ":".join(f"{byte:02x}" for byte in address.packed)
+def hardware_address(address: str, interface: int = 0) -> str:
+    """A node keeps its MACs over a power cycle, as real ones do: its peers have them cached."""
+    packed = ipaddress.IPv4Address(address).packed
+    return f"02:{interface:02x}:" + ":".join(f"{byte:02x}" for byte in packed)
 
 
 def _receive_on_one_cpu(process: Process, device: str) -> None:
@@ -78,7 +105,19 @@ def _receive_on_one_cpu(process: Process, device: str) -> None:
 
 
 def shape(lab: Process, node: str, machine: Process, gbits: float, mtu: int) -> None:
-    """Let the link carry what Ethernet of `gbits` (10^9 bits per second) does, each way.
+    """Let a namespace node's link carry what Ethernet of `gbits` does, each way."""
+    shape_device(lab, port(node), gbits, mtu)
+    shape_device(machine, "eth0", gbits, mtu)
+
+
+def shape_device(process: Process, device: str, gbits: float, mtu: int) -> None:
+    """Let what leaves by `device` be no more than Ethernet of `gbits` carries."""
+    command = f"qdisc replace dev {device} {shaper(gbits, mtu)}\n"
+    _run(inside(process, "tc", "-batch", "-"), command)
+
+
+def shaper(gbits: float, mtu: int) -> str:
+    """tbf's arguments for a link of `gbits` (10^9 bits per second).
 
     tbf counts the Ethernet header and nothing else of the frame, so the rate is lowered by the
     share of the bytes that it does not see.
@@ -87,6 +126,4 @@ def shape(lab: Process, node: str, machine: Process, gbits: float, mtu: int) -> 
     rate = round(gbits * share * 1e9)
     # tbf needs a bucket of at least what arrives between two timer ticks (4 ms at 250 Hz).
     burst = max(round(rate / 8 * 0.004), 4 * 65536)
-    tbf = f"root tbf rate {rate} burst {burst} latency 10ms"
-    for process, device in ((lab, port(node)), (machine, "eth0")):
-        _run(inside(process, "tc", "-batch", "-"), f"qdisc replace dev {device} {tbf}\n")
+    return f"root tbf rate {rate} burst {burst} latency 10ms"

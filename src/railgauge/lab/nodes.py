@@ -6,10 +6,12 @@ lab, and Slurm's feature of the same name, know only the kind's name.
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING, Protocol
 
 from railgauge.lab import network
 from railgauge.lab.spec import Node
+from railgauge.lab.vm import VmNodes
 
 if TYPE_CHECKING:
     from railgauge.lab.cluster import Lab
@@ -24,11 +26,19 @@ class NodeKind(Protocol):
     def power_off(self, lab: Lab, node: Node) -> None:
         """End the node at once, as pulling its plug does."""
 
-    def shape(self, lab: Lab, node: Node, gbits: float) -> None:
-        """Let the node's link carry what Ethernet of `gbits` (10^9 bits per second) does."""
+    def run(
+        self, lab: Lab, node: Node, argv: list[str], timeout_s: float = 30
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command on the node, beside Slurm."""
 
-    def set_mtu(self, lab: Lab, node: Node, mtu_bytes: int) -> None:
-        """Give the node's interface this MTU."""
+    def default_interface(self, lab: Lab) -> str:
+        """The interface that faults strike where none is named."""
+
+    def shape(self, lab: Lab, node: Node, interface: str, gbits: float) -> None:
+        """Let a link of the node carry what Ethernet of `gbits` (10^9 bits per second) does."""
+
+    def set_mtu(self, lab: Lab, node: Node, interface: str, mtu_bytes: int) -> None:
+        """Give an interface of the node this MTU."""
 
 
 class NamespaceNodes:
@@ -57,12 +67,25 @@ class NamespaceNodes:
         machine.kill()
         machine.wait_until_ended(10)
 
-    def shape(self, lab: Lab, node: Node, gbits: float) -> None:
+    def run(
+        self, lab: Lab, node: Node, argv: list[str], timeout_s: float = 30
+    ) -> subprocess.CompletedProcess[str]:
+        command = lab.enter(node.name, *argv)
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+
+    def default_interface(self, lab: Lab) -> str:
+        return "eth0"
+
+    def shape(self, lab: Lab, node: Node, interface: str, gbits: float) -> None:
         machine = lab.require_machine(node.name)
         network.shape(lab.require_up(), node.name, machine, gbits, lab.spec.network.mtu_bytes)
 
-    def set_mtu(self, lab: Lab, node: Node, mtu_bytes: int) -> None:
-        network.ip(lab.require_machine(node.name), f"link set eth0 mtu {mtu_bytes}")
+    def set_mtu(self, lab: Lab, node: Node, interface: str, mtu_bytes: int) -> None:
+        network.ip(lab.require_machine(node.name), f"link set {interface} mtu {mtu_bytes}")
 
 
-KINDS: dict[str, NodeKind] = {"namespace": NamespaceNodes()}
+VM = VmNodes()
+
+KINDS: dict[str, NodeKind] = {"namespace": NamespaceNodes(), "vm": VM}

@@ -14,11 +14,32 @@ from railgauge.yamlfile import Strict, load_model
 
 FILE = paths.SYSTEMS / "lab" / "lab.yaml"
 
+#: VM nodes have a kernel of their own; namespace nodes share this machine's.
+NodeKindName = Literal["namespace", "vm"]
+
 
 class Network(Strict):
     subnet: ipaddress.IPv4Network
     mtu_bytes: int = pydantic.Field(ge=1280, le=9000)
     link_gbits: float = pydantic.Field(gt=0, le=100)
+
+
+class BondLinks(Strict):
+    """Links that every VM node bonds: one bridge each, shaped to `link_gbits`."""
+
+    subnet: ipaddress.IPv4Network
+    links: int = pydantic.Field(ge=2, le=4)
+    link_gbits: float = pydantic.Field(gt=0, le=10)
+
+
+class Fabric(Strict):
+    """What VM nodes have beside eth0: a Soft-RoCE rail per subnet, and a bond.
+
+    A rail is one bridge; the lab's first namespace routes between rails, as a spine does.
+    """
+
+    rail_subnets: list[ipaddress.IPv4Network] = pydantic.Field(max_length=8)
+    bond: BondLinks | None = None
 
 
 class Head(Strict):
@@ -27,7 +48,7 @@ class Head(Strict):
 
 class NodeGroup(Strict):
     names: str
-    kind: Literal["namespace"]
+    kind: NodeKindName
     cpus: int = pydantic.Field(ge=1)
     memory_mib: int = pydantic.Field(ge=64)
     gpus: int = pydantic.Field(ge=0, le=16)
@@ -48,7 +69,9 @@ class Node(Strict):
     """One node, with the addresses that follow from its place in the list."""
 
     name: str
-    kind: Literal["namespace"]
+    kind: NodeKindName
+    #: its place in the list, from 1; the last part of all its addresses is 10 + place
+    place: int
     address: str
     cpus: int
     memory_mib: int
@@ -57,6 +80,7 @@ class Node(Strict):
 
 class LabSpec(Strict):
     network: Network
+    fabric: Fabric = Fabric(rail_subnets=[])
     head: Head
     nodes: list[NodeGroup]
     blocks: Blocks | None = None
@@ -76,6 +100,7 @@ class LabSpec(Strict):
             Node(
                 name=name,
                 kind=group.kind,
+                place=place,
                 address=str(self.network.subnet[10 + place]),
                 cpus=group.cpus,
                 memory_mib=group.memory_mib,

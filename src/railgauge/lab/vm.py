@@ -1,0 +1,293 @@
+"""VM nodes: QEMU with a kernel of its own, for RDMA (Soft-RoCE), netem and bonds."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from railgauge.errors import EnvironmentProblem
+from railgauge.lab import guest, initrd, network
+from railgauge.lab.processes import Process
+from railgauge.lab.spec import LabSpec, Node
+
+if TYPE_CHECKING:
+    from railgauge.lab.cluster import Lab
+
+_BOOT = Path(__file__).parent / "boot"
+
+_QEMU = {"x86_64": "qemu-system-x86_64"}
+
+#: A guest under KVM is up within a second; one that hangs is not worth waiting for.
+_PROBE_LIMIT_S = 8
+
+_KVM = Path("/dev/kvm")
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def qemu() -> str:
+    """The emulator for this machine's architecture; EnvironmentProblem where there is none."""
+    machine = platform.machine()
+    if machine not in _QEMU:
+        raise EnvironmentProblem(
+            f"the lab's VM nodes need {' or '.join(_QEMU)}, this is {machine}",
+            next_step="railgauge lab up --nodes with namespace nodes only",
+        )
+    found = shutil.which(_QEMU[machine])
+    if found is None:
+        raise EnvironmentProblem(f"{_QEMU[machine]} is not installed", next_step="make setup")
+    return found
+
+
+def _machine(accelerator: str) -> list[str]:
+    """What is the same for the probe and for a node."""
+    # Without pclmulqdq: its emulation is slower than what the kernel does instead.
+    cpu = "host" if accelerator == "kvm" else "max,-pclmulqdq"
+    accelerate = "kvm" if accelerator == "kvm" else "tcg,thread=multi"
+    return [
+        *(qemu(), "-nodefaults", "-no-reboot", "-display", "none", "-machine", "q35"),
+        *("-accel", accelerate, "-cpu", cpu),
+    ]
+
+
+_KERNEL_OPTIONS = "console=ttyS0 quiet panic=-1 mitigations=off nowatchdog tsc=reliable"
+
+
+def accelerator(folder: Path, kernel: Path, initial: Path, say: Callable[[str], None]) -> str:
+    """`kvm` if a guest really runs under it, else `tcg`: /dev/kvm may be there and hang a guest.
+
+    The answer is kept in `folder` until this machine boots again.
+    """
+    if not _KVM.exists():
+        return "tcg"
+    cache = folder / "accelerator.json"
+    boot = _BOOT_ID.read_text().strip()
+    try:
+        kept = json.loads(cache.read_text())
+        if kept["boot"] == boot:
+            return str(kept["accelerator"])
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
+        pass
+    say(f"seeing whether KVM works here (at most {_PROBE_LIMIT_S} s, once per boot)")
+    found = "kvm" if _guest_runs(kernel, initial) else "tcg"
+    cache.write_text(json.dumps({"boot": boot, "accelerator": found}))
+    return found
+
+
+def _guest_runs(kernel: Path, initial: Path) -> bool:
+    command = [
+        *_machine("kvm"),
+        *("-m", "256", "-serial", "stdio"),
+        *("-kernel", str(kernel), "-initrd", str(initial)),
+        *("-append", f"{_KERNEL_OPTIONS} railgauge.probe"),
+    ]
+    try:
+        answer = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_LIMIT_S
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return answer.returncode == 0 and b"railgauge: the guest runs" in answer.stdout
+
+
+# ---- the interfaces of a node --------------------------------------------------------------
+
+
+def rail_interfaces(spec: LabSpec) -> list[str]:
+    return [f"eth{1 + rail}" for rail in range(len(spec.fabric.rail_subnets))]
+
+
+def bond_interfaces(spec: LabSpec) -> list[str]:
+    first = 1 + len(spec.fabric.rail_subnets)
+    links = spec.fabric.bond.links if spec.fabric.bond else 0
+    return [f"eth{first + link}" for link in range(links)]
+
+
+def _interfaces(spec: LabSpec) -> list[str]:
+    return ["eth0", *rail_interfaces(spec), *bond_interfaces(spec)]
+
+
+def tap(node: Node, interface: str) -> str:
+    """The host's end of an interface of a VM."""
+    return f"{node.name}-{interface}"
+
+
+def _addresses(spec: LabSpec, node: Node) -> list[str]:
+    """The commands for `ip -batch` that give a node its interfaces."""
+    mtu = spec.network.mtu_bytes
+    lines = ["link set lo up"]
+
+    def interface(name: str, address: str) -> None:
+        lines.append(f"link set {name} mtu {mtu} up")
+        lines.append(f"address add {address} dev {name}")
+
+    interface("eth0", f"{node.address}/{spec.prefix_length}")
+    for name, subnet in zip(rail_interfaces(spec), spec.fabric.rail_subnets, strict=True):
+        interface(name, f"{subnet[10 + node.place]}/{subnet.prefixlen}")
+        # Soft-RoCE looks for a way out by its own interface, also to the other rails.
+        lines.append(f"route add default via {subnet[1]} dev {name} metric {name[3:]}")
+    bond = spec.fabric.bond
+    if bond:
+        lines.append(
+            "link add bond0 type bond mode 802.3ad miimon 100 lacp_rate fast "
+            "xmit_hash_policy layer3+4"
+        )
+        lines += [f"link set {name} mtu {mtu} master bond0" for name in bond_interfaces(spec)]
+        interface("bond0", f"{bond.subnet[10 + node.place]}/{bond.subnet.prefixlen}")
+    return lines
+
+
+def _environment(spec: LabSpec, node: Node) -> str:
+    return f"rails=({' '.join(rail_interfaces(spec))})\ngpus={node.gpus}\n"
+
+
+# ---- the kind ------------------------------------------------------------------------------
+
+
+class VmNodes:
+    """A node that is a virtual machine. Raises EnvironmentProblem where that does not work."""
+
+    def start(self, lab: Lab, node: Node) -> None:
+        init = lab.require_up()
+        machines = lab.folders.machines
+        for suffix in ("pid", "qmp", "agent"):
+            (machines / f"{node.name}.{suffix}").unlink(missing_ok=True)
+        (machines / f"{node.name}.ip").write_text("\n".join(_addresses(lab.spec, node)) + "\n")
+        (machines / f"{node.name}.env").write_text(_environment(lab.spec, node))
+        self._plug(lab, init, node)
+        lab.start_process(
+            node.name,
+            [str(_BOOT / "vm"), str(machines / f"{node.name}.pid"), *self._command(lab, node)],
+        )
+
+    def _plug(self, lab: Lab, init: Process, node: Node) -> None:
+        """The taps of a node on their bridges; they stay while the node is off."""
+        mtu = lab.spec.network.mtu_bytes
+        for interface in _interfaces(lab.spec):
+            name = tap(node, interface)
+            if network.exists(init, name):
+                continue
+            network.ip(
+                init,
+                f"tuntap add dev {name} mode tap",
+                f"link set {name} mtu {mtu} master {network.bridge(interface)} up",
+            )
+            if interface in bond_interfaces(lab.spec):
+                # A bridge keeps LACP to itself unless its port is told to pass it on.
+                network.ip(init, f"link set {name} type bridge_slave group_fwd_mask 4")
+                bond = lab.spec.fabric.bond
+                assert bond is not None
+                network.shape_device(init, name, bond.link_gbits, mtu)
+
+    def _command(self, lab: Lab, node: Node) -> list[str]:
+        shares = [lab.folders.run, *lab.shared]
+        orders = (
+            f"railgauge.node={node.name} railgauge.run={lab.folders.run} railgauge.boot={_BOOT} "
+            f"railgauge.shares={':'.join(map(str, shares))}"
+        )
+        if " " in "".join(map(str, shares)) or len(orders) > 1500:
+            raise EnvironmentProblem(
+                "the folders that a VM node needs are too long for a kernel's command line, or "
+                f"hold a space: {orders}",
+                next_step="use a shorter path for this checkout, RAILGAUGE_LAB_DIR and "
+                "RAILGAUGE_RESULTS, or railgauge lab up --nodes with namespace nodes only",
+            )
+        image = (lab.folders.run / "rootfs").read_text()
+        kind = (lab.folders.run / "accelerator").read_text()
+        command = [
+            *_machine(kind),
+            *("-name", node.name, "-smp", str(node.cpus), "-m", str(node.memory_mib)),
+            *("-kernel", str(initrd.kernel(Path(image)))),
+            *("-initrd", str(lab.folders.run / "initrd"), "-append", f"{_KERNEL_OPTIONS} {orders}"),
+            *("-serial", "stdio", "-device", "virtio-rng-pci"),
+            # Sockets by relative name: QEMU is started in their folder, their path may be too long.
+            *("-qmp", f"unix:{node.name}.qmp,server=on,wait=off"),
+            *("-chardev", f"socket,id=agent,path={node.name}.agent,server=on,wait=off"),
+            *("-device", "virtio-serial"),
+            *("-device", "virtserialport,chardev=agent,name=org.qemu.guest_agent.0"),
+            *_share("image", image, "readonly=on"),
+        ]
+        for number, folder in enumerate(shares):
+            command += _share(f"share{number}", str(folder), "readonly=off")
+        for number, interface in enumerate(_interfaces(lab.spec)):
+            # LACP bonds only links whose speed it is told.
+            speed = "speed=10000,duplex=full" if interface in bond_interfaces(lab.spec) else ""
+            mac = f"mac={network.hardware_address(node.address, number)}"
+            options = ",".join(
+                filter(None, [mac, f"host_mtu={lab.spec.network.mtu_bytes}", speed])
+            )
+            command += [
+                "-netdev",
+                f"tap,id={interface},ifname={tap(node, interface)},script=no,downscript=no",
+                *("-device", f"virtio-net-pci,id=nic-{interface},netdev={interface},{options}"),
+            ]
+        return command
+
+    def power_off(self, lab: Lab, node: Node) -> None:
+        machine = lab.require_machine(node.name)
+        machine.kill()
+        machine.wait_until_ended(10)
+
+    def run(
+        self, lab: Lab, node: Node, argv: list[str], timeout_s: float = 30
+    ) -> subprocess.CompletedProcess[str]:
+        lab.require_machine(node.name)
+        return guest.run(lab.folders.machines / f"{node.name}.agent", argv, timeout_s)
+
+    def default_interface(self, lab: Lab) -> str:
+        """Faults strike the first rail, where they leave Slurm's own path alone."""
+        return (rail_interfaces(lab.spec) or ["eth0"])[0]
+
+    def shape(self, lab: Lab, node: Node, interface: str, gbits: float) -> None:
+        mtu = lab.spec.network.mtu_bytes
+        network.shape_device(lab.require_up(), tap(node, interface), gbits, mtu)
+        self._tc(lab, node, f"qdisc replace dev {interface} {network.shaper(gbits, mtu)}")
+
+    def set_mtu(self, lab: Lab, node: Node, interface: str, mtu_bytes: int) -> None:
+        self._must(lab, node, ["ip", "link", "set", interface, "mtu", str(mtu_bytes)])
+
+    def set_link(self, lab: Lab, node: Node, interface: str, up: bool) -> None:
+        """Plug the cable in, or pull it: the guest sees its carrier come or go."""
+        lab.require_machine(node.name)
+        path = lab.folders.machines / f"{node.name}.qmp"
+        guest.monitor(path, "set_link", name=f"nic-{interface}", up=up)
+
+    def emulate(self, lab: Lab, node: Node, interface: str, netem: str) -> None:
+        """Let netem (tc-netem(8)) disturb what leaves by the interface; nothing if empty."""
+        if netem:
+            self._must(lab, node, ["modprobe", "sch_netem"])
+            self._tc(lab, node, f"qdisc replace dev {interface} root netem {netem}")
+        else:
+            self.run(lab, node, ["tc", "qdisc", "delete", "dev", interface, "root"])
+
+    def set_rdma(self, lab: Lab, node: Node, interface: str, present: bool) -> None:
+        """Add or remove the Soft-RoCE device over an interface."""
+        device = f"rxe{rail_interfaces(lab.spec).index(interface)}"
+        if present:
+            command = ["rdma", "link", "add", device, "type", "rxe", "netdev", interface]
+        else:
+            command = ["rdma", "link", "delete", device]
+        self._must(lab, node, command)
+
+    def _tc(self, lab: Lab, node: Node, arguments: str) -> None:
+        self._must(lab, node, ["tc", *arguments.split()])
+
+    def _must(self, lab: Lab, node: Node, command: list[str]) -> None:
+        outcome = self.run(lab, node, command)
+        if outcome.returncode != 0:
+            raise EnvironmentProblem(
+                f"`{' '.join(command)}` on {node.name}: {outcome.stderr.strip()}"
+            )
+
+
+def _share(tag: str, path: str, mode: str) -> list[str]:
+    return [
+        "-virtfs",
+        f"local,path={path.replace(',', ',,')},mount_tag={tag},security_model=none,"
+        f"multidevs=remap,{mode}",
+    ]
