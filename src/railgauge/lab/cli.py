@@ -135,9 +135,10 @@ def fault() -> None:
 )
 @click.argument("kind", type=click.Choice(list(faults.KINDS)))
 @click.option("--node", help="The node it concerns.")
-@click.option("--value", type=float, help="Gb/s, or bytes, as the kind says.")
-def add_fault(kind: str, node: str | None, value: float | None) -> None:
-    click.echo(f"in place: {faults.add(open_lab(), kind, node, value)}")
+@click.option("--value", type=float, help="Gb/s, bytes, ms or percent, as the kind says.")
+@click.option("--interface", help="eth0 on namespace nodes, eth1 (the first rail) on VMs if none.")
+def add_fault(kind: str, node: str | None, value: float | None, interface: str | None) -> None:
+    click.echo(f"in place: {faults.add(open_lab(), kind, node, value, interface)}")
 
 
 @fault.command("list")

@@ -7,45 +7,52 @@ import json
 import signal
 import subprocess
 from collections.abc import Callable
+from typing import Literal
 
-from railgauge import paths
+from railgauge import hostlist, paths
 from railgauge.atomic import write_json
 from railgauge.errors import RailgaugeError
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import KINDS as NODE_KINDS
-from railgauge.lab.nodes import NodeKind
+from railgauge.lab.nodes import VM, NodeKind
 from railgauge.lab.spec import Node
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """A fault that is in place. `value` is Gb/s for rate, bytes for mtu and results-full."""
+    """A fault that is in place. `value` is in the unit that its kind names."""
 
     kind: str
     node: str | None = None
     value: float | None = None
+    interface: str | None = None
 
     def __str__(self) -> str:
-        parts = [self.kind, self.node or "", "" if self.value is None else f"{self.value:g}"]
+        parts = [self.kind, self.node or "", self.interface or ""]
+        parts += [] if self.value is None else [f"{self.value:g}"]
         return " ".join(part for part in parts if part)
 
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """How a kind of fault is made and mended. One without `clear` is over at once."""
+    """How a kind of fault is made and mended. One without `clear` is over at once.
+
+    `on` says what it strikes: the lab as a whole, a node, an interface of a node of any kind, or
+    one of a VM node.
+    """
 
     description: str
     add: Callable[[Lab, Fault], None]
     clear: Callable[[Lab, Fault], None] | None
-    needs_node: bool = False
+    on: Literal["lab", "node", "interface", "vm-interface"] = "lab"
     needs_value: bool = False
     default_value: float | None = None
 
 
-def _node(lab: Lab, fault: Fault) -> tuple[NodeKind, Node]:
+def _node(lab: Lab, fault: Fault) -> tuple[NodeKind, Node, str]:
     assert fault.node is not None
     node = lab.node(fault.node)
-    return NODE_KINDS[node.kind], node
+    return NODE_KINDS[node.kind], node, fault.interface or ""
 
 
 def _is_on(lab: Lab, fault: Fault) -> bool:
@@ -54,37 +61,70 @@ def _is_on(lab: Lab, fault: Fault) -> bool:
 
 def _add_rate(lab: Lab, fault: Fault) -> None:
     assert fault.value is not None
-    kind, node = _node(lab, fault)
-    kind.shape(lab, node, fault.value)
+    kind, node, interface = _node(lab, fault)
+    kind.shape(lab, node, interface, fault.value)
 
 
 def _clear_rate(lab: Lab, fault: Fault) -> None:
-    kind, node = _node(lab, fault)
-    if _is_on(lab, fault):
-        kind.shape(lab, node, lab.spec.network.link_gbits)
+    kind, node, interface = _node(lab, fault)
+    kind.shape(lab, node, interface, lab.spec.network.link_gbits)
 
 
 def _add_mtu(lab: Lab, fault: Fault) -> None:
     assert fault.value is not None
-    kind, node = _node(lab, fault)
-    kind.set_mtu(lab, node, int(fault.value))
+    kind, node, interface = _node(lab, fault)
+    kind.set_mtu(lab, node, interface, int(fault.value))
 
 
 def _clear_mtu(lab: Lab, fault: Fault) -> None:
-    kind, node = _node(lab, fault)
-    if _is_on(lab, fault):
-        kind.set_mtu(lab, node, lab.spec.network.mtu_bytes)
+    kind, node, interface = _node(lab, fault)
+    kind.set_mtu(lab, node, interface, lab.spec.network.mtu_bytes)
 
 
 def _add_off(lab: Lab, fault: Fault) -> None:
-    kind, node = _node(lab, fault)
+    kind, node, _ = _node(lab, fault)
     kind.power_off(lab, node)
 
 
 def _clear_off(lab: Lab, fault: Fault) -> None:
-    kind, node = _node(lab, fault)
+    kind, node, _ = _node(lab, fault)
     if not _is_on(lab, fault):
         kind.start(lab, node)
+
+
+def _netem(arguments: str) -> Callable[[Lab, Fault], None]:
+    """Let netem disturb what leaves by the interface; {} in `arguments` is the fault's value."""
+
+    def add(lab: Lab, fault: Fault) -> None:
+        _, node, interface = _node(lab, fault)
+        VM.emulate(lab, node, interface, arguments.format(f"{fault.value:g}"))
+
+    return add
+
+
+def _clear_netem(lab: Lab, fault: Fault) -> None:
+    _, node, interface = _node(lab, fault)
+    VM.emulate(lab, node, interface, "")
+
+
+def _remove_rdma(lab: Lab, fault: Fault) -> None:
+    _, node, interface = _node(lab, fault)
+    VM.set_rdma(lab, node, interface, present=False)
+
+
+def _add_rdma(lab: Lab, fault: Fault) -> None:
+    _, node, interface = _node(lab, fault)
+    VM.set_rdma(lab, node, interface, present=True)
+
+
+def _pull_cable(lab: Lab, fault: Fault) -> None:
+    _, node, interface = _node(lab, fault)
+    VM.set_link(lab, node, interface, up=False)
+
+
+def _plug_cable(lab: Lab, fault: Fault) -> None:
+    _, node, interface = _node(lab, fault)
+    VM.set_link(lab, node, interface, up=True)
 
 
 def _restart_slurmctld(lab: Lab, _: Fault) -> None:
@@ -119,18 +159,40 @@ def _empty_results(lab: Lab, _: Fault) -> None:
 
 KINDS: dict[str, Kind] = {
     "rate": Kind(
-        "shape the node's link to VALUE Gb/s, both ways",
+        "shape the link to VALUE Gb/s, both ways",
         *(_add_rate, _clear_rate),
-        needs_node=True,
+        on="interface",
         needs_value=True,
     ),
     "mtu": Kind(
-        "give the node's link an MTU of VALUE bytes",
+        "give the interface an MTU of VALUE bytes",
         *(_add_mtu, _clear_mtu),
-        needs_node=True,
+        on="interface",
         needs_value=True,
     ),
-    "off": Kind("pull the node's plug", _add_off, _clear_off, needs_node=True),
+    "delay": Kind(
+        "hold what leaves by the interface back for VALUE ms",
+        *(_netem("delay {}ms limit 100000"), _clear_netem),
+        on="vm-interface",
+        needs_value=True,
+    ),
+    "loss": Kind(
+        "lose VALUE % of the packets that leave by the interface",
+        *(_netem("loss {}%"), _clear_netem),
+        on="vm-interface",
+        needs_value=True,
+    ),
+    "reorder": Kind(
+        "let VALUE % of the packets overtake others by 1 ms",
+        *(_netem("delay 1ms reorder {}% limit 100000"), _clear_netem),
+        on="vm-interface",
+        needs_value=True,
+    ),
+    "link-down": Kind("pull the interface's cable", *(_pull_cable, _plug_cable), on="vm-interface"),
+    "rdma-removed": Kind(
+        "remove the RDMA device over the interface", *(_remove_rdma, _add_rdma), on="vm-interface"
+    ),
+    "off": Kind("pull the node's plug", _add_off, _clear_off, on="node"),
     "slurmctld-restart": Kind("stop slurmctld and start it again", _restart_slurmctld, None),
     "slurmdbd-stop": Kind("kill slurmdbd: no accounting", _stop_slurmdbd, _start_slurmdbd),
     "results-full": Kind(
@@ -151,25 +213,30 @@ def _save(lab: Lab, faults: list[Fault]) -> None:
     write_json(lab.folders.run / "faults.json", [dataclasses.asdict(f) for f in faults])
 
 
-def add(lab: Lab, kind: str, node: str | None = None, value: float | None = None) -> Fault:
-    """Put a fault in place; RailgaugeError where it needs another node or value."""
+def add(
+    lab: Lab,
+    kind: str,
+    node: str | None = None,
+    value: float | None = None,
+    interface: str | None = None,
+) -> Fault:
+    """Put a fault in place; RailgaugeError where it needs another node, interface or value."""
     lab.require_up()
     if kind not in KINDS:
         raise RailgaugeError(f"fault {kind!r} is unknown; one of {', '.join(KINDS)}")
     description = KINDS[kind]
-    if description.needs_node != (node is not None):
-        needed = "needs --node" if description.needs_node else "concerns no single node"
+    if (description.on != "lab") != (node is not None):
+        needed = "needs --node" if description.on != "lab" else "concerns no single node"
         raise RailgaugeError(f"fault {kind} {needed}")
     if description.needs_value and value is None:
         raise RailgaugeError(f"fault {kind} needs --value: {description.description}")
     if value is not None and (value < 0 or (description.needs_value and value == 0)):
         raise RailgaugeError(f"--value is {value:g}, expected a number above 0")
-    fault = Fault(kind, node, description.default_value if value is None else value)
+    interface = _interface(lab, kind, node, interface)
+    fault = Fault(kind, node, description.default_value if value is None else value, interface)
     with lab.locked():
-        if node is not None:
-            lab.node(node)
         present = active(lab)
-        if any((other.kind, other.node) == (kind, node) for other in present):
+        if any(_strikes(other) == _strikes(fault) for other in present):
             raise RailgaugeError(
                 f"fault {kind} is in place already", next_step="railgauge lab fault clear"
             )
@@ -179,6 +246,30 @@ def add(lab: Lab, kind: str, node: str | None = None, value: float | None = None
     return fault
 
 
+def _interface(lab: Lab, kind: str, name: str | None, interface: str | None) -> str | None:
+    """The interface that a fault strikes: the one named, else the usual one of such a node."""
+    on = KINDS[kind].on
+    if name is None or "interface" not in on:
+        if interface is not None:
+            raise RailgaugeError(f"fault {kind} concerns no single interface")
+        return None
+    node = lab.node(name)
+    if on == "vm-interface" and node.kind != "vm":
+        vms = hostlist.fold(n.name for n in lab.spec.all_nodes() if n.kind == "vm")
+        raise RailgaugeError(f"fault {kind} needs a VM node ({vms}); {name} is a {node.kind}")
+    found = interface or NODE_KINDS[node.kind].default_interface(lab)
+    known = NODE_KINDS[node.kind].interfaces(lab, rdma=kind == "rdma-removed")
+    if found not in known:
+        raise RailgaugeError(f"fault {kind} on {name}: no interface {found!r}; {', '.join(known)}")
+    return found
+
+
+def _strikes(fault: Fault) -> tuple[str, str | None, str | None]:
+    """What two faults cannot both have: netem is one setting of an interface."""
+    kind = "netem" if KINDS[fault.kind].clear is _clear_netem else fault.kind
+    return kind, fault.node, fault.interface
+
+
 def clear(lab: Lab, node: str | None = None) -> list[Fault]:
     """Mend all faults, or those of one node, and wait until Slurm has its nodes back."""
     lab.require_up()
@@ -186,9 +277,11 @@ def clear(lab: Lab, node: str | None = None) -> list[Fault]:
         present = active(lab)
         mended = [fault for fault in present if node in (None, fault.node)]
         for fault in reversed(mended):
-            undo = KINDS[fault.kind].clear
-            assert undo is not None
-            undo(lab, fault)
+            kind = KINDS[fault.kind]
+            assert kind.clear is not None
+            # What an interface was told is forgotten with its node's power.
+            if "interface" not in kind.on or _is_on(lab, fault):
+                kind.clear(lab, fault)
         _save(lab, [fault for fault in present if fault not in mended])
         lab.wait_until_idle(nodes_off={f.node for f in active(lab) if f.kind == "off"})
     return mended

@@ -93,9 +93,7 @@ def run(path: Path, argv: list[str], timeout_s: float) -> subprocess.CompletedPr
         line.send({"execute": "guest-sync", "arguments": {"id": mark}})
         while line.receive().get("return") != mark:
             pass
-        started = line.ask(
-            "guest-exec", path=argv[0], arg=argv[1:], **{"capture-output": True}
-        )
+        started = line.ask("guest-exec", path=argv[0], arg=argv[1:], **{"capture-output": True})
         while True:
             status = line.ask("guest-exec-status", pid=started["pid"])
             if status["exited"]:

@@ -59,8 +59,8 @@ def load_order(dependencies: str, wanted: Iterable[str]) -> list[str]:
     by_name = {Path(path).name.partition(".")[0].replace("-", "_"): path for path in needs}
     order: dict[str, None] = {}
     for name in wanted:
-        path = by_name.get(name)
-        if path is not None:
+        if name in by_name:
+            path = by_name[name]
             order.update(dict.fromkeys([*reversed(needs[path]), path]))
     return list(order)
 

@@ -31,6 +31,9 @@ class NodeKind(Protocol):
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on the node, beside Slurm."""
 
+    def interfaces(self, lab: Lab, rdma: bool = False) -> list[str]:
+        """The interfaces of such a node, or those with an RDMA device."""
+
     def default_interface(self, lab: Lab) -> str:
         """The interface that faults strike where none is named."""
 
@@ -74,6 +77,9 @@ class NamespaceNodes:
         return subprocess.run(
             command, capture_output=True, text=True, timeout=timeout_s, check=False
         )
+
+    def interfaces(self, lab: Lab, rdma: bool = False) -> list[str]:
+        return [] if rdma else ["eth0"]
 
     def default_interface(self, lab: Lab) -> str:
         return "eth0"

@@ -218,9 +218,7 @@ class VmNodes:
             # LACP bonds only links whose speed it is told.
             speed = "speed=10000,duplex=full" if interface in bond_interfaces(lab.spec) else ""
             mac = f"mac={network.hardware_address(node.address, number)}"
-            options = ",".join(
-                filter(None, [mac, f"host_mtu={lab.spec.network.mtu_bytes}", speed])
-            )
+            options = ",".join(filter(None, [mac, f"host_mtu={lab.spec.network.mtu_bytes}", speed]))
             command += [
                 "-netdev",
                 f"tap,id={interface},ifname={tap(node, interface)},script=no,downscript=no",
@@ -238,6 +236,9 @@ class VmNodes:
     ) -> subprocess.CompletedProcess[str]:
         lab.require_machine(node.name)
         return guest.run(lab.folders.machines / f"{node.name}.agent", argv, timeout_s)
+
+    def interfaces(self, lab: Lab, rdma: bool = False) -> list[str]:
+        return rail_interfaces(lab.spec) if rdma else _interfaces(lab.spec)
 
     def default_interface(self, lab: Lab) -> str:
         """Faults strike the first rail, where they leave Slurm's own path alone."""
