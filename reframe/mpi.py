@@ -2,12 +2,11 @@
 
 from reframe.core.builtins import parameter, run_after
 
-import reframe as rfm
-from railgauge.checks import RanksCheck, whole_partitions
+from railgauge.checks import RanksCheck, simple_test, whole_partitions
 from railgauge.tools import mpi_world
 
 
-@rfm.simple_test
+@simple_test
 class MpiWorld(RanksCheck):
     """One rank a node, started as the system starts MPI.
 

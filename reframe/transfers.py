@@ -2,13 +2,12 @@
 
 from reframe.core.builtins import parameter, run_after, variable
 
-import reframe as rfm
 from railgauge import limits
-from railgauge.checks import PairCheck, ring_pairs
+from railgauge.checks import PairCheck, ring_pairs, simple_test
 from railgauge.tools import iperf2
 
 
-@rfm.simple_test
+@simple_test
 class Iperf2Pair(PairCheck):
     """iperf2 between neighbouring nodes: parallel TCP streams, one way.
 

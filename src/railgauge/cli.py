@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shlex
 import sys
@@ -16,7 +17,7 @@ from railgauge.campaign import Gate
 from railgauge.errors import EXIT_USAGE, RailgaugeError
 from railgauge.lab.cli import lab
 from railgauge.sizes import parse_size
-from railgauge.tools import Call, iperf2
+from railgauge.tools import Call, iperf2, perftest
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -189,6 +190,95 @@ def parse_iperf2(
     )
     click.echo(json.dumps(reading.as_dict(), indent=2))
     sys.exit(0 if reading.ok else 1)
+
+
+@parse.command("perftest")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--server",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The server's output of the same run.",
+)
+@click.option("--exit-code", type=int, help="The client's exit code, if you know it.")
+@click.option("--server-exit-code", type=int, help="The server's exit code, if you know it.")
+@click.option("--size", help="The message size that was asked for (-s): 64KiB, 65536.")
+@click.option("--sweep", is_flag=True, help="All sizes were asked for (-a).")
+@click.option("--iterations", type=int, help="How many iterations were asked for (-n).")
+@click.option("--seconds", type=int, help="How long it was to run (-D).")
+def parse_perftest(
+    file: Path,
+    server: Path | None,
+    exit_code: int | None,
+    server_exit_code: int | None,
+    size: str | None,
+    sweep: bool,
+    iterations: int | None,
+    seconds: int | None,
+) -> NoReturn:
+    """Read the output of a perftest client: ib_write_bw, ib_read_lat and the like.
+
+    A bare file cannot prove that the run finished, so its completeness is `unknown`. It is
+    `proved` by both exit codes, the server's output, and what was asked for: a size or a sweep,
+    with iterations or seconds.
+
+    Exit code 1 when the output is no result.
+    """
+    text = file.read_text(encoding="utf-8", errors="replace")
+    asked = None
+    if size or sweep or iterations is not None or seconds is not None:
+        try:
+            asked = _perftest_options(
+                text,
+                size_bytes=parse_size(size) if size else None,
+                sweep=sweep,
+                iterations=iterations,
+                duration_s=seconds,
+            )
+        except ValueError as error:
+            raise RailgaugeError(
+                str(error),
+                next_step="name a size or the sweep, and iterations or seconds: "
+                f"railgauge parse perftest {shlex.quote(str(file))} --size 64KiB --iterations 5000",
+            ) from None
+    known = [("server", 0, server_exit_code), ("client", 1, exit_code)]
+    calls = [
+        Call("perftest", role, rank, role, code, float(seconds or 0))
+        for role, rank, code in known
+        if code is not None
+    ]
+    reading = perftest.read(
+        text,
+        server=server.read_text(encoding="utf-8", errors="replace") if server else None,
+        calls=calls,
+        options=asked,
+    )
+    click.echo(json.dumps(reading.as_dict(), indent=2))
+    sys.exit(0 if reading.ok else 1)
+
+
+def _perftest_options(
+    text: str,
+    *,
+    size_bytes: int | None,
+    sweep: bool,
+    iterations: int | None,
+    duration_s: int | None,
+) -> perftest.Options:
+    """What was asked for; what the command line cannot say is taken from the output."""
+    asked = perftest.Options("write", "bw", size_bytes, sweep, iterations, duration_s)
+    try:
+        stated = perftest.parse(text)
+        return dataclasses.replace(
+            asked,
+            operation=stated.operation,
+            test=stated.test,
+            bidirectional=stated.bidirectional,
+            queue_pairs=stated.queue_pairs,
+            rdma_cm=stated.rdma_cm,
+        )
+    except ValueError:
+        # No result, or none of what was asked for: the reading says why.
+        return asked
 
 
 @cli.group()

@@ -39,6 +39,10 @@ class Limit:
         """`value` as a fraction of the limit."""
         return value / self.value
 
+    def both_ways(self) -> Limit:
+        """For a sum over both directions of a link."""
+        return Limit(2 * self.value, self.unit, f"{self.reason}, both ways")
+
     def exceeded_by(self, value: float) -> bool:
         return value > self.value * (1 + TOLERANCE)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import pydantic
 
@@ -20,7 +20,7 @@ METRIC_UNITS: Mapping[str, str] = {
     "time_to_stable": "s",  # until the rate has come to that of the run's second half
     "jain_index": "1",  # (sum x)^2 / (n sum x^2) of the bytes that n links carried
     "rtt": "ms",  # median round trip time of the path, idle
-    "rails": "rails",  # RDMA devices of a node in the state that its system's data asks for
+    "links": "links",  # a node's rails and bonded links that are in the state that they should be
     "latency": "us",  # the typical one: perftest's median, half of a round trip
     "latency_min": "us",
     "latency_avg": "us",
@@ -28,6 +28,27 @@ METRIC_UNITS: Mapping[str, str] = {
     "latency_p999": "us",
     "latency_max": "us",
     "startup": "s",  # from starting a parallel program to the end of its slowest rank
+}
+
+#: Which way each metric gets better. A published number without bounds of its own gates on the
+#: other side.
+METRIC_BETTER: Mapping[str, Literal["more", "less"]] = {
+    "bandwidth": "more",
+    "bandwidth_peak": "more",
+    "stream_bandwidth_min": "more",
+    "message_rate": "more",
+    "retransmits": "less",
+    "time_to_stable": "less",
+    "jain_index": "more",
+    "rtt": "less",
+    "links": "more",
+    "latency": "less",
+    "latency_min": "less",
+    "latency_avg": "less",
+    "latency_p99": "less",
+    "latency_p999": "less",
+    "latency_max": "less",
+    "startup": "less",
 }
 
 

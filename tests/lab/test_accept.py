@@ -267,7 +267,7 @@ def test_the_plan_submits_nothing(railgauge: Run, cluster: Lab, area: Path) -> N
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--system", "nosuch"], "configs/systems/ has: lab"),
+        (["--system", "nosuch"], "configs/systems/ has: eth400g, lab, vm-pair"),
         (["--partition", "nosuch"], "has no partition 'nosuch'"),
         (["--nodes", "n9"], "n9 not in lab"),
         (["--nodes", "n[1-"], "--nodes n[1-"),

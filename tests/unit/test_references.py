@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import datetime
+import itertools
 import json
 import math
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from railgauge import paths, references
 from railgauge.errors import ConfigurationError
-from railgauge.measurement import Measurement
+from railgauge.measurement import METRIC_BETTER, METRIC_UNITS, Measurement
 from railgauge.references import Provenance, Reference
 
 COMMITTED = sorted((paths.HOME / "results" / "references").glob("*.yaml"))
@@ -269,6 +270,245 @@ def test_conditions_that_differ_in_streams_stand_side_by_side(tmp_path: Path) ->
     found = references.load("lab", path).find("Iperf2Pair", "ns", one_stream)
     assert found is not None
     assert found.value == 3.0
+
+
+# ---- kinds ----
+
+#: As a publication may leave it: no bounds of its own.
+PUBLISHED = {"kind": "published", "lower": None}
+UNSTATED = {**PUBLISHED, "condition": "unstated"}
+
+
+def found_in(path: Path, measurement: Measurement = MEASUREMENT) -> Reference | None:
+    return references.load("lab", path).find("Iperf2Pair", "ns", measurement)
+
+
+def context_in(path: Path, measurement: Measurement = MEASUREMENT) -> list[Reference]:
+    return references.load("lab", path).context("Iperf2Pair", "ns", measurement)
+
+
+def context_entry(*left_out: str, **stated: Any) -> dict[str, Any]:
+    """An entry whose number is context, without some parts of its condition."""
+    whole = {**entry_with(**UNSTATED), **stated}
+    return {name: value for name, value in whole.items() if name not in left_out}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(["floor", "published", "baseline"])))
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_baseline_wins_over_published_wins_over_floor(
+    tmp_path: Path, order: tuple[str, ...], missing: int
+) -> None:
+    best_first = ["baseline", "published", "floor"][missing:]
+    path = written(tmp_path, *(entry_with(kind=kind) for kind in order if kind in best_first))
+    found = found_in(path)
+    assert found is not None
+    assert found.kind == best_first[0]
+
+
+def test_baseline_for_any_nodes_wins_over_a_closer_published_number(tmp_path: Path) -> None:
+    path = written(tmp_path, entry(nodes="any"), entry_with(kind="published"))
+    found = found_in(path)
+    assert found is not None
+    assert found.kind == "baseline"
+
+
+@pytest.mark.parametrize("kind", ["floor", "published", "baseline"])
+def test_one_kind_twice_for_one_condition_is_an_error(tmp_path: Path, kind: str) -> None:
+    path = written(tmp_path, entry_with(kind=kind), entry_with(kind=kind, value=5.0))
+    assert f"two entries for the same condition have a {kind} bandwidth" in error_for(path)
+
+
+def test_other_metrics_of_one_condition_may_stand_in_another_entry(tmp_path: Path) -> None:
+    slowest = {"stream_bandwidth_min": ENTRY["metrics"]["bandwidth"]}
+    assert found_in(written(tmp_path, entry(), entry(metrics=slowest))) is not None
+
+
+@pytest.mark.parametrize(
+    ("metric", "bounds"), [("bandwidth", (-0.1, None)), ("latency", (None, 0.1))]
+)
+def test_published_number_without_bounds_gates_on_its_worse_side(
+    tmp_path: Path, metric: str, bounds: tuple[float | None, float | None]
+) -> None:
+    published = entry_with(**PUBLISHED, unit=METRIC_UNITS[metric])["metrics"]["bandwidth"]
+    path = written(tmp_path, entry(metrics={metric: published}))
+    found = found_in(path, dataclasses.replace(MEASUREMENT, metric=metric))
+    assert found is not None
+    assert (found.lower, found.upper) == bounds
+
+
+def test_bounds_of_a_published_number_are_kept(tmp_path: Path) -> None:
+    found = found_in(written(tmp_path, entry_with(kind="published", lower=None, upper=0.4)))
+    assert found is not None
+    assert (found.lower, found.upper) == (None, 0.4)
+
+
+def test_every_metric_has_a_better_side() -> None:
+    assert METRIC_BETTER.keys() == METRIC_UNITS.keys()
+
+
+# ---- context ----
+
+
+def test_number_of_unstated_condition_is_no_reference(tmp_path: Path) -> None:
+    assert found_in(written(tmp_path, entry_with(**UNSTATED))) is None
+
+
+def test_number_of_unstated_condition_is_context(tmp_path: Path) -> None:
+    (number,) = context_in(written(tmp_path, entry_with(**UNSTATED)))
+    assert (number.value, number.condition) == (9.5, "unstated")
+
+
+def test_number_of_stated_condition_is_no_context(tmp_path: Path) -> None:
+    assert context_in(written(tmp_path, entry_with(**PUBLISHED))) == []
+
+
+def test_context_stands_beside_a_reference_of_the_same_condition(tmp_path: Path) -> None:
+    path = written(tmp_path, entry(), entry_with(**UNSTATED), entry_with(**UNSTATED, value=3.0))
+    assert found_in(path) is not None
+    assert [number.value for number in context_in(path)] == [9.5, 3.0]
+
+
+@pytest.mark.parametrize("kind", ["floor", "baseline"])
+def test_only_a_published_number_may_be_unstated(tmp_path: Path, kind: str) -> None:
+    path = written(tmp_path, entry_with(**{**UNSTATED, "kind": kind}))
+    assert "only published may be unstated" in error_for(path)
+
+
+@pytest.mark.parametrize("bound", [{"lower": -0.1}, {"upper": 0.1}])
+def test_bounds_of_a_number_that_gates_nothing_are_an_error(
+    tmp_path: Path, bound: dict[str, float]
+) -> None:
+    assert "it gates nothing" in error_for(written(tmp_path, entry_with(**{**UNSTATED, **bound})))
+
+
+@pytest.mark.parametrize("part", ["operation", "transport", "nodes", "streams"])
+def test_part_that_context_leaves_out_matches_anything(tmp_path: Path, part: str) -> None:
+    other = {"operation": "udp", "transport": "roce", "nodes": ("n1",), "streams": 16}[part]
+    measurement = dataclasses.replace(MEASUREMENT, **{part: other})
+    assert context_in(written(tmp_path, context_entry(part)), measurement)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"operation": "udp"},
+        {"transport": "roce"},
+        {"nodes": ("n1",)},
+        {"streams": 16},
+        {"streams": None},
+        {"metric": "stream_bandwidth_min"},
+    ],
+)
+def test_part_that_context_states_must_match(tmp_path: Path, other: dict[str, Any]) -> None:
+    path = written(tmp_path, context_entry("rails", "size_bytes"))
+    assert context_in(path, dataclasses.replace(MEASUREMENT, **other)) == []
+
+
+def test_context_for_any_number_of_nodes_serves_all(tmp_path: Path) -> None:
+    assert context_in(written(tmp_path, context_entry(nodes="any")))
+
+
+@pytest.mark.parametrize(("window", "matches"), [(None, True), (2**27, False)])
+def test_null_is_a_stated_part(tmp_path: Path, window: int | None, matches: bool) -> None:
+    path = written(tmp_path, context_entry(window_bytes=None))
+    measurement = dataclasses.replace(MEASUREMENT, window_bytes=window)
+    assert bool(context_in(path, measurement)) is matches
+
+
+@pytest.mark.parametrize(("check", "partition"), [("Iperf3Pair", "ns"), ("Iperf2Pair", "gpu")])
+def test_context_of_another_check_or_partition_is_not_shown(
+    tmp_path: Path, check: str, partition: str
+) -> None:
+    stored = references.load("lab", written(tmp_path, entry_with(**UNSTATED)))
+    assert stored.context(check, partition, MEASUREMENT) == []
+
+
+@given(st.sets(st.sampled_from(["operation", "transport", "nodes", "streams"])))
+def test_whatever_context_leaves_out_its_own_condition_matches(left_out: set[str]) -> None:
+    stored = references.Entry.model_validate(context_entry(*left_out))
+    assert stored.matches("Iperf2Pair", "ns", MEASUREMENT)
+
+
+@pytest.mark.parametrize("part", ["operation", "transport", "nodes"])
+def test_gating_number_beside_context_needs_its_whole_condition(tmp_path: Path, part: str) -> None:
+    mixed = context_entry(part)
+    mixed["metrics"]["stream_bandwidth_min"] = ENTRY["metrics"]["bandwidth"]
+    error = error_for(written(tmp_path, mixed))
+    assert f"references.0.{part}: must be stated" in error
+
+
+# ---- ratios ----
+
+RATIO: dict[str, Any] = {
+    "name": "large buffers over default",
+    "metric": "bandwidth",
+    "of": {"check": "WanTcp", "window_bytes": 2**27},
+    "over": {"check": "WanTcp", "window_bytes": None},
+    "value": 2.0,
+    "lower": -0.1,
+    "provenance": {"source": "a test", "date": "2026-11-21"},
+}
+
+
+def with_ratios(folder: Path, *ratios: dict[str, Any]) -> Path:
+    path = folder / "lab.yaml"
+    document = {"system": "lab", "references": [], "ratios": list(ratios)}
+    path.write_text(json.dumps(document, indent=1))
+    return path
+
+
+def test_ratio_is_loaded_with_its_two_conditions(tmp_path: Path) -> None:
+    (ratio,) = references.load("lab", with_ratios(tmp_path, RATIO)).ratios
+    assert (ratio.kind, ratio.of.window_bytes, ratio.over.stated["window_bytes"]) == (
+        "ratio",
+        2**27,
+        None,
+    )
+
+
+@pytest.mark.parametrize(("check", "count"), [("WanTcp", 1), ("Iperf2Pair", 0)])
+def test_ratio_is_of_the_checks_that_it_names(tmp_path: Path, check: str, count: int) -> None:
+    stored = references.load("lab", with_ratios(tmp_path, RATIO))
+    assert len(stored.ratios_of(check)) == count
+
+
+def test_ratio_is_the_same_after_a_record(tmp_path: Path) -> None:
+    # What a side leaves out must not come back as null, which would be stated.
+    (ratio,) = references.load("lab", with_ratios(tmp_path, RATIO)).ratios
+    recorded = ratio.model_dump(mode="json", exclude_unset=True)
+    assert references.Ratio.model_validate(recorded).of.stated == ratio.of.stated
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"lower": None}, "bounds nothing"),
+        ({"metric": "speed"}, "'speed' is unknown"),
+        ({"kind": "baseline"}, "ratios.0.kind"),
+        ({"over": RATIO["of"]}, "the same condition"),
+        ({"of": {"window_bytes": 1}}, "needs a check, or a state"),
+        ({"of": {"check": "WanTcp", "state": "tuned"}}, "no campaign can show a state"),
+        ({"condition": "unstated"}, "it gates nothing"),
+        ({"name": ""}, "ratios.0.name"),
+        ({"value": 0}, "ratios.0.value"),
+    ],
+)
+def test_wrong_ratio_is_an_error_at_load(
+    tmp_path: Path, changes: dict[str, Any], says: str
+) -> None:
+    assert says in error_for(with_ratios(tmp_path, {**RATIO, **changes}))
+
+
+def test_ratio_of_unstated_condition_may_name_a_state(tmp_path: Path) -> None:
+    tuned = {"of": {"state": "tuned hosts"}, "over": {"state": "hosts as installed"}}
+    context = {**RATIO, **tuned, "lower": None, "condition": "unstated"}
+    (ratio,) = references.load("lab", with_ratios(tmp_path, context)).ratios
+    assert ratio.is_context
+
+
+def test_two_ratios_of_one_name_are_an_error(tmp_path: Path) -> None:
+    error = error_for(with_ratios(tmp_path, RATIO, {**RATIO, "value": 3.0}))
+    assert "two ratios are called 'large buffers over default'" in error
 
 
 # ---- comparing ----

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import configparser
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from railgauge import hostlist, lab, paths, systems
+from railgauge import hostlist, lab, paths, references, systems
 from railgauge.errors import ConfigurationError
 
 GOOD = """\
@@ -88,6 +90,220 @@ def test_committed_system_loads(name: str) -> None:
 def test_committed_system_names_each_partition_once(name: str) -> None:
     partitions = [partition.name for partition in systems.load(name).partitions]
     assert len(partitions) == len(set(partitions))
+
+
+@pytest.mark.parametrize("name", systems.names())
+def test_committed_system_has_references_that_load(name: str) -> None:
+    path = paths.HOME / "results" / "references" / f"{name}.yaml"
+    assert path.exists()
+    assert references.load(name, path).system == name
+
+
+@pytest.mark.parametrize("name", systems.names())
+def test_committed_references_are_of_partitions_that_there_are(name: str) -> None:
+    stored = references.load(name, paths.HOME / "results" / "references" / f"{name}.yaml")
+    sides = [side for ratio in stored.ratios for side in (ratio.of, ratio.over)]
+    used = {entry.partition for entry in stored.entries} | {side.partition for side in sides}
+    assert used - {None} <= {partition.name for partition in systems.load(name).partitions}
+
+
+@pytest.mark.parametrize("host", ["head", "localhost", "login1", "node01", "vm", "vm00", "n1", ""])
+def test_no_other_host_is_taken_for_a_cluster(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    on_host(monkeypatch, host)
+    clusters = [name for name in systems.names() if name != "lab"]
+    patterns = [pattern for name in clusters for pattern in systems.load(name).hostnames]
+    assert [pattern for pattern in patterns if re.match(pattern, host)] == []
+
+
+@pytest.mark.parametrize("name", systems.names())
+def test_committed_system_knows_its_own_hosts(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    on_host(monkeypatch, "head" if name == "lab" else f"{name}-login")
+    assert systems.current() == name
+
+
+#: What the drivers of these systems count: an error, or something that a healthy link shows too.
+COUNTED = {
+    "vm-pair": {
+        "rdma/mlx5_0/1/counters/symbol_error": True,
+        "rdma/mlx5_0/1/counters/link_downed": True,
+        "rdma/mlx5_0/1/counters/link_error_recovery": True,
+        "rdma/mlx5_0/1/counters/port_rcv_errors": True,
+        "rdma/mlx5_0/1/counters/local_link_integrity_errors": True,
+        "rdma/mlx5_0/1/counters/port_xmit_discards": True,
+        "rdma/mlx5_0/1/counters/port_rcv_data": False,
+        "rdma/mlx5_0/1/counters/port_xmit_wait": False,
+        "rdma/mlx5_0/1/hw_counters/out_of_sequence": True,
+        "rdma/mlx5_0/1/hw_counters/packet_seq_err": True,
+        "rdma/mlx5_0/1/hw_counters/local_ack_timeout_err": True,
+        "rdma/mlx5_0/1/hw_counters/duplicate_request": True,
+        "rdma/mlx5_0/1/hw_counters/rx_icrc_encapsulated": True,
+        "rdma/mlx5_0/1/hw_counters/rnr_nak_retry_err": False,
+        "rdma/mlx5_0/1/hw_counters/np_cnp_sent": False,
+        "rdma/mlx5_0/1/hw_counters/rp_cnp_handled": False,
+        "rdma/mlx5_0/1/hw_counters/out_of_buffer": False,
+        "rdma/mlx5_0/1/hw_counters/resp_cqe_flush_error": False,
+        "rdma/mlx5_0/1/hw_counters/rx_write_requests": False,
+        "ethtool/eth1/rx_crc_errors_phy": True,
+        "ethtool/eth1/rx_fragments_phy": True,
+        "ethtool/eth1/tx_errors_phy": True,
+        "ethtool/eth1/rx_discards_phy": True,
+        "ethtool/eth1/link_down_events_phy": True,
+        "ethtool/eth1/rx_corrected_bits_phy": False,
+        "ethtool/eth1/rx_pause_ctrl_phy": False,
+        "ethtool/eth1/rx_packets_phy": False,
+        "net/eth1/rx_errors": True,
+        "net/eth1/rx_crc_errors": True,
+        "net/eth1/rx_bytes": False,
+        "net/eth1/rx_dropped": False,
+    },
+    "eth400g": {
+        "ethtool/ens1f0np0/rx_crc_errors_phy": True,
+        "ethtool/ens2f0np0/rx_symbol_err_phy": True,
+        "ethtool/ens2f0np0/link_down_events_phy": True,
+        "ethtool/ens1f0np0/rx_oversize_pkts_phy": True,
+        "ethtool/ens1f0np0/rx_jabbers_phy": True,
+        "ethtool/ens1f0np0/rx_discards_phy": False,
+        "ethtool/ens1f0np0/rx_corrected_bits_phy": False,
+        "ethtool/ens1f0np0/tx_pause_ctrl_phy": False,
+        "net/bond0/rx_errors": True,
+        "net/bond0/tx_carrier_errors": True,
+        "net/bond0/tx_bytes": False,
+        "net/bond0/rx_missed_errors": False,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("system", "counter", "judged"),
+    [(name, counter, judged) for name, all_ in COUNTED.items() for counter, judged in all_.items()],
+)
+def test_counter_is_judged_where_it_is_an_error(system: str, counter: str, judged: bool) -> None:
+    (partition,) = systems.load(system).partitions
+    matching = [b for b in partition.extras.counters if re.fullmatch(b.counters, counter)]
+    assert bool(matching) is judged
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_every_budget_matches_a_counter_that_there_is(name: str) -> None:
+    (partition,) = systems.load(name).partitions
+    idle = [
+        budget.counters
+        for budget in partition.extras.counters
+        if not any(re.fullmatch(budget.counters, counter) for counter in COUNTED[name])
+    ]
+    assert idle == []
+
+
+# ---- what a committed system gives to Slurm and to its nodes ----
+
+WITH_SLURM = [name for name in systems.names() if (paths.SYSTEMS / name / "slurm").is_dir()]
+
+
+def slurm_lines(system: str, file: str, key: str) -> list[dict[str, str]]:
+    """The lines of a Slurm fragment that begin with `key=`, as their options."""
+    text = (paths.SYSTEMS / system / "slurm" / file).read_text()
+    lines = [line for line in text.splitlines() if line.startswith(f"{key}=")]
+    return [dict(word.split("=", 1) for word in line.split()) for line in lines]
+
+
+@pytest.mark.parametrize("name", WITH_SLURM)
+def test_slurm_has_the_nodes_of_the_system(name: str) -> None:
+    told = {
+        node
+        for line in slurm_lines(name, "nodes.conf", "NodeName")
+        for node in hostlist.expand(line["NodeName"])
+    }
+    assert told == {node for p in systems.load(name).partitions for node in p.nodes}
+
+
+@pytest.mark.parametrize("name", WITH_SLURM)
+def test_every_node_has_a_slurm_feature(name: str) -> None:
+    assert all(line["Feature"] for line in slurm_lines(name, "nodes.conf", "NodeName"))
+
+
+@pytest.mark.parametrize("name", WITH_SLURM)
+def test_slurm_has_the_partitions_of_the_system(name: str) -> None:
+    told = {
+        line["PartitionName"]: set(hostlist.expand(line["Nodes"]))
+        for line in slurm_lines(name, "partitions.conf", "PartitionName")
+    }
+    assert told == {p.name: set(p.nodes) for p in systems.load(name).partitions}
+
+
+@pytest.mark.parametrize("name", WITH_SLURM)
+def test_rdma_jobs_may_pin_memory(name: str) -> None:
+    folder = paths.SYSTEMS / name / "slurm"
+    unlimited = (
+        "PropagateResourceLimitsExcept=MEMLOCK" in (folder / "railgauge.conf").read_text(),
+        (folder / "slurmd.service.d" / "memlock.conf").exists(),
+    )
+    rdma = any("rdma" in partition.features for partition in systems.load(name).partitions)
+    assert unlimited == (rdma, rdma)
+
+
+INI_FILES = [
+    path
+    for path in sorted(paths.SYSTEMS.rglob("*"))
+    if path.suffix in (".nmconnection", ".service") or path.name in ("tuned.conf", "memlock.conf")
+]
+#: Sections that name a thing, and set nothing.
+NAMING = ("main", "connection", "ipv4", "Unit", "Install")
+SETTING_FILES = [
+    *INI_FILES,
+    *sorted(paths.SYSTEMS.glob("*/tuning/sysctl.d/*.conf")),
+    *sorted(paths.SYSTEMS.glob("*/tuning/hypervisor/kernel-cmdline")),
+    *sorted(paths.SYSTEMS.glob("*/tuning/hypervisor/cpupower")),
+    *sorted(paths.SYSTEMS.glob("*/slurm/railgauge.conf")),
+]
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(paths.SYSTEMS))
+
+
+@pytest.mark.parametrize("path", INI_FILES, ids=relative)
+def test_unit_or_profile_is_an_ini_file(path: Path) -> None:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(path.read_text())
+    assert parser.sections()
+
+
+@pytest.mark.parametrize("path", sorted(paths.SYSTEMS.rglob("sysctl.d/*.conf")), ids=relative)
+def test_sysctl_file_has_one_value_a_key(path: Path) -> None:
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    keys = [re.fullmatch(r"((?:\w+\.)+\w+) = (\w+(?: \w+)*)", line) for line in lines]
+    assert all(keys)
+    assert len({key[1] for key in keys if key}) == len(lines)
+
+
+@pytest.mark.parametrize("path", SETTING_FILES, ids=relative)
+def test_every_setting_stands_under_a_comment_with_its_reason(path: Path) -> None:
+    bare, above, section = [], "", ""
+    for line in path.read_text().splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif line and not line.startswith("#") and section not in NAMING:
+            bare += [] if above.startswith("#") else [line]
+        above = line
+    assert bare == []
+
+
+@pytest.mark.parametrize("path", SETTING_FILES, ids=relative)
+def test_setting_says_whether_its_source_states_it(path: Path) -> None:
+    assert re.search("source|Slurm|slurmd|ReFrame", path.read_text())
+
+
+def test_ports_of_a_bond_are_the_links_that_the_system_names() -> None:
+    (partition,) = systems.load("eth400g").partitions
+    folder = paths.SYSTEMS / "eth400g" / "tuning" / "system-connections"
+    ports = {}
+    for path in folder.glob("*.nmconnection"):
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.read_string(path.read_text())
+        ports[parser["connection"]["interface-name"]] = int(parser["ethernet"]["mtu"])
+    bond = partition.extras.bond
+    assert bond is not None
+    assert ports == dict.fromkeys([bond.device, *bond.links], bond.mtu_bytes)
 
 
 # ---- loading ----

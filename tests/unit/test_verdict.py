@@ -19,7 +19,7 @@ from railgauge.checks.protections import Failure
 from railgauge.errors import RailgaugeError
 from railgauge.limits import tcp
 from railgauge.measurement import Measurement
-from railgauge.references import Provenance, Reference
+from railgauge.references import Provenance, Ratio, Reference
 from railgauge.report import text
 from railgauge.verdict.compare import BrokenRecordError, Case, Row, read
 from railgauge.verdict.locate import suspects, unavailable_nodes
@@ -471,6 +471,146 @@ def test_campaign_is_loaded_as_it_was_saved(recorded: Recorded) -> None:
     assert campaigns.load(str(recorded.folder)) == campaign
 
 
+# ---- published numbers, context and ratios ----
+
+PUBLISHED = REFERENCE.model_copy(update={"kind": "published"})
+CONTEXT = Reference.model_validate(
+    {
+        **REFERENCE.model_dump(exclude={"lower"}),
+        "value": 96,
+        "kind": "published",
+        "condition": "unstated",
+        "note": "iperf3, one [fast] cable",
+    }
+)
+#: What the first pair carries over what the second does: the lab's links are all alike.
+RATIO: dict[str, Any] = {
+    "name": "first pair over second",
+    "metric": "bandwidth",
+    "of": {"check": "Iperf2Pair", "streams": 4},
+    "over": {"check": "Iperf2Pair", "streams": 1},
+    "value": 2.0,
+    "lower": -0.1,
+    "provenance": {"source": "a test", "date": "2026-11-21"},
+}
+
+
+def with_context(recorded: Recorded) -> Recorded:
+    for result in recorded.results.values():
+        assert result is not None
+        result["context"] = {"bandwidth": [CONTEXT.model_dump(mode="json")]}
+    return recorded
+
+
+def with_ratio(recorded: Recorded, one_stream: float | None = 4.75, **changes: Any) -> Recorded:
+    """All cases know the ratio; the last one has measured its other side."""
+    for result in recorded.results.values():
+        assert result is not None
+        result["ratios"] = [{**RATIO, **changes}]
+    last = recorded.results[0, len(recorded.plan) - 1]
+    assert last is not None
+    if one_stream is not None:
+        last["measurements"][0].update(streams=1, value=one_stream)
+        last["references"]["bandwidth"].update(value=one_stream)
+    return recorded
+
+
+def test_published_number_gates_until_there_is_a_baseline(recorded: Recorded) -> None:
+    recorded.fail(1, value=4.0)
+    for result in recorded.results.values():
+        assert result is not None
+        result["references"] = {"bandwidth": PUBLISHED.model_dump(mode="json")}
+    verdict = recorded.decide()
+    assert (verdict.decision, verdict.provisional) == ("reject", True)
+
+
+def test_text_says_once_that_a_published_number_is_no_baseline(recorded: Recorded) -> None:
+    for result in recorded.results.values():
+        assert result is not None
+        result["references"] = {"bandwidth": PUBLISHED.model_dump(mode="json")}
+    assert text.plain(recorded.decide()).count("published, not your baseline") == 1
+
+
+def test_text_says_so_only_of_published_numbers(recorded: Recorded) -> None:
+    assert "published" not in text.plain(with_context(recorded).decide()).replace(CONTEXT.note, "")
+
+
+def test_context_gates_nothing(recorded: Recorded) -> None:
+    assert with_context(recorded).decide().decision == "accept"
+
+
+def test_context_is_no_reference(recorded: Recorded) -> None:
+    with_context(recorded)
+    for result in recorded.results.values():
+        assert result is not None
+        result["references"] = {}
+    verdict = recorded.decide()
+    assert (verdict.decision, set(kinds(verdict))) == ("reject", {"no-reference"})
+
+
+def test_context_is_stored_beside_each_measurement(recorded: Recorded) -> None:
+    stored = with_context(recorded).decide().as_dict()["measurements"]
+    assert [m["context"][0]["value"] for m in stored] == [96] * 4
+
+
+def test_text_has_context_once_beside_all_that_was_measured(recorded: Recorded) -> None:
+    recorded.result(1, value=9.25)
+    lines = text.plain(with_context(recorded).decide()).splitlines()
+    (line,) = [line for line in lines if "iperf3, one [fast] cable" in line]
+    assert "9.25 to 9.5 Gb/s" in line and "96 Gb/s" in line
+
+
+def test_ratio_within_its_bounds_is_accepted(recorded: Recorded) -> None:
+    verdict = with_ratio(recorded).decide()
+    assert (verdict.decision, [row.value for row in verdict.ratios]) == ("accept", [2.0])
+
+
+def test_ratio_out_of_its_bounds_is_rejected_naming_both_conditions(recorded: Recorded) -> None:
+    (finding,) = with_ratio(recorded, one_stream=9.5).decide().findings
+    assert (finding.weight, finding.kind) == ("reject", "out-of-ratio")
+    assert "of (Iperf2Pair, streams 4) is 1 times that of (Iperf2Pair, streams 1)" in (
+        finding.message
+    )
+    assert "expected at least 1.8 (-50% of 2)" in finding.message
+
+
+def test_ratio_above_its_bounds_is_told_with_the_upper_one(recorded: Recorded) -> None:
+    (finding,) = with_ratio(recorded, value=1.0, lower=None, upper=0.5).decide().findings
+    assert "expected at most 1.5 (+100% of 1)" in finding.message
+
+
+def test_ratio_with_one_side_is_no_finding(recorded: Recorded) -> None:
+    verdict = with_ratio(recorded, one_stream=None).decide()
+    assert (verdict.decision, verdict.findings) == ("accept", ())
+    assert "not measured" in text.plain(verdict)
+
+
+def test_ratio_of_unstated_condition_is_no_finding(recorded: Recorded) -> None:
+    ratio = {"condition": "unstated", "lower": None}
+    verdict = with_ratio(recorded, one_stream=9.5, **ratio).decide()
+    assert verdict.decision == "accept"
+    (line,) = [n for n in text.plain(verdict).splitlines() if n.startswith(RATIO["name"])]
+    assert line.split("│")[2].strip() == "2 (context)"
+
+
+def test_ratio_judges_no_baseline(recorded: Recorded) -> None:
+    recorded.gate = "baseline"
+    verdict = with_ratio(recorded, one_stream=9.5).decide()
+    assert (verdict.decision, verdict.findings) == ("inconclusive", ())
+
+
+def test_text_has_each_ratio_beside_its_reference(recorded: Recorded) -> None:
+    lines = text.plain(with_ratio(recorded, one_stream=9.5).decide()).splitlines()
+    (line,) = [line for line in lines if line.startswith(RATIO["name"])]
+    assert [cell.strip() for cell in line.split("│")] == [RATIO["name"], "1", ">= 1.8", "out"]
+
+
+def test_verdict_stores_each_ratio_as_it_was_written(recorded: Recorded) -> None:
+    (stored,) = json.loads(json.dumps(with_ratio(recorded).decide().as_dict()))["ratios"]
+    assert (stored["value"], stored["within"]) == (2.0, True)
+    assert Ratio.model_validate(stored["reference"]) == Ratio.model_validate(RATIO)
+
+
 # ---- records that are damaged or gone ----
 
 #: Every file that a decision rests on, in the accepted campaign.
@@ -620,6 +760,8 @@ def test_strange_record_is_never_a_crash(accepted: Path, name: str) -> None:
         ("measurements", [{"metric": "bandwidth"}]),
         ("references", {"bandwidth": {"value": 9.0}}),
         ("limits", {"bandwidth": {"value": 9.0}}),
+        ("context", {"bandwidth": [{"value": 9.0}]}),
+        ("ratios", [{"value": 9.0}]),
         ("failures", [{"kind": "condition"}]),
         ("failures", [{"colour": "red"}]),
         ("failures", None),

@@ -1,7 +1,20 @@
 """What all ReFrame checks share: the strict base class, and one module per kind of job."""
 
-from railgauge.checks.base import StrictCheck
+from railgauge.checks.base import StrictCheck, simple_test
 from railgauge.checks.pair import PairCheck, ring_pairs
+from railgauge.checks.path import PathCheck, path_places
 from railgauge.checks.ranks import RanksCheck, whole_partitions
+from railgauge.checks.rdma import RdmaCheck, rdma_links
 
-__all__ = ["PairCheck", "RanksCheck", "StrictCheck", "ring_pairs", "whole_partitions"]
+__all__ = [
+    "PairCheck",
+    "PathCheck",
+    "RanksCheck",
+    "RdmaCheck",
+    "StrictCheck",
+    "path_places",
+    "rdma_links",
+    "ring_pairs",
+    "simple_test",
+    "whole_partitions",
+]

@@ -28,6 +28,15 @@ RESULT_FILE = "railgauge.json"
 guard.install()
 
 
+def simple_test(check: Any) -> Any:
+    """ReFrame's `simple_test`, for checks that a system may have nothing for.
+
+    ReFrame warns of a parameter without values, and warnings are errors here. A check that is
+    required and not there is missed by the verdict.
+    """
+    return check if check.num_variants == 0 else rfm.simple_test(check)
+
+
 @dataclasses.dataclass(frozen=True)
 class ExitLine:
     """The proof that a tool's call has ended, and what its node said of itself."""
@@ -72,10 +81,27 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """What each node stated of itself (device, mtu_bytes, ...), by node name."""
         return {}
 
+    def gates(self, measurement: Measurement) -> bool:
+        """Whether this number must have a reference; else it is recorded, and judged if it has."""
+        return True
+
+    def own_reference(self, measurement: Measurement) -> references.Reference | None:
+        """A reference that follows from the system's description, not from measurements."""
+        return None
+
+    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
+        """What is wrong with the run beside what every check is judged by."""
+        return ()
+
     @property
     def expected_seconds(self) -> float:
         """About how long the job holds its nodes, for `railgauge accept --plan`."""
         raise NotImplementedError
+
+    @property
+    def rails(self) -> str | None:
+        """The rails between which a pair is measured, if it is by rails: `0-1`."""
+        return None
 
     @property
     def partition_data(self) -> systems.Partition:
@@ -136,12 +162,15 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         try:
             reading, calls = self.read()
             facts = self.facts()
+            found += self.violations(facts)
         except (OSError, ValueError) as error:
             found.append(Failure("output", f"{type(error).__name__}: {error}"))
         nodes = tuple(self.pinned_nodes) or tuple(self.job.nodelist or ())
         if reading is not None:
             placed = tuple(
-                dataclasses.replace(m, nodes=m.nodes or nodes, ranks=self.num_tasks)
+                dataclasses.replace(
+                    m, nodes=m.nodes or nodes, ranks=self.num_tasks, rails=self.rails
+                )
                 for m in reading.measurements
             )
             reading = dataclasses.replace(reading, measurements=placed)
@@ -162,6 +191,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             required=tuple(self.metrics),
             limits=limits,
             references=self._references(measurements),
+            recorded=frozenset(m.variable for m in measurements if not self.gates(m)),
+            budgets=tuple(self.partition_data.extras.counters),
             acceptance=self.gate == "acceptance",
         ), found
 
@@ -179,11 +210,13 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return {
             m.variable: reference
             for m in measurements
-            if (reference := stored.find(check, partition, m))
+            if (reference := self.own_reference(m) or stored.find(check, partition, m))
         }
 
     def _store(self, evidence: Evidence, found: Sequence[Failure]) -> None:
         """Leave the result for the campaign, whole or not at all."""
+        stored = references.load(self.current_system.name)
+        check, partition = type(self).__name__, self.current_partition.name
         write_json(
             Path(self.stagedir, RESULT_FILE),
             {
@@ -210,6 +243,17 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                     name: reference.model_dump(mode="json")
                     for name, reference in evidence.references.items()
                 },
+                "context": {
+                    m.variable: [number.model_dump(mode="json") for number in context]
+                    for m in evidence.measurements
+                    if (context := stored.context(check, partition, m))
+                },
+                "recorded": sorted(evidence.recorded),
+                # What is left out of a ratio's condition must stay out.
+                "ratios": [
+                    ratio.model_dump(mode="json", exclude_unset=True)
+                    for ratio in stored.ratios_of(check)
+                ],
                 "failures": [failure.as_dict() for failure in found],
             },
         )

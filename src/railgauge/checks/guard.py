@@ -92,6 +92,7 @@ def write_plan(cases: Sequence[Any]) -> None:
             "node_count": case.check.num_tasks // (case.check.num_tasks_per_node or 1),
             "seconds": getattr(case.check, "expected_seconds", None),
             "limit_s": _longest_s(case.check),
+            "depends_on": sorted({dependency.check.unique_name for dependency in case.deps}),
         }
         for case in cases
     ]

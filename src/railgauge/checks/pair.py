@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import reframe.core.runtime as rt
@@ -11,6 +11,7 @@ from reframe.core.builtins import run_after, run_before, variable
 
 from railgauge import hostlist, systems
 from railgauge.checks.base import ExitLine, StrictCheck
+from railgauge.checks.protections import Failure
 from railgauge.tools import Call
 
 #: Restricts a session to some nodes, as a host list: `railgauge accept --nodes`.
@@ -60,6 +61,10 @@ class PairCheck(StrictCheck):
         """Longest time that the client may take."""
         raise NotImplementedError
 
+    def way(self) -> Mapping[str, Any]:
+        """What the nodes are told of the way between them: rdma, interface, wan, ping."""
+        return {}
+
     def expected_run_s(self) -> float:
         """About how long the client takes."""
         raise NotImplementedError
@@ -87,9 +92,13 @@ class PairCheck(StrictCheck):
 
     @run_after("setup")
     def expect_path(self) -> None:
+        self.expected_on_nodes = {**self.expected_on_nodes, **self.expected_path()}
+
+    def expected_path(self) -> dict[str, Any]:
+        """What both nodes must say of their way to each other."""
         mtu = self.partition_data.extras.mtu_bytes
-        if mtu is not None:
-            self.expected_on_nodes = {**self.expected_on_nodes, "mtu_bytes": mtu}
+        # What somebody let tc do to an interface, and forgot.
+        return {"emulation": "none", **({"mtu_bytes": mtu} if mtu is not None else {})}
 
     @run_before("run")
     def start_pair(self) -> None:
@@ -100,6 +109,7 @@ class PairCheck(StrictCheck):
             "start_limit_s": self.start_limit_s,
             "run_limit_s": self.run_limit_s(),
             **self.commands(),
+            **self.way(),
         }
         self.run_on_nodes("pair", spec)
 
@@ -114,3 +124,19 @@ class PairCheck(StrictCheck):
 
     def facts(self) -> Mapping[str, Mapping[str, Any]]:
         return {side.call.host: side.facts for side in self.sides()}
+
+    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
+        """A link that went away during the test, also if it came back."""
+        found = []
+        for node, said in sorted(facts.items()):
+            after, device = said.get("after", {}), said.get("device")
+            if after.get("state", "ACTIVE") != "ACTIVE":
+                message = f"{device} on {node} was {said.get('state')}, and is {after['state']} now"
+                found.append(Failure("link-lost", message, (node,)))
+            if after.get("carrier_changes"):
+                message = (
+                    f"the carrier of {said.get('netdev', device)} on {node} changed "
+                    f"{after['carrier_changes']} times during the test"
+                )
+                found.append(Failure("link-flap", message, (node,)))
+        return found

@@ -7,6 +7,7 @@ Every function looks at the evidence of one test case and returns what is wrong.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from railgauge import hostlist
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.references import Reference
+from railgauge.systems import Budget
 from railgauge.tools import Call, Reading
 
 
@@ -36,7 +38,8 @@ class Evidence:
 
     `expected` are the conditions that were asked for; `reading.seen` and `seen_on` (per node) are
     those that the tools and the nodes state themselves. `required` names the performance
-    variables that a complete result has. `job_error` is the last line of the job's standard error.
+    variables that a complete result has, `recorded` those that need no reference. `budgets` say how
+    much counters may grow. `job_error` is the last line of the job's standard error.
     """
 
     job_id: str | None
@@ -53,6 +56,8 @@ class Evidence:
     required: tuple[str, ...]
     limits: Mapping[str, Limit]
     references: Mapping[str, Reference]
+    recorded: frozenset[str]
+    budgets: tuple[Budget, ...]
     acceptance: bool
 
     @property
@@ -166,6 +171,25 @@ def nothing_is_missing(evidence: Evidence) -> Iterator[Failure]:
         yield Failure("ambiguous", f"measured more than once: {', '.join(twice)}")
 
 
+def counters_within_budget(evidence: Evidence) -> Iterator[Failure]:
+    """Errors that the tool's number hides: retransmission and redundancy mend a bad link."""
+    for node, facts in sorted(evidence.seen_on.items()):
+        record = facts.get("counters", {})
+        for counter, growth in sorted(record.get("counters", {}).items()):
+            budget = next((b for b in evidence.budgets if re.fullmatch(b.counters, counter)), None)
+            if budget is not None and growth > budget.most:
+                yield Failure(
+                    "counter",
+                    f"{counter} on {node} grew by {growth} during the test, at most "
+                    f"{budget.most} expected: {budget.why}",
+                    (node,),
+                )
+        lost = {tuple(name.split("/")[:2]) for name in record.get("gone", [])}
+        for kind, device in sorted(entry for entry in lost if len(entry) == 2):
+            message = f"the counters of {device} ({kind}) on {node} vanished during the test"
+            yield Failure("device-lost", message, (node,))
+
+
 def within_limits(evidence: Evidence) -> Iterator[Failure]:
     """More than physics allows: a wrong unit, a cache, a loopback, singleton ranks."""
     for measurement in evidence.measurements:
@@ -188,7 +212,10 @@ def every_number_has_a_reference(evidence: Evidence) -> Iterator[Failure]:
     """Without a reference ReFrame passes anything."""
     if not evidence.acceptance:
         return
-    for measurement in evidence.measurements:
+    gating = [m for m in evidence.measurements if m.variable not in evidence.recorded]
+    if evidence.reading_ok and not gating:
+        yield Failure("no-reference", "nothing that was measured is compared with anything")
+    for measurement in gating:
         if measurement.variable not in evidence.references:
             yield Failure(
                 "no-reference",
@@ -207,6 +234,7 @@ PROTECTIONS: tuple[Callable[[Evidence], Iterator[Failure]], ...] = (
     output_is_complete,
     conditions_as_asked,
     nothing_is_missing,
+    counters_within_budget,
     within_limits,
     every_number_has_a_reference,
 )

@@ -7,19 +7,27 @@ server's side picks a free port, starts the server, waits until it listens and s
 `ready.json`; the client's side waits for that file and runs the client. No one sleeps for a guess,
 and every wait has a limit. Each side leaves its tool's `<role>.out` and `<role>.err`, and last,
 renamed into place, `<role>.json`: the exit line, without which the run counts as failed.
+
+In the tools' argv, {port} is the server's port, {server} its address; {device}, {ib_port} and
+{gid_index} are those of the rail that `rdma` names for the side.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from railgauge.node.calls import Call, exit_line, node_name, path_facts, write_whole
+from railgauge.node import way
+from railgauge.node.calls import Call, exit_line, node_name, write_whole
+from railgauge.node.counters import Watch
 
 POLL_S = 0.02
 
@@ -65,12 +73,22 @@ def wait_for(path: str, limit_s: float, given_up: str = "") -> bool:
     return False
 
 
-def start_server(spec: Spec) -> tuple[Call, int | None]:
+def filled(argv: list[str], values: dict[str, str]) -> list[str]:
+    """The words of `argv` with each {name} of `values` replaced."""
+    words = []
+    for word in argv:
+        for name, value in values.items():
+            word = word.replace("{" + name + "}", value)
+        words.append(word)
+    return words
+
+
+def start_server(spec: Spec, values: dict[str, str]) -> tuple[Call, int | None]:
     """The server, once it listens on a port of its own; a port that was taken is tried again."""
     deadline = time.monotonic() + spec["start_limit_s"]
     for attempt in range(3):
         port = free_port()
-        server = Call("server", [word.replace("{port}", str(port)) for word in spec["server"]])
+        server = Call("server", filled(spec["server"], {**values, "port": str(port)}))
         while not server.ended and time.monotonic() < deadline:
             if is_listening(port):
                 return server, port
@@ -81,11 +99,12 @@ def start_server(spec: Spec) -> tuple[Call, int | None]:
     return server, None
 
 
-def serve(spec: Spec) -> int | None:
-    facts = path_facts(spec["client_host"])
-    server, port = start_server(spec)
+def serve(spec: Spec, values: dict[str, str], facts: dict[str, Any]) -> Call:
+    server, port = start_server(spec, values)
     if port is not None:
-        address = facts.get("address") or spec["server_host"]
+        # The control connection; rdma_cm's is over the rail itself.
+        by_rail = (spec.get("rdma") or {}).get("connection_manager")
+        address = facts.get("rail_address" if by_rail else "address") or spec["server_host"]
         write_whole("ready.json", {"address": address, "port": port})
         # The client may wait as long to start as the server did; then it has its time.
         wait_for("client.json", spec["start_limit_s"] + spec["run_limit_s"] + 10)
@@ -93,39 +112,59 @@ def serve(spec: Spec) -> int | None:
     elif not server.note:
         server.wait(0)
         server.note = f"ended before it listened, exit code {server.exit_code}"
-    exit_line(server, spec["tool"], spec["version"], facts, rank(0))
-    return server.exit_code
+    return server
 
 
-def connect(spec: Spec) -> int | None:
-    facts = path_facts(spec["server_host"])
+def connect(spec: Spec, values: dict[str, str], facts: dict[str, Any]) -> Call:
     began = time.monotonic()
     if not wait_for("ready.json", spec["start_limit_s"] + 5, given_up="server.json"):
         waited = time.monotonic() - began
         note = f"not started: no server on {spec['server_host']} after {waited:.1f} s"
-        missed = Call.never_started("client", note)
-        exit_line(missed, spec["tool"], spec["version"], facts, rank(1))
-        return None
+        return Call.never_started("client", note)
     ready = json.loads(Path("ready.json").read_text(encoding="utf-8"))
-    fill = {"{server}": ready["address"], "{port}": str(ready["port"])}
-    argv = []
-    for word in spec["client"]:
-        for mark, value in fill.items():
-            word = word.replace(mark, value)
-        argv.append(word)
-    client = Call("client", argv)
+    if spec.get("ping"):
+        facts.update(way.round_trip(ready["address"], spec["ping"]))
+    values = {**values, "server": ready["address"], "port": str(ready["port"])}
+    client = Call("client", filled(spec["client"], values))
     client.wait(spec["run_limit_s"])
-    exit_line(client, spec["tool"], spec["version"], facts, rank(1))
-    return client.exit_code
+    return client
+
+
+@contextlib.contextmanager
+def watched(facts: dict[str, Any]) -> Iterator[None]:
+    """The counters of this node around what happens inside."""
+    watch = Watch(facts.get("sampled"))
+    watch.start()
+    try:
+        yield
+    finally:
+        facts["counters"] = watch.stop()
+
+
+def run(spec: Spec, role: str) -> Call:
+    """This side's part; leaves its exit line, also where the tool could not be started."""
+    peer = spec["client_host" if role == "server" else "server_host"]
+    work = serve if role == "server" else connect
+    facts: dict[str, Any] = {}
+    try:
+        values = way.describe(spec, role, peer, facts)
+        with way.made(spec.get("wan"), role, facts), watched(facts):
+            call = work(spec, values, facts)
+    except way.NoWay as error:
+        call = Call.never_started(role, f"not started: {error}")
+    facts.update(way.state_after(facts))
+    exit_line(call, spec["tool"], spec["version"], facts, rank(0 if role == "server" else 1))
+    return call
 
 
 def main() -> int:
     spec: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    # Slurm's first signal, so that what was changed for the test is changed back.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     name = node_name()
-    if name == spec["server_host"]:
-        return 0 if serve(spec) == 0 else 1
-    if name == spec["client_host"]:
-        return 0 if connect(spec) == 0 else 1
+    for role in ("server", "client"):
+        if name == spec[f"{role}_host"]:
+            return 0 if run(spec, role).exit_code == 0 else 1
     print(
         f"pair.py: this is {name}, expected {spec['server_host']} or {spec['client_host']}",
         file=sys.stderr,

@@ -12,7 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from railgauge import hostlist
+from railgauge.references import Bounded, Reference
 from railgauge.verdict.compare import Case, Row
+from railgauge.verdict.ratios import RatioRow
 from railgauge.verdict.rules import Finding, Verdict
 
 _STYLES = {"accept": "bold green", "reject": "bold red", "inconclusive": "bold yellow"}
@@ -31,19 +33,19 @@ def _nodes(names: Sequence[str]) -> str:
     return " ".join(names) if len(names) <= 2 else hostlist.fold(names)
 
 
-def _reference(row: Row) -> str:
-    reference = row.reference
-    if reference is None:
-        return "none"
+def _bounds(reference: Bounded) -> str:
     lowest, highest = reference.lowest, reference.highest
     if lowest is not None and highest is not None:
-        bounds = f"{_number(lowest)} to {_number(highest)}"
-    elif lowest is not None:
-        bounds = f">= {_number(lowest)}"
-    else:
-        assert highest is not None
-        bounds = f"<= {_number(highest)}"
-    return f"{bounds} ({reference.kind})"
+        return f"{_number(lowest)} to {_number(highest)}"
+    if lowest is not None:
+        return f">= {_number(lowest)}"
+    assert highest is not None
+    return f"<= {_number(highest)}"
+
+
+def _reference(row: Row) -> str:
+    reference = row.reference
+    return "none" if reference is None else f"{_bounds(reference)} ({reference.kind})"
 
 
 def _status(case: Case, row: Row) -> Text:
@@ -54,8 +56,12 @@ def _status(case: Case, row: Row) -> Text:
     return Text("ok" if row.within else "recorded", style="green" if row.within else "yellow")
 
 
+def _new_table() -> Table:
+    return Table(show_edge=False, pad_edge=False, header_style="bold")
+
+
 def _table(verdict: Verdict) -> Table:
-    table = Table(show_edge=False, pad_edge=False, header_style="bold")
+    table = _new_table()
     for name in ("check", "partition"):
         table.add_column(name, no_wrap=True)
     # Long host names fold, and leave the numbers their room.
@@ -78,6 +84,57 @@ def _table(verdict: Verdict) -> Table:
                 "-" if share is None else f"{share:.1%}",
                 _status(case, row),
             )
+    return table
+
+
+def _ratio_status(row: RatioRow) -> Text:
+    if row.within is not None:
+        return Text("ok", style="green") if row.within else Text("out", style="bold red")
+    return Text("not measured" if row.value is None else "context", style="yellow")
+
+
+def _ratio_table(ratios: Sequence[RatioRow]) -> Table:
+    table = _new_table()
+    table.add_column("ratio", overflow="fold")
+    table.add_column("measured", justify="right", no_wrap=True)
+    table.add_column("reference", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for row in ratios:
+        reference = row.reference
+        table.add_row(
+            escape(row.name),
+            "-" if row.value is None else _number(row.value),
+            f"{reference.value:g} (context)" if reference.is_context else _bounds(reference),
+            _ratio_status(row),
+        )
+    return table
+
+
+def _context_table(cases: Sequence[Case]) -> Table | None:
+    """Each published number once, beside all that was measured under what it states."""
+    beside: dict[tuple[str, str, Reference], list[float]] = {}
+    for case in cases:
+        for row in case.rows:
+            for number in row.context:
+                key = case.check, row.measurement.variable, number
+                beside.setdefault(key, []).append(row.measurement.value)
+    if not beside:
+        return None
+    table = _new_table()
+    for name in ("check", "metric"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("measured", justify="right", no_wrap=True)
+    table.add_column("elsewhere", justify="right", no_wrap=True)
+    table.add_column("context, gating nothing", overflow="fold")
+    for (check, variable, number), values in beside.items():
+        ends = dict.fromkeys(_number(value) for value in (min(values), max(values)))
+        table.add_row(
+            check,
+            variable,
+            f"{' to '.join(ends)} {number.unit}",
+            f"{number.value:g} {number.unit}",
+            escape(number.note or number.provenance.source),
+        )
     return table
 
 
@@ -112,7 +169,16 @@ def render(verdict: Verdict, console: Console) -> None:
     """Print the table, the findings, the suspects, and the verdict as the last line."""
     if any(case.rows for case in verdict.cases):
         console.print(_table(verdict))
+        if verdict.provisional:
+            console.print("bounds marked (published): published, not your baseline")
         console.print()
+    for table in (
+        _ratio_table(verdict.ratios) if verdict.ratios else None,
+        _context_table(verdict.cases),
+    ):
+        if table is not None:
+            console.print(table)
+            console.print()
     for _, group in itertools.groupby(
         verdict.findings, key=lambda f: (f.weight, f.check, f.partition, f.evidence)
     ):

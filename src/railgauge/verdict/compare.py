@@ -12,7 +12,7 @@ from railgauge.campaign import Campaign
 from railgauge.checks.protections import Failure
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
-from railgauge.references import Reference
+from railgauge.references import Ratio, Reference
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +22,10 @@ class Row:
     measurement: Measurement
     reference: Reference | None
     limit: Limit | None
+    #: published numbers whose condition is not wholly known: to look at, gating nothing
+    context: tuple[Reference, ...] = ()
+    #: whether it must have a reference
+    gates: bool = True
 
     @property
     def within(self) -> bool | None:
@@ -56,6 +60,8 @@ class Case:
     gate: str = ""
     #: why the check's own record cannot be read
     damage: str = ""
+    #: the stored ratios that this check has a side of
+    ratios: tuple[Ratio, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -87,6 +93,7 @@ class _Planned(pydantic.BaseModel):
     unique_name: str
     partition: str
     nodes: list[str]
+    depends_on: list[str] = []
 
 
 class _Ran(pydantic.BaseModel):
@@ -94,7 +101,8 @@ class _Ran(pydantic.BaseModel):
     partition: str
     result: str
     fail_reason: str | None = None
-    stagedir: Path
+    #: none for a case that was skipped
+    stagedir: Path | None = None
 
 
 class _Run(pydantic.BaseModel):
@@ -128,6 +136,9 @@ class _Result(pydantic.BaseModel):
     measurements: list[dict[str, Any]]
     limits: dict[str, _Limit]
     references: dict[str, Reference]
+    context: dict[str, list[Reference]] = {}
+    ratios: list[Ratio] = []
+    recorded: list[str] = []
     failures: list[_Failure]
     calls: list[_Call]
 
@@ -141,6 +152,8 @@ class _Result(pydantic.BaseModel):
                     measurement,
                     self.references.get(measurement.variable),
                     Limit(**limit.model_dump()) if limit else None,
+                    tuple(self.context.get(measurement.variable, ())),
+                    measurement.variable not in self.recorded,
                 )
             )
         return tuple(rows)
@@ -178,7 +191,7 @@ def _case(planned: _Planned, ran: _Ran | None, run: int) -> Case:
         failures=(),
         folder=ran.stagedir if ran else None,
     )
-    if ran is None:
+    if ran is None or ran.stagedir is None:
         return case
     path = ran.stagedir / "railgauge.json"
     try:
@@ -194,6 +207,7 @@ def _case(planned: _Planned, ran: _Ran | None, run: int) -> Case:
         case,
         rows=rows,
         gate=result.gate,
+        ratios=tuple(result.ratios),
         failures=tuple(Failure(**failure.model_dump()) for failure in result.failures),
         versions=tuple(sorted({f"{call.tool}: {call.version}" for call in result.calls})),
     )
@@ -213,8 +227,19 @@ def read(campaign: Campaign) -> list[Case]:
         else []
     )
     cases = []
+    failed = {
+        ran.unique_name
+        for run in runs
+        for ran in run.values()
+        if ran.result not in ("pass", "skip")
+    }
+    names = {planned.unique_name: planned.case for planned in plan}
     for planned in plan:
         key = (planned.unique_name, planned.partition)
         found = [_case(planned, run[key], number) for number, run in enumerate(runs) if key in run]
+        unmet = [names.get(name, name) for name in planned.depends_on if name in failed]
+        if unmet:
+            reason = f"its precondition failed: {'; '.join(unmet)}"
+            found = [dataclasses.replace(c, reason=reason) if not c.rows else c for c in found]
         cases += found or [_case(planned, None, 0)]
     return cases

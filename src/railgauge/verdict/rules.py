@@ -14,8 +14,10 @@ from typing import Any, Literal
 from railgauge import hostlist
 from railgauge.campaign import Campaign
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
+from railgauge.references import Bounded
 from railgauge.verdict.compare import BrokenRecordError, Case, Row, read
 from railgauge.verdict.locate import Suspect, suspects, unavailable_nodes
+from railgauge.verdict.ratios import RatioRow, judge
 
 Decision = Literal["accept", "reject", "inconclusive"]
 
@@ -53,6 +55,16 @@ class Verdict:
     cases: tuple[Case, ...]
     findings: tuple[Finding, ...]
     suspects: tuple[Suspect, ...]
+    ratios: tuple[RatioRow, ...] = ()
+
+    @property
+    def provisional(self) -> bool:
+        """Whether somebody else's published number gated where there is no baseline yet."""
+        return any(
+            row.reference is not None and row.reference.kind == "published"
+            for case in self.cases
+            for row in case.rows
+        )
 
     @property
     def exit_code(self) -> int:
@@ -63,6 +75,7 @@ class Verdict:
             "verdict": self.decision,
             "exit_code": self.exit_code,
             "reason": self.reason,
+            "provisional": self.provisional,
             "campaign": self.campaign.id,
             "system": self.campaign.system,
             "gate": self.campaign.gate,
@@ -75,6 +88,7 @@ class Verdict:
             ],
             "suspects": [dataclasses.asdict(suspect) for suspect in self.suspects],
             "measurements": [_row_as_dict(case, row) for case in self.cases for row in case.rows],
+            "ratios": [_ratio_as_dict(row) for row in self.ratios],
             "tools": sorted({version for case in self.cases for version in case.versions}),
         }
 
@@ -89,18 +103,26 @@ def _row_as_dict(case: Case, row: Row) -> dict[str, Any]:
         "passed": case.passed,
         "within_reference": row.within,
         "reference": reference.model_dump(mode="json") if reference else None,
+        "context": [number.model_dump(mode="json") for number in row.context],
         "limit": dataclasses.asdict(row.limit) if row.limit else None,
         "share_of_limit": row.share_of_limit,
     }
 
 
-def _bounds(row: Row) -> str:
-    reference = row.reference
-    assert reference is not None
-    unit = row.measurement.unit
-    if reference.lowest is not None and row.measurement.value < reference.lowest:
-        return f"at least {reference.lowest:.4g} {unit}"
-    return f"at most {reference.highest:.4g} {unit}"
+def _ratio_as_dict(row: RatioRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "value": row.value,
+        "within": row.within,
+        "reference": row.reference.model_dump(mode="json", exclude_unset=True),
+    }
+
+
+def _bound(reference: Bounded, value: float) -> str:
+    """The bound that `value` is out of."""
+    if reference.lowest is not None and value < reference.lowest:
+        return f"at least {reference.lowest:.4g}"
+    return f"at most {reference.highest:.4g}"
 
 
 def _row_finding(case: Case, row: Row) -> Finding:
@@ -112,8 +134,8 @@ def _row_finding(case: Case, row: Row) -> Finding:
         "reject",
         "out-of-reference",
         f"{measurement.variable} is {measurement.value:.4g} {measurement.unit}, expected "
-        f"{_bounds(row)} ({reference.kind}; {reference.deviation(measurement.value):+.0%} of "
-        f"{reference.value:g}{of_limit})",
+        f"{_bound(reference, measurement.value)} {measurement.unit} ({reference.kind}; "
+        f"{reference.deviation(measurement.value):+.0%} of {reference.value:g}{of_limit})",
         next_step="look at the link rate, errors and cabling of the nodes named",
         **_place(case),
     )
@@ -137,7 +159,7 @@ def _gate_findings(campaign: Campaign, case: Case) -> list[Finding]:
                 "reject", "gate", f"ran as {case.gate}, expected {campaign.gate}", **_place(case)
             )
         )
-    bare = [row.measurement.variable for row in case.rows if row.reference is None]
+    bare = [r.measurement.variable for r in case.rows if r.gates and r.reference is None]
     named = any(failure.kind == "no-reference" for failure in case.failures)
     if campaign.gate == "acceptance" and bare and not named:
         message = f"no reference for {', '.join(bare)}"
@@ -228,6 +250,27 @@ def _retry_findings(cases: Sequence[Case]) -> list[Finding]:
     return found
 
 
+def _ratio_findings(campaign: Campaign, rows: Sequence[RatioRow]) -> list[Finding]:
+    """Both sides may be within their own bounds, and still not what one must be of the other."""
+    found = []
+    for row in rows:
+        reference, value = row.reference, row.value
+        if campaign.gate == "acceptance" and value is not None and row.within is False:
+            found.append(
+                Finding(
+                    "reject",
+                    "out-of-ratio",
+                    f"{row.name}: {reference.metric} of ({reference.of}) is {value:.4g} times that "
+                    f"of ({reference.over}), expected {_bound(reference, value)} "
+                    f"({reference.deviation(value):+.0%} of {reference.value:g})",
+                    check=reference.of.check or "",
+                    partition=reference.of.partition or "",
+                    next_step="compare the settings and the rows of the two conditions",
+                )
+            )
+    return found
+
+
 def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
     """A campaign that did not come to its own end proves nothing of the rest."""
     done = f"after {sum(case.finished for case in cases)} of {len(cases)} cases"
@@ -256,6 +299,8 @@ def decide(campaign: Campaign) -> Verdict:
     for case in cases:
         findings += _case_findings(case) + _gate_findings(campaign, case)
     findings += _retry_findings(cases)
+    ratios = judge(cases)
+    findings += _ratio_findings(campaign, ratios)
     findings += _coverage_findings(campaign, cases)
     session = campaign.session
     if session is not None and session.exit_code != 0 and not findings:
@@ -269,7 +314,13 @@ def decide(campaign: Campaign) -> Verdict:
         )
     decision, reason = _decision(campaign, cases, findings)
     return Verdict(
-        decision, reason, campaign, tuple(cases), tuple(findings), tuple(suspects(cases))
+        decision,
+        reason,
+        campaign,
+        tuple(cases),
+        tuple(findings),
+        tuple(suspects(cases)),
+        tuple(ratios),
     )
 
 

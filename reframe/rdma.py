@@ -1,0 +1,176 @@
+"""RDMA between two nodes, by perftest: every rail, within it and across."""
+
+from reframe.core.builtins import parameter, run_after
+
+from railgauge.checks import RdmaCheck, rdma_links, simple_test
+from railgauge.tools import perftest
+
+KIB = 1024
+
+
+@simple_test
+class RdmaBandwidth(RdmaCheck):
+    """ib_write_bw over every rail of neighbouring nodes, and from each rail to the next.
+
+    Good is: the bandwidth of 64 KiB messages at the reference; above that size a link is at its
+    line rate.
+    """
+
+    descr = "RDMA WRITE bandwidth of one rail between two nodes"
+    tags = {"rdma", "acceptance"}
+    metrics = ["bandwidth_65536B"]
+
+    pair = parameter(rdma_links("all", both_ways=True), loggable=True)
+
+    @property
+    def options(self):
+        iterations = self.tuning.bandwidth_iterations
+        return self.ask("write", "bw", size_bytes=64 * KIB, iterations=iterations)
+
+
+@simple_test
+class RdmaOperation(RdmaCheck):
+    """ib_read_bw and ib_send_bw: the operations that MPI and storage use beside WRITE."""
+
+    descr = "RDMA READ and SEND bandwidth of one rail between two nodes"
+    tags = {"rdma", "acceptance"}
+    metrics = ["bandwidth_65536B"]
+
+    pair = parameter(rdma_links("same"), loggable=True)
+    operation = parameter(["read", "send"], loggable=True)
+
+    @property
+    def options(self):
+        iterations = self.tuning.bandwidth_iterations
+        return self.ask(self.operation, "bw", size_bytes=64 * KIB, iterations=iterations)
+
+
+@simple_test
+class RdmaLatency(RdmaCheck):
+    """ib_write_lat and ib_send_lat with 2 bytes.
+
+    Good is: the typical latency and its percentiles at the reference. With few iterations the
+    highest percentile is only the maximum, and is called so.
+    """
+
+    descr = "RDMA latency of one rail between two nodes"
+    tags = {"rdma", "latency", "acceptance"}
+
+    pair = parameter(rdma_links("same"), loggable=True)
+    operation = parameter(["write", "send"], loggable=True)
+
+    @property
+    def options(self):
+        iterations = self.tuning.latency_iterations
+        return self.ask(self.operation, "lat", size_bytes=2, iterations=iterations)
+
+    @run_after("setup")
+    def ask_for_percentiles(self):
+        tail = perftest.tail_metric(self.tuning.latency_iterations)
+        names = ("latency", "latency_min", "latency_p99", tail)
+        self.metrics = [f"{name}_2B" for name in names]
+
+
+class FirstRail(RdmaCheck):
+    """One more way to use a link; the first rail stands for the others."""
+
+    pair = parameter(rdma_links("first"), loggable=True)
+
+
+@simple_test
+class RdmaSweep(FirstRail):
+    """ib_write_bw over all sizes. Good is: every size there, and the largest at the reference."""
+
+    descr = "RDMA WRITE bandwidth from 2 bytes up"
+    tags = {"rdma", "sweep", "acceptance"}
+
+    @property
+    def options(self):
+        return self.ask("write", "bw", sweep=True, iterations=self.tuning.sweep_iterations)
+
+    @run_after("setup")
+    def ask_for_every_size(self):
+        self.metrics = [f"bandwidth_{size}B" for size in perftest.SWEEP_SIZES]
+
+    def gates(self, measurement):
+        return measurement.size_bytes == perftest.SWEEP_SIZES[-1]
+
+
+@simple_test
+class RdmaBidirectional(FirstRail):
+    """ib_write_bw both ways at once. Good is: the sum of both at the reference."""
+
+    descr = "RDMA WRITE bandwidth in both directions at once"
+    tags = {"rdma", "acceptance"}
+    metrics = ["bandwidth_65536B"]
+
+    @property
+    def options(self):
+        iterations = self.tuning.bandwidth_iterations
+        return self.ask(
+            "write", "bw", size_bytes=64 * KIB, iterations=iterations, bidirectional=True
+        )
+
+
+@simple_test
+class RdmaQueuePairs(FirstRail):
+    """ib_write_bw over several queue pairs, which a fabric may spread over its paths."""
+
+    descr = "RDMA WRITE bandwidth of several queue pairs"
+    tags = {"rdma", "acceptance"}
+    metrics = ["bandwidth_65536B"]
+
+    @property
+    def options(self):
+        return self.ask(
+            "write",
+            "bw",
+            size_bytes=64 * KIB,
+            iterations=self.tuning.bandwidth_iterations,
+            queue_pairs=self.tuning.queue_pairs,
+        )
+
+
+@simple_test
+class RdmaDuration(FirstRail):
+    """ib_write_bw for a time. Good is: the mean over all of it at the reference."""
+
+    descr = "RDMA WRITE bandwidth over seconds"
+    tags = {"rdma", "acceptance"}
+    metrics = ["bandwidth_65536B"]
+
+    @property
+    def options(self):
+        return self.ask("write", "bw", size_bytes=64 * KIB, duration_s=self.tuning.duration_s)
+
+
+@simple_test
+class RdmaConnectionManager(FirstRail):
+    """ib_write_bw connected by rdma_cm, as storage and some MPIs do."""
+
+    descr = "RDMA WRITE bandwidth of a connection made by rdma_cm"
+    tags = {"rdma", "acceptance"}
+    metrics = ["bandwidth_65536B"]
+
+    pair = parameter(rdma_links("first", only=lambda fabric: fabric.rdma_cm), loggable=True)
+
+    @property
+    def options(self):
+        iterations = self.tuning.bandwidth_iterations
+        return self.ask("write", "bw", size_bytes=64 * KIB, iterations=iterations, rdma_cm=True)
+
+
+@simple_test
+class RdmaGpuMemory(FirstRail):
+    """ib_write_bw between buffers in GPU memory, where perftest is built with CUDA."""
+
+    descr = "RDMA WRITE bandwidth of GPU memory"
+    tags = {"rdma", "gpu", "acceptance"}
+    metrics = ["bandwidth_65536B"]
+
+    pair = parameter(rdma_links("same", only=lambda fabric: fabric.perftest.cuda), loggable=True)
+
+    @property
+    def options(self):
+        iterations = self.tuning.bandwidth_iterations
+        return self.ask("write", "bw", size_bytes=64 * KIB, iterations=iterations, gpu=True)

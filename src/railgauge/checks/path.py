@@ -1,0 +1,119 @@
+"""The preflight of a node's path, and how other checks depend on it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import reframe.core.runtime as rt
+from reframe.core.builtins import run_after, run_before
+
+from railgauge import references, systems
+from railgauge.checks.base import StrictCheck
+from railgauge.checks.pair import chosen_nodes
+from railgauge.checks.protections import Failure
+from railgauge.measurement import Measurement
+from railgauge.tools import Call, ParseError, Reading, path_state
+
+#: The concrete check in reframe/, by whose name others depend on it.
+NAME = "Path"
+
+_ORDERS = "path.json"
+
+
+def path_places() -> list[str]:
+    """`partition:node` for every node that has rails or a bond."""
+    return [
+        f"{partition.name}:{node}"
+        for partition in systems.load(rt.runtime().system.name).partitions
+        if partition.extras.rdma or partition.extras.bond
+        for node in chosen_nodes(partition.nodes)
+    ]
+
+
+def path_case(partition: str, node: str) -> str:
+    """The unique name, in ReFrame's words, of the preflight of a node."""
+    places = path_places()
+    if len(places) == 1:
+        return NAME
+    # As ReFrame's RegressionTestMeta.variant_name numbers the values of a parameter.
+    return f"{NAME}_{places.index(f'{partition}:{node}'):0{len(str(len(places)))}}"
+
+
+class PathCheck(StrictCheck):
+    """One small job on one node: are its rails and its bond in the state that they should be in?
+
+    The concrete check gives its own `place = parameter(path_places())`.
+    """
+
+    num_tasks = 1
+    num_tasks_per_node = 1
+    metrics = ["links"]
+    expected_seconds = 2
+
+    @run_after("init")
+    def place_on_node(self) -> None:
+        partition, node = str(self.place).split(":")
+        self.valid_systems = [f"{rt.runtime().system.name}:{partition}"]
+        self.pinned_nodes = [node]
+
+    @property
+    def options(self) -> path_state.Options:
+        extras = self.partition_data.extras
+        return path_state.Options(rdma=extras.rdma, bond=extras.bond)
+
+    @run_before("run")
+    def look(self) -> None:
+        orders = Path(self.stagedir, _ORDERS)
+        orders.write_text(json.dumps(self.options.orders()), encoding="utf-8")
+        self.run_on_nodes(
+            "ranks",
+            {
+                "tool": path_state.TOOL,
+                "argv": path_state.argv(_ORDERS),
+                "version": path_state.version_argv(),
+                "run_limit_s": 60,
+            },
+        )
+
+    def read(self) -> tuple[Reading, Sequence[Call]]:
+        line = self.exit_line("rank0")
+        calls = [line.call] if line else []
+        return path_state.read(self._output(), calls, self.options), calls
+
+    def _output(self) -> str:
+        path = Path(self.stagedir, "rank0.out")
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+    def facts(self) -> Mapping[str, Mapping[str, Any]]:
+        try:
+            document = path_state.parse(self._output())
+        except ParseError:
+            return {}
+        return {self.pinned_nodes[0]: document}
+
+    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
+        return [
+            Failure("path", f"{node}: {difference}", (node,), difference.mend)
+            for node, document in facts.items()
+            for difference in path_state.differences(document, self.options)
+        ]
+
+    def own_reference(self, measurement: Measurement) -> references.Reference:
+        """Every rail and every link of the bond, no more and no less."""
+        extras = self.partition_data.extras
+        rails = extras.rdma.rails if extras.rdma else 0
+        return references.Reference(
+            value=rails + len(extras.bond.links if extras.bond else ()),
+            lower=0,
+            upper=0,
+            unit=measurement.unit,
+            kind="floor",
+            provenance=references.Provenance(
+                source=f"configs/systems/{self.current_system.name}/reframe.yaml",
+                date=datetime.date.today(),
+            ),
+        )

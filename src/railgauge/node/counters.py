@@ -1,0 +1,381 @@
+"""What a node's counters did during a test, and how fast its links went at most.
+
+    watch = Watch()
+    watch.start()
+    ...                      # the test
+    record = watch.stop()    # ready for JSON
+
+Names: `rdma/<device>/<port>/counters/<name>`, `rdma/<device>/<port>/hw_counters/<name>`,
+`rdma/<device>/hw_counters/<name>`, `net/<interface>/<name>` and `ethtool/<interface>/<name>`.
+`root` stands for `/sys`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from railgauge.node.rdma import Unknown, ask, devices, names_in, ports
+
+#: How often the byte counters are read.
+PERIOD_S = 0.1
+
+#: A peak is the mean rate over at least this long: a sampler that the scheduler held up for some
+#: milliseconds, or a burst that sat in a buffer, is a small part of it.
+WINDOW_S = 0.5
+
+#: `port_rcv_data` and `port_xmit_data` count words of four bytes (Linux,
+#: Documentation/ABI/stable/sysfs-class-infiniband: "divided by 4"; for mlx5 on RoCE
+#: drivers/infiniband/hw/mlx5/mad.c, which shifts the octets of RDMA traffic right by two).
+RDMA_WORD_BYTES = 4
+
+#: No more counters than this are sampled: 64 take 0.6 % of a core of a small VM.
+MOST_SAMPLED = 96
+
+Counts = Mapping[str, int]
+
+
+class Delta(NamedTuple):
+    """What changed between two snapshots.
+
+    `reset` has the counters that went backwards, `gone` and `new` those of one snapshot only: a
+    device was reset, removed or made anew. Gauges that a driver lists among its counters (queue
+    lengths, temperatures) may go backwards too.
+    """
+
+    changed: dict[str, int]
+    reset: list[str]
+    gone: list[str]
+    new: list[str]
+
+
+def delta(before: Counts, after: Counts) -> Delta:
+    """The changes from one snapshot to the next.
+
+    InfiniBand's counters stop at their largest value instead of wrapping (IBTA vol. 1, 16.1.3.5),
+    so a smaller value is never taken for a wrap.
+    """
+    common = sorted(before.keys() & after.keys())
+    return Delta(
+        {name: after[name] - before[name] for name in common if after[name] > before[name]},
+        [name for name in common if after[name] < before[name]],
+        sorted(before.keys() - after.keys()),
+        sorted(after.keys() - before.keys()),
+    )
+
+
+def jain(values: Sequence[float]) -> float:
+    """Jain's index of fairness (sum x)^2 / (n sum x^2): 1 for equal shares, 1/n for one alone.
+
+    R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness and Discrimination for Resource
+    Allocation in Shared Computer Systems, DEC-TR-301, 1984. ValueError unless there are values,
+    finite and not negative, and one of them above zero.
+    """
+    if not all(math.isfinite(x) and x >= 0 for x in values) or not any(values):
+        raise ValueError(f"Jain's index needs shares of at least 0, not all zero: {list(values)}")
+    # The index does not depend on the scale; squares of shares of the largest cannot overflow.
+    most = max(values)
+    shares = [x / most for x in values]
+    total = math.fsum(shares)
+    return min(total * total / math.fsum(x * x for x in shares) / len(shares), 1.0)
+
+
+# ---- snapshots ----
+
+
+def _interfaces(root: str) -> list[str]:
+    """The network interfaces but the loopback; `bonding_masters` beside them is a file."""
+    folder = Path(root, "class/net")
+    return [n for n in names_in(folder) if n != "lo" and (folder / n / "statistics").is_dir()]
+
+
+def _is_physical(interface: str, root: str) -> bool:
+    return Path(root, "class/net", interface, "device").exists()
+
+
+def _folders(root: str) -> Iterator[tuple[str, Path]]:
+    """The folders of counters in sysfs, with the beginning of the counters' names."""
+    for device in devices(".*", root):
+        home = Path(root, "class/infiniband", device)
+        yield f"rdma/{device}/hw_counters", home / "hw_counters"
+        for port in ports(device, root):
+            for kind in ("counters", "hw_counters"):
+                yield f"rdma/{device}/{port}/{kind}", home / "ports" / str(port) / kind
+    for interface in _interfaces(root):
+        yield f"net/{interface}", Path(root, "class/net", interface, "statistics")
+
+
+def snapshot(root: str = "/sys") -> tuple[dict[str, int], list[str]]:
+    """All counters of this node by name, and notes on those that could not be read."""
+    counts: dict[str, int] = {}
+    unread: dict[str, list[str]] = {}
+    for prefix, folder in _folders(root):
+        for name in names_in(folder):
+            # How long the driver keeps its counters, in ms: a setting.
+            if name == "lifespan":
+                continue
+            try:
+                counts[f"{prefix}/{name}"] = int((folder / name).read_text(encoding="ascii"))
+            except OSError as error:
+                unread.setdefault(str(error.strerror), []).append(f"{prefix}/{name}")
+            except ValueError:
+                unread.setdefault("not a whole number", []).append(f"{prefix}/{name}")
+    for interface in _interfaces(root):
+        try:
+            counts.update(_driver_counts(interface, root))
+        except Unknown as error:
+            unread.setdefault(str(error), []).append(f"ethtool/{interface}")
+    return counts, [f"not read: {', '.join(names)}: {why}" for why, names in unread.items()]
+
+
+def _driver_counts(interface: str, root: str) -> dict[str, int]:
+    """What the driver of a physical interface counts; a virtual one's would say nothing more."""
+    if not _is_physical(interface, root):
+        return {}
+    counts = ethtool_counts(ask(["ethtool", "-S", interface]))
+    return {f"ethtool/{interface}/{name}": value for name, value in counts.items()}
+
+
+def ethtool_counts(text: str) -> dict[str, int]:
+    """The lines `name: value` of `ethtool -S` with a whole number; a name given twice is summed."""
+    counts: dict[str, int] = {}
+    for line in text.splitlines():
+        match = re.fullmatch(r"\s+(\S.*?)\s*:\s*(-?[0-9]{1,20})\s*", line)
+        if match:
+            name, value = match.groups()
+            counts[name] = counts.get(name, 0) + int(value)
+    return counts
+
+
+def _bytes(before: Counts, after: Counts) -> dict[str, dict[str, int]]:
+    """Bytes that each interface received and sent, where its counters did not go backwards."""
+    moved: dict[str, dict[str, int]] = {}
+    for name in sorted(before.keys() & after.keys()):
+        match = re.fullmatch(r"net/(.+)/(rx|tx)_bytes", name)
+        if match and after[name] >= before[name]:
+            moved.setdefault(match[1], {})[match[2]] = after[name] - before[name]
+    return moved
+
+
+# ---- the peak rate ----
+
+
+class Reading(NamedTuple):
+    """A counter's value, read at some time between two."""
+
+    before_s: float
+    after_s: float
+    value: int
+
+
+class Peak:
+    """The highest rate that a byte counter shows, in Gb/s."""
+
+    def __init__(self, unit_bytes: int) -> None:
+        self._gbits_per_count = unit_bytes * 8 / 1e9
+        self._readings: deque[Reading] = deque()
+        self._grew = self._steady = False
+        self._highest: float | None = None
+
+    def add(self, reading: Reading) -> None:
+        readings = self._readings
+        if readings and reading.value < readings[-1].value:
+            readings.clear()  # reset: nothing before it compares
+        readings.append(reading)
+        self._note_growth()
+        while len(readings) > 2 and reading.before_s - readings[1].after_s >= WINDOW_S:
+            readings.popleft()
+        first = readings[0]
+        if reading.before_s - first.after_s >= WINDOW_S:
+            # The longest time that fits, so that a sampler held up between clock and counter
+            # never invents a rate.
+            rate = (reading.value - first.value) / (reading.after_s - first.before_s)
+            self._highest = max(self._highest or 0.0, rate * self._gbits_per_count)
+
+    def _note_growth(self) -> None:
+        readings = self._readings
+        if len(readings) < 2 or readings[-1].value == readings[-2].value:
+            return
+        self._grew = True
+        # In more time than that, a counter that is refreshed slowly may step twice.
+        if len(readings) > 2 and readings[-1].after_s - readings[-3].before_s <= 2.2 * PERIOD_S:
+            self._steady = self._steady or readings[-2].value > readings[-3].value
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether the counter grew, but never in two periods running."""
+        return self._grew and not self._steady
+
+    @property
+    def gbits(self) -> float | None:
+        """None if the time was too short, or the counter grows in steps.
+
+        A driver may refresh its counters each second (bnxt_en does): one step more or less in a
+        window would be a peak that was never there. What is refreshed each 0.2 s or faster can be
+        too high by a fifth at most.
+        """
+        return None if self._highest is None or self.in_steps else round(self._highest, 4)
+
+
+class _Counter:
+    """A counter's file, held open: reading it again is one system call."""
+
+    def __init__(self, device: str, direction: str, path: Path, unit_bytes: int) -> None:
+        self.device = device
+        self.direction = direction
+        self.peak = Peak(unit_bytes)
+        self._file = os.open(str(path), os.O_RDONLY)
+
+    def sample(self) -> None:
+        before_s = time.monotonic()
+        text = os.pread(self._file, 32, 0)
+        self.peak.add(Reading(before_s, time.monotonic(), int(text)))
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+class Sampler:
+    """Reads byte counters every 0.1 s in a thread of its own.
+
+    Devices are named `rdma/<device>/<port>` and `net/<interface>`. The rates are those that the
+    counters see: `net` without preamble, gap and checksum, and on most NICs without RDMA; `rdma`
+    only RDMA, and only where the port has `port_rcv_data` (Soft-RoCE has none, its traffic is in
+    `net`). `names` restricts it to these RDMA devices and interfaces.
+    """
+
+    def __init__(self, names: Sequence[str] | None = None, root: str = "/sys") -> None:
+        self.notes: list[str] = []
+        self._counters: list[_Counter] = []
+        self._ended = threading.Event()
+        self._cpu_share = 0.0
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+        self._open(_byte_counters(names, root))
+
+    def _open(self, files: Iterable[tuple[str, str, Path, int]]) -> None:
+        unsampled = []
+        for device, direction, path, unit_bytes in files:
+            if len(self._counters) >= MOST_SAMPLED:
+                unsampled.append(device)
+                continue
+            try:
+                self._counters.append(_Counter(device, direction, path, unit_bytes))
+            except OSError as error:
+                self.notes.append(f"not sampled: {device} {direction}: {error.strerror}")
+        if unsampled:
+            devices_left = ", ".join(dict.fromkeys(unsampled))
+            self.notes.append(f"not sampled, more than {MOST_SAMPLED} counters: {devices_left}")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> dict[str, Any]:
+        """Peak rates in Gb/s by device and direction, and the share of a core that this took."""
+        self._ended.set()
+        self._thread.join()
+        peaks: dict[str, dict[str, float | None]] = {}
+        in_steps = []
+        for counter in self._counters:
+            counter.close()
+            peaks.setdefault(counter.device, {})[counter.direction] = counter.peak.gbits
+            if counter.peak.in_steps:
+                in_steps.append(f"{counter.device} {counter.direction}")
+        if in_steps:
+            self.notes.append(
+                f"no peak, never grew in two periods of {PERIOD_S} s running (next to idle, or "
+                f"refreshed more slowly): {', '.join(in_steps)}"
+            )
+        return {
+            "peak_gbits": peaks,
+            "sampler_cpu_share": round(self._cpu_share, 5),
+            "notes": self.notes,
+        }
+
+    def _run(self) -> None:
+        began_s, began_cpu_s = time.monotonic(), time.thread_time()
+        live = list(self._counters)
+        due_s = began_s
+        ended = False
+        while True:
+            live = [counter for counter in live if self._sample(counter, began_s)]
+            if ended:
+                break
+            # Turns that were missed are not made up for.
+            due_s = max(due_s + PERIOD_S, time.monotonic())
+            ended = self._ended.wait(due_s - time.monotonic())
+        self._cpu_share = (time.thread_time() - began_cpu_s) / (time.monotonic() - began_s)
+
+    def _sample(self, counter: _Counter, began_s: float) -> bool:
+        try:
+            counter.sample()
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            self.notes.append(
+                f"{counter.device} {counter.direction} could not be read any more after "
+                f"{time.monotonic() - began_s:.1f} s: {why}"
+            )
+            return False
+        return True
+
+
+def _byte_counters(names: Sequence[str] | None, root: str) -> Iterator[tuple[str, str, Path, int]]:
+    """Device, direction, file and bytes per count: RDMA ports, physical interfaces, the others."""
+    for device in devices(".*", root):
+        for port in ports(device, root):
+            folder = Path(root, "class/infiniband", device, "ports", str(port), "counters")
+            for direction, name in (("rx", "port_rcv_data"), ("tx", "port_xmit_data")):
+                if (names is None or device in names) and (folder / name).exists():
+                    yield f"rdma/{device}/{port}", direction, folder / name, RDMA_WORD_BYTES
+    for interface in sorted(_interfaces(root), key=lambda name: not _is_physical(name, root)):
+        folder = Path(root, "class/net", interface, "statistics")
+        for direction in ("rx", "tx"):
+            if names is None or interface in names:
+                yield f"net/{interface}", direction, folder / f"{direction}_bytes", 1
+
+
+class Watch:
+    """The counters around a test, and the peak rates during it.
+
+    The snapshots are of the whole node; `sampled` restricts the peak rates to these RDMA devices
+    and interfaces.
+    """
+
+    def __init__(self, sampled: Sequence[str] | None = None, root: str = "/sys") -> None:
+        self._root = root
+        self._sampled = sampled
+
+    def start(self) -> None:
+        began_s = time.monotonic()
+        self._before, self._notes = snapshot(self._root)
+        self._sampler = Sampler(self._sampled, self._root)
+        self._started_s = time.monotonic()
+        self._snapshot_s = self._started_s - began_s
+        self._sampler.start()
+
+    def stop(self) -> dict[str, Any]:
+        """The record, ready for JSON; `snapshot_s` is what the two snapshots took beside it."""
+        ended_s = time.monotonic()
+        sampled = self._sampler.stop()
+        began_s = time.monotonic()
+        after, notes = snapshot(self._root)
+        self._snapshot_s += time.monotonic() - began_s
+        changes = delta(self._before, after)
+        return {
+            "seconds": round(ended_s - self._started_s, 3),
+            "counters": changes.changed,
+            "reset": changes.reset,
+            "gone": changes.gone,
+            "new": changes.new,
+            "bytes": _bytes(self._before, after),
+            "peak_gbits": sampled["peak_gbits"],
+            "sampler_cpu_share": sampled["sampler_cpu_share"],
+            "snapshot_s": round(self._snapshot_s, 3),
+            "notes": list(dict.fromkeys([*self._notes, *sampled["notes"], *notes])),
+        }

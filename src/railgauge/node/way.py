@@ -1,0 +1,178 @@
+"""The way from this node to the other one of a pair: over which device, in what state, how long."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+from railgauge.node import rdma
+from railgauge.node.calls import path_facts, read_sysfs
+
+Facts = dict[str, Any]
+
+#: What the kernel lets a socket have, in bytes (tcp(7), socket(7)).
+_BUFFERS = {
+    "rmem_max_bytes": "core/rmem_max",
+    "wmem_max_bytes": "core/wmem_max",
+    "tcp_rmem_max_bytes": "ipv4/tcp_rmem",
+    "tcp_wmem_max_bytes": "ipv4/tcp_wmem",
+}
+
+_RTT = re.compile(r"rtt min/avg/max/mdev = ([0-9.]+)/([0-9.]+)/([0-9.]+)/[0-9.]+ ms")
+
+
+class NoWay(Exception):
+    """The test cannot be made from here, and why."""
+
+
+def describe(spec: Facts, role: str, peer: str, facts: Facts) -> dict[str, str]:
+    """Put what this side says of its way into `facts`; the values for the tool's argv.
+
+    Raises NoWay where the rail or interface that the side should use is not there.
+    """
+    facts.update(path_facts(peer))
+    facts.update(_socket_buffers())
+    values: dict[str, str] = {}
+    if spec.get("interface"):
+        facts.update(_interface(spec["interface"]))
+    if spec.get("rdma"):
+        facts.update(_rail(spec["rdma"], spec["rdma"]["rails"][role]))
+        values = {
+            "device": facts["device"],
+            "ib_port": str(facts["port"]),
+            "gid_index": str(facts.get("gid_index", "")),
+        }
+    interface = facts.get("netdev", facts.get("device"))
+    facts["sampled"] = sorted({name for name in (facts.get("device"), interface) if name})
+    facts["emulation"] = emulation(interface)
+    facts["carrier_changes_before"] = _carrier_changes(interface)
+    return values
+
+
+def _socket_buffers() -> Facts:
+    said = {name: read_sysfs(f"/proc/sys/net/{file}") for name, file in _BUFFERS.items()}
+    # tcp_rmem and tcp_wmem are "least default most".
+    return {name: int(text.split()[-1]) for name, text in said.items() if text}
+
+
+def _interface(name: str) -> Facts:
+    """An interface that is to be used, whatever the route to the other node's name is."""
+    try:
+        addresses = json.loads(rdma.ask(["ip", "-j", "-4", "address", "show", "dev", name]))
+        found = next(a["local"] for entry in addresses for a in entry.get("addr_info", []))
+    except rdma.Unknown as error:
+        raise NoWay(str(error)) from None
+    except (ValueError, KeyError, StopIteration):
+        raise NoWay(f"{name} has no IPv4 address") from None
+    facts: Facts = {"device": name, "address": found}
+    mtu = read_sysfs(f"/sys/class/net/{name}/mtu")
+    if mtu is not None:
+        facts["mtu_bytes"] = int(mtu)
+    return facts
+
+
+def _rail(wanted: Facts, rail: int) -> Facts:
+    """The device behind a rail, its port, the state of that and the GID to use."""
+    known = [(d, p) for d in rdma.devices(wanted["devices"]) for p in rdma.ports(d)]
+    if rail >= len(known):
+        names = ", ".join(device for device, _ in known) or "none"
+        raise NoWay(f"no rail {rail} among the RDMA devices like {wanted['devices']} ({names})")
+    device, port = known[rail]
+    facts = {"rail": rail, "device": device, "port": port, **rdma.port_facts(device, port)}
+    if wanted["gid_type"] is not None:
+        try:
+            gid = rdma.gid_index(device, port, wanted["gid_type"])
+        except rdma.Unknown as error:
+            raise NoWay(str(error)) from None
+        facts.update(gid_index=gid.index, gid=gid.gid, rail_address=gid.address)
+    return facts
+
+
+def emulation(interface: str | None) -> str:
+    """What tc delays or loses on an interface: `none`, or netem's words."""
+    if interface is None:
+        return "unknown (no interface)"
+    try:
+        text = rdma.ask(["tc", "qdisc", "show", "dev", interface])
+    except rdma.Unknown as error:
+        return f"unknown ({error})"
+    found = re.search(r"qdisc netem [0-9a-f]+: (?:root|parent \S+) (?:refcnt [0-9]+ )?(.*)", text)
+    return f"netem {found[1].strip()}" if found else "none"
+
+
+def _carrier_changes(interface: str | None) -> int | None:
+    text = read_sysfs(f"/sys/class/net/{interface}/carrier_changes") if interface else None
+    return int(text) if text is not None else None
+
+
+def state_after(facts: Facts) -> Facts:
+    """What has become of the device during the test."""
+    interface = facts.get("netdev", facts.get("device"))
+    after: Facts = {}
+    before, now = facts.get("carrier_changes_before"), _carrier_changes(interface)
+    if before is not None and now is not None:
+        after["carrier_changes"] = now - before
+    if "port" in facts:
+        said = rdma.port_state(facts["device"], facts["port"])
+        after["state"] = said if said is not None else f"gone: no device {facts['device']}"
+    return {"after": after}
+
+
+def round_trip(address: str, count: int) -> Facts:
+    """Round trip times in ms, by ping; `rtt_unknown` says why where there are none."""
+    command = ["ping", "-n", "-q", "-c", str(count), "-i", "0.2", "-W", "2", address]
+    try:
+        answer = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return {"rtt_unknown": f"ping: {error}"}
+    found = _RTT.search(answer.stdout.decode("utf-8", "replace"))
+    if found is None:
+        return {"rtt_unknown": f"ping got no answer from {address}"}
+    least, average, most = (float(number) for number in found.groups())
+    return {"rtt_min_ms": least, "rtt_avg_ms": average, "rtt_max_ms": most}
+
+
+@contextlib.contextmanager
+def made(wan: Facts | None, role: str, facts: Facts) -> Iterator[None]:
+    """A long way for as long as what is inside runs; as it was before afterwards.
+
+    `wan` has the commands `set` and `clear`, `on` (both, server or client), and the numbers
+    `round_trip_ms` and `reorder_percent`. NoWay where the way cannot be made.
+    """
+    if wan is None or wan["on"] not in ("both", role):
+        yield
+        return
+    if facts["emulation"] != "none":
+        raise NoWay(f"{facts['device']} has {facts['emulation']} already")
+    try:
+        # Without a delay there is nothing to emulate.
+        if wan["round_trip_ms"]:
+            _command(wan["set"], wan, facts)
+        yield
+    finally:
+        if wan["round_trip_ms"]:
+            _command(wan["clear"], wan, facts)
+
+
+def _command(words: list[str], wan: Facts, facts: Facts) -> None:
+    values = {
+        "device": facts["device"],
+        "one_way_ms": f"{wan['round_trip_ms'] / 2:g}",
+        "round_trip_ms": f"{wan['round_trip_ms']:g}",
+        "reorder_percent": f"{wan['reorder_percent']:g}",
+    }
+    argv = []
+    for word in words:
+        for name, value in values.items():
+            word = word.replace("{" + name + "}", value)
+        argv.append(word)
+    try:
+        rdma.ask(argv)
+    except rdma.Unknown as error:
+        raise NoWay(str(error)) from None
