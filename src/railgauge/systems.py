@@ -90,16 +90,16 @@ class Budget(Strict):
 class Wan(Strict):
     """A long way between two nodes, and how it is made.
 
-    `set` and `clear` are commands, run on the nodes that `on` names, with {device} the interface
-    towards the other node, {one_way_ms} half of the round trip, and {reorder_percent} filled in.
-    They may as well set a router between the sites.
+    `set` and `clear` are commands, run on the nodes that `ends` names, with {device} the interface
+    towards the other node, {one_way_ms} half of the round trip, {round_trip_ms} and {reorder_percent}
+    filled in. They may as well set a router between the sites.
     """
 
     round_trips_ms: list[Annotated[float, pydantic.Field(ge=0, le=10_000)]]
     reorder_percent: float = pydantic.Field(ge=0, le=100)
     set: list[str] = pydantic.Field(min_length=1)
     clear: list[str] = pydantic.Field(min_length=1)
-    on: Literal["both", "server", "client"] = "both"
+    ends: Literal["both", "server", "client"] = "both"
     #: the socket buffers to compare; none is the kernel's own choice
     window_bytes: list[int | None] = [None, 128 * 2**20]
     congestion: list[str] = ["cubic", "bbr"]

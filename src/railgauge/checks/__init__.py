@@ -5,16 +5,20 @@ from railgauge.checks.pair import PairCheck, ring_pairs
 from railgauge.checks.path import PathCheck, path_places
 from railgauge.checks.ranks import RanksCheck, whole_partitions
 from railgauge.checks.rdma import RdmaCheck, rdma_links
+from railgauge.checks.wan import BondCheck, WanCheck, wan_ways
 
 __all__ = [
+    "BondCheck",
     "PairCheck",
     "PathCheck",
     "RanksCheck",
     "RdmaCheck",
     "StrictCheck",
+    "WanCheck",
     "path_places",
     "rdma_links",
     "ring_pairs",
     "simple_test",
+    "wan_ways",
     "whole_partitions",
 ]

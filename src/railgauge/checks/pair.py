@@ -39,6 +39,15 @@ def ring_pairs(*features: str) -> list[str]:
     return pairs
 
 
+def neighbours(*features: str) -> list[str]:
+    """The pairs of `ring_pairs`, with two nodes alone as one pair instead of two."""
+    kept: dict[tuple[str, frozenset[str]], str] = {}
+    for pair in ring_pairs(*features):
+        partition, *nodes = pair.split(":")
+        kept.setdefault((partition, frozenset(nodes)), pair)
+    return list(kept.values())
+
+
 class PairCheck(StrictCheck):
     """One Slurm job of two tasks: a server on one node, a client on the other.
 

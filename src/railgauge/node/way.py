@@ -142,10 +142,10 @@ def round_trip(address: str, count: int) -> Facts:
 def made(wan: Facts | None, role: str, facts: Facts) -> Iterator[None]:
     """A long way for as long as what is inside runs; as it was before afterwards.
 
-    `wan` has the commands `set` and `clear`, `on` (both, server or client), and the numbers
+    `wan` has the commands `set` and `clear`, `ends` (both, server or client), and the numbers
     `round_trip_ms` and `reorder_percent`. NoWay where the way cannot be made.
     """
-    if wan is None or wan["on"] not in ("both", role):
+    if wan is None or wan["ends"] not in ("both", role):
         yield
         return
     if facts["emulation"] != "none":

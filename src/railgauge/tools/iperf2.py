@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -36,6 +37,10 @@ class Options:
     congestion: str | None = None
     #: size of one write
     length_bytes: int | None = None
+    #: both sides report every so often; None: every second, and the sender only
+    interval_s: float | None = None
+    #: how long what is buffered may still be on its way when the time is up
+    drain_s: float = 0
 
     def __post_init__(self) -> None:
         for name in ("streams", "duration_s", "window_bytes", "length_bytes"):
@@ -44,6 +49,10 @@ class Options:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"iperf2 {name} is {value!r}, expected an integer of 1 or more")
+        for name, least in (("interval_s", 0.1), ("drain_s", 0)):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value >= least):
+                raise ValueError(f"iperf2 {name} is {value!r}, expected {least} or more")
         congestion = self.congestion
         if congestion is not None and not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", congestion):
             raise ValueError(f"iperf2 congestion is {congestion!r}, expected a name such as cubic")
@@ -62,15 +71,18 @@ def server_argv(options: Options, port: str = "{port}") -> list[str]:
     Every accepted connection counts as a stream, so nothing may probe the port beforehand.
     """
     argv = ["iperf", "-s", "-p", port, "-P", str(options.streams), "-e", "-f", "k"]
+    if options.interval_s is not None:
+        argv += ["-i", f"{options.interval_s:g}"]
     if options.window_bytes is not None:
         argv += ["-w", str(options.window_bytes)]
     return argv
 
 
 def client_argv(options: Options, server: str = "{server}", port: str = "{port}") -> list[str]:
-    """The sender. -f k shows bytes to 1 KiB; -i 1 keeps a total apart from a first interval."""
+    """The sender. -f k shows bytes to 1 KiB; -i keeps a total apart from a first interval."""
     argv = ["iperf", "-c", server, "-p", port, "-P", str(options.streams)]
-    argv += ["-t", str(options.duration_s), "-e", "-i", "1", "-f", "k"]
+    interval = f"{options.interval_s or 1:g}"
+    argv += ["-t", str(options.duration_s), "-e", "-i", interval, "-f", "k"]
     if options.window_bytes is not None:
         argv += ["-w", str(options.window_bytes)]
     if options.congestion is not None:
@@ -625,7 +637,7 @@ def read(
         reason = f"{side['client']}: no report of the server: UDP rows say only what was sent"
         return dataclasses.replace(Reading.refused(reason, Completeness.UNKNOWN), seen=seen)
     nodes = tuple(mine[role][0].host for role in ("server", "client")) if calls else ()
-    measurements = _measurements(measured, outputs["client"], nodes)
+    measurements = _measurements(measured, outputs["client"], nodes, options)
     missing = _missing(outputs, bool(calls), options)
     if missing:
         reason = (
@@ -666,7 +678,7 @@ def _complaints(output: Output, options: Options | None) -> list[str]:
     if output.stream_count not in (None, options.streams):
         complaints.append(f"{output.stream_count} streams, expected {options.streams}")
     least = _SHORT * options.duration_s
-    most = _LONG * options.duration_s + _LONG_S
+    most = _LONG * options.duration_s + _LONG_S + options.drain_s
     rows = sorted((*output.streams, output.total), key=lambda row: row.duration_s)
     for row in (rows[0], rows[-1]):
         if not least <= row.duration_s <= most:
@@ -721,7 +733,8 @@ def _missing(outputs: Mapping[str, Output], has_calls: bool, options: Options | 
         elif output.connected != len(output.streams):
             missing.append(f"a 'connected with' line for every stream ({role})")
     # A client cut before its total would leave its first interval in the total's place.
-    if options is not None and options.duration_s == 1 and not outputs["client"].intervals:
+    interval = (options.interval_s if options else None) or 1
+    if options is not None and options.duration_s <= interval and not outputs["client"].intervals:
         missing.append("an interval beside the total (client)")
     return missing
 
@@ -739,7 +752,7 @@ def _seen(outputs: Mapping[str, Output]) -> dict[str, Any]:
 
 
 def _measurements(
-    measured: Output, client: Output, nodes: tuple[str, ...]
+    measured: Output, client: Output, nodes: tuple[str, ...], options: Options | None
 ) -> tuple[Measurement, ...]:
     transport = "udp" if measured.udp else "tcp"
     operation = "bounceback" if client.bounceback else transport
@@ -755,6 +768,8 @@ def _measurements(
         known = [count for count in counts if count is not None]
         if len(known) == len(counts):
             metrics["retransmits"] = sum(known)
+        if options and options.interval_s is not None and measured.intervals:
+            metrics["time_to_stable"] = time_to_stable_s(measured.intervals)
     return tuple(
         Measurement(
             metric,
@@ -764,6 +779,24 @@ def _measurements(
             transport,
             streams=measured.stream_count,
             nodes=nodes,
+            window_bytes=options.window_bytes if options else None,
+            congestion=options.congestion if options else None,
         )
         for metric, value in metrics.items()
     )
+
+
+#: A rate has come to stay where it is this share of what follows.
+_STABLE = 0.9
+
+
+def time_to_stable_s(intervals: Sequence[Stream]) -> float:
+    """Seconds until the first interval that has 90 % of the median rate of the run's second half.
+
+    The resolution is the length of an interval. ValueError where there are none.
+    """
+    if not intervals:
+        raise ValueError("no intervals to find a stable rate in")
+    rates = [interval.bandwidth_gbits_s for interval in intervals]
+    stable = statistics.median(rates[len(rates) // 2 :])
+    return next(i.start_s for i in intervals if i.bandwidth_gbits_s >= _STABLE * stable)

@@ -1,0 +1,39 @@
+"""TCP over long ways, and over bonds."""
+
+from reframe.core.builtins import parameter
+
+from railgauge.checks import BondCheck, WanCheck, ring_pairs, simple_test, wan_ways
+
+
+@simple_test
+class WanTcp(WanCheck):
+    """iperf2 with one stream over round trips of several lengths, by buffer and congestion control.
+
+    Good is: the round trip as long as asked for, the bandwidth at the reference; beside it stands
+    what one window per round trip allows, and how long it took to a stable rate.
+    """
+
+    descr = "one TCP stream over a long way"
+    tags = {"tcp", "wan", "acceptance"}
+
+    pair = parameter(wan_ways(), loggable=True)
+
+    def gates(self, measurement):
+        # The round trip is a condition, and judged as one.
+        return measurement.metric == "bandwidth"
+
+
+@simple_test
+class BondPair(BondCheck):
+    """iperf2 with many streams over a bond.
+
+    Good is: the sum of all links, and Jain's index of what each carried near 1.
+    """
+
+    descr = "many TCP streams over a bond between two nodes"
+    tags = {"tcp", "bond", "acceptance"}
+
+    pair = parameter(ring_pairs("bond"), loggable=True)
+
+    def gates(self, measurement):
+        return measurement.metric in ("bandwidth", "jain_index")

@@ -1,0 +1,242 @@
+"""Checks of TCP over a long way, and over a bond."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import reframe.core.runtime as rt
+from reframe.core.builtins import run_after, variable
+
+from railgauge import limits, systems
+from railgauge.checks.pair import PairCheck, neighbours
+from railgauge.checks.path import path_case, path_places
+from railgauge.checks.protections import Failure
+from railgauge.limits import Limit
+from railgauge.measurement import Measurement
+from railgauge.node.counters import jain
+from railgauge.systems import Bond, Wan
+from railgauge.tools import Call, Reading, iperf2
+
+
+def tcp_commands(options: iperf2.Options) -> dict[str, list[str]]:
+    return {
+        "server": iperf2.server_argv(options),
+        "client": iperf2.client_argv(options),
+        "version": iperf2.version_argv(),
+    }
+
+
+def wan_ways() -> list[str]:
+    """`partition:server:client:RTTms:BUFFER:CONGESTION`, as each partition's data lists them.
+
+    BUFFER is a number of bytes, or `default`.
+    """
+    ways = []
+    for pair in neighbours("wan"):
+        partition = pair.partition(":")[0]
+        wan = systems.load(rt.runtime().system.name).partition(partition).extras.wan
+        assert wan is not None  # a partition with the feature has it
+        ways += [
+            f"{pair}:{round_trip:g}ms:{window or 'default'}:{congestion}"
+            for round_trip in wan.round_trips_ms
+            for window in wan.window_bytes
+            for congestion in wan.congestion
+        ]
+    return ways
+
+
+class WanCheck(PairCheck):
+    """One TCP stream over a way that the job makes as long as it should be.
+
+    A concrete check gives its own `pair = parameter(wan_ways())`.
+    """
+
+    tool = iperf2
+    metrics = ["bandwidth", "rtt", "time_to_stable"]
+    #: the round trip may be this much longer than asked for: the path's own, and a busy machine's
+    slack_ms = variable(float, value=15.0)
+
+    @property
+    def wan(self) -> Wan:
+        found = self.partition_data.extras.wan
+        assert found is not None
+        return found
+
+    @property
+    def round_trip_ms(self) -> float:
+        return float(str(self.pair).split(":")[3].removesuffix("ms"))
+
+    @property
+    def options(self) -> iperf2.Options:
+        _, _, _, _, window, congestion = str(self.pair).split(":")
+        return iperf2.Options(
+            streams=1,
+            duration_s=self.wan.duration_s,
+            window_bytes=None if window == "default" else int(window),
+            congestion=congestion,
+            interval_s=0.5,
+            drain_s=5,
+        )
+
+    @run_after("setup")
+    def expect(self) -> None:
+        self.expected = {"streams": 1, "congestion": self.options.congestion}
+
+    def expected_path(self) -> dict[str, Any]:
+        # The emulation is the job's own.
+        return {n: v for n, v in super().expected_path().items() if n != "emulation"}
+
+    def commands(self) -> Mapping[str, list[str]]:
+        return tcp_commands(self.options)
+
+    def way(self) -> Mapping[str, Any]:
+        wan = self.wan
+        return {
+            "wan": {
+                "set": wan.set,
+                "clear": wan.clear,
+                "ends": wan.ends,
+                "round_trip_ms": self.round_trip_ms,
+                "reorder_percent": wan.reorder_percent,
+            },
+            "ping": 5,
+        }
+
+    def expected_run_s(self) -> float:
+        return self.wan.duration_s + 1
+
+    def run_limit_s(self) -> int:
+        return self.wan.duration_s + 30
+
+    # --- what it left --------------------------------------------------------------------------
+
+    def read(self) -> tuple[Reading, Sequence[Call]]:
+        calls = self.calls()
+        client, server = self.output("client"), self.output("server")
+        reading = iperf2.read(client, server=server, calls=calls, options=self.options)
+        measured = [
+            dataclasses.replace(m, delay_ms=self.round_trip_ms) for m in reading.measurements
+        ]
+        round_trip = self.facts().get(self.client_node, {}).get("rtt_min_ms")
+        if measured and round_trip is not None:
+            measured.append(dataclasses.replace(measured[0], metric="rtt", value=round_trip))
+        return dataclasses.replace(reading, measurements=tuple(measured)), calls
+
+    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
+        """The way must be as long as was asked for, or every number is about another one."""
+        found = list(super().violations(facts))
+        said = facts.get(self.client_node, {})
+        measured, wanted = said.get("rtt_min_ms"), self.round_trip_ms
+        if measured is None:
+            found.append(Failure("condition", f"no round trip: {said.get('rtt_unknown')}"))
+        elif not wanted * 0.98 <= measured <= wanted + self.slack_ms:
+            found.append(
+                Failure(
+                    "condition",
+                    f"the round trip between {self.client_node} and {self.server_node} takes "
+                    f"{measured:g} ms, expected {wanted:g} to {wanted + self.slack_ms:g}",
+                )
+            )
+        return found
+
+    def limit(self, measurement: Measurement) -> Limit | None:
+        """What one window per round trip carries, or the link if that is less."""
+        if measurement.metric != "bandwidth":
+            return None
+        path = self.partition_data.extras
+        known = []
+        if path.link_gbits and path.mtu_bytes:
+            known.append(limits.tcp(path.link_gbits, path.mtu_bytes))
+        facts = self.facts()
+        round_trip = facts.get(self.client_node, {}).get("rtt_min_ms")
+        window = self._window_bytes(facts)
+        if window and round_trip:
+            known.append(limits.tcp_window(window, round_trip / 1e3))
+        return min(known, key=lambda limit: limit.value, default=None)
+
+    def _window_bytes(self, facts: Mapping[str, Mapping[str, Any]]) -> int | None:
+        """The largest window that the kernels' limits allow.
+
+        What a socket asks for is capped by net.core.rmem_max and wmem_max, and doubled (socket(7));
+        left alone it grows to the last of tcp_rmem and tcp_wmem (tcp(7)).
+        """
+        wanted = self.options.window_bytes
+        buffers: list[int | None] = []
+        for node, kind in ((self.client_node, "wmem"), (self.server_node, "rmem")):
+            said = facts.get(node, {})
+            if wanted is None:
+                buffers.append(said.get(f"tcp_{kind}_max_bytes"))
+            elif f"{kind}_max_bytes" in said:
+                buffers.append(2 * min(wanted, said[f"{kind}_max_bytes"]))
+        known = [size for size in buffers if size is not None]
+        return min(known) if len(known) == 2 else None
+
+
+class BondCheck(PairCheck):
+    """Many TCP streams over a bond: both links carry their part.
+
+    A concrete check gives its own `pair = parameter(ring_pairs("bond"))`.
+    """
+
+    tool = iperf2
+    metrics = ["bandwidth", "jain_index"]
+    duration_s = variable(int, value=4, loggable=True)
+
+    @property
+    def bond(self) -> Bond:
+        found = self.partition_data.extras.bond
+        assert found is not None
+        return found
+
+    @property
+    def options(self) -> iperf2.Options:
+        return iperf2.Options(streams=self.bond.streams, duration_s=self.duration_s, drain_s=5)
+
+    @run_after("init")
+    def need_paths(self) -> None:
+        partition = str(self.pair).split(":")[0]
+        for node in self.pinned_nodes:
+            if f"{partition}:{node}" in path_places():
+                self.depends_on(path_case(partition, node))
+
+    @run_after("setup")
+    def expect(self) -> None:
+        self.expected = {"streams": self.bond.streams}
+
+    def expected_path(self) -> dict[str, Any]:
+        return {"emulation": "none", "mtu_bytes": self.bond.mtu_bytes}
+
+    def commands(self) -> Mapping[str, list[str]]:
+        return tcp_commands(self.options)
+
+    def way(self) -> Mapping[str, Any]:
+        return {"interface": self.bond.device, "sampled": self.bond.links}
+
+    def expected_run_s(self) -> float:
+        return float(self.duration_s) + 1
+
+    def run_limit_s(self) -> int:
+        return int(self.duration_s) + 30
+
+    def read(self) -> tuple[Reading, Sequence[Call]]:
+        calls = self.calls()
+        client, server = self.output("client"), self.output("server")
+        reading = iperf2.read(client, server=server, calls=calls, options=self.options)
+        measured, sent = list(reading.measurements), self._sent_bytes()
+        if measured and len(sent) == len(self.bond.links) and any(sent):
+            measured.append(dataclasses.replace(measured[0], metric="jain_index", value=jain(sent)))
+        return dataclasses.replace(reading, measurements=tuple(measured)), calls
+
+    def _sent_bytes(self) -> list[int]:
+        """What each link of the sender's bond carried during the test."""
+        record = self.facts().get(self.client_node, {}).get("counters", {})
+        moved = record.get("bytes", {})
+        return [moved[link]["tx"] for link in self.bond.links if "tx" in moved.get(link, {})]
+
+    def limit(self, measurement: Measurement) -> Limit | None:
+        if measurement.unit != "Gb/s":
+            return None
+        bond = self.bond
+        return limits.tcp(bond.link_gbits * len(bond.links), bond.mtu_bytes)
