@@ -20,7 +20,7 @@ class RdmaBandwidth(RdmaCheck):
     tags = {"rdma", "acceptance"}
     metrics = ["bandwidth_65536B"]
 
-    pair = parameter(rdma_links("all", both_ways=True), loggable=True)
+    pair = parameter(rdma_links("all"), loggable=True)
 
     @property
     def options(self):

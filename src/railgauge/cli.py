@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -41,6 +42,7 @@ cli.add_command(lab)
     show_default=True,
     help="baseline records numbers without comparing them, and accepts nothing.",
 )
+@click.option("--series", is_flag=True, help="Measure every long way that the system lists.")
 @click.option("--plan", "plan_only", is_flag=True, help="Say what would run, and run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print verdict.json instead of the table.")
 @click.argument("reframe_options", nargs=-1, type=click.UNPROCESSED)
@@ -49,6 +51,7 @@ def accept(
     partition: str | None,
     nodes: str | None,
     gate: str,
+    series: bool,
     plan_only: bool,
     as_json: bool,
     reframe_options: tuple[str, ...],
@@ -65,8 +68,11 @@ def accept(
         session.enter_lab_mounts([sys.executable, "-m", "railgauge", *sys.argv[1:]])
     # ReFrame's modules take a third of a second; only this command needs them.
     from railgauge import accept as acceptance
+    from railgauge.checks.wan import SERIES_VARIABLE
     from railgauge.report import text
 
+    if series:
+        os.environ[SERIES_VARIABLE] = "1"
     mode: Gate = "baseline" if gate == "baseline" else "acceptance"
     scope = acceptance.scope(chosen, partition, nodes)
     if plan_only:

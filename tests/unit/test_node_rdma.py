@@ -315,12 +315,12 @@ def test_roce_v2_ipv4_gid_is_found(root: Path) -> None:
 
 def test_type_of_gid_decides(root: Path) -> None:
     write(root, roce("mlx5_0", "eth0", "10.0.0.1"))
-    assert gid_index("mlx5_0", 1, "IB/RoCE v1", root=str(root)).index == 2
+    assert gid_index("mlx5_0", 1, "IB/RoCE v1", root=str(root)).number == 2
 
 
 def test_holes_in_the_gid_table_are_passed_over(root: Path) -> None:
     write(root, rxe())
-    assert gid_index("rxe0", 1, "RoCE v2", root=str(root)).index == 2
+    assert gid_index("rxe0", 1, "RoCE v2", root=str(root)).number == 2
 
 
 def two_addresses(root: Path) -> str:
@@ -333,7 +333,7 @@ def two_addresses(root: Path) -> str:
 
 
 def test_lowest_of_several_gids_is_taken(root: Path) -> None:
-    assert gid_index("mlx5_0", 1, "RoCE v2", root=two_addresses(root)).index == 2
+    assert gid_index("mlx5_0", 1, "RoCE v2", root=two_addresses(root)).number == 2
 
 
 def test_all_gids_that_would_do_are_listed(root: Path) -> None:
@@ -341,11 +341,11 @@ def test_all_gids_that_would_do_are_listed(root: Path) -> None:
 
 
 def test_gid_of_the_wanted_address_is_preferred(root: Path) -> None:
-    assert gid_index("mlx5_0", 1, "RoCE v2", "10.9.0.1", two_addresses(root)).index == 10
+    assert gid_index("mlx5_0", 1, "RoCE v2", "10.9.0.1", two_addresses(root)).number == 10
 
 
 def test_wanted_address_that_is_not_there_leaves_the_lowest(root: Path) -> None:
-    assert gid_index("mlx5_0", 1, "RoCE v2", "10.5.5.5", two_addresses(root)).index == 2
+    assert gid_index("mlx5_0", 1, "RoCE v2", "10.5.5.5", two_addresses(root)).number == 2
 
 
 @pytest.mark.parametrize(

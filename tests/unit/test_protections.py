@@ -58,6 +58,8 @@ GOOD = Evidence(
     },
     required=("bandwidth", "retransmits"),
     limits={"bandwidth": LIMIT},
+    recorded=frozenset(),
+    budgets=(),
     references={"bandwidth": reference("Gb/s"), "retransmits": reference("segments")},
     acceptance=True,
 )

@@ -1,7 +1,7 @@
 """What all ReFrame checks share: the strict base class, and one module per kind of job."""
 
 from railgauge.checks.base import StrictCheck, simple_test
-from railgauge.checks.pair import PairCheck, ring_pairs
+from railgauge.checks.pair import PairCheck, neighbours, ring_pairs
 from railgauge.checks.path import PathCheck, path_places
 from railgauge.checks.ranks import RanksCheck, whole_partitions
 from railgauge.checks.rdma import RdmaCheck, rdma_links
@@ -15,6 +15,7 @@ __all__ = [
     "RdmaCheck",
     "StrictCheck",
     "WanCheck",
+    "neighbours",
     "path_places",
     "rdma_links",
     "ring_pairs",

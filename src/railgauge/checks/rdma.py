@@ -9,7 +9,7 @@ import reframe.core.runtime as rt
 from reframe.core.builtins import run_after
 
 from railgauge import limits, systems
-from railgauge.checks.pair import PairCheck, neighbours, ring_pairs
+from railgauge.checks.pair import PairCheck, neighbours
 from railgauge.checks.path import path_case
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
@@ -21,17 +21,16 @@ Rails = Literal["first", "same", "all"]
 
 def rdma_links(
     rails: Rails,
-    both_ways: bool = False,
     only: Callable[[Rdma], bool] = lambda fabric: True,
 ) -> list[str]:
     """`partition:server:client:rail-rail` for neighbouring nodes of each partition with RDMA.
 
     Over the first rail only, over every rail to the same one, or over all: then also from each
-    rail to the next one, where the fabric connects them. Two nodes alone are one pair, or two
-    with `both_ways`: each is server once. `only` leaves out fabrics that cannot do it.
+    rail to the next one, where the fabric connects them. `only` leaves out fabrics that cannot do
+    it.
     """
     links = []
-    for pair in ring_pairs("rdma") if both_ways else neighbours("rdma"):
+    for pair in neighbours("rdma"):
         partition = pair.partition(":")[0]
         fabric = systems.load(rt.runtime().system.name).partition(partition).extras.rdma
         assert fabric is not None  # a partition with the feature has it

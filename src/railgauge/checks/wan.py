@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,9 @@ from railgauge.node.counters import jain
 from railgauge.systems import Bond, Wan
 from railgauge.tools import Call, Reading, iperf2
 
+#: Asks for the whole series of long ways: `railgauge accept --series`.
+SERIES_VARIABLE = "RAILGAUGE_SERIES"
+
 
 def tcp_commands(options: iperf2.Options) -> dict[str, list[str]]:
     return {
@@ -31,8 +35,10 @@ def tcp_commands(options: iperf2.Options) -> dict[str, list[str]]:
 def wan_ways() -> list[str]:
     """`partition:server:client:RTTms:BUFFER:CONGESTION`, as each partition's data lists them.
 
-    BUFFER is a number of bytes, or `default`.
+    BUFFER is a number of bytes, or `default`. With RAILGAUGE_SERIES set, the series of round trips
+    is measured too.
     """
+    series = bool(os.environ.get(SERIES_VARIABLE))
     ways = []
     for pair in neighbours("wan"):
         partition = pair.partition(":")[0]
@@ -40,7 +46,7 @@ def wan_ways() -> list[str]:
         assert wan is not None  # a partition with the feature has it
         ways += [
             f"{pair}:{round_trip:g}ms:{window or 'default'}:{congestion}"
-            for round_trip in wan.round_trips_ms
+            for round_trip in sorted({*wan.round_trips_ms, *(wan.series_ms if series else ())})
             for window in wan.window_bytes
             for congestion in wan.congestion
         ]

@@ -214,7 +214,7 @@ class Lab:
     ) -> None:
         self._remove_leftovers()
         if any(node.kind == "vm" for node in nodes):
-            vm.qemu()
+            vm.require()
         say("starting the lab's namespaces and bridge")
         run = self.folders.run
         for folder in (self.folders.log, self.folders.machines, self.folders.bin):
@@ -228,7 +228,7 @@ class Lab:
         if any(node.kind == "vm" for node in nodes):
             initial = run / "initrd"
             initial.write_bytes(initrd.build(image))
-            kind = vm.accelerator(self.folders.lab, initrd.kernel(image), initial, say)
+            kind = vm.accelerator(self.folders.lab, image, initial, say)
             (run / "accelerator").write_text(kind)
         results = paths.results_root()
         results.mkdir(parents=True, exist_ok=True)

@@ -16,6 +16,10 @@ SUITE = "trixie"
 
 _KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}
 
+#: For the VM nodes. The image's own QEMU, whatever the host has: emulation of older ones (7.2)
+#: corrupts a guest that is busy with RDMA.
+_EMULATORS = {"x86_64": "qemu-system-x86"}
+
 PACKAGES = (
     # Slurm 24.11 with accounting
     *("slurmctld", "slurmd", "slurmdbd", "slurm-client", "munge", "mariadb-server"),
@@ -45,16 +49,33 @@ def _mmdebstrap(target: Path) -> list[str]:
         *("--variant=minbase", "--mode=root"),
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED),
         *("--aptopt=Apt::Install-Recommends false", "--aptopt=Acquire::Retries 3"),
-        f"--include={','.join((*PACKAGES, _KERNELS[machine]))}",
+        f"--include={','.join(_packages(machine))}",
         *(SUITE, str(target)),
         *([mirror] if mirror else []),
     ]
 
 
+def _packages(machine: str) -> list[str]:
+    emulator = [_EMULATORS[machine]] if machine in _EMULATORS else []
+    return [*PACKAGES, _KERNELS[machine], *emulator]
+
+
 def recipe() -> str:
     """A hash of all that decides what is in the image."""
-    described = "\n".join((platform.machine(), SUITE, *PACKAGES, *_EXCLUDED))
+    machine = platform.machine()
+    described = "\n".join((machine, SUITE, *_packages(machine), *_EXCLUDED))
     return hashlib.sha256(described.encode()).hexdigest()[:12]
+
+
+def program(image: Path, name: str) -> list[str]:
+    """The beginning of a command that runs a program of the image on this host, with its libraries.
+
+    The image's own loader is asked, so that the host's C library does not matter.
+    """
+    triplet = f"{platform.machine()}-linux-gnu"
+    libraries = ":".join(str(image / folder) for folder in (f"usr/lib/{triplet}", "usr/lib"))
+    loader = next(image.glob(f"usr/lib/{triplet}/ld-linux-*.so.*"))
+    return [str(loader), "--library-path", libraries, str(image / "usr" / "bin" / name)]
 
 
 def location(lab: Path) -> Path:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import platform
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from railgauge.errors import EnvironmentProblem
-from railgauge.lab import guest, initrd, network
+from railgauge.lab import guest, initrd, network, rootfs
 from railgauge.lab.processes import Process
 from railgauge.lab.spec import LabSpec, Node
 
@@ -30,27 +29,25 @@ _KVM = Path("/dev/kvm")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def qemu() -> str:
-    """The emulator for this machine's architecture; EnvironmentProblem where there is none."""
-    machine = platform.machine()
-    if machine not in _QEMU:
+def require() -> None:
+    """EnvironmentProblem where this machine cannot have VM nodes."""
+    if platform.machine() not in _QEMU:
         raise EnvironmentProblem(
-            f"the lab's VM nodes need {' or '.join(_QEMU)}, this is {machine}",
-            next_step="railgauge lab up --nodes with namespace nodes only",
+            f"the lab's VM nodes need {' or '.join(_QEMU)}, this is {platform.machine()}",
+            next_step="railgauge lab up --nodes n[1-4]: namespace nodes only",
         )
-    found = shutil.which(_QEMU[machine])
-    if found is None:
-        raise EnvironmentProblem(f"{_QEMU[machine]} is not installed", next_step="make setup")
-    return found
 
 
-def _machine(accelerator: str) -> list[str]:
-    """What is the same for the probe and for a node."""
-    # Without pclmulqdq: its emulation is slower than what the kernel does instead.
-    cpu = "host" if accelerator == "kvm" else "max,-pclmulqdq"
-    accelerate = "kvm" if accelerator == "kvm" else "tcg,thread=multi"
+def _machine(image: Path, accelerator: str) -> list[str]:
+    """What is the same for the probe and for a node: the image's QEMU, and the kind of machine."""
+    # Without pclmulqdq, as its emulation is slower than what the kernel does instead.
+    cpu = "host" if accelerator == "kvm" else "max,-pclmulqdq,-la57"
+    # Translated code may otherwise take a gigabyte.
+    accelerate = "kvm" if accelerator == "kvm" else "tcg,thread=multi,tb-size=256"
     return [
-        *(qemu(), "-nodefaults", "-no-reboot", "-display", "none", "-machine", "q35"),
+        *rootfs.program(image, _QEMU[platform.machine()]),
+        *("-L", str(image / "usr/share/qemu"), "-L", str(image / "usr/share/seabios")),
+        *("-nodefaults", "-no-reboot", "-display", "none", "-machine", "q35"),
         *("-accel", accelerate, "-cpu", cpu),
     ]
 
@@ -58,7 +55,7 @@ def _machine(accelerator: str) -> list[str]:
 _KERNEL_OPTIONS = "console=ttyS0 quiet panic=-1 mitigations=off nowatchdog tsc=reliable"
 
 
-def accelerator(folder: Path, kernel: Path, initial: Path, say: Callable[[str], None]) -> str:
+def accelerator(folder: Path, image: Path, initial: Path, say: Callable[[str], None]) -> str:
     """`kvm` if a guest really runs under it, else `tcg`: /dev/kvm may be there and hang a guest.
 
     The answer is kept in `folder` until this machine boots again.
@@ -74,21 +71,25 @@ def accelerator(folder: Path, kernel: Path, initial: Path, say: Callable[[str], 
     except (FileNotFoundError, ValueError, LookupError, TypeError):
         pass
     say(f"seeing whether KVM works here (at most {_PROBE_LIMIT_S} s, once per boot)")
-    found = "kvm" if _guest_runs(kernel, initial) else "tcg"
+    found = "kvm" if _guest_runs(image, initial) else "tcg"
     cache.write_text(json.dumps({"boot": boot, "accelerator": found}))
     return found
 
 
-def _guest_runs(kernel: Path, initial: Path) -> bool:
+def _guest_runs(image: Path, initial: Path) -> bool:
     command = [
-        *_machine("kvm"),
+        *_machine(image, "kvm"),
         *("-m", "256", "-serial", "stdio"),
-        *("-kernel", str(kernel), "-initrd", str(initial)),
+        *("-kernel", str(initrd.kernel(image)), "-initrd", str(initial)),
         *("-append", f"{_KERNEL_OPTIONS} railgauge.probe"),
     ]
     try:
         answer = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_LIMIT_S
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PROBE_LIMIT_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return False
@@ -197,12 +198,12 @@ class VmNodes:
                 next_step="use a shorter path for this checkout, RAILGAUGE_LAB_DIR and "
                 "RAILGAUGE_RESULTS, or railgauge lab up --nodes with namespace nodes only",
             )
-        image = (lab.folders.run / "rootfs").read_text()
+        image = Path((lab.folders.run / "rootfs").read_text())
         kind = (lab.folders.run / "accelerator").read_text()
         command = [
-            *_machine(kind),
+            *_machine(image, kind),
             *("-name", node.name, "-smp", str(node.cpus), "-m", str(node.memory_mib)),
-            *("-kernel", str(initrd.kernel(Path(image)))),
+            *("-kernel", str(initrd.kernel(image))),
             *("-initrd", str(lab.folders.run / "initrd"), "-append", f"{_KERNEL_OPTIONS} {orders}"),
             *("-serial", "stdio", "-device", "virtio-rng-pci"),
             # Sockets by relative name: QEMU is started in their folder, their path may be too long.
@@ -210,7 +211,7 @@ class VmNodes:
             *("-chardev", f"socket,id=agent,path={node.name}.agent,server=on,wait=off"),
             *("-device", "virtio-serial"),
             *("-device", "virtserialport,chardev=agent,name=org.qemu.guest_agent.0"),
-            *_share("image", image, "readonly=on"),
+            *_share("image", str(image), "readonly=on"),
         ]
         for number, folder in enumerate(shares):
             command += _share(f"share{number}", str(folder), "readonly=off")

@@ -100,6 +100,16 @@ class Call:
     def ended(self) -> bool:
         return self.process is None or self.process.poll() is not None
 
+    def ends_within(self, limit_s: float) -> bool:
+        """Whether the tool ends by itself in that time. It looks seldom: the tool needs the CPU."""
+        if self.process is None:
+            return True
+        try:
+            self.process.wait(max(limit_s, 0))
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def wait(self, limit_s: float) -> None:
         """Wait for the tool's own end; past the limit it is killed, and the note says so."""
         if self.process is None:

@@ -112,8 +112,13 @@ def _folders(root: str) -> Iterator[tuple[str, Path]]:
         yield f"net/{interface}", Path(root, "class/net", interface, "statistics")
 
 
-def snapshot(root: str = "/sys") -> tuple[dict[str, int], list[str]]:
-    """All counters of this node by name, and notes on those that could not be read."""
+def snapshot(
+    root: str = "/sys", drivers: Sequence[str] | None = None
+) -> tuple[dict[str, int], list[str]]:
+    """All counters of this node by name, and notes on those that could not be read.
+
+    `drivers` are the interfaces that `ethtool` is asked about; all if none.
+    """
     counts: dict[str, int] = {}
     unread: dict[str, list[str]] = {}
     for prefix, folder in _folders(root):
@@ -128,6 +133,8 @@ def snapshot(root: str = "/sys") -> tuple[dict[str, int], list[str]]:
             except ValueError:
                 unread.setdefault("not a whole number", []).append(f"{prefix}/{name}")
     for interface in _interfaces(root):
+        if drivers is not None and interface not in drivers:
+            continue
         try:
             counts.update(_driver_counts(interface, root))
         except Unknown as error:
@@ -343,8 +350,8 @@ def _byte_counters(names: Sequence[str] | None, root: str) -> Iterator[tuple[str
 class Watch:
     """The counters around a test, and the peak rates during it.
 
-    The snapshots are of the whole node; `sampled` restricts the peak rates to these RDMA devices
-    and interfaces.
+    The snapshots are of the whole node; `sampled` restricts the peak rates, and what drivers count
+    beside the kernel, to these RDMA devices and interfaces.
     """
 
     def __init__(self, sampled: Sequence[str] | None = None, root: str = "/sys") -> None:
@@ -353,7 +360,7 @@ class Watch:
 
     def start(self) -> None:
         began_s = time.monotonic()
-        self._before, self._notes = snapshot(self._root)
+        self._before, self._notes = snapshot(self._root, self._sampled)
         self._sampler = Sampler(self._sampled, self._root)
         self._started_s = time.monotonic()
         self._snapshot_s = self._started_s - began_s
@@ -364,7 +371,7 @@ class Watch:
         ended_s = time.monotonic()
         sampled = self._sampler.stop()
         began_s = time.monotonic()
-        after, notes = snapshot(self._root)
+        after, notes = snapshot(self._root, self._sampled)
         self._snapshot_s += time.monotonic() - began_s
         changes = delta(self._before, after)
         return {

@@ -136,7 +136,7 @@ def _gid(device: str, port: int, gid_type: str | None, root: str) -> Facts:
         return {"gid_index": 0, "gid": text_of(path)}
     found = gid_index(device, port, gid_type, root=root)
     return {
-        "gid_index": found.index,
+        "gid_index": found.number,
         "gid": found.gid,
         "address": found.address,
         "gid_candidates": list(found.candidates),

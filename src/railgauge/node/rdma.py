@@ -6,16 +6,14 @@ Files and their meaning: Linux, Documentation/ABI/stable/sysfs-class-infiniband.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import resource
-import shutil
+import socket
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from railgauge.node.calls import read_sysfs
 
@@ -57,18 +55,17 @@ def collect(sources: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
 def ask(argv: list[str], limit_s: float = 20) -> str:
     """What a tool prints; Unknown where it is not installed, fails or takes longer."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), SYSTEM_FOLDERS])
-    program = shutil.which(argv[0], path=path)
-    if program is None:
-        raise Unknown(f"{argv[0]} is not installed")
     try:
         answer = subprocess.run(
-            [program, *argv[1:]],
+            argv,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            env={**os.environ, "LC_ALL": "C"},
+            env={**os.environ, "LC_ALL": "C", "PATH": path},
             timeout=limit_s,
             check=False,
         )
+    except FileNotFoundError:
+        raise Unknown(f"{argv[0]} is not installed") from None
     except (OSError, subprocess.SubprocessError) as error:
         raise Unknown(f"{argv[0]}: {error}") from None
     if answer.returncode != 0:
@@ -236,11 +233,10 @@ def derived_mtu(netdev_mtu_bytes: int) -> int:
     raise Unknown(f"an interface MTU of {netdev_mtu_bytes} has no room for RoCE")
 
 
-@dataclass(frozen=True)
-class Gid:
+class Gid(NamedTuple):
     """An entry of a port's GID table, and all the entries that would do."""
 
-    index: int
+    number: int
     gid: str
     #: IPv4
     address: str
@@ -250,10 +246,11 @@ class Gid:
 def mapped_ipv4(gid: str) -> str | None:
     """The IPv4 address of a GID such as `0000:...:ffff:0a00:0001`; none for any other text."""
     try:
-        address = ipaddress.IPv6Address(gid).ipv4_mapped
-    except ValueError:
+        packed = socket.inet_pton(socket.AF_INET6, gid)
+    except (OSError, ValueError):
         return None
-    return str(address) if address is not None and int(address) != 0 else None
+    mapped = packed[:12] == b"\0" * 10 + b"\xff\xff" and any(packed[12:])
+    return socket.inet_ntoa(packed[12:]) if mapped else None
 
 
 def gid_index(

@@ -88,7 +88,7 @@ def _rail(wanted: Facts, rail: int) -> Facts:
             gid = rdma.gid_index(device, port, wanted["gid_type"])
         except rdma.Unknown as error:
             raise NoWay(str(error)) from None
-        facts.update(gid_index=gid.index, gid=gid.gid, rail_address=gid.address)
+        facts.update(gid_index=gid.number, gid=gid.gid, rail_address=gid.address)
     return facts
 
 
