@@ -119,13 +119,13 @@ class Condition(Strict):
     rails: str | None = None
     window_bytes: int | None = None
     congestion: str | None = None
-    delay_ms: float | None = None
+    delay_ms: float | Literal["any"] | None = None
 
     def matches(self, check: str, partition: str, measurement: Measurement) -> bool:
         """Whether every part that is stated is as measured."""
         found = _condition(check, partition, measurement)
         return all(
-            getattr(self, part) == found[part] or (part, getattr(self, part)) == ("nodes", "any")
+            getattr(self, part) in (found[part], "any")
             for part in self.model_fields_set & found.keys()
         )
 
@@ -305,14 +305,18 @@ class References:
     def find(self, check: str, partition: str, measurement: Measurement) -> Reference | None:
         """The reference for this very condition, or None: near is not the same.
 
-        An entry whose `nodes` is `any` serves where none names the number of nodes, one without
-        `rails` where none names them. A baseline wins over a published number, that over a floor.
+        An entry whose `nodes` or `delay_ms` is `any` serves where none names the very one, an entry
+        without `rails` where none names them. A baseline wins over a published number, that over a
+        floor.
         """
         parts = _condition(check, partition, measurement)
-        for kind, nodes, rails in itertools.product(
-            PRECEDENCE, (len(measurement.nodes), "any"), dict.fromkeys((measurement.rails, None))
+        for kind, nodes, rails, delay in itertools.product(
+            PRECEDENCE,
+            (len(measurement.nodes), "any"),
+            dict.fromkeys((measurement.rails, None)),
+            (measurement.delay_ms, "any"),
         ):
-            condition = {**parts, "nodes": nodes, "rails": rails}
+            condition = {**parts, "nodes": nodes, "rails": rails, "delay_ms": delay}
             reference = self._gating.get((*condition.values(), measurement.metric, kind))
             if reference:
                 return reference

@@ -19,3 +19,11 @@ def parse_size(text: str) -> int:
             f"size is {text!r}, expected a number above 0 with KiB, MiB, GiB, kB, MB, GB or B"
         )
     return int(found[1]) * _UNITS[found[2]]
+
+
+def format_size(size_bytes: int) -> str:
+    """The shortest exact form: 2 B, 64 KiB, 8 MiB; the inverse of `parse_size`."""
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size_bytes and size_bytes % factor == 0:
+            return f"{size_bytes // factor} {unit}"
+    return f"{size_bytes} B"

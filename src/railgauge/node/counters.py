@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from railgauge.node.rdma import Unknown, ask, devices, names_in, ports
 
 #: How often the byte counters are read.
-PERIOD_S = 0.1
+PERIOD_S = 0.25
 
 #: A peak is the mean rate over at least this long: a sampler that the scheduler held up for some
 #: milliseconds, or a burst that sat in a buffer, is a small part of it.
@@ -250,7 +250,7 @@ class _Counter:
 
 
 class Sampler:
-    """Reads byte counters every 0.1 s in a thread of its own.
+    """Reads byte counters every 0.25 s in a thread of its own.
 
     Devices are named `rdma/<device>/<port>` and `net/<interface>`. The rates are those that the
     counters see: `net` without preamble, gap and checksum, and on most NICs without RDMA; `rdma`

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -25,7 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import way
+from railgauge.node import rdma, way
 from railgauge.node.calls import Call, exit_line, node_name, write_whole
 from railgauge.node.counters import Watch
 
@@ -57,6 +58,18 @@ def is_listening(port: int) -> bool:
     return False
 
 
+def is_listening_by_cm(port: int) -> bool:
+    """Whether any process of this node listens on the port of the RDMA connection manager."""
+    try:
+        shown = rdma.ask(["rdma", "resource", "show", "cm_id"])
+    except rdma.Unknown:
+        return False
+    return any(
+        re.search(rf"\bstate LISTEN\b.*\bsrc-addr \S*:{port}\b", line)
+        for line in shown.splitlines()
+    )
+
+
 def rank(otherwise: int) -> int:
     return int(os.environ.get("SLURM_PROCID", otherwise))
 
@@ -84,14 +97,19 @@ def filled(argv: list[str], values: dict[str, str]) -> list[str]:
     return words
 
 
+def by_connection_manager(spec: Spec) -> bool:
+    return bool((spec.get("rdma") or {}).get("connection_manager"))
+
+
 def start_server(spec: Spec, values: dict[str, str]) -> tuple[Call, int | None]:
     """The server, once it listens on a port of its own; a port that was taken is tried again."""
     deadline = time.monotonic() + spec["start_limit_s"]
+    listening = is_listening_by_cm if by_connection_manager(spec) else is_listening
     for attempt in range(3):
         port = free_port()
         server = Call("server", filled(spec["server"], {**values, "port": str(port)}))
         while not server.ended and time.monotonic() < deadline:
-            if is_listening(port):
+            if listening(port):
                 return server, port
             time.sleep(POLL_S)
         if server.process is None or attempt == 2 or time.monotonic() >= deadline:
@@ -104,8 +122,8 @@ def serve(spec: Spec, values: dict[str, str], facts: dict[str, Any]) -> Call:
     server, port = start_server(spec, values)
     if port is not None:
         # The control connection; rdma_cm's is over the rail itself.
-        by_rail = (spec.get("rdma") or {}).get("connection_manager")
-        address = facts.get("rail_address" if by_rail else "address") or spec["server_host"]
+        kind = "rail_address" if by_connection_manager(spec) else "address"
+        address = facts.get(kind) or spec["server_host"]
         write_whole("ready.json", {"address": address, "port": port})
         # The client may wait as long to start as the server did; then it has its time.
         deadline = time.monotonic() + spec["start_limit_s"] + spec["run_limit_s"] + 10

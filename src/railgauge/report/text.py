@@ -12,7 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from railgauge import hostlist
+from railgauge.measurement import Measurement
 from railgauge.references import Bounded, Reference
+from railgauge.sizes import format_size
 from railgauge.verdict.compare import Case, Row
 from railgauge.verdict.ratios import RatioRow
 from railgauge.verdict.rules import Finding, Verdict
@@ -21,7 +23,7 @@ _STYLES = {"accept": "bold green", "reject": "bold red", "inconclusive": "bold y
 
 
 #: Columns that the table needs.
-_WIDTH = 116
+_WIDTH = 138
 
 
 def _number(value: float) -> str:
@@ -56,16 +58,34 @@ def _status(case: Case, row: Row) -> Text:
     return Text("ok" if row.within else "recorded", style="green" if row.within else "yellow")
 
 
+def _condition(measurement: Measurement) -> str:
+    """What tells the rows of a check apart, in few words."""
+    parts = [measurement.operation.replace("_bidirectional", " both ways")] if measurement.rails else []
+    parts += [f"rails {measurement.rails}"] if measurement.rails else []
+    if measurement.delay_ms is not None:
+        parts.append(f"{measurement.delay_ms:g} ms")
+    if measurement.congestion:
+        parts.append(measurement.congestion)
+    if measurement.window_bytes is not None:
+        parts.append(format_size(measurement.window_bytes))
+    return " ".join(parts)
+
+
+def _metric(measurement: Measurement) -> str:
+    size = measurement.size_bytes
+    return measurement.metric if size is None else f"{measurement.metric} {format_size(size)}"
+
+
 def _new_table() -> Table:
     return Table(show_edge=False, pad_edge=False, header_style="bold")
 
 
 def _table(verdict: Verdict) -> Table:
     table = _new_table()
-    for name in ("check", "partition"):
-        table.add_column(name, no_wrap=True)
+    table.add_column("check", no_wrap=True)
     # Long host names fold, and leave the numbers their room.
-    table.add_column("nodes", overflow="fold")
+    table.add_column("nodes", overflow="fold", min_width=7)
+    table.add_column("condition", no_wrap=True)
     table.add_column("metric", no_wrap=True)
     table.add_column("measured", justify="right", no_wrap=True)
     table.add_column("reference", no_wrap=True)
@@ -73,13 +93,15 @@ def _table(verdict: Verdict) -> Table:
     table.add_column("verdict", no_wrap=True)
     for case in verdict.cases:
         for row in case.rows:
+            if not row.gates and row.within is not False:
+                continue
             share = row.share_of_limit
             table.add_row(
                 case.check,
-                case.partition,
                 _nodes(row.measurement.nodes),
-                row.measurement.variable,
-                f"{_number(row.measurement.value)} {row.measurement.unit}",
+                _condition(row.measurement),
+                _metric(row.measurement),
+                f"{_number(row.measurement.value)} {row.measurement.unit.removeprefix('1')}",
                 _reference(row),
                 "-" if share is None else f"{share:.1%}",
                 _status(case, row),
