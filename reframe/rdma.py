@@ -36,7 +36,7 @@ class RdmaOperation(RdmaCheck):
     tags = {"rdma", "acceptance"}
     metrics = ["bandwidth_65536B"]
 
-    pair = parameter(rdma_links("same"), loggable=True)
+    pair = parameter(rdma_links("first"), loggable=True)
     operation = parameter(["read", "send"], loggable=True)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
+from railgauge import hostlist
 from railgauge.errors import EnvironmentProblem
 
 
@@ -31,6 +32,18 @@ def require_answer() -> None:
     """
     _run("sinfo", "--noheader", "--format=%P")
     _run("sacct", "--noheader", "--allocations", "--jobs=1", "--format=jobid")
+
+
+def failed_nodes(job_id: str) -> tuple[str, ...]:
+    """The nodes whose failure ended a job, as accounting knows them; none where it knows none."""
+    try:
+        answer = _run(
+            *("sacct", "--noheader", "--allocations", "--parsable2"),
+            *(f"--jobs={job_id}", "--format=failednode"),
+        )
+        return hostlist.expand(answer.strip()) if answer.strip() else ()
+    except (EnvironmentProblem, ValueError):
+        return ()
 
 
 def cancel_jobs_of(campaign: str) -> list[str]:

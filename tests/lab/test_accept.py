@@ -65,7 +65,7 @@ def wait_for_traffic(area: Path, cases: int) -> None:
 
 
 def test_a_healthy_network_is_accepted(railgauge: Run, verdict: Verdict, cluster: Lab) -> None:
-    answer = railgauge("accept")
+    answer = railgauge("accept", "--partition", "ns")
     assert answer.returncode == 0, answer.stdout
     found = verdict()
     assert (found["verdict"], found["findings"]) == ("accept", [])
@@ -103,19 +103,19 @@ def test_the_verdict_can_be_shown_again(railgauge: Run) -> None:
 
 def test_a_slow_link_is_rejected_and_located(railgauge: Run, verdict: Verdict, mended: Lab) -> None:
     faults.add(mended, "rate", "n2", 1)
-    answer = railgauge("accept")
+    answer = railgauge("accept", "--partition", "ns")
     assert answer.returncode == 1, answer.stdout
     assert "reject: Iperf2Pair ns n1 n2" in answer.stdout
     found = verdict()
     assert pairs_found(found) == {("n1", "n2"), ("n2", "n3")}
     assert suspects(found) == ["n2"]
     faults.clear(mended)
-    assert railgauge("accept").returncode == 0
+    assert railgauge("accept", "--partition", "ns").returncode == 0
 
 
 def test_a_wrong_mtu_is_rejected_and_named(railgauge: Run, verdict: Verdict, mended: Lab) -> None:
     faults.add(mended, "mtu", "n3", 1500)
-    answer = railgauge("accept", "--", "-n", "Iperf2Pair")
+    answer = railgauge("accept", "--partition", "ns", "--", "-n", "Iperf2Pair")
     assert answer.returncode == 1, answer.stdout
     assert "mtu_bytes on n3 eth0 is 1500, expected 4200" in answer.stdout
     assert suspects(verdict()) == ["n3"]
@@ -124,7 +124,7 @@ def test_a_wrong_mtu_is_rejected_and_named(railgauge: Run, verdict: Verdict, men
 def test_a_node_that_loses_power_in_mid_job_is_named(
     area: Path, verdict: Verdict, railgauge: Run, mended: Lab
 ) -> None:
-    campaign = start(area)
+    campaign = start(area, "--partition", "ns")
     wait_for_traffic(area, 2)
     faults.add(mended, "off", "n2")
     began = time.monotonic()
@@ -137,14 +137,14 @@ def test_a_node_that_loses_power_in_mid_job_is_named(
     assert any("NODE_FAIL" in finding["message"] for finding in found["findings"])
     assert jobs_left(mended) == ""
     faults.clear(mended)
-    assert railgauge("accept").returncode == 0
+    assert railgauge("accept", "--partition", "ns").returncode == 0
 
 
 def test_a_node_that_is_off_is_rejected_by_name(
     railgauge: Run, verdict: Verdict, mended: Lab
 ) -> None:
     faults.add(mended, "off", "n4")
-    answer = railgauge("accept", "--", "-n", "Iperf2Pair")
+    answer = railgauge("accept", "--partition", "ns", "--", "-n", "Iperf2Pair")
     assert answer.returncode == 1, answer.stdout
     assert suspects(verdict()) == ["n4"]
     assert jobs_left(mended) == ""
@@ -160,7 +160,7 @@ def test_a_restarted_controller_disturbs_nothing(area: Path, mended: Lab) -> Non
 
 def test_without_accounting_nothing_is_started(railgauge: Run, area: Path, mended: Lab) -> None:
     faults.add(mended, "slurmdbd-stop")
-    answer = railgauge("accept")
+    answer = railgauge("accept", "--partition", "ns")
     assert answer.returncode == 3, answer.stdout
     assert "sacct" in answer.stdout
     assert not (area / "campaigns").exists()
@@ -169,7 +169,7 @@ def test_without_accounting_nothing_is_started(railgauge: Run, area: Path, mende
 def test_accounting_lost_in_mid_campaign_is_inconclusive(
     area: Path, verdict: Verdict, mended: Lab
 ) -> None:
-    campaign = start(area)
+    campaign = start(area, "--partition", "ns")
     wait_for_running_job(mended, "n[1-2]")
     faults.add(mended, "slurmdbd-stop")
     output, _ = campaign.communicate(timeout=240)
@@ -184,7 +184,7 @@ def test_a_full_results_area_stops_before_anything_runs(
     (area / "kept").write_text("kept")
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(area))
     faults.add(mended, "results-full")
-    answer = railgauge("accept")
+    answer = railgauge("accept", "--partition", "ns")
     assert answer.returncode == 3, answer.stdout
     assert "MiB free" in answer.stdout and "next:" in answer.stdout
     faults.clear(mended)
@@ -200,7 +200,7 @@ def test_a_results_area_that_fills_up_gives_no_pass(
     filler = ["head", "-c", str(65 * 2**20 - 60_000), "/dev/zero"]
     write = ["sh", "-c", f"sleep 3; {' '.join(filler)} > {area}/filler"]
     background = subprocess.Popen(mended.in_lab_mounts(*write))
-    answer = railgauge("accept")
+    answer = railgauge("accept", "--partition", "ns")
     background.wait()
     assert answer.returncode in (2, 3), answer.stdout
     assert "ACCEPT" not in answer.stdout
@@ -210,7 +210,7 @@ def test_a_results_area_that_fills_up_gives_no_pass(
 def test_ctrl_c_leaves_a_marked_campaign_and_no_jobs(
     area: Path, verdict: Verdict, cluster: Lab
 ) -> None:
-    campaign = start(area)
+    campaign = start(area, "--partition", "ns")
     wait_for_running_job(cluster, "n[2-3]")
     campaign.send_signal(signal.SIGINT)
     output, _ = campaign.communicate(timeout=60)
@@ -224,13 +224,13 @@ def test_ctrl_c_leaves_a_marked_campaign_and_no_jobs(
 
 
 def test_a_filter_that_leaves_nodes_out_is_inconclusive(railgauge: Run) -> None:
-    answer = railgauge("accept", "--", "-n", "n1:n2")
+    answer = railgauge("accept", "--partition", "ns", "--", "-n", "n1:n2")
     assert answer.returncode == 2, answer.stdout
     assert "required, and without a result on n[3-4]" in answer.stdout
 
 
 def test_a_mistyped_name_is_rejected_as_nothing_measured(railgauge: Run) -> None:
-    answer = railgauge("accept", "--", "-n", "Mistyped")
+    answer = railgauge("accept", "--partition", "ns", "--", "-n", "Mistyped")
     assert answer.returncode == 1, answer.stdout
     assert "nothing was measured" in answer.stdout
 
@@ -257,7 +257,7 @@ def test_a_missing_reference_is_rejected(railgauge: Run, area: Path) -> None:
 
 def test_the_plan_submits_nothing(railgauge: Run, cluster: Lab, area: Path) -> None:
     before = cluster.on_head("sacct", "-n", "-X", "-o", "jobid").stdout
-    answer = railgauge("accept", "--plan")
+    answer = railgauge("accept", "--partition", "ns", "--plan")
     assert answer.returncode == 0, answer.stdout
     assert "5 cases" in answer.stdout and "node-minutes" in answer.stdout
     assert cluster.on_head("sacct", "-n", "-X", "-o", "jobid").stdout == before

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from railgauge import paths, systems
-from railgauge.lab import rootfs
+from railgauge.lab import rootfs, vm
 from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
 
@@ -32,9 +32,11 @@ def second(cluster: Lab, tmp_path: Path) -> Iterator[Lab]:
 
 @pytest.fixture
 def command(second: Lab) -> Command:
-    """`railgauge lab ...` on the second lab."""
+    """`railgauge lab ...` on the second lab, which has namespace nodes only."""
 
     def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        if arguments == ("up",):
+            arguments = ("up", "--nodes", "n[1-4]")
         return subprocess.run(
             [str(paths.HOME / "bin/railgauge"), "lab", *arguments],
             env={**os.environ, "RAILGAUGE_LAB_DIR": str(second.folders.lab), **env},
@@ -158,7 +160,7 @@ def test_an_up_that_was_killed_leaves_nothing_in_the_way(command: Command, secon
     environment = {**os.environ, "RAILGAUGE_LAB_DIR": str(second.folders.lab)}
     for delay in (0.15, 0.3, 0.6, 1.2):
         broken = subprocess.Popen(
-            [str(paths.HOME / "bin/railgauge"), "lab", "up"],
+            [str(paths.HOME / "bin/railgauge"), "lab", "up", "--nodes", "n[1-4]"],
             env=environment,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
@@ -294,8 +296,14 @@ def test_without_root_the_lab_says_so(tmp_path: Path) -> None:
 
 def test_the_description_and_the_system_agree() -> None:
     lab = open_lab()
-    described = {node.name for node in lab.spec.all_nodes()}
-    partitions = systems.load("lab").partitions
-    assert {name for partition in partitions for name in partition.nodes} == described
-    assert {p.extras.mtu_bytes for p in partitions} == {lab.spec.network.mtu_bytes}
-    assert {p.extras.link_gbits for p in partitions} == {lab.spec.network.link_gbits}
+    described = {node.name: node.kind for node in lab.spec.all_nodes()}
+    partitions = {p.name: p for p in systems.load("lab").partitions}
+    assert {name for p in partitions.values() for name in p.nodes} == set(described)
+    assert {p.extras.mtu_bytes for p in partitions.values()} == {lab.spec.network.mtu_bytes}
+    assert partitions["ns"].extras.link_gbits == lab.spec.network.link_gbits
+    assert {described[name] for name in partitions["vm"].nodes} == {"vm"}
+    rdma, bond = partitions["vm"].extras.rdma, partitions["vm"].extras.bond
+    assert rdma is not None and rdma.rails == len(lab.spec.fabric.rail_subnets)
+    assert bond is not None and lab.spec.fabric.bond is not None
+    assert bond.links == vm.bond_interfaces(lab.spec)
+    assert bond.link_gbits == lab.spec.fabric.bond.link_gbits

@@ -14,7 +14,7 @@ from reframe.core.builtins import run_after, run_before, sanity_function, variab
 from reframe.core.exceptions import SanityError
 
 import reframe as rfm
-from railgauge import paths, references, systems
+from railgauge import paths, references, slurm, systems
 from railgauge.atomic import write_json
 from railgauge.checks import guard
 from railgauge.checks.protections import Evidence, Failure, failures
@@ -181,6 +181,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             job_state=self.job.state,
             job_exit_code=self.job.exitcode,
             job_error=self._last_words(),
+            failed_nodes=slurm.failed_nodes(self.job.jobid)
+            if self.job.state == "NODE_FAIL"
+            else (),
             nodes=nodes,
             ranks=self.num_tasks,
             calls=tuple(calls),

@@ -142,6 +142,9 @@ class PairCheck(StrictCheck):
             if after.get("state", "ACTIVE") != "ACTIVE":
                 message = f"{device} on {node} was {said.get('state')}, and is {after['state']} now"
                 found.append(Failure("link-lost", message, (node,)))
+            for link in after.get("links_down", []):
+                message = f"link {link} of {device} on {node} is down after the test"
+                found.append(Failure("link-lost", message, (node,)))
             if after.get("carrier_changes"):
                 message = (
                     f"the carrier of {said.get('netdev', device)} on {node} changed "

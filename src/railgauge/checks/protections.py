@@ -46,6 +46,8 @@ class Evidence:
     job_state: str | None
     job_exit_code: int | None
     job_error: str
+    #: the nodes whose failure ended the job, where Slurm knows them
+    failed_nodes: tuple[str, ...]
     nodes: tuple[str, ...]
     ranks: int
     calls: tuple[Call, ...]
@@ -78,7 +80,9 @@ def job_completed(evidence: Evidence) -> Iterator[Failure]:
             "job-state",
             f"Slurm says {state} for the job on {hostlist.fold(evidence.nodes)}, "
             "expected COMPLETED"
+            + (f"; {hostlist.fold(evidence.failed_nodes)} failed" if evidence.failed_nodes else "")
             + (f"; its last words: {evidence.job_error}" if evidence.job_error else ""),
+            evidence.failed_nodes,
             next_step=f"sacct -j {evidence.job_id} -o jobid,state,exitcode,nodelist,failednode",
         )
     elif evidence.job_exit_code != 0:
@@ -100,7 +104,8 @@ def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
         yield Failure(
             "silent-node",
             f"no exit line came from {hostlist.fold(silent)}",
-            nodes=silent,
+            # A node that failed takes its healthy peers' lines with it.
+            nodes=evidence.failed_nodes or silent,
             next_step=f"scontrol show node {hostlist.fold(silent)}",
         )
     strangers = sorted({call.host for call in evidence.calls} - set(evidence.nodes))

@@ -46,7 +46,7 @@ def up(nodes: str | None) -> None:
         raise RailgaugeError(f"--nodes {nodes}: {error}") from None
     cluster.up(say, nodes=wanted)
     states = cluster.node_states()
-    say("up: " + ", ".join(f"{name} {state}" for name, state in sorted(states.items())))
+    say("up: " + ", ".join(f"{node.name} {states[node.name]}" for node in cluster.in_use()))
     active = faults.active(cluster)
     if active:
         say("faults in place: " + "; ".join(map(str, active)))

@@ -101,7 +101,9 @@ def emulation(interface: str | None) -> str:
     except rdma.Unknown as error:
         return f"unknown ({error})"
     found = re.search(r"qdisc netem [0-9a-f]+: (?:root|parent \S+) (?:refcnt [0-9]+ )?(.*)", text)
-    return f"netem {found[1].strip()}" if found else "none"
+    # The seed of its random numbers says nothing.
+    words = re.sub(r"\bseed [0-9]+", "", found[1]).split() if found else []
+    return " ".join(["netem", *words]) if found else "none"
 
 
 def _carrier_changes(interface: str | None) -> int | None:
@@ -116,10 +118,19 @@ def state_after(facts: Facts) -> Facts:
     before, now = facts.get("carrier_changes_before"), _carrier_changes(interface)
     if before is not None and now is not None:
         after["carrier_changes"] = now - before
+    lost = _bonded_links_down(interface)
+    if lost:
+        after["links_down"] = lost
     if "port" in facts:
         said = rdma.port_state(facts["device"], facts["port"])
         after["state"] = said if said is not None else f"gone: no device {facts['device']}"
     return {"after": after}
+
+
+def _bonded_links_down(interface: str | None) -> list[str]:
+    """The links of a bond that are down; none where the interface is no bond."""
+    links = read_sysfs(f"/sys/class/net/{interface}/bonding/slaves") or ""
+    return [n for n in links.split() if read_sysfs(f"/sys/class/net/{n}/operstate") == "down"]
 
 
 def round_trip(address: str, count: int) -> Facts:

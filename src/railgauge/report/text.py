@@ -60,7 +60,9 @@ def _status(case: Case, row: Row) -> Text:
 
 def _condition(measurement: Measurement) -> str:
     """What tells the rows of a check apart, in few words."""
-    parts = [measurement.operation.replace("_bidirectional", " both ways")] if measurement.rails else []
+    parts = (
+        [measurement.operation.replace("_bidirectional", " both ways")] if measurement.rails else []
+    )
     parts += [f"rails {measurement.rails}"] if measurement.rails else []
     if measurement.delay_ms is not None:
         parts.append(f"{measurement.delay_ms:g} ms")

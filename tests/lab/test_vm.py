@@ -1,0 +1,289 @@
+"""The VM nodes: RDMA, long ways and bonds for real, and every fault of theirs found and named."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge.lab import faults
+from railgauge.lab.cluster import Lab
+from railgauge.lab.nodes import VM
+
+from .conftest import Run
+from .test_accept import jobs_left, start, suspects, wait_for_traffic
+
+Verdict = Callable[[], dict[str, Any]]
+
+WRITE_LATENCY = r"^RdmaLatency\b.*:0-0.*=write"
+WRITE_BANDWIDTH = r"^RdmaBandwidth\b.*:0-0"
+
+
+@pytest.fixture
+def measure(railgauge: Run) -> Run:
+    """Accept the VM partition with some checks only, and their preflight."""
+
+    def run(pattern: str, *options: str) -> subprocess.CompletedProcess[str]:
+        return railgauge("accept", "--partition", "vm", *options, "--", "-n", pattern)
+
+    return run
+
+
+def messages(verdict: dict[str, Any]) -> str:
+    return "\n".join(finding["message"] for finding in verdict["findings"])
+
+
+def case_folder(area: Path, check: str) -> Path:
+    return next(area.glob(f"campaigns/*/stage/lab/vm/builtin/{check}_*"))
+
+
+def run_on(lab: Lab, node: str, *command: str) -> str:
+    outcome = VM.run(lab, lab.node(node), list(command))
+    assert outcome.returncode == 0, outcome
+    return outcome.stdout
+
+
+def test_rails_have_the_mtu_that_rdma_needs(cluster: Lab) -> None:
+    for device in ("rxe0", "rxe1"):
+        shown = run_on(cluster, "n5", "ibv_devinfo", "-d", device)
+        assert "PORT_ACTIVE" in shown and re.search(r"active_mtu:\s+4096", shown)
+
+
+def test_a_command_on_a_vm_gives_its_output_and_exit_code(railgauge: Run) -> None:
+    answer = railgauge("lab", "exec", "n6", "sh", "-c", "hostname; exit 7")
+    assert (answer.stdout, answer.returncode) == ("n6\n", 7)
+
+
+def test_a_vm_whose_process_is_killed_comes_back(mended: Lab) -> None:
+    machine = mended.machine("n6")
+    assert machine is not None
+    machine.kill()
+    machine.wait_until_ended(10)
+    mended.up()
+    assert run_on(mended, "n6", "hostname") == "n6\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["delay", "--node", "n1", "--value", "1"], "needs a VM node (n[5-6])"),
+        (["loss", "--node", "n5", "--value", "1", "--interface", "eth9"], "no interface 'eth9'"),
+        (["rdma-removed", "--node", "n5", "--interface", "eth0"], "eth1, eth2"),
+        (["off", "--node", "n5", "--interface", "eth0"], "concerns no single interface"),
+    ],
+)
+def test_a_fault_that_cannot_be_is_one_clear_error(
+    railgauge: Run, arguments: list[str], says: str
+) -> None:
+    answer = railgauge("lab", "fault", "add", *arguments)
+    assert answer.returncode == 3 and says in answer.stdout
+
+
+def test_netem_is_one_setting_of_an_interface(mended: Lab) -> None:
+    faults.add(mended, "delay", "n5", 1)
+    with pytest.raises(Exception, match="in place already"):
+        faults.add(mended, "loss", "n5", 1)
+    faults.add(mended, "loss", "n5", 1, "eth2")
+    faults.clear(mended)
+    assert "netem" not in run_on(mended, "n5", "tc", "qdisc", "show")
+
+
+# ---- faults that are there from the start --------------------------------------------------
+
+
+def test_a_delay_is_rejected_and_named(measure: Run, verdict: Verdict, mended: Lab) -> None:
+    faults.add(mended, "delay", "n5", 1)
+    answer = measure(WRITE_LATENCY)
+    assert answer.returncode == 1, answer.stdout
+    found = verdict()
+    assert re.search(r"emulation on n5 rxe0 is netem .*delay 1ms, expected none", messages(found))
+    assert suspects(found) == ["n5"]
+
+
+def test_a_long_delay_shows_in_the_latency_itself(
+    measure: Run, verdict: Verdict, mended: Lab
+) -> None:
+    faults.add(mended, "delay", "n6", 10)
+    answer = measure(WRITE_LATENCY)
+    assert answer.returncode == 1, answer.stdout
+    out = [f for f in verdict()["findings"] if f["kind"] == "out-of-reference"]
+    assert any(f["message"].startswith("latency_min_2B is ") for f in out), answer.stdout
+
+
+@pytest.mark.parametrize(("kind", "value"), [("loss", 1.0), ("reorder", 5.0)])
+def test_loss_and_reordering_are_rejected_and_named(
+    measure: Run, verdict: Verdict, mended: Lab, kind: str, value: float
+) -> None:
+    faults.add(mended, kind, "n6", value)
+    answer = measure(WRITE_BANDWIDTH)
+    assert answer.returncode == 1, answer.stdout
+    found = verdict()
+    assert f"{kind} {value:g}%" in messages(found) and "on n6 rxe0" in messages(found)
+    assert "n6" in suspects(found)
+
+
+def test_a_lowered_mtu_is_found_before_anything_is_measured(
+    measure: Run, verdict: Verdict, mended: Lab
+) -> None:
+    faults.add(mended, "mtu", "n6", 1500)
+    answer = measure(WRITE_BANDWIDTH)
+    assert answer.returncode == 1, answer.stdout
+    found = verdict()
+    assert "n6: rail 0 (rxe0 port 1): active MTU is 1024, expected 4096" in messages(found)
+    assert suspects(found) == ["n6"]
+    dependent = next(f for f in found["findings"] if f["check"] == "RdmaBandwidth")
+    assert dependent["kind"] == "not-run"
+    assert "its precondition failed: Path %place=vm:n6" in dependent["message"]
+
+
+def test_a_removed_device_is_named_with_its_node(
+    measure: Run, verdict: Verdict, mended: Lab
+) -> None:
+    faults.add(mended, "rdma-removed", "n5", interface="eth2")
+    answer = measure(r"^Path")
+    assert answer.returncode == 1, answer.stdout
+    found = verdict()
+    assert "n5: the number of RDMA devices like rxe[0-9]+ is 1 (rxe0), expected 2" in messages(
+        found
+    )
+    assert suspects(found) == ["n5"]
+
+
+def test_a_lost_link_of_a_bond_is_named(measure: Run, verdict: Verdict, mended: Lab) -> None:
+    faults.add(mended, "link-down", "n6", interface="eth4")
+    answer = measure(r"^BondPair")
+    assert answer.returncode == 1, answer.stdout
+    found = verdict()
+    assert "n6: bond0: link eth4 is down, expected up" in messages(found)
+    assert suspects(found) == ["n6"]
+
+
+def test_a_lost_link_halves_a_bond_and_does_not_break_it(mended: Lab) -> None:
+    def rate() -> float:
+        serve = "timeout 30 iperf -s -p 5999 -P 16 >/dev/null 2>&1 & sleep 2"
+        run_on(mended, "n5", "sh", "-c", serve)
+        client = ["iperf", "-c", "10.77.9.15", "-p", "5999", "-P", "16", "-t", "4", "-f", "k"]
+        said = run_on(mended, "n6", *client)
+        rows = re.findall(r"\[SUM\S*\].* ([0-9.]+) Kbits/sec", said)
+        assert rows, said
+        return float(rows[-1]) / 1e6
+
+    both = rate()
+    faults.add(mended, "link-down", "n6", interface="eth4")
+    one = rate()
+    # Two links of 0.1 Gb/s, of which 99 % is payload.
+    assert 0.15 < both < 0.21
+    assert 0.08 < one < 0.11
+
+
+# ---- faults in mid-transfer ----------------------------------------------------------------
+
+
+def test_a_rail_that_goes_down_in_mid_transfer_is_named(
+    area: Path, verdict: Verdict, mended: Lab
+) -> None:
+    campaign = start(area, "--partition", "vm", "--", "-n", r"^RdmaDuration")
+    wait_for_traffic(area, 1)
+    time.sleep(1)
+    faults.add(mended, "link-down", "n6")
+    output, _ = campaign.communicate(timeout=240)
+    assert campaign.returncode == 1, output
+    found = verdict()
+    assert "rxe0 on n6 was ACTIVE, and is DOWN now" in messages(found)
+    assert "n6" in suspects(found)
+    assert jobs_left(mended) == ""
+
+
+def test_a_vm_that_loses_power_in_mid_transfer_is_named(
+    area: Path, verdict: Verdict, mended: Lab
+) -> None:
+    campaign = start(area, "--partition", "vm", "--", "-n", r"^RdmaDuration")
+    wait_for_traffic(area, 1)
+    faults.add(mended, "off", "n6")
+    output, _ = campaign.communicate(timeout=240)
+    assert campaign.returncode == 1, output
+    found = verdict()
+    assert "NODE_FAIL" in messages(found) and "n6 failed" in messages(found)
+    assert suspects(found) == ["n6"]
+    assert jobs_left(mended) == ""
+
+
+def test_a_bond_survives_a_link_lost_in_mid_transfer(
+    area: Path, verdict: Verdict, mended: Lab
+) -> None:
+    campaign = start(area, "--partition", "vm", "--", "-n", r"^BondPair")
+    wait_for_traffic(area, 1)
+    time.sleep(1)
+    faults.add(mended, "link-down", "n6", interface="eth4")
+    output, _ = campaign.communicate(timeout=240)
+    assert campaign.returncode == 1, output
+    found = verdict()
+    assert "link eth4 of bond0 on n6 is down after the test" in messages(found)
+    calls = json.loads((case_folder(area, "BondPair") / "railgauge.json").read_text())["calls"]
+    assert [call["exit_code"] for call in calls] == [0, 0]
+
+
+# ---- long ways -----------------------------------------------------------------------------
+
+
+def test_the_series_of_long_ways_is_measured(measure: Run, verdict: Verdict, cluster: Lab) -> None:
+    answer = measure(r"^WanTcp\b.*:(0|100)ms:(default:cubic|8388608:bbr)", "--series")
+    # The rest of what is required was left out.
+    assert answer.returncode == 2, answer.stdout
+    found = [m for m in verdict()["measurements"] if m["metric"] == "rtt"]
+    assert sorted((m["delay_ms"], m["congestion"]) for m in found) == [
+        *((0.0, "bbr"), (0.0, "cubic"), (100.0, "bbr"), (100.0, "cubic"))
+    ]
+    assert all(m["delay_ms"] <= m["value"] < m["delay_ms"] + 15 for m in found)
+    limited = [m for m in verdict()["measurements"] if m["limit"] and m["delay_ms"] == 100]
+    assert limited and all("one window of" in m["limit"]["reason"] for m in limited)
+    assert "netem" not in run_on(cluster, "n5", "tc", "qdisc", "show")
+
+
+def test_a_cancelled_long_way_leaves_no_emulation(area: Path, cluster: Lab) -> None:
+    campaign = start(area, "--partition", "vm", "--", "-n", r"^WanTcp\b.*:44ms:default:cubic")
+    wait_for_traffic(area, 1)
+    campaign.terminate()
+    campaign.communicate(timeout=60)
+    deadline = time.monotonic() + 20
+    while any("netem" in run_on(cluster, n, "tc", "qdisc", "show") for n in ("n5", "n6")):
+        assert time.monotonic() < deadline, "netem is still there"
+        time.sleep(0.5)
+
+
+def test_a_way_that_is_long_already_is_not_made_longer(
+    measure: Run, verdict: Verdict, mended: Lab
+) -> None:
+    faults.add(mended, "delay", "n5", 3, "eth0")
+    answer = measure(r"^WanTcp\b.*:44ms:default:cubic")
+    assert answer.returncode == 1, answer.stdout
+    assert re.search(r"on n5: not started: eth0 has netem .*delay 3ms already", messages(verdict()))
+
+
+# ---- all of it -----------------------------------------------------------------------------
+
+
+def test_a_healthy_lab_is_accepted(
+    railgauge: Run, area: Path, verdict: Verdict, cluster: Lab
+) -> None:
+    """Last, so that it also shows that nothing of the faults above is left."""
+    answer = railgauge("accept")
+    assert answer.returncode == 0, answer.stdout
+    found = verdict()
+    assert (found["verdict"], found["findings"]) == ("accept", [])
+    of_rails = [m for m in found["measurements"] if m["check"] == "RdmaBandwidth"]
+    assert {m["rails"] for m in of_rails} == {"0-0", "1-1", "0-1", "1-0"}
+    sizes = {m["size_bytes"] for m in found["measurements"] if m["check"] == "RdmaSweep"}
+    assert {2, 65536, 8 * 2**20} <= sizes
+    facts = json.loads((case_folder(area, "RdmaDuration") / "client.json").read_text())["facts"]
+    # The control connection is by eth0, the data by the rail.
+    assert facts["address"].startswith("10.77.0.") and facts["netdev"] == "eth1"
+    assert facts["counters"]["counters"]["rdma/rxe0/1/hw_counters/sent_pkts"] > 1000
+    assert facts["counters"]["peak_gbits"]["net/eth1"]["tx"] > 0.02
+    assert jobs_left(cluster) == ""
