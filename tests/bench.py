@@ -1,7 +1,7 @@
 """Figures, never asserted: `make bench`. Each with its spread, and as a ratio where it can be one.
 
     make bench                 all
-    tests/bench.py NAME...     some of: nothing up job campaign link
+    tests/bench.py NAME...     some of: nothing up job campaign link rdma counters
 
 Runs in clones and labs of its own, beside a lab that may be up.
 """
@@ -88,11 +88,16 @@ def up() -> None:
     folder.mkdir()
     (folder / "rootfs").symlink_to(image)
     lab = Lab(open_lab().spec, open_lab().partitions, folder)
-    seconds, ends = [], []
+    lab.up()  # finds out whether KVM works
+    lab.down()
+    seconds, ends, without = [], [], []
     for _ in range(5):
         seconds.append(timed(lab.up))
         ends.append(timed(lab.down))
+        without.append(timed(lambda: lab.up(nodes=["n1", "n2", "n3", "n4"])))
+        lab.down()
     print(f"lab up, warm, until every node is idle:    {spread(seconds)}")
+    print(f"the same without the VM nodes:             {spread(without)}")
     print(f"lab down:                                  {spread(ends)}")
 
 
@@ -141,15 +146,18 @@ def campaign() -> None:
     """What it adds over a whole campaign: all that is not a tool's own run."""
     with lab_up():
         seconds, tools, cases = [], [], 0
+        command = (str(paths.HOME / "bin/railgauge"), "accept")
         for _ in range(3):
-            seconds.append(timed(lambda: must(str(paths.HOME / "bin/railgauge"), "accept")))
+            seconds.append(timed(lambda: must(*command, "--partition", "ns")))
             newest = max((AREA / "campaigns").iterdir())
             results = [json.loads(p.read_text()) for p in newest.glob("stage/**/railgauge.json")]
             tools.append(sum(max(c["seconds"] for c in r["calls"]) for r in results))
             cases = len(results)
-    rest = [whole - part for whole, part in zip(seconds, tools, strict=True)]
-    print(f"a campaign of {cases} cases:                     {spread(seconds)}")
+        rest = [all_of_it - part for all_of_it, part in zip(seconds, tools, strict=True)]
+        whole = timed(lambda: must(*command))
+    print(f"a campaign of {cases} cases on partition ns:     {spread(seconds)}")
     print(f"of that, not the tools' own time:          {spread(rest)}")
+    print(f"the whole lab, RDMA included:              {whole:.0f} s (n=1)")
 
 
 def link() -> None:
@@ -200,7 +208,50 @@ def lab_listens(lab: Lab, port: int) -> bool:
     return f":{port}" in listed.stdout
 
 
-BENCHES = {f.__name__: f for f in (nothing, up, job, campaign, link)}
+def measured(pattern: str, runs: int) -> dict[str, list[float]]:
+    """Each performance variable of the checks that match, over several runs."""
+    must(
+        *(str(paths.HOME / "bin/reframe"), "-c", str(paths.CHECKS), "--mode", "baseline"),
+        *("-n", pattern, "-r", f"--reruns={runs - 1}"),
+    )
+    report = json.loads((AREA / "reframe" / "report.json").read_text())
+    found: dict[str, list[float]] = {}
+    for run in report["runs"]:
+        for case in run["testcases"]:
+            for name, values in (case.get("perfvalues") or {}).items():
+                found.setdefault(f"{case['name']} {name.split(':')[-1]}", []).append(values[0])
+    return found
+
+
+def rdma() -> None:
+    """Soft-RoCE between two VM nodes: what its spread leaves to compare."""
+    with lab_up():
+        bandwidth = measured(r"^RdmaBandwidth\b.*:0-0", 10)
+        latency = measured(r"^RdmaLatency\b.*:0-0.*=write", 10)
+    for name, values in {**bandwidth, **latency}.items():
+        if name.split()[-1] in ("bandwidth_65536B", "latency_2B", "latency_min_2B"):
+            unit = "Gb/s" if "bandwidth" in name else "us"
+            print(f"{name.split()[-1] + ' over rxe:':<42} {spread(values, unit)}")
+
+
+def counters() -> None:
+    """What watching the counters costs during an iperf2 test, on each kind of node."""
+    records: dict[str, list[dict[str, float]]] = {"namespace": [], "VM": []}
+    with lab_up():
+        for _ in range(5):
+            measured(r"^Iperf2Pair\b.*(n1:n2|n5:n6)", 1)
+            for path in (AREA / "reframe" / "stage").glob("**/railgauge.json"):
+                for node, facts in json.loads(path.read_text())["facts"].items():
+                    kind = "VM" if node in ("n5", "n6") else "namespace"
+                    records[kind].append(facts["counters"])
+    for kind, found in records.items():
+        shares = [100 * record["sampler_cpu_share"] for record in found]
+        seconds = [1e3 * record["snapshot_s"] for record in found]
+        print(f"{'sampling, share of a core, ' + kind + ':':<42} {spread(shares, '%')}")
+        print(f"{'two snapshots, ' + kind + ':':<42} {spread(seconds, 'ms')}")
+
+
+BENCHES = {f.__name__: f for f in (nothing, up, job, campaign, link, rdma, counters)}
 
 
 def main() -> None:

@@ -161,7 +161,8 @@ def test_a_lost_link_of_a_bond_is_named(measure: Run, verdict: Verdict, mended: 
     assert answer.returncode == 1, answer.stdout
     found = verdict()
     assert "n6: bond0: link eth4 is down, expected up" in messages(found)
-    assert suspects(found) == ["n6"]
+    # LACP takes the link out of the bond on the other side too, which is seen there.
+    assert "n6" in suspects(found)
 
 
 def test_a_lost_link_halves_a_bond_and_does_not_break_it(mended: Lab) -> None:

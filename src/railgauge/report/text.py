@@ -85,12 +85,12 @@ def _new_table() -> Table:
 def _table(verdict: Verdict) -> Table:
     table = _new_table()
     table.add_column("check", no_wrap=True)
-    # Long host names fold, and leave the numbers their room.
+    # Where host names are long, these four fold and share what the others leave; none is cut.
     table.add_column("nodes", overflow="fold", min_width=7)
-    table.add_column("condition", no_wrap=True)
-    table.add_column("metric", no_wrap=True)
+    table.add_column("condition", overflow="fold")
+    table.add_column("metric", overflow="fold")
     table.add_column("measured", justify="right", no_wrap=True)
-    table.add_column("reference", no_wrap=True)
+    table.add_column("reference", overflow="fold")
     table.add_column("of limit", justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for case in verdict.cases:
