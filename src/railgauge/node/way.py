@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -153,7 +154,7 @@ def round_trip(address: str, count: int) -> Facts:
 def made(wan: Facts | None, role: str, facts: Facts) -> Iterator[None]:
     """A long way for as long as what is inside runs; as it was before afterwards.
 
-    `wan` has the commands `set` and `clear`, `ends` (both, server or client), and the numbers
+    `wan` has the command lines `set` and `clear`, `ends` (both, server or client), and the numbers
     `round_trip_ms` and `reorder_percent`. NoWay where the way cannot be made.
     """
     if wan is None or wan["ends"] not in ("both", role):
@@ -164,26 +165,24 @@ def made(wan: Facts | None, role: str, facts: Facts) -> Iterator[None]:
     try:
         # Without a delay there is nothing to emulate.
         if wan["round_trip_ms"]:
-            _command(wan["set"], wan, facts)
+            _run_lines(wan["set"], wan, facts)
         yield
     finally:
         if wan["round_trip_ms"]:
-            _command(wan["clear"], wan, facts)
+            _run_lines(wan["clear"], wan, facts)
 
 
-def _command(words: list[str], wan: Facts, facts: Facts) -> None:
+def _run_lines(lines: list[str], wan: Facts, facts: Facts) -> None:
     values = {
         "device": facts["device"],
         "one_way_ms": f"{wan['round_trip_ms'] / 2:g}",
         "round_trip_ms": f"{wan['round_trip_ms']:g}",
         "reorder_percent": f"{wan['reorder_percent']:g}",
     }
-    argv = []
-    for word in words:
+    for line in lines:
         for name, value in values.items():
-            word = word.replace("{" + name + "}", value)
-        argv.append(word)
-    try:
-        rdma.ask(argv)
-    except rdma.Unknown as error:
-        raise NoWay(str(error)) from None
+            line = line.replace("{" + name + "}", value)
+        try:
+            rdma.ask(shlex.split(line))
+        except (rdma.Unknown, ValueError) as error:
+            raise NoWay(f"`{line}`: {error}") from None

@@ -228,10 +228,7 @@ def read(campaign: Campaign) -> list[Case]:
     )
     cases = []
     failed = {
-        ran.unique_name
-        for run in runs
-        for ran in run.values()
-        if ran.result not in ("pass", "skip")
+        ran.unique_name for run in runs for ran in run.values() if ran.result in ("fail", "abort")
     }
     names = {planned.unique_name: planned.case for planned in plan}
     for planned in plan:
@@ -240,6 +237,9 @@ def read(campaign: Campaign) -> list[Case]:
         unmet = [names.get(name, name) for name in planned.depends_on if name in failed]
         if unmet:
             reason = f"its precondition failed: {'; '.join(unmet)}"
-            found = [dataclasses.replace(c, reason=reason) if not c.rows else c for c in found]
+            found = [
+                c if c.finished else dataclasses.replace(c, result="not run", reason=reason)
+                for c in found
+            ]
         cases += found or [_case(planned, None, 0)]
     return cases

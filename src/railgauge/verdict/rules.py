@@ -185,7 +185,9 @@ def _case_findings(case: Case) -> list[Finding]:
         )
         for failure in case.failures
     ]
-    found += [_row_finding(case, row) for row in case.rows if row.within is False]
+    # The preflight's number counts what its failures name.
+    if not any(failure.kind == "path" for failure in case.failures):
+        found += [_row_finding(case, row) for row in case.rows if row.within is False]
     if found:
         return found
     unavailable = unavailable_nodes(case.reason)
