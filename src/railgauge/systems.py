@@ -93,8 +93,8 @@ RoundTrip = Annotated[float, pydantic.Field(ge=0, le=10_000)]
 class Wan(Strict):
     """A long way between two nodes, and how it is made.
 
-    `set` and `clear` are command lines, run on the nodes that `ends` names, with {device} the interface
-    towards the other node, {one_way_ms} half of the round trip, {round_trip_ms} and
+    `set` and `clear` are command lines, run on the nodes that `ends` names, with {device} the
+    interface towards the other node, {one_way_ms} half of the round trip, {round_trip_ms} and
     {reorder_percent} filled in. They may as well set a router between the sites.
     """
 

@@ -81,13 +81,26 @@ def test_the_image_is_another_when_its_recipe_changes(monkeypatch: pytest.Monkey
 
 
 def test_slurm_is_told_of_every_node() -> None:
-    files = render.render(spec.load(), {"ns": "n[1-4]"}, Path("/log"))
+    files = render.render(spec.load(), {"ns": "n[1-4]", "vm": "n[5-6]"}, Path("/log"))
     lines = files["slurm.conf"].splitlines()
-    assert sum(line.startswith("NodeName=") for line in lines) == 4
+    assert sum(line.startswith("NodeName=") for line in lines) == 6
     assert "PartitionName=ns Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP" in lines
+    assert "PartitionName=vm Nodes=n[5-6] Default=NO MaxTime=INFINITE State=UP" in lines
     assert "JobRequeue=0" in lines
     assert "Name=gpu Type=lab File=/dev/labgpu[0-3]" in files["gres.conf"]
     assert "10.77.0.11 n1" in files["hosts"].splitlines()
+    assert "10.77.0.16 n6" in files["hosts"].splitlines()
+
+
+def test_slurm_knows_a_vm_node_by_its_feature_and_without_gpus() -> None:
+    files = render.render(spec.load(), {"vm": "n[5-6]"}, Path("/log"))
+    (line,) = [x for x in files["slurm.conf"].splitlines() if x.startswith("NodeName=n5 ")]
+    assert "Feature=vm State=" in line
+
+
+def test_only_one_measurement_at_a_time_has_the_machine() -> None:
+    files = render.render(spec.load(), {"ns": "n[1-4]"}, Path("/log"))
+    assert "Licenses=machine:1" in files["slurm.conf"].splitlines()
 
 
 def test_the_accounting_file_is_private(tmp_path: Path) -> None:

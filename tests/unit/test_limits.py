@@ -243,3 +243,27 @@ def test_limit_is_exceeded_only_beyond_the_tolerance(beyond: float, exceeded: bo
 def test_a_wrong_unit_does_not_hide_in_the_tolerance() -> None:
     # MiB for MB is the smallest mistake of unit there is: 4.9 %.
     assert limits.TOLERANCE < 2**20 / 10**6 - 1
+
+
+# ---- both ways ----
+
+
+@FABRICS
+@given(RATES, MTUS, SIZES, OPERATIONS)
+def test_sum_over_both_directions_may_be_twice_that_of_one(
+    fabric: Rdma, rate: float, mtu: int, size: int, operation: str
+) -> None:
+    one_way = fabric(rate, mtu, size, operation)
+    assert one_way.both_ways().value == 2 * one_way.value
+
+
+def test_limit_of_both_ways_says_so() -> None:
+    one_way = roce(100, 4096)
+    both = one_way.both_ways()
+    assert (both.unit, both.reason) == ("Gb/s", f"{one_way.reason}, both ways")
+
+
+def test_sum_over_both_directions_does_not_exceed_the_limit_of_both_ways() -> None:
+    one_way = roce(100, 4096)
+    total = 2 * one_way.value
+    assert (one_way.exceeded_by(total), one_way.both_ways().exceeded_by(total)) == (True, False)

@@ -310,7 +310,7 @@ def test_interface_without_room_for_roce_has_no_mtu() -> None:
 def test_roce_v2_ipv4_gid_is_found(root: Path) -> None:
     write(root, roce("mlx5_0", "eth0", "10.0.0.1"))
     found = gid_index("mlx5_0", 1, "RoCE v2", root=str(root))
-    assert (found.index, found.address) == (3, "10.0.0.1")
+    assert (found.number, found.address) == (3, "10.0.0.1")
 
 
 def test_type_of_gid_decides(root: Path) -> None:

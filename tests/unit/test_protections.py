@@ -15,6 +15,7 @@ from railgauge.checks.protections import PROTECTIONS, Evidence, Failure, failure
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.references import Provenance, Reference
+from railgauge.systems import Budget
 from railgauge.tools import Call, Completeness, Reading
 
 NODES = ("n1", "n2")
@@ -38,11 +39,28 @@ READING = Reading(
     seen={"streams": 4, "congestion": "bbr"},
 )
 
+SYMBOL_ERRORS = "rdma/mlx5_0/1/counters/symbol_error"
+BUDGETS = (
+    Budget(counters="rdma/.*/symbol_error", most=2, why="a dirty or bent cable"),
+    Budget(counters="rdma/.*", most=9, why="more than any healthy link shows"),
+)
+
+
+def counted(growth: int, counter: str = SYMBOL_ERRORS) -> dict[str, Any]:
+    """What a node says of itself, with one counter that grew."""
+    return {
+        "mtu_bytes": 4200,
+        "device": "eth0",
+        "counters": {"counters": {counter: growth}, "gone": []},
+    }
+
+
 GOOD = Evidence(
     job_id="17",
     job_state="COMPLETED",
     job_exit_code=0,
     job_error="",
+    failed_nodes=(),
     nodes=NODES,
     ranks=2,
     calls=(
@@ -52,14 +70,11 @@ GOOD = Evidence(
     reading=READING,
     expected={"streams": 4},
     expected_on={"mtu_bytes": 4200},
-    seen_on={
-        "n1": {"mtu_bytes": 4200, "device": "eth0"},
-        "n2": {"mtu_bytes": 4200, "device": "eth0"},
-    },
+    seen_on={"n1": counted(0), "n2": counted(2)},
     required=("bandwidth", "retransmits"),
     limits={"bandwidth": LIMIT},
     recorded=frozenset(),
-    budgets=(),
+    budgets=BUDGETS,
     references={"bandwidth": reference("Gb/s"), "retransmits": reference("segments")},
     acceptance=True,
 )
@@ -78,6 +93,11 @@ def but_call(place: int, /, **changes: Any) -> Evidence:
 
 def but_reading(**changes: Any) -> Evidence:
     return but(reading=dataclasses.replace(READING, **changes))
+
+
+def but_gone(*names: str) -> Evidence:
+    """The good evidence with counters of n2 that were not there any more after the test."""
+    return but(seen_on={**GOOD.seen_on, "n2": {**counted(0), "counters": {"gone": names}}})
 
 
 def but_bandwidth(**changes: Any) -> Evidence:
@@ -127,6 +147,9 @@ BAD = [
     ("other-transport", but(expected={"streams": 4, "congestion": "cubic"}), "condition"),
     ("other-mtu", but(seen_on={**GOOD.seen_on, "n2": {"mtu_bytes": 1500}}), "condition"),
     ("unstated-mtu", but(seen_on={**GOOD.seen_on, "n2": {"device": "eth0"}}), "condition"),
+    # counters
+    ("over-budget", but(seen_on={**GOOD.seen_on, "n2": counted(3)}), "counter"),
+    ("lost-device", but_gone(SYMBOL_ERRORS, "rdma/mlx5_0/1/counters/link_downed"), "device-lost"),
     # numbers
     ("missing-metric", but(required=("bandwidth", "retransmits", "latency")), "missing"),
     ("stopped-sweep", but(required=("bandwidth", "bandwidth_8B", "bandwidth_16B")), "missing"),
@@ -139,6 +162,12 @@ BAD = [
         "limit-unit",
     ),
     ("no-reference", but(references={"bandwidth": reference("Gb/s")}), "no-reference"),
+    ("nothing-gates", but(recorded=frozenset(GOOD.required)), "no-reference"),
+    (
+        "no-reference-beside-recorded",
+        but(references={}, recorded=frozenset({"retransmits"})),
+        "no-reference",
+    ),
 ]
 
 
@@ -236,6 +265,46 @@ def test_number_above_the_limit_is_told_with_the_limit() -> None:
     assert LIMIT.reason in message
 
 
+def test_counter_over_its_budget_is_told_with_node_growth_and_reason() -> None:
+    failure = only_failure(but(seen_on={**GOOD.seen_on, "n2": counted(7)}))
+    assert failure.nodes == ("n2",)
+    assert failure.message == (
+        f"{SYMBOL_ERRORS} on n2 grew by 7 during the test, at most 2 expected: "
+        "a dirty or bent cable"
+    )
+
+
+def test_every_counter_over_its_budget_is_told() -> None:
+    assert kinds(but(seen_on={"n1": counted(3), "n2": counted(3)})) == ["counter"] * 2
+
+
+def test_device_whose_counters_vanished_is_told_once_with_its_node() -> None:
+    failure = only_failure(but_gone(SYMBOL_ERRORS, "rdma/mlx5_0/1/counters/link_downed"))
+    assert failure.nodes == ("n2",)
+    assert failure.message == "the counters of mlx5_0 (rdma) on n2 vanished during the test"
+
+
+def test_every_device_whose_counters_vanished_is_told() -> None:
+    assert kinds(but_gone(SYMBOL_ERRORS, "net/eth1/rx_errors")) == ["device-lost"] * 2
+
+
+def test_nodes_that_failed_are_told_beside_the_jobs_state() -> None:
+    failure = only_failure(but(job_state="NODE_FAIL", failed_nodes=("n2",)))
+    assert failure.nodes == ("n2",)
+    assert "n2 failed" in failure.message
+
+
+def test_silent_peer_of_a_node_that_failed_is_not_pointed_at() -> None:
+    evidence = but(job_state="NODE_FAIL", failed_nodes=("n2",), calls=())
+    (silent,) = [failure for failure in failures(evidence) if failure.kind == "silent-node"]
+    assert silent.nodes == ("n2",)
+
+
+def test_last_words_of_the_job_are_told() -> None:
+    evidence = but(job_state="FAILED", job_error="slurmstepd: out of memory")
+    assert "its last words: slurmstepd: out of memory" in only_failure(evidence).message
+
+
 def test_missing_reference_leads_to_a_baseline() -> None:
     failure = only_failure(but(references={"bandwidth": reference("Gb/s")}))
     assert "retransmits" in failure.message
@@ -259,6 +328,36 @@ def test_number_just_at_the_limit_passes() -> None:
 
 def test_refused_output_is_not_told_again_as_missing_numbers() -> None:
     assert kinds(but(reading=Reading.refused("cut short"))) == ["output"]
+
+
+def test_recorded_number_needs_no_reference() -> None:
+    only_bandwidth = {"bandwidth": reference("Gb/s")}
+    assert failures(but(references=only_bandwidth, recorded=frozenset({"retransmits"}))) == []
+
+
+def test_recorded_number_may_have_a_reference() -> None:
+    assert failures(but(recorded=frozenset({"retransmits"}))) == []
+
+
+def test_baseline_may_be_of_recorded_numbers_only() -> None:
+    assert failures(but(recorded=frozenset(GOOD.required), acceptance=False)) == []
+
+
+@pytest.mark.parametrize(("growth", "kinds_of_failure"), [(9, []), (10, ["counter"])])
+def test_first_budget_that_matches_the_whole_name_counts(
+    growth: int, kinds_of_failure: list[str]
+) -> None:
+    facts = counted(growth, "rdma/mlx5_0/1/hw_counters/symbol_errors")
+    assert kinds(but(seen_on={**GOOD.seen_on, "n2": facts})) == kinds_of_failure
+
+
+def test_counter_without_a_budget_may_grow() -> None:
+    facts = counted(10**9, "net/eth0/rx_bytes")
+    assert failures(but(seen_on={**GOOD.seen_on, "n2": facts})) == []
+
+
+def test_without_budgets_no_counter_is_judged() -> None:
+    assert failures(but(budgets=(), seen_on={"n1": counted(10**9), "n2": counted(0)})) == []
 
 
 # ---- conditions that nobody states ----
@@ -338,6 +437,20 @@ WORSE: dict[str, Worse] = {
     "seen_on": _field(
         seen_on=st.integers(0, 4199).map(lambda n: {**GOOD.seen_on, "n1": {"mtu_bytes": n}})
     ),
+    "counters": _field(
+        seen_on=st.integers(3, 10**15).map(lambda n: {**GOOD.seen_on, "n1": counted(n)})
+    ),
+    "counters gone": lambda data: but_gone(
+        *data.draw(st.lists(st.sampled_from([SYMBOL_ERRORS, "net/eth1/rx_errors"]), min_size=1))
+    ),
+    "budgets": _field(
+        budgets=st.integers(0, 1).map(
+            lambda most: (BUDGETS[0].model_copy(update={"most": most}), *BUDGETS[1:])
+        )
+    ),
+    "recorded": _field(
+        recorded=st.frozensets(st.text()).map(lambda names: names | frozenset(GOOD.required))
+    ),
     "required": _field(required=st.text(min_size=1).map(lambda s: ("bandwidth", f"{s}_9B"))),
     "limits": _field(
         limits=st.floats(0.01, 9.4).map(
@@ -359,10 +472,11 @@ def test_any_one_field_made_worse_is_a_failure(field: str, data: st.DataObject) 
 
 
 def test_every_field_that_is_judged_is_made_worse_above() -> None:
-    # `job_id` and `job_error` are only told; `acceptance` made False is a baseline.
+    # Three are only told; `acceptance` made False is a baseline.
     judged = {field.name for field in dataclasses.fields(Evidence)} - {
         "job_id",
         "job_error",
+        "failed_nodes",
         "acceptance",
     }
     assert judged <= set(WORSE)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.sizes import parse_size
+from railgauge.sizes import format_size, parse_size
 
 UNITS = {
     **{"": 1, "B": 1},
@@ -54,3 +54,32 @@ def test_any_text_is_a_size_above_zero_or_a_value_error(text: str) -> None:
     except ValueError:
         return
     assert size > 0
+
+
+# ---- as they are shown ----
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (2, "2 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (1536, "1536 B"),
+        (65536, "64 KiB"),
+        (8 * 2**20, "8 MiB"),
+        (2**30, "1 GiB"),
+        (2**40, "1024 GiB"),
+        (10**6, "1000000 B"),
+        (0, "0 B"),
+    ],
+)
+def test_size_is_shown_in_its_shortest_exact_form(size: int, text: str) -> None:
+    assert format_size(size) == text
+
+
+@given(
+    st.integers(1, 2**50) | st.builds(lambda n, k: n << k, st.integers(1, 999), st.integers(0, 40))
+)
+def test_size_shown_is_read_as_the_same(size: int) -> None:
+    assert parse_size(format_size(size)) == size

@@ -1012,8 +1012,34 @@ def test_text_cuts_no_long_node_name(tmp_path: Path) -> None:
     nodes = tuple(f"gpu-a100-rack{rack:02}-node{rack:03}.cluster.example.org" for rack in range(3))
     report = text.plain(Recorded(tmp_path, nodes=nodes).decide())
     rows = [line.split("│") for line in report.splitlines() if "│" in line]
-    assert "".join(row[2].strip() for row in rows) == "".join(a + b for a, b in ring(nodes))
+    assert "".join(row[1].strip() for row in rows) == "".join(a + b for a, b in ring(nodes))
     assert [row[4].strip() for row in rows if row[4].strip()] == ["9.5 Gb/s"] * 3
+
+
+def test_text_cuts_no_long_node_name_beside_a_long_condition(recorded: Recorded) -> None:
+    nodes = tuple(f"gpu-a100-rack{rack:02}-node{rack:03}.cluster.example.org" for rack in range(2))
+    measurement = dataclasses.replace(
+        bandwidth(7.125, nodes),
+        metric="latency_p999",
+        operation="write_bidirectional",
+        size_bytes=8 * 2**20,
+        rails="0-1",
+        delay_ms=44.0,
+        congestion="cubic",
+        window_bytes=128 * 2**20,
+    )
+    bounded = REFERENCE.model_copy(update={"kind": "published", "upper": 0.1})
+    case = case_on(nodes, passed=True, rows=(Row(measurement, bounded, LIMIT),))
+    verdict = dataclasses.replace(recorded.decide(), cases=(case,))
+    rows = [line.split("│") for line in text.plain(verdict).splitlines() if "│" in line]
+    columns = ["".join("".join(column).split()) for column in zip(*rows, strict=True)]
+    assert columns[1:6] == [
+        "".join(nodes),
+        "writebothwaysrails0-144mscubic128MiB",
+        "latency_p9998MiB",
+        "7.125us",
+        "8.1to9.9(published)",
+    ]
 
 
 def test_text_folds_many_nodes_and_shows_their_number(recorded: Recorded) -> None:
