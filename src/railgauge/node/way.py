@@ -161,7 +161,7 @@ def made(wan: Facts | None, role: str, facts: Facts) -> Iterator[None]:
         yield
         return
     if facts["emulation"] != "none":
-        raise NoWay(f"{facts['device']} has {facts['emulation']} already")
+        raise NoWay(f"{facts.get('device', 'the way')} has {facts['emulation']} already")
     try:
         # Without a delay there is nothing to emulate.
         if wan["round_trip_ms"]:

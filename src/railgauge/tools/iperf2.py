@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.tools.sides import CALL_SLACK_S, collect
 
 TOOL = "iperf2"
 
@@ -590,8 +591,6 @@ _BYTES_SLACK = 0.01
 # machine; that none of them are lost is seen from the bytes.
 _SHORT, _SHORT_S, _LONG, _LONG_S = 0.95, 0.25, 1.1, 1.0
 _LATE = 0.75
-# `Call.seconds` is taken outside the tool, and both are rounded.
-_CALL_SLACK_S = 0.2
 
 
 def read(
@@ -606,28 +605,16 @@ def read(
     Proved only with both calls at exit 0, the server's output and the options, all in agreement.
     Evidence that is not given leaves the reading unknown; evidence that contradicts refuses it.
     """
-    mine: dict[str, list[Call]] = {
-        role: [call for call in calls if call.tool == TOOL and call.role == role]
-        for role in ("client", "server")
-    }
-    side = {role: f"{role} on {found[0].host}" if found else role for role, found in mine.items()}
-    complaints = _call_complaints(mine) if calls else []
-    outputs: dict[str, Output] = {}
-    for role, text in (("client", client), ("server", server)):
-        if text is None:
-            continue
-        try:
-            outputs[role] = parse(text)
-        except ParseError as error:
-            complaints.append(f"{side[role]}: {error}")
-    if len(outputs) == (1 if server is None else 2):
+    sides = collect(TOOL, parse, client, server, calls)
+    side, outputs, complaints = sides.names, sides.outputs, sides.complaints
+    if sides.parsed:
         alone = server is None and not calls and options is None
         for role, output in outputs.items():
             if output.role not in (role, "unknown") and not alone:
                 complaints.append(f"{side[role]}: the output is that of a {output.role}")
             complaints += [f"{side[role]}: {why}" for why in _complaints(output, options)]
-            for call in mine[role]:
-                if call.seconds + _CALL_SLACK_S < output.total.duration_s:
+            for call in sides.calls[role]:
+                if call.seconds + CALL_SLACK_S < output.total.duration_s:
                     took = f"the call took {call.seconds:.1f} s"
                     spans = f"its rows span {output.total.duration_s:.1f} s"
                     complaints.append(f"{side[role]}: {took} but {spans}")
@@ -640,8 +627,7 @@ def read(
     if measured.udp and not measured.received:
         reason = f"{side['client']}: no report of the server: UDP rows say only what was sent"
         return dataclasses.replace(Reading.refused(reason, Completeness.UNKNOWN), seen=seen)
-    nodes = tuple(mine[role][0].host for role in ("server", "client")) if calls else ()
-    measurements = _measurements(measured, outputs["client"], nodes, options)
+    measurements = _measurements(measured, outputs["client"], sides.nodes, options)
     missing = _missing(outputs, bool(calls), options)
     if missing:
         reason = (
@@ -654,15 +640,6 @@ def read(
         "client and server ended with exit code 0 and agree on the bytes"
     )
     return Reading(True, reason, Completeness.PROVED, measurements, seen)
-
-
-def _call_complaints(mine: Mapping[str, list[Call]]) -> list[str]:
-    complaints = []
-    for role, found in mine.items():
-        if len(found) != 1:
-            complaints.append(f"{role}: {len(found)} {TOOL} calls recorded, expected 1")
-        complaints += [call.failure for call in found if call.failure]
-    return complaints
 
 
 def _complaints(output: Output, options: Options | None) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.tools.sides import CALL_SLACK_S, collect
 
 TOOL = "perftest"
 
@@ -625,8 +626,6 @@ def _latency(number: int, line: str, shown: Mapping[str, _Shown], ways: int) -> 
 
 # A run with -D counts in the middle half of its time, older versions in all but 4 s.
 _SHORT, _LONG, _LONG_S = 0.2, 1.1, 1.0
-# `Call.seconds` is taken outside the tool, and both are rounded.
-_CALL_SLACK_S = 0.2
 # The two sides of one number may round it to another count of digits.
 _AGREE, _AGREE_GBITS_S = 0.01, 0.01
 
@@ -643,21 +642,10 @@ def read(
     Proved only with both calls at exit 0, the server's output and the options, all in agreement.
     Evidence that is not given leaves the reading unknown; evidence that contradicts refuses it.
     """
-    mine: dict[str, list[Call]] = {
-        role: [call for call in calls if call.tool == TOOL and call.role == role]
-        for role in ("client", "server")
-    }
-    side = {role: f"{role} on {found[0].host}" if found else role for role, found in mine.items()}
-    complaints = _call_complaints(mine, options) if calls else []
-    outputs: dict[str, Output] = {}
-    for role, text in (("client", client), ("server", server)):
-        if text is None:
-            continue
-        try:
-            outputs[role] = parse(text)
-        except ParseError as error:
-            complaints.append(f"{side[role]}: {error}")
-    if len(outputs) == (1 if server is None else 2):
+    sides = collect(TOOL, parse, client, server, calls)
+    side, outputs, complaints = sides.names, sides.outputs, sides.complaints
+    complaints += _short_calls(sides.calls, options)
+    if sides.parsed:
         alone = server is None and not calls and options is None
         for role, output in outputs.items():
             if output.role not in (role, "unknown") and not alone:
@@ -668,9 +656,10 @@ def read(
     if complaints:
         return Reading.refused("; ".join(complaints))
     measured = outputs["client"]
-    nodes = tuple(mine[role][0].host for role in ("server", "client")) if calls else ()
     measurements = tuple(
-        measurement for row in measured.rows for measurement in _measurements(measured, row, nodes)
+        measurement
+        for row in measured.rows
+        for measurement in _measurements(measured, row, sides.nodes)
     )
     missing = _missing(outputs, bool(calls), options)
     if missing:
@@ -686,20 +675,15 @@ def read(
     return Reading(True, reason, Completeness.PROVED, measurements, _seen(outputs))
 
 
-def _call_complaints(mine: Mapping[str, list[Call]], options: Options | None) -> list[str]:
-    complaints = []
-    for role, found in mine.items():
-        if len(found) != 1:
-            complaints.append(f"{role}: {len(found)} {TOOL} calls recorded, expected 1")
-        for call in found:
-            if call.failure:
-                complaints.append(call.failure)
-            elif options and call.seconds + _CALL_SLACK_S < (options.duration_s or 0):
-                took = f"the call took {call.seconds:.1f} s"
-                complaints.append(
-                    f"{role} on {call.host}: {took}, asked to run {options.duration_s} s"
-                )
-    return complaints
+def _short_calls(calls: Mapping[str, list[Call]], options: Options | None) -> list[str]:
+    """Calls that ended before the time that they were to run."""
+    asked = (options.duration_s if options else None) or 0
+    return [
+        f"{role} on {call.host}: the call took {call.seconds:.1f} s, asked to run {asked} s"
+        for role, found in calls.items()
+        for call in found
+        if not call.failure and call.seconds + CALL_SLACK_S < asked
+    ]
 
 
 def _one_sided(output: Output) -> bool:
