@@ -99,7 +99,7 @@ class Wan(Strict):
     """
 
     #: measured in every acceptance
-    round_trips_ms: list[RoundTrip]
+    round_trips_ms: list[RoundTrip] = pydantic.Field(min_length=1)
     #: measured when the series is asked for: railgauge accept --series
     series_ms: list[RoundTrip] = []
     reorder_percent: float = pydantic.Field(ge=0, le=100)
@@ -107,8 +107,12 @@ class Wan(Strict):
     clear: list[str] = pydantic.Field(min_length=1)
     ends: Literal["both", "server", "client"] = "both"
     #: the socket buffers to compare; none is the kernel's own choice
-    window_bytes: list[int | None] = [None, 128 * 2**20]
-    congestion: list[str] = ["cubic", "bbr"]
+    window_bytes: list[Annotated[int, pydantic.Field(ge=1024)] | None] = pydantic.Field(
+        default=[None, 128 * 2**20], min_length=1
+    )
+    congestion: list[Annotated[str, pydantic.Field(pattern="^[a-z0-9][a-z0-9_-]*$")]] = (
+        pydantic.Field(default=["cubic", "bbr"], min_length=1)
+    )
     duration_s: int = pydantic.Field(default=20, ge=3)
 
 

@@ -202,7 +202,7 @@ def test_status_tells_machines_services_and_faults(command: Command) -> None:
     lines = command("status").stdout.splitlines()
     assert "n1       namespace  10.77.0.11     on   idle" in lines
     assert "head     slurmctld  running" in lines
-    assert "fault    rate n2 1" in lines
+    assert "fault    rate n2 eth0 1" in lines
 
 
 @pytest.mark.parametrize(

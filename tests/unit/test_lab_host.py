@@ -98,11 +98,6 @@ def test_slurm_knows_a_vm_node_by_its_feature_and_without_gpus() -> None:
     assert "Feature=vm State=" in line
 
 
-def test_only_one_measurement_at_a_time_has_the_machine() -> None:
-    files = render.render(spec.load(), {"ns": "n[1-4]"}, Path("/log"))
-    assert "Licenses=machine:1" in files["slurm.conf"].splitlines()
-
-
 def test_the_accounting_file_is_private(tmp_path: Path) -> None:
     render.write(tmp_path, {"slurmdbd.conf": "x", "slurm.conf": "y"})
     assert (tmp_path / "slurmdbd.conf").stat().st_mode & 0o777 == 0o600

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from railgauge import paths
+from railgauge.node import pair, rdma
 
 # Names that are addresses need no resolver; both are this machine.
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"
@@ -37,8 +38,10 @@ ANSWER = LISTEN + "connection, _ = listening.accept(); connection.sendall(b'hell
 SERVERS = {
     "answers": ANSWER + "print('served')",
     "answers and fails": ANSWER + "sys.exit(5)",
+    "answers after a while": ANSWER + "time.sleep(2.5); print(time.time())",
     "answers and stays": ANSWER + "time.sleep(60)",
     "dies while serving": LISTEN + "listening.accept(); os.kill(os.getpid(), signal.SIGKILL)",
+    "waits for no one": LISTEN + "time.sleep(60)",
     "never listens": "import time; time.sleep(60)",
     "ends at once": "import sys; sys.exit('bad option')",
     "listens at the second try": "import os, sys\nif not os.path.exists('tried'):\n"
@@ -52,6 +55,7 @@ connection = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10)
 CLIENTS = {
     "asks": CONNECT + "print('got', connection.recv(9)); print('aside', file=sys.stderr)",
     "fails": CONNECT + "sys.exit(3)",
+    "gives up": "import sys; sys.exit(4)",
     "hangs": CONNECT + "time.sleep(60)",
 }
 
@@ -67,6 +71,8 @@ class Scenario:
     start_limit_s: float = 30
     run_limit_s: float = 30
     ranks: tuple[str, str] = ("0", "1")
+    #: what the nodes are told of the way between them
+    way: dict[str, Any] = dataclasses.field(default_factory=dict)
     #: node names of the tasks that are started
     tasks: tuple[str, ...] = (SERVER, CLIENT)
     folder: Path = Path()
@@ -94,6 +100,7 @@ class Scenario:
             "start_limit_s": self.start_limit_s,
             "run_limit_s": self.run_limit_s,
             **tools,
+            **self.way,
         }
         (folder / "pair.json").write_text(json.dumps(spec))
         for rank, node in zip(self.ranks, self.tasks, strict=False):
@@ -140,9 +147,12 @@ def scenarios() -> dict[str, Scenario]:
         "no server tool": Scenario(server="is not installed"),
         "no client tool": Scenario(client="is not installed"),
         "client fails": Scenario(client="fails"),
+        "client gives up": Scenario(server="waits for no one", client="gives up"),
         "client hangs": Scenario(client="hangs", run_limit_s=1),
         "no server task": Scenario(tasks=(CLIENT,), ranks=("1", ""), start_limit_s=0.5),
         "strange node": Scenario(tasks=("n9",)),
+        "no interface": Scenario(way={"interface": "none0"}),
+        "soon over": Scenario(server="answers after a while"),
     }
 
 
@@ -249,6 +259,29 @@ def test_no_half_written_file_is_left(ran: Ran, name: str) -> None:
     assert [path.name for path in ran[name].folder.glob(".*")] == []
 
 
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_every_side_states_its_counters_around_the_call(ran: Ran, role: str) -> None:
+    counters = ran["good"].facts(role)["counters"]
+    assert counters["seconds"] > 0
+    assert {"counters", "gone", "bytes", "peak_gbits"} <= set(counters)
+
+
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_every_side_states_what_tc_does_to_the_path(ran: Ran, role: str) -> None:
+    emulation = ran["good"].facts(role)["emulation"]
+    assert emulation == "none" or emulation.startswith(("netem", "unknown ("))
+
+
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_every_side_states_what_has_become_of_the_path(ran: Ran, role: str) -> None:
+    assert ran["good"].facts(role)["after"] == {"carrier_changes": 0}
+
+
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_side_whose_tool_could_not_start_states_its_counters_too(ran: Ran, role: str) -> None:
+    assert "counters" in ran["no server tool"].facts(role)
+
+
 def test_server_that_cannot_have_its_port_is_tried_again(ran: Ran) -> None:
     assert ran["second try"].codes == {SERVER: 0, CLIENT: 0}
 
@@ -263,6 +296,7 @@ def test_server_that_cannot_have_its_port_is_tried_again(ran: Ran) -> None:
         ("server dies", -9, 0),
         ("client fails", 0, 3),
         ("client hangs", 0, None),
+        ("client gives up", None, 4),
         ("server stays", None, 0),
         ("never listens", None, None),
         ("ends at once", None, None),
@@ -294,6 +328,7 @@ def test_side_ends_with_zero_only_if_its_tool_did(ran: Ran, name: str) -> None:
         ("no client tool", "client", "cannot be started: [Errno 2]"),
         ("client hangs", "client", "still running after"),
         ("server stays", "server", "killed"),
+        ("client gives up", "server", "killed"),
         ("never listens", "client", f"not started: no server on {SERVER} after"),
         ("no server task", "client", f"not started: no server on {SERVER} after"),
     ],
@@ -304,7 +339,12 @@ def test_note_says_why_there_is_no_exit_code(ran: Ran, name: str, role: str, not
 
 @pytest.mark.parametrize(
     ("name", "role", "limit_s"),
-    [("client hangs", "client", 1), ("server stays", "server", 10), ("never listens", "server", 0)],
+    [
+        ("client hangs", "client", 1),
+        ("server stays", "server", 10),
+        ("client gives up", "server", 10),
+        ("never listens", "server", 0),
+    ],
 )
 def test_killed_call_tells_how_long_it_ran(ran: Ran, name: str, role: str, limit_s: float) -> None:
     assert limit_s < ran[name].line(role)["seconds"] < limit_s + SLACK_S
@@ -327,13 +367,90 @@ def test_server_that_does_not_listen_is_never_announced(ran: Ran) -> None:
     assert not (ran["never listens"].folder / "ready.json").exists()
 
 
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_way_that_is_not_there_is_told_in_the_exit_line(ran: Ran, role: str) -> None:
+    line = ran["no interface"].line(role)
+    assert line["exit_code"] is None
+    assert line["note"].startswith("not started: ip -j -4 address show dev none0: exit code 1")
+
+
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_way_that_is_not_there_leaves_what_is_known_of_the_node(ran: Ran, role: str) -> None:
+    assert ran["no interface"].facts(role)["kernel"] == os.uname().release
+
+
+def test_way_that_is_not_there_starts_no_tool(ran: Ran) -> None:
+    assert list(ran["no interface"].folder.glob("*.out")) == []
+
+
 def test_node_of_neither_role_ends_with_its_reason(ran: Ran) -> None:
     scenario = ran["strange node"]
     assert scenario.codes == {"n9": 2}
     assert f"this is n9, expected {SERVER} or {CLIENT}" in scenario.errors["n9"]
 
 
+# ---- what is filled in ----
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("{device}", "mlx5_0"),
+        ("-d={device}:{ib_port}", "-d=mlx5_0:1"),
+        ("{gid_index}", "3"),
+        ("{device}{device}", "mlx5_0mlx5_0"),
+        ("{server}", "{server}"),
+        ("{}", "{}"),
+        ("device", "device"),
+    ],
+)
+def test_value_is_filled_in_where_its_name_stands(word: str, expected: str) -> None:
+    values = {"device": "mlx5_0", "ib_port": "1", "gid_index": "3"}
+    assert pair.filled(["tool", word], values) == ["tool", expected]
+
+
+def test_without_values_nothing_is_filled_in() -> None:
+    assert pair.filled(["{device}", "-p", "{port}"], {}) == ["{device}", "-p", "{port}"]
+
+
+CM_IDS = """\
+0/1: cm-idn 1 state LISTEN ps TCP pid 500 comm [ib] src-addr 0.0.0.0:18515
+link mlx5_0/1 cm-idn 2 state CONNECT ps TCP src-addr 10.0.0.1:18516 dst-addr 10.0.0.2:41000
+0/1: cm-idn 3 state LISTEN ps TCP pid 501 src-addr [::]:18517
+"""
+
+
+@pytest.mark.parametrize(
+    ("port", "listening"), [(18515, True), (18517, True), (18516, False), (1851, False)]
+)
+def test_port_of_the_connection_manager_is_found_where_somebody_listens(
+    monkeypatch: pytest.MonkeyPatch, port: int, listening: bool
+) -> None:
+    monkeypatch.setattr(rdma, "ask", lambda argv: CM_IDS)
+    assert pair.is_listening_by_cm(port) is listening
+
+
+def test_node_that_cannot_show_its_connection_manager_has_no_listener(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(argv: list[str]) -> str:
+        raise rdma.Unknown("rdma is not installed")
+
+    monkeypatch.setattr(rdma, "ask", missing)
+    assert not pair.is_listening_by_cm(18515)
+
+
 # ---- limits ----
+
+
+def test_servers_side_ends_soon_after_its_tool(ran: Ran) -> None:
+    scenario = ran["soon over"]
+    ended = float(scenario.output("server.out"))
+    assert (scenario.folder / "server.json").stat().st_mtime - ended < SLACK_S
+
+
+def test_server_may_end_a_little_after_its_client(ran: Ran) -> None:
+    assert ran["soon over"].line("server")["exit_code"] == 0
 
 
 @pytest.mark.parametrize(
@@ -347,8 +464,10 @@ def test_node_of_neither_role_ends_with_its_reason(ran: Ran) -> None:
         ("ends at once", CLIENT, 0),
         ("no server tool", CLIENT, 0),
         ("client hangs", CLIENT, 1),
-        ("server stays", SERVER, 10),
-        ("no client tool", SERVER, 10),
+        # The client's end is seen within a second; then the server may still finish.
+        ("server stays", SERVER, 1 + 10),
+        ("client gives up", SERVER, 1 + 10),
+        ("no client tool", SERVER, 1 + 10),
         ("no server task", CLIENT, 0.5 + 5),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,14 @@ def test_committed_references_are_of_partitions_that_there_are(name: str) -> Non
     sides = [side for ratio in stored.ratios for side in (ratio.of, ratio.over)]
     used = {entry.partition for entry in stored.entries} | {side.partition for side in sides}
     assert used - {None} <= {partition.name for partition in systems.load(name).partitions}
+
+
+@pytest.mark.parametrize("name", systems.names())
+def test_long_ways_of_a_committed_system_are_made_and_taken_away(name: str) -> None:
+    for partition in systems.load(name).partitions:
+        wan = partition.extras.wan
+        for line in [*wan.set, *wan.clear] if wan else []:
+            assert "{device}" in shlex.split(line)
 
 
 @pytest.mark.parametrize("host", ["head", "localhost", "login1", "node01", "vm", "vm00", "n1", ""])
@@ -361,6 +370,145 @@ def test_wrong_field_is_named_with_file_and_line(
 ) -> None:
     path = write(text=GOOD.replace(good, bad))
     assert load_error().startswith(f"{path}:{line}: {field}: ")
+
+
+# ---- what a feature needs ----
+
+RDMA = """\
+        devices: mlx5_[0-9]+
+        rails: 8
+        link_layer: Ethernet
+        active_mtu_bytes: 4096
+        rate: 400 Gb/sec (4X NDR)
+"""
+WAN = """\
+        round_trips_ms: [44]
+        reorder_percent: 0.02
+        set: ["tc qdisc replace dev {device} root netem delay {one_way_ms}ms"]
+        clear: ["tc qdisc delete dev {device} root"]
+"""
+BOND = """\
+        device: bond0
+        links: [eth3, eth4]
+        link_gbits: 200
+        mtu_bytes: 9000
+"""
+DESCRIPTIONS = {"rdma": RDMA, "wan": WAN, "bond": BOND}
+COUNTERS = """\
+      counters:
+        - counters: rdma/.*/symbol_error
+          most: 0
+          why: a dirty or bent cable
+"""
+
+
+def with_feature(name: str, description: str | None = None) -> str:
+    """The good system whose first partition has a feature, and describes it."""
+    text = GOOD.replace("[tcp, gpu]", f"[tcp, {name}]")
+    described = DESCRIPTIONS[name] if description is None else description
+    return text.replace("      required:", f"      {name}:\n{described}      required:")
+
+
+def with_counters(counters: str = COUNTERS) -> str:
+    return GOOD.replace("      required:", f"{counters}      required:")
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+def test_feature_without_its_description_is_an_error_that_names_it(write: Write, name: str) -> None:
+    path = write(text=GOOD.replace("[tcp, gpu]", f"[tcp, {name}]"))
+    error = load_error()
+    assert error.startswith(f"{path}:4: partitions.0: ")
+    assert f"feature {name} needs extras.{name}" in error
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+def test_feature_with_its_description_loads(write: Write, name: str) -> None:
+    write(text=with_feature(name))
+    assert getattr(systems.load("alps").partition("gpu").extras, name) is not None
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+def test_description_without_the_feature_loads(write: Write, name: str) -> None:
+    write(text=with_feature(name).replace(f"[tcp, {name}]", "[tcp]"))
+    assert systems.load("alps").partition("gpu").features == ["tcp"]
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad", "field"),
+    [
+        ("rdma", "mlx5_[0-9]+", '"mlx5_["', "devices"),
+        ("rdma", "mlx5_[0-9]+", '"*"', "devices"),
+        ("rdma", "rails: 8", "rails: 0", "rails"),
+        ("rdma", "link_layer: Ethernet", "link_layer: ethernet", "link_layer"),
+        ("rdma", "active_mtu_bytes: 4096", "active_mtu_bytes: 9000", "active_mtu_bytes"),
+        ("rdma", "rails: 8", "rails: 8\n        memlock_kib: 63", "memlock_kib"),
+        ("rdma", "rails: 8", "rails: 8\n        line_gbits: 0", "line_gbits"),
+        ("rdma", "rails: 8", "rails: 8\n        traffic_class: 256", "traffic_class"),
+        ("rdma", "rails: 8", "rails: 8\n        gid_type: RoCEv2", "gid_type"),
+        ("rdma", "rails: 8", "rails: 8\n        gid_index: 3", "gid_index"),
+        ("wan", "[44]", "[-1]", "round_trips_ms.0"),
+        ("wan", "[44]", "[10001]", "round_trips_ms.0"),
+        ("wan", "[44]", "44", "round_trips_ms"),
+        ("wan", "[44]", "[44]\n        series_ms: [-1]", "series_ms.0"),
+        ("wan", "reorder_percent: 0.02", "reorder_percent: 101", "reorder_percent"),
+        ("wan", "reorder_percent: 0.02", "reorder_percent: -1", "reorder_percent"),
+        ("wan", '["tc qdisc delete dev {device} root"]', "[]", "clear"),
+        ("wan", '["tc qdisc delete dev {device} root"]', "tc qdisc delete", "clear"),
+        ("wan", "[44]", "[44]\n        ends: none", "ends"),
+        ("wan", "[44]", "[44]\n        duration_s: 2", "duration_s"),
+        ("bond", "[eth3, eth4]", "[eth3]", "links"),
+        ("bond", "link_gbits: 200", "link_gbits: 0", "link_gbits"),
+        ("bond", "mtu_bytes: 9000", "mtu_bytes: 500", "mtu_bytes"),
+        ("bond", "link_gbits: 200", "link_gbits: 200\n        streams: 1", "streams"),
+    ],
+)
+def test_wrong_part_of_a_description_is_named_with_its_line(
+    write: Write, name: str, good: str, bad: str, field: str
+) -> None:
+    assert good in DESCRIPTIONS[name]
+    path = write(text=with_feature(name, DESCRIPTIONS[name].replace(good, bad)))
+    lines = path.read_text().splitlines()
+    key = f"        {field.partition('.')[0]}:"
+    (number,) = [n for n, line in enumerate(lines, start=1) if line.startswith(key)]
+    assert load_error().startswith(f"{path}:{number}: partitions.0.extras.{name}.{field}: ")
+
+
+@pytest.mark.parametrize("pattern", ['"*"', '"("', '"rdma/[a-"', '"(?P<x"'])
+def test_pattern_that_is_no_regular_expression_is_told_as_such(write: Write, pattern: str) -> None:
+    write(text=with_counters(COUNTERS.replace("rdma/.*/symbol_error", pattern)))
+    assert "extras.counters.0.counters: Value error, not a regular expression: " in load_error()
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "field"),
+    [
+        ("most: 0", "most: -1", "most"),
+        ("most: 0", "most: 0.5", "most"),
+        ("why: a dirty or bent cable", 'why: ""', "why"),
+        ("          why: a dirty or bent cable\n", "", "why"),
+        ("most: 0", "least: 0", "most"),
+    ],
+)
+def test_wrong_part_of_a_budget_is_named(write: Write, good: str, bad: str, field: str) -> None:
+    write(text=with_counters(COUNTERS.replace(good, bad)))
+    assert f"partitions.0.extras.counters.0.{field}: " in load_error()
+
+
+def test_budgets_keep_their_order(write: Write) -> None:
+    second = COUNTERS.partition("\n")[2].replace("symbol_error", "link_downed")
+    write(text=with_counters(COUNTERS + second))
+    budgets = systems.load("alps").partition("gpu").extras.counters
+    assert [budget.counters.rpartition("/")[2] for budget in budgets] == [
+        "symbol_error",
+        "link_downed",
+    ]
+
+
+def test_long_way_is_measured_with_the_kernels_buffer_and_a_large_one(write: Write) -> None:
+    write(text=with_feature("wan"))
+    wan = systems.load("alps").partition("gpu").extras.wan
+    assert wan is not None
+    assert (wan.window_bytes, wan.congestion) == ([None, 128 * 2**20], ["cubic", "bbr"])
 
 
 def test_system_without_partitions_is_an_error(write: Write) -> None:

@@ -106,6 +106,12 @@ class Recorded:
         self.runs[run][number] = {"result": result, "fail_reason": reason}
         self.results[run, number] = None
 
+    def skip(self, number: int, because_of: Sequence[int] = (), run: int = 0) -> None:
+        """As ReFrame leaves a case whose preconditions did not pass: without a stage folder."""
+        self.plan[number]["depends_on"] = [self.plan[n]["unique_name"] for n in because_of]
+        self.runs[run][number] = {"result": "skip", "stagedir": None}
+        self.results[run, number] = None
+
     def stagedir(self, run: int, number: int) -> Path:
         return self.folder / "stage" / f"Iperf2Pair_{number}{f'_retry{run}' if run else ''}"
 
@@ -350,6 +356,111 @@ def test_case_that_came_to_no_result_is_inconclusive(recorded: Recorded, result:
 def test_aborted_case_keeps_its_reason(recorded: Recorded) -> None:
     recorded.no_result(3, "abort", "the session\nwas stopped")
     assert recorded.decide().findings[0].message == "abort: the session was stopped"
+
+
+# ---- preconditions ----
+
+
+def not_run(verdict: Verdict) -> list[tuple[str, tuple[str, ...]]]:
+    return [(f.message, f.nodes) for f in verdict.findings if f.kind == "not-run"]
+
+
+def test_case_whose_precondition_failed_is_listed_with_the_preconditions_name(
+    recorded: Recorded,
+) -> None:
+    recorded.fail(0, NODE_FAILURE)
+    recorded.skip(2, because_of=[0])
+    message = "not run: its precondition failed: Iperf2Pair %pair=ns:n1:n2"
+    assert not_run(recorded.decide()) == [(message, ("n3", "n4"))]
+
+
+def test_case_whose_precondition_failed_counts_as_not_run(recorded: Recorded) -> None:
+    recorded.fail(0, NODE_FAILURE)
+    recorded.skip(2, because_of=[0])
+    assert [case.result for case in recorded.decide().cases] == ["fail", "pass", "not run", "pass"]
+
+
+def test_failed_precondition_rejects_and_what_it_kept_from_running_does_not(
+    recorded: Recorded,
+) -> None:
+    recorded.fail(0, NODE_FAILURE)
+    recorded.skip(2, because_of=[0])
+    verdict = recorded.decide()
+    assert [(f.weight, f.kind) for f in verdict.findings] == [
+        ("reject", "condition"),
+        ("inconclusive", "not-run"),
+    ]
+
+
+def test_case_that_did_not_run_makes_no_node_a_suspect(recorded: Recorded) -> None:
+    recorded.fail(1, NODE_FAILURE)
+    recorded.skip(3, because_of=[1])
+    assert [suspect.node for suspect in recorded.decide().suspects] == ["n2"]
+
+
+def test_aborted_precondition_is_a_failed_one(recorded: Recorded) -> None:
+    recorded.no_result(0, "abort")
+    recorded.skip(2, because_of=[0])
+    ((_, _), (message, _)) = not_run(recorded.decide())
+    assert message.startswith("not run: its precondition failed: ")
+
+
+def test_only_preconditions_that_failed_are_named(recorded: Recorded) -> None:
+    recorded.fail(0, NODE_FAILURE)
+    recorded.fail(1, NODE_FAILURE)
+    recorded.skip(3, because_of=[0, 1, 2])
+    ((message, _),) = not_run(recorded.decide())
+    assert message.endswith("failed: Iperf2Pair %pair=ns:n1:n2; Iperf2Pair %pair=ns:n2:n3")
+
+
+def test_precondition_outside_of_the_plan_is_named_as_reframe_does(recorded: Recorded) -> None:
+    recorded.fail(0, NODE_FAILURE)
+    recorded.skip(2, because_of=[0])
+    campaign = recorded.write()
+    plan = json.loads((campaign.folder / "plan.json").read_text())
+    (campaign.folder / "plan.json").write_text(json.dumps(plan[1:]))
+    ((message, _),) = not_run(decide(campaign))
+    assert message == "not run: its precondition failed: Iperf2Pair_0"
+
+
+def test_case_skipped_for_another_reason_has_that_reason(recorded: Recorded) -> None:
+    recorded.skip(2, because_of=[0])
+    recorded.runs[0][2]["fail_reason"] = "the compiler is missing"
+    assert not_run(recorded.decide()) == [("skip: the compiler is missing", ("n3", "n4"))]
+
+
+def test_skipped_case_is_not_accepted_though_its_precondition_passed(recorded: Recorded) -> None:
+    recorded.skip(2, because_of=[0])
+    assert recorded.decide().decision == "inconclusive"
+
+
+def test_case_that_ran_all_the_same_keeps_its_own_result(recorded: Recorded) -> None:
+    recorded.fail(0, NODE_FAILURE)
+    recorded.plan[2]["depends_on"] = ["Iperf2Pair_0"]
+    verdict = recorded.decide()
+    assert (verdict.cases[2].result, not_run(verdict)) == ("pass", [])
+
+
+def test_required_check_that_was_kept_from_running_misses_on_its_nodes(recorded: Recorded) -> None:
+    recorded.fail(0, NODE_FAILURE)
+    for number in (1, 2, 3):
+        recorded.skip(number, because_of=[0])
+    missing = [f.nodes for f in recorded.decide().findings if f.kind == "not-measured"]
+    assert missing == [("n3", "n4")]
+
+
+def test_number_of_a_preflight_is_no_finding_beside_what_it_counts(recorded: Recorded) -> None:
+    wrong = Failure("path", "n1: rail 0: state is DOWN, expected ACTIVE", ("n1",), "ip link")
+    recorded.fail(0, wrong, value=1.0)
+    assert kinds(recorded.decide()) == ["path"]
+
+
+def test_number_of_a_preflight_without_a_failure_is_judged(recorded: Recorded) -> None:
+    recorded.fail(0, value=1.0)
+    assert kinds(recorded.decide()) == ["out-of-reference"]
+
+
+# ---- results that are none ----
 
 
 @pytest.mark.parametrize("result", ["pass", "fail"])

@@ -145,6 +145,9 @@ class PairCheck(StrictCheck):
             for link in after.get("links_down", []):
                 message = f"link {link} of {device} on {node} is down after the test"
                 found.append(Failure("link-lost", message, (node,)))
+            if "way_left" in said:
+                message = f"what made the way long is still there on {node}: {said['way_left']}"
+                found.append(Failure("way-left", message, (node,)))
             if after.get("carrier_changes"):
                 message = (
                     f"the carrier of {said.get('netdev', device)} on {node} changed "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import signal
 import subprocess
 from collections.abc import Callable
@@ -230,8 +231,12 @@ def add(
         raise RailgaugeError(f"fault {kind} {needed}")
     if description.needs_value and value is None:
         raise RailgaugeError(f"fault {kind} needs --value: {description.description}")
-    if value is not None and (value < 0 or (description.needs_value and value == 0)):
-        raise RailgaugeError(f"--value is {value:g}, expected a number above 0")
+    if value is not None:
+        if not description.needs_value and description.default_value is None:
+            raise RailgaugeError(f"fault {kind} has no value")
+        least = 0 if description.default_value == 0 else math.ulp(0)
+        if not (math.isfinite(value) and value >= least):
+            raise RailgaugeError(f"--value is {value:g}, expected a number above 0")
     interface = _interface(lab, kind, node, interface)
     fault = Fault(kind, node, description.default_value if value is None else value, interface)
     with lab.locked():

@@ -36,7 +36,11 @@ class _Line:
         if not line:
             raise EnvironmentProblem(f"{self._name} closed the connection")
         # The agent marks the end of what was left from before with this byte.
-        document: dict[str, Any] = json.loads(line.lstrip(b"\xff"))
+        try:
+            document: dict[str, Any] = json.loads(line.lstrip(b"\xff"))
+        except ValueError:
+            # Half of an answer to an earlier caller; the sync that follows tells them apart.
+            return {}
         return document
 
     def send(self, document: dict[str, Any]) -> None:

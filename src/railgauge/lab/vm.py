@@ -191,7 +191,7 @@ class VmNodes:
             f"railgauge.node={node.name} railgauge.run={lab.folders.run} railgauge.boot={_BOOT} "
             f"railgauge.shares={':'.join(map(str, shares))}"
         )
-        if " " in "".join(map(str, shares)) or len(orders) > 1500:
+        if set(" :") & set("".join(map(str, shares))) or len(orders) > 1500:
             raise EnvironmentProblem(
                 "the folders that a VM node needs are too long for a kernel's command line, or "
                 f"hold a space: {orders}",

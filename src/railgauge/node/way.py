@@ -47,11 +47,17 @@ def describe(spec: Facts, role: str, peer: str, facts: Facts) -> dict[str, str]:
             "ib_port": str(facts["port"]),
             "gid_index": str(facts.get("gid_index", "")),
         }
-    interface = facts.get("netdev", facts.get("device"))
+    interface = _interface_of(facts)
     facts["sampled"] = sorted({name for name in (facts.get("device"), interface) if name})
     facts["emulation"] = emulation(interface)
     facts["carrier_changes_before"] = _carrier_changes(interface)
     return values
+
+
+def _interface_of(facts: Facts) -> str | None:
+    """The interface that the data takes; none for InfiniBand without IP over it."""
+    name: str | None = facts.get("netdev") if "port" in facts else facts.get("device")
+    return name
 
 
 def _socket_buffers() -> Facts:
@@ -94,9 +100,9 @@ def _rail(wanted: Facts, rail: int) -> Facts:
 
 
 def emulation(interface: str | None) -> str:
-    """What tc delays or loses on an interface: `none`, or netem's words."""
+    """What tc delays or loses on an interface: `none`, also of no interface, or netem's words."""
     if interface is None:
-        return "unknown (no interface)"
+        return "none"
     try:
         text = rdma.ask(["tc", "qdisc", "show", "dev", interface])
     except rdma.Unknown as error:
@@ -114,7 +120,7 @@ def _carrier_changes(interface: str | None) -> int | None:
 
 def state_after(facts: Facts) -> Facts:
     """What has become of the device during the test."""
-    interface = facts.get("netdev", facts.get("device"))
+    interface = _interface_of(facts)
     after: Facts = {}
     before, now = facts.get("carrier_changes_before"), _carrier_changes(interface)
     if before is not None and now is not None:
@@ -160,16 +166,28 @@ def made(wan: Facts | None, role: str, facts: Facts) -> Iterator[None]:
     if wan is None or wan["ends"] not in ("both", role):
         yield
         return
+    if "device" not in facts:
+        raise NoWay(f"no interface leads to the other node: {facts.get('route_unknown')}")
     if facts["emulation"] != "none":
-        raise NoWay(f"{facts.get('device', 'the way')} has {facts['emulation']} already")
+        raise NoWay(f"{facts['device']} has {facts['emulation']} already")
+    # Without a delay there is nothing to emulate.
+    if not wan["round_trip_ms"]:
+        yield
+        return
     try:
-        # Without a delay there is nothing to emulate.
-        if wan["round_trip_ms"]:
-            _run_lines(wan["set"], wan, facts)
+        _run_lines(wan["set"], wan, facts)
+    except NoWay:
+        # It may be half made; why it could not be made is what counts.
+        with contextlib.suppress(NoWay):
+            _run_lines(wan["clear"], wan, facts)
+        raise
+    try:
         yield
     finally:
-        if wan["round_trip_ms"]:
+        try:
             _run_lines(wan["clear"], wan, facts)
+        except NoWay as error:
+            facts["way_left"] = str(error)
 
 
 def _run_lines(lines: list[str], wan: Facts, facts: Facts) -> None:

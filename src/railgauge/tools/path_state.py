@@ -63,6 +63,12 @@ def parse(text: str) -> dict[str, Any]:
         raise ParseError(0, f"no JSON document ({error})", "what path_state prints") from None
     if not isinstance(document, dict) or not isinstance(document.get("rails"), list):
         raise ParseError(0, "another document", "an object with rails")
+    bond = document.get("bond") or {}
+    links = bond.get("links", []) if isinstance(bond, dict) else None
+    parts = [document, *document["rails"], bond, *(links if isinstance(links, list) else [None])]
+    for part in parts:
+        if not isinstance(part, dict) or not isinstance(part.get("unknown", {}), dict):
+            raise ParseError(0, ascii(part)[:80], "an object, its `unknown` one too")
     return document
 
 
@@ -132,7 +138,10 @@ def _rail(rail: Mapping[str, Any], rdma: Rdma) -> Iterator[Difference]:
 def _memlock(document: Mapping[str, Any], rdma: Rdma) -> Iterator[Difference]:
     said = _said(document, "memlock_kib")
     least = rdma.memlock_kib
-    enough = said == "unlimited" or (least is not None and said.isdigit() and int(said) >= least)
+    known = document.get("memlock_kib")
+    enough = known == "unlimited" or (
+        least is not None and isinstance(known, int) and known >= least
+    )
     if not enough:
         yield Difference(
             "the memory that a job may lock",

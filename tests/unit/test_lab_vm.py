@@ -1,0 +1,482 @@
+"""VM nodes: their interfaces and addresses, QEMU's command line, and whether KVM can be used."""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import json
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from railgauge.errors import EnvironmentProblem
+from railgauge.lab import guest, initrd, network, vm
+from railgauge.lab.cluster import Lab
+from railgauge.lab.spec import LabSpec, Node
+
+DESCRIPTION: dict[str, Any] = {
+    "network": {"subnet": "10.77.0.0/24", "mtu_bytes": 4200, "link_gbits": 10},
+    "fabric": {
+        "rail_subnets": ["10.77.1.0/24", "10.77.2.0/25"],
+        "bond": {"subnet": "10.77.9.0/24", "links": 2, "link_gbits": 0.1},
+    },
+    "head": {"name": "head"},
+    "nodes": [
+        {"names": "n1", "kind": "namespace", "cpus": 4, "memory_mib": 700, "gpus": 4},
+        {"names": "n[5-6]", "kind": "vm", "cpus": 2, "memory_mib": 768, "gpus": 0},
+    ],
+}
+
+
+def described(**fabric: Any) -> LabSpec:
+    """The lab with another fabric behind its VM nodes."""
+    return LabSpec.model_validate({**DESCRIPTION, "fabric": {**DESCRIPTION["fabric"], **fabric}})
+
+
+SPEC = described()
+NO_BOND = described(bond=None)
+NO_RAILS = described(rail_subnets=[])
+BARE = described(rail_subnets=[], bond=None)
+
+
+def node(name: str = "n5", spec: LabSpec = SPEC) -> Node:
+    (found,) = [node for node in spec.all_nodes() if node.name == name]
+    return found
+
+
+@pytest.fixture
+def x86(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+
+
+# ---- the interfaces ----
+
+
+@pytest.mark.parametrize(
+    ("spec", "rails", "links"),
+    [
+        (SPEC, ["eth1", "eth2"], ["eth3", "eth4"]),
+        (NO_BOND, ["eth1", "eth2"], []),
+        (NO_RAILS, [], ["eth1", "eth2"]),
+        (BARE, [], []),
+    ],
+)
+def test_bond_links_come_behind_the_rails(
+    spec: LabSpec, rails: list[str], links: list[str]
+) -> None:
+    assert (vm.rail_interfaces(spec), vm.bond_interfaces(spec)) == (rails, links)
+
+
+def test_every_interface_of_a_node_has_an_end_of_its_own_on_the_host() -> None:
+    lab = Lab(SPEC, {}, Path("/nowhere"))
+    interfaces = vm.VmNodes().interfaces(lab)
+    taps = {vm.tap(node(name), interface) for name in ("n5", "n6") for interface in interfaces}
+    assert interfaces == ["eth0", "eth1", "eth2", "eth3", "eth4"]
+    assert len(taps) == 10
+
+
+def test_name_of_a_tap_is_short_enough_for_linux() -> None:
+    assert len(vm.tap(node(), "eth15")) < 16
+
+
+@pytest.mark.parametrize(("spec", "usual"), [(SPEC, "eth1"), (BARE, "eth0")])
+def test_faults_strike_the_first_rail_where_there_is_one(spec: LabSpec, usual: str) -> None:
+    assert vm.VmNodes().default_interface(Lab(spec, {}, Path("/nowhere"))) == usual
+
+
+def test_only_rails_have_an_rdma_device() -> None:
+    lab = Lab(SPEC, {}, Path("/nowhere"))
+    assert vm.VmNodes().interfaces(lab, rdma=True) == ["eth1", "eth2"]
+
+
+# ---- their addresses ----
+
+
+def test_node_is_told_its_addresses_in_the_words_of_ip() -> None:
+    assert vm._addresses(SPEC, node("n5")) == [
+        "link set lo up",
+        "link set eth0 mtu 4200 up",
+        "address add 10.77.0.12/24 dev eth0",
+        "link set eth1 mtu 4200 up",
+        "address add 10.77.1.12/24 dev eth1",
+        "route add default via 10.77.1.1 dev eth1 metric 1",
+        "link set eth2 mtu 4200 up",
+        "address add 10.77.2.12/25 dev eth2",
+        "route add default via 10.77.2.1 dev eth2 metric 2",
+        "link add bond0 type bond mode 802.3ad miimon 100 lacp_rate fast xmit_hash_policy layer3+4",
+        "link set eth3 mtu 4200 master bond0",
+        "link set eth4 mtu 4200 master bond0",
+        "link set bond0 mtu 4200 up",
+        "address add 10.77.9.12/24 dev bond0",
+    ]
+
+
+def test_node_without_a_fabric_has_its_first_interface_only() -> None:
+    assert vm._addresses(BARE, node("n5")) == [
+        "link set lo up",
+        "link set eth0 mtu 4200 up",
+        "address add 10.77.0.12/24 dev eth0",
+    ]
+
+
+def test_default_routes_differ_in_their_metric() -> None:
+    spec = described(rail_subnets=[f"10.78.{rail}.0/24" for rail in range(8)])
+    routes = [line for line in vm._addresses(spec, node()) if "default" in line]
+    assert len({line.rpartition(" ")[2] for line in routes}) == 8
+
+
+def test_no_two_nodes_have_an_address_in_common() -> None:
+    lines = [vm._addresses(SPEC, node(name)) for name in ("n5", "n6")]
+    one, other = ({line for line in told if line.startswith("address")} for told in lines)
+    assert one & other == set()
+
+
+def test_rails_of_a_node_are_named_for_its_first_process() -> None:
+    assert vm._environment(SPEC, node()) == "rails=(eth1 eth2)\ngpus=0\n"
+
+
+# ---- the bridges ----
+
+
+@pytest.mark.parametrize(
+    ("spec", "bridges"),
+    [
+        (SPEC, ["br0=10.77.0.1/24", "br1=10.77.1.1/24", "br2=10.77.2.1/25", "br3=", "br4="]),
+        (NO_BOND, ["br0=10.77.0.1/24", "br1=10.77.1.1/24", "br2=10.77.2.1/25"]),
+        (NO_RAILS, ["br0=10.77.0.1/24", "br1=", "br2="]),
+        (BARE, ["br0=10.77.0.1/24"]),
+    ],
+)
+def test_rails_have_a_router_and_bond_links_only_a_bridge(
+    spec: LabSpec, bridges: list[str]
+) -> None:
+    assert network.bridges(spec) == bridges
+
+
+@pytest.mark.parametrize("spec", [SPEC, NO_BOND, NO_RAILS, BARE])
+def test_every_interface_has_a_bridge(spec: LabSpec) -> None:
+    interfaces = vm.VmNodes().interfaces(Lab(spec, {}, Path("/nowhere")))
+    there = [bridge.partition("=")[0] for bridge in network.bridges(spec)]
+    assert [network.bridge(interface) for interface in interfaces] == there
+
+
+@given(
+    st.lists(
+        st.tuples(st.ip_addresses(v=4).map(str), st.integers(0, 255)),
+        min_size=2,
+        max_size=20,
+        unique=True,
+    )
+)
+def test_every_interface_has_a_hardware_address_of_its_own(places: list[tuple[str, int]]) -> None:
+    assert len({network.hardware_address(*place) for place in places}) == len(places)
+
+
+@given(st.ip_addresses(v=4), st.integers(0, 255))
+def test_hardware_address_is_a_local_one_of_one_device(
+    address: ipaddress.IPv4Address, interface: int
+) -> None:
+    parts = [int(part, 16) for part in network.hardware_address(str(address), interface).split(":")]
+    assert (len(parts), parts[0] & 0b11) == (6, 0b10)
+
+
+# ---- QEMU's command line ----
+
+
+@pytest.fixture
+def lab(tmp_path: Path, x86: None) -> Lab:
+    """A lab that has been brought up so far that a VM could start."""
+    image = tmp_path / "image"
+    (image / "boot").mkdir(parents=True)
+    (image / "boot" / "vmlinuz-6.12.1").touch()
+    loader = image / "usr" / "lib" / "x86_64-linux-gnu" / "ld-linux-x86-64.so.2"
+    loader.parent.mkdir(parents=True)
+    loader.touch()
+    lab = Lab(SPEC, {}, tmp_path / "lab")
+    lab.folders.machines.mkdir(parents=True)
+    (lab.folders.run / "rootfs").write_text(str(image))
+    (lab.folders.run / "accelerator").write_text("tcg")
+    share(lab, tmp_path / "checkout")
+    return lab
+
+
+def share(lab: Lab, *folders: Path) -> None:
+    (lab.folders.run / "shared").write_text("".join(f"{folder}\n" for folder in folders))
+
+
+def command(lab: Lab, name: str = "n5") -> list[str]:
+    return vm.VmNodes()._command(lab, node(name))
+
+
+def after(argv: list[str], option: str) -> list[str]:
+    return [value for word, value in itertools.pairwise(argv) if word == option]
+
+
+def test_vm_has_the_processors_and_memory_of_its_node(lab: Lab) -> None:
+    argv = command(lab)
+    assert (after(argv, "-smp"), after(argv, "-m")) == (["2"], ["768"])
+
+
+def test_vm_has_a_device_for_every_interface_with_its_own_hardware_address(lab: Lab) -> None:
+    devices = [value for value in after(command(lab), "-device") if value.startswith("virtio-net")]
+    macs = {option for value in devices for option in value.split(",") if option[:4] == "mac="}
+    assert [value.split(",")[1] for value in devices] == [f"id=nic-eth{n}" for n in range(5)]
+    assert len(macs) == 5
+
+
+def test_two_vms_have_no_hardware_address_in_common(lab: Lab) -> None:
+    macs = [
+        {word for value in after(command(lab, name), "-device") for word in value.split(",")}
+        for name in ("n5", "n6")
+    ]
+    assert not any(word.startswith("mac=") for word in macs[0] & macs[1])
+
+
+def test_only_links_of_the_bond_are_told_their_speed(lab: Lab) -> None:
+    devices = [value for value in after(command(lab), "-device") if "speed=" in value]
+    assert [value.split(",")[1] for value in devices] == ["id=nic-eth3", "id=nic-eth4"]
+
+
+def test_every_network_is_a_tap_that_is_there_already(lab: Lab) -> None:
+    assert after(command(lab), "-netdev") == [
+        f"tap,id=eth{n},ifname=n5-eth{n},script=no,downscript=no" for n in range(5)
+    ]
+
+
+def test_image_is_shared_read_only_and_folders_are_not(lab: Lab, tmp_path: Path) -> None:
+    shares = {
+        value.split("mount_tag=")[1].split(",")[0]: (value.split(",")[1], value.split(",")[-1])
+        for value in after(command(lab), "-virtfs")
+    }
+    assert shares == {
+        "image": (f"path={tmp_path}/image", "readonly=on"),
+        "share0": (f"path={lab.folders.run}", "readonly=off"),
+        "share1": (f"path={tmp_path}/checkout", "readonly=off"),
+    }
+
+
+def test_comma_in_a_path_is_doubled_for_qemu(lab: Lab, tmp_path: Path) -> None:
+    share(lab, tmp_path / "a,b")
+    assert any(f"path={tmp_path}/a,,b," in value for value in after(command(lab), "-virtfs"))
+
+
+def test_kernel_is_told_the_nodes_name_and_its_folders(lab: Lab, tmp_path: Path) -> None:
+    (line,) = after(command(lab), "-append")
+    told = dict(word.split("=", 1) for word in line.split() if word.startswith("railgauge."))
+    assert told["railgauge.node"] == "n5"
+    assert told["railgauge.shares"] == f"{lab.folders.run}:{tmp_path}/checkout"
+
+
+@pytest.mark.parametrize("name", ["with a space", "x" * 1500])
+def test_folder_that_a_kernels_command_line_cannot_hold_is_refused(
+    lab: Lab, tmp_path: Path, name: str
+) -> None:
+    share(lab, tmp_path / name)
+    with pytest.raises(EnvironmentProblem, match="too long for a kernel's command line") as caught:
+        command(lab)
+    assert caught.value.next_step is not None
+    assert "RAILGAUGE_LAB_DIR" in caught.value.next_step
+
+
+@pytest.mark.parametrize(("kind", "cpu"), [("kvm", "host"), ("tcg", "max,-pclmulqdq,-la57")])
+def test_accelerator_that_was_found_is_used(lab: Lab, kind: str, cpu: str) -> None:
+    (lab.folders.run / "accelerator").write_text(kind)
+    argv = command(lab)
+    assert (after(argv, "-accel")[0].split(",")[0], after(argv, "-cpu")) == (kind, [cpu])
+
+
+def test_sockets_have_relative_names(lab: Lab) -> None:
+    argv = command(lab)
+    assert after(argv, "-qmp") == ["unix:n5.qmp,server=on,wait=off"]
+    assert "socket,id=agent,path=n5.agent,server=on,wait=off" in after(argv, "-chardev")
+
+
+# ---- the machine under it ----
+
+
+@pytest.mark.parametrize("machine", ["aarch64", "ppc64le", ""])
+def test_other_machines_are_told_of_namespace_nodes(
+    monkeypatch: pytest.MonkeyPatch, machine: str
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    with pytest.raises(EnvironmentProblem, match=f"need x86_64, this is {machine}") as caught:
+        vm.require()
+    assert caught.value.next_step == "railgauge lab up --nodes n[1-4]: namespace nodes only"
+
+
+def test_x86_will_do(x86: None) -> None:
+    vm.require()
+
+
+class Kvm:
+    """A machine with /dev/kvm, where a guest runs or not, and who asks is counted."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.works = True
+        self.probes = 0
+        self.said: list[str] = []
+        self.folder = folder
+        self.device, self.boot_id = folder / "kvm", folder / "boot_id"
+        self.device.touch()
+        self.boot_id.write_text("first-boot\n")
+        monkeypatch.setattr(vm, "_KVM", self.device)
+        monkeypatch.setattr(vm, "_BOOT_ID", self.boot_id)
+        monkeypatch.setattr(vm, "_guest_runs", self._probe)
+
+    def _probe(self, image: Path, initial: Path) -> bool:
+        self.probes += 1
+        return self.works
+
+    def ask(self) -> str:
+        return vm.accelerator(self.folder, Path("image"), Path("initrd"), self.said.append)
+
+
+@pytest.fixture
+def kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kvm:
+    return Kvm(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(("works", "found"), [(True, "kvm"), (False, "tcg")])
+def test_kvm_is_used_only_where_a_guest_runs(kvm: Kvm, works: bool, found: str) -> None:
+    kvm.works = works
+    assert kvm.ask() == found
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_guest_is_tried_once_a_boot(kvm: Kvm, works: bool) -> None:
+    kvm.works = works
+    answers = {kvm.ask(), kvm.ask()}
+    assert (len(answers), kvm.probes, len(kvm.said)) == (1, 1, 1)
+
+
+def test_guest_is_tried_again_after_a_boot(kvm: Kvm) -> None:
+    kvm.ask()
+    kvm.boot_id.write_text("second-boot\n")
+    kvm.works = False
+    assert (kvm.ask(), kvm.probes) == ("tcg", 2)
+
+
+def test_without_the_device_nothing_is_tried(kvm: Kvm) -> None:
+    kvm.device.unlink()
+    assert (kvm.ask(), kvm.probes, kvm.said) == ("tcg", 0, [])
+
+
+@pytest.mark.parametrize("kept", ["", "{", "[]", "null", '"kvm"', "{}", '{"boot": "first-boot"}'])
+def test_answer_that_cannot_be_read_is_asked_for_again(kvm: Kvm, kept: str) -> None:
+    (kvm.folder / "accelerator.json").write_text(kept)
+    assert (kvm.ask(), kvm.probes) == ("kvm", 1)
+
+
+GUEST_RUNS = b"...\r\nrailgauge: the guest runs\r\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "found"),
+    [
+        (0, GUEST_RUNS, "kvm"),
+        (1, GUEST_RUNS, "tcg"),
+        (0, b"", "tcg"),
+        (1, b"Could not access KVM kernel module: Permission denied", "tcg"),
+    ],
+)
+def test_guest_runs_only_where_it_says_so_and_ends_well(
+    lab: Lab,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    output: bytes,
+    found: str,
+) -> None:
+    monkeypatch.setattr(vm, "_KVM", tmp_path)
+    monkeypatch.setattr(
+        subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], code, output, b"")
+    )
+    answer = vm.accelerator(tmp_path, tmp_path / "image", tmp_path / "initrd", lambda _: None)
+    assert answer == found
+
+
+def test_guest_that_hangs_under_kvm_is_not_waited_for(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(*_: Any, timeout: float, **__: Any) -> None:
+        raise subprocess.TimeoutExpired("qemu", timeout)
+
+    monkeypatch.setattr(vm, "_KVM", tmp_path)
+    monkeypatch.setattr(subprocess, "run", hang)
+    image = tmp_path / "image"
+    assert vm.accelerator(tmp_path, image, tmp_path / "initrd", lambda _: None) == "tcg"
+    assert json.loads((tmp_path / "accelerator.json").read_text())["accelerator"] == "tcg"
+
+
+# ---- what is changed in a guest ----
+
+
+class Told:
+    """What the guest and QEMU are told, instead of doing it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.commands: list[str] = []
+        self.code = 0
+        monkeypatch.setattr(Lab, "require_machine", lambda *_: None)
+        monkeypatch.setattr(guest, "run", self._run)
+        monkeypatch.setattr(guest, "monitor", self._monitor)
+
+    def _run(
+        self, path: Path, argv: list[str], timeout_s: float
+    ) -> subprocess.CompletedProcess[str]:
+        self.commands.append(f"{path.name}: {' '.join(argv)}")
+        return subprocess.CompletedProcess(argv, self.code, "", "RTNETLINK answers: no\n")
+
+    def _monitor(self, path: Path, command: str, **arguments: Any) -> None:
+        self.commands.append(f"{path.name}: {command} {arguments}")
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    return Told(monkeypatch)
+
+
+def test_cable_is_pulled_outside_of_the_guest(lab: Lab, told: Told) -> None:
+    vm.VmNodes().set_link(lab, node(), "eth1", up=False)
+    assert told.commands == ["n5.qmp: set_link {'name': 'nic-eth1', 'up': False}"]
+
+
+def test_netem_is_given_its_words(lab: Lab, told: Told) -> None:
+    vm.VmNodes().emulate(lab, node(), "eth1", "loss 1%")
+    assert told.commands[-1] == "n5.agent: tc qdisc replace dev eth1 root netem loss 1%"
+
+
+def test_netem_without_words_is_taken_away_also_where_there_is_none(lab: Lab, told: Told) -> None:
+    told.code = 2
+    vm.VmNodes().emulate(lab, node(), "eth1", "")
+    assert told.commands == ["n5.agent: tc qdisc delete dev eth1 root"]
+
+
+@pytest.mark.parametrize(
+    ("present", "command"),
+    [
+        (False, "rdma link delete rxe1"),
+        (True, "rdma link add rxe1 type rxe netdev eth2"),
+    ],
+)
+def test_rdma_device_has_the_number_of_its_rail(
+    lab: Lab, told: Told, present: bool, command: str
+) -> None:
+    vm.VmNodes().set_rdma(lab, node(), "eth2", present=present)
+    assert told.commands == [f"n5.agent: {command}"]
+
+
+def test_command_that_fails_in_the_guest_is_told_with_node_and_words(lab: Lab, told: Told) -> None:
+    told.code = 2
+    message = "`ip link set eth1 mtu 1500` on n5: RTNETLINK answers: no"
+    with pytest.raises(EnvironmentProblem, match=message):
+        vm.VmNodes().set_mtu(lab, node(), "eth1", 1500)
+
+
+def test_probe_and_node_start_the_same_kernel(lab: Lab, tmp_path: Path) -> None:
+    assert after(command(lab), "-kernel") == [str(initrd.kernel(tmp_path / "image"))]

@@ -1,0 +1,469 @@
+"""The way between two nodes: what tc and ping say of it, and a long one made and taken away."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge.node import rdma, way
+from railgauge.node.rdma import Gid, Unknown
+from railgauge.node.way import NoWay, emulation, made, round_trip
+
+
+class Programs:
+    """Programs that stand before the real ones in PATH, and what they were called with."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._log = folder / "log"
+
+    def put(self, name: str, output: str = "", code: int = 0, fails_on: str = "") -> None:
+        """A program that prints `output`; it ends with `code` where its first words are these."""
+        (self.folder / f"{name}.out").write_text(output)
+        script = (
+            f'#!/bin/sh\necho "{name} $*" >>{self._log}\ncat {self.folder}/{name}.out\n'
+            f'case "$*" in "{fails_on}"*) exit {code};; esac\n'
+        )
+        program = self.folder / name
+        program.write_text(script)
+        program.chmod(0o755)
+
+    @property
+    def calls(self) -> list[str]:
+        return self._log.read_text().splitlines() if self._log.exists() else []
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return Programs(folder)
+
+
+# ---- what tc does to an interface ----
+
+QDISCS = {
+    "nothing": ("", "none"),
+    "the kernel's own": (
+        "qdisc mq 0: root\nqdisc fq_codel 0: parent :1 limit 10240p flows 1024 quantum 1514\n",
+        "none",
+    ),
+    "a shaper": ("qdisc tbf 8003: root refcnt 2 rate 10Gbit burst 5Mb lat 10ms\n", "none"),
+    "netem": (
+        "qdisc netem 8001: root refcnt 2 limit 200000 delay 22ms reorder 0.02% gap 1\n",
+        "netem limit 200000 delay 22ms reorder 0.02% gap 1",
+    ),
+    "netem without a count of references": (
+        "qdisc netem 1: root limit 1000 loss 1%\n",
+        "netem limit 1000 loss 1%",
+    ),
+    "netem with a seed": (
+        "qdisc netem 8002: root refcnt 2 limit 1000 delay 5ms seed 12345678901234567890\n",
+        "netem limit 1000 delay 5ms",
+    ),
+    "netem under another": (
+        "qdisc tbf 1: root refcnt 2 rate 1Gbit burst 5Kb lat 50ms\n"
+        "qdisc netem 10: parent 1:1 limit 1000 delay 10ms\n",
+        "netem limit 1000 delay 10ms",
+    ),
+    "netem under queues": (
+        "qdisc mq 1: root\nqdisc netem 80ff: parent 1:2 limit 1000 loss 0.1%\n",
+        "netem limit 1000 loss 0.1%",
+    ),
+    "bare netem": ("qdisc netem 8001: root refcnt 2 \n", "netem"),
+}
+
+
+@pytest.mark.parametrize("name", QDISCS)
+def test_emulation_is_what_netem_says_of_itself(programs: Programs, name: str) -> None:
+    text, expected = QDISCS[name]
+    programs.put("tc", text)
+    assert emulation("eth1") == expected
+
+
+def test_tc_is_asked_for_the_interface_only(programs: Programs) -> None:
+    programs.put("tc")
+    emulation("eth1")
+    assert programs.calls == ["tc qdisc show dev eth1"]
+
+
+def test_emulation_that_tc_cannot_say_is_unknown_with_its_reason(programs: Programs) -> None:
+    programs.put("tc", code=1)
+    assert emulation("eth9") == "unknown (tc qdisc show dev eth9: exit code 1)"
+
+
+def test_nothing_is_emulated_where_there_is_no_interface() -> None:
+    assert emulation(None) == "none"
+
+
+# ---- how long it is ----
+
+PING = """\
+PING 10.77.0.15 (10.77.0.15) 56(84) bytes of data.
+
+--- 10.77.0.15 ping statistics ---
+5 packets transmitted, 5 received, 0% packet loss, time 805ms
+rtt min/avg/max/mdev = 46.465/47.022/48.495/0.745 ms
+"""
+SILENT = """\
+PING 10.77.0.99 (10.77.0.99) 56(84) bytes of data.
+
+--- 10.77.0.99 ping statistics ---
+5 packets transmitted, 0 received, 100% packet loss, time 4099ms
+"""
+
+
+def test_round_trip_is_read_in_ms(programs: Programs) -> None:
+    programs.put("ping", PING)
+    assert round_trip("10.77.0.15", 5) == {
+        "rtt_min_ms": 46.465,
+        "rtt_avg_ms": 47.022,
+        "rtt_max_ms": 48.495,
+    }
+
+
+def test_as_many_echoes_as_were_asked_for_are_sent_to_the_address(programs: Programs) -> None:
+    programs.put("ping", PING)
+    round_trip("10.77.0.15", 7)
+    (call,) = programs.calls
+    assert "-c 7 " in call
+    assert call.endswith(" 10.77.0.15")
+
+
+def test_some_lost_echoes_leave_a_round_trip(programs: Programs) -> None:
+    programs.put("ping", PING.replace("5 received, 0%", "4 received, 20%"), code=1)
+    assert round_trip("10.77.0.15", 5)["rtt_min_ms"] == 46.465
+
+
+def test_no_answer_is_told_with_the_address(programs: Programs) -> None:
+    programs.put("ping", SILENT, code=1)
+    assert round_trip("10.77.0.99", 5) == {"rtt_unknown": "ping got no answer from 10.77.0.99"}
+
+
+def test_missing_ping_is_told(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(programs.folder))
+    assert "ping: [Errno 2]" in round_trip("10.77.0.15", 5)["rtt_unknown"]
+
+
+# ---- a long way, made and taken away ----
+
+FACTS = {"device": "eth0", "emulation": "none"}
+SET = "tc qdisc replace dev eth0 root netem delay 22ms reorder 0.02% limit 200000"
+CLEAR = "tc qdisc delete dev eth0 root"
+
+
+def wan(**changes: Any) -> dict[str, Any]:
+    return {
+        "set": [
+            "tc qdisc replace dev {device} root netem delay {one_way_ms}ms "
+            "reorder {reorder_percent}% limit 200000"
+        ],
+        "clear": ["tc qdisc delete dev {device} root"],
+        "ends": "both",
+        "round_trip_ms": 44.0,
+        "reorder_percent": 0.02,
+        **changes,
+    }
+
+
+@pytest.fixture
+def tc(programs: Programs) -> Programs:
+    programs.put("tc")
+    return programs
+
+
+def test_way_is_long_while_the_inside_runs(tc: Programs) -> None:
+    with made(wan(), "client", FACTS):
+        assert tc.calls == [SET]
+
+
+def test_way_is_as_before_afterwards(tc: Programs) -> None:
+    with made(wan(), "client", FACTS):
+        pass
+    assert tc.calls == [SET, CLEAR]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_way_is_as_before_also_when_the_inside_raises(
+    tc: Programs, error: type[BaseException]
+) -> None:
+    with pytest.raises(error), made(wan(), "client", FACTS):
+        raise error
+    assert tc.calls == [SET, CLEAR]
+
+
+def test_every_command_line_is_run_in_order(tc: Programs) -> None:
+    lines = wan(set=["tc first", "tc second"], clear=["tc third", "tc fourth"])
+    with made(lines, "client", FACTS):
+        pass
+    assert tc.calls == ["tc first", "tc second", "tc third", "tc fourth"]
+
+
+def test_values_are_filled_in_as_short_numbers(tc: Programs) -> None:
+    line = "tc {device} {one_way_ms} {round_trip_ms} {reorder_percent} {other}"
+    with made(wan(set=[line], round_trip_ms=25.0, reorder_percent=0.0), "client", FACTS):
+        assert tc.calls == ["tc eth0 12.5 25 0 {other}"]
+
+
+def test_words_are_those_of_a_shell(tc: Programs) -> None:
+    with made(wan(set=["tc 'two words' \"$HOME\""]), "client", FACTS):
+        assert tc.calls == ["tc two words $HOME"]
+
+
+@pytest.mark.parametrize("role", ["server", "client"])
+@pytest.mark.parametrize("ends", ["both", "server", "client"])
+def test_way_is_made_only_on_the_side_that_ends_names(tc: Programs, ends: str, role: str) -> None:
+    with made(wan(ends=ends), role, FACTS):
+        pass
+    assert tc.calls == ([SET, CLEAR] if ends in ("both", role) else [])
+
+
+def test_nothing_is_made_without_orders(tc: Programs) -> None:
+    with made(None, "client", {}):
+        pass
+    assert tc.calls == []
+
+
+def test_nothing_is_made_where_there_is_no_delay(tc: Programs) -> None:
+    with made(wan(round_trip_ms=0.0), "client", FACTS):
+        pass
+    assert tc.calls == []
+
+
+@pytest.mark.parametrize("round_trip_ms", [44.0, 0.0])
+@pytest.mark.parametrize("there", ["netem delay 5ms", "unknown (tc is not installed)"])
+def test_emulation_that_is_there_already_is_refused_and_left_alone(
+    tc: Programs, there: str, round_trip_ms: float
+) -> None:
+    facts = {**FACTS, "emulation": there}
+    with pytest.raises(NoWay) as caught, made(wan(round_trip_ms=round_trip_ms), "client", facts):
+        pytest.fail("the inside ran")
+    assert there in str(caught.value)
+    assert tc.calls == []
+
+
+def test_node_without_an_interface_has_no_way(tc: Programs) -> None:
+    facts = {"emulation": emulation(None), "route_unknown": "gaierror: no such host"}
+    with pytest.raises(NoWay, match=r"no interface .*no such host"), made(wan(), "client", facts):
+        pytest.fail("the inside ran")
+
+
+def test_way_that_cannot_be_made_is_told_with_the_command_line(programs: Programs) -> None:
+    programs.put("tc", code=2, fails_on="qdisc replace")
+    with pytest.raises(NoWay) as caught, made(wan(), "client", FACTS):
+        pytest.fail("the inside ran")
+    assert str(caught.value) == f"`{SET}`: {SET}: exit code 2"
+
+
+def test_way_that_cannot_be_made_is_cleared_all_the_same(programs: Programs) -> None:
+    programs.put("tc", code=2, fails_on="qdisc replace")
+    with contextlib.suppress(NoWay), made(wan(), "client", FACTS):
+        pytest.fail("the inside ran")
+    assert programs.calls == [SET, CLEAR]
+
+
+def test_reason_is_that_of_making_it_also_where_clearing_fails_too(programs: Programs) -> None:
+    programs.put("tc", code=2, fails_on="qdisc")
+    with pytest.raises(NoWay, match="qdisc replace"), made(wan(), "client", FACTS):
+        pytest.fail("the inside ran")
+
+
+def test_way_that_cannot_be_cleared_is_told(programs: Programs) -> None:
+    programs.put("tc", code=2, fails_on="qdisc delete")
+    facts = dict(FACTS)
+    with made(wan(), "client", facts):
+        pass
+    assert "qdisc delete" in facts["way_left"]
+
+
+def test_command_line_that_is_none_is_no_way(tc: Programs) -> None:
+    with (
+        pytest.raises(NoWay, match="No closing quotation"),
+        made(wan(set=["tc 'x"]), "client", FACTS),
+    ):
+        pytest.fail("the inside ran")
+
+
+# ---- which device it is over ----
+
+
+class Rails:
+    """The RDMA devices of a node, one port each, in place of sysfs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+        self.no_gid = ""
+        monkeypatch.setattr(rdma, "devices", lambda pattern: list(names))
+        monkeypatch.setattr(rdma, "ports", lambda device: [1])
+        monkeypatch.setattr(rdma, "port_facts", self._facts)
+        monkeypatch.setattr(rdma, "gid_index", self._gid)
+
+    def _facts(self, device: str, port: int) -> dict[str, Any]:
+        return {"state": "ACTIVE", "netdev": f"eth-{device}", "unknown": {}}
+
+    def _gid(self, device: str, port: int, gid_type: str) -> Gid:
+        if self.no_gid:
+            raise Unknown(self.no_gid)
+        return Gid(3, "::ffff:0a00:0001", "10.0.0.1", (3,))
+
+
+def orders(server: int = 0, client: int = 1, **changes: Any) -> dict[str, Any]:
+    rails = {"server": server, "client": client}
+    return {
+        "rdma": {"devices": "mlx5_.*", "gid_type": "RoCE v2", "rails": rails, **changes},
+    }
+
+
+@pytest.fixture
+def rails(monkeypatch: pytest.MonkeyPatch, tc: Programs) -> Rails:
+    return Rails(monkeypatch, "mlx5_0", "mlx5_1")
+
+
+def described(spec: dict[str, Any], role: str = "client") -> tuple[dict[str, str], dict[str, Any]]:
+    facts: dict[str, Any] = {}
+    values = way.describe(spec, role, "127.0.0.1", facts)
+    return values, facts
+
+
+@pytest.mark.parametrize(("role", "device"), [("server", "mlx5_0"), ("client", "mlx5_1")])
+def test_each_side_uses_its_own_rail(rails: Rails, role: str, device: str) -> None:
+    values, _ = described(orders(), role)
+    assert values == {"device": device, "ib_port": "1", "gid_index": "3"}
+
+
+def test_infiniband_needs_no_gid(rails: Rails) -> None:
+    rails.no_gid = "not to be asked for"
+    values, facts = described(orders(gid_type=None))
+    assert values["gid_index"] == ""
+    assert "gid" not in facts
+
+
+def test_facts_are_those_of_the_rail(rails: Rails) -> None:
+    _, facts = described(orders())
+    told = ("rail", "device", "port", "gid_index", "gid", "rail_address", "state")
+    assert [facts[name] for name in told] == [
+        1,
+        "mlx5_1",
+        1,
+        3,
+        "::ffff:0a00:0001",
+        "10.0.0.1",
+        "ACTIVE",
+    ]
+
+
+def test_counters_are_sampled_of_device_and_interface(rails: Rails) -> None:
+    assert described(orders())[1]["sampled"] == ["eth-mlx5_1", "mlx5_1"]
+
+
+def test_emulation_is_that_of_the_rails_interface(rails: Rails, tc: Programs) -> None:
+    described(orders())
+    assert tc.calls == ["tc qdisc show dev eth-mlx5_1"]
+
+
+@pytest.mark.parametrize("rail", [2, 7])
+def test_missing_rail_is_no_way_and_names_those_that_are_there(rails: Rails, rail: int) -> None:
+    message = rf"no rail {rail} among the RDMA devices like mlx5_\.\* \(mlx5_0, mlx5_1\)"
+    with pytest.raises(NoWay, match=message):
+        described(orders(client=rail))
+
+
+def test_node_without_rdma_devices_has_no_way(
+    monkeypatch: pytest.MonkeyPatch, tc: Programs
+) -> None:
+    Rails(monkeypatch)
+    with pytest.raises(NoWay, match=r"\(none\)"):
+        described(orders())
+
+
+def test_rail_without_a_gid_is_no_way(rails: Rails) -> None:
+    rails.no_gid = "mlx5_1 port 1 has no RoCE v2 GID"
+    with pytest.raises(NoWay, match="mlx5_1 port 1 has no RoCE v2 GID"):
+        described(orders())
+
+
+def test_way_without_a_rail_is_the_route_to_the_other_node(tc: Programs) -> None:
+    values, facts = described({})
+    assert (values, facts["emulation"]) == ({}, "none")
+    assert facts["sampled"] == [facts["device"]] == ["lo"]
+
+
+def test_named_interface_is_used_whatever_the_route(programs: Programs) -> None:
+    programs.put("tc")
+    answer = [{"ifname": "bond0", "addr_info": [{"local": "10.77.9.15"}]}]
+    programs.put("ip", json.dumps(answer))
+    _, facts = described({"interface": "bond0"})
+    assert (facts["device"], facts["address"]) == ("bond0", "10.77.9.15")
+
+
+@pytest.mark.parametrize("answer", ["[]", '[{"addr_info": []}]', "", "no JSON", "[{}]"])
+def test_named_interface_without_an_address_is_no_way(programs: Programs, answer: str) -> None:
+    programs.put("ip", answer)
+    with pytest.raises(NoWay, match="bond0 has no IPv4 address"):
+        described({"interface": "bond0"})
+
+
+def test_named_interface_that_is_missing_is_no_way(programs: Programs) -> None:
+    programs.put("ip", code=1)
+    with pytest.raises(NoWay, match="address show dev bond0: exit code 1"):
+        described({"interface": "bond0"})
+
+
+def test_socket_buffers_are_the_largest_that_the_kernel_allows(tc: Programs) -> None:
+    _, facts = described({})
+    most = Path("/proc/sys/net/ipv4/tcp_rmem").read_text().split()[-1]
+    assert facts["tcp_rmem_max_bytes"] == int(most)
+
+
+# ---- what has become of it ----
+
+
+class Sysfs:
+    """Files of sysfs by their path, in place of this machine's."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.files: dict[str, str] = {}
+        monkeypatch.setattr(way, "read_sysfs", self.files.get)
+
+
+@pytest.fixture
+def sysfs(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    return Sysfs(monkeypatch).files
+
+
+def test_carrier_changes_during_the_test_are_counted(sysfs: dict[str, str]) -> None:
+    sysfs["/sys/class/net/eth1/carrier_changes"] = "7"
+    facts = {"device": "mlx5_0", "port": 1, "netdev": "eth1", "carrier_changes_before": 5}
+    assert way.state_after(facts)["after"]["carrier_changes"] == 2
+
+
+@pytest.mark.parametrize("before", [None, 5])
+def test_unknown_carrier_changes_are_left_out(sysfs: dict[str, str], before: int | None) -> None:
+    assert way.state_after({"device": "eth1", "carrier_changes_before": before}) == {"after": {}}
+
+
+def test_links_of_a_bond_that_are_down_are_named(sysfs: dict[str, str]) -> None:
+    sysfs["/sys/class/net/bond0/bonding/slaves"] = "eth3 eth4"
+    sysfs["/sys/class/net/eth3/operstate"] = "up"
+    sysfs["/sys/class/net/eth4/operstate"] = "down"
+    assert way.state_after({"device": "bond0"}) == {"after": {"links_down": ["eth4"]}}
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [("ACTIVE", "ACTIVE"), ("DOWN", "DOWN"), (None, "gone: no device mlx5_0")],
+)
+def test_state_of_the_port_is_told_also_where_it_is_gone(
+    sysfs: dict[str, str], monkeypatch: pytest.MonkeyPatch, said: str | None, state: str
+) -> None:
+    monkeypatch.setattr(rdma, "port_state", lambda device, port: said)
+    assert way.state_after({"device": "mlx5_0", "port": 1})["after"]["state"] == state
+
+
+def test_nothing_is_known_of_a_way_that_was_not_found(sysfs: dict[str, str]) -> None:
+    assert way.state_after({}) == {"after": {}}
