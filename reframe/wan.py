@@ -2,7 +2,7 @@
 
 from reframe.core.builtins import parameter
 
-from railgauge.checks import BondCheck, WanCheck, neighbours, simple_test, wan_ways
+from railgauge.checks import BondCheck, WanCheck, ring_pairs, simple_test, wan_ways
 
 
 @simple_test
@@ -33,7 +33,7 @@ class BondPair(BondCheck):
     descr = "many TCP streams over a bond between two nodes"
     tags = {"tcp", "bond", "acceptance"}
 
-    pair = parameter(neighbours("bond"), loggable=True)
+    pair = parameter(ring_pairs("bond"), loggable=True)
 
     def gates(self, measurement):
         return measurement.metric in ("bandwidth", "jain_index")

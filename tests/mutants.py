@@ -75,7 +75,7 @@ MUTANTS = [
         "src/railgauge/checks/rdma.py",
         "            self.depends_on(path_case(partition, node))\n",
         "            pass\n",
-        "tests/lab/test_vm.py::test_a_lowered_mtu_is_found_before_anything_is_measured",
+        "tests/lab/test_vm.py::test_what_needs_a_broken_path_is_not_run_and_listed",
     ),
     Mutant(
         "an emulated delay is nobody's business",

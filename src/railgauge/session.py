@@ -77,8 +77,9 @@ def main() -> None:
                 enter_lab_mounts([sys.executable, "-m", "railgauge.session", *sys.argv[1:]])
             except RailgaugeError as error:
                 sys.exit(f"reframe: {error}")
-            # One measurement at a time, also of different partitions: they share one machine.
-            sys.argv.insert(1, "--exec-policy=serial")
+            if ":" not in os.environ["RFM_SYSTEM"]:
+                # One measurement at a time, also of different partitions: they share one machine.
+                sys.argv.insert(1, "--exec-policy=serial")
     from reframe.frontend import cli
 
     from railgauge.checks import guard

@@ -38,8 +38,6 @@ class Perftest(Strict):
     bandwidth_iterations: int = pydantic.Field(default=5000, ge=5)
     #: below 10,000 the 99.9th percentile is little more than the maximum
     latency_iterations: int = pydantic.Field(default=10_000, ge=5)
-    #: a sweep goes over the powers of two from 2 bytes to this size
-    sweep_to_bytes: int = pydantic.Field(default=8 * 2**20, ge=2, le=8 * 2**20)
     sweep_iterations: int = pydantic.Field(default=1000, ge=5)
     queue_pairs: int = pydantic.Field(default=4, ge=2, le=1024)
     duration_s: int = pydantic.Field(default=10, ge=2)

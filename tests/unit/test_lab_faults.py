@@ -47,7 +47,7 @@ class Struck:
             Lab, "machine", lambda lab, name: None if name in self.off else object()
         )
         for kind in (NamespaceNodes, VmNodes):
-            for action in ("shape", "set_mtu", "power_off", "start"):
+            for action in ("shape", "unshape", "set_mtu", "power_off", "start"):
                 monkeypatch.setattr(kind, action, self._noting(action))
         for action in ("emulate", "set_link", "set_rdma"):
             monkeypatch.setattr(VmNodes, action, self._noting(action))
@@ -239,7 +239,7 @@ def test_faults_of_other_kinds_go_together(struck: Struck) -> None:
 @pytest.mark.parametrize(
     ("arguments", "mended"),
     [
-        (("rate", "n5", 1.0), "shape n5 eth1 10.0"),
+        (("rate", "n5", 1.0), "unshape n5 eth1"),
         (("mtu", "n5", 1500.0), "set_mtu n5 eth1 4200"),
         (("delay", "n5", 22.0), "emulate n5 eth1 "),
         (("link-down", "n5"), "set_link n5 eth1 True"),

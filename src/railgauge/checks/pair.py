@@ -117,6 +117,7 @@ class PairCheck(StrictCheck):
             "client_host": self.client_node,
             "start_limit_s": self.start_limit_s,
             "run_limit_s": self.run_limit_s(),
+            "budgets": [budget.counters for budget in self.partition_data.extras.counters],
             **self.commands(),
             **self.way(),
         }

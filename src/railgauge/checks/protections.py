@@ -189,8 +189,19 @@ def counters_within_budget(evidence: Evidence) -> Iterator[Failure]:
                     f"{budget.most} expected: {budget.why}",
                     (node,),
                 )
+        for counter in record.get("reset", []):
+            if any(re.fullmatch(b.counters, counter) for b in evidence.budgets):
+                message = f"{counter} on {node} went backwards: its driver or device was reset"
+                yield Failure("counter", message, (node,))
+        for pattern in record.get("unmatched", []):
+            message = f"no counter like {pattern} can be read on {node}"
+            yield Failure("counter-unread", message, (node,), "is ethtool installed on the node?")
         lost = {tuple(name.split("/")[:2]) for name in record.get("gone", [])}
-        for kind, device in sorted(entry for entry in lost if len(entry) == 2):
+        # Other interfaces come and go with containers.
+        ours = facts.get("sampled", ())
+        for kind, device in sorted(
+            e for e in lost if len(e) == 2 and (e[0] == "rdma" or e[1] in ours)
+        ):
             message = f"the counters of {device} ({kind}) on {node} vanished during the test"
             yield Failure("device-lost", message, (node,))
 

@@ -9,7 +9,7 @@ import reframe.core.runtime as rt
 from reframe.core.builtins import run_after
 
 from railgauge import limits, systems
-from railgauge.checks.pair import PairCheck, neighbours
+from railgauge.checks.pair import PairCheck, neighbours, ring_pairs
 from railgauge.checks.path import path_case
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
@@ -30,12 +30,15 @@ def rdma_links(
     it.
     """
     links = []
-    for pair in neighbours("rdma"):
+    once = neighbours("rdma")
+    for pair in ring_pairs("rdma") if rails == "all" else once:
         partition = pair.partition(":")[0]
         fabric = systems.load(rt.runtime().system.name).partition(partition).extras.rdma
         assert fabric is not None  # a partition with the feature has it
         if only(fabric):
-            links += [f"{pair}:{a}-{b}" for a, b in _rails(fabric, rails)]
+            # Data goes from client to server: of two nodes alone, each must be the client once.
+            which: Rails = rails if pair in once else "same"
+            links += [f"{pair}:{a}-{b}" for a, b in _rails(fabric, which)]
     return links
 
 

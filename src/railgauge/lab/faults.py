@@ -68,7 +68,7 @@ def _add_rate(lab: Lab, fault: Fault) -> None:
 
 def _clear_rate(lab: Lab, fault: Fault) -> None:
     kind, node, interface = _node(lab, fault)
-    kind.shape(lab, node, interface, lab.spec.network.link_gbits)
+    kind.unshape(lab, node, interface)
 
 
 def _add_mtu(lab: Lab, fault: Fault) -> None:
@@ -281,11 +281,12 @@ def clear(lab: Lab, node: str | None = None) -> list[Fault]:
     with lab.locked():
         present = active(lab)
         mended = [fault for fault in present if node in (None, fault.node)]
-        for fault in reversed(mended):
+        # Power last: what a node is told before that is forgotten, and needs no mending.
+        for fault in sorted(mended[::-1], key=lambda fault: fault.kind == "off"):
             kind = KINDS[fault.kind]
             assert kind.clear is not None
             # What an interface was told is forgotten with its node's power.
-            if "interface" not in kind.on or _is_on(lab, fault):
+            if "interface" not in kind.on or fault.kind == "rate" or _is_on(lab, fault):
                 kind.clear(lab, fault)
         _save(lab, [fault for fault in present if fault not in mended])
         lab.wait_until_idle(nodes_off={f.node for f in active(lab) if f.kind == "off"})

@@ -116,6 +116,12 @@ def shape_device(process: Process, device: str, gbits: float, mtu: int) -> None:
     _run(inside(process, "tc", "-batch", "-"), command)
 
 
+def unshape_device(process: Process, device: str) -> None:
+    """Let `device` send as fast as it can; nothing to do where it does."""
+    command = inside(process, "tc", "qdisc", "delete", "dev", device, "root")
+    subprocess.run(command, capture_output=True, check=False)
+
+
 def shaper(gbits: float, mtu: int) -> str:
     """tbf's arguments for a link of `gbits` (10^9 bits per second).
 

@@ -40,6 +40,9 @@ class NodeKind(Protocol):
     def shape(self, lab: Lab, node: Node, interface: str, gbits: float) -> None:
         """Let a link of the node carry what Ethernet of `gbits` (10^9 bits per second) does."""
 
+    def unshape(self, lab: Lab, node: Node, interface: str) -> None:
+        """Let a link carry what it did at first, also while the node is off."""
+
     def set_mtu(self, lab: Lab, node: Node, interface: str, mtu_bytes: int) -> None:
         """Give an interface of the node this MTU."""
 
@@ -87,6 +90,11 @@ class NamespaceNodes:
     def shape(self, lab: Lab, node: Node, interface: str, gbits: float) -> None:
         machine = lab.require_machine(node.name)
         network.shape(lab.require_up(), node.name, machine, gbits, lab.spec.network.mtu_bytes)
+
+    def unshape(self, lab: Lab, node: Node, interface: str) -> None:
+        # A link that is off is made anew with the node's power.
+        if lab.machine(node.name) is not None:
+            self.shape(lab, node, interface, lab.spec.network.link_gbits)
 
     def set_mtu(self, lab: Lab, node: Node, interface: str, mtu_bytes: int) -> None:
         network.ip(lab.require_machine(node.name), f"link set {interface} mtu {mtu_bytes}")

@@ -250,6 +250,16 @@ class VmNodes:
         network.shape_device(lab.require_up(), tap(node, interface), gbits, mtu)
         self._tc(lab, node, f"qdisc replace dev {interface} {network.shaper(gbits, mtu)}")
 
+    def unshape(self, lab: Lab, node: Node, interface: str) -> None:
+        bond = lab.spec.fabric.bond
+        init, device = lab.require_up(), tap(node, interface)
+        if bond is not None and interface in bond_interfaces(lab.spec):
+            network.shape_device(init, device, bond.link_gbits, lab.spec.network.mtu_bytes)
+        else:
+            network.unshape_device(init, device)
+        if lab.machine(node.name) is not None:
+            self.run(lab, node, ["tc", "qdisc", "delete", "dev", interface, "root"])
+
     def set_mtu(self, lab: Lab, node: Node, interface: str, mtu_bytes: int) -> None:
         self._must(lab, node, ["ip", "link", "set", interface, "mtu", str(mtu_bytes)])
 

@@ -351,11 +351,18 @@ class Watch:
     """The counters around a test, and the peak rates during it.
 
     The snapshots are of the whole node; `sampled` restricts the peak rates, and what drivers count
-    beside the kernel, to these RDMA devices and interfaces.
+    beside the kernel, to these RDMA devices and interfaces. `budgets` are patterns of counters
+    that somebody judges: those that match nothing here are told.
     """
 
-    def __init__(self, sampled: Sequence[str] | None = None, root: str = "/sys") -> None:
+    def __init__(
+        self,
+        sampled: Sequence[str] | None = None,
+        root: str = "/sys",
+        budgets: Sequence[str] = (),
+    ) -> None:
         self._root = root
+        self._budgets = budgets
         self._sampled = sampled
 
     def start(self) -> None:
@@ -378,6 +385,11 @@ class Watch:
             "seconds": round(ended_s - self._started_s, 3),
             "counters": changes.changed,
             "reset": changes.reset,
+            "unmatched": [
+                budget
+                for budget in self._budgets
+                if not any(re.fullmatch(budget, name) for name in self._before)
+            ],
             "gone": changes.gone,
             "new": changes.new,
             "bytes": _bytes(self._before, after),

@@ -124,14 +124,17 @@ def serve(spec: Spec, values: dict[str, str], facts: dict[str, Any]) -> Call:
         # The control connection; rdma_cm's is over the rail itself.
         kind = "rail_address" if by_connection_manager(spec) else "address"
         address = facts.get(kind) or spec["server_host"]
-        write_whole("ready.json", {"address": address, "port": port})
-        # The client may wait as long to start as the server did; then it has its time.
-        deadline = time.monotonic() + spec["start_limit_s"] + spec["run_limit_s"] + 10
-        # A healthy server ends when it has served. Looking at shared files disturbs what it does.
-        while not server.ends_within(LOOK_S) and time.monotonic() < deadline:
-            if wait_for("client.json", 0):
-                break
-        server.wait(10)
+        try:
+            write_whole("ready.json", {"address": address, "port": port})
+            # The client may wait as long to start as the server did; then it has its time.
+            deadline = time.monotonic() + spec["start_limit_s"] + spec["run_limit_s"] + 10
+            # A healthy server ends when it has served. Looking at shared files disturbs it.
+            while not server.ends_within(LOOK_S) and time.monotonic() < deadline:
+                if wait_for("client.json", 0):
+                    break
+            server.wait(10)
+        finally:
+            server.kill("ended with the job")
     elif not server.note:
         server.wait(0)
         server.note = f"ended before it listened, exit code {server.exit_code}"
@@ -149,14 +152,17 @@ def connect(spec: Spec, values: dict[str, str], facts: dict[str, Any]) -> Call:
         facts.update(way.round_trip(ready["address"], spec["ping"]))
     values = {**values, "server": ready["address"], "port": str(ready["port"])}
     client = Call("client", filled(spec["client"], values))
-    client.wait(spec["run_limit_s"])
+    try:
+        client.wait(spec["run_limit_s"])
+    finally:
+        client.kill("ended with the job")
     return client
 
 
 @contextlib.contextmanager
-def watched(facts: dict[str, Any]) -> Iterator[None]:
+def watched(spec: Spec, facts: dict[str, Any]) -> Iterator[None]:
     """The counters of this node around what happens inside."""
-    watch = Watch(facts.get("sampled"))
+    watch = Watch(facts.get("sampled"), budgets=spec.get("budgets", ()))
     watch.start()
     try:
         yield
@@ -171,7 +177,7 @@ def run(spec: Spec, role: str) -> Call:
     facts: dict[str, Any] = {}
     try:
         values = way.describe(spec, role, peer, facts)
-        with way.made(spec.get("wan"), role, facts), watched(facts):
+        with watched(spec, facts), way.made(spec.get("wan"), role, facts):
             call = work(spec, values, facts)
     except way.NoWay as error:
         call = Call.never_started(role, f"not started: {error}")
@@ -180,10 +186,15 @@ def run(spec: Spec, role: str) -> Call:
     return call
 
 
+def terminate(*_: object) -> None:
+    """At Slurm's first signal, change back what was changed for the test; undisturbed by others."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
+
+
 def main() -> int:
     spec: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    # Slurm's first signal, so that what was changed for the test is changed back.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, terminate)
     name = node_name()
     for role in ("server", "client"):
         if name == spec[f"{role}_host"]:

@@ -47,11 +47,34 @@ def describe(spec: Facts, role: str, peer: str, facts: Facts) -> dict[str, str]:
             "ib_port": str(facts["port"]),
             "gid_index": str(facts.get("gid_index", "")),
         }
+    if (spec.get("rdma") or {}).get("connection_manager") and "rail_address" not in facts:
+        # InfiniBand: IP over it, if there is any.
+        if "netdev" not in facts:
+            raise NoWay(f"{facts['device']} has no interface, and so no address for rdma_cm")
+        facts["rail_address"] = _interface(facts["netdev"])["address"]
     interface = _interface_of(facts)
-    facts["sampled"] = sorted({name for name in (facts.get("device"), interface) if name})
-    facts["emulation"] = emulation(interface)
-    facts["carrier_changes_before"] = _carrier_changes(interface)
+    members = _members(interface)
+    ours = (facts.get("device"), *members)
+    facts["sampled"] = sorted({name for name in ours if name})
+    facts["emulation"] = _emulation_on(members, facts)
+    facts["carrier_changes_before"] = _carrier_changes(members)
     return values
+
+
+def _members(interface: str | None) -> list[str]:
+    """The interface, and the links of it if it is a bond."""
+    if interface is None:
+        return []
+    links = read_sysfs(f"/sys/class/net/{interface}/bonding/slaves") or ""
+    return [interface, *links.split()]
+
+
+def _emulation_on(members: list[str], facts: Facts) -> str:
+    """The first emulation on any of them; RoCE must have an interface to look at."""
+    if not members and facts.get("link_layer") == "Ethernet":
+        return "unknown (no interface)"
+    found = [emulation(name) for name in members]
+    return next((words for words in found if words != "none"), "none")
 
 
 def _interface_of(facts: Facts) -> str | None:
@@ -113,16 +136,18 @@ def emulation(interface: str | None) -> str:
     return " ".join(["netem", *words]) if found else "none"
 
 
-def _carrier_changes(interface: str | None) -> int | None:
-    text = read_sysfs(f"/sys/class/net/{interface}/carrier_changes") if interface else None
-    return int(text) if text is not None else None
+def _carrier_changes(members: list[str]) -> int | None:
+    """How often the carrier of any of them has changed so far; None where that is not known."""
+    said = [read_sysfs(f"/sys/class/net/{name}/carrier_changes") for name in members]
+    known = [int(text) for text in said if text is not None]
+    return sum(known) if known else None
 
 
 def state_after(facts: Facts) -> Facts:
     """What has become of the device during the test."""
     interface = _interface_of(facts)
     after: Facts = {}
-    before, now = facts.get("carrier_changes_before"), _carrier_changes(interface)
+    before, now = facts.get("carrier_changes_before"), _carrier_changes(_members(interface))
     if before is not None and now is not None:
         after["carrier_changes"] = now - before
     lost = _bonded_links_down(interface)
@@ -163,20 +188,23 @@ def made(wan: Facts | None, role: str, facts: Facts) -> Iterator[None]:
     `wan` has the command lines `set` and `clear`, `ends` (both, server or client), and the numbers
     `round_trip_ms` and `reorder_percent`. NoWay where the way cannot be made.
     """
-    if wan is None or wan["ends"] not in ("both", role):
+    if wan is None:
         yield
         return
     if "device" not in facts:
         raise NoWay(f"no interface leads to the other node: {facts.get('route_unknown')}")
     if facts["emulation"] != "none":
-        raise NoWay(f"{facts['device']} has {facts['emulation']} already")
+        raise NoWay(
+            f"{facts['device']} has {facts['emulation']} already; "
+            f"to take it away: {'; '.join(wan['clear'])}"
+        )
     # Without a delay there is nothing to emulate.
-    if not wan["round_trip_ms"]:
+    if wan["ends"] not in ("both", role) or not wan["round_trip_ms"]:
         yield
         return
     try:
         _run_lines(wan["set"], wan, facts)
-    except NoWay:
+    except BaseException:
         # It may be half made; why it could not be made is what counts.
         with contextlib.suppress(NoWay):
             _run_lines(wan["clear"], wan, facts)
