@@ -103,7 +103,7 @@ def railgauge(cluster: Lab, area: Path) -> Run:
     """Runs `bin/railgauge`, likewise."""
 
     def run(*options: str, **env: str) -> subprocess.CompletedProcess[str]:
-        return _run([str(paths.HOME / "bin/railgauge"), *options], area, env, 300)
+        return _run([str(paths.HOME / "bin/railgauge"), *options], area, env, 560)
 
     return run
 

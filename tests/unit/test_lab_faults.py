@@ -47,7 +47,7 @@ class Struck:
             Lab, "machine", lambda lab, name: None if name in self.off else object()
         )
         for kind in (NamespaceNodes, VmNodes):
-            for action in ("shape", "unshape", "set_mtu", "power_off", "start"):
+            for action in ("shape", "unshape", "set_mtu", "power_off", "start", "wait_until_up"):
                 monkeypatch.setattr(kind, action, self._noting(action))
         for action in ("emulate", "set_link", "set_rdma"):
             monkeypatch.setattr(VmNodes, action, self._noting(action))
@@ -279,7 +279,7 @@ def test_node_that_lost_its_power_is_started(struck: Struck) -> None:
     struck.add("off", "n5")
     struck.off.add("n5")
     faults.clear(struck.lab)
-    assert struck.done[-1] == "start n5"
+    assert "start n5" in struck.done
 
 
 def test_fault_without_an_interface_of_its_own_can_be_read_back(struck: Struck) -> None:

@@ -202,6 +202,8 @@ class Lab:
                 if node.kind != "vm":
                     KINDS[node.kind].start(self, node)
             say("waiting for Slurm")
+            for node in missing:
+                KINDS[node.kind].wait_until_up(self, node)
             self.wait_until_idle(timeout_s)
 
     def in_use(self) -> list[Node]:

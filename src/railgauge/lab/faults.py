@@ -91,6 +91,7 @@ def _clear_off(lab: Lab, fault: Fault) -> None:
     kind, node, _ = _node(lab, fault)
     if not _is_on(lab, fault):
         kind.start(lab, node)
+        kind.wait_until_up(lab, node)
 
 
 def _netem(arguments: str) -> Callable[[Lab, Fault], None]:
@@ -282,7 +283,9 @@ def clear(lab: Lab, node: str | None = None) -> list[Fault]:
         present = active(lab)
         mended = [fault for fault in present if node in (None, fault.node)]
         # Power last: what a node is told before that is forgotten, and needs no mending.
-        for fault in sorted(mended[::-1], key=lambda fault: fault.kind == "off"):
+        newest_first = mended[::-1]
+        newest_first.sort(key=lambda fault: fault.kind == "off")
+        for fault in newest_first:
             kind = KINDS[fault.kind]
             assert kind.clear is not None
             # What an interface was told is forgotten with its node's power.

@@ -23,6 +23,9 @@ class NodeKind(Protocol):
     def start(self, lab: Lab, node: Node) -> None:
         """Power the node on and give it its link; it registers with Slurm by itself."""
 
+    def wait_until_up(self, lab: Lab, node: Node, timeout_s: float = 90) -> None:
+        """Return once a node that was started runs commands."""
+
     def power_off(self, lab: Lab, node: Node) -> None:
         """End the node at once, as pulling its plug does."""
 
@@ -65,6 +68,9 @@ class NamespaceNodes:
             # Off, rather than on and without a link for ever.
             machine.kill()
             raise
+
+    def wait_until_up(self, lab: Lab, node: Node, timeout_s: float = 90) -> None:
+        lab.require_machine(node.name)
 
     def power_off(self, lab: Lab, node: Node) -> None:
         machine = lab.require_machine(node.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -240,6 +241,21 @@ class VmNodes:
 
     def interfaces(self, lab: Lab, rdma: bool = False) -> list[str]:
         return rail_interfaces(lab.spec) if rdma else _interfaces(lab.spec)
+
+    def wait_until_up(self, lab: Lab, node: Node, timeout_s: float = 90) -> None:
+        """Return once the guest answers; Slurm may take a node for idle that is only just gone."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                self.run(lab, node, ["true"], timeout_s=2)
+                return
+            except EnvironmentProblem:
+                if time.monotonic() > deadline:
+                    raise EnvironmentProblem(
+                        f"{node.name} did not boot within {timeout_s:g} s",
+                        next_step=f"railgauge lab logs boot-{node.name}",
+                    ) from None
+                time.sleep(0.2)
 
     def default_interface(self, lab: Lab) -> str:
         """Faults strike the first rail, where they leave Slurm's own path alone."""
