@@ -60,6 +60,16 @@ def path_facts(peer: str) -> dict[str, Any]:
     return facts
 
 
+def filled(argv: list[str], values: dict[str, str]) -> list[str]:
+    """The words of `argv` with each {name} of `values` replaced."""
+    words = []
+    for word in argv:
+        for name, value in values.items():
+            word = word.replace("{" + name + "}", value)
+        words.append(word)
+    return words
+
+
 def tool_version(argv: list[str]) -> str:
     """The first line that the tool prints of its version, on whichever stream."""
     try:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge.node import rdma, way
-from railgauge.node.calls import Call, exit_line, node_name, write_whole
+from railgauge.node.calls import Call, exit_line, filled, node_name, write_whole
 from railgauge.node.counters import Watch
 
 POLL_S = 0.02
@@ -85,16 +85,6 @@ def wait_for(path: str, limit_s: float, given_up: str = "") -> bool:
         if given_up in names or time.monotonic() >= deadline:
             return False
         time.sleep(POLL_S)
-
-
-def filled(argv: list[str], values: dict[str, str]) -> list[str]:
-    """The words of `argv` with each {name} of `values` replaced."""
-    words = []
-    for word in argv:
-        for name, value in values.items():
-            word = word.replace("{" + name + "}", value)
-        words.append(word)
-    return words
 
 
 def by_connection_manager(spec: Spec) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from railgauge.node import rdma
-from railgauge.node.calls import path_facts, read_sysfs
+from railgauge.node.calls import filled, path_facts, read_sysfs
 
 Facts = dict[str, Any]
 
@@ -161,8 +161,8 @@ def state_after(facts: Facts) -> Facts:
 
 def _bonded_links_down(interface: str | None) -> list[str]:
     """The links of a bond that are down; none where the interface is no bond."""
-    links = read_sysfs(f"/sys/class/net/{interface}/bonding/slaves") or ""
-    return [n for n in links.split() if read_sysfs(f"/sys/class/net/{n}/operstate") == "down"]
+    links = _members(interface)[1:]
+    return [n for n in links if read_sysfs(f"/sys/class/net/{n}/operstate") == "down"]
 
 
 def round_trip(address: str, count: int) -> Facts:
@@ -225,9 +225,7 @@ def _run_lines(lines: list[str], wan: Facts, facts: Facts) -> None:
         "round_trip_ms": f"{wan['round_trip_ms']:g}",
         "reorder_percent": f"{wan['reorder_percent']:g}",
     }
-    for line in lines:
-        for name, value in values.items():
-            line = line.replace("{" + name + "}", value)
+    for line in filled(lines, values):
         try:
             rdma.ask(shlex.split(line))
         except (rdma.Unknown, ValueError) as error:
