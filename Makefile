@@ -1,7 +1,7 @@
 # Two commands: `make accept` shows the gate at work, `make test` checks the project.
-.PHONY: help setup accept test lint bench mutants lab-up lab-down distclean
+.PHONY: help setup accept test lint golden bench mutants lab-up lab-down distclean
 
-SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe .ci/run $(wildcard src/railgauge/lab/boot/*)
+SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe .ci/run $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -27,6 +27,10 @@ lint: ## formatting, types and style of Python, shell and YAML
 	shellcheck $(SHELL_FILES)
 	shfmt --indent 2 --case-indent --diff $(SHELL_FILES)
 	.venv/bin/yamllint --strict configs results/references .yamllint
+
+golden: ## write tests/data/golden anew
+	bin/bootstrap dev
+	.venv/bin/python -m tests.unit.test_golden --write
 
 bench: ## figures: start-up, harness cost, iperf2 through the suite over by hand
 	bin/bootstrap lab dev

@@ -1,7 +1,8 @@
 """Figures, never asserted: `make bench`. Each with its spread, and as a ratio where it can be one.
 
     make bench                 all
-    tests/bench.py NAME...     some of: nothing up job campaign link rdma counters
+    tests/bench.py NAME...     some of: nothing up job campaign link rdma counters parse fuzz
+                               rehearsal
 
 Runs in clones and labs of its own, beside a lab that may be up.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import shutil
 import statistics
 import subprocess
@@ -19,11 +21,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from unit import nccl_outputs
+
 from railgauge import paths
 from railgauge.lab import faults
 from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
-from railgauge.tools import iperf2
+from railgauge.tools import iperf2, nccl_tests
 
 AREA = paths.HOME / "results" / "bench"
 
@@ -251,7 +255,51 @@ def counters() -> None:
         print(f"{'two snapshots, ' + kind + ':':<42} {spread(seconds, 'ms')}")
 
 
-BENCHES = {f.__name__: f for f in (nothing, up, job, campaign, link, rdma, counters)}
+#: Like a known corpus of public logs: 408 files, 3.2 MB.
+CORPUS_BYTES = 3_200_000
+
+
+def parse() -> None:
+    """nccl-tests' output, read and judged: as often as 3.2 MB of logs hold it."""
+    recorded = paths.HOME / "tests/data/nccl-tests/gb200-2x4-mnnvl-16GiB.txt"
+    chance = random.Random(1)
+    made = (nccl_outputs.printed(nccl_outputs.random_run(chance)) for _ in range(100))
+    texts = [recorded.read_text(), *made]
+    corpus = texts * (CORPUS_BYTES // sum(map(len, texts)) + 1)
+    size = sum(map(len, corpus))
+
+    def parsed() -> None:
+        for text in corpus:
+            nccl_tests.parse(text)
+
+    def judged() -> None:
+        for text in corpus:
+            nccl_tests.read({0: text})
+
+    for name, action in (("parsed", parsed), ("parsed and judged", judged)):
+        rates = [size / timed(action) / 1e6 for _ in range(5)]
+        print(f"{'nccl-tests, ' + name + ':':<42} {spread(rates, 'MB/s')}, {len(corpus)} files")
+
+
+def fuzz() -> None:
+    """Mutations of nccl-tests' output: none may pass with other numbers, or crash."""
+    cases = 100_000
+    seconds = timed(lambda: nccl_outputs.fuzz(cases, seed=1))
+    print(f"{'mutated outputs of nccl-tests:':<42} {cases} judged as they must, {seconds:.0f} s")
+
+
+def rehearsal() -> None:
+    """Two nodes of a GB200 rack, rehearsed: Slurm, ReFrame and the replayer, without GPUs."""
+    with lab_up():
+        command = (str(paths.HOME / "bin/railgauge"), "rehearse", "gb200-nvl72")
+        pair = ("--nodes", "n[1-2]", "--", "-n", "NcclPair.*:all_reduce:(mnnvl|one-hca):")
+        seconds = [timed(lambda: must(*command, *pair)) for _ in range(3)]
+    print(f"{'a rehearsal of two cases:':<42} {spread(seconds)}")
+
+
+_ALL = (nothing, up, job, campaign, link, rdma, counters, parse, fuzz, rehearsal)
+
+BENCHES = {f.__name__: f for f in _ALL}
 
 
 def main() -> None:

@@ -50,6 +50,7 @@ MUTANTS = [
     _without("every_rank_reported", "RankMissing"),
     _without("every_call_succeeded", "ToolFails"),
     _without("output_is_a_result", "NoResult"),
+    _without("nothing_is_simulated", "Simulated"),
     _without("output_is_complete", "Unproved"),
     _without("conditions_as_asked", "OtherCondition"),
     _without("conditions_as_asked", "ConditionNotStated"),

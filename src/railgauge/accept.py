@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from railgauge import hostlist, paths, references, slurm, systems
+from railgauge import hostlist, paths, references, rehearsal, slurm, systems
 from railgauge.atomic import write_json, write_text
 from railgauge.campaign import Campaign, Gate, Scope, Session
 from railgauge.checks.pair import NODES_VARIABLE
@@ -55,7 +55,12 @@ def scope(system: str, partition: str | None, nodes: str | None) -> Scope:
     chosen = {p.name: [n for n in p.nodes if n in wanted] for p in partitions}
     chosen = {name: members for name, members in chosen.items() if members}
     required = {p.name: list(p.extras.required) for p in partitions if p.name in chosen}
-    return Scope(nodes=chosen, required=required)
+    absent = {
+        " ".join([missing.node, *missing.devices]): missing.why
+        for p in partitions
+        for missing in p.extras.absent
+    }
+    return Scope(nodes=chosen, required=required, absent=absent)
 
 
 def _environment(target: Path, chosen: Scope, nodes: str | None) -> dict[str, str]:
@@ -73,7 +78,9 @@ def _environment(target: Path, chosen: Scope, nodes: str | None) -> dict[str, st
 def _command(gate: Gate, options: Sequence[str]) -> list[str]:
     return [
         *(sys.executable, "-m", "railgauge.session"),
-        *("-c", str(paths.CHECKS), "--mode", gate, *options),
+        # Only these have stand-ins.
+        *("-c", str(paths.CHECKS / "nccl.py" if rehearsal.scenario() else paths.CHECKS)),
+        *("--mode", gate, *options),
     ]
 
 

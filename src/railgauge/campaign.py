@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from railgauge import __version__, paths
+from railgauge import __version__, paths, rehearsal
 from railgauge.atomic import write_json
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 
@@ -56,6 +56,8 @@ class Scope:
 
     nodes: dict[str, list[str]]
     required: dict[str, list[str]]
+    #: what the system's data declares missing, and why: `n7`, `n3 mlx5_5`
+    absent: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +81,8 @@ class Campaign:
     finished: str | None = None
     context: dict[str, Any] = dataclasses.field(default_factory=dict)
     session: Session | None = None
+    #: the scenario of a rehearsal: stand-ins were run, nothing here is a measurement
+    simulated: str | None = None
 
     @property
     def id(self) -> str:
@@ -102,7 +106,9 @@ class Campaign:
                 next_step="make room, or set RAILGAUGE_RESULTS to a folder that can be written "
                 "and that the compute nodes share",
             ) from None
-        campaign = cls(folder, system, gate, scope, started=_now())
+        happening = rehearsal.scenario()
+        simulated = str(happening) if happening else None
+        campaign = cls(folder, system, gate, scope, started=_now(), simulated=simulated)
         campaign.context = {
             "railgauge": __version__,
             "commit": _commit(),
@@ -122,6 +128,7 @@ class Campaign:
                 "id": self.id,
                 "system": self.system,
                 "gate": self.gate,
+                "simulated": self.simulated,
                 "scope": dataclasses.asdict(self.scope),
                 "state": self.state,
                 "started": self.started,

@@ -7,18 +7,20 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 from rich.console import Console
 
-from railgauge import __version__, limits, session, systems
+from railgauge import __version__, hostlist, limits, paths, rehearsal, session, systems
 from railgauge.campaign import Gate
 from railgauge.errors import EXIT_USAGE, RailgaugeError
 from railgauge.lab.cli import lab
+from railgauge.site.cli import system as system_group
 from railgauge.sizes import parse_size
-from railgauge.tools import Call, iperf2, perftest
+from railgauge.tools import Call, ParseError, iperf2, nccl_tests, perftest
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -28,6 +30,7 @@ def cli() -> None:
 
 
 cli.add_command(lab)
+cli.add_command(system_group)
 
 
 @cli.command()
@@ -62,32 +65,95 @@ def accept(
 
     Exit code: 0 accept, 1 reject, 2 inconclusive, 3 usage or environment.
     """
+    if rehearsal.scenario() is not None:
+        raise RailgaugeError(
+            f"{rehearsal.VARIABLE} is set, and a rehearsal accepts nothing",
+            next_step=f"unset {rehearsal.VARIABLE}, or: railgauge rehearse SYSTEM",
+        )
     chosen = systems.chosen(system)
-    session.use(chosen, partition or "")
-    if chosen == "lab":
-        session.enter_lab_mounts([sys.executable, "-m", "railgauge", *sys.argv[1:]])
-    # ReFrame's modules take a third of a second; only this command needs them.
-    from railgauge import accept as acceptance
+    _enter(chosen, partition)
     from railgauge.checks.wan import SERIES_VARIABLE
-    from railgauge.report import text
 
     if series:
         os.environ[SERIES_VARIABLE] = "1"
     mode: Gate = "baseline" if gate == "baseline" else "acceptance"
-    scope = acceptance.scope(chosen, partition, nodes)
+    _run(chosen, partition, nodes, mode, plan_only, as_json, reframe_options)
+
+
+def _enter(system: str, partition: str | None) -> None:
+    """Let this process work on `system`; for the lab with its mounts, from the start again."""
+    session.use(system, partition or "")
+    if session.in_lab(system):
+        session.enter_lab_mounts([sys.executable, "-m", "railgauge", *sys.argv[1:]])
+
+
+def _run(
+    system: str,
+    partition: str | None,
+    nodes: str | None,
+    mode: Gate,
+    plan_only: bool,
+    as_json: bool,
+    reframe_options: tuple[str, ...],
+) -> NoReturn:
+    """One campaign, or only its plan; ends with the verdict's exit code."""
+    # ReFrame's modules take a third of a second; only these commands need them.
+    from railgauge import accept as acceptance
+    from railgauge.report import text
+
+    scope = acceptance.scope(system, partition, nodes)
     if plan_only:
         _print_plan(acceptance.plan(scope, nodes, mode, reframe_options))
         sys.exit(0)
     progress = Console(stderr=True, highlight=False)
     command = ["railgauge", *sys.argv[1:]]
     verdict = acceptance.run(
-        chosen, scope, nodes, mode, reframe_options, command, lambda line: progress.print(line)
+        system, scope, nodes, mode, reframe_options, command, lambda line: progress.print(line)
     )
     if as_json:
         click.echo(json.dumps(verdict.as_dict(), indent=2))
     else:
         text.render(verdict, text.console())
     sys.exit(verdict.exit_code)
+
+
+@cli.command()
+@click.argument("system")
+@click.option(
+    "--scenario",
+    default="healthy",
+    show_default=True,
+    help="What happens, NAME or NAME:NODE: " + ", ".join(rehearsal.SCENARIOS),
+)
+@click.option("--nodes", help="Only these of the lab's nodes: n[1-2].")
+@click.option("--plan", "plan_only", is_flag=True, help="Say what would run, and run nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print verdict.json instead of the table.")
+@click.argument("reframe_options", nargs=-1, type=click.UNPROCESSED)
+def rehearse(
+    system: str,
+    scenario: str,
+    nodes: str | None,
+    plan_only: bool,
+    as_json: bool,
+    reframe_options: tuple[str, ...],
+) -> NoReturn:
+    """Run SYSTEM's NCCL checks in the lab, with stand-ins for its GPUs.
+
+    The lab's real Slurm runs what SYSTEM's Slurm would run, on up to four nodes; a replayer prints
+    what nccl-tests printed on such a system, or numbers after its references. All of it says
+    SIMULATED, and goes to `rehearsals/` in the results root.
+
+    Options for ReFrame go behind `--`: railgauge rehearse gb200-nvl72 -- -n NcclPair
+
+    Exit code: that of the verdict on what was printed, as of railgauge accept.
+    """
+    happening = rehearsal.Scenario.parse(scenario)
+    if paths.results_root().name != rehearsal.RESULTS:
+        # Once: this command starts itself again inside of the lab.
+        os.environ["RAILGAUGE_RESULTS"] = str(paths.results_root() / rehearsal.RESULTS)
+    os.environ[rehearsal.VARIABLE] = str(happening)
+    _enter(system, None)
+    _run(system, None, nodes, "acceptance", plan_only, as_json, reframe_options)
 
 
 def _print_plan(cases: list[dict[str, object]]) -> None:
@@ -287,6 +353,107 @@ def _perftest_options(
         return asked
 
 
+#: What --expect may name, and how its value is read.
+_EXPECTED: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "operation": ("operation", str),
+    "ranks": ("ranks", int),
+    "min": ("min_bytes", parse_size),
+    "max": ("max_bytes", parse_size),
+    "factor": ("factor", int),
+    "warmup": ("warmup", int),
+    "iterations": ("iterations", int),
+    "datatype": ("datatype", str),
+    "version": ("version", str),
+    "hosts": ("hosts", hostlist.expand),
+}
+
+
+@parse.command("nccl-tests")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What -J wrote in the same run.",
+)
+@click.option("--exit-code", type=int, help="The exit code of rank 0, if you know it.")
+@click.option(
+    "--expect",
+    "expected",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help=f"What was asked for, one of {', '.join(_EXPECTED)}; may be given again. "
+    "The rest is taken from the output.",
+)
+def parse_nccl_tests(
+    file: Path, json_file: Path | None, exit_code: int | None, expected: tuple[str, ...]
+) -> NoReturn:
+    """Read the output of one run of nccl-tests: all_reduce_perf and the like.
+
+    Versions that end with `# Collective test concluded` prove by it that the run finished; of
+    others a bare file's completeness is `unknown`.
+
+    Exit code 1 when the output is no result.
+    """
+    text = file.read_text(encoding="utf-8", errors="replace")
+    calls = []
+    if exit_code is not None:
+        calls = [Call("nccl-tests", "rank0", 0, "this run", exit_code, 0.0)]
+    reading = nccl_tests.read(
+        {0: text},
+        json_text=json_file.read_text(encoding="utf-8", errors="replace") if json_file else None,
+        calls=calls,
+        options=_nccl_options(text, expected) if expected else None,
+    )
+    click.echo(json.dumps(reading.as_dict(), indent=2))
+    sys.exit(0 if reading.ok else 1)
+
+
+def _nccl_options(text: str, expected: tuple[str, ...]) -> nccl_tests.Options:
+    """What --expect says; what it leaves out as the output states it."""
+    example = "railgauge parse nccl-tests FILE --expect operation=all_reduce --expect ranks=8"
+    asked: dict[str, Any] = {}
+    for word in expected:
+        name, equals, value = word.partition("=")
+        if name not in _EXPECTED or not equals:
+            raise RailgaugeError(
+                f"--expect {word}: expected NAME=VALUE with one of {', '.join(_EXPECTED)}",
+                next_step=example,
+            )
+        field, convert = _EXPECTED[name]
+        try:
+            asked[field] = convert(value)
+        except ValueError as error:
+            raise RailgaugeError(f"--expect {word}: {error}", next_step=example) from None
+    try:
+        stated = nccl_tests.parse(text)[0]
+    except ParseError:
+        stated = nccl_tests.Result()
+    # Of what nobody states, something that the reading then finds to be different, or missing.
+    fields: dict[str, Any] = {
+        "operation": stated.operation or "all_reduce",
+        "ranks": len(stated.devices) or 1,
+        "min_bytes": stated.min_bytes,
+        "max_bytes": stated.max_bytes,
+        "factor": stated.step_factor,
+        "warmup": stated.warmup,
+        "iterations": stated.iterations,
+        "datatype": stated.rows[0].datatype if stated.rows else None,
+        "version": stated.version or None,
+        **asked,
+    }
+    try:
+        return nccl_tests.Options(
+            **{
+                "min_bytes": 8,
+                "max_bytes": 8,
+                **{name: value for name, value in fields.items() if value is not None},
+            }
+        )
+    except ValueError as error:
+        raise RailgaugeError(f"--expect: {error}", next_step=example) from None
+
+
 @cli.group()
 def limit() -> None:
     """What physics allows."""
@@ -337,6 +504,97 @@ def tcp(rate: float, mtu: int, timestamps: bool) -> None:
         _print_limit(limits.tcp(rate, mtu, timestamps))
     except ValueError as error:
         raise RailgaugeError(str(error)) from None
+
+
+class _CollectiveCommand(click.Command):
+    """Wrong usage ends with an example to type."""
+
+    @property
+    def example(self) -> str:
+        return f"railgauge limit {self.name} --nodes 2 --ranks 16 --nic 400x8 --nvlink 450"
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            raise RailgaugeError(error.format_message(), next_step=self.example) from None
+
+
+def _gbytes_of_nics(
+    context: click.Context, parameter: click.Parameter, text: str | None
+) -> float | None:
+    """`400x8`, Gb/s of one NIC and NICs of a node, as GB/s of the node."""
+    if text is None:
+        return None
+    try:
+        rate, count = text.split("x")
+        gbytes_s = float(rate) * int(count) / 8
+        if int(count) > 0 and 0 < gbytes_s < float("inf"):
+            return gbytes_s
+    except (ValueError, OverflowError):
+        pass
+    expected = "RATExCOUNT: Gb/s of one NIC, NICs of a node"
+    raise click.BadParameter(f"found {text!r}, expected {expected}", context, parameter)
+
+
+def _collective_command(operation: str) -> click.Command:
+    @click.command(
+        operation,
+        cls=_CollectiveCommand,
+        short_help=f"Bus bandwidth of {operation}.",
+        help=f"Bus bandwidth of {operation} as nccl-tests prints it: the most that links allow.",
+    )
+    @click.option("--ranks", type=int, required=True, help="All ranks, one a GPU.")
+    @click.option("--nodes", type=int, default=1, show_default=True, help="Nodes that they are on.")
+    @click.option(
+        "--nic",
+        "node_gbytes_s",
+        metavar="RATExCOUNT",
+        callback=_gbytes_of_nics,
+        help="Gb/s of one NIC and NICs of a node: 400x8.",
+    )
+    @click.option("--nvlink", type=float, help="NVLink of a GPU in one direction in GB/s: 450.")
+    @click.option("--nvls", is_flag=True, help="NVLink SHARP may add up in the switches.")
+    @click.option("--sharp", is_flag=True, help="The network behind the NICs may add up.")
+    @click.option(
+        "--domain-nodes",
+        type=int,
+        default=1,
+        show_default=True,
+        help="The most nodes in one NVLink domain: 18 in an NVL72 with MNNVL.",
+    )
+    @click.pass_context
+    def show(
+        context: click.Context,
+        ranks: int,
+        nodes: int,
+        node_gbytes_s: float | None,
+        nvlink: float | None,
+        nvls: bool,
+        sharp: bool,
+        domain_nodes: int,
+    ) -> None:
+        try:
+            found = limits.collective(
+                operation,
+                nodes=nodes,
+                ranks=ranks,
+                node_gbytes_s=node_gbytes_s,
+                gpu_gbytes_s=nvlink,
+                nvls=nvls,
+                domain_nodes=domain_nodes,
+                in_network_reduction=sharp,
+            )
+        except ValueError as error:
+            assert isinstance(context.command, _CollectiveCommand)
+            raise RailgaugeError(str(error), next_step=context.command.example) from None
+        _print_limit(found)
+
+    return show
+
+
+for _operation in limits.COLLECTIVES:
+    limit.add_command(_collective_command(_operation))
 
 
 def main() -> NoReturn:

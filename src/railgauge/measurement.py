@@ -28,6 +28,11 @@ METRIC_UNITS: Mapping[str, str] = {
     "latency_p999": "us",
     "latency_max": "us",
     "startup": "s",  # from starting a parallel program to the end of its slowest rank
+    # Of a collective, as nccl-tests defines it: what one link would have to carry in one direction.
+    "busbw": "GB/s",  # 10^9 bytes per second; results in a buffer of their own (out of place)
+    "busbw_in_place": "GB/s",
+    "time": "us",  # of one operation, out of place
+    "time_in_place": "us",
 }
 
 #: Which way each metric gets better. A published number without bounds of its own gates on the
@@ -49,6 +54,10 @@ METRIC_BETTER: Mapping[str, Literal["more", "less"]] = {
     "latency_p999": "less",
     "latency_max": "less",
     "startup": "less",
+    "busbw": "more",
+    "busbw_in_place": "more",
+    "time": "less",
+    "time_in_place": "less",
 }
 
 
@@ -62,7 +71,7 @@ class Measurement:
     empty where only a bare file was read. `rails` are the two ends' rails ("0-1"), by their place
     among the node's RDMA devices. `samples` is the number of iterations behind the value.
     `window_bytes`, `congestion` and `delay_ms` (added round trip time) are what was asked for, None
-    where nothing was.
+    where nothing was. `simulated` numbers come from a stand-in program: they never are a reference.
     """
 
     metric: str
@@ -79,6 +88,7 @@ class Measurement:
     window_bytes: int | None = None
     congestion: str | None = None
     delay_ms: float | None = None
+    simulated: bool = False
 
     def __post_init__(self) -> None:
         if self.metric not in METRIC_UNITS:

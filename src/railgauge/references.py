@@ -113,6 +113,8 @@ class Condition(Strict):
     operation: str | None = None
     transport: str | None = None
     nodes: Annotated[int, pydantic.Field(ge=1)] | Literal["any"] | None = None
+    #: of a parallel program; none serves every number that has no entry of its own
+    ranks: Annotated[int, pydantic.Field(ge=1)] | None = None
     streams: int | None = None
     size_bytes: int | None = None
     #: of both ends, such as "0-1"; none serves every rail that has no entry of its own
@@ -142,6 +144,7 @@ def _condition(check: str, partition: str, measurement: Measurement) -> dict[str
         "operation": measurement.operation,
         "transport": measurement.transport,
         "nodes": len(measurement.nodes),
+        "ranks": measurement.ranks,
         "streams": measurement.streams,
         "size_bytes": measurement.size_bytes,
         "rails": measurement.rails,
@@ -306,17 +309,19 @@ class References:
         """The reference for this very condition, or None: near is not the same.
 
         An entry whose `nodes` or `delay_ms` is `any` serves where none names the very one, an entry
-        without `rails` where none names them. A baseline wins over a published number, that over a
-        floor.
+        without `rails` or `ranks` where none names them. A baseline wins over a published number,
+        that over a floor.
         """
         parts = _condition(check, partition, measurement)
-        for kind, nodes, rails, delay in itertools.product(
+        for kind, nodes, ranks, rails, delay in itertools.product(
             PRECEDENCE,
             (len(measurement.nodes), "any"),
+            dict.fromkeys((measurement.ranks, None)),
             dict.fromkeys((measurement.rails, None)),
             (measurement.delay_ms, "any"),
         ):
-            condition = {**parts, "nodes": nodes, "rails": rails, "delay_ms": delay}
+            open_parts = {"nodes": nodes, "ranks": ranks, "rails": rails, "delay_ms": delay}
+            condition = {**parts, **open_parts}
             reference = self._gating.get((*condition.values(), measurement.metric, kind))
             if reference:
                 return reference

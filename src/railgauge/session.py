@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from railgauge import lab, paths, systems
+from railgauge import lab, paths, rehearsal, systems
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 
 #: Set in processes that already see the lab's mounts; its value is the lab's first process.
@@ -23,10 +23,15 @@ def use(system: str, partition: str = "") -> None:
     """
     os.environ["RFM_SYSTEM"] = f"{system}:{partition}" if partition else system
     os.environ["RFM_CONFIG_FILES"] = f":{paths.SETTINGS}"
-    if system == "lab":
+    if in_lab(system):
         commands = str(paths.lab_folder() / "bin")
         others = [p for p in os.environ["PATH"].split(os.pathsep) if p != commands]
         os.environ["PATH"] = os.pathsep.join([commands, *others])
+
+
+def in_lab(system: str) -> bool:
+    """Whether the lab's Slurm runs this system's jobs."""
+    return system == "lab" or rehearsal.scenario() is not None
 
 
 def enter_lab_mounts(argv: Sequence[str]) -> None:
@@ -72,7 +77,11 @@ def main() -> None:
         os.environ["RFM_CONFIG_FILES"] = f":{paths.SETTINGS}"
     else:
         use(system, partition=os.environ.get("RFM_SYSTEM", "").partition(":")[2])
-        if system == "lab":
+        if in_lab(system):
+            if rehearsal.scenario() and paths.campaign_folder() is None:
+                sys.exit(
+                    f"reframe: {rehearsal.VARIABLE} is set\n  next: railgauge rehearse {system}"
+                )
             try:
                 enter_lab_mounts([sys.executable, "-m", "railgauge.session", *sys.argv[1:]])
             except RailgaugeError as error:

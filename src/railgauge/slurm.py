@@ -8,7 +8,8 @@ from railgauge import hostlist
 from railgauge.errors import EnvironmentProblem
 
 
-def _run(*command: str) -> str:
+def ask(*command: str) -> str:
+    """What a Slurm command answers; EnvironmentProblem where it does not."""
     try:
         answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     except FileNotFoundError:
@@ -30,14 +31,14 @@ def require_answer() -> None:
 
     ReFrame follows its jobs by sacct; without it a session breaks off with jobs in the queue.
     """
-    _run("sinfo", "--noheader", "--format=%P")
-    _run("sacct", "--noheader", "--allocations", "--jobs=1", "--format=jobid")
+    ask("sinfo", "--noheader", "--format=%P")
+    ask("sacct", "--noheader", "--allocations", "--jobs=1", "--format=jobid")
 
 
 def failed_nodes(job_id: str) -> tuple[str, ...]:
     """The nodes whose failure ended a job, as accounting knows them; none where it knows none."""
     try:
-        answer = _run(
+        answer = ask(
             *("sacct", "--noheader", "--allocations", "--parsable2"),
             *(f"--jobs={job_id}", "--format=failednode"),
         )
@@ -48,8 +49,8 @@ def failed_nodes(job_id: str) -> tuple[str, ...]:
 
 def cancel_jobs_of(campaign: str) -> list[str]:
     """Cancel what a campaign has left in the queue; the ids of the jobs."""
-    listed = _run("squeue", "--noheader", "--format=%A %k").splitlines()
+    listed = ask("squeue", "--noheader", "--format=%A %k").splitlines()
     left = [line.split()[0] for line in listed if line.split()[1:] == [f"railgauge:{campaign}"]]
     if left:
-        _run("scancel", *left)
+        ask("scancel", *left)
     return left

@@ -16,8 +16,9 @@ from typing import Annotated, Any, Literal
 import pydantic
 from ruamel.yaml import YAML
 
-from railgauge import hostlist, lab, paths
+from railgauge import hostlist, lab, paths, rehearsal
 from railgauge.errors import ConfigurationError
+from railgauge.nccl import Nccl
 from railgauge.yamlfile import Strict, load_model
 
 
@@ -126,24 +127,36 @@ class Bond(Strict):
     streams: int = pydantic.Field(default=16, ge=2)
 
 
+class Absent(Strict):
+    """A node, or RDMA devices of it, known to be missing: left out, and named in every verdict."""
+
+    node: str = pydantic.Field(min_length=1)
+    #: none: the whole node
+    devices: list[str] = []
+    why: str = pydantic.Field(min_length=1)
+
+
 class Extras(Strict):
     """What Railgauge needs to know of a partition.
 
     `nodes` are all that belong there, also those that are down. `link_gbits` is the raw rate of
-    the link that TCP uses; without it no share of a limit is known. `srun_options` is how srun
-    starts MPI here. `required` names the checks without which no campaign can end in `accept`.
-    `counters` are budgets; a counter that none matches is recorded and judged by nothing.
+    the link that TCP uses; without it no share of a limit is known. `launch_options` is what the
+    launcher (srun, mpirun) needs to start MPI here. `required` names the checks without which no
+    campaign can end in `accept`. `absent` is left out of all checks. `counters` are budgets; a
+    counter that none matches is recorded and judged by nothing.
     """
 
     nodes: str
     mtu_bytes: int | None = pydantic.Field(default=None, ge=576, le=65535)
     link_gbits: float | None = pydantic.Field(default=None, gt=0)
-    srun_options: list[str] = []
+    launch_options: list[str] = []
     required: list[str] = []
+    absent: list[Absent] = []
     rdma: Rdma | None = None
     counters: list[Budget] = []
     wan: Wan | None = None
     bond: Bond | None = None
+    nccl: Nccl | None = None
 
     @pydantic.field_validator("nodes")
     @classmethod
@@ -151,9 +164,34 @@ class Extras(Strict):
         hostlist.expand(value)
         return value
 
+    @pydantic.model_validator(mode="after")
+    def _absent_belong_here(self) -> Extras:
+        for missing in self.absent:
+            if missing.node not in hostlist.expand(self.nodes):
+                raise ValueError(f"absent: {missing.node} is not one of nodes, {self.nodes}")
+            known = self.nccl.nics.devices if self.nccl and self.nccl.nics else []
+            strangers = sorted(set(missing.devices) - set(known))
+            if strangers:
+                raise ValueError(
+                    f"absent: {', '.join(strangers)} of {missing.node} not in nccl.nics.devices"
+                )
+        if set(self.present) == set():
+            raise ValueError("absent leaves no node")
+        return self
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The nodes without those that are declared absent."""
+        gone = {missing.node for missing in self.absent if not missing.devices}
+        return tuple(node for node in hostlist.expand(self.nodes) if node not in gone)
+
+    def absent_devices(self, node: str) -> tuple[str, ...]:
+        """The RDMA devices that a node is known to lack."""
+        return tuple(d for missing in self.absent if missing.node == node for d in missing.devices)
+
 
 #: A partition with one of these features describes it in its extras, in the field of that name.
-_DESCRIBED = ("rdma", "wan", "bond")
+_DESCRIBED = ("rdma", "wan", "bond", "nccl")
 
 
 class Partition(pydantic.BaseModel):
@@ -174,7 +212,8 @@ class Partition(pydantic.BaseModel):
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        return hostlist.expand(self.extras.nodes)
+        """All nodes that can be measured; those declared absent are not among them."""
+        return self.extras.present
 
 
 class System(pydantic.BaseModel):
@@ -203,7 +242,10 @@ def _file(name: str) -> Path:
 
 @cache
 def load(name: str) -> System:
-    """The system of that name; ConfigurationError with file, line and field, or the known names."""
+    """The system of that name; ConfigurationError with file, line and field, or the known names.
+
+    In a rehearsal, as it is staged in the lab.
+    """
     if name not in names():
         raise ConfigurationError(
             f"system {name!r} is unknown; configs/systems/ has: {', '.join(names())}"
@@ -213,7 +255,19 @@ def load(name: str) -> System:
         raise ConfigurationError(
             f"{_file(name)}: name is {system.name!r}, expected that of the folder, {name!r}"
         )
+    if rehearsal.scenario() is not None and name == _rehearsed():
+        return System.model_validate(rehearsal.staged(_entry(name)))
     return system
+
+
+def _entry(name: str) -> dict[str, Any]:
+    """The system's description as it stands in its file."""
+    entry: dict[str, Any] = YAML(typ="safe", pure=True).load(_file(name))
+    return entry
+
+
+def _rehearsed() -> str:
+    return os.environ.get("RFM_SYSTEM", "").partition(":")[0]
 
 
 def current() -> str:
@@ -245,7 +299,9 @@ def site_configuration() -> dict[str, Any]:
     entries = []
     for name in names():
         load(name)  # its errors say more than ReFrame's
-        entry = YAML(typ="safe", pure=True).load(_file(name))
+        entry = _entry(name)
+        if rehearsal.scenario() is not None and name == _rehearsed():
+            entry = rehearsal.staged(entry)
         # The one way to find the system is `current`, which answers with its name.
         entries.append({**entry, "hostnames": [f"{name}$"], "prefix": str(session)})
     return {

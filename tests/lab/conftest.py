@@ -73,7 +73,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def _run(command: list[str], area: Path, env: dict[str, str], timeout: float) -> Any:
+def run_command(command: list[str], area: Path, env: dict[str, str], timeout: float) -> Any:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("RFM_", "RAILGAUGE_NODES"))}
     environment = {**clean, "RAILGAUGE_RESULTS": str(area), "RFM_COLORIZE": "no", **env}
     return subprocess.run(
@@ -93,7 +93,7 @@ def reframe(cluster: Lab, area: Path) -> Run:
     """Runs `bin/reframe` as a user does, with its results in the test's own area."""
 
     def run(*options: str, **env: str) -> subprocess.CompletedProcess[str]:
-        return _run([str(paths.HOME / "bin/reframe"), *options], area, env, 300)
+        return run_command([str(paths.HOME / "bin/reframe"), *options], area, env, 300)
 
     return run
 
@@ -103,7 +103,7 @@ def railgauge(cluster: Lab, area: Path) -> Run:
     """Runs `bin/railgauge`, likewise."""
 
     def run(*options: str, **env: str) -> subprocess.CompletedProcess[str]:
-        return _run([str(paths.HOME / "bin/railgauge"), *options], area, env, 560)
+        return run_command([str(paths.HOME / "bin/railgauge"), *options], area, env, 560)
 
     return run
 

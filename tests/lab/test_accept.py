@@ -54,6 +54,14 @@ def wait_for_running_job(lab: Lab, nodes: str) -> None:
         time.sleep(0.1)
 
 
+def wait_for_results(area: Path, cases: int) -> None:
+    """Until that many cases have been judged. Which ones is ReFrame's: it keeps cases in sets."""
+    deadline = time.monotonic() + 60
+    while len(list(area.glob("campaigns/*/stage/**/railgauge.json"))) < cases:
+        assert time.monotonic() < deadline, "no case came to a result"
+        time.sleep(0.05)
+
+
 def wait_for_traffic(area: Path, cases: int) -> None:
     """Until the server of the `cases`-th pair listens: Slurm has started the step by then, and
     needs its controller again only when the job ends.
@@ -191,13 +199,14 @@ def test_ctrl_c_leaves_a_marked_campaign_and_no_jobs(
     area: Path, verdict: Verdict, cluster: Lab
 ) -> None:
     campaign = start(area, "--partition", "ns")
-    wait_for_running_job(cluster, "n[2-3]")
+    wait_for_results(area, 1)
+    wait_for_traffic(area, 2)
     campaign.send_signal(signal.SIGINT)
     output, _ = campaign.communicate(timeout=60)
     assert campaign.returncode == 2, output
     found = verdict()
     assert "interrupted after" in found["reason"]
-    assert any(m["nodes"] == ["n1", "n2"] for m in found["measurements"])
+    assert found["measurements"], output
     record = json.loads(next((area / "campaigns").glob("*/campaign.json")).read_text())
     assert record["state"] == "interrupted"
     assert jobs_left(cluster) == ""

@@ -78,6 +78,7 @@ def test_a_good_check_passes(fool: Fool) -> None:
         ("AboveLimit", "above the 1 that light in this fibre allows"),
         ("Unproved", "the output is unknown"),
         ("NoResult", "no result"),
+        ("Simulated", "the output is a stand-in's, SIMULATED"),
         ("OutOfReference", "latency_4B=99.0 us, expected 2.0"),
         ("Singletons", r"MPI numbered its ranks \[0, 0, 0, 0\]"),
         ("ServerDies", "iperf2 .server. on n1 ended with exit code"),

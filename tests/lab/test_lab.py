@@ -186,7 +186,7 @@ def test_nodes_and_host_see_the_checkout_at_the_same_path(cluster: Lab) -> None:
 def test_slurm_knows_a_nodes_kind_and_gpus(cluster: Lab) -> None:
     text = cluster.on_head("scontrol", "show", "node", "n1").stdout
     assert "ActiveFeatures=namespace" in text
-    assert "Gres=gpu:lab:4" in text
+    assert "Gres=gpu:lab:8" in text
 
 
 def test_accounting_knows_a_jobs_end(cluster: Lab) -> None:

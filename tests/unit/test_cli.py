@@ -7,8 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from railgauge import paths
+from railgauge import limits, paths
+from railgauge.cli import cli
+from railgauge.errors import RailgaugeError
 
 DATA = paths.HOME / "tests" / "data" / "iperf2"
 
@@ -30,11 +33,64 @@ def railgauge(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         (["roce", "--rate", "25", "--size", "64KiB"], "24.50 Gb/s"),
         (["roce", "--rate", "25", "--size", "4KiB"], "24.42 Gb/s"),
         (["tcp", "--rate", "10", "--mtu", "4200"], "9.79 Gb/s"),
+        (["all_reduce", "--nodes", "2", "--ranks", "8", "--nic", "400x1"], "87.50 GB/s"),
+        (["all_reduce", "--ranks", "8", "--nvlink", "450", "--nvls"], "700.00 GB/s"),
+        (["alltoall", "--nodes", "8", "--ranks", "64", "--nic", "400x8"], "56.25 GB/s"),
+        (
+            ["all_reduce", "--nodes", "8", "--ranks", "64", "--nic", "400x8", "--sharp"],
+            "787.50 GB/s",
+        ),
+        (
+            ["broadcast", "--nodes", "4", "--ranks", "8", "--nic", "200x2", "--domain-nodes", "2"],
+            "100.00 GB/s",
+        ),
     ],
 )
 def test_a_limit_is_printed(arguments: list[str], says: str) -> None:
     answer = railgauge("limit", *arguments)
     assert (answer.returncode, answer.stdout.split("  ")[0]) == (0, says)
+
+
+@pytest.mark.parametrize("operation", limits.COLLECTIVES)
+def test_every_collective_has_its_limit(operation: str) -> None:
+    arguments = ["limit", operation, "--nodes", "2", "--ranks", "8", "--nic", "400x1"]
+    answer = CliRunner().invoke(cli, arguments)
+    reason = f"({operation} of 8 ranks on 2 nodes with 50 GB/s of NICs a node)\n"
+    assert answer.output.endswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "Missing option '--ranks'"),
+        (["--ranks", "many"], "Invalid value for '--ranks'"),
+        (["--ranks", "1"], "ranks is 1, expected 2 to"),
+        (["--ranks", "8"], "limited by NVLink, whose rate is not known"),
+        (["--ranks", "8", "--nodes", "2"], "limited by NICs, whose rate is not known"),
+        (["--ranks", "9", "--nodes", "2", "--nic", "400x8"], "9 ranks on 2 nodes"),
+        (["--ranks", "8", "--nvlink", "nan"], "gpu_gbytes_s is nan"),
+        (["--ranks", "8", "--nvlnk", "450"], "No such option"),
+        *(
+            (["--ranks", "8", "--nodes", "2", "--nic", nic], f"found '{nic}', expected RATExCOUNT")
+            for nic in ("", "400", "0x8", "400x0", "-400x-8", "400x1.5", "nanx8", "infx8", "4x8x1")
+        ),
+    ],
+)
+def test_a_collective_that_cannot_be_limited_gets_an_example(
+    arguments: list[str], says: str
+) -> None:
+    error = CliRunner().invoke(cli, ["limit", "alltoall", *arguments]).exception
+    assert isinstance(error, RailgaugeError)
+    assert says in error.message
+    assert error.next_step is not None
+    assert error.next_step.startswith("railgauge limit alltoall --nodes 2")
+
+
+def test_the_example_for_a_collective_works() -> None:
+    answer = railgauge("limit", "sendrecv")
+    message, next_step = answer.stderr.splitlines()
+    assert (answer.returncode, message) == (3, "railgauge: Missing option '--ranks'.")
+    assert railgauge(*next_step.removeprefix("  next: railgauge ").split()).returncode == 0
 
 
 def test_a_bare_output_is_ok_and_not_proved() -> None:

@@ -138,6 +138,7 @@ BAD = [
     # the tool's output
     ("no-output", but(reading=None, references={}), "no-output"),
     ("refused", but(reading=Reading.refused("the connection broke off")), "output"),
+    ("a-stand-in", but_reading(simulated=True), "simulated"),
     ("unknown-end", but_reading(completeness=Completeness.UNKNOWN), "incomplete"),
     ("broken-end", but_reading(completeness=Completeness.BROKEN), "incomplete"),
     # conditions
@@ -422,6 +423,7 @@ WORSE: dict[str, Worse] = {
     "call.note": _any_call(note=st.text(min_size=1)),
     "reading": _field(reading=st.none() | st.builds(Reading.refused, st.text())),
     "reading.ok": _reading(ok=st.just(False)),
+    "reading.simulated": _reading(simulated=st.just(True)),
     "reading.completeness": _reading(
         completeness=st.sampled_from([Completeness.UNKNOWN, Completeness.BROKEN])
     ),
@@ -477,12 +479,13 @@ def test_any_one_field_made_worse_is_a_failure(field: str, data: st.DataObject) 
 
 
 def test_every_field_that_is_judged_is_made_worse_above() -> None:
-    # Three are only told; `acceptance` made False is a baseline.
+    # Three are only told; `acceptance` made False is a baseline, and a rehearsal accepts nothing.
     judged = {field.name for field in dataclasses.fields(Evidence)} - {
         "job_id",
         "job_error",
         "failed_nodes",
         "acceptance",
+        "rehearsal",
     }
     assert judged <= set(WORSE)
 

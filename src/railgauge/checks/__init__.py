@@ -1,6 +1,7 @@
 """What all ReFrame checks share: the strict base class, and one module per kind of job."""
 
 from railgauge.checks.base import StrictCheck, simple_test
+from railgauge.checks.nccl import NcclCheck, nccl_cases
 from railgauge.checks.pair import PairCheck, neighbours, ring_pairs
 from railgauge.checks.path import PathCheck, path_places
 from railgauge.checks.ranks import RanksCheck, whole_partitions
@@ -9,12 +10,14 @@ from railgauge.checks.wan import BondCheck, WanCheck, wan_ways
 
 __all__ = [
     "BondCheck",
+    "NcclCheck",
     "PairCheck",
     "PathCheck",
     "RanksCheck",
     "RdmaCheck",
     "StrictCheck",
     "WanCheck",
+    "nccl_cases",
     "neighbours",
     "path_places",
     "rdma_links",

@@ -14,7 +14,7 @@ from reframe.core.builtins import run_after, run_before, sanity_function, variab
 from reframe.core.exceptions import SanityError
 
 import reframe as rfm
-from railgauge import paths, references, slurm, systems
+from railgauge import paths, references, rehearsal, slurm, systems
 from railgauge.atomic import write_json
 from railgauge.checks import guard
 from railgauge.checks.protections import Evidence, Failure, failures
@@ -99,14 +99,20 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         raise NotImplementedError
 
     @property
+    def rehearsal(self) -> bool:
+        """Whether stand-ins run in place of the tools."""
+        return rehearsal.scenario() is not None
+
+    @property
     def rails(self) -> str | None:
         """The rails between which a pair is measured, if it is by rails: `0-1`."""
         return None
 
     @property
     def partition_data(self) -> systems.Partition:
-        partition = self.current_partition
-        return systems.load(self.current_system.name).partition(partition.name)
+        """The partition that the check is for; known before ReFrame has set one up."""
+        name, _, partition = self.valid_systems[0].partition(":")
+        return systems.load(name).partition(partition)
 
     # --- the job -------------------------------------------------------------------------------
 
@@ -197,12 +203,15 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             recorded=frozenset(m.variable for m in measurements if not self.gates(m)),
             budgets=tuple(self.partition_data.extras.counters),
             acceptance=self.gate == "acceptance",
+            rehearsal=self.rehearsal,
         ), found
 
     def _last_words(self) -> str:
         path = Path(self.stagedir, self.job.stderr)
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+        # What kills a job may leave NULs behind.
+        lines = ("".join(filter(str.isprintable, line)).strip() for line in text.splitlines())
+        return next((line for line in reversed(list(lines)) if line), "")
 
     def _references(self, measurements: Sequence[Measurement]) -> dict[str, references.Reference]:
         if self.gate == "baseline":
@@ -228,6 +237,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 "system": self.current_system.name,
                 "partition": self.current_partition.name,
                 "gate": self.gate,
+                "simulated": bool(evidence.reading and evidence.reading.simulated),
                 "run": rt.runtime().current_run,
                 "job": {
                     "id": self.job.jobid,
@@ -265,8 +275,14 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def run_on_nodes(self, program: str, spec: Mapping[str, Any]) -> None:
         """Let the job start `railgauge.node.<program>` on every task, and give it its orders."""
+        by_mpirun = self.job.launcher.registered_name == "mpirun"
+        told = {
+            # By which a rank knows its number: the launcher's own, not what MPI makes of it.
+            "rank_variable": "OMPI_COMM_WORLD_RANK" if by_mpirun else "SLURM_PROCID",
+            **spec,
+        }
         orders = Path(self.stagedir, f"{program}.json")
-        orders.write_text(json.dumps(spec, indent=2), encoding="utf-8")
+        orders.write_text(json.dumps(told, indent=2), encoding="utf-8")
         # The nodes see this checkout at the same place, and need nothing else of it.
         self.executable = "env"
         self.executable_opts = [

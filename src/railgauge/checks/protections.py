@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from railgauge import hostlist
@@ -61,6 +61,8 @@ class Evidence:
     recorded: frozenset[str]
     budgets: tuple[Budget, ...]
     acceptance: bool
+    #: stand-ins are what is run here
+    rehearsal: bool = False
 
     @property
     def reading_ok(self) -> bool:
@@ -91,12 +93,13 @@ def job_completed(evidence: Evidence) -> Iterator[Failure]:
 
 def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
     """Without its exit line a tool may have been cut short with a plausible table on screen."""
-    for rank in range(evidence.ranks):
-        if not any(call.rank == rank for call in evidence.calls):
-            yield Failure(
-                "no-exit-line",
-                f"rank {rank} of {evidence.ranks} left no exit line: it never started, or died",
-            )
+    missing = sorted(set(range(evidence.ranks)) - {call.rank for call in evidence.calls})
+    if missing:
+        named = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {_ranges(missing)}"
+        yield Failure(
+            "no-exit-line",
+            f"{named} of {evidence.ranks} left no exit line: never started, or died",
+        )
     silent = tuple(
         node for node in evidence.nodes if not any(call.host == node for call in evidence.calls)
     )
@@ -116,6 +119,17 @@ def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
         )
 
 
+def _ranges(numbers: Sequence[int]) -> str:
+    """(0, 1, 2, 5) -> `0-2, 5`."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
+
+
 def every_call_succeeded(evidence: Evidence) -> Iterator[Failure]:
     """One rank's tool can fail while another's prints its table."""
     for call in evidence.calls:
@@ -129,6 +143,16 @@ def output_is_a_result(evidence: Evidence) -> Iterator[Failure]:
         yield Failure("no-output", "there is no output of the tool to read")
     elif not evidence.reading.ok:
         yield Failure("output", evidence.reading.reason)
+
+
+def nothing_is_simulated(evidence: Evidence) -> Iterator[Failure]:
+    """A stand-in's numbers, where real tools were to be measured."""
+    if evidence.reading is not None and evidence.reading.simulated and not evidence.rehearsal:
+        yield Failure(
+            "simulated",
+            "the output is a stand-in's, SIMULATED: nothing was measured",
+            next_step="look at extras.nccl.binaries of the partition",
+        )
 
 
 def output_is_complete(evidence: Evidence) -> Iterator[Failure]:
@@ -247,6 +271,7 @@ PROTECTIONS: tuple[Callable[[Evidence], Iterator[Failure]], ...] = (
     every_rank_reported,
     every_call_succeeded,
     output_is_a_result,
+    nothing_is_simulated,
     output_is_complete,
     conditions_as_asked,
     nothing_is_missing,

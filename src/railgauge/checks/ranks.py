@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import systems
-from railgauge.checks.base import StrictCheck
+from railgauge.checks.base import ExitLine, StrictCheck
 from railgauge.checks.pair import chosen_nodes
 from railgauge.tools import Call
 
@@ -21,46 +24,61 @@ def whole_partitions(*features: str) -> list[str]:
 
 
 class RanksCheck(StrictCheck):
-    """One Slurm job over all of a partition's nodes, with the same program on every rank.
+    """One Slurm job with the same program on every rank, by default on all of a partition's nodes.
 
-    A concrete check gives its own `partition = parameter(whole_partitions(...))`, `command()` and
-    `read()`.
+    A concrete check gives its own `partition = parameter(whole_partitions(...))` (or `place()`),
+    `command()` and `read()`.
     """
 
     num_tasks_per_node = 1
-    #: longest time, in seconds, that the program may take
-    run_limit_s = 60
 
     # --- for subclasses ----------------------------------------------------------------------
 
+    def place(self) -> tuple[str, tuple[str, ...]]:
+        """The name of the partition, and the nodes in it."""
+        partition = systems.load(rt.runtime().system.name).partition(self.partition)
+        return partition.name, chosen_nodes(partition.nodes)
+
     def command(self) -> list[str]:
-        """argv of the program."""
+        """argv of the program; {rank} and {scratch} (a folder of the node's own) are filled in."""
         raise NotImplementedError
+
+    def run_limit_s(self) -> int:
+        """Longest time that the program may take."""
+        return 60
+
+    def orders(self) -> Mapping[str, Any]:
+        """What `railgauge.node.ranks` is told beside the program: environment, on_hang, result."""
+        return {}
 
     # --- the job -------------------------------------------------------------------------------
 
     @run_after("init")
-    def place_on_partition(self) -> None:
-        system = rt.runtime().system.name
-        self.valid_systems = [f"{system}:{self.partition}"]
-        self.pinned_nodes = list(chosen_nodes(systems.load(system).partition(self.partition).nodes))
-        self.num_tasks = len(self.pinned_nodes) * self.num_tasks_per_node
+    def place_ranks(self) -> None:
+        partition, nodes = self.place()
+        self.valid_systems = [f"{rt.runtime().system.name}:{partition}"]
+        self.pinned_nodes = list(nodes)
+        self.num_tasks = len(nodes) * self.num_tasks_per_node
 
     @run_before("run")
     def start_ranks(self) -> None:
-        self.job.launcher.options += list(self.partition_data.extras.srun_options)
+        self.job.launcher.options += list(self.partition_data.extras.launch_options)
         self.run_on_nodes(
             "ranks",
             {
                 "tool": self.tool.TOOL,
                 "argv": self.command(),
                 "version": self.tool.version_argv(),
-                "run_limit_s": self.run_limit_s,
+                "run_limit_s": self.run_limit_s(),
+                **self.orders(),
             },
         )
 
     # --- what they left ------------------------------------------------------------------------
 
-    def calls(self) -> list[Call]:
+    def exit_lines(self) -> list[ExitLine]:
         lines = (self.exit_line(f"rank{rank}") for rank in range(self.num_tasks))
-        return [line.call for line in lines if line is not None]
+        return [line for line in lines if line is not None]
+
+    def calls(self) -> list[Call]:
+        return [line.call for line in self.exit_lines()]

@@ -24,7 +24,12 @@ def write_whole(path: str, document: Any) -> None:
 
 
 def node_name() -> str:
-    return os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
+    return os.environ.get("SLURMD_NODENAME") or host_name()
+
+
+def host_name() -> str:
+    """What programs call this machine; Slurm may know it by another name."""
+    return socket.gethostname().partition(".")[0]
 
 
 def read_sysfs(path: str) -> str | None:
@@ -85,7 +90,10 @@ def tool_version(argv: list[str]) -> str:
 class Call:
     """One call of a tool, with its outputs kept in `<role>.out` and `<role>.err`."""
 
-    def __init__(self, role: str, argv: list[str]) -> None:
+    def __init__(
+        self, role: str, argv: list[str], environment: dict[str, str] | None = None
+    ) -> None:
+        """`environment` is added to this process's own."""
         self.role = role
         self.seconds = 0.0
         self.note = ""
@@ -94,7 +102,12 @@ class Call:
         with Path(f"{role}.out").open("wb") as out, Path(f"{role}.err").open("wb") as err:
             try:
                 self.process = subprocess.Popen(
-                    argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                    env={**os.environ, **(environment or {})},
                 )
             except OSError as error:
                 self.note = f"cannot be started: {error}"
@@ -146,7 +159,8 @@ class Call:
 def exit_line(call: Call, tool: str, version: list[str], facts: dict[str, Any], rank: int) -> None:
     """Leave `<role>.json`, the proof that this call has ended, and how.
 
-    `version` is the argv that asks the tool for its version, `facts` what the node says of itself.
+    `version` is the argv that asks the tool for its version, none where its output states it;
+    `facts` is what the node says of itself.
     """
     line = {
         "tool": tool,
@@ -155,7 +169,7 @@ def exit_line(call: Call, tool: str, version: list[str], facts: dict[str, Any], 
         "host": node_name(),
         "exit_code": call.exit_code,
         "seconds": round(call.seconds, 3),
-        "version": tool_version(version),
+        "version": tool_version(version) if version else "",
         "note": call.note,
     }
     write_whole(f"{call.role}.json", {"call": line, "facts": facts})

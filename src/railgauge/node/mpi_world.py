@@ -8,38 +8,75 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from typing import Any
 
 #: Open MPI 4 and 5 share this ABI number.
 LIBRARY = "libmpi.so.40"
 
+#: MPI_MAX_PROCESSOR_NAME of Open MPI, and more.
+_NAME_BYTES = 1024
+
+
+class World:
+    """MPI's world, as MPI tells it: `size`, this process's `rank`, its `host`.
+
+    OSError or ValueError where there is no Open MPI, RuntimeError where it does not start.
+    """
+
+    def __init__(self) -> None:
+        self._mpi = ctypes.CDLL(LIBRARY, mode=ctypes.RTLD_GLOBAL)
+        self._world = self._handle("ompi_mpi_comm_world")
+        self._call("MPI_Init", None, None)
+        size, rank, length = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+        name = ctypes.create_string_buffer(_NAME_BYTES)
+        self._call("MPI_Comm_size", self._world, ctypes.byref(size))
+        self._call("MPI_Comm_rank", self._world, ctypes.byref(rank))
+        self._call("MPI_Get_processor_name", name, ctypes.byref(length))
+        self.size, self.rank, self.host = size.value, rank.value, name.value.decode()
+
+    def _handle(self, name: str) -> ctypes.c_void_p:
+        return ctypes.c_void_p(ctypes.addressof(ctypes.c_void_p.in_dll(self._mpi, name)))
+
+    def _call(self, function: str, *arguments: Any) -> None:
+        if getattr(self._mpi, function)(*arguments) != 0:
+            raise RuntimeError(f"{function} failed")
+
+    def barrier(self) -> None:
+        """Every rank must come this far: a world that only exists on paper hangs here."""
+        self._call("MPI_Barrier", self._world)
+
+    def hosts(self) -> list[str]:
+        """The host of every rank, in their order."""
+        byte = self._handle("ompi_mpi_char")
+        own = ctypes.create_string_buffer(self.host.encode(), _NAME_BYTES)
+        every = ctypes.create_string_buffer(_NAME_BYTES * self.size)
+        self._call("MPI_Allgather", own, _NAME_BYTES, byte, every, _NAME_BYTES, byte, self._world)
+        parts = (every.raw[n * _NAME_BYTES : (n + 1) * _NAME_BYTES] for n in range(self.size))
+        return [part.split(b"\0", 1)[0].decode() for part in parts]
+
+    def finalize(self) -> None:
+        self._call("MPI_Finalize")
+
+
+def library_version() -> str:
+    mpi = ctypes.CDLL(LIBRARY, mode=ctypes.RTLD_GLOBAL)
+    text, length = ctypes.create_string_buffer(4096), ctypes.c_int()
+    mpi.MPI_Get_library_version(text, ctypes.byref(length))
+    return text.value.decode()
+
 
 def main() -> int:
     try:
-        mpi = ctypes.CDLL(LIBRARY, mode=ctypes.RTLD_GLOBAL)
-        world = ctypes.addressof(ctypes.c_void_p.in_dll(mpi, "ompi_mpi_comm_world"))
-    except (OSError, ValueError) as error:
+        if sys.argv[1:] == ["--version"]:
+            print(library_version())
+            return 0
+        world = World()
+        world.barrier()
+    except (OSError, ValueError, RuntimeError) as error:
         print(f"mpi_world: {error}", file=sys.stderr)
         return 1
-    if sys.argv[1:] == ["--version"]:
-        text, length = ctypes.create_string_buffer(4096), ctypes.c_int()
-        mpi.MPI_Get_library_version(text, ctypes.byref(length))
-        print(text.value.decode())
-        return 0
-    if mpi.MPI_Init(None, None) != 0:
-        print("mpi_world: MPI_Init failed", file=sys.stderr)
-        return 1
-    communicator = ctypes.c_void_p(world)
-    size, rank, length = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
-    name = ctypes.create_string_buffer(1024)
-    mpi.MPI_Comm_size(communicator, ctypes.byref(size))
-    mpi.MPI_Comm_rank(communicator, ctypes.byref(rank))
-    mpi.MPI_Get_processor_name(name, ctypes.byref(length))
-    # Every rank must have come this far: a world that only exists on paper hangs here.
-    if mpi.MPI_Barrier(communicator) != 0:
-        print("mpi_world: MPI_Barrier failed", file=sys.stderr)
-        return 1
-    print(f"world of {size.value}: rank {rank.value} on {name.value.decode()}", flush=True)
-    mpi.MPI_Finalize()
+    print(f"world of {world.size}: rank {world.rank} on {world.host}", flush=True)
+    world.finalize()
     return 0
 
 

@@ -70,8 +70,9 @@ def is_listening_by_cm(port: int) -> bool:
     )
 
 
-def rank(otherwise: int) -> int:
-    return int(os.environ.get("SLURM_PROCID", otherwise))
+def rank(spec: Spec, otherwise: int) -> int:
+    """The launcher's own number of this task."""
+    return int(os.environ.get(spec.get("rank_variable", "SLURM_PROCID"), otherwise))
 
 
 def wait_for(path: str, limit_s: float, given_up: str = "") -> bool:
@@ -172,7 +173,7 @@ def run(spec: Spec, role: str) -> Call:
     except way.NoWay as error:
         call = Call.never_started(role, f"not started: {error}")
     facts.update(way.state_after(facts))
-    exit_line(call, spec["tool"], spec["version"], facts, rank(0 if role == "server" else 1))
+    exit_line(call, spec["tool"], spec["version"], facts, rank(spec, 0 if role == "server" else 1))
     return call
 
 

@@ -1,27 +1,105 @@
 """Run one tool on every rank of a Slurm step.
 
     srun ... python3 -m railgauge.node.ranks ranks.json
+    mpirun ... python3 -m railgauge.node.ranks ranks.json
 
-Every rank leaves its tool's `rank<N>.out` and `.err`, and last its exit line `rank<N>.json`.
+Every rank leaves its tool's `rank<N>.out` and `.err`, and last its exit line `rank<N>.json`. A tool
+that hangs is asked for its state first (`hang.out`), while all of its ranks still live.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
-from railgauge.node.calls import Call, exit_line
+from railgauge.node.calls import Call, exit_line, filled, host_name, node_name, write_whole
+
+#: What asks a hung job for its state may take so long; the other ranks wait for it.
+HANG_S = 20
+
+Spec = dict[str, Any]
+
+
+def without_environment(document: Any) -> Any:
+    """A JSON document without the environments in it: they hold whatever the user exported."""
+    if isinstance(document, dict):
+        return {
+            name: without_environment(value)
+            for name, value in document.items()
+            if not name.lower().startswith("env")
+        }
+    if isinstance(document, list):
+        return [without_environment(value) for value in document]
+    return document
+
+
+def keep_result(written: Path, kept: str) -> None:
+    """Bring the tool's JSON from this node's own disk to the shared folder, cleared."""
+    try:
+        document = json.loads(written.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return
+    except ValueError:
+        # Broken off: its remains may hold the environment.
+        document = {"broken": "not a whole JSON document"}
+    write_whole(kept, without_environment(document))
+
+
+def ask_for_state(argv: list[str]) -> None:
+    """Leave what `argv` says of a job that hangs in `hang.out`."""
+    with Path("hang.out").open("wb") as out:
+        try:
+            subprocess.run(
+                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=HANG_S, check=False
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            out.write(f"{argv[0]}: {error}\n".encode())
+
+
+def run(spec: Spec, rank: int, scratch: str) -> Call:
+    """This rank's call of the tool."""
+    values = {"rank": str(rank), "scratch": scratch}
+    variables = {
+        **spec.get("environment", {}),
+        **spec.get("environment_on", {}).get(node_name(), {}),
+    }
+    words = filled(list(variables.values()), values)
+    call = Call(f"rank{rank}", filled(spec["argv"], values), dict(zip(variables, words)))
+    try:
+        limit_s, ask = spec["run_limit_s"], spec.get("on_hang")
+        if ask and rank == 0 and not call.ends_within(limit_s):
+            ask_for_state(ask)
+            limit_s = 0
+        call.wait(limit_s + HANG_S if ask and rank else limit_s)
+    finally:
+        call.kill("ended with the job")
+    return call
+
+
+def terminate(*_: object) -> None:
+    """At Slurm's first signal: end the tool and leave the exit line; undisturbed by others."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
 
 
 def main() -> int:
-    spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    # Slurm's own number: a rank that MPI took for a singleton would call itself 0.
-    rank = int(os.environ["SLURM_PROCID"])
-    call = Call(f"rank{rank}", spec["argv"])
-    call.wait(spec["run_limit_s"])
-    exit_line(call, spec["tool"], spec["version"], {}, rank)
+    spec: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    rank = int(os.environ[spec["rank_variable"]])
+    signal.signal(signal.SIGTERM, terminate)
+    with tempfile.TemporaryDirectory(prefix="railgauge-") as scratch:
+        call = Call.never_started(f"rank{rank}", "ended with the job")
+        try:
+            call = run(spec, rank, scratch)
+        finally:
+            if "result" in spec and rank == 0:
+                keep_result(Path(scratch, spec["result"]), spec["result"])
+            exit_line(call, spec["tool"], spec["version"], {"hostname": host_name()}, rank)
     return 0 if call.exit_code == 0 else 1
 
 

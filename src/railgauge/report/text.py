@@ -15,6 +15,7 @@ from railgauge import hostlist
 from railgauge.measurement import Measurement
 from railgauge.references import Bounded, Reference
 from railgauge.sizes import format_size
+from railgauge.tools import nccl_tests
 from railgauge.verdict.compare import Case, Row
 from railgauge.verdict.ratios import RatioRow
 from railgauge.verdict.rules import Finding, Verdict
@@ -60,9 +61,11 @@ def _status(case: Case, row: Row) -> Text:
 
 def _condition(measurement: Measurement) -> str:
     """What tells the rows of a check apart, in few words."""
-    parts = (
-        [measurement.operation.replace("_bidirectional", " both ways")] if measurement.rails else []
-    )
+    parts = []
+    if measurement.rails or measurement.tool == nccl_tests.TOOL:
+        parts.append(measurement.operation.replace("_bidirectional", " both ways"))
+    if measurement.tool == nccl_tests.TOOL:
+        parts.append(measurement.transport)
     parts += [f"rails {measurement.rails}"] if measurement.rails else []
     if measurement.delay_ms is not None:
         parts.append(f"{measurement.delay_ms:g} ms")
@@ -191,6 +194,13 @@ def console() -> Console:
 
 def render(verdict: Verdict, console: Console) -> None:
     """Print the table, the findings, the suspects, and the verdict as the last line."""
+    if verdict.simulated:
+        console.print(
+            f"SIMULATED: a rehearsal ({verdict.campaign.simulated}) with stand-ins for the GPU "
+            "programs; this says nothing of any node\n",
+            style="bold yellow",
+            soft_wrap=True,
+        )
     if any(case.rows for case in verdict.cases):
         console.print(_table(verdict))
         if verdict.provisional:
@@ -209,10 +219,13 @@ def render(verdict: Verdict, console: Console) -> None:
         _print_findings(console, list(group))
     for suspect in verdict.suspects:
         console.print(f"  look first at [bold]{escape(suspect.node)}[/]: {escape(suspect.why)}")
-    if verdict.findings:
+    for what, why in verdict.campaign.scope.absent.items():
+        console.print(f"  left out, declared absent: [bold]{escape(what)}[/]: {escape(why)}")
+    if verdict.findings or verdict.campaign.scope.absent:
         console.print()
+    mark = "SIMULATED " if verdict.simulated else ""
     console.print(
-        Text(verdict.decision.upper(), style=_STYLES[verdict.decision]),
+        Text(mark + verdict.decision.upper(), style=_STYLES[verdict.decision]),
         Text(f"{verdict.reason}  ({verdict.campaign.folder})"),
         soft_wrap=True,
     )

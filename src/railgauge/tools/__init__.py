@@ -71,7 +71,8 @@ class Reading:
     """What a careful person takes from one run of a tool.
 
     `seen` holds the conditions that the output itself states (streams, mtu_bytes, congestion,
-    sizes, ranks, hosts); a check compares them with what it asked for.
+    sizes, ranks, hosts); a check compares them with what it asked for. `simulated` output comes
+    from a stand-in program.
     """
 
     ok: bool
@@ -79,6 +80,7 @@ class Reading:
     completeness: Completeness
     measurements: tuple[Measurement, ...] = ()
     seen: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    simulated: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -87,6 +89,7 @@ class Reading:
             "completeness": self.completeness.value,
             "measurements": [m.as_dict() for m in self.measurements],
             "seen": dict(self.seen),
+            "simulated": self.simulated,
         }
 
     @classmethod

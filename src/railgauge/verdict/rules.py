@@ -67,6 +67,13 @@ class Verdict:
         )
 
     @property
+    def simulated(self) -> bool:
+        """Whether any of it came from a stand-in; then it says nothing of any node."""
+        return self.campaign.simulated is not None or any(
+            row.measurement.simulated for case in self.cases for row in case.rows
+        )
+
+    @property
     def exit_code(self) -> int:
         return EXIT_CODES[self.decision]
 
@@ -76,6 +83,7 @@ class Verdict:
             "exit_code": self.exit_code,
             "reason": self.reason,
             "provisional": self.provisional,
+            "simulated": self.simulated,
             "campaign": self.campaign.id,
             "system": self.campaign.system,
             "gate": self.campaign.gate,

@@ -3,6 +3,7 @@
 Each runs as a real job in the lab. `Good` is the control: the same, with nothing wrong.
 """
 
+import dataclasses
 import os
 
 from reframe.core.builtins import parameter, run_after, run_before
@@ -156,6 +157,15 @@ class NoResult(ProbeCheck):
     def read(self):
         reading, calls = super().read()
         return Reading(False, "no result", Completeness.PROVED, reading.measurements), calls
+
+
+@rfm.simple_test
+class Simulated(ProbeCheck):
+    """A stand-in's output, where nobody rehearses."""
+
+    def read(self):
+        reading, calls = super().read()
+        return dataclasses.replace(reading, simulated=True), calls
 
 
 @rfm.simple_test

@@ -1,0 +1,363 @@
+"""Checks that run one nccl-tests program over some nodes of a partition."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import reframe.core.runtime as rt
+from reframe.core.builtins import run_after, run_before
+
+from railgauge import hostlist, paths, rehearsal, systems
+from railgauge.checks.pair import chosen_nodes
+from railgauge.checks.protections import Failure
+from railgauge.checks.ranks import RanksCheck
+from railgauge.limits import Limit
+from railgauge.measurement import Measurement
+from railgauge.nccl import Nccl, Scale, Transport
+from railgauge.systems import Partition
+from railgauge.tools import Call, Reading, nccl_log, nccl_tests
+
+#: What the tool writes beside its table, where its version can.
+_RESULT = "nccl-tests.json"
+
+#: What a job gets beyond `timeout_s`: for the state of one that hangs, and for Slurm's own work.
+_MARGIN_S = 120
+
+
+def node_groups(partition: Partition, scale: Scale) -> list[tuple[str, ...]]:
+    """The groups of nodes that are measured together at a scale.
+
+    Segments are consecutive nodes of the partition's list. Pairs are neighbours in a ring within
+    a segment, so that a bad node shows in two of them.
+    """
+    fabric = partition.extras.nccl
+    assert fabric is not None  # a partition with the feature has it
+    chosen = chosen_nodes(partition.nodes)
+    everyone = hostlist.expand(partition.extras.nodes)
+    size = fabric.segment_nodes or len(everyone)
+    segments = [
+        tuple(node for node in everyone[start : start + size] if node in chosen)
+        for start in range(0, len(everyone), size)
+    ]
+    if scale == "node":
+        return [(node,) for node in chosen]
+    if scale == "pair":
+        return [pair for segment in segments for pair in _ring(segment)]
+    if scale == "segment":
+        # One segment is the same as all.
+        return [s for s in segments if len(s) > 2] if len(segments) > 1 else []
+    # Two nodes are a pair.
+    return [chosen] if len(chosen) > 2 else []
+
+
+def _ring(nodes: tuple[str, ...]) -> list[tuple[str, str]]:
+    if len(nodes) < 2:
+        return []
+    following = (*nodes[1:], nodes[0])
+    pairs = list(zip(nodes, following, strict=True))
+    return pairs[:1] if len(nodes) == 2 else pairs
+
+
+def nccl_cases(scale: Scale) -> list[str]:
+    """`partition:operation:transport:nodes` for all that is measured at that scale.
+
+    Every operation of the partition's description with the default transport, all_reduce also with
+    each other one. Sockets are slow, and iperf2 measures TCP everywhere: the first pair stands for
+    the others.
+    """
+    cases = []
+    for partition in systems.load(rt.runtime().system.name).partitions:
+        fabric = partition.extras.nccl
+        if "nccl" not in partition.features or fabric is None:
+            continue
+        groups = node_groups(partition, scale)
+        for nodes, operation in itertools.product(groups, fabric.operations.get(scale, [])):
+            transports = fabric.transports(scale, partition.features)
+            for transport in transports if operation == "all_reduce" else transports[:1]:
+                if transport == "sockets" and nodes != groups[0]:
+                    continue
+                cases.append(f"{partition.name}:{operation}:{transport}:{hostlist.fold(nodes)}")
+    return cases
+
+
+class NcclCheck(RanksCheck):
+    """One collective over all GPUs of some nodes, a rank a GPU.
+
+    A concrete check gives its own `scale` and `case = parameter(nccl_cases(SCALE))`.
+    """
+
+    scale: Scale
+    tool = nccl_tests
+    exclusive_access = True
+
+    # --- the case ------------------------------------------------------------------------------
+
+    @property
+    def operation(self) -> str:
+        return str(self.case).split(":")[1]
+
+    @property
+    def transport(self) -> Transport:
+        found: Any = str(self.case).split(":")[2]
+        return found  # type: ignore[no-any-return]
+
+    def place(self) -> tuple[str, tuple[str, ...]]:
+        partition, _, _, nodes = str(self.case).split(":")
+        return partition, hostlist.expand(nodes)
+
+    @property
+    def fabric(self) -> Nccl:
+        fabric = self.partition_data.extras.nccl
+        assert fabric is not None  # or there would be no case
+        return fabric
+
+    @property
+    def options(self) -> nccl_tests.Options:
+        fabric = self.fabric
+        return nccl_tests.Options(
+            operation=self.operation,
+            ranks=self.num_tasks,
+            min_bytes=fabric.min_bytes,
+            max_bytes=fabric.largest_bytes(self.transport),
+            iterations=fabric.iterations,
+            warmup=fabric.warmup,
+            # The tool's own timeout comes after ours, which asks NCCL for its state first.
+            timeout_s=fabric.timeout_s + _MARGIN_S // 2,
+            version=fabric.binaries.version,
+            transport=self.transport,
+        )
+
+    # --- the job -------------------------------------------------------------------------------
+
+    @run_after("init")
+    def use_every_gpu(self) -> None:
+        fabric = self.fabric
+        self.num_tasks_per_node = fabric.gpus_per_node
+        self.num_tasks = len(self.pinned_nodes) * fabric.gpus_per_node
+        self.time_limit = f"{fabric.timeout_s + _MARGIN_S}s"
+        self.modules = list(fabric.binaries.modules)
+        sizes = [size for size in dict.fromkeys(self.options.sizes()) if size]
+        self.metrics = [f"{metric}_{size}B" for size in sizes for metric in ("busbw", "time")]
+        self.expected = fabric.expected(self.transport, len(self.pinned_nodes))
+
+    @run_after("setup")
+    def ask_for_gpus(self) -> None:
+        fabric = self.fabric
+        self.job.options += [f"--gpus-per-node={fabric.gpus_per_node}"]
+        if fabric.segment_option and len(self.pinned_nodes) <= (fabric.segment_nodes or 1):
+            # Slurm before 25.11 places no segment that is larger than a block.
+            self.job.options += [f"--segment={len(self.pinned_nodes)}"]
+
+    @run_before("run")
+    def use_binaries(self) -> None:
+        binaries = self.fabric.binaries
+        if binaries.spack:
+            environment = f"spack --env {paths.HOME} load --sh {binaries.spack}"
+            self.prerun_cmds.append(f'eval "$({environment})"')
+        if binaries.image:
+            mounts = f"{paths.HOME},{self.stagedir}"
+            self.job.launcher.options += [
+                f"--container-image={binaries.image}",
+                f"--container-mounts={mounts}",
+                f"--container-workdir={self.stagedir}",
+            ]
+        if self.rehearsal:
+            replay = Path(self.stagedir, "replay.json")
+            replay.write_text(json.dumps(self._replay()), encoding="utf-8")
+
+    @property
+    def expected_seconds(self) -> float:
+        options = self.options
+        like = self._largest()
+        limit = self.limit(like)
+        # A little less than physics allows; sockets may be far from it.
+        gbytes_s = 0.8 * limit.value if limit and self.transport != "sockets" else 2.0
+        # Every size is checked once, and measured out of place and in place.
+        operations = 2 * (options.warmup + options.iterations + 1)
+        moved = sum(options.sizes()) * (nccl_tests.busbw_factor(options.operation, options.ranks))
+        # Starting ranks and NCCL; the values of a large message take a second to check.
+        return 15 + operations * moved / gbytes_s / 1e9 + len(options.sizes()) / 2
+
+    def run_limit_s(self) -> int:
+        return self.fabric.timeout_s
+
+    def command(self) -> list[str]:
+        options = self.options
+        result = f"{{scratch}}/{_RESULT}" if options.has_json else None
+        return nccl_tests.argv(options, self.fabric.binaries.perf(self.operation), result)
+
+    def orders(self) -> Mapping[str, Any]:
+        extras = self.partition_data.extras
+        fabric, transport = self.fabric, self.transport
+        return {
+            "environment": {
+                "NCCL_DEBUG": "INFO",
+                # NET too: since 2.23 it is what names the ports of a merged device.
+                "NCCL_DEBUG_SUBSYS": "INIT,ENV,NET",
+                "NCCL_DEBUG_FILE": "rank{rank}.nccl.log",
+                **fabric.environment(transport),
+            },
+            "environment_on": {
+                node: fabric.environment(transport, absent)
+                for node in self.pinned_nodes
+                if (absent := extras.absent_devices(node))
+            },
+            "on_hang": [fabric.ras, "-v"],
+            **({"result": _RESULT} if self.options.has_json else {}),
+        }
+
+    def _replay(self) -> dict[str, Any]:
+        """What the replayer is told."""
+        return rehearsal.replay(
+            systems_folder=paths.SYSTEMS / self.current_system.name,
+            fabric=self.fabric,
+            scale=self.scale,
+            options=self.options,
+            busbw_gbytes_s=self._typical(),
+        )
+
+    def _largest(self) -> Measurement:
+        """The measurement that gates, but for its value."""
+        return Measurement(
+            "busbw",
+            0.0,
+            tool=nccl_tests.TOOL,
+            operation=self.operation,
+            transport=self.transport,
+            size_bytes=self.options.sizes()[-1],
+            nodes=tuple(self.pinned_nodes),
+            ranks=self.num_tasks,
+        )
+
+    def _typical(self) -> float:
+        """A busbw for the replayer: the reference's, else most of the limit."""
+        like = self._largest()
+        stored = self._references([like]).get(like.variable)
+        limit = self.limit(like)
+        return stored.value if stored else 0.9 * limit.value if limit else 2.0
+
+    # --- what it left --------------------------------------------------------------------------
+
+    def _text(self, name: str) -> str:
+        path = Path(self.stagedir, name)
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+    def _logs(self) -> dict[int, str]:
+        """NCCL's log of every rank that left one."""
+        found = {rank: self._text(f"rank{rank}.nccl.log") for rank in range(self.num_tasks)}
+        return {rank: text for rank, text in found.items() if text}
+
+    @property
+    def _used(self) -> nccl_log.Used:
+        nodes = {call.rank: call.host for call in self.calls()}
+        return nccl_log.read(self._logs(), nodes)
+
+    def read(self) -> tuple[Reading, Sequence[Call]]:
+        lines = sorted(self.exit_lines(), key=lambda line: line.call.rank)
+        calls = [line.call for line in lines]
+        # Where a rank is missing, that is the failure; the others prove no host.
+        whole = len(lines) == self.num_tasks
+        hosts = tuple(str(line.facts.get("hostname")) for line in lines) if whole else ()
+        reading = nccl_tests.read(
+            {rank: self.output(f"rank{rank}") for rank in range(self.num_tasks)},
+            json_text=self._text(_RESULT) if self.options.has_json else None,
+            calls=calls,
+            options=dataclasses.replace(self.options, hosts=hosts),
+        )
+        self._is_result = reading.ok
+        used = self._used
+        reading = dataclasses.replace(
+            reading,
+            seen={**used.seen, **reading.seen},
+            simulated=reading.simulated or used.simulated,
+        )
+        stated = [str(reading.seen[v]) for v in ("version", "nccl_version") if v in reading.seen]
+        version = ", NCCL ".join(stated)
+        return reading, [dataclasses.replace(call, version=version) for call in calls]
+
+    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
+        """Ranks in other places than asked, a hang, and whatever NCCL's logs say is wrong."""
+        calls = self.calls()
+        found = self._nccl_last_words(calls)
+        for node in self.pinned_nodes:
+            ranks = sum(call.host == node for call in calls)
+            if len(calls) == self.num_tasks and ranks != self.num_tasks_per_node:
+                message = f"{ranks} ranks ran on {node}, expected {self.num_tasks_per_node}"
+                found.append(Failure("ranks", message, (node,)))
+        if found or not self._is_result:
+            # What else is in the logs of a job that failed follows from that.
+            return found
+        used = self._used
+        found += [Failure("nccl-log", f"NCCL's log: {problem}") for problem in used.problems]
+        if any(kind.startswith("NET/IB") for kind in self.expected["between_nodes"]):
+            found += self._devices(used.seen.get("hcas", {}))
+        return found
+
+    def _devices(self, seen: Mapping[str, Sequence[str]]) -> list[Failure]:
+        """Rails that NCCL left out without a word, or used without being asked to."""
+        found = []
+        for node in self.pinned_nodes:
+            absent = self.partition_data.extras.absent_devices(node)
+            wanted = set(self.fabric.devices(self.transport, absent))
+            used = set(seen.get(node, ()))
+            for device in sorted(wanted - used):
+                found.append(
+                    Failure(
+                        "rail",
+                        f"NCCL did not use {device} on {node}",
+                        (node,),
+                        f"ibv_devinfo -d {device} on {node}: is its port active?",
+                    )
+                )
+            if used - wanted:
+                strangers = ", ".join(sorted(used - wanted))
+                message = f"NCCL used {strangers} on {node}, which it was not to"
+                found.append(Failure("rail", message, (node,)))
+        return found
+
+    def _nccl_last_words(self, calls: Sequence[Call]) -> list[Failure]:
+        """What NCCL said before the tool failed, or had to be ended because it hung."""
+        found = []
+        hung = [call for call in calls if "still running" in call.note]
+        if hung:
+            state = " ".join(self._text("hang.out").split())[:400] or "no answer"
+            found.append(
+                Failure("hang", f"ended after {self.run_limit_s()} s; ncclras says: {state}")
+            )
+        logs = self._logs()
+        spoken = [
+            f"rank {call.rank} on {call.host}: {words}"
+            for call in hung or [call for call in calls if call.failure]
+            if (words := nccl_log.last_words(logs.get(call.rank, ""), lines=1))
+        ]
+        if spoken:
+            more = f"; and {len(spoken) - 3} more ranks" if len(spoken) > 3 else ""
+            said = "; ".join(spoken[:3])
+            found.append(Failure("last-words", f"NCCL's last words: {said}{more} (*.nccl.log)"))
+        return found
+
+    def gates(self, measurement: Measurement) -> bool:
+        """The largest message; the smallest gives the latency, all are recorded."""
+        largest = self.options.sizes()[-1]
+        return measurement.metric.startswith("busbw") and measurement.size_bytes == largest
+
+    def limit(self, measurement: Measurement) -> Limit | None:
+        if not measurement.metric.startswith("busbw"):
+            return None
+        extras = self.partition_data.extras
+        devices = [
+            len(self.fabric.devices(self.transport, extras.absent_devices(node)))
+            for node in self.pinned_nodes
+        ]
+        return self.fabric.limit(
+            self.operation,
+            self.transport,
+            len(self.pinned_nodes),
+            min(devices),
+            extras.link_gbits,
+        )

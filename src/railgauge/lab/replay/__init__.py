@@ -1,0 +1,1 @@
+"""Stand-ins for GPU programs, for rehearsals in the lab. All that they print says SIMULATED."""

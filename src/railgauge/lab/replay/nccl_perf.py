@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+"""A stand-in for nccl-tests' programs, for rehearsals: prints what they print, after `replay.json`.
+
+It is started as they are, by the name of the operation (bin/all_reduce_perf), and finds its peers
+by MPI as they do: singletons are real. Its first line says SIMULATED, and so do its JSON and its
+debug log. Standard library only: it runs on the lab's nodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from railgauge.lab.replay import debug_log
+from railgauge.node.mpi_world import World
+
+SIMULATED = "SIMULATED: replayed in a rehearsal, no GPU was used"
+
+#: As nccl-tests ends: 3 NCCL, 6 usage.
+EXIT_NCCL, EXIT_USAGE = 3, 6
+
+#: Operations whose count is what one rank gives to one other.
+PER_RANK = ("all_gather", "reduce_scatter", "alltoall", "gather", "scatter", "hypercube")
+REDUCING = ("all_reduce", "reduce", "reduce_scatter")
+ROOTED = ("broadcast", "reduce", "gather", "scatter")
+#: In place the tool does not look at the values.
+UNCHECKED_IN_PLACE = ("alltoall", "sendrecv")
+
+#: Of an empty message.
+LATENCY_US = 25.0
+
+SOCKETS_GBYTES_S = 2.0
+
+Replay = dict[str, Any]
+
+
+class Arguments(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: {message}", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+
+
+def arguments() -> argparse.Namespace:
+    parser = Arguments(prog=Path(sys.argv[0]).name, add_help=False, allow_abbrev=False)
+    parser.add_argument("-b", "--minbytes", type=int, default=32 * 2**20)
+    parser.add_argument("-e", "--maxbytes", type=int, default=32 * 2**20)
+    parser.add_argument("-f", "--stepfactor", type=int, default=1)
+    parser.add_argument("-g", "--ngpus", type=int, default=1)
+    parser.add_argument("-w", "--warmup_iters", type=int, default=1)
+    parser.add_argument("-n", "--iters", type=int, default=20)
+    parser.add_argument("-c", "--check", type=int, default=1)
+    parser.add_argument("-T", "--timeout", type=int, default=0)
+    parser.add_argument("-d", "--datatype", default="float")
+    parser.add_argument("-o", "--op", default="sum")
+    parser.add_argument("-J", "--output_file")
+    return parser.parse_args()
+
+
+class Table:
+    """The rows of one run, as (size, count, (time_us, algbw, busbw) out of place, in place)."""
+
+    def __init__(self, replay: Replay, ranks: int, busbw_gbytes_s: float) -> None:
+        self.factor = replay["factor"]
+        largest = replay["sizes"][-1]
+        operation = replay["operation"]
+        self.rows = []
+        for size in replay["sizes"]:
+            count = size // 4 // (ranks if operation in PER_RANK else 1)
+            times = replay["recorded"].get(str(size))
+            if times is None:
+                rest = LATENCY_US * (1 - size / largest)
+                # One rank moves nothing between GPUs: its factor may be 0.
+                full = size * (self.factor or 1) / busbw_gbytes_s / 1e3
+                times = [rest + full, rest + full * 1.002]
+            self.rows.append((size, count, self._side(size, times[0]), self._side(size, times[1])))
+
+    def _side(self, size: int, time_us: float) -> tuple[float, float, float]:
+        algbw = size / time_us / 1e3
+        return time_us, algbw, algbw * self.factor
+
+    @property
+    def average(self) -> float:
+        return sum(out[2] + inside[2] for _, _, out, inside in self.rows) / (2 * len(self.rows))
+
+
+def number(value: float, width: int) -> str:
+    """As nccl-tests prints it: two decimals, one or none, by what fits."""
+    digits = len(str(int(value))) if value >= 1 else 0
+    decimals = 2 if digits < width - 2 else 1 if digits < width - 1 else 0
+    text = f"{value:.{decimals}f}" if digits < width + 1 else f"{value:.1e}"
+    return text.rjust(width)
+
+
+def columns(side: tuple[float, float, float]) -> str:
+    return "  ".join(number(value, width) for value, width in zip(side, (7, 6, 6)))  # noqa: B905
+
+
+def print_header(replay: Replay, asked: argparse.Namespace, hosts: list[str]) -> None:
+    program = Path(sys.argv[0]).name
+    print(f"# {SIMULATED}")
+    print(f"# nccl-tests version {replay['version']} nccl-headers=22809 nccl-library=22809")
+    print(f"# Collective test starting: {program}")
+    print(
+        f"# nThread 1 nGpus {asked.ngpus} minBytes {asked.minbytes} maxBytes {asked.maxbytes} "
+        f"step: {asked.stepfactor}(factor) warmup iters: {asked.warmup_iters} "
+        f"iters: {asked.iters} agg iters: 1 validation: {asked.check} graph: 0"
+    )
+    print("#\n# Using devices")
+    for d in devices(replay, hosts):
+        print(
+            f"#  Rank {d['rank']:2d} Group  0 Pid {d['pid']:6d} on {d['hostname']:>10} "
+            f"device {d['device']:2d} [{d['device_hex']}] {d['device_info']}"
+        )
+    print(
+        "#\n#                                                              out-of-place"
+        "                       in-place          \n"
+        "#       size         count      type   redop    root     time   algbw   busbw  #wrong"
+        "     time   algbw   busbw  #wrong \n"
+        "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)"
+        "             (us)  (GB/s)  (GB/s)         "
+    )
+
+
+def print_row(row: Any, replay: Replay, asked: argparse.Namespace, wrong: int) -> None:
+    size, count, out, inside = row
+    operation = replay["operation"]
+    redop = asked.op if operation in REDUCING else "none"
+    root = 0 if operation in ROOTED else -1
+    in_place_wrong = "N/A" if operation in UNCHECKED_IN_PLACE else str(wrong)
+    print(
+        f"{size:12d}  {count:12d}  {asked.datatype:>8}  {redop:>6}  {root:6d}  "
+        f"{columns(out)}  {wrong:6d}  {columns(inside)}  {in_place_wrong:>6}"
+    )
+
+
+def happens(replay: Replay, hosts: list[str], name: str) -> bool:
+    return replay["scenario"] == name and (replay["node"] is None or replay["node"] in hosts)
+
+
+def write_log(replay: Replay, rank: int, hosts: list[str]) -> None:
+    """NCCL's debug log of this rank, where it was asked for."""
+    path = os.environ.get("NCCL_DEBUG_FILE")
+    if not path:
+        return
+    environment = {n: v for n, v in os.environ.items() if n.startswith("NCCL_")}
+    fabric = dict(replay["fabric"])
+    if happens(replay, hosts, "sockets"):
+        fabric["hcas"] = []
+    if happens(replay, [hosts[rank]], "lost-nic"):
+        fabric["hcas"] = fabric["hcas"][:-1]
+        environment.pop("NCCL_IB_HCA", None)
+    if happens(replay, hosts, "no-mnnvl"):
+        fabric["nvlink_domain_nodes"] = 1
+        environment.pop("NCCL_MNNVL_ENABLE", None)
+    lines = debug_log.lines(
+        rank=rank, hosts=hosts, pid=os.getpid(), environment=environment, fabric=fabric
+    )
+    if happens(replay, hosts, "hang"):
+        lines = [line for line in lines if "Destroy" not in line]
+    Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def busbw(replay: Replay, hosts: list[str]) -> float:
+    """GB/s of the largest message in this scenario."""
+    found = float(replay["busbw_gbytes_s"])
+    if happens(replay, hosts, "slow"):
+        found /= 2
+    if happens(replay, hosts, "lost-nic"):
+        count = len(replay["fabric"]["hcas"])
+        found *= (count - 1) / count if count > 1 else 1
+    if happens(replay, hosts, "sockets"):
+        found = SOCKETS_GBYTES_S
+    return found
+
+
+def devices(replay: Replay, hosts: list[str]) -> list[dict[str, Any]]:
+    """Each rank's device: the next one of its host."""
+    found = []
+    for rank, host in enumerate(hosts):
+        place = hosts[:rank].count(host)
+        found.append(
+            {
+                "rank": rank,
+                "group": 0,
+                "pid": 1000 + rank,
+                "hostname": host,
+                "device": place,
+                "device_hex": f"0000:{0x18 + place:02x}:00",
+                "device_info": replay["gpu"],
+            }
+        )
+    return found
+
+
+def json_side(side: tuple[float, float, float], wrong: float | None) -> dict[str, Any]:
+    time_us, algbw, busbw_gbytes_s = side
+    return {"time": time_us, "alg_bw": algbw, "bus_bw": busbw_gbytes_s, "nwrong": wrong}
+
+
+def write_json(
+    replay: Replay, asked: argparse.Namespace, table: Table, hosts: list[str], wrong: int
+) -> None:
+    """The document of -J; the environment is in it, as in the tool's own."""
+    operation = replay["operation"]
+    results = []
+    for size, count, out, inside in table.rows:
+        bad = float(wrong if size == table.rows[-1][0] else 0)
+        results.append(
+            {
+                "size": size,
+                "count": count,
+                "type": asked.datatype,
+                "redop": asked.op if operation in REDUCING else "none",
+                "root": "0" if operation in ROOTED else "-1",
+                "out_of_place": json_side(out, bad),
+                "in_place": json_side(inside, None if operation in UNCHECKED_IN_PLACE else bad),
+            }
+        )
+    document = {
+        "version": 1,
+        "simulated": True,
+        "start_time": time.strftime("%Y-%m-%d %H:%M:%S"),
+        "args": sys.argv,
+        "env": [f"{name}={value}" for name, value in os.environ.items()],
+        "nccl_version": 22809,
+        "config": {
+            "nthreads": 1,
+            "ngpus": asked.ngpus,
+            "minimum_bytes": asked.minbytes,
+            "maximum_bytes": asked.maxbytes,
+            "step_factor": asked.stepfactor,
+            "warmup_iters": asked.warmup_iters,
+            "iterations": asked.iters,
+            "aggregated_iterations": 1,
+            "validation": asked.check,
+            "graph": 0,
+            "devices": devices(replay, hosts),
+        },
+        "results": results,
+        "out_of_bounds": {"count": wrong, "okay": "false" if wrong else "true"},
+        "average_bus_bandwidth": {"bandwidth": table.average, "okay": "unchecked"},
+        "end_time": time.strftime("%Y-%m-%d %H:%M:%S"),
+    }
+    Path(asked.output_file).write_text(json.dumps(document), encoding="utf-8")
+
+
+def show(replay: Replay, asked: argparse.Namespace, hosts: list[str]) -> None:
+    """What rank 0 prints."""
+    if happens(replay, hosts, "no-mnnvl"):
+        replay["recorded"] = replay["fallback"]
+    elif any(happens(replay, hosts, name) for name in ("slow", "sockets", "lost-nic")):
+        replay["recorded"] = {}
+    table = Table(replay, len(hosts), busbw(replay, hosts))
+    named = list(hosts)
+    if happens(replay, hosts, "wrong-host"):
+        named[-1] = "elsewhere"
+    print_header(replay, asked, named)
+    sys.stdout.flush()
+    if happens(replay, hosts, "hang"):
+        time.sleep(3600)
+    rows = table.rows
+    if happens(replay, hosts, "truncated"):
+        rows = rows[: len(rows) // 2]
+    wrong = 0
+    for row in rows:
+        if row is table.rows[-1] and happens(replay, hosts, "wrong-results"):
+            wrong = 3
+        print_row(row, replay, asked, wrong)
+    if happens(replay, hosts, "truncated"):
+        return
+    print(f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}")
+    print(f"# Avg bus bandwidth    : {table.average:g} ")
+    print(f"#\n# Collective test concluded: {Path(sys.argv[0]).name}")
+    if asked.output_file:
+        write_json(replay, asked, table, named, wrong)
+
+
+def main() -> int:
+    asked = arguments()
+    replay: Replay = json.loads(Path("replay.json").read_text(encoding="utf-8"))
+    world = World()
+    hosts = world.hosts()
+    if replay["scenario"] == "singletons":
+        # Where mpirun starts the ranks, MPI finds its peers; then only this pretends.
+        hosts = [world.host]
+    rank = world.rank if len(hosts) > 1 else 0
+    write_log(replay, rank, hosts)
+    if rank == 0:
+        show(replay, asked, hosts)
+        sys.stdout.flush()
+    elif happens(replay, hosts, "hang"):
+        time.sleep(3600)
+    world.barrier()
+    world.finalize()
+    return 7 if happens(replay, hosts, "exit-7") else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,276 @@
+"""How NCCL is measured on a partition: its GPUs, the links between them, and what to run.
+
+`Nccl` is the part of a partition's description that the checks in reframe/nccl.py need. What
+follows from it (environment, transports, what a log must show) is computed here, so that checks and
+rehearsals see one truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, get_args
+
+import pydantic
+
+from railgauge import limits
+from railgauge.limits import Limit
+from railgauge.tools import nccl_tests
+from railgauge.yamlfile import Strict
+
+#: How many nodes a collective spans: one, two neighbours, a segment (rack, scalable unit), all.
+Scale = Literal["node", "pair", "segment", "all"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+
+#: What NCCL is told to use between nodes. `default` is its own choice.
+Transport = Literal["default", "mnnvl", "mnnvl-off", "one-hca", "sockets"]
+
+#: Variables that follow from the rest of the description.
+_OWN = ("NCCL_IB_HCA", "NCCL_MNNVL_ENABLE")
+
+#: Below this many GPUs that share an NVSwitch NCCL has no use for NVLS.
+_NVLS_RANKS = 3
+
+
+def _operation(name: str) -> str:
+    if name not in nccl_tests.OPERATIONS:
+        raise ValueError(f"not an operation; one of {', '.join(nccl_tests.OPERATIONS)}")
+    return name
+
+
+class Variable(Strict):
+    """An environment variable of the GPU programs, and why it is set."""
+
+    name: str = pydantic.Field(pattern="^[A-Z][A-Z0-9_]*$")
+    value: str
+    why: str = pydantic.Field(min_length=1)
+    #: where to read about it
+    source: str = pydantic.Field(min_length=1)
+
+
+class NvLink(Strict):
+    """NVLink between GPUs. `gbytes_s` is what one GPU can send, in one direction."""
+
+    gbytes_s: float = pydantic.Field(gt=0)
+    #: switches reduce in the network (NVLink SHARP)
+    nvls: bool = False
+    #: nodes that share one NVLink domain: 18 trays in an NVL72, else 1
+    domain_nodes: int = pydantic.Field(default=1, ge=1)
+
+
+class Nics(Strict):
+    """The RDMA devices that GPUs of one node use between nodes, in NCCL's words."""
+
+    devices: list[str] = pydantic.Field(min_length=1)
+    #: raw link rate of one device
+    gbits: float = pydantic.Field(gt=0)
+    #: what its PCIe slot carries, where that is less
+    pcie_gbits: float | None = pydantic.Field(default=None, gt=0)
+    #: what all devices of a node carry together, where they share a slot
+    node_gbits: float | None = pydantic.Field(default=None, gt=0)
+    link_layer: Literal["Ethernet", "InfiniBand"]
+    #: the NIC reads and writes GPU memory by itself
+    gpudirect: bool = True
+
+    @property
+    def device_gbytes_s(self) -> float:
+        """The raw rate of one device in one direction, in GB/s."""
+        return min(self.gbits, self.pcie_gbits or self.gbits) / 8
+
+    def gbytes_s(self, devices: int) -> float:
+        """The raw rate of that many devices of one node in one direction, in GB/s."""
+        together = devices * self.device_gbytes_s
+        return min(together, self.node_gbits / 8) if self.node_gbits else together
+
+
+class Binaries(Strict):
+    """Where nccl-tests comes from: a folder, modules, a Spack spec, or an image by digest.
+
+    `suffix` is what the build appended to the names (NAME_SUFFIX=_mpi). `version` is the pinned
+    one: the options that it knows depend on it.
+    """
+
+    path: str | None = None
+    modules: list[str] = []
+    #: a spec in the environment of this checkout's spack.yaml
+    spack: str | None = None
+    #: for pyxis: `docker://...@sha256:...`, which has python3 too
+    image: str | None = pydantic.Field(default=None, pattern="@sha256:[0-9a-f]{64}$")
+    suffix: str = ""
+    version: str = pydantic.Field(pattern=r"^2\.[0-9]+\.[0-9]+$")
+
+    @pydantic.model_validator(mode="after")
+    def _one_place(self) -> Binaries:
+        given = [self.path, self.modules, self.spack, self.image]
+        if sum(map(bool, given)) != 1:
+            raise ValueError("give one of path, modules, spack and image")
+        return self
+
+    def program(self, name: str) -> str:
+        return f"{self.path}/{name}" if self.path else name
+
+    def perf(self, operation: str) -> str:
+        """The program that measures `operation`."""
+        return self.program(f"{operation}_perf{self.suffix}")
+
+
+class Nccl(Strict):
+    """GPUs of a partition, and how NCCL is measured on them.
+
+    `operations` says what is measured at which scale; a scale that is left out is not run. All
+    with the default transport; all_reduce also with every other transport that the partition's
+    features give. `segment_nodes` are the nodes of one rack or scalable unit: pairs lie within
+    one. With `segment_option` jobs ask Slurm for it (--segment, topology/block).
+    """
+
+    gpus_per_node: int = pydantic.Field(ge=1, le=72)
+    gpu: str
+    nvlink: NvLink | None = None
+    nics: Nics | None = None
+    binaries: Binaries
+    #: asks a hung job for its state
+    ras: str = "ncclras"
+    operations: dict[Scale, list[Annotated[str, pydantic.AfterValidator(_operation)]]] = (
+        pydantic.Field(min_length=1)
+    )
+    segment_nodes: int | None = pydantic.Field(default=None, ge=2)
+    segment_option: bool = False
+    #: switches of the network reduce (SHARP): twice as much is possible
+    in_network_reduction: bool = False
+    min_bytes: int = pydantic.Field(default=8, ge=4)
+    max_bytes: int = pydantic.Field(default=16 * 2**30, ge=1024)
+    #: sockets are slow; a sweep to 16 GiB takes hours
+    sockets_max_bytes: int = pydantic.Field(default=2**30, ge=1024)
+    warmup: int = pydantic.Field(default=5, ge=1)
+    iterations: int = pydantic.Field(default=20, ge=1)
+    #: a job that takes longer hangs: its state is kept, then it is ended
+    timeout_s: int = pydantic.Field(default=600, ge=1)
+    variables: list[Variable] = []
+
+    @pydantic.model_validator(mode="after")
+    def _variables_are_ours_or_theirs(self) -> Nccl:
+        names = [variable.name for variable in self.variables]
+        own = {n for n in names if n in _OWN or n.startswith("NCCL_DEBUG")}
+        if own:
+            raise ValueError(f"{', '.join(sorted(own))} follow from the rest: leave them out")
+        if len(names) != len(set(names)):
+            raise ValueError("a variable is set twice")
+        return self
+
+    def transports(self, scale: Scale, features: Sequence[str]) -> list[Transport]:
+        """What can be told apart on this partition, and matters at this scale."""
+        found: list[Transport] = ["default"]
+        if scale == "node":
+            return found
+        if "mnnvl" in features:
+            found += ["mnnvl", "mnnvl-off"]
+        if scale == "pair" and self.nics:
+            found.append("one-hca")
+        if scale == "pair" and "tcp" in features:
+            found.append("sockets")
+        return found
+
+    def largest_bytes(self, transport: Transport) -> int:
+        return min(self.max_bytes, self.sockets_max_bytes if transport == "sockets" else 1 << 62)
+
+    # --- what a run is told, and what it must show --------------------------------------------
+
+    def _forms_domain(self, transport: Transport) -> bool:
+        """Whether NVLink reaches beyond a node under this transport."""
+        return (
+            self.nvlink is not None
+            and self.nvlink.domain_nodes > 1
+            and transport in ("default", "mnnvl")
+        )
+
+    def _domains(self, transport: Transport, nodes: int) -> int:
+        """How many NVLink domains the nodes lie in, if they begin with one."""
+        size = self.nvlink.domain_nodes if self.nvlink and self._forms_domain(transport) else 1
+        return -(-nodes // size)
+
+    def devices(self, transport: Transport, absent: Sequence[str] = ()) -> tuple[str, ...]:
+        """The RDMA devices that NCCL may use on a node, less those declared absent there."""
+        if self.nics is None or transport == "sockets":
+            return ()
+        present = tuple(d for d in self.nics.devices if d not in absent)
+        return present[:1] if transport == "one-hca" else present
+
+    def environment(self, transport: Transport, absent: Sequence[str] = ()) -> dict[str, str]:
+        """NCCL's variables for one node. Their meaning: NVIDIA, NCCL documentation,
+        "Environment Variables".
+        """
+        found = {variable.name: variable.value for variable in self.variables}
+        devices = self.devices(transport, absent)
+        if devices:
+            # "=" takes the names as they are; without it mlx5_1 would also be mlx5_10.
+            found["NCCL_IB_HCA"] = "=" + ",".join(devices)
+        if self.nvlink and self.nvlink.domain_nodes > 1 and transport != "default":
+            # Forced on, NCCL fails where it would fall back to the NICs without a word.
+            found["NCCL_MNNVL_ENABLE"] = "1" if transport == "mnnvl" else "0"
+        if transport == "sockets":
+            found["NCCL_IB_DISABLE"] = "1"
+        return found
+
+    def expected(self, transport: Transport, nodes: int) -> dict[str, Any]:
+        """What NCCL's logs must show, in the words of `nccl_log.Used.seen`."""
+        found: dict[str, Any] = {}
+        if self.gpus_per_node == 1:
+            found["within_nodes"] = ()
+        elif self.nvlink:
+            found["within_nodes"] = ("P2P",)
+        found["between_nodes"] = self._between(transport, nodes)
+        found["mnnvl"] = nodes > 1 and self._forms_domain(transport)
+        reach = min(nodes, self.nvlink.domain_nodes) if self.nvlink else 1
+        sharing = self.gpus_per_node * (reach if self._forms_domain(transport) else 1)
+        if self.nvlink and sharing >= _NVLS_RANKS:
+            found["nvls"] = self.nvlink.nvls
+        return found
+
+    def _between(self, transport: Transport, nodes: int) -> tuple[str, ...]:
+        if nodes == 1:
+            return ()
+        kinds = []
+        domains = self._domains(transport, nodes)
+        if domains < nodes:
+            kinds.append("MNNVL")
+        if domains > 1:
+            if self.nics is None or transport == "sockets":
+                kinds.append("NET/Socket")
+            else:
+                kinds.append("NET/IB/GDRDMA" if self.nics.gpudirect else "NET/IB")
+        return tuple(sorted(kinds))
+
+    def limit(
+        self,
+        operation: str,
+        transport: Transport,
+        nodes: int,
+        devices: int,
+        socket_gbits: float | None,
+    ) -> Limit | None:
+        """The highest busbw; `devices` are those of the node that has the fewest.
+
+        None where nothing is known of the links in question.
+        """
+        ranks = nodes * self.gpus_per_node
+        if ranks == 1:
+            return None
+        node_gbytes_s = None
+        if transport == "sockets" or self.nics is None:
+            node_gbytes_s = socket_gbits / 8 if socket_gbits else None
+        else:
+            node_gbytes_s = self.nics.gbytes_s(devices)
+        if self._domains(transport, nodes) > 1 and node_gbytes_s is None:
+            return None
+        if self.nvlink is None and nodes == 1:
+            return None
+        domain = self.nvlink.domain_nodes if self.nvlink and self._forms_domain(transport) else 1
+        return limits.collective(
+            operation,
+            nodes=nodes,
+            ranks=ranks,
+            node_gbytes_s=node_gbytes_s,
+            gpu_gbytes_s=self.nvlink.gbytes_s if self.nvlink else None,
+            nvls=bool(self.nvlink and self.nvlink.nvls),
+            domain_nodes=domain,
+            in_network_reduction=self.in_network_reduction,
+        )

@@ -1,0 +1,193 @@
+"""Rehearsals: a system's checks in the lab, with stand-ins for its GPUs.
+
+`railgauge rehearse SYSTEM` lets the real Slurm of the lab run the NCCL checks of any system under
+configs/systems/ as they would run there: same operations, scales, transports, options and
+references, fewer nodes. In place of nccl-tests runs the replayer (`railgauge.lab.replay`), which
+prints what was recorded on such a system, or numbers after its references. Whatever a rehearsal
+prints or stores says SIMULATED; nothing of it can become a reference.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from railgauge import hostlist, paths
+from railgauge.errors import RailgaugeError
+from railgauge.nccl import Binaries, Nccl
+from railgauge.tools import nccl_tests
+
+#: Set by `railgauge rehearse`: the scenario, as `NAME` or `NAME:NODE`.
+VARIABLE = "RAILGAUGE_REHEARSAL"
+
+#: What can go wrong in a rehearsal, and what it stands for.
+SCENARIOS = {
+    "healthy": "everything as recorded",
+    "slow": "a node at half the bandwidth",
+    "singletons": "every rank starts alone: no usable PMIx",
+    "wrong-host": "a rank runs on a host that was not asked for",
+    "sockets": "NCCL finds no RDMA device and falls back to sockets",
+    "lost-nic": "a node's last RDMA device is down, and NCCL goes on without it",
+    "no-mnnvl": "the IMEX service is down: NVLink ends at the node",
+    "truncated": "the output breaks off, exit code 0",
+    "wrong-results": "wrong values in the largest message, exit code 0",
+    "hang": "the job never ends",
+    "exit-7": "a good table, exit code 7",
+}
+
+#: The lab's partition that rehearsals run in, and the most nodes that it has.
+PARTITION = "ns"
+NODES = ("n1", "n2", "n3", "n4")
+
+#: Variables with the names of a site's interfaces, which the lab's nodes do not have.
+_NAMES_INTERFACES = re.compile("if_include|if_exclude|NET_DEVICES")
+
+#: The folder in the results root that takes all of a rehearsal, away from campaigns and history.
+RESULTS = "rehearsals"
+
+REPLAYER = paths.SOURCE / "railgauge" / "lab" / "replay" / "bin"
+
+
+@dataclasses.dataclass(frozen=True)
+class Scenario:
+    """What happens, and to which node; no node stands for every job."""
+
+    name: str
+    node: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Scenario:
+        """RailgaugeError where it is none of SCENARIOS."""
+        name, _, node = text.partition(":")
+        if name not in SCENARIOS or (node and node not in NODES):
+            raise RailgaugeError(
+                f"scenario {text!r} is unknown; one of {', '.join(SCENARIOS)}, with a node of "
+                f"{', '.join(NODES)} behind a colon if it is to happen only there",
+                next_step="railgauge rehearse SYSTEM --scenario slow:n2",
+            )
+        return cls(name, node or None)
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.node}" if self.node else self.name
+
+
+def scenario() -> Scenario | None:
+    """The scenario of this process's rehearsal; None outside of one."""
+    text = os.environ.get(VARIABLE)
+    return Scenario.parse(text) if text else None
+
+
+def staged(entry: dict[str, Any]) -> dict[str, Any]:
+    """A system's description (as in reframe.yaml) for the lab; RailgaugeError without GPUs."""
+    partitions = [
+        _partition(partition)
+        for partition in entry["partitions"]
+        if "nccl" in partition.get("features", ())
+    ]
+    if not partitions:
+        raise RailgaugeError(
+            f"{entry['name']} has no partition with feature nccl: there is nothing to rehearse"
+        )
+    return {**entry, "modules_system": "nomod", "partitions": partitions}
+
+
+def _partition(partition: dict[str, Any]) -> dict[str, Any]:
+    extras, launcher = partition["extras"], partition["launcher"]
+    nccl = extras["nccl"]
+    binaries = Binaries(path=str(REPLAYER), version=nccl["binaries"]["version"])
+    options = list(extras.get("launch_options", []))
+    happening = scenario()
+    if happening and happening.name == "singletons" and launcher == "srun":
+        options = [f"--mpi={'none'}" if o.startswith("--mpi=") else o for o in options]
+    if happening and happening.name == "hang":
+        nccl = {**nccl, "timeout_s": 3}
+    if launcher == "mpirun":
+        # The lab's jobs run as root.
+        options.append("--allow-run-as-root")
+    count = min(len(NODES), len(hostlist.expand(extras["nodes"])))
+    described = {name: extras[name] for name in ("mtu_bytes", "link_gbits") if name in extras}
+    variables = [v for v in partition.get("env_vars", []) if not _NAMES_INTERFACES.search(v[0])]
+    return {
+        **{k: v for k, v in partition.items() if k not in ("container_platforms", "modules")},
+        "env_vars": variables,
+        "access": [f"--partition={PARTITION}"],
+        "features": [f for f in partition["features"] if f not in ("rdma", "wan", "bond")],
+        "extras": {
+            **described,
+            "nodes": f"n[1-{count}]" if count > 1 else "n1",
+            "launch_options": options,
+            "required": [c for c in extras.get("required", []) if c.startswith("Nccl")],
+            "nccl": {
+                **nccl,
+                "binaries": binaries.model_dump(exclude_defaults=True),
+                "ras": str(REPLAYER / "ncclras"),
+            },
+        },
+    }
+
+
+# --- what the replayer is told ----------------------------------------------------------------
+
+
+def replay(
+    *,
+    systems_folder: Path,
+    fabric: Nccl,
+    scale: str,
+    options: nccl_tests.Options,
+    busbw_gbytes_s: float,
+) -> dict[str, Any]:
+    """The contents of `replay.json`: the scenario, the fabric, and the numbers to print.
+
+    `recorded` are times (us, out of place and in place) by size, of a recording of this very case:
+    configs/systems/<system>/recorded/<scale>-<operation>-<transport>.txt; the other sizes follow
+    from `busbw_gbytes_s`, that of the largest.
+    """
+    happening = scenario()
+    assert happening is not None
+
+    def recorded(transport: str) -> dict[str, list[float]]:
+        name = f"{scale}-{options.operation}-{transport}.txt"
+        return _recorded(systems_folder / "recorded" / name, options)
+
+    nics, nvlink = fabric.nics, fabric.nvlink
+    return {
+        "scenario": happening.name,
+        "node": happening.node,
+        "operation": options.operation,
+        "factor": nccl_tests.busbw_factor(options.operation, options.ranks),
+        "sizes": list(options.sizes()),
+        "busbw_gbytes_s": busbw_gbytes_s,
+        "recorded": recorded(options.transport) or recorded("mnnvl")
+        if options.transport in ("default", "mnnvl")
+        else recorded(options.transport),
+        # What is left where NVLink ends at the node.
+        "fallback": recorded("one-hca"),
+        "version": options.version,
+        "gpu": fabric.gpu,
+        "fabric": {
+            "nvlink_domain_nodes": nvlink.domain_nodes if nvlink else 1,
+            "nvlink": nvlink is not None,
+            "nvls": bool(nvlink and nvlink.nvls),
+            "hcas": list(nics.devices) if nics else [],
+            "link_layer": "RoCE" if nics and nics.link_layer == "Ethernet" else "IB",
+            "gdr": bool(nics and nics.gpudirect),
+            "nccl_version": "2.28.9+cuda13.0",
+            "gpu": fabric.gpu,
+        },
+    }
+
+
+def _recorded(path: Path, options: nccl_tests.Options) -> dict[str, list[float]]:
+    if not path.exists():
+        return {}
+    found = {}
+    for result in nccl_tests.parse(path.read_text(encoding="utf-8")):
+        if len(result.devices) == options.ranks:
+            for row in result.rows:
+                sides = [row.out_of_place, row.in_place or row.out_of_place]
+                found[str(row.size_bytes)] = [side.time_us for side in sides]
+    return found

@@ -1,0 +1,173 @@
+"""`railgauge rehearse`: NCCL's checks through the lab's Slurm, with the replayer for GPUs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge import paths
+from railgauge.lab.cluster import Lab
+
+from .conftest import Run, run_command
+
+Verdict = Callable[[], dict[str, Any]]
+
+#: The one pair of two nodes, with transports.
+PAIR = r"^NcclPair\b.*:all_reduce:({}):"
+
+
+@pytest.fixture
+def verdict(area: Path) -> Verdict:
+    def read() -> dict[str, Any]:
+        newest = max((area / "rehearsals" / "campaigns").glob("*/verdict.json"))
+        document: dict[str, Any] = json.loads(newest.read_text())
+        return document
+
+    return read
+
+
+def rehearse(railgauge: Run, system: str, transports: str, *options: str) -> tuple[int, str]:
+    pair = ("--nodes", "n[1-2]", *options, "--", "-n", PAIR.format(transports))
+    answer = railgauge("rehearse", system, *pair)
+    return answer.returncode, answer.stdout
+
+
+def test_gb200_gives_the_published_numbers_and_accepts(railgauge: Run, verdict: Verdict) -> None:
+    code, output = rehearse(railgauge, "gb200-nvl72", "mnnvl|one-hca")
+    assert code == 0, output
+    found = {
+        (m["transport"], m["metric"]): m["value"]
+        for m in verdict()["measurements"]
+        if m["size_bytes"] == 16 * 2**30
+    }
+    assert found["mnnvl", "busbw"] == pytest.approx(811.71)
+    assert found["mnnvl", "busbw_in_place"] == pytest.approx(810.35)
+    assert found["one-hca", "busbw"] == pytest.approx(84.52)
+    assert found["one-hca", "busbw_in_place"] == pytest.approx(85.02)
+
+
+def test_all_of_a_rehearsal_says_simulated(railgauge: Run, area: Path, verdict: Verdict) -> None:
+    _, output = rehearse(railgauge, "dgx-spark", "default")
+    assert output.splitlines()[-1].startswith("SIMULATED ")
+    campaign = max((area / "rehearsals" / "campaigns").iterdir())
+    assert json.loads((campaign / "campaign.json").read_text())["simulated"] == "healthy"
+    assert verdict()["simulated"]
+    assert verdict()["measurements"] and all(m["simulated"] for m in verdict()["measurements"])
+    for name in ("verdict.txt", "stage/**/rank0.out", "stage/**/rank1.nccl.log"):
+        for path in campaign.glob(name):
+            assert "SIMULATED" in path.read_text().splitlines()[0]
+    results = list(campaign.glob("stage/**/railgauge.json"))
+    assert results and all(json.loads(path.read_text())["simulated"] for path in results)
+    # Nothing of it where campaigns and their history are.
+    assert [path.name for path in area.iterdir()] == ["rehearsals"]
+
+
+#: Scenario, system, transport, and what the answer must say.
+WRONG = [
+    ("singletons", "gb200-nvl72", "mnnvl", r"each started alone"),
+    ("wrong-host", "gb200-nvl72", "mnnvl", r"elsewhere"),
+    ("sockets", "gb200-nvl72", "one-hca", r"is \('NET/Socket',\), expected \('NET/IB/GDRDMA',\)"),
+    ("truncated", "gb200-nvl72", "mnnvl", r"the output breaks off"),
+    ("wrong-results", "gb200-nvl72", "mnnvl", r"wrong"),
+    ("hang", "gb200-nvl72", "mnnvl", r"ncclras says: SIMULATED.*last words: rank 0 on n[13]"),
+    ("exit-7", "gb200-nvl72", "mnnvl", r"exit code 7"),
+    ("no-mnnvl", "gb200-nvl72", "mnnvl", r"is \('NET/IB/GDRDMA',\), expected \('MNNVL',\)"),
+    (
+        "lost-nic:{second}",
+        "dgx-spark",
+        "default",
+        r"NCCL did not use \S+ on {second}.*first at {second}",
+    ),
+    ("slow", "gb200-nvl72", "mnnvl", r"busbw_17179869184B is 405.*expected at least 730"),
+]
+
+
+@pytest.fixture(scope="module")
+def rehearsed(cluster: Lab) -> Iterator[dict[str, tuple[int, str, str]]]:
+    """Every scenario of WRONG: its exit code, output, and the pattern. Two at a time, each on
+    nodes of its own.
+    """
+    area = paths.HOME / "results" / "tests" / "rehearsed"
+    shutil.rmtree(area, ignore_errors=True)
+    area.mkdir(parents=True)
+    found: dict[str, tuple[int, str, str]] = {}
+    waiting = list(reversed(WRONG))
+
+    def work(nodes: str, second: str) -> None:
+        while waiting:
+            scenario, system, transport, reason = waiting.pop()
+            answer = run_command(
+                [
+                    *(str(paths.HOME / "bin/railgauge"), "rehearse", system, "--nodes", nodes),
+                    *("--scenario", scenario.format(second=second)),
+                    *("--", "-n", PAIR.format(transport)),
+                ],
+                area,
+                {},
+                300,
+            )
+            pattern = reason.replace("{second}", second)
+            found[scenario] = (answer.returncode, answer.stdout, pattern)
+
+    with ThreadPoolExecutor() as pool:
+        for done in [pool.submit(work, "n[1-2]", "n2"), pool.submit(work, "n[3-4]", "n4")]:
+            done.result()
+    yield found
+    shutil.rmtree(area)
+
+
+@pytest.mark.parametrize("scenario", [wrong[0] for wrong in WRONG])
+def test_what_goes_wrong_is_rejected_with_its_reason(
+    rehearsed: dict[str, tuple[int, str, str]], scenario: str
+) -> None:
+    code, output, reason = rehearsed[scenario]
+    assert code == 1, output
+    assert re.search(reason, output, re.DOTALL), output
+    assert "SIMULATED REJECT" in output
+
+
+def test_every_operation_and_scale_of_a_dgx_runs(railgauge: Run, verdict: Verdict) -> None:
+    answer = railgauge(
+        "rehearse",
+        "dgx-h100",
+        "--",
+        "-n",
+        r"^Nccl(All|Node)\b.*:(all_reduce|alltoall):.*(n1|n\[1-4\])$",
+    )
+    assert "SIMULATED" in answer.stdout
+    found = verdict()
+    assert {m["check"] for m in found["measurements"]} == {"NcclNode", "NcclAll"}
+    assert {m["operation"] for m in found["measurements"]} == {"all_reduce", "alltoall"}
+    assert {m["ranks"] for m in found["measurements"]} == {8, 32}
+    # What nobody has published needs a baseline first; nothing else is wrong.
+    assert {f["kind"] for f in found["findings"]} <= {"no-reference", "not-measured"}
+
+
+def test_no_environment_is_kept(
+    railgauge: Run, area: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NCCL_TOPO_TOKEN", "s3cr3t-of-the-user")
+    rehearse(railgauge, "dgx-spark", "default")
+    campaign = max((area / "rehearsals" / "campaigns").iterdir())
+    assert list(campaign.glob("stage/**/nccl-tests.json"))
+    for path in campaign.rglob("*"):
+        if path.is_file():
+            assert b"s3cr3t-of-the-user" not in path.read_bytes(), path
+
+
+def test_a_rehearsal_variable_lets_nothing_be_accepted(
+    railgauge: Run, reframe: Run, cluster: Lab
+) -> None:
+    answer = railgauge("accept", RAILGAUGE_REHEARSAL="healthy")
+    assert answer.returncode == 3
+    assert "a rehearsal accepts nothing" in answer.stdout
+    answer = reframe("-c", "reframe/", "-l", RAILGAUGE_REHEARSAL="healthy", RFM_SYSTEM="dgx-spark")
+    assert answer.returncode != 0
+    assert "railgauge rehearse" in answer.stdout

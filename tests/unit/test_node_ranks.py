@@ -1,0 +1,119 @@
+"""`railgauge.node.ranks`: one tool on a rank, with its exit line, its result and its hang."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge import paths
+from railgauge.node.ranks import without_environment
+
+PROGRAM = [sys.executable, "-m", "railgauge.node.ranks", "ranks.json"]
+
+
+def spec(argv: list[str], **more: Any) -> dict[str, Any]:
+    return {
+        "tool": "probe",
+        "argv": argv,
+        "version": [],
+        "rank_variable": "SLURM_PROCID",
+        "run_limit_s": 20,
+        **more,
+    }
+
+
+def environment(rank: int) -> dict[str, str]:
+    return {
+        **os.environ,
+        "PYTHONPATH": str(paths.SOURCE),
+        "SLURM_PROCID": str(rank),
+        "SLURMD_NODENAME": "n1",
+    }
+
+
+def run(folder: Path, orders: dict[str, Any], rank: int = 0) -> tuple[int, dict[str, Any]]:
+    (folder / "ranks.json").write_text(json.dumps(orders))
+    answer = subprocess.run(PROGRAM, cwd=folder, env=environment(rank), check=False)
+    return answer.returncode, json.loads((folder / f"rank{rank}.json").read_text())
+
+
+def test_the_rank_is_filled_in(tmp_path: Path) -> None:
+    code, line = run(tmp_path, spec(["sh", "-c", "echo {rank}"]), rank=3)
+    assert code == 0
+    assert (tmp_path / "rank3.out").read_text() == "3\n"
+    assert line["call"]["rank"] == 3 and line["call"]["exit_code"] == 0
+    assert line["facts"]["hostname"]
+
+
+def test_variables_of_the_node_win(tmp_path: Path) -> None:
+    orders = spec(
+        ["sh", "-c", "echo $HCA $FILE"],
+        environment={"HCA": "a,b", "FILE": "rank{rank}.log"},
+        environment_on={"n1": {"HCA": "a"}, "n2": {"HCA": "none"}},
+    )
+    run(tmp_path, orders, rank=1)
+    assert (tmp_path / "rank1.out").read_text() == "a rank1.log\n"
+
+
+def test_exit_codes_are_kept(tmp_path: Path) -> None:
+    code, line = run(tmp_path, spec(["sh", "-c", "exit 7"]))
+    assert (code, line["call"]["exit_code"]) == (1, 7)
+
+
+def test_a_result_is_kept_without_the_environment(tmp_path: Path) -> None:
+    document = '{"version": 1, "env": {"KEY": "s3cr3t"}, "results": [{"size": 8}]}'
+    orders = spec(["sh", "-c", f"echo '{document}' >{{scratch}}/r.json"], result="r.json")
+    run(tmp_path, orders)
+    assert json.loads((tmp_path / "r.json").read_text()) == {
+        "version": 1,
+        "results": [{"size": 8}],
+    }
+
+
+def test_a_broken_result_is_not_kept(tmp_path: Path) -> None:
+    orders = spec(["sh", "-c", 'echo \'{"env": "s3cr3t\' >{scratch}/r.json'], result="r.json")
+    run(tmp_path, orders)
+    assert "s3cr3t" not in (tmp_path / "r.json").read_text()
+
+
+def test_no_result_leaves_no_file(tmp_path: Path) -> None:
+    run(tmp_path, spec(["true"], result="r.json"))
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_a_tool_that_hangs_is_asked_and_ended(tmp_path: Path) -> None:
+    orders = spec(["sleep", "60"], run_limit_s=0.2, on_hang=["echo", "state: waiting"])
+    code, line = run(tmp_path, orders)
+    assert code == 1
+    assert "still running" in line["call"]["note"]
+    assert (tmp_path / "hang.out").read_text() == "state: waiting\n"
+
+
+def test_what_cannot_be_asked_says_so(tmp_path: Path) -> None:
+    orders = spec(["sleep", "60"], run_limit_s=0.2, on_hang=["./no-such-program"])
+    run(tmp_path, orders)
+    assert "no-such-program" in (tmp_path / "hang.out").read_text()
+
+
+def test_a_rank_that_slurm_stops_leaves_its_line(tmp_path: Path) -> None:
+    (tmp_path / "ranks.json").write_text(json.dumps(spec(["sleep", "60"])))
+    process = subprocess.Popen(PROGRAM, cwd=tmp_path, env=environment(0))
+    while not (tmp_path / "rank0.err").exists():
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 143
+    assert json.loads((tmp_path / "rank0.json").read_text())["call"]["exit_code"] is None
+
+
+@pytest.mark.parametrize("name", ["env", "environment", "Environ"])
+def test_environments_are_dropped_at_any_depth(name: str) -> None:
+    document = {"a": [{name: {"KEY": "x"}, "b": 1}]}
+    assert without_environment(document) == {"a": [{"b": 1}]}
