@@ -263,8 +263,9 @@ def parse() -> None:
     """nccl-tests' output, read and judged: as often as 3.2 MB of logs hold it."""
     recorded = paths.HOME / "tests/data/nccl-tests/gb200-2x4-mnnvl-16GiB.txt"
     chance = random.Random(1)
-    made = (nccl_outputs.printed(nccl_outputs.random_run(chance)) for _ in range(100))
-    texts = [recorded.read_text(), *made]
+    made = (nccl_outputs.printed(nccl_outputs.random_run(chance)) for _ in range(500))
+    # The corpus has 8 kB a file.
+    texts = [recorded.read_text(), *(text for text in made if len(text) > 4000)]
     corpus = texts * (CORPUS_BYTES // sum(map(len, texts)) + 1)
     size = sum(map(len, corpus))
 

@@ -19,6 +19,7 @@ from typing import Any
 from railgauge import hostlist, paths, references, rehearsal, slurm, systems
 from railgauge.atomic import write_json, write_text
 from railgauge.campaign import Campaign, Gate, Scope, Session
+from railgauge.checks import guard
 from railgauge.checks.pair import NODES_VARIABLE
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.report import text
@@ -89,7 +90,7 @@ def plan(chosen: Scope, nodes: str | None, gate: Gate, options: Sequence[str]) -
     with tempfile.TemporaryDirectory(prefix="railgauge-plan-") as folder:
         answer = subprocess.run(
             _command(gate, ["--dry-run", *options]),
-            env=_environment(Path(folder), chosen, nodes),
+            env={**_environment(Path(folder), chosen, nodes), guard.PLAN_ONLY_VARIABLE: "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -612,4 +613,9 @@ def main() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         click.echo("railgauge: interrupted", err=True)
         sys.exit(130)
+    except Exception:
+        # Python's own exit code for it, 1, would be a reject.
+        traceback.print_exc()
+        click.echo("railgauge: this is a defect of Railgauge; no verdict", err=True)
+        sys.exit(EXIT_USAGE)
     sys.exit(0)

@@ -14,7 +14,7 @@ import pytest
 from railgauge import paths
 from railgauge.lab.cluster import Lab
 
-from .conftest import CHECKS, Run
+from .conftest import CHECKS, Run, run_command
 
 FOOLING = CHECKS / "fooling.py"
 
@@ -226,9 +226,7 @@ def test_a_wrong_unit_is_an_error_at_load(reframe: Run, area: Path) -> None:
 
 def test_a_missing_configuration_is_failed(cluster: Lab, area: Path) -> None:
     """Also without the wrapper: what activate.sh exports is enough."""
-    from .conftest import _run
-
-    answer = _run(
+    answer = run_command(
         [str(paths.HOME / ".venv/bin/reframe"), "-c", str(paths.CHECKS), "-r"],
         area,
         {"RFM_CONFIG_FILES": f":{area}/settings.py"},
@@ -239,9 +237,7 @@ def test_a_missing_configuration_is_failed(cluster: Lab, area: Path) -> None:
 
 def test_bare_reframe_with_our_configuration_is_guarded(cluster: Lab, area: Path) -> None:
     """Someone who calls .venv/bin/reframe instead of the wrapper."""
-    from .conftest import _run
-
-    answer = _run(
+    answer = run_command(
         [str(paths.HOME / ".venv/bin/reframe"), "-c", str(paths.CHECKS), "-n", "mistyped", "-r"],
         area,
         {"RFM_CONFIG_FILES": f":{paths.SETTINGS}", "RFM_SYSTEM": "lab"},

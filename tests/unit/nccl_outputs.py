@@ -381,6 +381,7 @@ def random_run(chance: random.Random) -> Run:
 LOG_LINES = (
     "node1:21:21 [0] NCCL INFO comm 0x7f9c rank 1 nranks 2 cudaDev 0 - Destroy COMPLETE",
     "node1:21:40 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] via P2P/CUMEM",
+    "node1:21:41 [0] NCCL INFO [Service thread] aborted by its parent",
     "NCCL version 2.28.9+cuda13.0",
     "Warning: Permanently added 'node2' (ED25519) to the list of known hosts.",
     "",

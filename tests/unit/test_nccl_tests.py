@@ -507,6 +507,28 @@ def test_failure_of_another_rank_counts() -> None:
     assert "rank 3: line 1: found" in reading.reason
 
 
+@pytest.mark.parametrize("word", ["nccl-tests", "Collective", "nThread", "Using", "Out", "Avg"])
+def test_a_part_that_comes_again_belongs_to_another_test(word: str) -> None:
+    """Else the last one would count: 'values : 0 OK' below 'values : 2 FAILED'."""
+    lines = printed_lines(RUN)
+    place = next(i for i, line in enumerate(lines) if line.startswith(f"# {word}"))
+    text = "\n".join([*lines[: place + 1], *lines[place:]])
+    assert "2 tests in one output, expected 1" in judged(text=text).reason
+    assert not nccl_tests.read({0: text}).ok
+
+
+def test_two_whole_tables_are_one_too_many() -> None:
+    assert "2 tests in one output, expected 1" in judged(text=printed(RUN) * 2).reason
+
+
+def test_ranks_are_in_order() -> None:
+    lines = printed_lines(RUN)
+    place = next(i for i, line in enumerate(lines) if "Rank  1" in line)
+    lines[place], lines[place + 1] = lines[place + 1], lines[place]
+    reading = judged(text="\n".join(lines))
+    assert "numbers its ranks 0, 2, 1, 3, expected 0 to 3" in reading.reason
+
+
 @pytest.mark.parametrize("outputs", [{}, {0: ""}, {0: "\n\n", 1: "hello"}])
 def test_no_output_is_a_failure(outputs: dict[int, str]) -> None:
     assert "no rank printed a table" in nccl_tests.read(outputs).reason
@@ -680,6 +702,13 @@ def test_row_that_contradicts_itself_is_refused(words: str) -> None:
     text = edited(printed(RUN), last_row(), "  ".join(values))
     assert words in judged(text=text).reason
     assert not nccl_tests.read({0: text}).ok
+
+
+def test_busbw_is_held_against_the_time_where_algbw_has_no_digits_left() -> None:
+    row = next(line for line in printed_lines(RUN) if line.split()[:1] == ["8"])
+    assert row.split()[6:8] == ["0.00", "0.00"]
+    text = edited(printed(RUN), row, row.replace("0.00    0.00", "0.00    0.01", 1))
+    assert "busbw is not size / time times the factor" in judged(text=text).reason
 
 
 def test_size_that_was_not_asked_is_refused() -> None:

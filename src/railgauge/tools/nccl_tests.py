@@ -645,15 +645,18 @@ class _Reader:
         self.whole = True
 
     def take_all(self, lines: Sequence[str]) -> None:
-        """Rows, which are most of a long text, are told apart here; `take` knows all lines."""
+        """Rows and comments are told apart here, which is fast; `take` knows all lines."""
         width, tag, test = -1, "", self.test
         for number, line in enumerate(lines, 1):
             text = line[len(tag) :] if tag and line.startswith(tag) else line
             words = text.split()
+            if not words:
+                continue
+            tagged = not tag or text is not line
             if (
                 len(words) == width
+                and tagged
                 and words[0].isdigit()
-                and (not tag or text is not line)
                 and line.isascii()
                 and "_" not in line
             ):
@@ -661,7 +664,12 @@ class _Reader:
                 test.texts.append(text)
                 test.values.append(words)
                 continue
-            self.take(number, line)
+            if words[0] == "#" and tagged:
+                if len(words) == 1:
+                    continue
+                self._take_comment(number, text, tag)
+            else:
+                self.take(number, line)
             test, tag = self.test, self.tag or ""
             layout = test.layout if test.stage == _Test.TABLE else None
             width = layout.width if layout else -1
