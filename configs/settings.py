@@ -8,7 +8,7 @@ import sys
 
 from reframe.core.exceptions import ConfigError
 
-from railgauge import paths, references, systems
+from railgauge import paths, references, rehearsal, systems
 from railgauge.checks import guard
 from railgauge.errors import RailgaugeError
 
@@ -25,6 +25,12 @@ def this_system() -> str:
         print(f"railgauge: {error}", file=sys.stderr)
         raise
 
+
+if rehearsal.scenario() is not None and paths.campaign_folder() is None:
+    raise ConfigError(
+        f"{rehearsal.VARIABLE} is set: a rehearsal's numbers must not come where measurements are; "
+        "next: railgauge rehearse SYSTEM"
+    )
 
 try:
     paths.session_folder().mkdir(parents=True, exist_ok=True)

@@ -76,12 +76,18 @@ def _environment(target: Path, chosen: Scope, nodes: str | None) -> dict[str, st
     }
 
 
+def _mark() -> list[str]:
+    """For ReFrame's own report and history."""
+    happening = rehearsal.scenario()
+    return ["--session-extras", f"simulated={happening}"] if happening else []
+
+
 def _command(gate: Gate, options: Sequence[str]) -> list[str]:
     return [
         *(sys.executable, "-m", "railgauge.session"),
         # Only these have stand-ins.
         *("-c", str(paths.CHECKS / "nccl.py" if rehearsal.scenario() else paths.CHECKS)),
-        *("--mode", gate, *options),
+        *("--mode", gate, *_mark(), *options),
     ]
 
 

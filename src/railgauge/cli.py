@@ -17,7 +17,7 @@ from rich.console import Console
 
 from railgauge import __version__, hostlist, limits, paths, rehearsal, session, systems
 from railgauge.campaign import Gate
-from railgauge.errors import EXIT_USAGE, RailgaugeError
+from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_USAGE, RailgaugeError
 from railgauge.lab.cli import lab
 from railgauge.site.cli import system as system_group
 from railgauge.sizes import parse_size
@@ -104,6 +104,8 @@ def _run(
 
     scope = acceptance.scope(system, partition, nodes)
     if plan_only:
+        if rehearsal.scenario() is not None:
+            click.echo("SIMULATED: a rehearsal, by stand-ins for the GPU programs")
         _print_plan(acceptance.plan(scope, nodes, mode, reframe_options))
         sys.exit(0)
     progress = Console(stderr=True, highlight=False)
@@ -149,11 +151,13 @@ def rehearse(
     Exit code: that of the verdict on what was printed, as of railgauge accept.
     """
     happening = rehearsal.Scenario.parse(scenario)
+    rehearsal.require_lab()
     if paths.results_root().name != rehearsal.RESULTS:
         # Once: this command starts itself again inside of the lab.
         os.environ["RAILGAUGE_RESULTS"] = str(paths.results_root() / rehearsal.RESULTS)
     os.environ[rehearsal.VARIABLE] = str(happening)
     _enter(system, None)
+    rehearsal.require_effect(systems.load(system), nodes)
     _run(system, None, nodes, "acceptance", plan_only, as_json, reframe_options)
 
 
@@ -174,7 +178,8 @@ def _print_plan(cases: list[dict[str, object]]) -> None:
 def verdict(campaign: str, as_json: bool) -> NoReturn:
     """Show a campaign's verdict again, read anew from its folder.
 
-    CAMPAIGN is an id, a path, or `latest`. The exit code is the verdict's.
+    CAMPAIGN is an id, a path, or `latest`. The exit code is the verdict's; that of a rehearsal,
+    which says nothing of any node, is never 0.
     """
     from railgauge import campaign as campaigns
     from railgauge.report import text
@@ -185,7 +190,8 @@ def verdict(campaign: str, as_json: bool) -> NoReturn:
         click.echo(json.dumps(decided.as_dict(), indent=2))
     else:
         text.render(decided, text.console())
-    sys.exit(decided.exit_code)
+    code = decided.exit_code
+    sys.exit(EXIT_INCONCLUSIVE if decided.simulated and code == EXIT_ACCEPT else code)
 
 
 @cli.command()
@@ -202,7 +208,8 @@ def campaigns() -> None:
         except (RailgaugeError, OSError, ValueError, LookupError) as error:
             click.echo(f"{folder.name}  unreadable: {error}")
         else:
-            click.echo(f"{item.id}  {item.gate:<10}  {item.state:<11}  {decision}")
+            mark = "SIMULATED " if item.simulated else ""
+            click.echo(f"{item.id}  {item.gate:<10}  {item.state:<11}  {mark}{decision}")
     if not found:
         click.echo(f"no campaigns in {folders.campaigns_folder()}")
 
@@ -377,7 +384,7 @@ _EXPECTED: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="What -J wrote in the same run.",
 )
-@click.option("--exit-code", type=int, help="The exit code of rank 0, if you know it.")
+@click.option("--exit-code", type=int, help="The launcher's exit code, if you know it.")
 @click.option(
     "--expect",
     "expected",
@@ -397,14 +404,20 @@ def parse_nccl_tests(
     Exit code 1 when the output is no result.
     """
     text = file.read_text(encoding="utf-8", errors="replace")
+    asked = _nccl_options(text, expected) if expected else None
     calls = []
     if exit_code is not None:
-        calls = [Call("nccl-tests", "rank0", 0, "this run", exit_code, 0.0)]
+        # A launcher's is that of the rank that failed.
+        ranks = asked.ranks if asked else _nccl_options(text, ("warmup=0",)).ranks
+        calls = [
+            Call("nccl-tests", f"rank{rank}", rank, "this run", exit_code, 0.0)
+            for rank in range(ranks)
+        ]
     reading = nccl_tests.read(
         {0: text},
         json_text=json_file.read_text(encoding="utf-8", errors="replace") if json_file else None,
         calls=calls,
-        options=_nccl_options(text, expected) if expected else None,
+        options=asked,
     )
     click.echo(json.dumps(reading.as_dict(), indent=2))
     sys.exit(0 if reading.ok else 1)
@@ -425,7 +438,8 @@ def _nccl_options(text: str, expected: tuple[str, ...]) -> nccl_tests.Options:
         try:
             asked[field] = convert(value)
         except ValueError as error:
-            raise RailgaugeError(f"--expect {word}: {error}", next_step=example) from None
+            why = f"{value!r} is not a number" if convert is int else str(error)
+            raise RailgaugeError(f"--expect {word}: {why}", next_step=example) from None
     try:
         stated = nccl_tests.parse(text)[0]
     except ParseError:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from ClusterShell.NodeSet import NodeSet, NodeSetParseError
 
+_COMMA = re.compile(r",(?![^\[]*\])")
+#: Difference, intersection and the like hold for the whole list.
+_OPERATORS = re.compile(r"[!&^@]")
+
 
 def expand(hostlist: str) -> tuple[str, ...]:
-    """`n[1-3]` -> (n1, n2, n3); ValueError where it is not a host list or names nobody."""
+    """`n[1-3]` -> (n1, n2, n3), `b[1-2],a1` -> (b1, b2, a1): in the order of its parts.
+
+    ValueError where it is not a host list or names nobody.
+    """
+    # NodeSet sorts all of it; a comma within brackets parts nothing.
+    parts = [hostlist] if _OPERATORS.search(hostlist) else _COMMA.split(hostlist)
+    if len(parts) > 1 and not all(part.strip() for part in parts):
+        raise ValueError("not a host list: nothing between two commas")
     try:
-        names = tuple(str(name) for name in NodeSet(hostlist))
+        names = tuple(dict.fromkeys(str(name) for part in parts for name in NodeSet(part)))
     except NodeSetParseError as error:
         raise ValueError(f"not a host list: {error}") from None
     if not names:

@@ -27,6 +27,9 @@ Transport = Literal["default", "mnnvl", "mnnvl-off", "one-hca", "sockets"]
 #: Variables that follow from the rest of the description.
 _OWN = ("NCCL_IB_HCA", "NCCL_MNNVL_ENABLE")
 
+#: Since when the tool's output names its version.
+_STATES_VERSION = (2, 17, 6)
+
 #: Below this many GPUs that share an NVSwitch NCCL has no use for NVLS.
 _NVLS_RANKS = 3
 
@@ -118,8 +121,9 @@ class Nccl(Strict):
 
     `operations` says what is measured at which scale; a scale that is left out is not run. All
     with the default transport; all_reduce also with every other transport that the partition's
-    features give. `segment_nodes` are the nodes of one rack or scalable unit: pairs lie within
-    one. With `segment_option` jobs ask Slurm for it (--segment, topology/block).
+    features give (mnnvl, sockets). hypercube runs where the number of ranks is a power of two.
+    `segment_nodes` are the nodes of one rack or scalable unit: pairs lie within one. With
+    `segment_option` jobs ask Slurm for it (--segment, topology/block).
     """
 
     gpus_per_node: int = pydantic.Field(ge=1, le=72)
@@ -154,6 +158,8 @@ class Nccl(Strict):
             raise ValueError(f"{', '.join(sorted(own))} follow from the rest: leave them out")
         if len(names) != len(set(names)):
             raise ValueError("a variable is set twice")
+        if self.min_bytes > min(self.max_bytes, self.sockets_max_bytes):
+            raise ValueError("min_bytes is above max_bytes or sockets_max_bytes")
         return self
 
     def transports(self, scale: Scale, features: Sequence[str]) -> list[Transport]:
@@ -165,7 +171,7 @@ class Nccl(Strict):
             found += ["mnnvl", "mnnvl-off"]
         if scale == "pair" and self.nics:
             found.append("one-hca")
-        if scale == "pair" and "tcp" in features:
+        if scale == "pair" and "sockets" in features:
             found.append("sockets")
         return found
 
@@ -182,10 +188,10 @@ class Nccl(Strict):
             and transport in ("default", "mnnvl")
         )
 
-    def _domains(self, transport: Transport, nodes: int) -> int:
-        """How many NVLink domains the nodes lie in, if they begin with one."""
+    def domains(self, transport: Transport, places: Sequence[int]) -> int:
+        """How many NVLink domains nodes lie in, by their places in the partition's list."""
         size = self.nvlink.domain_nodes if self.nvlink and self._forms_domain(transport) else 1
-        return -(-nodes // size)
+        return len({place // size for place in places})
 
     def devices(self, transport: Transport, absent: Sequence[str] = ()) -> tuple[str, ...]:
         """The RDMA devices that NCCL may use on a node, less those declared absent there."""
@@ -193,6 +199,10 @@ class Nccl(Strict):
             return ()
         present = tuple(d for d in self.nics.devices if d not in absent)
         return present[:1] if transport == "one-hca" else present
+
+    def crosses_nics(self, transport: Transport, domains: int) -> bool:
+        """Whether anything goes over the RDMA devices."""
+        return self.nics is not None and transport != "sockets" and domains > 1
 
     def environment(self, transport: Transport, absent: Sequence[str] = ()) -> dict[str, str]:
         """NCCL's variables for one node. Their meaning: NVIDIA, NCCL documentation,
@@ -206,30 +216,33 @@ class Nccl(Strict):
         if self.nvlink and self.nvlink.domain_nodes > 1 and transport != "default":
             # Forced on, NCCL fails where it would fall back to the NICs without a word.
             found["NCCL_MNNVL_ENABLE"] = "1" if transport == "mnnvl" else "0"
-        if transport == "sockets":
+        if transport == "sockets" or (self.nics and not devices):
+            # Where no device may be used, NCCL would look for one itself.
             found["NCCL_IB_DISABLE"] = "1"
         return found
 
-    def expected(self, transport: Transport, nodes: int) -> dict[str, Any]:
-        """What NCCL's logs must show, in the words of `nccl_log.Used.seen`."""
-        found: dict[str, Any] = {}
+    def expected(self, transport: Transport, nodes: int, domains: int) -> dict[str, Any]:
+        """What the tool and NCCL's logs must show, in the words of `nccl_log.Used.seen`.
+
+        `domains` as of the method of that name.
+        """
+        found: dict[str, Any] = {"gpu": self.gpu}
+        if tuple(map(int, self.binaries.version.split("."))) >= _STATES_VERSION:
+            found["version"] = self.binaries.version
         if self.gpus_per_node == 1:
             found["within_nodes"] = ()
         elif self.nvlink:
             found["within_nodes"] = ("P2P",)
-        found["between_nodes"] = self._between(transport, nodes)
-        found["mnnvl"] = nodes > 1 and self._forms_domain(transport)
-        reach = min(nodes, self.nvlink.domain_nodes) if self.nvlink else 1
-        sharing = self.gpus_per_node * (reach if self._forms_domain(transport) else 1)
+        found["between_nodes"] = self._between(transport, nodes, domains)
+        found["mnnvl"] = domains < nodes
+        # GPUs of one domain, on average: NVLS is on in all of them or in none.
+        sharing = self.gpus_per_node * max(nodes // domains, 1)
         if self.nvlink and sharing >= _NVLS_RANKS:
             found["nvls"] = self.nvlink.nvls
         return found
 
-    def _between(self, transport: Transport, nodes: int) -> tuple[str, ...]:
-        if nodes == 1:
-            return ()
+    def _between(self, transport: Transport, nodes: int, domains: int) -> tuple[str, ...]:
         kinds = []
-        domains = self._domains(transport, nodes)
         if domains < nodes:
             kinds.append("MNNVL")
         if domains > 1:
@@ -244,12 +257,13 @@ class Nccl(Strict):
         operation: str,
         transport: Transport,
         nodes: int,
+        domains: int,
         devices: int,
         socket_gbits: float | None,
     ) -> Limit | None:
         """The highest busbw; `devices` are those of the node that has the fewest.
 
-        None where nothing is known of the links in question.
+        None where nothing is known of the links in question. `domains` as of that method.
         """
         ranks = nodes * self.gpus_per_node
         if ranks == 1:
@@ -258,12 +272,11 @@ class Nccl(Strict):
         if transport == "sockets" or self.nics is None:
             node_gbytes_s = socket_gbits / 8 if socket_gbits else None
         else:
-            node_gbytes_s = self.nics.gbytes_s(devices)
-        if self._domains(transport, nodes) > 1 and node_gbytes_s is None:
+            node_gbytes_s = self.nics.gbytes_s(devices) or None
+        if domains > 1 and node_gbytes_s is None:
             return None
         if self.nvlink is None and nodes == 1:
             return None
-        domain = self.nvlink.domain_nodes if self.nvlink and self._forms_domain(transport) else 1
         return limits.collective(
             operation,
             nodes=nodes,
@@ -271,6 +284,6 @@ class Nccl(Strict):
             node_gbytes_s=node_gbytes_s,
             gpu_gbytes_s=self.nvlink.gbytes_s if self.nvlink else None,
             nvls=bool(self.nvlink and self.nvlink.nvls),
-            domain_nodes=domain,
+            domain_nodes=-(-nodes // domains),
             in_network_reduction=self.in_network_reduction,
         )

@@ -13,12 +13,15 @@ import dataclasses
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from railgauge import hostlist, paths
-from railgauge.errors import RailgaugeError
+from railgauge import hostlist, lab, paths
+from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.nccl import Binaries, Nccl
 from railgauge.tools import nccl_tests
+
+if TYPE_CHECKING:
+    from railgauge.systems import System
 
 #: Set by `railgauge rehearse`: the scenario, as `NAME` or `NAME:NODE`.
 VARIABLE = "RAILGAUGE_REHEARSAL"
@@ -127,6 +130,37 @@ def _partition(partition: dict[str, Any]) -> dict[str, Any]:
             },
         },
     }
+
+
+def require_lab() -> None:
+    """EnvironmentProblem while the lab is down: whatever Slurm there is would get the jobs."""
+    if lab.first_process(paths.lab_folder()) is None:
+        raise EnvironmentProblem(
+            "the lab of this checkout is not up, and a rehearsal runs in nothing else",
+            next_step="railgauge lab up --nodes n[1-4]",
+        )
+
+
+def require_effect(system: System, nodes: str | None) -> None:
+    """RailgaugeError where the scenario cannot happen to what is rehearsed."""
+    happening = scenario()
+    assert happening is not None
+    measured = {node for partition in system.partitions for node in partition.nodes}
+    if nodes:
+        measured &= set(hostlist.expand(nodes))
+    fabrics = [p.extras.nccl for p in system.partitions if p.extras.nccl]
+    without = (
+        f"{happening.node} is not among the nodes, {hostlist.fold(measured)}"
+        if happening.node and happening.node not in measured
+        else f"{system.name} has no NVLink between nodes"
+        if happening.name == "no-mnnvl"
+        and not any(f.nvlink and f.nvlink.domain_nodes > 1 for f in fabrics)
+        else f"{system.name} has no RDMA devices"
+        if happening.name in ("sockets", "lost-nic") and not any(f.nics for f in fabrics)
+        else ""
+    )
+    if without:
+        raise RailgaugeError(f"scenario {happening} would change nothing: {without}")
 
 
 # --- what the replayer is told ----------------------------------------------------------------

@@ -131,7 +131,7 @@ class Absent(Strict):
     """A node, or RDMA devices of it, known to be missing: left out, and named in every verdict."""
 
     node: str = pydantic.Field(min_length=1)
-    #: none: the whole node
+    #: none: the whole node; else NCCL goes without them (Path and perftest still look at them)
     devices: list[str] = []
     why: str = pydantic.Field(min_length=1)
 
@@ -142,8 +142,9 @@ class Extras(Strict):
     `nodes` are all that belong there, also those that are down. `link_gbits` is the raw rate of
     the link that TCP uses; without it no share of a limit is known. `launch_options` is what the
     launcher (srun, mpirun) needs to start MPI here. `required` names the checks without which no
-    campaign can end in `accept`. `absent` is left out of all checks. `counters` are budgets; a
-    counter that none matches is recorded and judged by nothing.
+    campaign can end in `accept`. Nodes that are `absent` are left out of all checks. `counters`
+    are budgets for tests between two nodes; a counter that none matches is recorded and judged by
+    nothing.
     """
 
     nodes: str
@@ -224,6 +225,18 @@ class System(pydantic.BaseModel):
     name: str
     hostnames: list[Expression]
     partitions: list[Partition] = pydantic.Field(min_length=1)
+
+    @pydantic.model_validator(mode="after")
+    def _modules_can_be_loaded(self) -> System:
+        system: str = (self.model_extra or {}).get("modules_system", "nomod")
+        for partition in self.partitions:
+            fabric = partition.extras.nccl
+            if fabric and fabric.binaries.modules and system == "nomod":
+                raise ValueError(
+                    f"{partition.name}: nccl.binaries.modules needs a modules_system other than "
+                    "nomod, such as lmod or tmod4"
+                )
+        return self
 
     def partition(self, name: str) -> Partition:
         for partition in self.partitions:

@@ -40,7 +40,7 @@ def rehearse(railgauge: Run, system: str, transports: str, *options: str) -> tup
 
 
 def test_gb200_gives_the_published_numbers_and_accepts(railgauge: Run, verdict: Verdict) -> None:
-    code, output = rehearse(railgauge, "gb200-nvl72", "mnnvl|one-hca")
+    code, output = rehearse(railgauge, "gb200-nvl72", "[a-z-]+")
     assert code == 0, output
     found = {
         (m["transport"], m["metric"]): m["value"]

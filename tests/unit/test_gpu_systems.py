@@ -495,7 +495,8 @@ NCCL_ENTRIES = [(system, entry) for system, entry in ENTRIES if entry.check in S
 def test_condition_is_one_that_the_system_measures(system: str, entry: Entry) -> None:
     described, scale = fabric(system), SCALE[entry.check]
     assert entry.partition == partition(system).name
-    transports = described.transports(scale, partition(system).features)
+    # Sockets are context: what the Ethernet is worth as a last resort.
+    transports = described.transports(scale, [*partition(system).features, "sockets"])
     assert entry.transport in transports
     assert entry.operation is None or entry.operation in described.operations[scale]
     if entry.transport != "default":
@@ -554,7 +555,8 @@ def limit_of(system: str, entry: Entry, metric: str) -> Limit | None:
         nodes = entry.nodes if isinstance(entry.nodes, int) else everyone
         devices = len(described.devices(transport))
         operation = entry.operation or "all_reduce"
-        return described.limit(operation, transport, nodes, devices, extras.link_gbits)
+        domains = described.domains(transport, range(nodes))
+        return described.limit(operation, transport, nodes, domains, devices, extras.link_gbits)
     if entry.check == "RdmaBandwidth" and roads.line_gbits:
         kind = limits.roce if roads.link_layer == "Ethernet" else limits.infiniband
         return kind(roads.line_gbits, roads.active_mtu_bytes, entry.size_bytes)
@@ -580,7 +582,7 @@ def test_published_number_is_within_its_limit(system: str, entry: Entry) -> None
 
 
 def test_gb200_over_one_port_is_near_its_limit() -> None:
-    limit = fabric("gb200-nvl72").limit("all_reduce", "one-hca", 2, 1, None)
+    limit = fabric("gb200-nvl72").limit("all_reduce", "one-hca", 2, 2, 1, None)
     assert limit is not None
     assert limit.share(84.52) == pytest.approx(0.966, abs=0.001)
 

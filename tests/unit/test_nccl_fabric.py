@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pydantic
@@ -31,11 +32,12 @@ RACK = {"nvlink": {"gbytes_s": 900, "nvls": True, "domain_nodes": 18}}
 
 def test_only_what_the_partition_has_can_be_asked_for() -> None:
     assert described().transports("pair", ["nccl"]) == ["default", "one-hca"]
-    assert described().transports("pair", ["nccl", "tcp"]) == ["default", "one-hca", "sockets"]
+    found = described().transports("pair", ["nccl", "sockets"])
+    assert found == ["default", "one-hca", "sockets"]
     assert described(nics=None).transports("pair", ["nccl"]) == ["default"]
     rack = described(**RACK)
     assert rack.transports("all", ["nccl", "mnnvl"]) == ["default", "mnnvl", "mnnvl-off"]
-    assert rack.transports("node", ["nccl", "mnnvl", "tcp"]) == ["default"]
+    assert rack.transports("node", ["nccl", "mnnvl", "sockets"]) == ["default"]
 
 
 def test_devices_are_named_exactly() -> None:
@@ -52,7 +54,7 @@ def test_an_absent_device_is_left_out() -> None:
 
 def test_mnnvl_is_forced_on_or_off_but_for_the_default() -> None:
     rack = described(**RACK)
-    transports = rack.transports("pair", ["mnnvl", "tcp"])
+    transports = rack.transports("pair", ["mnnvl", "sockets"])
     forced = {t: rack.environment(t).get("NCCL_MNNVL_ENABLE") for t in transports}
     off = dict.fromkeys(("mnnvl-off", "one-hca", "sockets"), "0")
     assert forced == {"default": None, "mnnvl": "1", **off}
@@ -60,32 +62,39 @@ def test_mnnvl_is_forced_on_or_off_but_for_the_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "transport", "nodes", "between"),
+    ("changes", "transport", "places", "between"),
     [
-        ({}, "default", 1, ()),
-        ({}, "default", 2, ("NET/IB/GDRDMA",)),
-        ({}, "sockets", 2, ("NET/Socket",)),
-        ({"nics": None}, "default", 2, ("NET/Socket",)),
-        (RACK, "default", 2, ("MNNVL",)),
-        (RACK, "mnnvl", 18, ("MNNVL",)),
-        (RACK, "mnnvl", 36, ("MNNVL", "NET/IB/GDRDMA")),
-        (RACK, "mnnvl-off", 2, ("NET/IB/GDRDMA",)),
-        (RACK, "one-hca", 2, ("NET/IB/GDRDMA",)),
+        ({}, "default", [0], ()),
+        ({}, "default", [0, 1], ("NET/IB/GDRDMA",)),
+        ({}, "sockets", [0, 1], ("NET/Socket",)),
+        ({"nics": None}, "default", [0, 1], ("NET/Socket",)),
+        (RACK, "default", [0, 1], ("MNNVL",)),
+        (RACK, "mnnvl", range(18), ("MNNVL",)),
+        (RACK, "mnnvl", range(36), ("MNNVL", "NET/IB/GDRDMA")),
+        # Few nodes of two racks.
+        (RACK, "mnnvl", [16, 17, 18, 19], ("MNNVL", "NET/IB/GDRDMA")),
+        (RACK, "default", [17, 18], ("NET/IB/GDRDMA",)),
+        (RACK, "mnnvl-off", [0, 1], ("NET/IB/GDRDMA",)),
+        (RACK, "one-hca", [0, 1], ("NET/IB/GDRDMA",)),
     ],
 )
 def test_what_lies_between_nodes_is_expected(
-    changes: dict[str, Any], transport: Any, nodes: int, between: tuple[str, ...]
+    changes: dict[str, Any], transport: Any, places: Sequence[int], between: tuple[str, ...]
 ) -> None:
-    assert described(**changes).expected(transport, nodes)["between_nodes"] == between
+    fabric = described(**changes)
+    domains = fabric.domains(transport, places)
+    expected = fabric.expected(transport, len(places), domains)
+    assert expected["between_nodes"] == between
+    assert expected["mnnvl"] == ("MNNVL" in between)
 
 
 def test_without_gpudirect_it_is_not_expected() -> None:
     nics = {"devices": DEVICES, "gbits": 100, "link_layer": "Ethernet", "gpudirect": False}
-    assert described(nics=nics).expected("default", 2)["between_nodes"] == ("NET/IB",)
+    assert described(nics=nics).expected("default", 2, 2)["between_nodes"] == ("NET/IB",)
 
 
 def test_one_gpu_a_node_has_nothing_within() -> None:
-    expected = described(gpus_per_node=1, nvlink=None).expected("default", 2)
+    expected = described(gpus_per_node=1, nvlink=None).expected("default", 2, 2)
     assert expected["within_nodes"] == ()
     assert "nvls" not in expected
 
@@ -131,7 +140,7 @@ def test_an_unknown_operation_is_refused_with_the_known() -> None:
 
 def test_one_nic_bounds_a_pair_as_published() -> None:
     """GB200: 84.52 GB/s over one NIC of 50 GB/s is 97 % of 87.5."""
-    limit = described(**RACK).limit("all_reduce", "one-hca", 2, 1, None)
+    limit = described(**RACK).limit("all_reduce", "one-hca", 2, 2, 1, None)
     assert limit is not None
     assert limit.value == pytest.approx(87.5)
 
@@ -141,9 +150,30 @@ def test_a_slot_bounds_a_device() -> None:
     assert described(nics=nics).nics.device_gbytes_s == pytest.approx(15.75)  # type: ignore[union-attr]
 
 
+def test_nothing_left_is_no_limit_and_no_device_to_look_for() -> None:
+    fabric = described()
+    assert fabric.limit("all_reduce", "default", 2, 2, 0, None) is None
+    found = fabric.environment("default", DEVICES)
+    assert found["NCCL_IB_DISABLE"] == "1" and "NCCL_IB_HCA" not in found
+
+
+def test_devices_that_share_a_slot_carry_less_together() -> None:
+    nics = {"devices": DEVICES, "gbits": 200, "node_gbits": 252, "link_layer": "Ethernet"}
+    fabric = described(nics=nics)
+    assert fabric.nics is not None
+    assert fabric.nics.gbytes_s(1) == pytest.approx(25)
+    assert fabric.nics.gbytes_s(2) == pytest.approx(31.5)
+
+
+@pytest.mark.parametrize("sizes", [{"min_bytes": 2048, "max_bytes": 1024}, {"min_bytes": 2**31}])
+def test_a_sweep_has_a_start_below_its_end(sizes: dict[str, int]) -> None:
+    with pytest.raises(pydantic.ValidationError, match="min_bytes is above"):
+        described(**sizes)
+
+
 def test_an_unknown_socket_rate_is_no_limit() -> None:
-    assert described().limit("all_reduce", "sockets", 2, 0, None) is None
-    assert described().limit("all_reduce", "sockets", 2, 0, 100) is not None
+    assert described().limit("all_reduce", "sockets", 2, 2, 0, None) is None
+    assert described().limit("all_reduce", "sockets", 2, 2, 0, 100) is not None
 
 
 def partition(**changes: Any) -> Extras:

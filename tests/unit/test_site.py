@@ -33,7 +33,7 @@ partitions:
     # everybody's
     access: [--partition=gpu]
     environs: [builtin]
-    features: [tcp, mpi, rdma, wan, nccl, gpu]
+    features: [tcp, mpi, rdma, wan, nccl, sockets, gpu]
     devices:
       - type: gpu
         num_devices: 8
@@ -461,7 +461,7 @@ def test_feature_that_no_check_uses_is_a_problem(pod: Path) -> None:
 
 
 def test_mnnvl_where_nvlink_ends_at_the_node_is_a_problem(pod: Path) -> None:
-    (found,) = problems_after(pod, "nccl, gpu]", "nccl, mnnvl, gpu]", "features")
+    (found,) = problems_after(pod, "nccl, sockets, gpu]", "nccl, mnnvl, gpu]", "features")
     assert "domain_nodes above 1" in found
 
 
@@ -485,7 +485,7 @@ def test_checks_of_a_partition_are_named(pod: Path) -> None:
 
 
 def test_partition_that_no_check_measures_is_a_problem(pod: Path) -> None:
-    text = POD.partition("      rdma:\n")[0].replace("tcp, mpi, rdma, wan, nccl, gpu", "gpu")
+    text = POD.partition("      rdma:\n")[0].replace("tcp, mpi, rdma, wan, nccl, sockets, gpu", "gpu")
     (pod / "reframe.yaml").write_text(text)
     (found,) = only(lines_of(), "problem", "gpu: features")
     assert "no check has a case here" in found

@@ -61,6 +61,8 @@ class Recorded:
     plan: list[dict[str, Any]] = dataclasses.field(init=False)
     #: one dictionary a run: case number -> what ReFrame's report says
     runs: list[dict[int, dict[str, Any]]] = dataclasses.field(init=False)
+    #: check -> partition -> number of cases without a filter; None as in an old campaign
+    possible: dict[str, dict[str, int]] | None = dataclasses.field(init=False)
     #: (run, case number) -> what the check left; None where it left nothing
     results: dict[tuple[int, int], dict[str, Any] | None] = dataclasses.field(default_factory=dict)
 
@@ -75,6 +77,7 @@ class Recorded:
             }
             for number, (a, b) in enumerate(ring(self.nodes))
         ]
+        self.possible = {"Iperf2Pair": {"ns": len(self.plan)}}
         self.runs = []
         self.add_run()
 
@@ -121,6 +124,8 @@ class Recorded:
         for run, cases in enumerate(self.runs):
             runs.append({"testcases": [self._ran(run, n, ran) for n, ran in cases.items()]})
         self._json("plan.json", self.plan)
+        if self.possible is not None:
+            self._json("possible.json", self.possible)
         self._json("report.json", {"session_info": {}, "runs": runs})
         (self.folder / "reframe.out").write_text("[  PASSED  ]\n")
         campaign = Campaign(
@@ -556,6 +561,96 @@ def test_session_that_ended_badly_is_inconclusive(recorded: Recorded) -> None:
     assert "exit code 1: 2 test cases were skipped" in verdict.reason
 
 
+def test_session_that_broke_off_is_told_before_the_cases_that_it_left_open(
+    recorded: Recorded,
+) -> None:
+    recorded.session = Session(1, "the file system is full")
+    recorded.runs = [{}]
+    verdict = recorded.decide()
+    assert kinds(verdict) == ["session", *["not-run"] * 4, "not-measured"]
+    assert verdict.reason == "ReFrame ended with exit code 1: the file system is full"
+
+
+def test_session_that_broke_off_without_a_word_leaves_the_cases_to_tell(
+    recorded: Recorded,
+) -> None:
+    recorded.session = Session(1, "")
+    del recorded.runs[0][3]
+    assert kinds(recorded.decide()) == ["not-run"]
+
+
+def test_failures_explain_the_exit_code_of_a_session(recorded: Recorded) -> None:
+    recorded.session = Session(1, "a line of another time")
+    recorded.fail(1, NODE_FAILURE)
+    assert kinds(recorded.decide()) == ["condition"]
+
+
+def test_cases_without_their_precondition_are_no_broken_session(recorded: Recorded) -> None:
+    recorded.session = Session(1, "1 of 4 test cases were skipped: not a pass")
+    recorded.fail(0, NODE_FAILURE)
+    recorded.skip(2, because_of=[0])
+    assert kinds(recorded.decide()) == ["condition", "not-run"]
+
+
+def test_session_that_broke_off_does_not_outweigh_a_failure(recorded: Recorded) -> None:
+    recorded.session = Session(1, "the file system is full")
+    recorded.fail(0, NODE_FAILURE)
+    del recorded.runs[0][3]
+    verdict = recorded.decide()
+    assert (verdict.decision, kinds(verdict)[0]) == ("reject", "session")
+
+
+def test_interruption_is_told_before_what_it_did_to_the_session(recorded: Recorded) -> None:
+    recorded.state = "interrupted"
+    recorded.session = Session(1, "keyboard interrupt")
+    del recorded.runs[0][3]
+    assert kinds(recorded.decide())[:2] == ["interrupted", "session"]
+
+
+# ---- cases that a filter left out ----
+
+
+def left_out(recorded: Recorded) -> list[tuple[str, str, str]]:
+    verdict = recorded.decide()
+    found = [f for f in verdict.findings if f.kind == "left-out"]
+    assert verdict.decision == ("inconclusive" if found else "accept")
+    return [(f.check, f.partition, f.message) for f in found]
+
+
+def test_required_check_with_only_some_of_its_cases_is_inconclusive(recorded: Recorded) -> None:
+    recorded.possible = {"Iperf2Pair": {"ns": 12}}
+    message = "4 of 12 cases were selected: a filter left the others out"
+    assert left_out(recorded) == [("Iperf2Pair", "ns", message)]
+
+
+def test_repeated_runs_do_not_stand_for_cases_that_were_left_out(recorded: Recorded) -> None:
+    recorded.possible = {"Iperf2Pair": {"ns": 8}}
+    recorded.add_run()
+    assert len(left_out(recorded)) == 1
+
+
+def test_case_that_did_not_run_was_selected_all_the_same(recorded: Recorded) -> None:
+    del recorded.runs[0][3]
+    assert kinds(recorded.decide()) == ["not-run"]
+
+
+@pytest.mark.parametrize(
+    "possible",
+    [
+        None,
+        {},
+        {"Iperf2Pair": {"ns": 4, "gpu": 9}},
+        {"Iperf2Pair": {"ns": 4}, "RdmaLatency": {"ns": 9}},
+    ],
+    ids=["old campaign", "unknown", "another partition", "not required"],
+)
+def test_only_cases_that_are_required_here_must_be_selected(
+    recorded: Recorded, possible: dict[str, dict[str, int]] | None
+) -> None:
+    recorded.possible = possible
+    assert left_out(recorded) == []
+
+
 @pytest.mark.parametrize(
     ("state", "session"), [("running", None), ("running", Session(0, "")), ("finished", None)]
 )
@@ -733,6 +828,8 @@ NEEDED = [
 ]
 #: The tools' texts and ReFrame's log were judged before; they are there for people.
 NOT_NEEDED = ["reframe.out", *(f"stage/Iperf2Pair_{n}/client.out" for n in range(len(NODES)))]
+#: Old campaigns lack it; where it is there, it counts.
+POSSIBLE = "possible.json"
 
 
 def decision_in(folder: Path) -> str:
@@ -769,7 +866,7 @@ class Damage:
 
 def test_needed_and_other_files_are_all_there_are(accepted: Path) -> None:
     found = {str(p.relative_to(accepted)) for p in accepted.rglob("*") if p.is_file()}
-    assert found == {*NEEDED, *NOT_NEEDED}
+    assert found == {*NEEDED, *NOT_NEEDED, POSSIBLE}
 
 
 @pytest.mark.parametrize("name", NEEDED)
@@ -779,7 +876,7 @@ def test_campaign_that_lost_a_file_is_never_accepted(accepted: Path, name: str) 
         assert decision_in(accepted) != "accept"
 
 
-@pytest.mark.parametrize("name", NEEDED)
+@pytest.mark.parametrize("name", [*NEEDED, POSSIBLE])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_campaign_with_a_truncated_file_is_never_accepted(
@@ -799,7 +896,7 @@ def test_decision_does_not_read_the_tools_texts_again(accepted: Path, name: str)
 
 
 @pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe", b"[1,"])
-@pytest.mark.parametrize("name", NEEDED[1:4])
+@pytest.mark.parametrize("name", [*NEEDED[1:4], POSSIBLE])
 def test_damaged_record_is_inconclusive_and_named(
     accepted: Path, name: str, content: bytes
 ) -> None:
@@ -847,7 +944,7 @@ def _replaced(document: Any, place: tuple[Any, ...], value: Any) -> Any:
     return copy
 
 
-@pytest.mark.parametrize("name", ["campaign.json", "plan.json", "report.json", NEEDED[3]])
+@pytest.mark.parametrize("name", ["campaign.json", "plan.json", "report.json", NEEDED[3], POSSIBLE])
 def test_strange_record_is_never_a_crash(accepted: Path, name: str) -> None:
     crashes: list[Any] = []
     stranges: list[Any] = [None, [], {}, "x", -1, 0, [None]]
@@ -898,6 +995,11 @@ def test_case_keeps_plan_result_and_numbers_together(recorded: Recorded) -> None
     case = read(recorded.write())[2]
     assert (case.name, case.nodes) == ("Iperf2Pair %pair=ns:n3:n4", ("n3", "n4"))
     assert case.rows == (Row(bandwidth(9.5, ("n3", "n4")), REFERENCE, LIMIT),)
+
+
+def test_case_has_the_kind_that_was_planned(recorded: Recorded) -> None:
+    recorded.plan[2]["kind"] = "1-1"
+    assert [case.kind for case in read(recorded.write())] == ["", "", "1-1", ""]
 
 
 def test_case_of_the_report_that_was_not_planned_is_not_counted(recorded: Recorded) -> None:
@@ -1017,8 +1119,38 @@ def test_pass_on_another_partition_clears_nobody() -> None:
     assert named([*ring_with_bad(5, 1), over_all]) == ["n1"]
 
 
-@pytest.mark.parametrize("other", [{"partition": "gpu"}, {"check": "MpiWorld"}])
-def test_failing_cases_are_counted_by_check_and_partition(other: dict[str, str]) -> None:
+def test_pass_over_nvlink_does_not_clear_a_node_with_a_slow_nic() -> None:
+    over_nics = [dataclasses.replace(case, kind="one-hca") for case in ring_with_bad(5, 1)]
+    over_nvlink = [dataclasses.replace(case, kind="mnnvl") for case in ring_with_bad(5)]
+    assert named([*over_nics, *over_nvlink]) == ["n1"]
+
+
+def test_pass_over_other_rails_does_not_clear_a_node_with_a_bad_rail() -> None:
+    nodes = [f"n{place}" for place in range(5)]
+    cases = [
+        # The server's rail and the client's: rail 1 of n1 is bad.
+        case_on(pair, passed=("n1", 1) not in zip(pair, (a, b), strict=True), kind=f"{a}-{b}")
+        for pair in ring(nodes)
+        for a, b in [(0, 0), (1, 1), (0, 1), (1, 0)]
+    ]
+    assert named(cases) == ["n1"]
+
+
+def test_pass_of_another_kind_does_not_clear_a_node_that_a_failure_names() -> None:
+    nic = Failure("rail", "NCCL did not use mlx5_5 on a", ("a",))
+    silent = Failure("silent-node", "no exit line came from it", ("c",))
+    cases = [
+        case_on("ab", passed=False, failures=(nic,), kind="one-hca"),
+        case_on("cd", passed=False, failures=(silent,), kind="one-hca"),
+        case_on("ab", passed=True, kind="mnnvl"),
+    ]
+    assert named(cases) == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    "other", [{"partition": "gpu"}, {"check": "MpiWorld"}, {"kind": "sockets"}]
+)
+def test_failing_cases_are_counted_by_check_partition_and_kind(other: dict[str, str]) -> None:
     cases = [case_on("ab", passed=False), case_on("bc", passed=False, **other)]
     cases += [case_on("cd", passed=True), case_on("cd", passed=True, **other)]
     assert named(cases) == []

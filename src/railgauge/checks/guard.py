@@ -10,15 +10,15 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from reframe.core import fields, variables
+from reframe.core import fields, runtime, variables
 from reframe.core.exceptions import ReframeError
 from reframe.frontend.executors import Runner
 
 import reframe
-from railgauge import paths
+from railgauge import paths, systems
 from railgauge.atomic import write_json
 
 _PINNED = "4.10.4"
@@ -82,8 +82,40 @@ def _seconds(value: Any) -> float:
     return sum(int(n) * {"d": 86400, "h": 3600, "m": 60, "s": 1}[u] for n, u in parts)
 
 
+def possible_cases(cases: Sequence[Any], partitions: Collection[str]) -> dict[str, dict[str, int]]:
+    """Check -> partition -> how many cases there are, selected or not, of each selected check.
+
+    A check's parameter begins with the partition of its case: `PARTITION` or `PARTITION:...`. One
+    without such a parameter runs on each partition that it has a case on.
+    """
+    selected: dict[type[Any], set[str]] = {}
+    for case in cases:
+        selected.setdefault(type(case.check), set()).add(case.partition.name)
+    found: dict[str, dict[str, int]] = {}
+    for check, reached in selected.items():
+        counts: dict[str, int] = {}
+        for number in range(check.num_variants):
+            values = check.get_variant_info(number)["params"].values()
+            begins = [str(value).partition(":")[0] for value in values]
+            named = [name for name in begins if name in partitions][:1]
+            for partition in named or reached:
+                counts[partition] = counts.get(partition, 0) + 1
+        # --repeat makes of every case a class of the same name, each with all variants.
+        known = found.setdefault(check.__name__, {})
+        for partition, count in counts.items():
+            known[partition] = max(count, known.get(partition, 0))
+    return found
+
+
+def _kind(check: Any) -> str:
+    """What a check's cases must share to tell of the same thing: a transport, the rails."""
+    return getattr(check, "kind", None) or getattr(check, "rails", None) or ""
+
+
 def write_plan(cases: Sequence[Any]) -> None:
-    """Tell the campaign what was selected, so that a case which never ran is missed."""
+    """Tell the campaign what was selected, so that a case which never ran is missed; and of how
+    many, so that one which a filter left out is missed too.
+    """
     folder = paths.campaign_folder()
     if folder is None:
         return
@@ -98,9 +130,14 @@ def write_plan(cases: Sequence[Any]) -> None:
             "seconds": getattr(case.check, "expected_seconds", None),
             "limit_s": _longest_s(case.check),
             "depends_on": sorted({dependency.check.unique_name for dependency in case.deps}),
+            "kind": _kind(case.check),
         }
         for case in cases
     ]
+    # All of the system, also those that --partition leaves out: theirs are not this session's.
+    names = {p.name for p in systems.load(runtime.runtime().system.name).partitions}
+    # Before the plan: without a plan nothing is accepted.
+    write_json(folder / "possible.json", possible_cases(cases, names))
     write_json(folder / "plan.json", plan)
 
 

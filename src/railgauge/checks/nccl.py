@@ -12,7 +12,7 @@ from typing import Any
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before
 
-from railgauge import hostlist, paths, rehearsal, systems
+from railgauge import hostlist, paths, references, rehearsal, systems
 from railgauge.checks.pair import chosen_nodes
 from railgauge.checks.protections import Failure
 from railgauge.checks.ranks import RanksCheck
@@ -29,30 +29,47 @@ _RESULT = "nccl-tests.json"
 _MARGIN_S = 120
 
 
+def _segments(partition: Partition) -> list[tuple[str, ...]]:
+    """The racks or scalable units: consecutive nodes of the partition's list, less those absent."""
+    fabric = partition.extras.nccl
+    assert fabric is not None  # a partition with the feature has it
+    everyone = hostlist.expand(partition.extras.nodes)
+    size = fabric.segment_nodes or len(everyone)
+    return [
+        tuple(node for node in everyone[start : start + size] if node in partition.nodes)
+        for start in range(0, len(everyone), size)
+    ]
+
+
 def node_groups(partition: Partition, scale: Scale) -> list[tuple[str, ...]]:
     """The groups of nodes that are measured together at a scale.
 
-    Segments are consecutive nodes of the partition's list. Pairs are neighbours in a ring within
-    a segment, so that a bad node shows in two of them.
+    Pairs are neighbours in a ring within a segment, so that a bad node shows in two of them.
+    Segments, and all, are measured only where the session has all of their nodes: for fewer there
+    is no number to compare with.
     """
-    fabric = partition.extras.nccl
-    assert fabric is not None  # a partition with the feature has it
     chosen = chosen_nodes(partition.nodes)
-    everyone = hostlist.expand(partition.extras.nodes)
-    size = fabric.segment_nodes or len(everyone)
-    segments = [
-        tuple(node for node in everyone[start : start + size] if node in chosen)
-        for start in range(0, len(everyone), size)
-    ]
+    segments = _segments(partition)
     if scale == "node":
         return [(node,) for node in chosen]
     if scale == "pair":
-        return [pair for segment in segments for pair in _ring(segment)]
+        present = (tuple(node for node in segment if node in chosen) for segment in segments)
+        return [pair for segment in present for pair in _ring(segment)]
+    # Two nodes are a pair, and one segment is the same as all.
     if scale == "segment":
-        # One segment is the same as all.
-        return [s for s in segments if len(s) > 2] if len(segments) > 1 else []
-    # Two nodes are a pair.
-    return [chosen] if len(chosen) > 2 else []
+        whole = [s for s in segments if len(s) > 2 and set(s) <= set(chosen)]
+        return whole if len(segments) > 1 else []
+    return [chosen] if len(chosen) > 2 and set(chosen) == set(partition.nodes) else []
+
+
+def _operations(partition: Partition, scale: Scale) -> list[str]:
+    fabric = partition.extras.nccl
+    assert fabric is not None
+    found = list(fabric.operations.get(scale, []))
+    if scale == "all" and len(_segments(partition)) == 1:
+        # The only segment is measured as all.
+        found += fabric.operations.get("segment", [])
+    return list(dict.fromkeys(found))
 
 
 def _ring(nodes: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -61,6 +78,23 @@ def _ring(nodes: tuple[str, ...]) -> list[tuple[str, str]]:
     following = (*nodes[1:], nodes[0])
     pairs = list(zip(nodes, following, strict=True))
     return pairs[:1] if len(nodes) == 2 else pairs
+
+
+def _places(partition: Partition, nodes: Sequence[str]) -> list[int]:
+    """Where nodes stand in the partition's list."""
+    everyone = hostlist.expand(partition.extras.nodes)
+    return [everyone.index(node) for node in nodes]
+
+
+def _lacks_every_device(partition: Partition, transport: Transport, nodes: Sequence[str]) -> bool:
+    """Whether it would cross RDMA devices of which a node has none left."""
+    extras = partition.extras
+    fabric = extras.nccl
+    assert fabric is not None
+    crosses = fabric.crosses_nics(transport, fabric.domains(transport, _places(partition, nodes)))
+    return crosses and not all(
+        fabric.devices(transport, extras.absent_devices(node)) for node in nodes
+    )
 
 
 def nccl_cases(scale: Scale) -> list[str]:
@@ -76,12 +110,17 @@ def nccl_cases(scale: Scale) -> list[str]:
         if "nccl" not in partition.features or fabric is None:
             continue
         groups = node_groups(partition, scale)
-        for nodes, operation in itertools.product(groups, fabric.operations.get(scale, [])):
+        for nodes, operation in itertools.product(groups, _operations(partition, scale)):
+            ranks = len(nodes) * fabric.gpus_per_node
+            if operation == "hypercube" and ranks & (ranks - 1):
+                continue
             transports = fabric.transports(scale, partition.features)
             for transport in transports if operation == "all_reduce" else transports[:1]:
                 if transport == "sockets" and nodes != groups[0]:
                     continue
-                cases.append(f"{partition.name}:{operation}:{transport}:{hostlist.fold(nodes)}")
+                if not _lacks_every_device(partition, transport, nodes):
+                    folded = hostlist.fold(nodes)
+                    cases.append(f"{partition.name}:{operation}:{transport}:{folded}")
     return cases
 
 
@@ -109,6 +148,32 @@ class NcclCheck(RanksCheck):
     def place(self) -> tuple[str, tuple[str, ...]]:
         partition, _, _, nodes = str(self.case).split(":")
         return partition, hostlist.expand(nodes)
+
+    @property
+    def kind(self) -> str:
+        """What a case of this check says something of; others clear no node of it."""
+        return f"{self.operation} {self.transport}"
+
+    @property
+    def domains(self) -> int:
+        """How many NVLink domains the nodes lie in."""
+        return self.fabric.domains(self.transport, _places(self.partition_data, self.pinned_nodes))
+
+    def absent(self, node: str) -> tuple[str, ...]:
+        """The RDMA devices to go without on a node.
+
+        One HCA is the same on all nodes: rails need not reach each other.
+        """
+        extras = self.partition_data.extras
+        nodes = self.pinned_nodes if self.transport == "one-hca" else [node]
+        return tuple(device for n in nodes for device in extras.absent_devices(n))
+
+    @property
+    def devices(self) -> list[tuple[str, ...]]:
+        """The RDMA devices that each node uses."""
+        return [
+            self.fabric.devices(self.transport, self.absent(node)) for node in self.pinned_nodes
+        ]
 
     @property
     def fabric(self) -> Nccl:
@@ -143,22 +208,25 @@ class NcclCheck(RanksCheck):
         self.modules = list(fabric.binaries.modules)
         sizes = [size for size in dict.fromkeys(self.options.sizes()) if size]
         self.metrics = [f"{metric}_{size}B" for size in sizes for metric in ("busbw", "time")]
-        self.expected = fabric.expected(self.transport, len(self.pinned_nodes))
+        self.expected = fabric.expected(self.transport, len(self.pinned_nodes), self.domains)
 
     @run_after("setup")
     def ask_for_gpus(self) -> None:
         fabric = self.fabric
         self.job.options += [f"--gpus-per-node={fabric.gpus_per_node}"]
-        if fabric.segment_option and len(self.pinned_nodes) <= (fabric.segment_nodes or 1):
-            # Slurm before 25.11 places no segment that is larger than a block.
+        size = fabric.segment_nodes or 1
+        within = {place // size for place in _places(self.partition_data, self.pinned_nodes)}
+        if fabric.segment_option and len(within) == 1:
+            # Slurm places no segment that lies in two blocks.
             self.job.options += [f"--segment={len(self.pinned_nodes)}"]
 
     @run_before("run")
     def use_binaries(self) -> None:
         binaries = self.fabric.binaries
         if binaries.spack:
-            environment = f"spack --env {paths.HOME} load --sh {binaries.spack}"
-            self.prerun_cmds.append(f'eval "$({environment})"')
+            # In two steps: the shell goes on after a command that fails within eval.
+            loading = f"spack --env {paths.HOME} load --sh {binaries.spack}"
+            self.prerun_cmds += [f'loaded="$({loading})"', 'eval "$loaded"']
         if binaries.image:
             mounts = f"{paths.HOME},{self.stagedir}"
             self.job.launcher.options += [
@@ -192,9 +260,9 @@ class NcclCheck(RanksCheck):
         return nccl_tests.argv(options, self.fabric.binaries.perf(self.operation), result)
 
     def orders(self) -> Mapping[str, Any]:
-        extras = self.partition_data.extras
         fabric, transport = self.fabric, self.transport
         return {
+            "foreign": ["NCCL_"],
             "environment": {
                 "NCCL_DEBUG": "INFO",
                 # NET too: since 2.23 it is what names the ports of a merged device.
@@ -205,7 +273,7 @@ class NcclCheck(RanksCheck):
             "environment_on": {
                 node: fabric.environment(transport, absent)
                 for node in self.pinned_nodes
-                if (absent := extras.absent_devices(node))
+                if (absent := self.absent(node))
             },
             "on_hang": [fabric.ras, "-v"],
             **({"result": _RESULT} if self.options.has_json else {}),
@@ -271,6 +339,11 @@ class NcclCheck(RanksCheck):
         )
         self._is_result = reading.ok
         used = self._used
+        if reading.ok:
+            (table, *_) = nccl_tests.parse(self.output("rank0"))
+            models = sorted({device.name for device in table.devices})
+            model = models[0] if len(models) == 1 else models
+            reading = dataclasses.replace(reading, seen={**reading.seen, "gpu": model})
         reading = dataclasses.replace(
             reading,
             seen={**used.seen, **reading.seen},
@@ -293,8 +366,14 @@ class NcclCheck(RanksCheck):
             # What else is in the logs of a job that failed follows from that.
             return found
         used = self._used
-        found += [Failure("nccl-log", f"NCCL's log: {problem}") for problem in used.problems]
-        if any(kind.startswith("NET/IB") for kind in self.expected["between_nodes"]):
+        # Where a node has no device left, NCCL knows other networks there; nothing crosses them.
+        uneven = not all(self.devices) and any(self.devices)
+        found += [
+            Failure("nccl-log", f"NCCL's log: {problem}")
+            for problem in used.problems
+            if not (uneven and "network" in problem)
+        ]
+        if self.fabric.crosses_nics(self.transport, self.domains):
             found += self._devices(used.seen.get("hcas", {}))
         return found
 
@@ -302,8 +381,7 @@ class NcclCheck(RanksCheck):
         """Rails that NCCL left out without a word, or used without being asked to."""
         found = []
         for node in self.pinned_nodes:
-            absent = self.partition_data.extras.absent_devices(node)
-            wanted = set(self.fabric.devices(self.transport, absent))
+            wanted = set(self.fabric.devices(self.transport, self.absent(node)))
             used = set(seen.get(node, ()))
             for device in sorted(wanted - used):
                 found.append(
@@ -349,15 +427,26 @@ class NcclCheck(RanksCheck):
     def limit(self, measurement: Measurement) -> Limit | None:
         if not measurement.metric.startswith("busbw"):
             return None
-        extras = self.partition_data.extras
-        devices = [
-            len(self.fabric.devices(self.transport, extras.absent_devices(node)))
-            for node in self.pinned_nodes
-        ]
         return self.fabric.limit(
             self.operation,
             self.transport,
             len(self.pinned_nodes),
-            min(devices),
-            extras.link_gbits,
+            self.domains,
+            min(map(len, self.devices)),
+            self.partition_data.extras.link_gbits,
         )
+
+    def own_reference(self, measurement: Measurement) -> references.Reference | None:
+        """The stored number of all rails, for those that are left where some are absent."""
+        whole = len(self.fabric.devices(self.transport))
+        left = min(map(len, self.devices))
+        crosses = self.fabric.crosses_nics(self.transport, self.domains)
+        if left == whole or not crosses or not measurement.metric.startswith("busbw"):
+            return None
+        stored = references.load(self.current_system.name)
+        partition = self.partition_data.name
+        found = stored.find(type(self).__name__, partition, measurement)
+        if found is None:
+            return None
+        note = f"{found.note}; {left} of {whole} RDMA devices".removeprefix("; ")
+        return found.model_copy(update={"value": found.value * left / whole, "note": note})

@@ -93,7 +93,7 @@ class Call:
     def __init__(
         self, role: str, argv: list[str], environment: dict[str, str] | None = None
     ) -> None:
-        """`environment` is added to this process's own."""
+        """`environment` stands in place of this process's own."""
         self.role = role
         self.seconds = 0.0
         self.note = ""
@@ -107,7 +107,7 @@ class Call:
                     stdout=out,
                     stderr=err,
                     start_new_session=True,
-                    env={**os.environ, **(environment or {})},
+                    env=environment,
                 )
             except OSError as error:
                 self.note = f"cannot be started: {error}"

@@ -65,12 +65,16 @@ def ask_for_state(argv: list[str]) -> None:
 def run(spec: Spec, rank: int, scratch: str) -> Call:
     """This rank's call of the tool."""
     values = {"rank": str(rank), "scratch": scratch}
+    # What a user's shell exports must not steer the tool: a long timeout hides a bad link.
+    foreign = tuple(spec.get("foreign", ()))
+    inherited = {n: v for n, v in os.environ.items() if not (foreign and n.startswith(foreign))}
     variables = {
         **spec.get("environment", {}),
         **spec.get("environment_on", {}).get(node_name(), {}),
     }
     words = filled(list(variables.values()), values)
-    call = Call(f"rank{rank}", filled(spec["argv"], values), dict(zip(variables, words)))
+    environment = {**inherited, **dict(zip(variables, words))}
+    call = Call(f"rank{rank}", filled(spec["argv"], values), environment)
     try:
         limit_s, ask = spec["run_limit_s"], spec.get("on_hang")
         if ask and rank == 0 and not call.ends_within(limit_s):

@@ -343,7 +343,7 @@ _FEATURES_GIVEN = ("ring_pairs", "neighbours", "whole_partitions")
 _PAIRS = ("ring_pairs", "neighbours", "rdma_links", "wan_ways")
 
 #: Features that make no cases: `mnnvl` adds transports, `gpu` is for people and for sites' checks.
-_OTHER_FEATURES = frozenset({"mnnvl", "gpu"})
+_OTHER_FEATURES = frozenset({"mnnvl", "sockets", "gpu"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -786,7 +786,9 @@ def _impossible_collective(
             f"{scale}: {', '.join(operations)}"
         )
     transport = stated.get("transport")
-    known = fabric.transports(scale, partition.features)
+    # A number to look at beside one's own may be of sockets, also where nobody measures them.
+    features = partition.features if gates else [*partition.features, "sockets"]
+    known = fabric.transports(scale, features)
     if operation not in (None, "any", "all_reduce") or "all_reduce" not in operations:
         # The other transports are measured with all_reduce.
         known = known[:1]

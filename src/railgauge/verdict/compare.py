@@ -42,7 +42,8 @@ class Case:
     """One test case: a check on some nodes of a partition, as planned and as it went.
 
     `result` is ReFrame's word (pass, fail, abort, ...), or `not run`. `reason` is ReFrame's, and
-    stands only where the check itself left no result.
+    stands only where the check itself left no result; of a case that was not run it names the
+    preconditions that failed.
     """
 
     check: str
@@ -62,6 +63,9 @@ class Case:
     damage: str = ""
     #: the stored ratios that this check has a side of
     ratios: tuple[Ratio, ...] = ()
+    #: what it measures of its nodes, where a check measures several things: a transport, the rails
+    kind: str = ""
+    unique_name: str = ""
 
     @property
     def passed(self) -> bool:
@@ -79,6 +83,11 @@ class Case:
         """It came to a result, good or bad, and was not left out or broken off."""
         return self.result in ("pass", "fail")
 
+    @property
+    def precondition_failed(self) -> bool:
+        """It was left out because of another case's failure."""
+        return self.result == "not run" and bool(self.reason)
+
 
 class BrokenRecordError(ValueError):
     """A file of the campaign that is there and cannot be read."""
@@ -94,6 +103,7 @@ class _Planned(pydantic.BaseModel):
     partition: str
     nodes: list[str]
     depends_on: list[str] = []
+    kind: str = ""
 
 
 class _Ran(pydantic.BaseModel):
@@ -160,6 +170,7 @@ class _Result(pydantic.BaseModel):
 
 
 _PLAN = pydantic.TypeAdapter(list[_Planned])
+_POSSIBLE = pydantic.TypeAdapter(dict[str, dict[str, pydantic.NonNegativeInt]])
 
 _Content = TypeVar("_Content")
 
@@ -190,6 +201,8 @@ def _case(planned: _Planned, ran: _Ran | None, run: int) -> Case:
         rows=(),
         failures=(),
         folder=ran.stagedir if ran else None,
+        kind=planned.kind,
+        unique_name=planned.unique_name,
     )
     if ran is None or ran.stagedir is None:
         return case
@@ -211,6 +224,14 @@ def _case(planned: _Planned, ran: _Ran | None, run: int) -> Case:
         failures=tuple(Failure(**failure.model_dump()) for failure in result.failures),
         versions=tuple(sorted({f"{call.tool}: {call.version}" for call in result.calls})),
     )
+
+
+def read_possible(campaign: Campaign) -> dict[str, dict[str, int]]:
+    """Check -> partition -> number of cases without any filter; empty for an old campaign.
+
+    Raises BrokenRecordError where the file is damaged.
+    """
+    return _read(campaign.folder / "possible.json", _POSSIBLE) or {}
 
 
 def read(campaign: Campaign) -> list[Case]:

@@ -34,7 +34,7 @@ def suspects(cases: Sequence[Case]) -> list[Suspect]:
     """The nodes to look at first; none where the failures have nothing in common.
 
     A node that a failure names itself comes first. Else a node is suspect when it is in two or
-    more failing cases of a check and in none of that check that passed. Where that is so for every
+    more failing cases of a kind and in none of that kind that passed. Where that is so for every
     node it says nothing of any of them, and nobody is named.
     """
     failed = [case for case in cases if case.finished and not case.passed and not case.damage]
@@ -57,17 +57,18 @@ def suspects(cases: Sequence[Case]) -> list[Suspect]:
         for node, count in _odd_ones_out([case for case in cases if _kind(case) == kind]).items():
             counts[node] = counts.get(node, 0) + count
     return [
-        Suspect(node, f"in {count} failing cases, and in none of the same check that passed")
+        Suspect(node, f"in {count} failing cases, and in none of the same kind that passed")
         for node, count in sorted(counts.items())
     ]
 
 
-def _kind(case: Case) -> tuple[str, str]:
-    return case.check, case.partition
+def _kind(case: Case) -> tuple[str, str, str]:
+    """NVLink says nothing of a node's NIC, nor one rail of another."""
+    return case.check, case.partition, case.kind
 
 
 def _odd_ones_out(cases: Sequence[Case]) -> dict[str, int]:
-    """Node -> number of failing cases, of one check: that all nodes find each other over MPI
+    """Node -> number of failing cases, of one kind: that all nodes find each other over MPI
     says nothing of a link's rate.
     """
     cleared = {node for case in cases if case.passed for node in case.nodes}

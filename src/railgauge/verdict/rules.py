@@ -8,14 +8,14 @@ measured. accept: every required check passed on every node. Missing data is nev
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from railgauge import hostlist
 from railgauge.campaign import Campaign
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
 from railgauge.references import Bounded
-from railgauge.verdict.compare import BrokenRecordError, Case, Row, read
+from railgauge.verdict.compare import BrokenRecordError, Case, Row, read, read_possible
 from railgauge.verdict.locate import Suspect, suspects, unavailable_nodes
 from railgauge.verdict.ratios import RatioRow, judge
 
@@ -242,6 +242,30 @@ def _coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Findin
     return found
 
 
+def _selection_findings(
+    campaign: Campaign, cases: Sequence[Case], possible: Mapping[str, Mapping[str, int]]
+) -> list[Finding]:
+    """Cases of a required check that a filter left out: one transport or rail is not all."""
+    found = []
+    for partition, checks in campaign.scope.required.items():
+        for check in checks:
+            planned = {c.unique_name for c in cases if (c.check, c.partition) == (check, partition)}
+            all_of_it = possible.get(check, {}).get(partition, 0)
+            if len(planned) < all_of_it:
+                found.append(
+                    Finding(
+                        "inconclusive",
+                        "left-out",
+                        f"{len(planned)} of {all_of_it} cases were selected: "
+                        "a filter left the others out",
+                        check=check,
+                        partition=partition,
+                        next_step="run without a filter: railgauge accept",
+                    )
+                )
+    return found
+
+
 def _retry_findings(cases: Sequence[Case]) -> list[Finding]:
     """A case that failed in one run and passed in another is flaky, not well."""
     found = []
@@ -298,30 +322,45 @@ def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
     return []
 
 
+def _session_findings(
+    campaign: Campaign, cases: Sequence[Case], others: Sequence[Finding]
+) -> list[Finding]:
+    """Why ReFrame ended badly, where the cases do not tell: failures explain the exit code, and
+    cases whose precondition failed; those that a broken session left open do not.
+    """
+    session = campaign.session
+    if session is None or session.exit_code == 0:
+        return []
+    left_open = any(not case.finished and not case.precondition_failed for case in cases)
+    if others and not (left_open and session.last_error):
+        return []
+    return [
+        Finding(
+            "inconclusive",
+            "session",
+            f"ReFrame ended with exit code {session.exit_code}: {session.last_error}",
+            evidence=str(campaign.folder / "reframe.out"),
+        )
+    ]
+
+
 def decide(campaign: Campaign) -> Verdict:
     """Read the campaign's folder and decide."""
     try:
-        cases = read(campaign)
+        cases, possible = read(campaign), read_possible(campaign)
     except BrokenRecordError as error:
         finding = Finding("inconclusive", "broken-record", str(error))
         return Verdict("inconclusive", finding.message, campaign, (), (finding,), ())
-    findings = _state_findings(campaign, cases)
+    findings: list[Finding] = []
     for case in cases:
         findings += _case_findings(case) + _gate_findings(campaign, case)
     findings += _retry_findings(cases)
     ratios = judge(cases)
     findings += _ratio_findings(campaign, ratios)
     findings += _coverage_findings(campaign, cases)
-    session = campaign.session
-    if session is not None and session.exit_code != 0 and not findings:
-        findings.append(
-            Finding(
-                "inconclusive",
-                "session",
-                f"ReFrame ended with exit code {session.exit_code}: {session.last_error}",
-                evidence=str(campaign.folder / "reframe.out"),
-            )
-        )
+    findings += _selection_findings(campaign, cases, possible)
+    state = _state_findings(campaign, cases)
+    findings = state + _session_findings(campaign, cases, state + findings) + findings
     decision, reason = _decision(campaign, cases, findings)
     return Verdict(
         decision,

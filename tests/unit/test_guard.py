@@ -1,0 +1,114 @@
+"""What the guard leaves in a campaign's folder: the selected cases, and how many there are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from reframe.core.builtins import parameter
+from reframe.core.pipeline import RunOnlyRegressionTest
+
+from railgauge import paths
+from railgauge.checks import guard
+
+PARTITIONS = {"ns", "gpu"}
+
+
+class Pairs(RunOnlyRegressionTest):  # type: ignore[misc]
+    pair = parameter(["ns:a:b:0-0", "ns:a:b:1-1", "ns:b:a:0-0", "gpu:c:d:0-0"])
+    operation = parameter(["read", "send"])
+
+
+class World(RunOnlyRegressionTest):  # type: ignore[misc]
+    size = parameter([8, 64])
+    partition = parameter(["ns", "gpu"])
+
+
+class Everywhere(RunOnlyRegressionTest):  # type: ignore[misc]
+    operation = parameter(["read", "send"])
+
+
+class Single(RunOnlyRegressionTest):  # type: ignore[misc]
+    pass
+
+
+def case(check: Any, partition: str = "ns") -> Any:
+    """A case of `check`, or of a class, as ReFrame hands it to the runner."""
+    made = object.__new__(check) if isinstance(check, type) else check
+    return SimpleNamespace(check=made, partition=SimpleNamespace(name=partition), deps=[])
+
+
+def possible(*cases: Any) -> dict[str, dict[str, int]]:
+    return guard.possible_cases(cases, PARTITIONS)
+
+
+def test_all_cases_of_a_selected_check_are_counted_by_partition() -> None:
+    assert possible(case(Pairs)) == {"Pairs": {"ns": 6, "gpu": 2}}
+
+
+def test_partition_alone_is_a_place_too() -> None:
+    assert possible(case(World)) == {"World": {"ns": 2, "gpu": 2}}
+
+
+def test_check_without_a_place_is_counted_where_it_has_cases() -> None:
+    cases = [case(Everywhere), case(Everywhere, "gpu"), case(Single, "gpu")]
+    assert possible(*cases) == {"Everywhere": {"ns": 2, "gpu": 2}, "Single": {"gpu": 1}}
+
+
+def test_repeated_classes_of_one_name_are_not_added_up() -> None:
+    body: dict[str, Any] = {"__module__": __name__}
+    again: Any = type(Pairs)("Pairs", (Pairs,), body)
+    assert possible(case(Pairs), case(again)) == {"Pairs": {"ns": 6, "gpu": 2}}
+
+
+def test_nothing_selected_is_nothing_possible() -> None:
+    assert possible() == {}
+
+
+# ---- the plan ----
+
+
+def planned(folder: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> dict[str, Any]:
+    """The plan's entry for a check with these fields, of a campaign in `folder`."""
+    system = SimpleNamespace(system=SimpleNamespace(name="lab"))
+    monkeypatch.setattr(guard.runtime, "runtime", lambda: system)
+    monkeypatch.setenv(paths.CAMPAIGN_VARIABLE, str(folder))
+    common = {
+        "display_name": "Single",
+        "unique_name": "Single",
+        "num_tasks": 2,
+        "num_tasks_per_node": 1,
+        "max_pending_time": "5m",
+        "time_limit": 60,
+    }
+    check = type("Single", (), {**common, **fields})
+    check.num_variants, check.get_variant_info = 1, lambda number: {"params": {}}  # type: ignore[attr-defined]
+    guard.write_plan([case(check())])
+    (entry,) = json.loads((folder / "plan.json").read_text())
+    assert isinstance(entry, dict)
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({}, ""),
+        ({"rails": None}, ""),
+        ({"rails": "0-1"}, "0-1"),
+        ({"kind": "all_reduce one-hca", "rails": None}, "all_reduce one-hca"),
+    ],
+)
+def test_plan_has_the_kind_of_each_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], kind: str
+) -> None:
+    assert planned(tmp_path, monkeypatch, **fields)["kind"] == kind
+
+
+def test_number_of_possible_cases_is_beside_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned(tmp_path, monkeypatch)
+    assert json.loads((tmp_path / "possible.json").read_text()) == {"Single": {"ns": 1}}
