@@ -137,6 +137,9 @@ def run(
                 say(f"cancelled job {job}, which the session had left")
         output = (campaign.folder / "reframe.out").read_text(errors="replace")
         campaign.session = Session(code, _last_error(output))
+        if "ReqNodeNotAvail" in output:
+            everyone = [node for members in chosen.nodes.values() for node in members]
+            campaign.unavailable = slurm.unavailable(everyone)
         campaign.end("interrupted" if interrupted else "finished")
         verdict = decide(campaign)
         write_json(campaign.folder / "verdict.json", verdict.as_dict())

@@ -2,6 +2,7 @@
 
 campaign.json   what was asked, of what, when, by whom, and how it ended
 plan.json       the test cases that ReFrame selected
+possible.json   how many there are of each check, without a filter
 report.json     ReFrame's report;  junit.xml  the same for CI
 reframe.out     ReFrame's output;  reframe.log  its log
 stage/          every case's script, tool outputs of both sides and railgauge.json
@@ -81,6 +82,8 @@ class Campaign:
     finished: str | None = None
     context: dict[str, Any] = dataclasses.field(default_factory=dict)
     session: Session | None = None
+    #: nodes that Slurm started no job on when the session ended
+    unavailable: list[str] = dataclasses.field(default_factory=list)
     #: the scenario of a rehearsal: stand-ins were run, nothing here is a measurement
     simulated: str | None = None
 
@@ -134,6 +137,7 @@ class Campaign:
                 "started": self.started,
                 "finished": self.finished,
                 "context": self.context,
+                "unavailable": self.unavailable,
                 "session": dataclasses.asdict(self.session) if self.session else None,
             },
         )

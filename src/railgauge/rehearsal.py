@@ -36,6 +36,7 @@ SCENARIOS = {
     "lost-nic": "a node's last RDMA device is down, and NCCL goes on without it",
     "no-mnnvl": "the IMEX service is down: NVLink ends at the node",
     "truncated": "the output breaks off, exit code 0",
+    "cut-log": "the debug log of the last rank breaks off",
     "wrong-results": "wrong values in the largest message, exit code 0",
     "hang": "the job never ends",
     "exit-7": "a good table, exit code 7",

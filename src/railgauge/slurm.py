@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Collection
 
 from railgauge import hostlist
 from railgauge.errors import EnvironmentProblem
@@ -45,6 +46,17 @@ def failed_nodes(job_id: str) -> tuple[str, ...]:
         return hostlist.expand(answer.strip()) if answer.strip() else ()
     except (EnvironmentProblem, ValueError):
         return ()
+
+
+def unavailable(nodes: Collection[str]) -> list[str]:
+    """Those of `nodes` on which Slurm starts no job; none where it does not answer."""
+    try:
+        answer = ask("sinfo", "--noheader", "--Node", "--format=%N %T")
+    except EnvironmentProblem:
+        return []
+    states = dict(line.split(maxsplit=1) for line in answer.splitlines() if " " in line)
+    bad = ("down", "drain", "fail", "unknown", "not_resp", "powered_down", "*")
+    return sorted(n for n in nodes if any(word in states.get(n, "").lower() for word in bad))
 
 
 def cancel_jobs_of(campaign: str) -> list[str]:

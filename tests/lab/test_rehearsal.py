@@ -76,12 +76,13 @@ WRONG = [
     ("sockets", "gb200-nvl72", "one-hca", r"is \('NET/Socket',\), expected \('NET/IB/GDRDMA',\)"),
     ("truncated", "gb200-nvl72", "mnnvl", r"the output breaks off"),
     ("wrong-results", "gb200-nvl72", "mnnvl", r"wrong"),
-    ("hang", "gb200-nvl72", "mnnvl", r"ncclras says: SIMULATED.*last words: rank 0 on n[13]"),
+    ("hang", "gb200-nvl72", "mnnvl", r"ncclras says: SIMULATED.*last words: rank"),
+    ("cut-log", "gb200-nvl72", "mnnvl", r"NCCL's log: .*7"),
     ("exit-7", "gb200-nvl72", "mnnvl", r"exit code 7"),
     ("no-mnnvl", "gb200-nvl72", "mnnvl", r"is \('NET/IB/GDRDMA',\), expected \('MNNVL',\)"),
     (
         "lost-nic:{second}",
-        "dgx-spark",
+        "dgx-h100",
         "default",
         r"NCCL did not use \S+ on {second}.*first at {second}",
     ),
@@ -147,7 +148,7 @@ def test_every_operation_and_scale_of_a_dgx_runs(railgauge: Run, verdict: Verdic
     assert {m["operation"] for m in found["measurements"]} == {"all_reduce", "alltoall"}
     assert {m["ranks"] for m in found["measurements"]} == {8, 32}
     # What nobody has published needs a baseline first; nothing else is wrong.
-    assert {f["kind"] for f in found["findings"]} <= {"no-reference", "not-measured"}
+    assert {f["kind"] for f in found["findings"]} <= {"no-reference", "not-measured", "left-out"}
 
 
 def test_no_environment_is_kept(

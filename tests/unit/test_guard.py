@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from reframe.core.builtins import parameter
+from reframe.core.meta import make_test
 from reframe.core.pipeline import RunOnlyRegressionTest
 
 from railgauge import paths
@@ -58,10 +59,11 @@ def test_check_without_a_place_is_counted_where_it_has_cases() -> None:
     assert possible(*cases) == {"Everywhere": {"ns": 2, "gpu": 2}, "Single": {"gpu": 1}}
 
 
-def test_repeated_classes_of_one_name_are_not_added_up() -> None:
-    body: dict[str, Any] = {"__module__": __name__}
-    again: Any = type(Pairs)("Pairs", (Pairs,), body)
-    assert possible(case(Pairs), case(again)) == {"Pairs": {"ns": 6, "gpu": 2}}
+def test_repeated_check_is_counted_once_a_repetition_and_not_once_a_class() -> None:
+    # As --repeat=3 makes them, one for each case that was selected.
+    repetitions = {".repeat_no": parameter(range(3))}
+    classes = [make_test("Pairs", (Pairs,), dict(repetitions)) for _ in range(2)]
+    assert possible(*map(case, classes)) == {"Pairs": {"ns": 18, "gpu": 6}}
 
 
 def test_nothing_selected_is_nothing_possible() -> None:
@@ -77,6 +79,8 @@ def planned(folder: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> dic
     monkeypatch.setattr(guard.runtime, "runtime", lambda: system)
     monkeypatch.setenv(paths.CAMPAIGN_VARIABLE, str(folder))
     common = {
+        "num_variants": 1,
+        "get_variant_info": staticmethod(lambda number: {"params": {}}),
         "display_name": "Single",
         "unique_name": "Single",
         "num_tasks": 2,
@@ -85,7 +89,6 @@ def planned(folder: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> dic
         "time_limit": 60,
     }
     check = type("Single", (), {**common, **fields})
-    check.num_variants, check.get_variant_info = 1, lambda number: {"params": {}}  # type: ignore[attr-defined]
     guard.write_plan([case(check())])
     (entry,) = json.loads((folder / "plan.json").read_text())
     assert isinstance(entry, dict)

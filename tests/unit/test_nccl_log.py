@@ -112,7 +112,7 @@ def kinds(log: nccl_log.Log) -> set[str]:
         ("mnnvl-gb200", {"P2P"}),
         ("mnnvl-two-trays", set()),
         ("plugin-libfabric", {"P2P", "NET/AWS Libfabric/GDRDMA"}),
-        ("hang-merged-nics", {"NET/IBext_v8"}),
+        ("hang-merged-nics", {"NET/IB"}),
         ("abort-cuda-failure", set()),
         ("torn-by-other-ranks", set()),
     ],
@@ -264,8 +264,10 @@ def test_paths_within_a_node(path: str, kind: str) -> None:
         ("NET/IB/1/GDRDMA(PCI)", "NET/IB/GDRDMA", 1, None),
         ("NET/IB/1/Shared", "NET/IB", 1, None),
         ("NET/Socket/0", "NET/Socket", 0, None),
-        ("NET/IBext_v8/2/GDRDMA", "NET/IBext_v8/GDRDMA", 2, None),
-        ("NET/NCCL RDMA Plugin v10/0", "NET/NCCL RDMA Plugin v10", 0, None),
+        ("NET/IBext_v8/2/GDRDMA", "NET/IB/GDRDMA", 2, None),
+        ("NET/IBext/2(1)", "NET/IB", 2, 1),
+        ("NET/IBextra/2/GDRDMA", "NET/IBextra/GDRDMA", 2, None),
+        ("NET/NCCL RDMA Plugin v10/0", "NET/IB", 0, None),
         ("NET/Libfabric/0/GDRDMA/flush=None", "NET/Libfabric/GDRDMA", 0, None),
     ],
 )
@@ -299,10 +301,45 @@ def test_a_network_path_without_its_side_is_not_believed() -> None:
     assert connection("NET/IB/0/GDRDMA") is None
 
 
+def collnet(path: str) -> nccl_log.Log:
+    return nccl_log.parse(f"n0:1:1 [0] NCCL INFO CollNet 00/1 : 6 [receive] via {path}\n")
+
+
 def test_collnet_and_sharp() -> None:
-    text = "n0:1:1 [0] NCCL INFO CollNet 00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA\n"
-    log = nccl_log.parse(text)
+    log = collnet("COLLNET/SHARP/1/GDRDMA(PCI)")
     assert (log.collnet, log.sharp, log.unread) == (True, True, ())
+    assert log.collnets == (nccl_log.CollNet(0, 6, "receive", "SHARP", 1, gdr=True, index=1),)
+    assert log.collnets[0].kind == "COLLNET"
+
+
+@pytest.mark.parametrize("path", ["COLLNET/SHARP", "COLLNET/SHARP/1/GDR", "COLLN", "NET/IB/0"])
+def test_a_collnet_line_that_is_not_whole_is_no_guess(path: str) -> None:
+    log = collnet(path)
+    assert (log.collnets, len(log.unread)) == ((), 1)
+
+
+def test_the_plugins_own_name_is_kept() -> None:
+    log = nccl_log.parse(real("hang-merged-nics"))
+    assert {connection.network for connection in log.connections} == {"IBext_v8"}
+    assert log.networks == ("IBext_v8",)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (("Init COMPLETE",), False),
+        (("Init COMPLETE", "Destroy COMPLETE"), True),
+        (("Destroy COMPLETE",), True),
+        # the same pointer, for a second communicator
+        (("Init COMPLETE", "Destroy COMPLETE", "Init COMPLETE"), False),
+    ],
+)
+def test_a_log_is_whole_where_every_communicator_is_destroyed(
+    lines: tuple[str, ...], expected: bool
+) -> None:
+    communicator = "n0:1:1 [0] NCCL INFO comm 0x5 rank 0 nranks 2 cudaDev 0 busId 18000 -"
+    text = "".join(f"{communicator} {line}\n" for line in lines)
+    assert nccl_log.parse(text).destroyed == expected
 
 
 def test_the_version_of_a_bare_line() -> None:
@@ -355,6 +392,8 @@ def test_two_sparks_use_both_hcas_without_gpudirect() -> None:
         seen={
             "within_nodes": (),
             "between_nodes": ("NET/IB",),
+            "network": ("IB",),
+            "collnet": (),
             "nvls": False,
             "mnnvl": False,
             "hcas": {
@@ -425,6 +464,8 @@ def test_what_was_seen_can_be_stored() -> None:
     assert set(json.loads(json.dumps(PAIR_USED.seen))) == {
         "within_nodes",
         "between_nodes",
+        "network",
+        "collnet",
         "nvls",
         "mnnvl",
         "hcas",
@@ -496,6 +537,16 @@ INFO = "n0:4001:4001 [1] NCCL INFO"
             "4 in all (rank 3 to 4 on channel 0): it is cut",
         ),
         (changed(1, "16 nvls channels", "0 nvls channels"), "NVLS on ranks 0, 2-7 only"),
+        (without(1, "Destroy COMPLETE"), "rank 1 on n0: the log is cut: no Destroy COMPLETE"),
+        (
+            without(1, "Connected all rings"),
+            "rank 1 on n0: the log is cut: no 'Connected all rings', which others have",
+        ),
+        (without(1, " via "), "rank 1 on n0: the log has no connection, where others have some"),
+        (
+            {**PAIR_LOGS, 1: f"{PAIR_LOGS[1]}{INFO} CollNet 00/0 : 2 [send] via COLLNET/SHARP/0\n"},
+            "rank 1 on n0: the log has a CollNet connection of rank 2",
+        ),
         (without(1, "# SIMULATED"), "a simulation on ranks 0, 2-7 only"),
         (
             changed(1, "- Destroy COMPLETE", "- Abort COMPLETE"),
@@ -515,6 +566,136 @@ INFO = "n0:4001:4001 [1] NCCL INFO"
 def test_contradictions_and_gaps_are_problems(logs: dict[int, str], problem: str) -> None:
     problems = nccl_log.read(logs, PAIR).problems
     assert any(found.startswith(problem) for found in problems), problems
+
+
+GB200_PAIR = rehearsed(PAIR, GB200)
+
+
+def cut_after(logs: Mapping[int, str], ranks: Iterable[int], words: str) -> dict[int, str]:
+    def cut(text: str) -> str:
+        return text[: text.index("\n", text.index(words)) + 1]
+
+    chosen = set(ranks)
+    return {rank: cut(text) if rank in chosen else text for rank, text in logs.items()}
+
+
+def test_logs_cut_after_init_are_a_problem_of_each_rank() -> None:
+    used = nccl_log.read(cut_after(GB200_PAIR, range(2, 8), "Init COMPLETE"), PAIR)
+    # What was seen is the same: it proves nothing.
+    whole = nccl_log.read(GB200_PAIR, PAIR)
+    assert used.seen["between_nodes"] == whole.seen["between_nodes"]
+    assert whole.problems == ()
+    assert "ranks 2-7: the log is cut: no Destroy COMPLETE, which others have" in used.problems
+    assert any(p.startswith("ranks 2-7: the log has no connection") for p in used.problems)
+
+
+def test_a_log_cut_among_its_connections_is_a_problem() -> None:
+    used = nccl_log.read(cut_after(GB200_PAIR, [5], " via P2P/MNNVL"), PAIR)
+    assert "rank 5 on n1: the log is cut: no Destroy COMPLETE, which others have" in used.problems
+
+
+@SLOWER
+@given(st.sets(st.sampled_from(sorted(PAIR)), min_size=1, max_size=7), st.data())
+def test_some_logs_that_are_cut_anywhere_are_a_problem(
+    ranks: set[int], data: st.DataObject
+) -> None:
+    logs = dict(GB200_PAIR)
+    for rank in ranks:
+        logs[rank] = logs[rank][: data.draw(st.integers(0, len(logs[rank]) - 1))]
+    assert nccl_log.read(logs, PAIR).problems
+
+
+def test_logs_of_2_30_lack_the_end_and_still_show_a_cut() -> None:
+    logs = rehearsed(PAIR, {**GB200, "nccl_version": "2.30.7+cuda13.2"})
+    assert "Destroy COMPLETE" not in logs[0]
+    assert nccl_log.read(logs, PAIR).problems == ()
+    problems = nccl_log.read(cut_after(logs, [5], " via P2P/MNNVL"), PAIR).problems
+    assert "rank 5 on n1: the log is cut: no 'Connected all rings', which others have" in problems
+
+
+def test_logs_of_2_30_have_the_end_where_it_is_asked_for() -> None:
+    fabric = {**GB200, "nccl_version": "2.30.7+cuda13.2"}
+    logs = rehearsed(PAIR, fabric, {"NCCL_DEBUG_SUBSYS": "INIT,ENV,NET,DESTROY"})
+    assert all(nccl_log.parse(text).destroyed for text in logs.values())
+
+
+def test_a_rank_that_only_receives_logs_nothing() -> None:
+    # gather within a node: every rank sends to the root, and no ring is connected
+    hosts = hosts_of(1, 3)
+    logs = strip_connections(strip_connections(rehearsed(hosts, H100), " via "), "Connected all")
+    for rank in (1, 2):
+        sent = f"n0:1:1 [0] NCCL INFO Channel 00/1 : {rank}[{rank}] -> 0[0] via P2P/CUMEM\n"
+        logs[rank] = logs[rank].replace("n0:", f"{sent}n0:", 1)
+    assert nccl_log.read(logs, hosts).problems == ()
+    problems = nccl_log.read(strip_connections(logs, "Destroy"), hosts).problems
+    assert len(problems) == 1
+    assert problems[0].startswith("rank 0 on n0: the log has no connection, where others have some")
+
+
+@pytest.mark.parametrize("name", ["IBext_v8", "IBext_v10", "NCCL RDMA Plugin v10"])
+def test_nvidias_plugin_is_ib_under_its_own_name(name: str) -> None:
+    logs = {
+        rank: text.replace("NET/IB/", f"NET/{name}/").replace("network IB", f"network {name}")
+        for rank, text in PAIR_LOGS.items()
+    }
+    used = nccl_log.read(logs, PAIR)
+    assert used.problems == ()
+    assert used.seen == {**PAIR_USED.seen, "network": (name,)}
+
+
+def test_a_plugin_on_some_ranks_only_is_a_problem() -> None:
+    problems = nccl_log.read(
+        changed(1, "Using network IB", "Using network IBext_v8"), PAIR
+    ).problems
+    assert "different networks: IB (ranks 0-7); IBext_v8 (ranks 1)" in problems
+
+
+def with_collnet(logs: Mapping[int, str], ranks: Iterable[int], gdr: str) -> dict[int, str]:
+    found = dict(logs)
+    for rank in ranks:
+        line = f"{INFO} CollNet 00/0 : {rank} [send] via COLLNET/SHARP/0{gdr}\n"
+        found[rank] = f"{line}{found[rank]}"
+    return found
+
+
+def test_collnet_hides_no_other_way_between_nodes() -> None:
+    used = nccl_log.read(with_collnet(PAIR_LOGS, [0, 4], ""), PAIR)
+    assert used.problems == ()
+    assert used.seen == {**PAIR_USED.seen, "collnet": ("SHARP",)}
+
+
+def test_collnet_alone_is_the_way_between_nodes() -> None:
+    alone = with_collnet(strip_connections(PAIR_LOGS, "NET/IB/"), [0, 4], "/GDRDMA")
+    used = nccl_log.read(alone, PAIR)
+    assert used.problems == ()
+    assert used.seen["between_nodes"] == ("COLLNET",)
+    assert used.seen["collnet"] == ("SHARP/GDRDMA",)
+
+
+def test_collnet_on_one_node_connects_no_nodes() -> None:
+    alone = with_collnet(strip_connections(PAIR_LOGS, "NET/IB/"), [0], "/GDRDMA")
+    used = nccl_log.read(alone, PAIR)
+    assert used.problems == ("no connection between nodes in the logs of n1",)
+    assert used.seen["between_nodes"] == ()
+
+
+ADVICE = (
+    "NUMA auto balancing enabled which can lead to variability in the NCCL performance! Disable by "
+    '"sudo sysctl kernel.numa_balancing=0"'
+)
+
+
+def test_advice_is_reported_and_no_problem() -> None:
+    logs = {r: f"{t}n0:1:1 [0] init.cc:9 NCCL WARN {ADVICE}\n" for r, t in PAIR_LOGS.items()}
+    used = nccl_log.read(logs, PAIR)
+    assert used.problems == ()
+    assert used.advice == (f"ranks 0-7: NCCL advises: {ADVICE}",)
+
+
+def test_advice_hides_no_warning() -> None:
+    more = f"n0:1:1 [0] NCCL WARN {ADVICE}\nn0:1:1 [0] NCCL WARN Cuda failure 1\n"
+    used = nccl_log.read({**PAIR_LOGS, 1: PAIR_LOGS[1] + more}, PAIR)
+    assert used.problems == ("rank 1 on n0: NCCL warns: Cuda failure 1",)
 
 
 def test_a_good_job_has_no_problems() -> None:
@@ -595,6 +776,7 @@ def test_no_mutation_crashes(text: str, data: st.DataObject) -> None:
     with contextlib.suppress(ParseError):
         nccl_log.parse(text)
     nccl_log.last_words(text)
+    assert nccl_log.last_words_of_all({0: text}).isprintable()
     nccl_log.read({**PAIR_LOGS, 0: text}, PAIR)
 
 
@@ -733,6 +915,57 @@ def test_last_words_keep_what_is_no_secret() -> None:
     assert nccl_log.last_words(line) == line
 
 
+def test_last_words_of_all_show_the_straggler_first() -> None:
+    logs = cut_after(rehearsed(hosts_of(2, 4), GB200), [6], "Init START")
+    assert nccl_log.last_words_of_all(logs).splitlines() == [
+        "rank 6: NCCL INFO ncclCommInitRank comm * rank * nranks 8 cudaDev * nvmlDev * busId * "
+        "commId * - Init START",
+        "ranks 0-5, 7: NCCL INFO comm * rank * nranks 8 cudaDev * busId * - Destroy COMPLETE",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("Channel 03/1 : 3[3] -> 9[1] [send] via NET/IB/3(5)/GDRDMA", "NET/IB/*/GDRDMA"),
+        ("CollNet 00/0 : 3 [send] via COLLNET/SHARP/3/GDRDMA", "COLLNET/SHARP/*/GDRDMA"),
+    ],
+)
+def test_last_words_of_all_tell_connections_by_their_kind(message: str, expected: str) -> None:
+    words = nccl_log.last_words_of_all({3: f"n0:1:1 [3] NCCL INFO {message}\n"})
+    assert words == f"rank 3: NCCL INFO {message.split()[0]} * via {expected}"
+
+
+def test_last_words_of_all_prefer_warnings_that_are_no_advice() -> None:
+    lines = [f"NCCL WARN {ADVICE}", "NCCL WARN socketPoll: peer 10.0.0.7<4711> left", "NCCL INFO a"]
+    texts = {0: "".join(f"n0:1:1 [0] {line}\n" for line in lines), 1: f"n0:1:1 [0] {lines[0]}\n"}
+    assert nccl_log.last_words_of_all(texts).splitlines() == [
+        "rank 0: NCCL WARN socketPoll: peer * left",
+        f"rank 1: NCCL WARN {ADVICE}",
+    ]
+
+
+def test_last_words_of_all_are_four_groups_at_most() -> None:
+    texts = {rank: f"n0:1:1 [0] NCCL INFO step {rank // 2}\n" for rank in range(13)}
+    words = nccl_log.last_words_of_all({**texts, 13: ""}).splitlines()
+    assert words == [
+        "rank 12: NCCL INFO step 6",
+        "rank 13: nothing of NCCL",
+        "ranks 0-1: NCCL INFO step 0",
+        "ranks 2-3: NCCL INFO step 1",
+        "and ranks 4-11, with 4 other lines",
+    ]
+
+
+def test_last_words_of_no_ranks_are_empty() -> None:
+    assert nccl_log.last_words_of_all({}) == ""
+
+
+def test_last_words_of_all_hold_no_secret() -> None:
+    text = "n0:1:1 [0] NCCL INFO NCCL_X_TOKEN set by environment to s3cr3t\n"
+    assert "s3cr3t" not in nccl_log.last_words_of_all({0: text, 1: text})
+
+
 # ---- what rehearsals write -------------------------------------------------------------------
 
 ALL_EIGHT = tuple(f"mlx5_{number}" for number in range(8))
@@ -782,11 +1015,14 @@ def test_a_rehearsed_log_reads_back_as_its_fabric(
 ) -> None:
     hosts = hosts_of(nodes, gpus)
     used = nccl_log.read(rehearsed(hosts, fabric, environment), hosts)
+    fallback = "IB" if fabric["hcas"] else "Socket"
     assert used.problems == ()
     assert used.simulated
     assert used.seen == {
         "within_nodes": within,
         "between_nodes": between,
+        "network": ("Socket",) if "NET/Socket" in between else (fallback,),
+        "collnet": (),
         "nvls": nvls,
         "mnnvl": mnnvl,
         "hcas": dict.fromkeys(sorted(set(hosts.values())), hcas),

@@ -485,7 +485,8 @@ def test_checks_of_a_partition_are_named(pod: Path) -> None:
 
 
 def test_partition_that_no_check_measures_is_a_problem(pod: Path) -> None:
-    text = POD.partition("      rdma:\n")[0].replace("tcp, mpi, rdma, wan, nccl, sockets, gpu", "gpu")
+    features = "tcp, mpi, rdma, wan, nccl, sockets, gpu"
+    text = POD.partition("      rdma:\n")[0].replace(features, "gpu")
     (pod / "reframe.yaml").write_text(text)
     (found,) = only(lines_of(), "problem", "gpu: features")
     assert "no check has a case here" in found

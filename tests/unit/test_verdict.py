@@ -21,8 +21,8 @@ from railgauge.limits import tcp
 from railgauge.measurement import Measurement
 from railgauge.references import Provenance, Ratio, Reference
 from railgauge.report import text
-from railgauge.verdict.compare import BrokenRecordError, Case, Row, read
-from railgauge.verdict.locate import suspects, unavailable_nodes
+from railgauge.verdict.compare import BrokenRecordError, Case, Row, read, unavailable_nodes
+from railgauge.verdict.locate import suspects
 from railgauge.verdict.rules import Verdict, decide
 
 NODES = ("n1", "n2", "n3", "n4")
@@ -307,6 +307,16 @@ def test_node_on_which_slurm_starts_no_job_is_rejected(recorded: Recorded) -> No
     assert [suspect.node for suspect in verdict.suspects] == ["n2"]
 
 
+def test_slurm_may_know_the_node_that_it_does_not_name(recorded: Recorded) -> None:
+    """Under load the pending reason comes without the nodes."""
+    recorded.no_result(0, "fail", "blocked: ReqNodeNotAvail, May be reserved for other job")
+    recorded.no_result(1, "fail", "job submission failed")
+    recorded.campaign.unavailable = ["n2"]
+    verdict = recorded.decide()
+    assert [(f.kind, f.nodes) for f in verdict.findings][:1] == [("unavailable", ("n2",))]
+    assert [finding.kind for finding in verdict.findings].count("unavailable") == 1
+
+
 def test_no_case_at_all_is_rejected(recorded: Recorded) -> None:
     recorded.plan, recorded.runs = [], []
     verdict = recorded.decide()
@@ -509,9 +519,8 @@ def test_node_without_a_required_check_is_inconclusive(recorded: Recorded) -> No
     recorded.plan = recorded.plan[:2]
     recorded.runs = [{number: {"result": "pass"} for number in range(2)}]
     verdict = recorded.decide()
-    (finding,) = verdict.findings
-    assert (verdict.decision, finding.kind) == ("inconclusive", "not-measured")
-    assert finding.nodes == ("n4",)
+    assert (verdict.decision, kinds(verdict)) == ("inconclusive", ["not-measured", "left-out"])
+    assert verdict.findings[0].nodes == ("n4",)
 
 
 def test_required_check_that_was_not_selected_is_inconclusive(recorded: Recorded) -> None:

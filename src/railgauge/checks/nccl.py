@@ -265,8 +265,9 @@ class NcclCheck(RanksCheck):
             "foreign": ["NCCL_"],
             "environment": {
                 "NCCL_DEBUG": "INFO",
-                # NET too: since 2.23 it is what names the ports of a merged device.
-                "NCCL_DEBUG_SUBSYS": "INIT,ENV,NET",
+                # Since 2.23 NET names the ports of a merged device; DESTROY, since 2.30, says that
+                # a log is whole.
+                "NCCL_DEBUG_SUBSYS": "INIT,ENV,NET,DESTROY",
                 "NCCL_DEBUG_FILE": "rank{rank}.nccl.log",
                 **fabric.environment(transport),
             },
@@ -407,16 +408,12 @@ class NcclCheck(RanksCheck):
             found.append(
                 Failure("hang", f"ended after {self.run_limit_s()} s; ncclras says: {state}")
             )
-        logs = self._logs()
-        spoken = [
-            f"rank {call.rank} on {call.host}: {words}"
-            for call in hung or [call for call in calls if call.failure]
-            if (words := nccl_log.last_words(logs.get(call.rank, ""), lines=1))
-        ]
-        if spoken:
-            more = f"; and {len(spoken) - 3} more ranks" if len(spoken) > 3 else ""
-            said = "; ".join(spoken[:3])
-            found.append(Failure("last-words", f"NCCL's last words: {said}{more} (*.nccl.log)"))
+        failed = {call.rank for call in calls if call.failure}
+        # Of a hang all: the one that lags behind is what one looks for.
+        told = {rank: log for rank, log in self._logs().items() if hung or rank in failed}
+        if words := nccl_log.last_words_of_all(told):
+            said = "; ".join(words.splitlines())
+            found.append(Failure("last-words", f"NCCL's last words: {said} (*.nccl.log)"))
         return found
 
     def gates(self, measurement: Measurement) -> bool:

@@ -8,6 +8,11 @@ Since NCCL 2.22 connections are made when a collective first needs them, after `
 an algorithm that is not used connects nothing (NCCL_RUNTIME_CONNECT=0 connects all at once).
 HCAs that NCCL has merged are named only in logs with NCCL_DEBUG_SUBSYS=INIT,ENV,NET.
 
+`Destroy COMPLETE` is the last word of a communicator, and so the proof of a whole log. It is of the
+subsystem INIT up to 2.29 and of DESTROY since 2.30 (versions that do not know a subsystem pass over
+its name): a job's logs may lack it, but not those of some ranks only. The same holds for `Connected
+all rings` and `Connected all trees`, which follow the connections in question, in all versions.
+
 Formats: NVIDIA/nccl 2.18 to 2.31, src/transport (p2p.cc, shm.cc, net.cc, coll_net.cc, nvls.cc,
 net_ib), src/init.cc, src/mnnvl.cc, src/graph/topo.cc, src/debug.cc.
 """
@@ -57,7 +62,8 @@ class Connection:
     to_rank: int
     #: as NCCL prints it: "P2P/CUMEM/read", "SHM/direct/direct", "NET/IB/3(5)/GDRDMA/Shared"
     path: str
-    #: "P2P", "SHM", "NET/IB", "NET/IB/GDRDMA", "NET/Socket", "NET/<plugin>"[/GDRDMA]
+    #: "P2P", "SHM", "NET/IB", "NET/IB/GDRDMA", "NET/Socket", "NET/<plugin>"[/GDRDMA]; NVIDIA's
+    #: plugin for InfiniBand and RoCE is "NET/IB" as well, see `is_ib`
     kind: str
     device: int | None = None
     #: several connections may share a channel (0 collectives, 1 send and receive)
@@ -67,8 +73,26 @@ class Connection:
 
     @property
     def network(self) -> str | None:
-        """The network's name, None for P2P and shared memory."""
-        return self.kind.split("/")[1] if self.kind.startswith("NET/") else None
+        """The network's own name ("IBext_v8"), None for P2P and shared memory."""
+        return self.path.split("/")[1] if self.path.startswith("NET/") else None
+
+
+@dataclasses.dataclass(frozen=True)
+class CollNet:
+    """A rank's connection to a network that reduces by itself (SHARP). It has no other end.
+
+    Only the ranks that stand for their node have one.
+    """
+
+    channel: int
+    rank: int
+    side: Side
+    #: "SHARP", or a plugin's name
+    network: str
+    device: int
+    gdr: bool
+    index: int = 0
+    kind: str = "COLLNET"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +129,7 @@ class Log:
     hcas: tuple[Hca, ...] = ()
     devices: tuple[Device, ...] = ()
     connections: tuple[Connection, ...] = ()
+    collnets: tuple[CollNet, ...] = ()
     #: lines about a connection that are not understood
     unread: tuple[str, ...] = ()
     #: NVLink SHARP is set up
@@ -115,16 +140,18 @@ class Log:
     clique_ranks: int | None = None
     #: NVLink domains, or nodes where `mnnvl` is off
     nodes: int | None = None
-    collnet: bool = False
-    sharp: bool = False
+    #: "Connected all rings", "Connected all trees": said when these connections are all made
+    connected: tuple[str, ...] = ()
     #: by channel; told by rank 0 only
     rings: tuple[tuple[int, ...], ...] = ()
     #: by channel: "children->rank->parent", -1 for none
     trees: tuple[str, ...] = ()
     #: every communicator that was begun is complete
     initialised: bool = False
+    #: every communicator that was complete is destroyed: the log is whole
+    destroyed: bool = False
     aborted: bool = False
-    #: lines with WARN (or ATTN), without their place in NCCL's sources
+    #: lines with WARN (or ATTN), advice too, without their place in NCCL's sources
     warnings: tuple[str, ...] = ()
     simulated: bool = False
 
@@ -139,6 +166,14 @@ class Log:
     @property
     def network(self) -> str | None:
         return self.networks[0] if len(self.networks) == 1 else None
+
+    @property
+    def collnet(self) -> bool:
+        return bool(self.collnets)
+
+    @property
+    def sharp(self) -> bool:
+        return any(collnet.network == "SHARP" for collnet in self.collnets)
 
     def names(self, network: str, number: int) -> tuple[str, ...]:
         """The HCAs behind a device number; empty where the log does not tell."""
@@ -156,12 +191,16 @@ _N = r"[0-9]{1,9}"
 #: Longer than any message that is read here.
 _LONGEST_MESSAGE = 4000
 
+#: What NCCL warns of and then goes on as it should.
+ADVICE = re.compile(r"can lead to variability in the NCCL performance|\bdeprecated\b")
+
 _MARK = re.compile(r"NCCL (INFO|WARN|ATTN) ")
 #: Bare, or behind the tag of a launcher ("[1,0]<stdout>:", "0: "), where it is not an INFO line.
 _VERSION = re.compile(r"(?:\[[^]]*\](?:<\w+>:)?|[0-9]+:)?\s*NCCL version ([0-9]\S*)")
 _COMMUNICATOR = re.compile(
     rf"(?:\[Rank {_N}\] )?(?:\w+ )?comm (\S+) rank ({_N}) n[rR]anks ({_N}) cudaDev ({_N})"
-    rf"(?: nvmlDev {_N})? busId ([0-9a-f]+)\b.*- ?(Init START|Init COMPLETE|Abort COMPLETE)"
+    rf"(?: nvmlDev {_N})? busId ([0-9a-f]+)\b.*- ?"
+    r"(Init START|Init COMPLETE|Destroy COMPLETE|Abort COMPLETE)"
 )
 _TOPOLOGY = re.compile(
     rf"comm \S+ rank ({_N}) nRanks ({_N}) nNodes ({_N}) localRanks ({_N}) localRank {_N} "
@@ -176,14 +215,21 @@ _PLUGIN = re.compile(
 _CHANNELS = re.compile(rf"{_N} coll channels, (?:{_N} collnet channels, )?({_N}) nvls channels, .*")
 _RING = re.compile(rf"Channel ({_N})/{_N} :((?: +{_N})+)")
 _TREE = re.compile(rf"\[{_N}\] (\S+)")
-_COLLNET = re.compile(r"CollNet .* via COLLNET/([^/]+)/.*")
+_CONNECTED = re.compile(r"(Connected all (?:rings|trees))\b.*")
+_COLLNET = re.compile(
+    rf"Coll(?:Net)? ({_N})(?:/({_N}))? : ({_N}) \[(send|receive)\] via COLLNET/([^/]+)/({_N})"
+    r"(/GDRDMA(?:\(PCI\))?)?"
+)
 
 _CONNECTION = re.compile(
     rf"(?:Channel|Ring) ({_N})(?:/({_N}))? : ({_N})(?:\[[0-9a-f]+\])? -> ({_N})(?:\[[0-9a-f]+\])?"
     # RCCL adds the communicator.
     r"(?: \[(send|receive)\])?\s+via (\S.*?)(?: comm 0x[0-9a-f]+ nRanks [0-9]+)?"
 )
-_ABOUT_CONNECTION = re.compile(rf"(?:Channel|Ring) {_N}(?:/{_N})? :.*->.*\bvia\b.*|.* via NET/.*")
+_ABOUT_CONNECTION = re.compile(
+    rf"(?:Channel|Ring) {_N}(?:/{_N})? :.*->.*\bvia\b.*|.* via (?:COLL)?NET/.*|"
+    rf"Coll(?:Net)? {_N}(?:/{_N})? :.*"
+)
 _P2P = re.compile(
     r"P2P/(?:direct pointer|IPC|CUMEM|MNNVL|indirect/[0-9]+\[[0-9a-f]+\])(?:/read)?(?:/CE)?"
 )
@@ -200,6 +246,7 @@ _VIRTUAL = re.compile(rf"NET/IB : Made virtual device \[({_N})\] name=(\S+)(?: .
 _GPU_DIRECT = re.compile(
     rf"NET/([^/]+?) ?: GPU Direct RDMA (?:\(\w+\) )?[EeDd]\w+ for HCA ({_N}) '([^']+)'?.*"
 )
+_IB = re.compile(r"IB|IBext(?:_v[0-9]+)?|NCCL RDMA Plugin(?: v[0-9]+)?")
 _GID = re.compile(rf"NET/IB: .*\bIbDev ({_N}) .*\bGID ({_N}) \(.*")
 
 
@@ -227,7 +274,6 @@ def parse(text: str) -> Log:
     first = communicators[0] if communicators else None
     hcas, devices = _hcas(infos)
     connections, unread = _connections(infos)
-    collnets = {m[1] for m in _all(_COLLNET, infos)}
     mnnvl = [m[5] != "0" for m in topologies] or [m[1] != "0" for m in cliques]
     in_domain = [int(m[2]) for m in cliques] or [int(m[4]) for m in topologies]
     return Log(
@@ -240,16 +286,17 @@ def parse(text: str) -> Log:
         hcas=hcas,
         devices=devices,
         connections=connections,
+        collnets=tuple(dict.fromkeys(map(_collnet, _all(_COLLNET, infos)))),
         unread=unread,
         nvls=_nvls(infos),
         mnnvl=bool(mnnvl) and all(mnnvl),
         clique_ranks=min(in_domain) if any(mnnvl) and in_domain else None,
         nodes=int(topologies[-1][3]) if topologies else None,
-        collnet=bool(collnets),
-        sharp="SHARP" in collnets,
+        connected=tuple(dict.fromkeys(m[1] for m in _all(_CONNECTED, infos))),
         rings=_rings(infos),
         trees=next((tuple(_TREE.findall(t)) for t in infos if t.startswith("Trees [")), ()),
         initialised=_initialised(communicators),
+        destroyed=_destroyed(communicators),
         aborted=any(m[6] == "Abort COMPLETE" for m in communicators),
         warnings=tuple(dict.fromkeys(without_secrets(w) for w in warnings)),
         simulated=any(line.startswith("# SIMULATED") for line in text.split("\n")),
@@ -297,6 +344,12 @@ def _initialised(communicators: Sequence[re.Match[str]]) -> bool:
     return bool(complete) and not begun - complete
 
 
+def _destroyed(communicators: Sequence[re.Match[str]]) -> bool:
+    complete = collections.Counter(m[1] for m in communicators if m[6] == "Init COMPLETE")
+    destroyed = collections.Counter(m[1] for m in communicators if m[6] == "Destroy COMPLETE")
+    return bool(destroyed) and not complete - destroyed
+
+
 def _connections(infos: Sequence[str]) -> tuple[tuple[Connection, ...], tuple[str, ...]]:
     found, unread = [], []
     for message in infos:
@@ -314,7 +367,8 @@ def _connection(match: re.Match[str]) -> Connection | None:
     channel, index, from_rank, to_rank, side, path = match.groups()
     net = _NET.fullmatch(path)
     if net and side:
-        kind = f"NET/{net[1]}{'/GDRDMA' if net[4] else ''}"
+        family = "IB" if is_ib(net[1]) else net[1]
+        kind = f"NET/{family}{'/GDRDMA' if net[4] else ''}"
     elif _P2P.fullmatch(path) and not side:
         kind = "P2P"
     elif _SHM.fullmatch(path) and not side:
@@ -331,6 +385,19 @@ def _connection(match: re.Match[str]) -> Connection | None:
         index=int(index or 0),
         side=_SIDES[side],
         proxy_rank=int(net[3]) if net and net[3] else None,
+    )
+
+
+def _collnet(match: re.Match[str]) -> CollNet:
+    channel, index, rank, side, network, device, gdr = match.groups()
+    return CollNet(
+        int(channel),
+        int(rank),
+        _SIDES[side],
+        network,
+        int(device),
+        gdr=bool(gdr),
+        index=int(index or 0),
     )
 
 
@@ -382,8 +449,11 @@ def _hcas(infos: Sequence[str]) -> tuple[tuple[Hca, ...], tuple[Device, ...]]:
 
 
 def is_ib(network: str) -> bool:
-    """Whether a network is NCCL's own for InfiniBand and RoCE, or NVIDIA's plugin for the same."""
-    return network == "IB" or network.startswith("IBext") or "RDMA Plugin" in network
+    """Whether a network is NCCL's own for InfiniBand and RoCE, or NVIDIA's plugin for the same.
+
+    The plugin (nccl-rdma-sharp) comes with HPC-X and NVIDIA's containers.
+    """
+    return bool(_IB.fullmatch(network))
 
 
 # ---- what a job used -----------------------------------------------------------------------
@@ -394,20 +464,28 @@ class Used:
     """What all ranks of a job used together.
 
     `seen` has the keys `within_nodes` and `between_nodes` (sorted tuples of kinds; NVLink between
-    nodes is "MNNVL"), `nvls` and `mnnvl` (whether every rank has it; `mnnvl` only where a domain
-    spans nodes), `hcas` (node -> sorted tuple of the names of HCAs that carry connections between
-    nodes; every node is there), and `nccl_version` ("unknown" where no log tells). `problems` are
-    contradictions and gaps: with any, `seen` proves nothing.
+    nodes is "MNNVL"), `network` and `collnet` (sorted tuples of the networks' own names, such as
+    "IBext_v8" and "SHARP/GDRDMA"), `nvls` and `mnnvl` (whether every rank has it; `mnnvl` only
+    where a domain spans nodes), `hcas` (node -> sorted tuple of the names of HCAs that carry
+    connections between nodes; every node is there), and `nccl_version` ("unknown" where no log
+    tells). `problems` are contradictions and gaps: with any, `seen` proves nothing. `advice` is
+    what NCCL warned of that is no problem.
+
+    "COLLNET" is in `between_nodes` only where nothing else is: a job that reduces in the network
+    still connects its ranks, and if those connections fall back (to sockets, or off GPUDirect),
+    that is to be seen as without CollNet.
     """
 
     seen: Mapping[str, Any]
     problems: tuple[str, ...]
     simulated: bool
+    advice: tuple[str, ...] = ()
 
 
 def read(logs: Mapping[int, str], hosts: Mapping[int, str]) -> Used:
     """Judge the logs of all ranks (rank -> text), which ran on these nodes (rank -> node)."""
     problems = _Problems(hosts)
+    advice = _Problems(hosts)
     parsed: dict[int, Log] = {}
     if not hosts:
         problems.add("no rank is expected")
@@ -423,17 +501,26 @@ def read(logs: Mapping[int, str], hosts: Mapping[int, str]) -> Used:
                 problems.add(f"its log: {error}", rank)
     for rank, log in parsed.items():
         _judge(problems, rank, log, hosts)
+        for warning in filter(ADVICE.search, log.warnings):
+            advice.add(f"NCCL advises: {warning}", rank)
     _compare(problems, parsed)
     within, between, hcas = _ways(problems, parsed, hosts)
     nodes = set(hosts.values())
     whole = bool(hosts) and len(parsed) == len(hosts)
-    if parsed and len(hosts) > 1 and not any(log.connections for log in parsed.values()):
+    connecting = {rank for rank, log in parsed.items() if log.connections or log.collnets}
+    if parsed and len(hosts) > 1 and not connecting:
         problems.add(
             "no rank's log has a connection: the tool used none, or the logs are cut; "
             "NCCL_RUNTIME_CONNECT=0 makes NCCL connect when it starts"
         )
-    elif parsed and len(nodes) > 1 and not between and not _all_of(parsed, "collnet"):
-        problems.add("no rank's log has a connection between nodes")
+    elif parsed and len(nodes) > 1 and not between:
+        silent = sorted(nodes - {hosts[rank] for rank, log in parsed.items() if log.collnets})
+        if not silent:
+            between.add("COLLNET")
+        elif len(silent) == len(nodes):
+            problems.add("no rank's log has a connection between nodes")
+        else:
+            problems.add(f"no connection between nodes in the logs of {', '.join(silent)}")
     versions = sorted({log.version for log in parsed.values() if log.version})
     if parsed and not versions:
         problems.add("no rank's log tells the version of NCCL")
@@ -441,6 +528,16 @@ def read(logs: Mapping[int, str], hosts: Mapping[int, str]) -> Used:
         seen={
             "within_nodes": tuple(sorted(within)),
             "between_nodes": tuple(sorted(between)),
+            "network": tuple(sorted(set().union(*map(_networks, parsed.values())))),
+            "collnet": tuple(
+                sorted(
+                    {
+                        f"{collnet.network}{'/GDRDMA' if collnet.gdr else ''}"
+                        for log in parsed.values()
+                        for collnet in log.collnets
+                    }
+                )
+            ),
             "nvls": whole and _all_of(parsed, "nvls"),
             "mnnvl": whole and len(nodes) > 1 and all(_spans(parsed, hosts)),
             "hcas": {node: tuple(sorted(hcas[node])) for node in sorted(nodes)},
@@ -448,7 +545,12 @@ def read(logs: Mapping[int, str], hosts: Mapping[int, str]) -> Used:
         },
         problems=problems.texts(),
         simulated=any(log.simulated for log in parsed.values()),
+        advice=advice.texts(),
     )
+
+
+def _networks(log: Log) -> set[str]:
+    return {*log.networks, *(c.network for c in log.connections if c.network is not None)}
 
 
 class _Problems:
@@ -502,7 +604,8 @@ def _judge(problems: _Problems, rank: int, log: Log, hosts: Mapping[int, str]) -
     if log.aborted:
         problems.add("the communicator was aborted", rank)
     for warning in log.warnings:
-        problems.add(f"NCCL warns: {warning}", rank)
+        if not ADVICE.search(warning):
+            problems.add(f"NCCL warns: {warning}", rank)
     for message in log.unread[:3]:
         problems.add(f"a connection that is not understood: {message!r}", rank)
     nodes = len(set(hosts.values()))
@@ -519,6 +622,9 @@ def _judge(problems: _Problems, rank: int, log: Log, hosts: Mapping[int, str]) -
                 f"({connection.from_rank} to {connection.to_rank})",
                 rank,
             )
+    for collnet in log.collnets:
+        if collnet.rank != rank:
+            problems.add(f"the log has a CollNet connection of rank {collnet.rank}", rank)
 
 
 def _compare(problems: _Problems, logs: Mapping[int, Log]) -> None:
@@ -528,9 +634,8 @@ def _compare(problems: _Problems, logs: Mapping[int, Log]) -> None:
     for rank, log in logs.items():
         if log.version:
             versions[log.version].append(rank)
-        used = {connection.network for connection in log.connections}
-        for network in sorted({*log.networks, *used} - {None}, key=str):
-            networks[str(network)].append(rank)
+        for network in sorted(_networks(log)):
+            networks[network].append(rank)
     for what, found in (("versions of NCCL", versions), ("networks", networks)):
         if len(found) > 1:
             each = "; ".join(f"{name} (ranks {_fold(ranks)})" for name, ranks in found.items())
@@ -539,7 +644,35 @@ def _compare(problems: _Problems, logs: Mapping[int, Log]) -> None:
         having = [rank for rank, log in logs.items() if getattr(log, field)]
         if having and len(having) < len(logs):
             problems.add(f"{what} on ranks {_fold(having)} only")
+    _find_cut(problems, logs)
     _pair(problems, logs)
+
+
+def _find_cut(problems: _Problems, logs: Mapping[int, Log]) -> None:
+    """Logs that end before those of other ranks do, though what they lack is said by all ranks.
+
+    P2P and shared memory are logged by the sender alone: no other rank's log tells of the gap.
+    """
+    started = {r: log for r, log in logs.items() if log.initialised and not log.aborted}
+    said = sorted(set().union(*(log.connected for log in logs.values())))
+    if any(log.connections or log.collnets for log in logs.values()):
+        for rank, log in started.items():
+            # Where no ring or tree was asked for (gather), a rank that only receives logs nothing.
+            receiver = log.destroyed and not said
+            if not (log.connections or log.collnets or receiver):
+                problems.add(
+                    "the log has no connection, where others have some: it is cut, or the rank "
+                    "used none; NCCL_RUNTIME_CONNECT=0 makes NCCL connect when it starts",
+                    rank,
+                )
+    for what in said:
+        for rank, log in started.items():
+            if what not in log.connected:
+                problems.add(f"the log is cut: no {what!r}, which others have", rank)
+    if any(log.destroyed for log in logs.values()):
+        for rank, log in started.items():
+            if not log.destroyed:
+                problems.add("the log is cut: no Destroy COMPLETE, which others have", rank)
 
 
 def _pair(problems: _Problems, logs: Mapping[int, Log]) -> None:
@@ -646,3 +779,53 @@ def last_words(text: str, lines: int = 3) -> str:
     said = [(n, line, mark[1]) for n, line in numbered if (mark := _MARK.search(line))]
     weightiest = sorted(said, key=lambda each: (each[2] != "INFO", each[0]), reverse=True)
     return "\n".join(without_secrets(line) for _, line, _ in sorted(weightiest[:lines]))
+
+
+_PER_RANK = (
+    (re.compile(r"\b0x[0-9a-f]+\b"), "*"),
+    (re.compile(r"\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?:<[0-9]+>|:[0-9]+)?"), "*"),
+    (re.compile(r"^((?:Channel|Ring|Coll(?:Net)?) )[0-9]+(?:/[0-9]+)? : .*?(?= via |$)"), r"\1*"),
+    (re.compile(r"( via (?:COLL)?NET/[^/]+/)[0-9]+(?:\([0-9]+\))?"), r"\1*"),
+    (re.compile(r"\b((?:\w*rank|peer|\w*dev)[ =:]+)-?[0-9]+\b", re.IGNORECASE), r"\1*"),
+    (re.compile(r"\b(busid[ =:]+)[0-9a-f]+\b", re.IGNORECASE), r"\1*"),
+)
+_MOST_GROUPS = 4
+
+
+def last_words_of_all(logs: Mapping[int, str]) -> str:
+    """The last words of a job that hangs: ranks that say the same together, a line for each group.
+
+    The smallest groups come first, of four at most: the straggler is what one looks for. Hosts,
+    processes, pointers and the numbers of ranks, their devices and channels are left out. A last
+    line tells which ranks are in no group that is shown. Without secrets.
+    """
+    groups: dict[str, list[int]] = collections.defaultdict(list)
+    for rank in sorted(logs):
+        groups[_last_word(logs[rank])].append(rank)
+    ordered = sorted(groups.items(), key=lambda group: (len(group[1]), group[1]))
+    lines = [f"{_ranks(ranks)}: {line}" for line, ranks in ordered[:_MOST_GROUPS]]
+    others = [rank for _, ranks in ordered[_MOST_GROUPS:] for rank in ranks]
+    if others:
+        lines.append(f"and {_ranks(others)}, with {len(ordered) - _MOST_GROUPS} other lines")
+    return "\n".join(lines)
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank{'' if len(ranks) == 1 else 's'} {_fold(ranks)}"
+
+
+def _last_word(text: str) -> str:
+    """The last warning that is no advice, else the last line; as all ranks would say it."""
+    level, last, weight = "", "", 0
+    for line in text.split("\n"):
+        for mark in _MARK.finditer(line):
+            message = line[mark.end() :].strip()
+            own = 1 if mark[1] == "INFO" or ADVICE.search(message) else 2
+            if message and own >= weight:
+                level, last, weight = mark[0], message, own
+    if not weight:
+        return "nothing of NCCL"
+    last = without_secrets(last)
+    for pattern, replacement in _PER_RANK:
+        last = pattern.sub(replacement, last)
+    return f"{level}{last}"

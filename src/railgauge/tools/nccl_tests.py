@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.tools.nccl_log import ADVICE
 
 TOOL = "nccl-tests"
 
@@ -408,9 +409,8 @@ _FAILURE_WORDS = (
     *("not supported", "abort", "signal", "non-zero", "error", "fault", "dumped", "memory"),
     *("oom", "killed", "not found", "cannot execute"),
 )
-# NCCL warns of what it cannot do. Known advice, after which it goes on as it should:
+# NCCL warns of what it cannot do, but for known advice.
 _WARNING = "NCCL WARN"
-_ADVICE = re.compile(r"can lead to variability in the NCCL performance|\bdeprecated\b")
 
 _COLUMNS = {
     # the first version's names
@@ -463,7 +463,7 @@ def _scan(text: str) -> tuple[Result, ...]:
 
 def _fails(line: str) -> bool:
     if _WARNING in line:
-        return not _ADVICE.search(line)
+        return not ADVICE.search(line)
     if "NCCL INFO" in line:
         return False
     lower = line.lower()

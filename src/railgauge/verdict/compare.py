@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pydantic
 
+from railgauge import hostlist
 from railgauge.campaign import Campaign
 from railgauge.checks.protections import Failure
 from railgauge.limits import Limit
@@ -61,6 +63,8 @@ class Case:
     gate: str = ""
     #: why the check's own record cannot be read
     damage: str = ""
+    #: nodes for which its job did not start
+    unavailable: tuple[str, ...] = ()
     #: the stored ratios that this check has a side of
     ratios: tuple[Ratio, ...] = ()
     #: what it measures of its nodes, where a check measures several things: a transport, the rails
@@ -87,6 +91,20 @@ class Case:
     def precondition_failed(self) -> bool:
         """It was left out because of another case's failure."""
         return self.result == "not run" and bool(self.reason)
+
+
+#: How Slurm gives the nodes that keep a job from starting; under load it says only that some do.
+_UNAVAILABLE = re.compile(r"UnavailableNodes:([\w\[\],.-]+)")
+_SOME = "ReqNodeNotAvail"
+
+
+def unavailable_nodes(reason: str) -> tuple[str, ...]:
+    """The nodes that Slurm's pending reason names as not available."""
+    found = _UNAVAILABLE.search(reason)
+    try:
+        return hostlist.expand(found[1].rstrip(",")) if found else ()
+    except ValueError:
+        return ()
 
 
 class BrokenRecordError(ValueError):
@@ -263,4 +281,10 @@ def read(campaign: Campaign) -> list[Case]:
                 for c in found
             ]
         cases += found or [_case(planned, None, 0)]
-    return cases
+    return [dataclasses.replace(case, unavailable=_unavailable(campaign, case)) for case in cases]
+
+
+def _unavailable(campaign: Campaign, case: Case) -> tuple[str, ...]:
+    """As the pending reason names them; else those that Slurm knew to be down at the end."""
+    known = tuple(node for node in case.nodes if node in campaign.unavailable)
+    return unavailable_nodes(case.reason) or (known if _SOME in case.reason else ())

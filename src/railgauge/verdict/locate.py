@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Sequence
 
-from railgauge import hostlist
 from railgauge.verdict.compare import Case
-
-#: How Slurm gives the nodes that keep a job from starting.
-_UNAVAILABLE = re.compile(r"UnavailableNodes:([\w\[\],.-]+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,15 +14,6 @@ class Suspect:
 
     node: str
     why: str
-
-
-def unavailable_nodes(reason: str) -> tuple[str, ...]:
-    """The nodes that Slurm's pending reason names as not available."""
-    found = _UNAVAILABLE.search(reason)
-    try:
-        return hostlist.expand(found[1].rstrip(",")) if found else ()
-    except ValueError:
-        return ()
 
 
 def suspects(cases: Sequence[Case]) -> list[Suspect]:
@@ -43,8 +29,7 @@ def suspects(cases: Sequence[Case]) -> list[Suspect]:
     cleared: dict[str, bool] = {}
     for case in failed:
         told = [(node, failure.message) for failure in case.failures for node in failure.nodes]
-        absent = unavailable_nodes(case.reason)
-        told += [(node, "Slurm cannot start a job on it") for node in absent]
+        told += [(node, "Slurm cannot start a job on it") for node in case.unavailable]
         for node, why in told:
             named.setdefault(node, why)
             # A job that never started leaves its healthy node silent too; another case clears it.

@@ -16,7 +16,7 @@ from railgauge.campaign import Campaign
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
 from railgauge.references import Bounded
 from railgauge.verdict.compare import BrokenRecordError, Case, Row, read, read_possible
-from railgauge.verdict.locate import Suspect, suspects, unavailable_nodes
+from railgauge.verdict.locate import Suspect, suspects
 from railgauge.verdict.ratios import RatioRow, judge
 
 Decision = Literal["accept", "reject", "inconclusive"]
@@ -198,7 +198,7 @@ def _case_findings(case: Case) -> list[Finding]:
         found += [_row_finding(case, row) for row in case.rows if row.within is False]
     if found:
         return found
-    unavailable = unavailable_nodes(case.reason)
+    unavailable = case.unavailable
     if unavailable:
         return [
             Finding(

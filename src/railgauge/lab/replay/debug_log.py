@@ -1,4 +1,4 @@
-"""NCCL's debug log of one rank, as NCCL 2.28 prints it, for rehearsals.
+"""NCCL's debug log of one rank, as NCCL 2.28 to 2.30 print it, for rehearsals.
 
 The log follows from the hosts, the fabric and NCCL's variables alone: rings over all ranks, on as
 many channels as reach every HCA. Standard library only, Python 3.9: it runs on the lab's nodes.
@@ -28,9 +28,9 @@ def lines(
     NVLink, in the order of `hosts`), `nvls`, `hcas`, `link_layer` ("RoCE" or "IB"), `gdr`,
     `nccl_version`, `gpu`, and `nvlink` (False where the GPUs of a node share only its memory).
 
-    Variables: NCCL_DEBUG_SUBSYS (NET for the names of devices), NCCL_IB_DISABLE, NCCL_IB_HCA,
-    NCCL_MNNVL_ENABLE, NCCL_NET, NCCL_NVLS_ENABLE, NCCL_P2P_DISABLE. Where NCCL would fail, the log
-    ends with the warning.
+    Variables: NCCL_DEBUG_SUBSYS (NET for the names of devices, DESTROY for the end since 2.30),
+    NCCL_IB_DISABLE, NCCL_IB_HCA, NCCL_MNNVL_ENABLE, NCCL_NET, NCCL_NVLS_ENABLE, NCCL_P2P_DISABLE.
+    Where NCCL would fail, the log ends with the warning.
     """
     return _Rank(rank, hosts, pid, environment, fabric).lines()
 
@@ -176,11 +176,22 @@ class _Rank:
         self.describe()
         self.begin("Init COMPLETE")
         self.connect()
-        self.info(
-            f"comm {self.comm} rank {self.rank} nranks {len(self.hosts)} cudaDev {self.local} "
-            f"busId {self.bus_id} - Destroy COMPLETE"
-        )
+        # Of the subsystem INIT up to 2.29.
+        if self.version < (2, 30) or self.subsystems & {"DESTROY", "ALL"}:
+            self.info(
+                f"comm {self.comm} rank {self.rank} nranks {len(self.hosts)} cudaDev {self.local} "
+                f"busId {self.bus_id} - Destroy COMPLETE"
+            )
         return self.found
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        numbers = self.fabric["nccl_version"].partition("+")[0].split(".")
+        return tuple(int(number) for number in numbers[:2] if number.isdigit())
+
+    @property
+    def subsystems(self) -> set[str]:
+        return set(self.asked("NCCL_DEBUG_SUBSYS").upper().split(","))
 
     @property
     def bus_id(self) -> str:
@@ -225,7 +236,7 @@ class _Rank:
 
     def net_info(self, message: str) -> None:
         """What NCCL says only where its subsystem NET is asked for."""
-        if {"NET", "ALL"} & set(self.asked("NCCL_DEBUG_SUBSYS").upper().split(",")):
+        if self.subsystems & {"NET", "ALL"}:
             self.info(message)
 
     def begin(self, state: str) -> None:

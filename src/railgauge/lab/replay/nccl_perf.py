@@ -162,6 +162,8 @@ def write_log(replay: Replay, rank: int, hosts: list[str]) -> None:
     )
     if happens(replay, hosts, "hang"):
         lines = [line for line in lines if "Destroy" not in line]
+    if happens(replay, hosts, "cut-log") and rank == len(hosts) - 1:
+        lines = lines[: len(lines) // 2]
     Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 

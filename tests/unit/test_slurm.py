@@ -1,0 +1,31 @@
+"""What is asked of Slurm, with answers as Slurm gives them."""
+
+from __future__ import annotations
+
+import pytest
+
+from railgauge import slurm
+from railgauge.errors import EnvironmentProblem
+
+ANSWER = """n1 idle
+n2 down*
+n3 drained
+n4 mixed
+n5 idle*
+n6 allocated
+"""
+
+
+def test_nodes_that_take_no_job_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "ask", lambda *_: ANSWER)
+    everyone = [f"n{number}" for number in range(1, 8)]
+    assert slurm.unavailable(everyone) == ["n2", "n3", "n5"]
+    assert slurm.unavailable(["n1", "n3"]) == ["n3"]
+
+
+def test_no_answer_accuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(*_: str) -> str:
+        raise EnvironmentProblem("no Slurm")
+
+    monkeypatch.setattr(slurm, "ask", silent)
+    assert slurm.unavailable(["n1"]) == []
