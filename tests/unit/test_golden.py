@@ -35,28 +35,37 @@ _ORDERS = ("ranks.json", "pair.json", "path.json")
 
 
 def _nodes(system: str) -> tuple[list[str], list[str]]:
-    """Enough nodes for a case of every check; and those that are not the first of a partition.
-
-    `all` and `segment` of an NCCL check are more than a pair.
-    """
+    """Enough nodes for a case of every check between two; and those that are not the first."""
     chosen, later = [], []
     for partition in systems.load(system).partitions:
-        few = partition.nodes[: 3 if "nccl" in partition.features else 2]
+        few = partition.nodes[:2]
         chosen += few
         later += few[1:]
     return chosen, later
 
 
-def _dry_run(system: str, folder: Path) -> dict[str, Path]:
-    """The stage folder of every case of a session that submits nothing, below `folder`."""
+def _of_pairs(system: str, folder: Path) -> dict[str, Path]:
+    """A dry run with few nodes: one pair and one rail stand for all."""
     nodes, later = _nodes(system)
-    # One pair of nodes and one rail stand for all: a session takes a tenth of a second a case.
     others = rf"%(pair|place)=[^:]+:({'|'.join(later)})(:|$)|%pair=.*:[1-9][0-9]*-[0-9]+"
+    return _dry_run(system, folder, ["-x", others], RAILGAUGE_NODES=hostlist.fold(nodes))
+
+
+def _of_many(system: str, folder: Path) -> dict[str, Path]:
+    """A dry run of what is measured over more than two nodes, where there is any."""
+    partitions = systems.load(system).partitions
+    if not any(p.extras.nccl and len(p.nodes) > 2 for p in partitions):
+        return {}
+    return _dry_run(system, folder, ["-n", r"^Nccl(Segment|All)\b"])
+
+
+def _dry_run(system: str, folder: Path, options: list[str], **env: str) -> dict[str, Path]:
+    """The stage folder of every case of a session that submits nothing, below `folder`."""
     ours = ("RFM_", "RAILGAUGE_", "SLURM_", "SBATCH_")
     answer = subprocess.run(
         [
             *(sys.executable, "-m", "railgauge.session", "-c", str(paths.CHECKS)),
-            *("--mode", "acceptance", "--dry-run", "-x", others),
+            *("--mode", "acceptance", "--dry-run", *options),
         ],
         env={
             **{name: value for name, value in os.environ.items() if not name.startswith(ours)},
@@ -64,9 +73,9 @@ def _dry_run(system: str, folder: Path) -> dict[str, Path]:
             "RFM_COLORIZE": "no",
             "RAILGAUGE_CAMPAIGN": str(folder / "campaign"),
             "RAILGAUGE_RESULTS": str(folder),
-            "RAILGAUGE_NODES": hostlist.fold(nodes),
             # Where no lab is: `lab` is then as any other system, whether it is up or not.
             "RAILGAUGE_LAB_DIR": str(folder / "lab"),
+            **env,
         },
         cwd=paths.HOME,
         stdout=subprocess.PIPE,
@@ -115,7 +124,8 @@ def _written(stage: Path) -> str:
 def made(system: str, folder: Path) -> dict[str, str]:
     """Name and text of every golden file of a system, made in an empty `folder`."""
     chosen: dict[tuple[str, str], tuple[str, Path]] = {}
-    for case, stage in _dry_run(system, folder).items():
+    found = {**_of_pairs(system, folder / "pairs"), **_of_many(system, folder / "many")}
+    for case, stage in found.items():
         kind = _kind(case)
         if kind is not None:
             chosen.setdefault((case.split()[0], kind), (case, stage))

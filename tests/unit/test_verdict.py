@@ -311,8 +311,9 @@ def test_slurm_may_know_the_node_that_it_does_not_name(recorded: Recorded) -> No
     """Under load the pending reason comes without the nodes."""
     recorded.no_result(0, "fail", "blocked: ReqNodeNotAvail, May be reserved for other job")
     recorded.no_result(1, "fail", "job submission failed")
-    recorded.campaign.unavailable = ["n2"]
-    verdict = recorded.decide()
+    campaign = recorded.write()
+    campaign.unavailable = ["n2"]
+    verdict = decide(campaign)
     assert [(f.kind, f.nodes) for f in verdict.findings][:1] == [("unavailable", ("n2",))]
     assert [finding.kind for finding in verdict.findings].count("unavailable") == 1
 

@@ -14,7 +14,7 @@ from reframe.core.builtins import run_after, run_before, sanity_function, variab
 from reframe.core.exceptions import SanityError
 
 import reframe as rfm
-from railgauge import paths, references, rehearsal, slurm, systems
+from railgauge import hostlist, paths, references, rehearsal, slurm, systems
 from railgauge.atomic import write_json
 from railgauge.checks import guard
 from railgauge.checks.protections import Evidence, Failure, failures
@@ -124,7 +124,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             # By which `railgauge accept` finds what an interrupted session left in the queue.
             self.job.options += [f"--comment=railgauge:{campaign.name}"]
         if self.pinned_nodes:
-            self.job.options += [f"--nodelist={','.join(self.pinned_nodes)}"]
+            self.job.options += [f"--nodelist={hostlist.fold(self.pinned_nodes)}"]
 
     @run_before("run")
     def stop_at_first_error(self) -> None:
