@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from railgauge import paths
+from railgauge import paths, systems
 from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 
@@ -256,7 +256,7 @@ def test_the_plan_submits_nothing(railgauge: Run, cluster: Lab, area: Path) -> N
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--system", "nosuch"], "configs/systems/ has: eth400g, lab, vm-pair"),
+        (["--system", "nosuch"], f"configs/systems/ has: {', '.join(systems.names())}"),
         (["--partition", "nosuch"], "has no partition 'nosuch'"),
         (["--nodes", "n9"], "n9 not in lab"),
         (["--nodes", "n[1-"], "--nodes n[1-"),
