@@ -1,9 +1,11 @@
-"""The stack: what the manifest asks for, and whether the locks have it."""
+"""The stack: what the manifest asks for, whether the locks have it, what a build needs."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railgauge import paths
-from railgauge.errors import ConfigurationError, RailgaugeError
+from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
+from railgauge.stack import build, externals, manifest
 from railgauge.stack import lock as locks
-from railgauge.stack import manifest
 
 SYSTEMS = ["dgx-h100", "dgx-spark", "eth400g", "gb200-nvl72", "lab"]
 
@@ -249,3 +251,226 @@ def test_no_truncated_lock_is_read(tmp_path_factory: pytest.TempPathFactory, len
     path.write_text(LAB_LOCK[:length], encoding="utf-8")
     with pytest.raises(ConfigurationError, match="found no lock of Spack's"):
         locks.read(path)
+
+
+# --- building: what is looked at before Spack is asked for anything ---------------------------
+
+
+def answers(command: list[str]) -> str:
+    """A site as configs/systems/eth400g describes it."""
+    if command[-1] == "-dumpfullversion":
+        return "11.5.0"
+    return {"srun": "slurm 23.11.11", "dpkg-query": "51.0-1"}.get(Path(command[0]).name, "")
+
+
+@pytest.fixture
+def site(home: Path) -> Path:
+    """eth400g with every external where its scope says."""
+    prefix = home / "usr"
+    for name in ("bin/gcc", "bin/g++", "bin/gfortran", "bin/srun", "include/infiniband/verbs.h"):
+        (prefix / name).parent.mkdir(parents=True, exist_ok=True)
+        (prefix / name).touch(mode=0o755)
+    packages = home / "configs/systems/eth400g/spack/packages.yaml"
+    change(packages, "/SITE-EXTERNAL/slurm", str(prefix))
+    change(packages, ": /usr", f": {prefix}")
+    return home
+
+
+def site_problems(site: Path, machine: str = "x86_64") -> list[str]:
+    stack = manifest.read("eth400g", site)
+    return [
+        line.removeprefix(f"{stack.folder}/")
+        for line in externals.problems(stack, answers, machine)
+    ]
+
+
+def test_site_with_all_externals_may_build(site: Path) -> None:
+    assert site_problems(site) == []
+
+
+def test_placeholder_is_a_missing_external(site: Path) -> None:
+    packages = site / "configs/systems/eth400g/spack/packages.yaml"
+    change(
+        packages,
+        f"        prefix: {site}/usr\n\n  perftest",
+        "        prefix: /SITE-EXTERNAL/x\n\n  perftest",
+    )
+    [problem] = site_problems(site)
+    assert "slurm: found prefix /SITE-EXTERNAL/x, expected where this site has it" in problem
+
+
+def test_reference_scopes_cannot_be_built_without_a_site() -> None:
+    for system in ("dgx-h100", "dgx-spark", "gb200-nvl72", "eth400g"):
+        assert any("/SITE-EXTERNAL" in line for line in externals.problems(manifest.read(system)))
+
+
+def test_another_compiler_than_the_scopes_is_named_with_its_line(site: Path) -> None:
+    packages = site / "configs/systems/eth400g/spack/packages.yaml"
+    change(packages, "gcc@11.5.0", "gcc@14.2.0")
+    assert site_problems(site)[0].startswith("packages.yaml:")
+    assert site_problems(site)[0].endswith(f"found 11.5.0, expected 14.2.0 ({site}/usr/bin/gcc)")
+
+
+def test_missing_compiler_is_found(site: Path) -> None:
+    (site / "usr/bin/gfortran").unlink()
+    [problem] = site_problems(site)
+    assert f"fortran: found no program {site}/usr/bin/gfortran" in problem
+
+
+def test_another_slurm_than_the_scopes_is_found(site: Path) -> None:
+    packages = site / "configs/systems/eth400g/spack/packages.yaml"
+    change(packages, "slurm@23-11-11-1", "slurm@25-05-1-1")
+    [problem] = site_problems(site)
+    assert problem.endswith("slurm: found 23.11.11, expected 25-05-1-1 as in this line")
+
+
+def test_rdma_without_headers_is_found(site: Path) -> None:
+    (site / "usr/include/infiniband/verbs.h").unlink()
+    [problem] = site_problems(site)
+    assert "infiniband/verbs.h, expected rdma-core@51.0 there" in problem
+
+
+def test_machine_of_another_kind_cannot_build(site: Path) -> None:
+    [problem] = site_problems(site, machine="aarch64")
+    assert "this machine is aarch64, expected x86_64" in problem
+
+
+SOURCE = {"path": "_source-cache/archive/ab/abc.tar.gz", "url": "https://example.org/x.tar.gz"}
+
+
+def package(sha256: str, installed: bool = False) -> dict[str, Any]:
+    sources = [{**SOURCE, "sha256": sha256}]
+    return {"name": "x", "version": "1", "installed": installed, "sources": sources}
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    archive = tmp_path / "mirror" / SOURCE["path"]
+    archive.parent.mkdir(parents=True)
+    archive.write_bytes(b"source")
+    return tmp_path / "mirror"
+
+
+RIGHT = hashlib.sha256(b"source").hexdigest()
+
+
+def test_complete_mirror_has_no_problems(mirror: Path) -> None:
+    build.require_mirror(mirror)
+    assert list(build.source_problems([package(RIGHT)], mirror)) == []
+
+
+def test_wrong_checksum_in_the_mirror_is_an_error(mirror: Path) -> None:
+    with pytest.raises(EnvironmentProblem, match=rf"found sha256 {RIGHT}, expected {'0' * 64}"):
+        build.require_sources([package("0" * 64)], mirror, "lab")
+
+
+def test_source_that_the_mirror_lacks_is_an_error(mirror: Path) -> None:
+    (mirror / SOURCE["path"]).unlink()
+    with pytest.raises(EnvironmentProblem, match=r"no such file, expected https://example.org"):
+        build.require_sources([package(RIGHT)], mirror, "lab")
+
+
+def test_source_of_what_is_installed_is_not_needed(mirror: Path) -> None:
+    (mirror / SOURCE["path"]).unlink()
+    assert list(build.source_problems([package(RIGHT, installed=True)], mirror)) == []
+
+
+@pytest.mark.parametrize(("made", "found"), [(True, "no _source-cache"), (False, "no such folder")])
+def test_folder_that_is_no_mirror_is_refused(tmp_path: Path, made: bool, found: str) -> None:
+    folder = tmp_path / "m"
+    if made:
+        folder.mkdir()
+    with pytest.raises(RailgaugeError, match=found):
+        build.require_mirror(folder)
+
+
+def spack_root(folder: Path, version: str) -> Path:
+    source = folder / "lib/spack/spack/__init__.py"
+    source.parent.mkdir(parents=True)
+    source.write_text(f'__version__ = "{version}"\n', encoding="utf-8")
+    return folder
+
+
+def test_spack_of_another_version_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RailgaugeError, match=r"found Spack 1.1.1, expected Spack 1.2.0"):
+        build.require_spack(spack_root(tmp_path, "1.1.1"))
+
+
+@pytest.mark.parametrize("version", ["1.2.0", "1.2.0.dev0"])
+def test_pinned_spack_is_taken(tmp_path: Path, version: str) -> None:
+    build.require_spack(spack_root(tmp_path, version))
+
+
+def test_folder_without_spack_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RailgaugeError, match="found no Spack"):
+        build.require_spack(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "==> Error: All fetchers failed for spack-stage-lftp-4.9.2",
+        "curl: (6) Could not resolve host: lftp.yar.ru",
+    ],
+)
+def test_build_without_network_and_mirror_names_both_ways_out(line: str) -> None:
+    error = build.failure("install", 1, [line], "lab")
+    assert error.next_step is not None and "MIRROR=dir" in error.next_step
+    assert "https_proxy" in error.next_step
+
+
+def test_wrong_checksum_from_the_network_is_never_skipped() -> None:
+    said = ["==> Error: ChecksumError: sha256 checksum failed for /x/lftp-4.9.2.tar.gz"]
+    error = build.failure("install", 1, said, "lab")
+    assert error.next_step is not None and "never skip" in error.next_step
+
+
+def root(tmp_path: Path, installed: bool) -> dict[str, Any]:
+    prefix = str(tmp_path / "opt/iperf2-2.1.9-abcdefg")
+    about = {"name": "iperf2", "version": "2.1.9", "hash": "abcdefgh", "prefix": prefix}
+    return {**about, "installed": installed, "root": True, "sources": []}
+
+
+def test_activation_puts_the_tools_on_the_path(tmp_path: Path) -> None:
+    folder = tmp_path / "with a blank/lab"
+    build.activation(manifest.read("lab"), [root(tmp_path, True)], folder)
+    command = f". '{folder}/activate.sh'; echo $PATH; echo $RAILGAUGE_STACK"
+    done = subprocess.run(["bash", "-euc", command], capture_output=True, text=True, check=True)
+    path, stack = done.stdout.splitlines()
+    assert path.startswith(f"{tmp_path}/opt/iperf2-2.1.9-abcdefg/bin:")
+    assert stack == str(folder)
+
+
+def test_what_was_built_is_recorded_with_its_hash(tmp_path: Path) -> None:
+    build.activation(manifest.read("lab"), [root(tmp_path, True)], tmp_path)
+    [tool] = json.loads((tmp_path / "stack.json").read_text(encoding="utf-8"))
+    assert (tool["name"], tool["version"], tool["hash"]) == ("iperf2", "2.1.9", "abcdefgh")
+
+
+def test_nothing_installed_activates_nothing(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentProblem, match="found nothing installed"):
+        build.activation(manifest.read("lab"), [root(tmp_path, False)], tmp_path)
+    assert not (tmp_path / "activate.sh").exists()
+
+
+def test_repository_commit_is_the_same_in_manifest_and_driver() -> None:
+    text = (paths.HOME / manifest.MANIFEST).read_text(encoding="utf-8")
+    assert f"commit: {build.PACKAGES_COMMIT}" in text
+
+
+def test_recipe_that_changed_is_seen_by_a_fresh_solve(home: Path) -> None:
+    def edit(nodes: dict[str, Any]) -> None:
+        nodes["perftest"]["package_hash"] = "other"
+
+    change_lock(home, "lab", edit)
+    fresh = manifest.read("lab", home).lock
+    assert locks.changes(manifest.read("lab").lock, fresh) == ["perftest"]
+
+
+def test_libc_of_the_solving_machine_changes_nothing(home: Path) -> None:
+    def edit(nodes: dict[str, Any]) -> None:
+        nodes["glibc"]["version"] = "2.41"
+        nodes["perftest"]["arch"]["platform_os"] = "ubuntu24.04"
+
+    change_lock(home, "lab", edit)
+    assert locks.changes(manifest.read("lab").lock, manifest.read("lab", home).lock) == []

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 import click
 
+from railgauge import atomic
 from railgauge.errors import EXIT_USAGE, ConfigurationError, RailgaugeError
+from railgauge.stack import build as building
+from railgauge.stack import externals, manifest
 from railgauge.stack import lock as locks
-from railgauge.stack import manifest
+
+#: What writes the reference locks.
+SOLVE = "SPACK_ROOT=dir bin/stack solve --write"
 
 
 @click.group()
@@ -40,14 +46,95 @@ def check(systems: tuple[str, ...]) -> None:
     require_none(found)
 
 
+@stack.command()
+@click.argument("system")
+@click.option("--mirror", type=click.Path(path_type=Path), help="Sources from here, no network.")
+@click.option(
+    "--only", multiple=True, help="Only these tools, by name; more than once for several."
+)
+@click.option("--jobs", type=int, help="Compilers at a time.")
+def build(system: str, mirror: Path | None, only: tuple[str, ...], jobs: int | None) -> None:
+    """Solve with what SYSTEM's site has, store its lock, install, and write the activation.
+
+    $SPACK_ROOT and $SPACK_PACKAGES name a Spack and recipes that are there; else the pinned commits
+    are fetched.
+
+    Exit code: 0 installed, 3 not, with what to do.
+    """
+    wanted = _known_tools(manifest.read(system), only)
+    externals.require(wanted)
+    spack = building.prepare(wanted, mirror.absolute() if mirror else None)
+    solved = building.solve(spack)
+    require_none(locks.differences(wanted, locks.read(solved), site=True))
+    atomic.write_text(wanted.site_lock, solved.read_text(encoding="utf-8"))
+    click.echo(f"the site's lock: {wanted.site_lock}")
+    if spack.mirror:
+        building.require_sources(spack.describe(only), spack.mirror, system)
+    parallel = [f"-j{jobs}"] if jobs else []
+    spack.run("install", "install", "--only-concrete", *parallel, *only)
+    folder = building.state_folder() / system
+    for tool in building.activation(wanted, spack.describe(), folder):
+        click.echo(tool)
+    click.echo(f"RAILGAUGE_SYSTEM={system} (or RFM_SYSTEM), then: source activate.sh")
+
+
+@stack.command()
+@click.argument("system")
+@click.argument("mirror", type=click.Path(path_type=Path))
+def mirror(system: str, mirror: Path) -> None:
+    """Fill the folder MIRROR with all that `build --mirror` needs for SYSTEM.
+
+    It can be run for several systems, on any connected machine.
+    """
+    spack = building.prepare(manifest.read(system), None)
+    building.solve(spack)
+    building.fill_mirror(spack, mirror.absolute())
+    building.require_sources(spack.describe(), mirror.absolute(), system)
+    click.echo(f"{mirror} has all of {system}")
+
+
+@stack.command()
+@click.argument("systems", nargs=-1)
+@click.option("--write", is_flag=True, help="Write the reference locks anew.")
+def solve(systems: tuple[str, ...], write: bool) -> None:
+    """Solve again in a copy, and compare with the reference locks, by Spack.
+
+    Exit code: 0 the same, 3 not.
+    """
+    changed = []
+    for system in systems or manifest.systems():
+        wanted = manifest.read(system)
+        spack = building.prepare(wanted, None)
+        with building.solved_in_a_copy(spack) as fresh:
+            require_none(locks.differences(wanted, locks.read(fresh)))
+            if write:
+                atomic.write_text(wanted.lock, fresh.read_text(encoding="utf-8"))
+                click.echo(f"{system}: wrote {wanted.lock}")
+            elif names := locks.changes(wanted.lock, fresh):
+                changed.append(f"{wanted.lock}: solved otherwise now: {', '.join(names)}")
+            else:
+                click.echo(f"{system}: solved again, and the same")
+    if changed:
+        raise ConfigurationError("\n".join(changed), next_step=f"{SOLVE}, and look at git diff")
+
+
+def _known_tools(wanted: manifest.Stack, only: tuple[str, ...]) -> manifest.Stack:
+    names = [pin.name for pin in wanted.pins]
+    unknown = [name for name in only if name not in names]
+    if unknown:
+        raise RailgaugeError(
+            f"ONLY: found {', '.join(unknown)}, expected some of {', '.join(names)}",
+            next_step=f'make stack SYSTEM={wanted.system} ONLY="{names[0]}"',
+        )
+    return wanted
+
+
 def require_none(found: list[locks.Difference]) -> None:
     """ConfigurationError that lists the differences, if there are any."""
     if found:
-        paths = dict.fromkeys(str(difference.path) for difference in found)
         raise ConfigurationError(
             "\n".join(str(difference) for difference in found),
-            next_step="make lock-check SPACK_ROOT=... solves again and writes the reference locks "
-            f"that differ ({', '.join(paths)}); make stack SYSTEM=... a site's own",
+            next_step=f"{SOLVE} for a reference lock; for a site's own: make stack SYSTEM=...",
         )
 
 

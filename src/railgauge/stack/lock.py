@@ -165,8 +165,22 @@ def _externals(stack: Stack, lock: Lock) -> Iterator[tuple[str, str, str]]:
                 yield node.name, found, f"{external.name}@{external.version} {external.prefix}"
 
 
-def without_spack(path: Path) -> Any:
-    """A lock's content without the stanza that names the Spack that wrote it."""
-    document = json.loads(path.read_text(encoding="utf-8"))
-    document.pop("spack", None)
-    return document
+def changes(committed: Path, fresh: Path) -> list[str]:
+    """Names of the packages that two locks have otherwise: version, variants, recipe, dependencies.
+
+    Hashes and what belongs to the machine that solved (its libc, its name of the OS) are left out.
+    """
+    ours, theirs = _contents(committed), _contents(fresh)
+    return sorted({name for name, _ in ours ^ theirs})
+
+
+def _contents(path: Path) -> set[tuple[str, str]]:
+    nodes = json.loads(path.read_text(encoding="utf-8"))["concrete_specs"]
+    contents = set()
+    for node in nodes.values():
+        if node["name"] not in ("glibc", "gcc-runtime"):
+            needs = sorted(dependency["name"] for dependency in node.get("dependencies", []))
+            kept = ("version", "parameters", "external", "package_hash")
+            shown = {key: node.get(key) for key in kept} | {"needs": needs}
+            contents.add((node["name"], json.dumps(shown, sort_keys=True)))
+    return contents

@@ -8,9 +8,9 @@ from spack.package import *
 
 
 class Iperf2(BuiltinIperf2):
-    """iperf2 of builtin, and in the versions that Debian has: what the embedded cluster's references
-    were measured with. Debian takes documents that are not free out of upstream's archive (+dfsg),
-    so that it has a checksum of its own."""
+    """iperf2 of builtin, and in the versions that Debian has: with one of them the references of
+    the embedded cluster were measured. Debian takes two files that are not free out of upstream's
+    archive (+dfsg), which gives it a checksum of its own."""
 
     version(
         "2.2.1-dfsg",
@@ -24,3 +24,9 @@ class Iperf2(BuiltinIperf2):
     )
 
     depends_on("gmake", type="build")
+
+    def patch(self):
+        if self.spec.satisfies("@2.1.8-dfsg,2.2.1-dfsg"):
+            # The two that Debian removed are only for Windows, but the Makefile wants them.
+            touch("include/service.h")
+            touch("src/service.c")

@@ -10,8 +10,8 @@ from spack.package import *
 
 
 class Wdt(CMakePackage):
-    """Warp speed Data Transfer: copies files and directories over many TCP connections at once, each
-    with a thread of its own at both ends."""
+    """Warp speed Data Transfer: copies files and directories over many TCP connections at once,
+    each with a thread of its own at both ends."""
 
     homepage = "https://github.com/facebook/wdt"
     git = "https://github.com/facebook/wdt.git"
@@ -51,7 +51,7 @@ class Wdt(CMakePackage):
     depends_on("glog@0.4:0.6")
     depends_on("openssl")
 
-    # <mutex> and <shared_mutex> are missing, and no other header brings them in by chance any more.
+    # <mutex> and <shared_mutex> are missing, and no other header brings them in by chance now.
     patch("reporting-includes.patch")
 
     def patch(self):
