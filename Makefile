@@ -1,7 +1,7 @@
 # Two commands: `make accept` shows the gate at work, `make test` checks the project.
-.PHONY: help setup accept test lint golden bench mutants lab-up lab-down distclean
+.PHONY: help setup accept test lint golden bench mutants lab-up lab-down stack mirror lock-check distclean
 
-SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe .ci/run $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch)
+SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe bin/stack .ci/run $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -47,7 +47,20 @@ lab-up: ## bring the embedded cluster up
 lab-down: ## end the embedded cluster
 	bin/railgauge lab down
 
-distclean: ## as after a fresh clone; campaigns and references stay
+stack: ## build the pinned tools by Spack: SYSTEM=... [MIRROR=dir] [ONLY="perftest iperf2"] [JOBS=n]
+	bin/bootstrap python
+	bin/stack build "$(SYSTEM)" $(if $(MIRROR),--mirror "$(MIRROR)") $(ONLY:%=--only %) $(JOBS:%=--jobs %)
+
+mirror: ## fetch all that `make stack MIRROR=dir` needs: SYSTEM=... MIRROR=dir
+	bin/bootstrap python
+	bin/stack mirror "$(SYSTEM)" "$(MIRROR)"
+
+lock-check: ## compare Spack's locks with spack.yaml; with SPACK_ROOT=dir also solve them again
+	bin/bootstrap python
+	bin/stack check
+	@if [ -n "$$SPACK_ROOT" ]; then bin/stack solve; fi
+
+distclean: ## as after a fresh clone; campaigns, references and what Spack built (.stack) stay
 	@if [ -x .venv/bin/python ]; then bin/railgauge lab down; fi
 	rm -rf --one-file-system .lab .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

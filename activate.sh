@@ -6,6 +6,14 @@ export RAILGAUGE_HOME
 export PATH="$RAILGAUGE_HOME/bin:$PATH"
 # The colon drops ReFrame's own chain of configurations, `generic` with it; a missing file is an error.
 export RFM_CONFIG_FILES=":$RAILGAUGE_HOME/configs/settings.py"
+# The tools that `make stack` built for this system, if it did.
+_railgauge_stack=$RAILGAUGE_HOME/.stack/${RAILGAUGE_SYSTEM:-${RFM_SYSTEM:-none}}
+_railgauge_stack=${_railgauge_stack%%:*}/activate.sh
+if [[ -r $_railgauge_stack ]]; then
+  # shellcheck disable=SC1090
+  source "$_railgauge_stack"
+fi
+unset _railgauge_stack
 if [[ ! -x $RAILGAUGE_HOME/.venv/bin/python ]]; then
   echo "railgauge: next: make -C $RAILGAUGE_HOME setup" >&2
 fi

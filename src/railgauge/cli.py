@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import shlex
 import sys
@@ -21,7 +22,7 @@ from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_USAGE, Railgau
 from railgauge.lab.cli import lab
 from railgauge.site.cli import system as system_group
 from railgauge.sizes import parse_size
-from railgauge.tools import Call, ParseError, iperf2, nccl_tests, perftest
+from railgauge.tools import Call, ParseError, iperf2, iperf3, nccl_tests, perftest, wdt
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -359,6 +360,124 @@ def _perftest_options(
     except ValueError:
         # No result, or none of what was asked for: the reading says why.
         return asked
+
+
+@parse.command("iperf3")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--server",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The server's JSON of the same run.",
+)
+@click.option("--exit-code", type=int, help="The client's exit code, if you know it.")
+@click.option("--server-exit-code", type=int, help="The server's exit code, if you know it.")
+@click.option("--streams", type=int, help="How many streams were asked for (-P).")
+@click.option("--seconds", type=int, help="How long it was to run (-t).")
+def parse_iperf3(
+    file: Path,
+    server: Path | None,
+    exit_code: int | None,
+    server_exit_code: int | None,
+    streams: int | None,
+    seconds: int | None,
+) -> NoReturn:
+    """Read what an iperf3 client printed with --json.
+
+    A whole document without an error proves that the run came to its end. A server's document
+    alone does not prove what was sent.
+
+    Exit code 1 when the output is no result.
+    """
+    if (streams is None) != (seconds is None):
+        raise RailgaugeError(
+            "--streams and --seconds belong together: what was asked for",
+            next_step=f"railgauge parse iperf3 {shlex.quote(str(file))} --streams 4 --seconds 5",
+        )
+    asked = None
+    if streams is not None and seconds is not None:
+        try:
+            asked = iperf3.Options(streams=streams, duration_s=seconds)
+        except ValueError as error:
+            raise RailgaugeError(str(error)) from None
+    reading = iperf3.read(
+        file.read_text(encoding="utf-8", errors="replace"),
+        server=server.read_text(encoding="utf-8", errors="replace") if server else None,
+        calls=_side_calls("iperf3", exit_code, server_exit_code),
+        options=asked,
+    )
+    click.echo(json.dumps(reading.as_dict(), indent=2))
+    sys.exit(0 if reading.ok else 1)
+
+
+@parse.command("wdt")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--receiver",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The receiver's output of the same transfer.",
+)
+@click.option("--exit-code", type=int, help="The sender's exit code, if you know it.")
+@click.option("--receiver-exit-code", type=int, help="The receiver's exit code, if you know it.")
+@click.option("--files", type=int, help="How many files were to be sent.")
+@click.option("--size", help="The size of each of them: 1GiB, 65536.")
+@click.option("--streams", type=int, default=8, show_default=True, help="How many ports.")
+@click.option(
+    "--encryption",
+    type=click.Choice(["aes128gcm", "aes128ctr", "none"]),
+    default="aes128gcm",
+    show_default=True,
+    help="What was asked for.",
+)
+@click.option("--skip-writes", is_flag=True, help="The receiver was to throw all away.")
+def parse_wdt(
+    file: Path,
+    receiver: Path | None,
+    exit_code: int | None,
+    receiver_exit_code: int | None,
+    files: int | None,
+    size: str | None,
+    streams: int,
+    encryption: wdt.Encryption,
+    skip_writes: bool,
+) -> NoReturn:
+    """Read the log of a WDT sender, or of a receiver alone; keys are not printed.
+
+    A bare file cannot prove that the transfer succeeded, so its completeness is `unknown`. It is
+    `proved` by both exit codes, both logs, and the files that were asked for, where the receiver
+    threw them away. Where it wrote them, only their sums prove that they arrived.
+
+    Exit code 1 when the output is no result.
+    """
+    if (files is None) != (size is None):
+        raise RailgaugeError(
+            "--files and --size belong together: what was to be sent",
+            next_step=f"railgauge parse wdt {shlex.quote(str(file))} --files 1 --size 1GiB",
+        )
+    asked = None
+    if files is not None and size is not None:
+        try:
+            file_set = wdt.FileSet(files, parse_size(size))
+            asked = wdt.Options(file_set, streams, encryption, skip_writes)
+        except ValueError as error:
+            raise RailgaugeError(str(error)) from None
+    reading = wdt.read(
+        file.read_text(encoding="utf-8", errors="replace"),
+        server=receiver.read_text(encoding="utf-8", errors="replace") if receiver else None,
+        calls=_side_calls("wdt", exit_code, receiver_exit_code),
+        options=asked,
+    )
+    click.echo(wdt.redacted(json.dumps(reading.as_dict(), indent=2)))
+    sys.exit(0 if reading.ok else 1)
+
+
+def _side_calls(tool: str, client: int | None, server: int | None) -> list[Call]:
+    """Calls of known exit code; how long they took nobody says, and so it contradicts nothing."""
+    known = [("server", 0, server), ("client", 1, client)]
+    return [
+        Call(tool, role, rank, role, code, math.inf)
+        for role, rank, code in known
+        if code is not None
+    ]
 
 
 #: What --expect may name, and how its value is read.

@@ -18,6 +18,7 @@ METRIC_UNITS: Mapping[str, str] = {
     "message_rate": "Mmsg/s",  # 10^6 messages per second
     "retransmits": "segments",  # TCP segments sent again, all streams together
     "time_to_stable": "s",  # until the rate has come to that of the run's second half
+    "transfer_time": "s",  # of a set of files, from the sender's start to its end
     "jain_index": "1",  # (sum x)^2 / (n sum x^2) of the bytes that n links carried
     "rtt": "ms",  # median round trip time of the path, idle
     "links": "links",  # a node's rails and bonded links that are in the state that they should be
@@ -44,6 +45,7 @@ METRIC_BETTER: Mapping[str, Literal["more", "less"]] = {
     "message_rate": "more",
     "retransmits": "less",
     "time_to_stable": "less",
+    "transfer_time": "less",
     "jain_index": "more",
     "rtt": "less",
     "links": "more",

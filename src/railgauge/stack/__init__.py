@@ -1,0 +1,1 @@
+"""The pinned stack: `spack.yaml`, the systems' scopes and locks, and building it by Spack."""

@@ -1,0 +1,551 @@
+"""Moving files between two nodes: scp (OpenSSH and HPN-SSH), lftp from ProFTPD, bbcp.
+
+None of these tools prints what could be judged, and all print something on a failure too. So a
+transfer counts by its exit code and by what lies on the other side: as many files and bytes as
+were sent, with the same sha256. The seconds are those of the call, which the runner measures.
+
+scp and bbcp push: their client holds the files, and the server receives. lftp pulls, because only
+a download is cut into parallel pieces: its client receives. Source and `into` are folders; the
+set arrives as a folder in `into`, with the name that it has at the source.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+from railgauge.measurement import Measurement
+from railgauge.tools import Call, Completeness, ParseError, Reading
+
+Tool = Literal["scp", "hpn-scp", "lftp", "bbcp"]
+
+#: Where lftp takes its password from: no argument and no file.
+LFTP_PASSWORD_VARIABLE = "LFTP_PASSWORD"
+
+#: The programs of each tool: client, server ("" for bbcp, which its client starts through ssh).
+PROGRAMS: Mapping[Tool, tuple[str, str]] = {
+    "scp": ("scp", "sshd"),
+    "hpn-scp": ("hpnscp", "hpnsshd"),
+    "lftp": ("lftp", "proftpd"),
+    "bbcp": ("bbcp", "sshd"),
+}
+
+#: The role of the side where the files arrive.
+RECEIVER: Mapping[Tool, Literal["client", "server"]] = {
+    "scp": "server",
+    "hpn-scp": "server",
+    "lftp": "client",
+    "bbcp": "server",
+}
+
+
+# ---- options -------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class FileSet:
+    """Files of one size, as `railgauge.node.file_set` makes them."""
+
+    files: int
+    file_bytes: int
+
+    def __post_init__(self) -> None:
+        for name in ("files", "file_bytes"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"file set: {name} is {value!r}, expected an integer of 1 or more")
+
+    @property
+    def name(self) -> str:
+        """The operation of a measurement: a reference names it, with the size of a file."""
+        return "one-large-file" if self.files == 1 else "many-small-files"
+
+    @property
+    def total_bytes(self) -> int:
+        return self.files * self.file_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What is asked of one transfer; ValueError where the tool cannot do that."""
+
+    tool: Tool
+    file_set: FileSet
+    #: parallel connections (lftp, bbcp); scp has one
+    streams: int = 1
+    #: socket buffer (bbcp)
+    window_bytes: int | None = None
+    #: ssh's cipher (scp, hpn-scp); bbcp encrypts nothing, and neither does lftp here
+    cipher: str | None = None
+    #: further options of ssh, `Name=value`, such as HPN-SSH's NoneSwitch=yes
+    ssh_options: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.tool not in PROGRAMS:
+            known = ", ".join(PROGRAMS)
+            raise ValueError(f"tool is {self.tool!r}, expected one of {known}")
+        for name in ("streams", "window_bytes"):
+            value = getattr(self, name)
+            if value is None and name == "window_bytes":
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(
+                    f"{self.tool} {name} is {value!r}, expected an integer of 1 or more"
+                )
+        by_ssh = self.tool in ("scp", "hpn-scp")
+        if by_ssh and self.streams != 1:
+            raise ValueError(f"{self.tool} streams is {self.streams}, expected 1")
+        if self.window_bytes is not None and self.tool != "bbcp":
+            raise ValueError(f"{self.tool} window_bytes: only bbcp sets a socket buffer")
+        if self.cipher is not None and not (by_ssh and re.fullmatch(r"[\w@.+-]+", self.cipher)):
+            raise ValueError(f"{self.tool} cipher is {self.cipher!r}, expected a cipher of ssh")
+        for option in self.ssh_options:
+            if not (by_ssh and re.fullmatch(r"[A-Za-z]+=[\w@.,+-]+", option)):
+                raise ValueError(f"{self.tool} ssh_options has {option!r}, expected Name=value")
+
+    @property
+    def transport(self) -> str:
+        """What the reference of a number must agree in: encrypted or not, and by what."""
+        if self.tool not in ("scp", "hpn-scp"):
+            return "tcp"
+        if any(option.lower() == "noneswitch=yes" for option in self.ssh_options):
+            return "tcp"
+        return f"tcp-{self.cipher or 'ssh'}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Login:
+    """How the client gets in. Everything belongs to this run: no key, host or password of a user.
+
+    `identity` is the path of a private key that only this user can read; the other two are public.
+    """
+
+    user: str
+    host: str = "{server}"
+    port: str = "{port}"
+    identity: str = ""
+    known_hosts: str = ""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z_][\w.-]*", self.user):
+            raise ValueError(f"user is {self.user!r}, expected a login name")
+        if not re.fullmatch(r"\{server\}|[\w.:-]+", self.host) or self.host.startswith("-"):
+            raise ValueError(f"host is {self.host!r}, expected a name or an address")
+        if not re.fullmatch(r"\{port\}|[0-9]+", self.port):
+            raise ValueError(f"port is {self.port!r}, expected a number")
+
+
+# ---- argv ----------------------------------------------------------------------------------
+
+
+def version_argv(tool: Tool) -> list[str]:
+    """How the tool tells its version; scp has no option for it, its ssh has."""
+    return {
+        "scp": ["ssh", "-V"],
+        "hpn-scp": ["hpnssh", "-V"],
+        "lftp": ["lftp", "--norc", "--version"],
+        "bbcp": ["bbcp", "--version"],
+    }[tool]
+
+
+def client_argv(options: Options, login: Login, source: str, into: str) -> list[str]:
+    """The transfer itself. It asks nobody anything, and its arguments hold no secret.
+
+    For lftp `into` is a folder of this node and `source` one of the server; its script
+    (`lftp_script`) is expected in `lftp.script` of the working folder.
+    """
+    _check_paths(source, into)
+    if options.tool == "lftp":
+        return ["lftp", "--norc", "-f", "lftp.script"]
+    target = f"{login.user}@{_bracketed(login.host)}:{into}/"
+    if options.tool == "bbcp":
+        ssh = ["ssh", "-x", "-a", *_ssh_options(login), "-p", login.port]
+        # bbcp cuts this at spaces, and fills in the address family, the user and the host.
+        remote = " ".join([*ssh, "%4", "-l", "%U", "%H", "bbcp"])
+        argv = ["bbcp", "-r", "-s", str(options.streams)]
+        if options.window_bytes is not None:
+            argv += ["-w", str(options.window_bytes)]
+        return [*argv, "-T", remote, source, target]
+    argv = [PROGRAMS[options.tool][0], "-B", "-q", "-r", *_ssh_options(login), "-P", login.port]
+    if options.cipher is not None:
+        argv += ["-c", options.cipher]
+    for option in options.ssh_options:
+        argv += ["-o", option]
+    return [*argv, source, target]
+
+
+def _ssh_options(login: Login) -> list[str]:
+    """Nothing of the user's or the site's configuration, and no question."""
+    if not login.identity or not login.known_hosts:
+        raise ValueError("ssh needs the paths of an identity and of known hosts for this run")
+    _check_paths(login.identity, login.known_hosts)
+    settings = {
+        "BatchMode": "yes",
+        "StrictHostKeyChecking": "yes",
+        "UserKnownHostsFile": login.known_hosts,
+        "GlobalKnownHostsFile": "/dev/null",
+        "IdentitiesOnly": "yes",
+        "IdentityAgent": "none",
+        "PreferredAuthentications": "publickey",
+        "ControlPath": "none",
+        "Compression": "no",
+        "ConnectTimeout": "20",
+    }
+    words = ["-F", "/dev/null", "-i", login.identity]
+    for name, value in settings.items():
+        words += ["-o", f"{name}={value}"]
+    return words
+
+
+def key_argv(path: str) -> list[str]:
+    """Make a key pair without a passphrase: `path`, for its owner only, and `path`.pub."""
+    return ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "railgauge", "-f", path]
+
+
+def known_hosts_line(host: str, port: int, public_key: str) -> str:
+    """The server's host key as ssh looks it up; `public_key` is the text of its .pub file."""
+    kind, key, *_ = public_key.split()
+    return f"[{host}]:{port} {kind} {key}\n"
+
+
+def server_argv(options: Options, program: str, configuration: str) -> list[str]:
+    """The server in the foreground; `program` is its absolute path, which sshd insists on."""
+    if not program.startswith("/"):
+        raise ValueError(f"program is {program!r}, expected an absolute path")
+    if options.tool == "lftp":
+        return [program, "--nodaemon", "--quiet", "--config", configuration]
+    return [program, "-D", "-e", "-f", configuration]
+
+
+def sshd_configuration(
+    address: str, port: int, host_key: str, authorized_keys: str, user: str
+) -> str:
+    """A server for one user and one key, that any user may run."""
+    return "\n".join(
+        [
+            f"ListenAddress {_bracketed(address)}:{port}",
+            f"HostKey {host_key}",
+            f"AuthorizedKeysFile {authorized_keys}",
+            f"AllowUsers {user}",
+            "AuthenticationMethods publickey",
+            "PasswordAuthentication no",
+            "KbdInteractiveAuthentication no",
+            # The key lies in a folder of this run, which may be below one that others can write.
+            "StrictModes no",
+            "UsePAM no",
+            "PidFile none",
+            "AllowTcpForwarding no",
+            "AllowAgentForwarding no",
+            "X11Forwarding no",
+            "PermitTunnel no",
+            "Compression no",
+            "UseDNS no",
+            "Subsystem sftp internal-sftp",
+            "",
+        ]
+    )
+
+
+def proftpd_configuration(
+    address: str, port: int, folder: str, password_file: str, user: str, group: str, streams: int
+) -> str:
+    """A server that only reads, for the one user of `password_file`, that any user may run.
+
+    `password_file` is what `ftpasswd --passwd --stdin` writes: a hash, readable by its owner only.
+    `folder` takes what the server keeps while it runs.
+    """
+    return "\n".join(
+        [
+            'ServerName "railgauge"',
+            "ServerType standalone",
+            f"DefaultAddress {address}",
+            "SocketBindTight on",
+            f"Port {port}",
+            f"User {user}",
+            f"Group {group}",
+            "AuthOrder mod_auth_file.c",
+            f"AuthUserFile {password_file}",
+            "RequireValidShell off",
+            "UseReverseDNS off",
+            f"PidFile {folder}/proftpd.pid",
+            f"ScoreboardFile {folder}/proftpd.scoreboard",
+            f"SystemLog {folder}/proftpd.log",
+            "TransferLog none",
+            "WtmpLog off",
+            f"MaxInstances {streams + 8}",
+            "UseSendfile on",
+            "<Limit WRITE>",
+            "  DenyAll",
+            "</Limit>",
+            "",
+        ]
+    )
+
+
+def lftp_script(options: Options, login: Login, source: str, into: str) -> str:
+    """What lftp does; the password is in the environment (`LFTP_PASSWORD_VARIABLE`).
+
+    Settings end it at the first error: by itself lftp repeats what fails, for ever.
+    """
+    _check_paths(source, into)
+    mirror = f"mirror --no-symlinks --no-umask --parallel={options.streams}"
+    if options.file_set.files == 1:
+        mirror = f"mirror --no-symlinks --no-umask --use-pget-n={options.streams}"
+    host = _bracketed(login.host)
+    return "\n".join(
+        [
+            "set cmd:fail-exit yes",
+            "set cmd:interactive no",
+            "set net:max-retries 1",
+            "set net:persist-retries 0",
+            "set net:timeout 20",
+            "set net:connection-limit 0",
+            "set dns:fatal-timeout 20",
+            "set ftp:ssl-allow no",
+            "set ftp:passive-mode yes",
+            f"open --user {login.user} --env-password -p {login.port} ftp://{host}",
+            # A slash at the end of the target makes lftp keep the folder's name.
+            f"{mirror} {source} {into}/",
+            "exit",
+            "",
+        ]
+    )
+
+
+def _check_paths(*paths: str) -> None:
+    """Paths stand in ssh's, bbcp's and lftp's own languages: only what means itself in all."""
+    for path in paths:
+        if not re.fullmatch(r"(?:/|\{[a-z_]+\})[\w./{}+-]*", path) or "//" in path:
+            raise ValueError(
+                f"path is {path!r}, expected an absolute one of letters, digits and . _ - + /"
+            )
+        if path.endswith("/") or ".." in PurePosixPath(path).parts:
+            raise ValueError(f"path is {path!r}, expected one without .. or / at its end")
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def shown(argv: Sequence[str]) -> str:
+    """A command line to type again."""
+    return shlex.join(argv)
+
+
+# ---- result --------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """How much a folder holds: the sums that are equal on both sides of a whole transfer."""
+
+    count: int
+    size_bytes: int
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Arrival:
+    """What `file_set verify` found where the files should be."""
+
+    found: Files
+    expected: Files
+    differences: tuple[str, ...]
+
+
+# ---- parse ---------------------------------------------------------------------------------
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def parse(text: str) -> Arrival:
+    """Read what `python3 -m railgauge.node.file_set verify` printed."""
+    document = _document(text)
+    differences = document.get("differences")
+    if not isinstance(differences, list) or not all(isinstance(d, str) for d in differences):
+        raise ParseError(0, _quote(differences), "differences: a list of lines")
+    expected = _files(document.get("expected"), "expected")
+    arrival = Arrival(_files(document, "what arrived"), expected, tuple(differences))
+    if not arrival.differences and arrival.found != arrival.expected:
+        found = f"{arrival.found.count} files of {arrival.found.size_bytes} bytes"
+        raise ParseError(0, f"{found} without a difference", "the sums that were expected")
+    return arrival
+
+
+def parse_manifest(text: str) -> Files:
+    """The sums of a manifest, which `file_set make` printed where the files were sent from."""
+    return _files(_document(text), "manifest")
+
+
+def _document(text: str) -> Mapping[str, Any]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ParseError(getattr(error, "lineno", 0), f"no JSON ({error})", "one object") from None
+    if not isinstance(document, dict):
+        raise ParseError(0, _quote(document), "one JSON object")
+    return document
+
+
+def _files(fields: Any, where: str) -> Files:
+    if not isinstance(fields, dict):
+        raise ParseError(0, f"{where}: {_quote(fields)}", "count, bytes and sha256")
+    count, size, digest = (fields.get(key) for key in ("count", "bytes", "sha256"))
+    for name, value in (("count", count), ("bytes", size)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise ParseError(0, f"{where}: {name} {_quote(value)}", "an integer of 0 or more")
+    if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+        raise ParseError(0, f"{where}: sha256 {_quote(digest)}", "64 hex digits")
+    assert isinstance(count, int) and isinstance(size, int)
+    return Files(count, size, digest)
+
+
+def _quote(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+# ---- read ----------------------------------------------------------------------------------
+
+
+def arrival_complaints(
+    arrival: Arrival, sent: Files | None, file_set: FileSet | None, where: str
+) -> list[str]:
+    """What speaks against a whole transfer in what lies on the receiver's side."""
+    complaints = [f"{where}: {difference}" for difference in arrival.differences[:5]]
+    if len(arrival.differences) > 5:
+        complaints.append(f"{where}: and {len(arrival.differences) - 5} more differences")
+    if sent is not None and arrival.expected != sent:
+        complaints.append(f"{where}: verified against another manifest than that of what was sent")
+    if arrival.found != arrival.expected and not arrival.differences:
+        complaints.append(f"{where}: the sums are not those that were expected")
+    if file_set is not None:
+        wanted = (file_set.files, file_set.total_bytes)
+        for what, files in (("asked for", arrival.expected), ("arrived", arrival.found)):
+            if (files.count, files.size_bytes) != wanted and not (
+                what == "arrived" and arrival.differences
+            ):
+                found = f"{files.count} files of {files.size_bytes} bytes"
+                complaints.append(
+                    f"{where}: {found} {what}, expected {wanted[0]} of {wanted[1]} bytes"
+                )
+    return complaints
+
+
+def read(
+    arrived: str | None,
+    *,
+    sent: str | None = None,
+    calls: Sequence[Call] = (),
+    options: Options | None = None,
+) -> Reading:
+    """Judges one transfer; never raises for what a tool or a job wrote.
+
+    `arrived` is what `file_set verify` printed on the receiver's node, None where it left nothing;
+    `sent` the manifest that `file_set make` printed on the sender's. The call of role `client`
+    ended by itself; a server (role `server`) was stopped by the runner, and counts only where it
+    failed. Proved with all of this and the options in agreement.
+    """
+    complaints: list[str] = []
+    client: Call | None = None
+    if calls:
+        mine = [call for call in calls if call.role == "client"]
+        if len(mine) != 1:
+            complaints.append(f"client: {len(mine)} calls recorded, expected 1")
+        else:
+            client = mine[0]
+        complaints += [call.failure for call in calls if call.failure]
+        if client is not None and options is not None and client.tool != options.tool:
+            complaints.append(f"client: a call of {client.tool}, expected {options.tool}")
+        if client is not None and not client.seconds > 0:
+            complaints.append(f"client: the call took {client.seconds} s")
+    tool = options.tool if options else client.tool if client else ""
+    where = "receiver"
+    if tool in RECEIVER:
+        role = RECEIVER[tool]  # type: ignore[index]
+        where = next((f"receiver on {c.host}" for c in calls if c.role == role), where)
+    arrival = _parsed(parse, arrived, where, complaints)
+    manifest = _parsed(parse_manifest, sent, "sender", complaints)
+    if arrival is not None:
+        file_set = options.file_set if options else None
+        complaints += arrival_complaints(arrival, manifest, file_set, where)
+    if complaints:
+        return Reading.refused("; ".join(complaints))
+    missing = [
+        name
+        for name, given in (
+            ("the client's exit code and seconds", client),
+            ("the sums of what arrived", arrival),
+            ("the manifest of what was sent", manifest),
+            ("the options", options),
+        )
+        if given is None
+    ]
+    if client is None or arrival is None:
+        return Reading.refused(
+            "no transfer is proved without " + ", ".join(missing), Completeness.UNKNOWN
+        )
+    seen = {"files": arrival.found.count, "bytes": arrival.found.size_bytes}
+    measurements = rates(
+        tool, arrival.found.size_bytes, client.seconds, options, nodes=_nodes(tool, calls)
+    )
+    if missing:
+        reason = "nothing in it is contradicted, but it is not proved without " + ", ".join(missing)
+        return Reading(True, reason, Completeness.UNKNOWN, measurements, seen)
+    reason = (
+        f"{arrival.found.count} file(s), {arrival.found.size_bytes} bytes in {client.seconds:.2f} "
+        "s: exit code 0, and what arrived has the sha256 of what was sent"
+    )
+    return Reading(True, reason, Completeness.PROVED, measurements, seen)
+
+
+def rates(
+    tool: str,
+    size_bytes: int,
+    seconds: float,
+    options: Options | None,
+    nodes: tuple[str, ...] = (),
+) -> tuple[Measurement, ...]:
+    """Payload over the time of the call, starting and finishing included, and that time."""
+    values = {"bandwidth": size_bytes * 8e-9 / seconds, "transfer_time": seconds}
+    return tuple(
+        Measurement(
+            metric,
+            value,
+            tool,
+            options.file_set.name if options else "files",
+            options.transport if options else "tcp",
+            size_bytes=options.file_set.file_bytes if options else None,
+            streams=options.streams if options else None,
+            nodes=nodes,
+            window_bytes=options.window_bytes if options else None,
+        )
+        for metric, value in values.items()
+    )
+
+
+def _nodes(tool: str, calls: Sequence[Call]) -> tuple[str, ...]:
+    """Receiver and sender, where both calls are known."""
+    hosts = {call.role: call.host for call in calls}
+    if tool not in RECEIVER or not {"client", "server"} <= hosts.keys():
+        return ()
+    receiver = RECEIVER[tool]  # type: ignore[index]
+    sender = "client" if receiver == "server" else "server"
+    return hosts[receiver], hosts[sender]
+
+
+def _parsed(
+    parser: Callable[[str], Any], text: str | None, where: str, complaints: list[str]
+) -> Any:
+    if text is None:
+        return None
+    try:
+        return parser(text)
+    except ParseError as error:
+        complaints.append(f"{where}: {error}")
+        return None
