@@ -121,6 +121,7 @@ def test_json_that_the_tool_would_not_write_is_refused(version: str, file: str) 
 def test_features_follow_the_version(version: str, json_too: bool, intervals: bool) -> None:
     options = dataclasses.replace(OPTIONS, version=version)
     assert (options.has_json, options.has_intervals) == (json_too, intervals)
+    assert ("-I" in nccl_tests.argv(options, "all_reduce_perf")) == intervals
 
 
 @pytest.mark.parametrize(

@@ -227,6 +227,8 @@ def argv(options: Options, program: str, json_file: str | None = None) -> list[s
         words += [flag, str(value)]
     if options.operation in _REDUCING:
         words += ["-o", "sum"]
+    if options.has_intervals:
+        words += ["-I", "1"]
     if json_file is not None:
         if not options.has_json:
             raise ValueError(

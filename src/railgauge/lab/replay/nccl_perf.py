@@ -58,6 +58,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("-d", "--datatype", default="float")
     parser.add_argument("-o", "--op", default="sum")
     parser.add_argument("-J", "--output_file")
+    # Taken and not replayed: a recording has no times of single iterations.
+    parser.add_argument("-I", "--per_iter", type=int, default=0)
     return parser.parse_args()
 
 
