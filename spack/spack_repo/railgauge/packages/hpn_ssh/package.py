@@ -27,6 +27,7 @@ class HpnSsh(AutotoolsPackage):
     depends_on("c", type="build")
     depends_on("autoconf", type="build")
     depends_on("automake", type="build")
+    depends_on("libtool", type="build")
     depends_on("m4", type="build")
     depends_on("gmake", type="build")
 
@@ -46,7 +47,6 @@ class HpnSsh(AutotoolsPackage):
     def configure_args(self):
         spec, prefix = self.spec, self.prefix
         args = [
-            f"--sysconfdir={prefix.etc.hpnssh}",
             # Otherwise /var/empty, which `make install` makes when it is not there.
             f"--with-privsep-path={prefix.var.empty}",
             f"--with-ssl-dir={spec['openssl'].prefix}",
