@@ -60,7 +60,7 @@ lock-check: ## compare Spack's locks with spack.yaml; with SPACK_ROOT=dir also s
 	bin/stack check
 	@if [ -n "$$SPACK_ROOT" ]; then bin/stack solve; fi
 
-distclean: ## as after a fresh clone; campaigns, references and what Spack built (.stack) stay
+distclean: ## as after a fresh clone, without what Spack built (.stack); campaigns and references stay
 	@if [ -x .venv/bin/python ]; then bin/railgauge lab down; fi
-	rm -rf --one-file-system .lab .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf --one-file-system .lab .stack .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -22,6 +22,7 @@ from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_USAGE, Railgau
 from railgauge.lab.cli import lab
 from railgauge.site.cli import system as system_group
 from railgauge.sizes import parse_size
+from railgauge.stack.cli import stack
 from railgauge.tools import Call, ParseError, iperf2, iperf3, nccl_tests, perftest, wdt
 
 
@@ -33,6 +34,7 @@ def cli() -> None:
 
 cli.add_command(lab)
 cli.add_command(system_group)
+cli.add_command(stack)
 
 
 @cli.command()

@@ -31,7 +31,7 @@ from railgauge.systems import Partition, System
 from railgauge.yamlfile import load as load_yaml
 
 #: Of a system's folder: what was recorded on its machines, and what only the lab has.
-_LEFT_OUT = ("recorded", "lab.yaml", "__pycache__")
+_LEFT_OUT = ("recorded", "lab.yaml", "site.lock", "__pycache__")
 
 
 @dataclasses.dataclass(frozen=True)
