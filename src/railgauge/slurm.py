@@ -36,16 +36,21 @@ def require_answer() -> None:
     ask("sacct", "--noheader", "--allocations", "--jobs=1", "--format=jobid")
 
 
-def failed_nodes(job_id: str) -> tuple[str, ...]:
-    """The nodes whose failure ended a job, as accounting knows them; none where it knows none."""
+def failed_nodes(job_id: str, nodes: Collection[str]) -> tuple[str, ...]:
+    """Those of a job's nodes whose failure ended it; none where Slurm knows none.
+
+    Accounting names one node only, the first that it missed: one that was just too busy to answer,
+    perhaps. So those that take no job now are named too.
+    """
     try:
         answer = ask(
             *("sacct", "--noheader", "--allocations", "--parsable2"),
             *(f"--jobs={job_id}", "--format=failednode"),
         )
-        return hostlist.expand(answer.strip()) if answer.strip() else ()
+        named = hostlist.expand(answer.strip()) if answer.strip() else ()
     except (EnvironmentProblem, ValueError):
         return ()
+    return tuple(sorted({*named, *unavailable(nodes)}))
 
 
 def unavailable(nodes: Collection[str]) -> list[str]:

@@ -23,6 +23,13 @@ def test_nodes_that_take_no_job_are_known(monkeypatch: pytest.MonkeyPatch) -> No
     assert slurm.unavailable(["n1", "n3"]) == ["n3"]
 
 
+def test_a_job_is_ended_by_whom_accounting_names_and_by_who_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slurm, "ask", lambda *words: "n4\n" if words[0] == "sacct" else ANSWER)
+    assert slurm.failed_nodes("17", ["n1", "n2", "n4"]) == ("n2", "n4")
+
+
 def test_no_answer_accuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     def silent(*_: str) -> str:
         raise EnvironmentProblem("no Slurm")

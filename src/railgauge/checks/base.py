@@ -189,7 +189,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             job_state=self.job.state,
             job_exit_code=self.job.exitcode,
             job_error=self._last_words(),
-            failed_nodes=slurm.failed_nodes(self.job.jobid)
+            failed_nodes=slurm.failed_nodes(self.job.jobid, nodes)
             if self.job.state == "NODE_FAIL"
             else (),
             nodes=nodes,
