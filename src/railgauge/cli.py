@@ -259,12 +259,7 @@ def parse_iperf2(
             asked = iperf2.Options(streams=streams, duration_s=seconds)
         except ValueError as error:
             raise RailgaugeError(str(error)) from None
-    known = [("server", 0, server_exit_code), ("client", 1, exit_code)]
-    calls = [
-        Call("iperf2", role, rank, role, code, float(seconds or 0))
-        for role, rank, code in known
-        if code is not None
-    ]
+    calls = _side_calls("iperf2", exit_code, server_exit_code, float(seconds or 0))
     reading = iperf2.read(
         file.read_text(encoding="utf-8", errors="replace"),
         server=server.read_text(encoding="utf-8", errors="replace") if server else None,
@@ -323,12 +318,7 @@ def parse_perftest(
                 next_step="name a size or the sweep, and iterations or seconds: "
                 f"railgauge parse perftest {shlex.quote(str(file))} --size 64KiB --iterations 5000",
             ) from None
-    known = [("server", 0, server_exit_code), ("client", 1, exit_code)]
-    calls = [
-        Call("perftest", role, rank, role, code, float(seconds or 0))
-        for role, rank, code in known
-        if code is not None
-    ]
+    calls = _side_calls("perftest", exit_code, server_exit_code, float(seconds or 0))
     reading = perftest.read(
         text,
         server=server.read_text(encoding="utf-8", errors="replace") if server else None,
@@ -472,11 +462,13 @@ def parse_wdt(
     sys.exit(0 if reading.ok else 1)
 
 
-def _side_calls(tool: str, client: int | None, server: int | None) -> list[Call]:
-    """Calls of known exit code; how long they took nobody says, and so it contradicts nothing."""
+def _side_calls(
+    tool: str, client: int | None, server: int | None, seconds: float = math.inf
+) -> list[Call]:
+    """Calls of known exit code; where nobody says how long they took, it contradicts nothing."""
     known = [("server", 0, server), ("client", 1, client)]
     return [
-        Call(tool, role, rank, role, code, math.inf)
+        Call(tool, role, rank, role, code, seconds)
         for role, rank, code in known
         if code is not None
     ]

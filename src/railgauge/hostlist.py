@@ -33,3 +33,14 @@ def expand(hostlist: str) -> tuple[str, ...]:
 def fold(names: Iterable[str]) -> str:
     """(n1, n2, n3) -> `n[1-3]`."""
     return str(NodeSet.fromlist(list(names)))
+
+
+def fold_numbers(numbers: Iterable[int]) -> str:
+    """1, 2, 3, 7 -> `1-3, 7`, as ranks are listed."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in runs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from railgauge import hostlist
@@ -95,7 +95,9 @@ def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
     """Without its exit line a tool may have been cut short with a plausible table on screen."""
     missing = sorted(set(range(evidence.ranks)) - {call.rank for call in evidence.calls})
     if missing:
-        named = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {_ranges(missing)}"
+        named = (
+            f"rank {missing[0]}" if len(missing) == 1 else f"ranks {hostlist.fold_numbers(missing)}"
+        )
         yield Failure(
             "no-exit-line",
             f"{named} of {evidence.ranks} left no exit line: never started, or died",
@@ -117,17 +119,6 @@ def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
             "wrong-node",
             f"ran on {', '.join(strangers)}, asked for {hostlist.fold(evidence.nodes)}",
         )
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """(0, 1, 2, 5) -> `0-2, 5`."""
-    found: list[list[int]] = []
-    for number in numbers:
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
 
 
 def every_call_succeeded(evidence: Evidence) -> Iterator[Failure]:

@@ -26,6 +26,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from railgauge.hostlist import fold_numbers
 from railgauge.tools import ParseError
 
 TOOL = "nccl-log"
@@ -573,18 +574,7 @@ class _Problems:
     def _who(self, ranks: Sequence[int]) -> str:
         nodes = dict.fromkeys(self._hosts.get(rank, "?") for rank in ranks)
         where = f" on {next(iter(nodes))}" if len(nodes) == 1 else ""
-        return f"rank{'' if len(ranks) == 1 else 's'} {_fold(ranks)}{where}"
-
-
-def _fold(numbers: Iterable[int]) -> str:
-    """1, 2, 3, 7 as "1-3, 7"."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in runs)
+        return f"rank{'' if len(ranks) == 1 else 's'} {fold_numbers(ranks)}{where}"
 
 
 def _judge(problems: _Problems, rank: int, log: Log, hosts: Mapping[int, str]) -> None:
@@ -615,7 +605,9 @@ def _judge(problems: _Problems, rank: int, log: Log, hosts: Mapping[int, str]) -
         ends = {connection.from_rank, connection.to_rank}
         owner = connection.to_rank if connection.side == "receive" else connection.from_rank
         if strangers := ends - set(hosts):
-            problems.add(f"a connection with rank {_fold(strangers)}, which has no node", rank)
+            problems.add(
+                f"a connection with rank {fold_numbers(strangers)}, which has no node", rank
+            )
         elif owner != rank:
             problems.add(
                 f"the log has a connection of rank {owner} "
@@ -638,12 +630,14 @@ def _compare(problems: _Problems, logs: Mapping[int, Log]) -> None:
             networks[network].append(rank)
     for what, found in (("versions of NCCL", versions), ("networks", networks)):
         if len(found) > 1:
-            each = "; ".join(f"{name} (ranks {_fold(ranks)})" for name, ranks in found.items())
+            each = "; ".join(
+                f"{name} (ranks {fold_numbers(ranks)})" for name, ranks in found.items()
+            )
             problems.add(f"different {what}: {each}")
     for field, what in (("nvls", "NVLS"), ("mnnvl", "MNNVL"), ("simulated", "a simulation")):
         having = [rank for rank, log in logs.items() if getattr(log, field)]
         if having and len(having) < len(logs):
-            problems.add(f"{what} on ranks {_fold(having)} only")
+            problems.add(f"{what} on ranks {fold_numbers(having)} only")
     _find_cut(problems, logs)
     _pair(problems, logs)
 
@@ -811,7 +805,7 @@ def last_words_of_all(logs: Mapping[int, str]) -> str:
 
 
 def _ranks(ranks: Sequence[int]) -> str:
-    return f"rank{'' if len(ranks) == 1 else 's'} {_fold(ranks)}"
+    return f"rank{'' if len(ranks) == 1 else 's'} {fold_numbers(ranks)}"
 
 
 def _last_word(text: str) -> str:

@@ -25,6 +25,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from railgauge.measurement import Measurement
+from railgauge.node.ranks import without_environment
 from railgauge.tools import Call, Completeness, ParseError, Reading
 from railgauge.tools.nccl_log import ADVICE
 
@@ -979,7 +980,7 @@ def _document(text: str) -> dict[str, Any]:
         document = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_once)
     if not isinstance(document, dict):
         raise ParseError(0, "no whole JSON document", "the file that nccl-tests -J writes")
-    return {name: _cleared(document[name]) for name in _KEPT if name in document}
+    return {name: without_environment(document[name]) for name in _KEPT if name in document}
 
 
 def _no_constant(name: str) -> float:
@@ -991,16 +992,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("a key is there twice")
     return found
-
-
-def _cleared(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {
-            name: _cleared(inner)
-            for name, inner in value.items()
-            if not name.lower().startswith("env")
-        }
-    return [_cleared(inner) for inner in value] if isinstance(value, list) else value
 
 
 def scrubbed_json(text: str) -> str:
