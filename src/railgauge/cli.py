@@ -8,7 +8,6 @@ import math
 import os
 import shlex
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,9 +15,9 @@ from typing import Any, NoReturn
 import click
 from rich.console import Console
 
-from railgauge import __version__, hostlist, limits, paths, rehearsal, session, systems
+from railgauge import __version__, commands, hostlist, limits, paths, rehearsal, session, systems
 from railgauge.campaign import Gate
-from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_USAGE, RailgaugeError
+from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
 from railgauge.lab.cli import lab
 from railgauge.site.cli import system as system_group
 from railgauge.sizes import parse_size
@@ -726,23 +725,5 @@ for _operation in limits.COLLECTIVES:
 
 
 def main() -> NoReturn:
-    """Run the command; problems that a person can solve end in one message and exit code 3."""
-    try:
-        cli.main(standalone_mode=False, prog_name="railgauge")
-    except RailgaugeError as error:
-        click.echo(f"railgauge: {error}", err=True)
-        sys.exit(error.exit_code)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(EXIT_USAGE)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("railgauge: interrupted", err=True)
-        sys.exit(130)
-    except Exception:
-        # Python's own exit code for it, 1, would be a reject.
-        traceback.print_exc()
-        click.echo("railgauge: this is a defect of Railgauge; no verdict", err=True)
-        sys.exit(EXIT_USAGE)
-    sys.exit(0)
+    """What bin/railgauge runs."""
+    commands.run(cli, "railgauge")

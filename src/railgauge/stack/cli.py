@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
-from railgauge import atomic
-from railgauge.errors import EXIT_USAGE, ConfigurationError, RailgaugeError
+from railgauge import atomic, commands
+from railgauge.errors import ConfigurationError, RailgaugeError
 from railgauge.stack import build as building
 from railgauge.stack import externals, manifest
 from railgauge.stack import lock as locks
@@ -140,20 +139,7 @@ def require_none(found: list[locks.Difference]) -> None:
 
 def main() -> NoReturn:
     """Run it by itself: what bin/stack does."""
-    try:
-        stack.main(standalone_mode=False, prog_name="stack")
-    except RailgaugeError as error:
-        click.echo(f"stack: {error}", err=True)
-        sys.exit(error.exit_code)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(EXIT_USAGE)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("stack: interrupted", err=True)
-        sys.exit(130)
-    sys.exit(0)
+    commands.run(stack, "stack")
 
 
 if __name__ == "__main__":
