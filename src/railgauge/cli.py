@@ -18,6 +18,7 @@ from rich.console import Console
 from railgauge import __version__, commands, hostlist, limits, paths, rehearsal, session, systems
 from railgauge.campaign import Gate
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
+from railgauge.gate.cli import gate
 from railgauge.lab.cli import lab
 from railgauge.site.cli import system as system_group
 from railgauge.sizes import parse_size
@@ -31,6 +32,7 @@ def cli() -> None:
     """May these nodes go back into service, and if not, which is at fault?"""
 
 
+cli.add_command(gate)
 cli.add_command(lab)
 cli.add_command(system_group)
 cli.add_command(stack)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import getpass
 import subprocess
 from collections.abc import Collection
 
 from railgauge import hostlist
 from railgauge.errors import EnvironmentProblem
+
+#: Set by `railgauge gate run`: the reservation that all jobs of this process's tests run in.
+RESERVATION_VARIABLE = "RAILGAUGE_RESERVATION"
 
 
 def ask(*command: str) -> str:
@@ -71,3 +75,38 @@ def cancel_jobs_of(campaign: str) -> list[str]:
     if left:
         ask("scancel", *left)
     return left
+
+
+# --- reservations --------------------------------------------------------------------------------
+
+
+def reservation_nodes(name: str) -> tuple[str, ...] | None:
+    """The nodes of a reservation; None where there is none of that name."""
+    for line in ask("scontrol", "show", "reservation", "--oneliner").splitlines():
+        fields = dict(part.split("=", 1) for part in line.split() if "=" in part)
+        if fields.get("ReservationName") == name:
+            return hostlist.expand(fields["Nodes"])
+    return None
+
+
+def reservations(beginning: str) -> list[str]:
+    """The names of the reservations that begin so."""
+    shown = ask("scontrol", "show", "reservation", "--oneliner").splitlines()
+    names = [line.split()[0].partition("=")[2] for line in shown if line.split()]
+    return sorted(name for name in names if name.startswith(beginning))
+
+
+def reserve(name: str, nodes: Collection[str]) -> None:
+    """Nodes on which only this user's jobs start that name the reservation; it has no end.
+
+    MAINT: it may lie over others' and counts as maintenance. IGNORE_JOBS: running jobs go on.
+    """
+    ask(
+        *("scontrol", "create", "reservation", f"reservationname={name}"),
+        *(f"nodes={hostlist.fold(nodes)}", f"users={getpass.getuser()}"),
+        *("starttime=now", "duration=UNLIMITED", "flags=MAINT,IGNORE_JOBS"),
+    )
+
+
+def unreserve(name: str) -> None:
+    ask("scontrol", "delete", f"reservationname={name}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if campaign:
             # By which `railgauge accept` finds what an interrupted session left in the queue.
             self.job.options += [f"--comment=railgauge:{campaign.name}"]
+        reservation = os.environ.get(slurm.RESERVATION_VARIABLE)
+        if reservation:
+            self.job.options += [f"--reservation={reservation}"]
         if self.pinned_nodes:
             self.job.options += [f"--nodelist={hostlist.fold(self.pinned_nodes)}"]
 

@@ -1,0 +1,330 @@
+"""Hold a node back whose firmware is not what was last accepted.
+
+    python3 -m railgauge.node.gate hold --store FOLDER [--act]
+
+For a boot unit, cron or a node health check: it looks at sysfs, /proc and the boot id, starts no
+process where nothing has changed, and asks Slurm only to drain this node. FOLDER is
+`gate/<system>` in the results root, which `railgauge gate adopt` and `railgauge gate run` fill:
+
+rules.json          what is watched, and how many nodes one pass may drain
+nodes/<node>.json   what was last accepted of a node, when and by what
+hold.lock           held while somebody counts and drains
+
+A store that cannot be read changes nothing. What a source does not tell (`unknown`) is no change.
+
+Exit code: 0 nothing to hold, 1 a node differs from what was accepted, 3 nothing could be compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import datetime
+import fcntl
+import fnmatch
+import json
+import os
+import re
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from railgauge.node import slurm_nodes
+from railgauge.node.calls import node_name
+from railgauge.node.inventory import take
+from railgauge.node.inventory.kinds import LASTING, kind
+
+#: A store on a file server that hangs is given up after this.
+STORE_LIMIT_S = 5.0
+
+#: What a drained node's reason says first, by which a pass counts what was held lately.
+CHANGED = "firmware changed"
+
+#: A part that was replaced is as untested as one that was updated.
+_HARDWARE = re.compile(r".*/(serial|uuid|node_guid)")
+
+Document = Mapping[str, Any]
+
+
+class NoStore(Exception):
+    """The store, or a part of it, cannot be read: nothing is compared and nothing changed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """What counts, for all nodes of a system.
+
+    A field counts if it is firmware or tuning, or tells one piece of hardware from another, and
+    matches none of the patterns (fnmatch) in `ignore`. No more than `max_hold` nodes are drained
+    within `window_s` seconds.
+    """
+
+    ignore: tuple[str, ...]
+    max_hold: int
+    window_s: int
+
+    def counts(self, key: str) -> bool:
+        if kind(key) not in LASTING and not _HARDWARE.fullmatch(key):
+            return False
+        return not any(fnmatch.fnmatchcase(key, pattern) for pattern in self.ignore)
+
+    @classmethod
+    def from_dict(cls, content: Document) -> Rules:
+        return cls(
+            tuple(content["ignore"]),
+            int(content["max_hold"]),
+            int(content["window_s"]),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """One field that is not as it was accepted; `was` or `now` is None where there is none."""
+
+    key: str
+    was: Any
+    now: Any
+
+    def __str__(self) -> str:
+        if self.was is None:
+            return f"{self.key} is new ({self.now})"
+        if self.now is None:
+            return f"{self.key} is gone (was {self.was})"
+        return f"{self.key} {self.was} -> {self.now}"
+
+
+def changes(accepted: Document, seen: Document, rules: Rules) -> list[Change]:
+    """What of an inventory differs from the accepted one; unknown on either side is no change."""
+    was, now = accepted["fields"], seen["fields"]
+    found = [
+        Change(key, value, now.get(key))
+        for key, value in was.items()
+        if rules.counts(key) and key not in seen["unknown"] and now.get(key) != value
+    ]
+    found += [
+        Change(key, None, value)
+        for key, value in now.items()
+        if key not in was and key not in accepted["unknown"] and rules.counts(key)
+    ]
+    return sorted(found, key=lambda change: change.key)
+
+
+# --- the store -----------------------------------------------------------------------------------
+
+
+def _within(limit_s: float, read: Callable[[], Any]) -> Any:
+    """What `read` returns (JSON), by a process of its own: a file server may never answer."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.close(reader)
+            answer = json.dumps(read()).encode()
+            with os.fdopen(writer, "wb") as stream:
+                stream.write(answer)
+            code = 0
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                os.write(writer, str(error).encode())
+        finally:
+            os._exit(code)
+    os.close(writer)
+    deadline, said = time.monotonic() + limit_s, b""
+    try:
+        while True:
+            ready, _, _ = select.select([reader], [], [], max(deadline - time.monotonic(), 0))
+            if not ready:
+                os.kill(child, signal.SIGKILL)
+                raise NoStore(f"no answer within {limit_s:g} s")
+            piece = os.read(reader, 1 << 16)
+            if not piece:
+                break
+            said += piece
+    finally:
+        os.close(reader)
+        # One that hangs in the file server's hands is left to it.
+        ended, status = os.waitpid(child, os.WNOHANG if time.monotonic() >= deadline else 0)
+    if not ended or status != 0:
+        raise NoStore(said.decode("utf-8", "replace") or "the reader ended without a word")
+    return json.loads(said)
+
+
+def _load(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON: {error}") from None
+
+
+def record_path(store: Path, node: str) -> Path:
+    return store / "nodes" / f"{node}.json"
+
+
+def read_store(store: Path, nodes: list[str]) -> tuple[Rules, dict[str, Document]]:
+    """The rules, and what was accepted of these nodes; a node never accepted is not in it."""
+
+    def read() -> Any:
+        return [_load(store / "rules.json"), {n: _load(record_path(store, n)) for n in nodes}]
+
+    try:
+        rules, records = _within(STORE_LIMIT_S, read)
+    except NoStore as error:
+        raise NoStore(f"{store}: {error}; nothing was compared") from None
+    if rules is None:
+        raise NoStore(
+            f"{store}: no rules.json; nothing was compared\n  next: railgauge gate adopt --act"
+        )
+    try:
+        accepted: dict[str, Document] = {
+            node: {"fields": dict(record["fields"]), "unknown": list(record["unknown"])}
+            for node, record in records.items()
+            if record is not None
+        }
+        return Rules.from_dict(rules), accepted
+    except (KeyError, TypeError, ValueError) as error:
+        raise NoStore(f"{store}: rules.json or nodes/: not the store's form: {error!r}") from None
+
+
+# --- one pass ------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a pass found of one node, and what became of it.
+
+    `state`: unchanged, unadopted, changed (would be held), held, was held (already drained),
+    alarm (changed, and not held).
+    """
+
+    node: str
+    state: str
+    changes: tuple[Change, ...] = ()
+    why: str = ""
+
+    def __str__(self) -> str:
+        what = "; ".join(map(str, self.changes))
+        return ": ".join(filter(None, [self.node, self.state, self.why, what]))
+
+
+@contextlib.contextmanager
+def _alone(store: Path) -> Iterator[None]:
+    """One pass at a time counts and drains, on whichever node."""
+    path = store / "hold.lock"
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise NoStore(f"{path}: {error.strerror}, so nobody can count what is held") from None
+    try:
+        deadline = time.monotonic() + STORE_LIMIT_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise NoStore(f"{path}: taken for more than {STORE_LIMIT_S:g} s") from None
+                time.sleep(0.05)
+            except OSError as error:
+                raise NoStore(f"{path}: cannot be locked: {error.strerror}") from None
+        yield
+    finally:
+        os.close(lock)
+
+
+def _held_lately(nodes: Mapping[str, slurm_nodes.SlurmNode], window_s: int) -> int:
+    """How many nodes were drained for a change within the window."""
+    earliest = datetime.datetime.now() - datetime.timedelta(seconds=window_s)
+    found = 0
+    for node in nodes.values():
+        if not (node.ours and node.reason.startswith(slurm_nodes.OURS + CHANGED)):
+            continue
+        try:
+            since = datetime.datetime.fromisoformat(node.since)
+        except ValueError:
+            # Better one too many: what is counted is not drained.
+            since = datetime.datetime.now()
+        found += since >= earliest
+    return found
+
+
+def hold(store: Path, seen: Mapping[str, Document], act: bool) -> list[Outcome]:
+    """Compare these inventories with what was accepted, and drain the nodes that differ.
+
+    Without `act` it only says what it would do. Raises NoStore, having changed nothing, where the
+    store does not answer; SlurmProblem where Slurm does not.
+    """
+    rules, accepted = read_store(store, sorted(seen))
+    outcomes = []
+    differing: dict[str, tuple[Change, ...]] = {}
+    for node, document in sorted(seen.items()):
+        found = changes(accepted[node], document, rules) if node in accepted else []
+        if node not in accepted:
+            outcomes.append(Outcome(node, "unadopted", why="never accepted, not held"))
+        elif found:
+            differing[node] = tuple(found)
+        else:
+            outcomes.append(Outcome(node, "unchanged"))
+    if differing:
+        # Slurm is asked only here: where nothing changed it need not even be up.
+        with _alone(store) if act else contextlib.nullcontext():
+            outcomes += _hold(differing, rules, act)
+    return sorted(outcomes, key=lambda outcome: outcome.node)
+
+
+def _hold(
+    differing: Mapping[str, tuple[Change, ...]], rules: Rules, act: bool
+) -> Iterator[Outcome]:
+    nodes = slurm_nodes.show()
+    room = rules.max_hold - _held_lately(nodes, rules.window_s)
+    for name, found in differing.items():
+        state = nodes.get(name)
+        if state is None:
+            yield Outcome(name, "alarm", found, "Slurm knows no such node")
+        elif state.drained:
+            yield Outcome(name, "was held" if state.ours else "alarm", found, state.reason)
+        elif state.flags & {"RESERVED", "MAINTENANCE"}:
+            # A gate run has it, or its administrators.
+            yield Outcome(name, "alarm", found, f"in a reservation ({state.state}), left alone")
+        elif room <= 0:
+            limit = f"max_hold, {rules.max_hold} in {rules.window_s} s, is reached"
+            yield Outcome(name, "alarm", found, f"not held: {limit}")
+        else:
+            room -= 1
+            if act:
+                slurm_nodes.drain([name], f"{CHANGED}: {'; '.join(map(str, found))}")
+            yield Outcome(name, "held" if act else "changed", found, "" if act else "would be held")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python3 -m railgauge.node.gate",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    orders = parser.add_subparsers(dest="order", required=True)
+    holding = orders.add_parser("hold", help="drain this node if it differs from what was accepted")
+    holding.add_argument("--store", type=Path, required=True)
+    holding.add_argument("--node", default=None, help="Slurm's name of this node")
+    holding.add_argument("--act", action="store_true", help="drain; without it, only say so")
+    asked = parser.parse_args(arguments)
+    node = asked.node or node_name()
+    try:
+        outcomes = hold(asked.store, {node: take(quick=True)}, asked.act)
+    except (NoStore, slurm_nodes.SlurmProblem) as error:
+        print(f"railgauge gate: {error}", file=sys.stderr)
+        return 3
+    for outcome in outcomes:
+        print(outcome)
+    return int(any(o.state not in ("unchanged", "unadopted") for o in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

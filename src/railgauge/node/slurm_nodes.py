@@ -1,0 +1,122 @@
+"""The states of Slurm's nodes, and the two that Railgauge sets: drained, and back in service."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import subprocess
+from collections.abc import Iterable
+
+#: How the reason of a node begins that Railgauge drained. By this alone it knows its own.
+OURS = "railgauge: "
+
+#: Slurm cuts nothing, but `sinfo -R` gets hard to read.
+_LONGEST_REASON = 160
+
+_RECORD = re.compile(r"^NodeName=(\S+) ", re.MULTILINE)
+_STATE = re.compile(r" State=(\S+) ")
+_REASON = re.compile(r" Reason=(.*?)(?: \[(\S+)@(\S+)\])?(?: Comment=.*)?\s*$")
+
+
+class SlurmProblem(Exception):
+    """Slurm did not do what it was asked, and its words."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SlurmNode:
+    """A node as the controller sees it. `flags` are its state's parts: IDLE, DRAIN, RESERVED."""
+
+    name: str
+    flags: frozenset[str]
+    reason: str = ""
+    #: who gave the reason, and when (the controller's local time)
+    by: str = ""
+    since: str = ""
+
+    @property
+    def drained(self) -> bool:
+        """No job starts on it, whether one still runs there or not."""
+        return "DRAIN" in self.flags
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.flags & {"ALLOCATED", "MIXED", "COMPLETING"})
+
+    @property
+    def answers(self) -> bool:
+        return not self.flags & {"DOWN", "NOT_RESPONDING", "UNKNOWN", "FAIL", "POWERED_DOWN"}
+
+    @property
+    def ours(self) -> bool:
+        """Drained, and by Railgauge; whoever gives it another reason takes it over."""
+        return self.drained and self.reason.startswith(OURS)
+
+    @property
+    def in_service(self) -> bool:
+        """It takes anybody's jobs."""
+        return self.answers and not self.drained and not self.flags & {"RESERVED", "MAINTENANCE"}
+
+    @property
+    def state(self) -> str:
+        return "+".join(sorted(self.flags)).lower()
+
+
+def ask(*command: str, limit_s: float = 30) -> str:
+    """What a Slurm command answers; SlurmProblem where it does not."""
+    shown = " ".join(command)
+    try:
+        answer = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=limit_s,
+            check=False,
+        )
+    except OSError as error:
+        raise SlurmProblem(f"`{shown}`: {error.strerror or error}") from None
+    except subprocess.TimeoutExpired:
+        raise SlurmProblem(f"`{shown}`: no answer within {limit_s:g} s") from None
+    out, err = (text.decode("utf-8", "replace").strip() for text in (answer.stdout, answer.stderr))
+    if answer.returncode != 0:
+        # scontrol says some of its errors on stdout.
+        raise SlurmProblem(f"`{shown}`: {err or out or f'exit code {answer.returncode}'}")
+    return out
+
+
+def parse(text: str) -> dict[str, SlurmNode]:
+    """The nodes in what `scontrol show node --oneliner` prints, by name."""
+    nodes = {}
+    for line in text.splitlines():
+        named, state = _RECORD.match(line), _STATE.search(line)
+        if not named or not state:
+            continue
+        # NOT_RESPONDING stands as a suffix in some versions.
+        flags = state[1].replace("*", "+NOT_RESPONDING").split("+")
+        reason = _REASON.search(line)
+        said = reason.groups(default="") if reason else ("", "", "")
+        nodes[named[1]] = SlurmNode(named[1], frozenset(flags), *said)
+    return nodes
+
+
+def show(names: Iterable[str] = ()) -> dict[str, SlurmNode]:
+    """These nodes, or all. SlurmProblem where the controller does not answer or misses one."""
+    wanted = list(names)
+    chosen = [",".join(wanted)] if wanted else []
+    nodes = parse(ask("scontrol", "show", "node", *chosen, "--oneliner"))
+    missing = [name for name in wanted if name not in nodes]
+    if missing:
+        raise SlurmProblem(f"Slurm shows no state of {', '.join(missing)}")
+    return nodes
+
+
+def drain(names: Iterable[str], reason: str) -> None:
+    """Let no new job start on these nodes; running ones go on. `reason` follows OURS."""
+    words = OURS + " ".join(reason.split())
+    if len(words) > _LONGEST_REASON:
+        words = words[: _LONGEST_REASON - 3] + "..."
+    ask("scontrol", "update", f"nodename={','.join(names)}", "state=drain", f"reason={words}")
+
+
+def resume(names: Iterable[str]) -> None:
+    """Let jobs start on these nodes again (those of a reservation only, if they are in one)."""
+    ask("scontrol", "update", f"nodename={','.join(names)}", "state=resume")
