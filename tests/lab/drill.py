@@ -1,0 +1,376 @@
+"""The firmware gate against real faults: fault -> what the gate did -> the node's state -> seconds.
+
+    make drill            (python -m tests.lab.drill [NAME...])
+
+A lab node's TCP setting stands for its firmware: it is watched like one, and changed by sysctl.
+Throughout, the nodes are looked at several times a second: one that changed and was not accepted
+since must never take anybody's jobs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from railgauge import paths, session
+from railgauge.gate import run, store
+from railgauge.lab import faults
+from railgauge.lab.cli import open_lab
+from railgauge.lab.cluster import Lab
+from railgauge.node import slurm_nodes
+from railgauge.node.slurm_nodes import SlurmNode
+
+#: What stands for firmware: the setting, as it is and as it is after an `update`.
+SETTING, BEFORE, AFTER = "net.ipv4.tcp_congestion_control", "cubic", "reno"
+NODES = ("n1", "n2", "n3", "n4")
+
+
+@dataclasses.dataclass
+class Gate:
+    """The gate of the lab's namespace nodes, with its results in a folder of its own."""
+
+    lab: Lab
+    area: Path
+    #: what was seen open without being accepted
+    breaches: list[str] = dataclasses.field(default_factory=list)
+    _watched: set[str] = dataclasses.field(default_factory=set)
+
+    def command(self, *words: str) -> list[str]:
+        return [str(paths.HOME / "bin" / "railgauge"), "gate", *words, "--system", "lab"]
+
+    def environment(self) -> dict[str, str]:
+        init = self.lab.init
+        assert init is not None
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("RFM_", "RAILGAUGE_"))}
+        return {
+            **clean,
+            "RAILGAUGE_RESULTS": str(self.area),
+            "RAILGAUGE_LAB_DIR": str(paths.lab_folder()),
+        }
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*words),
+            cwd=paths.HOME,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def __call__(self, *words: str, code: int | None = 0) -> str:
+        """What `railgauge gate ...` prints; it must end with `code`."""
+        process = self.start(*words)
+        out, _ = process.communicate(timeout=400)
+        assert code is None or process.returncode == code, f"{words}: {process.returncode}\n{out}"
+        return out
+
+    def killed_after(self, step: str) -> None:
+        """`gate run --act`, killed after that step of its."""
+        program = [sys.executable, "-m", "tests.lab.gate_killed", step]
+        words = ["gate", "run", "--system", "lab", "--act"]
+        init = self.lab.init
+        assert init is not None
+        done = subprocess.run(
+            self.lab.in_lab_mounts(*program, *words),
+            cwd=paths.HOME,
+            env={**self.environment(), session.MOUNTS_VARIABLE: str(init.pid)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=400,
+            check=False,
+        )
+        assert done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL), done.stdout
+
+    # --- the nodes ---
+
+    def on(self, node: str, *command: str) -> str:
+        done = subprocess.run(
+            self.lab.enter(node, *command), stdout=subprocess.PIPE, text=True, check=True
+        )
+        return done.stdout
+
+    def update(self, node: str, value: str = AFTER) -> None:
+        """As an update of firmware: from now on the node must be held or accepted."""
+        self.on(node, "sysctl", "-qw", f"{SETTING}={value}")
+
+    def hold(self, node: str, code: int = 1) -> str:
+        """As cron does, on the node itself."""
+        program = "python3 -m railgauge.node.gate hold --act --store".split()
+        words = ["env", f"PYTHONPATH={paths.SOURCE}", *program, str(self.store), "--node", node]
+        done = subprocess.run(
+            self.lab.enter(node, *words),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout
+        self._watched.add(node)
+        return done.stdout
+
+    @property
+    def store(self) -> Path:
+        return self.area / "gate" / "lab"
+
+    def state(self, node: str) -> SlurmNode:
+        return slurm_nodes.show([node])[node]
+
+    def accepted(self, node: str) -> Any:
+        return json.loads((self.store / "nodes" / f"{node}.json").read_text())
+
+    def is_accepted(self, node: str) -> bool:
+        """Whether the store has the node as it is now."""
+        with contextlib.suppress(OSError, ValueError):
+            fields = self.accepted(node)["fields"]
+            return bool(fields[f"sysctl/{SETTING}"] == AFTER)
+        return False
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Look all the time whether a node is open that must not be."""
+        ended = threading.Event()
+
+        def look() -> None:
+            while not ended.wait(0.1):
+                # First the state: what is accepted afterwards may have opened since.
+                with contextlib.suppress(slurm_nodes.SlurmProblem):
+                    states = slurm_nodes.show(sorted(self._watched))
+                    for node in [n for n, state in states.items() if state.in_service]:
+                        if not self.is_accepted(node):
+                            self.breaches.append(f"{node} is open: {states[node].state}")
+
+        watcher = threading.Thread(target=look, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
+
+    def jobs(self) -> str:
+        return slurm_nodes.ask("squeue", "--noheader", "--states=PD,R")
+
+    def nothing_left(self) -> None:
+        shown = slurm_nodes.ask("scontrol", "show", "reservation", "--oneliner")
+        assert "railgauge_" not in shown, shown
+        assert not self.jobs(), self.jobs()
+        assert not self.breaches, self.breaches
+
+
+@contextlib.contextmanager
+def prepared(lab: Lab, area: Path) -> Iterator[Gate]:
+    """All namespace nodes adopted as they are; afterwards as before."""
+    gate = Gate(lab, area)
+    os.environ["PATH"] = os.pathsep.join([str(paths.lab_folder() / "bin"), os.environ["PATH"]])
+    try:
+        gate("adopt", "--nodes", "n[1-4]", "--act")
+        with gate.watched():
+            yield gate
+    finally:
+        faults.clear(lab)
+        for node in NODES:
+            with contextlib.suppress(subprocess.SubprocessError):
+                gate.on(node, "sysctl", "-qw", f"{SETTING}={BEFORE}")
+        shown = slurm_nodes.ask("scontrol", "show", "reservation", "--oneliner").splitlines()
+        for line in shown:
+            if line.startswith("ReservationName=railgauge_"):
+                slurm_nodes.ask("scontrol", "delete", line.split()[0])
+        for node, state in slurm_nodes.show(NODES).items():
+            if state.drained:
+                slurm_nodes.resume([node])
+        lab.up()
+        lab.wait_until_idle()
+
+
+# --- the faults ----------------------------------------------------------------------------------
+
+
+def changed_field(gate: Gate) -> None:
+    """A changed field: held, tested, returned with the new value accepted."""
+    gate.update("n2")
+    assert "held" in gate.hold("n2")
+    assert gate.state("n2").reason.startswith("railgauge: firmware changed: sysctl/net.ipv4.tcp_")
+    gate("run", "--act")
+    assert gate.state("n2").in_service
+    assert gate.is_accepted("n2") and gate.accepted("n2")["how"] == "run"
+    assert "unchanged" in gate.hold("n2", code=0)
+
+
+def shaped_link(gate: Gate) -> None:
+    """The same with a link at a tenth of its rate: it stays out, and sinfo -R says why."""
+    gate.update("n2")
+    gate.hold("n2")
+    faults.add(gate.lab, "rate", "n2", 1)
+    gate("run", "--act", code=1)
+    reasons = slurm_nodes.ask("sinfo", "-R", "--noheader", "--format=%E|%N")
+    assert "Iperf2Pair" in reasons and reasons.endswith("|n2"), reasons
+    assert not gate.is_accepted("n2")
+
+
+def power_off(gate: Gate) -> None:
+    """The node loses power while it is tested."""
+    gate.update("n2")
+    gate.hold("n2")
+    process = gate.start("run", "--act")
+    _first_result(gate)
+    faults.add(gate.lab, "off", "n2")
+    out, _ = process.communicate(timeout=400)
+    assert process.returncode == 1, out
+    assert gate.state("n2").drained and not gate.is_accepted("n2"), out
+
+
+def controller_restarted(gate: Gate) -> None:
+    """slurmctld is restarted while a node is tested: the reservation and the jobs survive it."""
+    gate.update("n2")
+    gate.hold("n2")
+    process = gate.start("run", "--act")
+    _first_result(gate)
+    faults.add(gate.lab, "slurmctld-restart")
+    out, _ = process.communicate(timeout=400)
+    # Either is right, as long as it is so: returned accepted, or out with a reason.
+    assert process.returncode in (0, 1), out
+    assert gate.is_accepted("n2") or gate.state("n2").drained, out
+
+
+def no_accounting(gate: Gate) -> None:
+    """slurmdbd is stopped: nothing is tested, the node stays out; afterwards the run goes on."""
+    gate.update("n2")
+    gate.hold("n2")
+    faults.add(gate.lab, "slurmdbd-stop")
+    gate("run", "--act", code=3)
+    assert not gate.state("n2").in_service
+    faults.clear(gate.lab)
+    gate("run", "--act")
+    assert gate.is_accepted("n2") and gate.state("n2").in_service
+
+
+def results_full(gate: Gate) -> None:
+    """No room for results: nothing is tested, the node stays out; afterwards it is tested."""
+    gate.update("n2")
+    gate.hold("n2")
+    with _full(gate):
+        gate("run", "--act", code=3)
+        assert not gate.state("n2").in_service
+    gate("run", "--act")
+    assert gate.is_accepted("n2") and gate.state("n2").in_service
+
+
+def killed_in_campaign(gate: Gate) -> None:
+    """kill -9 in mid-campaign: the next run goes on with the same campaign."""
+    gate.update("n2")
+    gate.hold("n2")
+    process = gate.start("run", "--act")
+    first = _first_result(gate)
+    kept = first.read_bytes()
+    process.kill()
+    process.wait()
+    assert not gate.state("n2").in_service
+    gate("run", "--act")
+    assert len(list((gate.area / "campaigns").iterdir())) == 1, "a campaign of its own"
+    assert first.read_bytes() == kept, "what was measured is measured again"
+    assert gate.is_accepted("n2") and gate.state("n2").in_service
+
+
+def killed_after(step: str) -> Callable[[Gate], None]:
+    def drill(gate: Gate) -> None:
+        gate.update("n2")
+        gate.hold("n2")
+        gate.killed_after(step)
+        if step != "unreserve":
+            assert not gate.state("n2").in_service
+        gate("run", "--act")
+        assert gate.is_accepted("n2") and gate.state("n2").in_service
+        assert len(list((gate.area / "campaigns").iterdir())) == 1
+
+    drill.__doc__ = f"kill -9 of `gate run` after its step `{step}`; the next run ends it."
+    return drill
+
+
+def _first_result(gate: Gate) -> Path:
+    """The first record of a case that has come to its end."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        done = sorted(gate.area.glob("campaigns/*/stage/**/railgauge.json"))
+        if done:
+            # Its end is written a moment after it.
+            time.sleep(1)
+            return done[0]
+        time.sleep(0.1)
+    raise AssertionError("no case came to a result")
+
+
+@contextlib.contextmanager
+def _full(gate: Gate) -> Iterator[None]:
+    """No room below the drill's own results."""
+    folder = gate.area / "campaigns"
+    folder.mkdir(exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4096", "railgauge-drill", str(folder)]
+    subprocess.run(gate.lab.in_lab_mounts(*mount), check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(gate.lab.in_lab_mounts("umount", "--lazy", str(folder)), check=True)
+
+
+DRILLS: dict[str, Callable[[Gate], None]] = {
+    "changed-field": changed_field,
+    "shaped-link": shaped_link,
+    "power-off": power_off,
+    "slurmctld-restart": controller_restarted,
+    "slurmdbd-stop": no_accounting,
+    "results-full": results_full,
+    "killed-in-campaign": killed_in_campaign,
+    **{f"killed-after-{step.__name__}": killed_after(step.__name__) for step in run.STEPS},
+}
+
+
+def drill(lab: Lab, area: Path, name: str) -> tuple[str, str, float]:
+    """(what the gate did, the node's state, seconds); AssertionError where that is wrong."""
+    shutil.rmtree(area, ignore_errors=True)
+    area.mkdir(parents=True)
+    os.environ["RAILGAUGE_RESULTS"] = str(area)
+    started = time.monotonic()
+    with prepared(lab, area) as gate:
+        DRILLS[name](gate)
+        gate.nothing_left()
+        ended = [r for r in store.runs("lab") if r.ended]
+        decided = ended[-1].decided.get("n2", "") if ended else "nothing"
+        state = gate.state("n2")
+        shown = f"{state.state}: {state.reason}" if state.drained else state.state
+        return "rejected" if decided else "accepted", shown, time.monotonic() - started
+
+
+def main(names: list[str]) -> int:
+    lab = open_lab()
+    was_up = lab.init is not None
+    lab.up(nodes=None if was_up else list(NODES))
+    area = paths.HOME / "results" / "tests" / "drill"
+    failed = 0
+    print(f"{'fault':<24} {'verdict':<9} {'s':>5}  n2 afterwards")
+    for name in names or DRILLS:
+        try:
+            verdict, state, seconds = drill(lab, area, name)
+            print(f"{name:<24} {verdict:<9} {seconds:>5.0f}  {state}", flush=True)
+        except AssertionError as error:
+            failed += 1
+            print(f"{name:<24} WRONG            {error}", flush=True)
+    if not was_up:
+        lab.down()
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
