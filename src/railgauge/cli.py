@@ -19,6 +19,7 @@ from railgauge import __version__, commands, hostlist, limits, paths, rehearsal,
 from railgauge.campaign import Gate
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
 from railgauge.gate.cli import gate
+from railgauge.inventory_cli import group as inventory_group
 from railgauge.lab.cli import lab
 from railgauge.site.cli import system as system_group
 from railgauge.sizes import parse_size
@@ -36,6 +37,7 @@ cli.add_command(gate)
 cli.add_command(lab)
 cli.add_command(system_group)
 cli.add_command(stack)
+cli.add_command(inventory_group)
 
 
 @cli.command()

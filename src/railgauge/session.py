@@ -12,7 +12,7 @@ from railgauge import lab, paths, rehearsal, systems
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 
 #: Set in processes that already see the lab's mounts; its value is the lab's first process.
-_MOUNTS_VARIABLE = "RAILGAUGE_LAB_MOUNTS"
+MOUNTS_VARIABLE = "RAILGAUGE_LAB_MOUNTS"
 
 
 def use(system: str, partition: str = "") -> None:
@@ -42,7 +42,7 @@ def enter_lab_mounts(argv: Sequence[str]) -> None:
     there (a full results area, say) is what is met here.
     """
     init = lab.first_process(paths.lab_folder())
-    if init is None or os.environ.get(_MOUNTS_VARIABLE) == str(init.pid):
+    if init is None or os.environ.get(MOUNTS_VARIABLE) == str(init.pid):
         return
     shared = (paths.lab_folder() / "run" / "shared").read_text().splitlines()
     results = paths.results_root()
@@ -51,7 +51,7 @@ def enter_lab_mounts(argv: Sequence[str]) -> None:
             f"the lab's nodes do not see the results root {results}",
             next_step=f"railgauge lab down; RAILGAUGE_RESULTS={results} railgauge lab up",
         )
-    os.environ[_MOUNTS_VARIABLE] = str(init.pid)
+    os.environ[MOUNTS_VARIABLE] = str(init.pid)
     mounts = f"--mount=/proc/{init.pid}/ns/mnt"
     os.execvp("nsenter", ["nsenter", mounts, f"--wdns={Path.cwd()}", *argv])
 

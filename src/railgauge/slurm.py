@@ -13,17 +13,19 @@ from railgauge.errors import EnvironmentProblem
 RESERVATION_VARIABLE = "RAILGAUGE_RESERVATION"
 
 
-def ask(*command: str) -> str:
+def ask(*command: str, limit_s: float = 60) -> str:
     """What a Slurm command answers; EnvironmentProblem where it does not."""
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        answer = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=limit_s
+        )
     except FileNotFoundError:
         raise EnvironmentProblem(
             f"{command[0]} is not on the path: no Slurm here",
             next_step="`railgauge lab up` for the embedded cluster, or work on a login node",
         ) from None
     except subprocess.TimeoutExpired:
-        raise EnvironmentProblem(f"{command[0]} did not answer within 60 s") from None
+        raise EnvironmentProblem(f"{command[0]} did not answer within {limit_s:g} s") from None
     except subprocess.CalledProcessError as error:
         raise EnvironmentProblem(
             f"`{' '.join(command)}` failed: {error.stderr.strip() or error.returncode}"

@@ -32,7 +32,7 @@ from railgauge.node import slurm_nodes
 from railgauge.node.slurm_nodes import SlurmNode
 
 #: What stands for firmware: the setting, as it is and as it is after an `update`.
-SETTING, BEFORE, AFTER = "net.ipv4.tcp_congestion_control", "cubic", "reno"
+SETTING, AFTER = "net.ipv4.tcp_congestion_control", "reno"
 NODES = ("n1", "n2", "n3", "n4")
 
 
@@ -102,13 +102,13 @@ class Gate:
         )
         return done.stdout
 
-    def update(self, node: str, value: str = AFTER) -> None:
+    def update(self, node: str) -> None:
         """As an update of firmware: from now on the node must be held or accepted."""
-        self.on(node, "sysctl", "-qw", f"{SETTING}={value}")
+        self.on(node, "sysctl", "-qw", f"{SETTING}={AFTER}")
 
     def hold(self, node: str, code: int = 1) -> str:
         """As cron does, on the node itself."""
-        program = "python3 -m railgauge.node.gate hold --act --store".split()
+        program = ["python3", "-m", "railgauge.node.gate", "hold", "--act", "--store"]
         words = ["env", f"PYTHONPATH={paths.SOURCE}", *program, str(self.store), "--node", node]
         done = subprocess.run(
             self.lab.enter(node, *words),
@@ -173,17 +173,19 @@ class Gate:
 @contextlib.contextmanager
 def prepared(lab: Lab, area: Path) -> Iterator[Gate]:
     """All namespace nodes adopted as they are; afterwards as before."""
-    gate = Gate(lab, area)
+    gate, before = Gate(lab, area), ""
     os.environ["PATH"] = os.pathsep.join([str(paths.lab_folder() / "bin"), os.environ["PATH"]])
     try:
+        before = gate.on("n1", "sysctl", "-n", SETTING).strip()
+        assert before != AFTER, f"this machine has {AFTER} already"
         gate("adopt", "--nodes", "n[1-4]", "--act")
         with gate.watched():
             yield gate
     finally:
         faults.clear(lab)
-        for node in NODES:
+        for node in NODES if before else ():
             with contextlib.suppress(subprocess.SubprocessError):
-                gate.on(node, "sysctl", "-qw", f"{SETTING}={BEFORE}")
+                gate.on(node, "sysctl", "-qw", f"{SETTING}={before}")
         shown = slurm_nodes.ask("scontrol", "show", "reservation", "--oneliner").splitlines()
         for line in shown:
             if line.startswith("ReservationName=railgauge_"):

@@ -1,6 +1,6 @@
 """`railgauge gate run` that is killed as by `kill -9` right after one of its steps.
 
-    python -m tests.lab.gate_killed STEP ARGUMENTS...
+python -m tests.lab.gate_killed STEP ARGUMENTS...
 """
 
 from __future__ import annotations

@@ -334,7 +334,11 @@ def tests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Campaigns
         "load",
         lambda name: SimpleNamespace(id=name, state="finished", folder=tmp_path, scope=None),
     )
-    monkeypatch.setattr(inventory, "of_campaign", lambda folder, node: taken(node, "6.13"))
+    monkeypatch.setattr(
+        inventory,
+        "in_campaign",
+        lambda _: {node: taken(node, "6.13") for node in ("n1", "n2", "n3")},
+    )
     yield fake
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import NoReturn, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TypeVar
 
 import click
 
@@ -101,13 +100,6 @@ def status(system: str | None, nodes: str | None, act: bool) -> None:
         )
 
 
-def _look(system: str, nodes: Sequence[str], quick: bool) -> Mapping[str, object]:
-    """Inventories of nodes, taken by jobs on them."""
-    from railgauge import inventory_cli
-
-    return inventory_cli.collect(system, nodes, quick=quick)
-
-
 @gate.command()
 @_options("These nodes: n[1-4]; all if not given.")
 @click.option("--again", is_flag=True, help="Also nodes that were accepted otherwise before.")
@@ -129,12 +121,12 @@ def adopt(system: str | None, nodes: str | None, act: bool, again: bool) -> None
         click.echo(f"{hostlist.fold(wanted)}: all accepted before; --again takes them as they are")
         return
     taken, silent = inventory_cli.collect(chosen, new)
-    for name, found in sorted(taken.items()):
+    for found in taken:
         if act:
             record = store.accept(chosen, found, "adopt", "untested")
-            click.echo(f"{name}: adopted, firmware {record.fingerprint}")
+            click.echo(f"{found.node}: adopted, firmware {record.fingerprint}")
         else:
-            click.echo(f"{name}: would be adopted, {len(found.fields)} fields")
+            click.echo(f"{found.node}: would be adopted, {len(found.fields)} fields")
     for name, why in sorted(silent.items()):
         click.echo(f"{name}: not adopted: {why}")
     if silent:
@@ -164,13 +156,13 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
 
     wanted = _expand(chosen, nodes)
     if wanted is None:
-        seen = {node_name(): take(quick=True)}
+        seen: dict[str, Any] = {node_name(): take(quick=True)}
         silent: Mapping[str, str] = {}
     else:
         if act:
             store.publish_rules(chosen)
-        taken, silent = inventory_cli.collect(chosen, wanted)
-        seen = {name: found.as_quick() for name, found in taken.items()}
+        taken, silent = inventory_cli.collect(chosen, wanted, quick=True)
+        seen = {found.node: found.as_dict() for found in taken}
     outcomes = _asked(lambda: node_gate.hold(store.folder(chosen), seen, act))
     for outcome in outcomes:
         click.echo(outcome)
@@ -280,20 +272,12 @@ def release(system: str | None, nodes: str | None, act: bool, why: str) -> None:
         return
     _asked(lambda: slurm_nodes.resume(held))
     taken, silent = inventory_cli.collect(chosen, held)
-    for name in held:
-        if name in taken:
-            store.accept(chosen, taken[name], "release", why)
-            click.echo(f"{name}: back in service, untested: {why}")
+    for found in taken:
+        store.accept(chosen, found, "release", why)
+        click.echo(f"{found.node}: back in service, untested: {why}")
     if silent:
         raise EnvironmentProblem(
             f"{hostlist.fold(silent)}: back in service, but no inventory of it could be taken: "
             "the next hold will drain it again",
             next_step=f"railgauge gate adopt --again --act --nodes {hostlist.fold(silent)}",
         )
-
-
-def store_argument(system: str) -> Path:
-    """The store's path, for a node's unit or health check."""
-    from railgauge.gate import store
-
-    return store.folder(system)

@@ -245,7 +245,7 @@ def record(run: Run, command: list[str], say: Say) -> None:
             continue
         found = None
         for campaign in reversed(run.campaigns):
-            found = inventory.of_campaign(load(campaign).folder, node)
+            found = inventory.in_campaign(load(campaign)).get(node)
             if found is not None:
                 store.accept(run.system, found, "run", campaign)
                 break

@@ -1,0 +1,259 @@
+"""Inventories on the head: what each field is for, a node's fingerprint, and what has changed.
+
+`railgauge.node.inventory` makes the documents, on the nodes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pydantic
+
+from railgauge import hostlist, paths
+from railgauge.campaign import Campaign
+from railgauge.errors import RailgaugeError
+from railgauge.node.inventory import SCHEMA
+from railgauge.node.inventory.kinds import LASTING as LASTING
+from railgauge.node.inventory.kinds import Kind as Kind
+from railgauge.node.inventory.kinds import kind as kind
+from railgauge.node.rdma import natural
+
+Scalar = bool | int | float | str
+
+What = Literal["changed", "gone", "new", "became unknown", "now known"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Inventory:
+    """A node's document. `unknown` has the reason for every field that could not be had."""
+
+    node: str
+    boot_id: str
+    taken: str
+    seconds: float
+    fields: Mapping[str, Scalar]
+    unknown: Mapping[str, str]
+    #: the keys that a quick look shows too
+    quick: Sequence[str] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        return {"schema": SCHEMA, **dataclasses.asdict(self)}
+
+
+class _Document(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+    document: Literal["railgauge-inventory-1"] = pydantic.Field(alias="schema")
+    node: Annotated[str, pydantic.Field(min_length=1)]
+    boot_id: str
+    taken: str
+    seconds: float
+    fields: dict[str, Scalar]
+    unknown: dict[str, str]
+    quick: list[str]
+
+    @pydantic.model_validator(mode="after")
+    def _in_one_place(self) -> _Document:
+        both = sorted(self.fields.keys() & self.unknown.keys())
+        if both:
+            raise ValueError(f"{both[0]} is known and unknown")
+        endless = [
+            k for k, v in self.fields.items() if isinstance(v, float) and not math.isfinite(v)
+        ]
+        if endless:
+            raise ValueError(f"{endless[0]} is no finite number")
+        return self
+
+
+def load(text: str | bytes, source: str = "inventory") -> Inventory:
+    """The inventory in a JSON document; RailgaugeError that names `source` and the field."""
+    try:
+        document = _Document.model_validate_json(text)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise RailgaugeError(
+            f"{source}: {place}: {first['msg']}, expected a document of the schema {SCHEMA}",
+            next_step="python3 -m railgauge.node.inventory, on the node, prints one",
+        ) from None
+    return Inventory(**document.model_dump(exclude={"document"}))
+
+
+def read(path: Path) -> Inventory:
+    """The inventory in a file."""
+    try:
+        return load(path.read_bytes(), str(path))
+    except OSError as error:
+        raise RailgaugeError(f"{path}: {error.strerror}") from None
+
+
+def fingerprint(inventory: Inventory) -> str:
+    """12 hex digits that stand for the firmware and the tuning of a node.
+
+    A field that is unknown counts by its name only.
+    """
+    lasting = {
+        key: json.dumps(inventory.fields.get(key))
+        for key in {*inventory.fields, *inventory.unknown}
+        if kind(key) in LASTING
+    }
+    text = "".join(f"{key}={lasting[key]}\n" for key in sorted(lasting))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A field that is not as it was. None stands for a value that is not there, or unknown."""
+
+    key: str
+    kind: Kind
+    before: Scalar | None
+    after: Scalar | None
+    what: What = "changed"
+
+    def __str__(self) -> str:
+        if self.what == "changed":
+            return f"{self.key} was {shown(self.before)}, is {shown(self.after)}"
+        known = self.before if self.before is not None else self.after
+        value = f" ({shown(known)})" if known is not None else ""
+        return (
+            f"{self.key} {self.what}{value}"
+            if " " in self.what
+            else f"{self.key} is {self.what}{value}"
+        )
+
+
+def shown(value: Scalar | None) -> str:
+    return json.dumps(value) if isinstance(value, (bool, str)) else str(value)
+
+
+def diff(before: Inventory, after: Inventory) -> list[Change]:
+    """All that is not the same, in the order of the keys.
+
+    What is unknown on one side is no change of the field: it `became unknown`, or is `now known`.
+    """
+    found = []
+    keys = {*before.fields, *before.unknown, *after.fields, *after.unknown}
+    for key in sorted(keys, key=natural):
+        old, new = before.fields.get(key), after.fields.get(key)
+        what = _what(key, before, after)
+        # True is 1 to Python, and no number to a node.
+        if what == "changed" and (type(old), old) == (type(new), new):
+            continue
+        if what is not None:
+            found.append(Change(key, kind(key), old, new, what))
+    return found
+
+
+def _what(key: str, before: Inventory, after: Inventory) -> What | None:
+    """How a key's places differ; `changed` where both sides know a value, the same or not."""
+    if key in before.fields and key in after.fields:
+        return "changed"
+    if key in before.unknown and key in after.unknown:
+        return None
+    if key in after.unknown:
+        return "became unknown"
+    if key in before.unknown:
+        return "now known" if key in after.fields else "gone"
+    return "gone" if key in before.fields else "new"
+
+
+# ---- the fabric between the nodes ----
+
+
+class Device(pydantic.BaseModel):
+    """A switch, or an NVSwitch tray: what it is, what runs on it, and the nodes that it serves."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["switch", "nvswitch-tray"] = "switch"
+    firmware: Annotated[str, pydantic.Field(min_length=1)]
+    model: str = ""
+    #: a host list; all nodes of the system if none
+    nodes: str = ""
+
+
+class Fabric(pydantic.BaseModel):
+    """What a site says of the devices between its nodes, which no node can ask:
+
+    {"schema": "railgauge-fabric-1", "devices": {"leaf01": {"kind": "switch", "model": "QM9700",
+     "firmware": "31.2014.1068", "nodes": "n[1-16]"}}}
+    """
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    document: Literal["railgauge-fabric-1"] = pydantic.Field(alias="schema")
+    devices: dict[Annotated[str, pydantic.Field(pattern=r"^[^/\s]+$")], Device]
+
+    def fields_of(self, node: str) -> dict[str, Scalar]:
+        """The fields of the devices that serve a node: fabric/leaf01/firmware."""
+        found: dict[str, Scalar] = {}
+        for name, device in self.devices.items():
+            if not device.nodes or node in hostlist.expand(device.nodes):
+                found[f"fabric/{name}/kind"] = device.kind
+                found[f"fabric/{name}/firmware"] = device.firmware
+                if device.model:
+                    found[f"fabric/{name}/model"] = device.model
+        return found
+
+    def beside(self, inventory: Inventory) -> Inventory:
+        """The node's inventory with what serves it."""
+        return dataclasses.replace(
+            inventory, fields={**inventory.fields, **self.fields_of(inventory.node)}
+        )
+
+
+def fabric(path: Path) -> Fabric:
+    """The file that a site supplies; RailgaugeError with the file and the field."""
+    try:
+        found = Fabric.model_validate_json(path.read_bytes())
+        for name, device in found.devices.items():
+            if device.nodes:
+                try:
+                    hostlist.expand(device.nodes)
+                except ValueError as error:
+                    raise RailgaugeError(f"{path}: devices.{name}.nodes: {error}") from None
+        return found
+    except OSError as error:
+        raise RailgaugeError(f"{path}: {error.strerror}") from None
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise RailgaugeError(f"{path}: {place}: {first['msg']}") from None
+
+
+def fabric_of(system: str) -> Fabric | None:
+    """What the site says of a system's fabric, if it does: configs/systems/<system>/fabric.json."""
+    path = paths.SYSTEMS / system / "fabric.json"
+    return fabric(path) if path.exists() else None
+
+
+# ---- in campaigns ----
+
+#: What a NodeState case leaves in its stage folder.
+FILE = "inventory.json"
+
+
+def in_campaign(campaign: Campaign) -> dict[str, Inventory]:
+    """The inventories that a campaign took, by node; those that cannot be read are left out."""
+    found = {}
+    for path in sorted(campaign.stage.glob(f"*/*/*/*/{FILE}")):
+        try:
+            one = read(path)
+        except RailgaugeError:
+            continue
+        found[one.node] = one
+    return found
+
+
+def some(names: Iterable[str], most: int = 4) -> str:
+    """The first few names, and how many more there are."""
+    listed = list(names)
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more

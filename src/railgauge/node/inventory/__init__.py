@@ -1,0 +1,77 @@
+"""What a node is made of and how it is set: one flat JSON document.
+
+    python3 -m railgauge.node.inventory [--quick] [--root /sys] [--proc /proc] [--output FILE]
+
+    {"schema": "railgauge-inventory-1", "node": "n1", "boot_id": "...", "taken": "<UTC>",
+     "seconds": 0.21,
+     "fields": {"kernel/release": "6.12.0", "net/eth0/mtu_bytes": 4200, ...},
+     "unknown": {"gpu/0/serial": "nvidia-smi is not installed", ...}}
+
+Keys are parted by "/", values are scalars, units stand in the last part of a key. A field is in
+`fields` or, with the reason, in `unknown`: what cannot be read is never guessed. Nothing in it
+moves by itself (no counters, temperatures, times), so that two looks at an unchanged node agree.
+
+`--quick` reads sysfs and /proc only and starts no process; its fields are among those of the whole
+document, with the same values. Nothing is judged here: what a field is for, and how documents
+differ, is the head's (`railgauge.inventory`).
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from railgauge.node.calls import node_name, read_sysfs
+from railgauge.node.inventory import ethtool, machine, mellanox, network, nvidia, software
+from railgauge.node.inventory.sheet import Places, Sheet
+from railgauge.node.rdma import ask
+
+SCHEMA = "railgauge-inventory-1"
+
+#: What starts no process, in the order in which it is read.
+QUICK: tuple[Callable[[Places], Sheet], ...] = (machine.look, network.look, nvidia.look)
+
+#: So many tools at once: most of them wait for a device.
+_AT_ONCE = 8
+
+
+def _tools(places: Places) -> list[Callable[[], Sheet]]:
+    """What asks the tools that are there, each apart from the others."""
+    return [
+        *software.sources(places),
+        *ethtool.sources(places),
+        *mellanox.sources(places),
+        *nvidia.sources(places),
+    ]
+
+
+def look(places: Places, quick: bool) -> tuple[Sheet, list[str]]:
+    """All fields of the node that `places` shows, and the keys that a quick look shows too."""
+    sheet = Sheet()
+    for source in QUICK:
+        sheet.add(source(places))
+    early = sorted({*sheet.fields, *sheet.unknown})
+    if not quick:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for found in pool.map(lambda source: source(), _tools(places)):
+                sheet.add(found)
+    return sheet, early
+
+
+def take(quick: bool = False, sys_root: str = "/sys", proc_root: str = "/proc") -> dict[str, Any]:
+    """The document. `boot_id` is empty where the kernel does not say it."""
+    started = time.monotonic()
+    sheet, early = look(Places(sys_root, proc_root, "/", ask), quick)
+    return {
+        "schema": SCHEMA,
+        "node": node_name(),
+        "boot_id": read_sysfs(f"{proc_root}/sys/kernel/random/boot_id") or "",
+        "taken": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "seconds": round(time.monotonic() - started, 3),
+        "fields": dict(sorted(sheet.fields.items())),
+        "unknown": dict(sorted(sheet.unknown.items())),
+        "quick": early,
+    }

@@ -1,0 +1,31 @@
+"""Print the inventory of this node."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from railgauge.node.calls import write_whole
+from railgauge.node.inventory import take
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python3 -m railgauge.node.inventory", description=__doc__, allow_abbrev=False
+    )
+    parser.add_argument("--quick", action="store_true", help="sysfs and /proc only, no process")
+    parser.add_argument("--root", default="/sys", metavar="DIR", help="what stands for /sys")
+    parser.add_argument("--proc", default="/proc", metavar="DIR", help="what stands for /proc")
+    parser.add_argument("--output", metavar="FILE", help="write it there, whole or not at all")
+    asked = parser.parse_args()
+    document = take(asked.quick, asked.root, asked.proc)
+    if asked.output:
+        write_whole(asked.output, document)
+    else:
+        print(json.dumps(document, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

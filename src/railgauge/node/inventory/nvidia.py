@@ -1,0 +1,307 @@
+"""NVIDIA's GPUs: the driver's files in /proc, `nvidia-smi`, and `nvidia-imex-ctl`.
+
+A GPU's number is its place in the order of PCI addresses, as nvidia-smi counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as xml
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from railgauge.node.inventory.network import pci_link
+from railgauge.node.inventory.sheet import Places, Scalar, Sheet, number, raw_text, whole_lines
+from railgauge.node.rdma import Unknown, names_in, text_of
+
+_VENDOR = "0x10de"
+#: Classes of PCI devices (PCI Code and ID Assignment): VGA and 3D controllers are GPUs; NVSwitches
+#: are bridges of the kind "other".
+_GPU_CLASSES = ("0x0300", "0x0302")
+_SWITCH_CLASS = "0x0680"
+
+#: Field -> place in `nvidia-smi -q -x`, below <gpu>. Where there are several, the first that says
+#: something: the names change with the driver.
+GPU_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "architecture": ("product_architecture",),
+    "persistence_mode": ("persistence_mode",),
+    "mig_mode": ("mig_mode/current_mig",),
+    "mig_mode_pending": ("mig_mode/pending_mig",),
+    "serial": ("serial",),
+    "uuid": ("uuid",),
+    "gsp_firmware": ("gsp_firmware_version",),
+    "inforom": ("inforom_version/img_version",),
+    "compute_mode": ("compute_mode",),
+    "ecc": ("ecc_mode/current_ecc",),
+    "ecc_pending": ("ecc_mode/pending_ecc",),
+    "retired_pages_pending": ("retired_pages/pending_retirement",),
+    "rows_remap_pending": ("remapped_rows/remapped_row_pending",),
+    "rows_remap_failure": ("remapped_rows/remapped_row_failure",),
+    "power_limit_w": (
+        "gpu_power_readings/current_power_limit",
+        "gpu_power_readings/enforced_power_limit",
+        "power_readings/enforced_power_limit",
+        "power_readings/power_limit",
+    ),
+    "power_limit_most_w": (
+        "gpu_power_readings/max_power_limit",
+        "power_readings/max_power_limit",
+    ),
+    "clock_graphics_most_mhz": ("max_clocks/graphics_clock",),
+    "clock_memory_most_mhz": ("max_clocks/mem_clock",),
+    "fabric_state": ("fabric/state",),
+    "fabric_status": ("fabric/status",),
+    "fabric_cluster_uuid": ("fabric/clusterUuid", "fabric/cluster_uuid"),
+    "fabric_clique_id": ("fabric/cliqueId", "fabric/clique_id"),
+}
+
+#: Reasons for low clocks that are no healthy GPU's; idling and the power limit are.
+THROTTLES = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
+
+_IMEX = ("imex/domain_state", "imex/nodes", "imex/nodes_ready")
+
+#: What `nvidia-smi -q -x` says of the node.
+_NODE_FIELDS = {"nvidia/driver_smi": "driver_version", "nvidia/cuda_of_driver": "cuda_version"}
+
+
+def _pci_devices(root: str, classes: tuple[str, ...]) -> list[str]:
+    folder = Path(root, "bus/pci/devices")
+    found = []
+    for address in names_in(folder):
+        try:
+            if text_of(folder / address / "vendor") != _VENDOR:
+                continue
+            if text_of(folder / address / "class").startswith(classes):
+                found.append(address.lower())
+        except Unknown:
+            continue
+    return found
+
+
+def gpus(places: Places) -> list[str]:
+    """The PCI addresses of the GPUs in order, as sysfs or the driver shows them."""
+    shown = _pci_devices(places.sys, _GPU_CLASSES)
+    by_driver = names_in(Path(places.proc, "driver/nvidia/gpus"))
+    return sorted({*shown, *(address.lower() for address in by_driver)})
+
+
+def look(places: Places) -> Sheet:
+    """What sysfs and the driver's own files show."""
+    sheet = Sheet()
+    found = gpus(places)
+    sheet.put("gpu/count", lambda: len(found))
+    if not found:
+        return sheet
+    sheet.put("nvswitch/count", lambda: len(_pci_devices(places.sys, (_SWITCH_CLASS,))))
+    driver = Path(places.proc, "driver/nvidia")
+    sheet.put("nvidia/driver", lambda: driver_version(text_of(driver / "version")))
+    for place, address in enumerate(found):
+        at = f"gpu/{place}"
+        sheet.put(f"{at}/pci_address", str, address)
+        pci_link(sheet, at, Path(places.sys, "bus/pci/devices", address), now=False)
+        information = driver / "gpus" / address / "information"
+        sheet.several(f"{at}/", ["model", "vbios"], _information, information)
+    return sheet
+
+
+def _information(path: Path) -> dict[str, Scalar]:
+    return gpu_information(raw_text(path))
+
+
+def driver_version(text: str) -> str:
+    """570.124.06 of /proc/driver/nvidia/version, also of the open kernel module."""
+    for line in text.splitlines():
+        if line.startswith("NVRM version:"):
+            found = re.search(r"\s([0-9]+\.[0-9]+(\.[0-9]+)?)\s", line)
+            if found:
+                return found[1]
+    raise Unknown("/proc/driver/nvidia/version has no NVRM version")
+
+
+def gpu_information(text: str) -> dict[str, Scalar]:
+    """Model and VBIOS of a GPU; question marks stand for what the driver has not asked yet."""
+    names = {"Model": "model", "Video BIOS": "vbios"}
+    found: dict[str, Scalar] = {}
+    for line in whole_lines(text):
+        name, colon, value = (part.strip() for part in line.partition(":"))
+        if colon and name in names and "?" not in value:
+            found[names[name]] = value
+    return found
+
+
+# ---- tools ----
+
+
+def sources(places: Places) -> list[Callable[[], Sheet]]:
+    """What asks NVIDIA's tools, where there is a GPU."""
+    found = gpus(places)
+    if not found:
+        return []
+    asked = [
+        lambda: _smi(places, found),
+        lambda: _links(places, found),
+        lambda: _fabric_manager(places),
+    ]
+    channels = Path(places.root, "etc/nvidia-imex/nodes_config.cfg")
+    if channels.exists():
+        asked.append(lambda: _imex(places))
+    return asked
+
+
+def _smi(places: Places, found: list[str]) -> Sheet:
+    sheet = Sheet()
+    names = [*GPU_FIELDS, *(f"throttled_{reason}" for reason in THROTTLES)]
+    wanted = [f"gpu/{place}/{name}" for place in range(len(found)) for name in names]
+
+    def read() -> dict[str, Scalar]:
+        said = smi(places.ask(["nvidia-smi", "-q", "-x"]))
+        fields = dict(said.node)
+        for place, address in enumerate(found):
+            for name, value in said.gpus.get(short_address(address), {}).items():
+                fields[f"gpu/{place}/{name}"] = value
+        return fields
+
+    sheet.several("", [*_NODE_FIELDS, *wanted], read)
+    return sheet
+
+
+class Said:
+    """What `nvidia-smi -q -x` says: of the node, and of each GPU by its PCI address."""
+
+    def __init__(self, node: dict[str, Scalar], by_address: dict[str, dict[str, Scalar]]) -> None:
+        self.node = node
+        self.gpus = by_address
+
+
+def short_address(address: str) -> str:
+    """0000:17:00.0 of nvidia-smi's `00000000:17:00.0`, in small letters."""
+    domain, _, rest = address.strip().lower().partition(":")
+    return f"{domain[-4:].zfill(4)}:{rest}"
+
+
+def smi(text: str) -> Said:
+    """The fields of every GPU; Unknown where it is not the whole document."""
+    try:
+        root = xml.fromstring(text)
+    except xml.ParseError as error:
+        raise Unknown(f"nvidia-smi -q -x: not a whole XML document: {error}") from None
+    listed = root.findall("gpu")
+    attached = root.findtext("attached_gpus", "").strip()
+    if root.tag != "nvidia_smi_log" or attached != str(len(listed)):
+        raise Unknown(f"nvidia-smi -q -x: {attached or 'no'} GPUs attached, {len(listed)} listed")
+    node = {field: root.findtext(name, "") for field, name in _NODE_FIELDS.items()}
+    return Said(dict(node), {short_address(gpu.get("id", "")): _gpu(gpu) for gpu in listed})
+
+
+def _gpu(gpu: xml.Element) -> dict[str, Scalar]:
+    found: dict[str, Scalar] = {}
+    for field, places in GPU_FIELDS.items():
+        said = next((text for p in places if (text := (gpu.findtext(p) or "").strip())), "")
+        value: Scalar | None = said
+        if field.endswith(("_w", "_mhz")):
+            value = number(said)
+        if value not in (None, ""):
+            found[field] = value
+    found["model"] = (gpu.findtext("product_name") or "").strip()
+    found["vbios"] = (gpu.findtext("vbios_version") or "").strip()
+    # clocks_throttle_reasons until driver 530, clocks_event_reasons since.
+    for reason in THROTTLES:
+        for group in (
+            "clocks_event_reasons/clocks_event",
+            "clocks_throttle_reasons/clocks_throttle",
+        ):
+            said = (gpu.findtext(f"{group}_reason_{reason}") or "").strip()
+            if said:
+                found[f"throttled_{reason}"] = said == "Active"
+    return found
+
+
+def _links(places: Places, found: list[str]) -> Sheet:
+    sheet = Sheet()
+    names = ("nvlink_links", "nvlink_active", "nvlink_gbytes_s")
+    wanted = [f"gpu/{place}/{name}" for place in range(len(found)) for name in names]
+
+    def read() -> dict[str, Scalar]:
+        said = nvlinks(places.ask(["nvidia-smi", "nvlink", "-s"]))
+        return {
+            f"gpu/{place}/{name}": value
+            for place, links in said.items()
+            for name, value in links.items()
+        }
+
+    sheet.several("", wanted, read)
+    return sheet
+
+
+def nvlinks(text: str) -> dict[int, dict[str, Scalar]]:
+    """Number of links, of active ones, and the least rate, by GPU, of `nvidia-smi nvlink -s`.
+
+    The text has no end mark. All GPUs of a node have as many links, so that the last one's are
+    believed where they are as many as those of the one before.
+    """
+    rates: dict[int, list[float]] = {}
+    gpu = -1
+    for line in whole_lines(text):
+        header = re.match(r"GPU ([0-9]{1,4}): ", line)
+        link = re.match(r"\s+Link ([0-9]{1,3}): (?:(<inactive>)|([0-9.]{1,12}) GB/s)\s*$", line)
+        if header:
+            gpu = int(header[1])
+            rates[gpu] = []
+        elif link and gpu >= 0 and int(link[1]) == len(rates[gpu]):
+            rates[gpu].append(float(number(link[3]) or 0.0) if link[3] else 0.0)
+        elif line.strip() and gpu >= 0:
+            raise Unknown(f"nvidia-smi nvlink -s: found {line.strip()[:80]!r}")
+    counts = [len(links) for links in rates.values()]
+    if len(counts) > 1 and counts[-1] != counts[-2]:
+        del rates[gpu]
+    elif len(counts) == 1:
+        # Nothing tells whether these are all.
+        rates.clear()
+    found: dict[int, dict[str, Scalar]] = {}
+    for number_of, links in rates.items():
+        active = [rate for rate in links if rate > 0]
+        found[number_of] = {"nvlink_links": len(links), "nvlink_active": len(active)}
+        if active:
+            found[number_of]["nvlink_gbytes_s"] = min(active)
+    return found
+
+
+def _fabric_manager(places: Places) -> Sheet:
+    sheet = Sheet()
+    if Path(places.root, "usr/bin/nv-fabricmanager").exists():
+        sheet.put(
+            "nvidia/fabric_manager",
+            lambda: fabric_manager(places.ask(["nv-fabricmanager", "--version"])),
+        )
+    return sheet
+
+
+def fabric_manager(text: str) -> str:
+    """535.104.05 of `Fabric Manager version is : 535.104.05`."""
+    for line in whole_lines(text):
+        found = re.fullmatch(r"Fabric Manager version is : ([0-9.]+)", line.strip())
+        if found:
+            return found[1]
+    raise Unknown("nv-fabricmanager --version: no version")
+
+
+def _imex(places: Places) -> Sheet:
+    sheet = Sheet()
+    sheet.several("", _IMEX, lambda: imex(places.ask(["nvidia-imex-ctl", "-N", "-j"])))
+    return sheet
+
+
+def imex(text: str) -> dict[str, Scalar]:
+    """State of the IMEX domain, of `nvidia-imex-ctl -N -j`."""
+    try:
+        document: Any = json.loads(text)
+        states = [node["status"] for node in document["nodes"].values()]
+        return {
+            "imex/domain_state": document["status"],
+            "imex/nodes": len(states),
+            "imex/nodes_ready": states.count("READY"),
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Unknown(f"nvidia-imex-ctl -N -j: not the JSON expected: {error!r}") from None
