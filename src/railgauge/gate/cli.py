@@ -127,6 +127,8 @@ def adopt(system: str | None, nodes: str | None, act: bool, again: bool) -> None
             click.echo(f"{found.node}: adopted, firmware {record.fingerprint}")
         else:
             click.echo(f"{found.node}: would be adopted, {len(found.fields)} fields")
+    if not act and taken:
+        click.echo("  next: the same command with --act")
     for name, why in sorted(silent.items()):
         click.echo(f"{name}: not adopted: {why}")
     if silent:
@@ -150,11 +152,18 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
     chosen = _enter(system)
     from railgauge import inventory_cli
     from railgauge.gate import store
+    from railgauge.gate.run import all_nodes
     from railgauge.node import gate as node_gate
     from railgauge.node.calls import node_name
     from railgauge.node.inventory import take
 
     wanted = _expand(chosen, nodes)
+    if wanted is None and node_name() not in all_nodes(chosen):
+        raise RailgaugeError(
+            f"{node_name()} is no node of {chosen} ({hostlist.fold(all_nodes(chosen))})",
+            next_step="railgauge gate hold --nodes ..., or on a node: "
+            "python3 -m railgauge.node.gate hold --store ...",
+        )
     if wanted is None:
         seen: dict[str, Any] = {node_name(): take(quick=True)}
         silent: Mapping[str, str] = {}

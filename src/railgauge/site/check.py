@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from railgauge import hostlist, paths, references, systems
 from railgauge.errors import ConfigurationError, EnvironmentProblem
+from railgauge.gate.store import rules as gate_rules
 from railgauge.nccl import Nccl, Scale
 from railgauge.references import Condition, Entry, Ratio, References, Side
 from railgauge.site import Ask, Slurm, ask_slurm, gpus_in, in_order, shown
@@ -92,8 +93,19 @@ def check(name: str, ask: Ask, host: str, named_by: str = "") -> list[Line]:
     for partition in system.partitions:
         lines += _required(partition, checks, stored)
     lines += _fragments(system)
+    lines += _gate(name)
     lines += _in_slurm(system, others, ask, host, named_by)
     return lines
+
+
+def _gate(name: str) -> list[Line]:
+    """What the firmware gate of the system watches, and how much it may take away."""
+    try:
+        rules = gate_rules(name)
+    except ConfigurationError as error:
+        return [Line("problem", "gate", line) for line in str(error).splitlines()]
+    said = f"holds at most {rules.max_hold} nodes in {rules.window_s} s"
+    return [Line("ok", "gate", f"{said}, tests with {rules.partners} healthy ones")]
 
 
 # --- the description -----------------------------------------------------------------------------
