@@ -1,32 +1,47 @@
-"""`railgauge accept`: one ReFrame session as a campaign, and its verdict."""
+"""`railgauge accept`: a ReFrame session as a campaign, more of them where it broke off, and the
+verdict.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from railgauge import hostlist, paths, references, rehearsal, slurm, systems
+from railgauge import campaign as campaigns
+from railgauge import hostlist, paths, references, rehearsal, session, slurm, systems
 from railgauge.atomic import write_json, write_text
-from railgauge.campaign import Campaign, Gate, Scope, Session
+from railgauge.campaign import REMAINING, Asked, Campaign, Gate, RunningError, Scope, Session, State
 from railgauge.checks import guard
 from railgauge.checks.pair import NODES_VARIABLE
+from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.report import text
+from railgauge.verdict.compare import BrokenRecordError, Remaining, remaining
 from railgauge.verdict.rules import Verdict, decide
 
 #: A campaign writes a few hundred kB a case; below this it would break off with half of them.
 _NEEDED_BYTES = 64 * 2**20
+
+#: How long a session whose `railgauge accept` was killed may take to cancel its jobs and to end.
+_ENDING_S = 60
+
+#: What of the environment says what is measured; a resumed session gets the same.
+_ASKED = ("RFM_SYSTEM", NODES_VARIABLE, SERIES_VARIABLE, "RAILGAUGE_REFERENCES")
 
 _FINISHED = re.compile(
     r"\[\s+(?P<word>OK|FAIL|ABORT|SKIP)\s*\]\s*\(\s*(?P<done>\d+)/(?P<all>\d+)\)"
@@ -64,16 +79,26 @@ def scope(system: str, partition: str | None, nodes: str | None) -> Scope:
     return Scope(nodes=chosen, required=required, absent=absent)
 
 
-def _environment(target: Path, chosen: Scope, nodes: str | None) -> dict[str, str]:
-    """What the ReFrame session of a campaign in `target` is told."""
+def _variables(chosen: Scope, nodes: str | None) -> dict[str, str | None]:
+    """What of the environment says what is measured."""
     wanted = {NODES_VARIABLE: hostlist.fold(n for m in chosen.nodes.values() for n in m)}
-    return {
+    told = {**os.environ, **(wanted if nodes else {})}
+    return {name: told.get(name) for name in _ASKED}
+
+
+def _environment(
+    folder: Path, variables: Mapping[str, str | None], number: int = 1
+) -> dict[str, str]:
+    """What a ReFrame session of a campaign in `folder` is told."""
+    told = {
         **os.environ,
+        **variables,
         "PYTHONUNBUFFERED": "1",
         "RFM_COLORIZE": "no",
-        paths.CAMPAIGN_VARIABLE: str(target),
-        **(wanted if nodes else {}),
+        paths.CAMPAIGN_VARIABLE: str(folder),
+        paths.SESSION_VARIABLE: str(number),
     }
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def _mark() -> list[str]:
@@ -96,7 +121,10 @@ def plan(chosen: Scope, nodes: str | None, gate: Gate, options: Sequence[str]) -
     with tempfile.TemporaryDirectory(prefix="railgauge-plan-") as folder:
         answer = subprocess.run(
             _command(gate, ["--dry-run", *options]),
-            env={**_environment(Path(folder), chosen, nodes), guard.PLAN_ONLY_VARIABLE: "1"},
+            env={
+                **_environment(Path(folder), _variables(chosen, nodes)),
+                guard.PLAN_ONLY_VARIABLE: "1",
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -116,39 +144,185 @@ def run(
     options: Sequence[str],
     command: list[str],
     say: Say,
+    begun: Callable[[Campaign], None] = lambda _: None,
 ) -> Verdict:
-    """Run the session, and leave a campaign that is complete or says why it is not.
+    """A new campaign of one session; `begun` is told of it before anything runs.
 
     Raises EnvironmentProblem before anything has run where Slurm or the results area is unusable.
     """
     references.load(system)
     _require_room()
     slurm.require_answer()
-    campaign = Campaign.create(system, gate, chosen, command)
+    asked = Asked(
+        options=list(options),
+        environment=_variables(chosen, nodes),
+        judged_by={str(path): _digest(path) for path in _judges(system)},
+    )
+    campaign = Campaign.create(system, gate, chosen, command, asked)
     say(f"campaign {campaign.id}")
-    environment = _environment(campaign.folder, chosen, nodes)
+    begun(campaign)
     try:
-        try:
-            code, interrupted = _follow(
-                _command(gate, ["-r", *options]), environment, campaign.folder / "reframe.out", say
-            )
-        finally:
-            for job in slurm.cancel_jobs_of(campaign.id):
-                say(f"cancelled job {job}, which the session had left")
-        output = (campaign.folder / "reframe.out").read_text(errors="replace")
-        campaign.session = Session(code, _last_error(output))
-        if "ReqNodeNotAvail" in output:
-            everyone = [node for members in chosen.nodes.values() for node in members]
-            campaign.unavailable = slurm.unavailable(everyone)
-        campaign.end("interrupted" if interrupted else "finished")
-        verdict = decide(campaign)
-        write_json(campaign.folder / "verdict.json", verdict.as_dict())
-        write_text(campaign.folder / "verdict.txt", text.plain(verdict))
+        with campaign.hold() as lock:
+            return _session(campaign, lock, say)
     except OSError as error:
-        raise EnvironmentProblem(
-            f"{campaign.folder}: {error.strerror or error}: the campaign is not complete",
-            next_step="make room in the results area, then: railgauge accept",
-        ) from None
+        raise _no_room(campaign, error) from None
+
+
+def resume(campaign: Campaign, command: list[str], say: Say) -> Verdict:
+    """Measure what a campaign that broke off still lacks, and decide on all of it.
+
+    Scope, gate and options are those of its record. RailgaugeError, with nothing changed, where it
+    is at its end, still running, or would be judged by something else than before.
+    """
+    _require_resumable(campaign)
+    try:
+        with _hold(campaign, say) as lock:
+            # As it is now that nobody else writes it.
+            campaign = campaigns.load(str(campaign.folder))
+            lacks = _require_something_missing(campaign)
+            references.load(campaign.system)
+            _require_room()
+            slurm.require_answer()
+            for job in slurm.cancel_jobs_of(campaign.id):
+                say(f"cancelled job {job}, which an earlier session had left")
+            campaign.begin_again(command)
+            say(f"campaign {campaign.id}")
+            if lacks is None:
+                say(f"session {campaign.sessions}: all cases")
+                return _session(campaign, lock, say)
+            document = {"missing": lacks.missing, "failed": lacks.failed}
+            write_json(campaign.session_folder(campaign.sessions) / REMAINING, document)
+            if lacks.missing:
+                count = len(lacks.missing)
+                say(f"session {campaign.sessions}: {count} missing, and their nodes' preflight")
+                return _session(campaign, lock, say)
+            # All had ended; only the verdict was missing.
+            campaign.session = Session(0, "")
+            return _conclude(campaign, "finished")
+    except OSError as error:
+        raise _no_room(campaign, error) from None
+
+
+def _require_resumable(campaign: Campaign) -> None:
+    """What no waiting changes."""
+    if campaign.simulated is not None:
+        raise RailgaugeError(
+            f"campaign {campaign.id} is a rehearsal",
+            next_step=f"railgauge rehearse {campaign.system}",
+        )
+    if campaign.asked is None:
+        raise RailgaugeError(
+            f"campaign {campaign.id} does not say what was asked for: an older Railgauge made it",
+            next_step="railgauge accept",
+        )
+    host = campaign.context.get("host")
+    if campaign.state == "running" and host != socket.gethostname() and campaign.lock_file.exists():
+        raise RailgaugeError(
+            f"campaign {campaign.id} ran on {host} as process {campaign.context.get('pid')}, and "
+            "from here it cannot be seen whether it still does",
+            next_step=f"resume it on {host}; or, once you are sure that {host} is down or has no "
+            f"such process: rm {campaign.lock_file}",
+        )
+    for path, before in campaign.asked.judged_by.items():
+        if _digest(Path(path)) != before:
+            raise RailgaugeError(
+                f"{path} has changed since campaign {campaign.id} began: its cases would be judged "
+                "by two of them",
+                next_step="bring the file back as it was, or measure anew: railgauge accept",
+            )
+
+
+@contextlib.contextmanager
+def _hold(campaign: Campaign, say: Say) -> Iterator[int]:
+    """The campaign's lock. A session that lost its `railgauge accept` is given time to end."""
+    deadline = time.monotonic() + _ENDING_S
+    told = False
+    while True:
+        with contextlib.ExitStack() as stack:
+            try:
+                lock = stack.enter_context(campaign.hold())
+            except RunningError:
+                if campaign.process_lives or time.monotonic() > deadline:
+                    raise
+            else:
+                yield lock
+                return
+        if not told:
+            say("waiting for the session that it had to end")
+            told = True
+        time.sleep(0.5)
+
+
+def _require_something_missing(campaign: Campaign) -> Remaining | None:
+    """What is missing, None for all of it; RailgaugeError where the campaign is at its end."""
+    try:
+        lacks = remaining(campaign)
+    except BrokenRecordError as error:
+        raise RailgaugeError(str(error), next_step="measure anew: railgauge accept") from None
+    ended = campaign.state == "finished" and campaign.session is not None
+    # Without a plan and at its end: nothing was selected.
+    if ended and (lacks is None or not lacks.missing):
+        verdict = decide(campaign)
+        raise RailgaugeError(
+            f"campaign {campaign.id} is finished, nothing is missing: "
+            f"{verdict.decision.upper()} {verdict.reason}",
+            next_step=f"railgauge verdict {campaign.id}, or measure anew: railgauge accept",
+        )
+    return lacks
+
+
+def _judges(system: str) -> tuple[Path, ...]:
+    return references.path_for(system), paths.SYSTEMS / system / "reframe.yaml"
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return None
+
+
+def _no_room(campaign: Campaign, error: OSError) -> EnvironmentProblem:
+    return EnvironmentProblem(
+        f"{campaign.folder}: {error.strerror or error}: the campaign is not complete",
+        next_step=f"make room in the results area, then: railgauge accept --resume {campaign.id}",
+    )
+
+
+def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
+    """Run the campaign's last session, and leave a campaign that is complete or says why not."""
+    assert campaign.asked is not None
+    number = campaign.sessions
+    folder = campaign.session_folder(number)
+    environment = {
+        **_environment(campaign.folder, campaign.asked.environment, number),
+        session.PARENT_VARIABLE: str(os.getpid()),
+    }
+    try:
+        code, interrupted = _follow(
+            _command(campaign.gate, ["-r", *campaign.asked.options]),
+            environment,
+            folder / "reframe.out",
+            say,
+            keep_open=(lock,),
+            waits=lambda: campaign.id in slurm.waiting_for_campaigns().values(),
+        )
+    finally:
+        for job in slurm.cancel_jobs_of(campaign.id):
+            say(f"cancelled job {job}, which the session had left")
+    output = (folder / "reframe.out").read_text(errors="replace")
+    campaign.session = Session(code, _last_error(output))
+    if "ReqNodeNotAvail" in output:
+        everyone = [node for members in campaign.scope.nodes.values() for node in members]
+        campaign.unavailable = sorted({*campaign.unavailable, *slurm.unavailable(everyone)})
+    return _conclude(campaign, "interrupted" if interrupted else "finished")
+
+
+def _conclude(campaign: Campaign, state: State) -> Verdict:
+    campaign.end(state)
+    verdict = decide(campaign)
+    write_json(campaign.folder / "verdict.json", verdict.as_dict())
+    write_text(campaign.folder / "verdict.txt", text.plain(verdict))
     return verdict
 
 
@@ -200,15 +374,16 @@ class _Watchdog:
     """Stops a session in which no case ends within the longest time that one may take.
 
     A controller that crashed may forget a job, which accounting then shows as running for ever,
-    and ReFrame waits as long.
+    and ReFrame waits as long. One whose job waits for another campaign's is left alone (`waits`).
     """
 
     #: For Slurm's own work around a job: launch, kill, accounting.
     MARGIN_S = 120
 
-    def __init__(self, plan: Path, interrupt: _Interrupt) -> None:
+    def __init__(self, plan: Path, interrupt: _Interrupt, waits: Callable[[], bool]) -> None:
         self.plan = plan
         self.interrupt = interrupt
+        self.waits = waits
         self._timer: threading.Timer | None = None
 
     def restart(self) -> None:
@@ -218,11 +393,16 @@ class _Watchdog:
             limit = max(float(case["limit_s"]) for case in cases) + self.MARGIN_S
         except (OSError, ValueError, LookupError):
             return
-        self._timer = threading.Timer(
-            limit, self.interrupt.stop, [f"no case has ended for {limit:.0f} s"]
-        )
+        self._timer = threading.Timer(limit, self._end, [limit])
         self._timer.daemon = True
         self._timer.start()
+
+    def _end(self, limit: float) -> None:
+        with contextlib.suppress(EnvironmentProblem):
+            if self.waits():
+                self.restart()
+                return
+        self.interrupt.stop(f"no case has ended for {limit:.0f} s")
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -230,7 +410,12 @@ class _Watchdog:
 
 
 def _follow(
-    command: list[str], environment: Mapping[str, str], log: Path, say: Say
+    command: list[str],
+    environment: Mapping[str, str],
+    log: Path,
+    say: Say,
+    keep_open: Sequence[int] = (),
+    waits: Callable[[], bool] = lambda: False,
 ) -> tuple[int, bool]:
     """Run the session, keep its output, tell its progress. (exit code, was it interrupted)"""
     with log.open("w", encoding="utf-8") as keep:
@@ -243,11 +428,12 @@ def _follow(
             text=True,
             errors="replace",
             start_new_session=True,
+            pass_fds=keep_open,
         )
         try:
             with _Interrupt(process, say) as interrupt:
                 assert process.stdout is not None
-                watchdog = _Watchdog(log.with_name("plan.json"), interrupt)
+                watchdog = _Watchdog(log.with_name("plan.json"), interrupt, waits)
                 for line in process.stdout:
                     keep.write(_ESCAPES.sub("", line))
                     keep.flush()

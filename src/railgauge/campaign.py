@@ -6,13 +6,22 @@ possible.json   how many there are of each check, without a filter
 report.json     ReFrame's report;  junit.xml  the same for CI
 reframe.out     ReFrame's output;  reframe.log  its log
 stage/          every case's script, tool outputs of both sides and railgauge.json
+ended/          how each case came to its end, also where ReFrame wrote no report
 verdict.json    the verdict;  verdict.txt  the same for people
+lock            held by the processes that work on it
+sessions/2/     where it broke off and was resumed: the same of its second ReFrame session, whose
+                plan.json has what this session ran, and remaining.json what was missing
+
+What a session left is never touched by the next one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
+import errno
+import fcntl
 import getpass
 import json
 import os
@@ -20,6 +29,7 @@ import re
 import secrets
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +41,13 @@ from railgauge.errors import EnvironmentProblem, RailgaugeError
 
 State = Literal["running", "finished", "interrupted"]
 Gate = Literal["acceptance", "baseline"]
+
+#: What each test case leaves in its stage folder.
+RESULT_FILE = "railgauge.json"
+#: The folder of a session that has the ends of its cases.
+ENDED = "ended"
+#: What a resumed session is to run.
+REMAINING = "remaining.json"
 
 _ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[A-Za-z0-9_.-]+-[0-9a-f]{6}")
 
@@ -69,9 +86,33 @@ class Session:
     last_error: str
 
 
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """What a resumed session needs to select the same cases, and to judge them the same way."""
+
+    options: list[str]
+    #: variables that say what is measured; None for one that was not set
+    environment: dict[str, str | None]
+    #: files that the cases are judged by -> SHA-256 of the content, None for one that was not there
+    judged_by: dict[str, str | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Earlier:
+    """A session that another one followed; `session` is None where its end is not known."""
+
+    state: State
+    context: dict[str, Any]
+    session: Session | None
+    finished: str | None
+
+
 @dataclasses.dataclass
 class Campaign:
-    """One campaign's folder and record."""
+    """One campaign's folder and record.
+
+    `state`, `context` and `session` are of its last ReFrame session, `earlier` has those before.
+    """
 
     folder: Path
     system: str
@@ -86,17 +127,46 @@ class Campaign:
     unavailable: list[str] = dataclasses.field(default_factory=list)
     #: the scenario of a rehearsal: stand-ins were run, nothing here is a measurement
     simulated: str | None = None
+    #: None in a campaign that cannot be resumed: made by an older Railgauge
+    asked: Asked | None = None
+    earlier: list[Earlier] = dataclasses.field(default_factory=list)
 
     @property
     def id(self) -> str:
         return self.folder.name
 
     @property
-    def stage(self) -> Path:
-        return self.folder / "stage"
+    def sessions(self) -> int:
+        """How many ReFrame sessions it has had."""
+        return len(self.earlier) + 1
+
+    def session_folder(self, number: int) -> Path:
+        return paths.session_in(self.folder, number)
+
+    @property
+    def contexts(self) -> list[dict[str, Any]]:
+        """Of every session: commit, host, command, ..."""
+        return [*(session.context for session in self.earlier), self.context]
+
+    def ended_well(self, number: int) -> bool:
+        """Whether that session is known to have come to its own end, without an error."""
+        last = number > len(self.earlier)
+        state, session = (
+            (self.state, self.session)
+            if last
+            else (self.earlier[number - 1].state, self.earlier[number - 1].session)
+        )
+        return state == "finished" and session is not None and session.exit_code == 0
 
     @classmethod
-    def create(cls, system: str, gate: Gate, scope: Scope, command: list[str]) -> Campaign:
+    def create(
+        cls,
+        system: str,
+        gate: Gate,
+        scope: Scope,
+        command: list[str],
+        asked: Asked | None = None,
+    ) -> Campaign:
         """A new folder under the results root, marked as running."""
         now = datetime.datetime.now(datetime.timezone.utc)
         name = f"{now:%Y%m%dT%H%M%SZ}-{system}-{secrets.token_hex(3)}"
@@ -112,17 +182,18 @@ class Campaign:
         happening = rehearsal.scenario()
         simulated = str(happening) if happening else None
         campaign = cls(folder, system, gate, scope, started=_now(), simulated=simulated)
-        campaign.context = {
-            "railgauge": __version__,
-            "commit": _commit(),
-            "host": socket.gethostname(),
-            "user": getpass.getuser(),
-            "pid": os.getpid(),
-            "command": command,
-            "references": str(paths.references_folder()),
-        }
+        campaign.context = _context(command)
+        campaign.asked = asked
         campaign.save()
         return campaign
+
+    def begin_again(self, command: list[str]) -> None:
+        """Another session, after one that broke off."""
+        self.earlier.append(Earlier(self.state, self.context, self.session, self.finished))
+        self.state, self.context = "running", _context(command)
+        self.session, self.finished = None, None
+        self.session_folder(self.sessions).mkdir(parents=True, exist_ok=True)
+        self.save()
 
     def save(self) -> None:
         write_json(
@@ -139,12 +210,85 @@ class Campaign:
                 "context": self.context,
                 "unavailable": self.unavailable,
                 "session": dataclasses.asdict(self.session) if self.session else None,
+                "asked": dataclasses.asdict(self.asked) if self.asked else None,
+                "earlier": [dataclasses.asdict(session) for session in self.earlier],
             },
         )
 
     def end(self, state: State) -> None:
         self.state, self.finished = state, _now()
         self.save()
+
+    @property
+    def lock_file(self) -> Path:
+        return self.folder / "lock"
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[int]:
+        """Be the one that works on this campaign; the descriptor is for the session's process.
+
+        It is held as long as any process has the descriptor, however the others ended. RunningError
+        where another one has it.
+        """
+        with self.lock_file.open("a", encoding="utf-8") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno in (errno.EWOULDBLOCK, errno.EACCES) or self.process_lives:
+                    raise RunningError(self) from None
+                # A file system without locks: the process that is recorded must do.
+            yield stream.fileno()
+
+    @property
+    def process_lives(self) -> bool:
+        """Whether the recorded process of this host is there."""
+        if self.context.get("host") != socket.gethostname():
+            return False
+        try:
+            os.kill(int(self.context["pid"]), 0)
+        except (LookupError, ValueError, ProcessLookupError):
+            return False
+        except PermissionError:
+            pass
+        return int(self.context["pid"]) != os.getpid()
+
+    @property
+    def broke_off(self) -> bool:
+        """It is not at its end, and nothing on this host works on it."""
+        if self.state != "running" or self.context.get("host") != socket.gethostname():
+            return False
+        if not self.lock_file.exists():
+            return not self.process_lives
+        try:
+            with self.hold():
+                return True
+        except (OSError, RunningError):
+            return False
+
+
+def _context(command: list[str]) -> dict[str, Any]:
+    return {
+        "railgauge": __version__,
+        "commit": _commit(),
+        "host": socket.gethostname(),
+        "user": getpass.getuser(),
+        "pid": os.getpid(),
+        "command": command,
+        "references": str(paths.references_folder()),
+        "started": _now(),
+    }
+
+
+class RunningError(RailgaugeError):
+    """Somebody works on the campaign."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        host, pid = (campaign.context.get(name, "unknown") for name in ("host", "pid"))
+        super().__init__(
+            f"campaign {campaign.id} is still running: process {pid} on {host}, or the ReFrame "
+            "session that it started",
+            next_step=f"wait for it, or end it on {host} with: kill -INT {pid}",
+        )
 
 
 _RECORD = pydantic.TypeAdapter(Campaign)

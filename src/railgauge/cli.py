@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from rich.console import Console
@@ -25,6 +25,9 @@ from railgauge.site.cli import system as system_group
 from railgauge.sizes import parse_size
 from railgauge.stack.cli import stack
 from railgauge.tools import Call, ParseError, iperf2, iperf3, nccl_tests, perftest, wdt
+
+if TYPE_CHECKING:
+    from railgauge.verdict.rules import Verdict
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -53,6 +56,11 @@ cli.add_command(inventory_group)
     help="baseline records numbers without comparing them, and accepts nothing.",
 )
 @click.option("--series", is_flag=True, help="Measure every long way that the system lists.")
+@click.option(
+    "--resume",
+    metavar="ID",
+    help="Measure what a campaign that broke off still lacks; `latest` is the newest.",
+)
 @click.option("--plan", "plan_only", is_flag=True, help="Say what would run, and run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print verdict.json instead of the table.")
 @click.argument("reframe_options", nargs=-1, type=click.UNPROCESSED)
@@ -62,6 +70,7 @@ def accept(
     nodes: str | None,
     gate: str,
     series: bool,
+    resume: str | None,
     plan_only: bool,
     as_json: bool,
     reframe_options: tuple[str, ...],
@@ -78,6 +87,8 @@ def accept(
             next_step=f"unset {rehearsal.VARIABLE}, or: railgauge rehearse SYSTEM",
         )
     chosen = systems.chosen(system)
+    if resume is not None:
+        _resume(chosen, resume, as_json)
     _enter(chosen, partition)
     from railgauge.checks.wan import SERIES_VARIABLE
 
@@ -106,7 +117,6 @@ def _run(
     """One campaign, or only its plan; ends with the verdict's exit code."""
     # ReFrame's modules take a third of a second; only these commands need them.
     from railgauge import accept as acceptance
-    from railgauge.report import text
 
     scope = acceptance.scope(system, partition, nodes)
     if plan_only:
@@ -114,11 +124,51 @@ def _run(
             click.echo("SIMULATED: a rehearsal, by stand-ins for the GPU programs")
         _print_plan(acceptance.plan(scope, nodes, mode, reframe_options))
         sys.exit(0)
+    verdict = acceptance.run(system, scope, nodes, mode, reframe_options, _typed(), _say())
+    _print_verdict(verdict, as_json)
+
+
+def _resume(system: str, name: str, as_json: bool) -> NoReturn:
+    """Another session of a campaign; ends with the verdict's exit code."""
+    context = click.get_current_context()
+    given = [
+        parameter.opts[-1]
+        for parameter in context.command.params
+        if parameter.name in ("partition", "nodes", "gate", "series", "plan_only")
+        and context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    given += ["--"] if context.params["reframe_options"] else []
+    if given:
+        raise RailgaugeError(
+            f"{' '.join(given)} and --resume: the campaign's record says what it is about",
+            next_step=f"railgauge accept --resume {shlex.quote(name)}",
+        )
+    _enter(system, None)
+    from railgauge import accept as acceptance
+    from railgauge import campaign as campaigns
+
+    campaign = campaigns.load(name)
+    if campaign.system != system:
+        raise RailgaugeError(
+            f"campaign {campaign.id} is of system {campaign.system}, and this is {system}",
+            next_step=f"railgauge accept --system {campaign.system} --resume {campaign.id}",
+        )
+    _print_verdict(acceptance.resume(campaign, _typed(), _say()), as_json)
+
+
+def _typed() -> list[str]:
+    return ["railgauge", *sys.argv[1:]]
+
+
+def _say() -> Callable[[str], None]:
+    """Tells of progress, on standard error."""
     progress = Console(stderr=True, highlight=False)
-    command = ["railgauge", *sys.argv[1:]]
-    verdict = acceptance.run(
-        system, scope, nodes, mode, reframe_options, command, lambda line: progress.print(line)
-    )
+    return lambda line: progress.print(line)
+
+
+def _print_verdict(verdict: Verdict, as_json: bool) -> NoReturn:
+    from railgauge.report import text
+
     if as_json:
         click.echo(json.dumps(verdict.as_dict(), indent=2))
     else:
@@ -215,7 +265,8 @@ def campaigns() -> None:
             click.echo(f"{folder.name}  unreadable: {error}")
         else:
             mark = "SIMULATED " if item.simulated else ""
-            click.echo(f"{item.id}  {item.gate:<10}  {item.state:<11}  {mark}{decision}")
+            state = "broken off" if item.broke_off else item.state
+            click.echo(f"{item.id}  {item.gate:<10}  {state:<11}  {mark}{decision}")
     if not found:
         click.echo(f"no campaigns in {folders.campaigns_folder()}")
 

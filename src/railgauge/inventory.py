@@ -243,7 +243,7 @@ FILE = "inventory.json"
 def in_campaign(campaign: Campaign) -> dict[str, Inventory]:
     """The inventories that a campaign took, by node; those that cannot be read are left out."""
     found = {}
-    for path in sorted(campaign.stage.glob(f"*/*/*/*/{FILE}")):
+    for path in sorted((campaign.folder / "stage").glob(f"*/*/*/*/{FILE}")):
         try:
             one = read(path)
         except RailgaugeError:

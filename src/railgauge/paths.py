@@ -35,11 +35,25 @@ def campaign_folder() -> Path | None:
     return Path(folder) if folder else None
 
 
+#: Set beside it: the number of the session in its campaign, 1 where it was never resumed.
+SESSION_VARIABLE = "RAILGAUGE_SESSION"
+
+
+def session_number() -> int:
+    return int(os.environ.get(SESSION_VARIABLE) or 1)
+
+
+def session_in(campaign: Path, number: int) -> Path:
+    """The folder of a campaign's session: the first one's is the campaign's own."""
+    return campaign if number == 1 else campaign / "sessions" / str(number)
+
+
 def session_folder() -> Path:
-    """Where a ReFrame session keeps its stage, outputs and reports: its campaign's folder, or for
-    a bare `reframe` one that the next session uses again.
+    """Where a ReFrame session keeps its stage, outputs and reports: its part of its campaign's
+    folder, or for a bare `reframe` one that the next session uses again.
     """
-    return campaign_folder() or results_root() / "reframe"
+    campaign = campaign_folder()
+    return session_in(campaign, session_number()) if campaign else results_root() / "reframe"
 
 
 def lab_folder() -> Path:

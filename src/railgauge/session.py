@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -13,6 +14,9 @@ from railgauge.errors import EnvironmentProblem, RailgaugeError
 
 #: Set in processes that already see the lab's mounts; its value is the lab's first process.
 MOUNTS_VARIABLE = "RAILGAUGE_LAB_MOUNTS"
+
+#: Set by `railgauge accept`: its own process, without which its session is to end.
+PARENT_VARIABLE = "RAILGAUGE_PARENT"
 
 
 def use(system: str, partition: str = "") -> None:
@@ -66,6 +70,19 @@ def _system_in(arguments: Sequence[str]) -> str | None:
     return None
 
 
+def _end_with_parent() -> None:
+    """Let the kernel send this process a Ctrl-C when `railgauge accept` is killed: it cancels its
+    jobs and writes its report, instead of going on unseen.
+    """
+    parent = os.environ.pop(PARENT_VARIABLE, None)
+    if parent is None:
+        return
+    set_parent_death_signal = 1  # prctl(2), PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGINT)
+    if os.getppid() != int(parent):
+        sys.exit("reframe: railgauge accept is gone already")
+
+
 def main() -> None:
     """`reframe`, guarded."""
     # A shell's background job starts with Ctrl-C ignored; `railgauge accept` must be heard.
@@ -89,6 +106,7 @@ def main() -> None:
             if ":" not in os.environ["RFM_SYSTEM"]:
                 # One measurement at a time, also of different partitions: they share one machine.
                 sys.argv.insert(1, "--exec-policy=serial")
+    _end_with_parent()
     from reframe.frontend import cli
 
     from railgauge.checks import guard

@@ -112,3 +112,23 @@ def reserve(name: str, nodes: Collection[str]) -> None:
 
 def unreserve(name: str) -> None:
     ask("scontrol", "delete", f"reservationname={name}")
+
+
+def waiting_for_campaigns() -> dict[str, str]:
+    """The jobs of campaigns that wait for nodes on which a campaign's job runs: id -> campaign."""
+    listed = ask("squeue", "--noheader", "--format=%A|%T|%k|%N|%n").splitlines()
+    jobs = [line.strip().split("|") for line in listed if line.count("|") == 4]
+    jobs = [job for job in jobs if job[2].startswith("railgauge:")]
+
+    def names(text: str) -> set[str]:
+        try:
+            return set(hostlist.expand(text)) if text.strip() else set()
+        except ValueError:
+            return set()
+
+    taken = {node for _, state, _, nodes, _ in jobs if state != "PENDING" for node in names(nodes)}
+    return {
+        number: comment.removeprefix("railgauge:")
+        for number, state, comment, _, wanted in jobs
+        if state == "PENDING" and names(wanted) & taken
+    }

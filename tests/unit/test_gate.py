@@ -279,25 +279,37 @@ class Killed(BaseException):
 
 @dataclasses.dataclass
 class Campaigns:
-    """Stands in for campaigns: `bad` nodes fail with everyone who is tested beside them."""
+    """Stands in for campaigns: `bad` nodes fail with everyone who is tested beside them.
 
-    folder: Path
+    `at_each` is called in the middle of each.
+    """
+
     bad: set[str]
-    ran: list[str] = dataclasses.field(default_factory=list)
-    tested: list[set[str]] = dataclasses.field(default_factory=list)
+    at_each: Callable[[], None]
+    made: dict[str, Any] = dataclasses.field(default_factory=dict)
+    resumed: list[str] = dataclasses.field(default_factory=list)
 
     def run(self, system: str, scope: Any, nodes: str, *_: Any, begun: Any) -> Any:
-        name = f"20261121T10000{len(self.ran)}Z-lab-00000{len(self.ran)}"
-        self.ran.append(name)
-        begun(SimpleNamespace(id=name))
-        return self.verdict(name, scope)
+        name = f"20261121T100000Z-lab-{len(self.made):06}"
+        self.made[name] = SimpleNamespace(
+            id=name, gate="acceptance", state="running", scope=scope, folder=None
+        )
+        begun(self.made[name])
+        return self.ended(self.made[name])
 
     def resume(self, campaign: Any, *_: Any) -> Any:
-        return self.verdict(campaign.id, campaign.scope)
+        assert campaign.state == "running"
+        self.resumed.append(campaign.id)
+        return self.ended(campaign)
 
-    def verdict(self, name: str, scope: Any) -> Any:
-        members = sorted({n for part in scope.nodes.values() for n in part})
-        self.tested.append(set(members))
+    def ended(self, campaign: Any) -> Any:
+        self.at_each()
+        campaign.state = "finished"
+        self.at_each()
+        return self.verdict(campaign)
+
+    def verdict(self, campaign: Any) -> Any:
+        members = sorted({n for part in campaign.scope.nodes.values() for n in part})
         bad = sorted(self.bad & set(members))
         pairs = list(zip(members, [*members[1:], members[0]], strict=True))
         cases = [
@@ -311,9 +323,6 @@ class Campaigns:
             for c in cases
             if not c.passed
         ]
-        campaign = SimpleNamespace(
-            id=name, gate="acceptance", state="finished", scope=scope, folder=self.folder
-        )
         told = bad if len(members) > 2 and len(bad) == 1 else []
         return SimpleNamespace(
             campaign=campaign,
@@ -325,20 +334,14 @@ class Campaigns:
 
 
 @pytest.fixture
-def tests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Campaigns]:
-    fake = Campaigns(tmp_path, {"n2"})
+def tests(monkeypatch: pytest.MonkeyPatch, nodes: Slurm) -> Iterator[Campaigns]:
+    fake = Campaigns({"n2"}, lambda: nodes.at_each())
     monkeypatch.setattr(accept, "run", fake.run)
-    monkeypatch.setattr(accept, "resume", fake.resume, raising=False)
-    monkeypatch.setattr(
-        run,
-        "load",
-        lambda name: SimpleNamespace(id=name, state="finished", folder=tmp_path, scope=None),
-    )
-    monkeypatch.setattr(
-        inventory,
-        "in_campaign",
-        lambda _: {node: taken(node, "6.13") for node in ("n1", "n2", "n3")},
-    )
+    monkeypatch.setattr(accept, "resume", fake.resume)
+    monkeypatch.setattr(run, "load", fake.made.__getitem__)
+    monkeypatch.setattr(run.rules, "decide", fake.verdict)
+    as_tested = {node: taken(node, "6.13") for node in ("n1", "n2", "n3")}
+    monkeypatch.setattr(inventory, "in_campaign", lambda _: as_tested)
     yield fake
 
 
@@ -365,10 +368,14 @@ def test_a_good_node_returns_and_is_accepted_as_it_is_now(
     ended = go(nodes)
     assert ended.decided == {"n1": ""}
     assert nodes.open() == {"n1", "n2", "n3", "n4"} and not nodes.reserved
-    assert len(tests.ran) == 1
+    assert len(tests.made) == 1
     record = store.accepted("lab", "n1")
     assert record is not None
-    assert (record.fields["kernel/release"], record.how, record.by) == ("6.13", "run", tests.ran[0])
+    assert (record.fields["kernel/release"], record.how, record.by) == (
+        "6.13",
+        "run",
+        next(iter(tests.made)),
+    )
 
 
 def test_a_bad_node_stays_out_with_the_check_in_its_reason(
@@ -388,7 +395,8 @@ def test_who_failed_beside_a_bad_node_is_tested_again_without_it(
     held(nodes, "n1", "n2")
     ended = go(nodes)
     assert ended.decided["n1"] == "" and ended.decided["n2"]
-    assert "n2" in tests.tested[0] and "n2" not in tests.tested[1]
+    first, second = ({*c.scope.nodes["ns"]} for c in tests.made.values())
+    assert "n2" in first and "n2" not in second
     assert nodes.open() == {"n1", "n3", "n4"}
 
 
@@ -453,6 +461,8 @@ def test_killed_anywhere_no_untested_node_is_open_and_the_next_run_ends_it(
         assert nodes.open() == {"n1", "n2", "n3", "n4"} - bad
         assert not nodes.reserved
         assert store.unended("lab") is None
+        # What was killed in the middle of a campaign has gone on with it.
+        assert all(tests.made[name].state == "finished" for name in ended.campaigns)
         steps += 1
 
 
@@ -484,7 +494,7 @@ def test_a_reservation_that_somebody_deletes_does_not_open_the_node(
     with pytest.raises(RailgaugeError, match="is gone"):
         run.test(planned, [], lambda _: None)
     assert "n1" not in nodes.open()
-    assert not tests.ran
+    assert not tests.made
 
 
 def test_what_railgauge_did_not_hold_is_not_tested_or_returned(area: Path, nodes: Slurm) -> None:
@@ -548,7 +558,7 @@ def test_an_update_that_fails_leaves_its_nodes_drained(
     with pytest.raises(RailgaugeError, match="exit code 7"):
         run.roll("lab", ["n1", "n2"], "exit 7", 1, 1, [], lambda _: None)
     assert nodes.show(["n1"])["n1"].reason == "railgauge: update failed with exit code 7"
-    assert nodes.open() == {"n2", "n3", "n4"} and not tests.ran
+    assert nodes.open() == {"n2", "n3", "n4"} and not tests.made
 
 
 # ---- who may return ----

@@ -17,14 +17,12 @@ from reframe.core.exceptions import SanityError
 import reframe as rfm
 from railgauge import hostlist, paths, references, rehearsal, slurm, systems
 from railgauge.atomic import write_json
+from railgauge.campaign import RESULT_FILE
 from railgauge.checks import guard
 from railgauge.checks.protections import Evidence, Failure, failures
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Reading
-
-#: What each test case leaves in its stage folder for the campaign.
-RESULT_FILE = "railgauge.json"
 
 guard.install()
 
@@ -54,6 +52,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     """
 
     valid_prog_environs = ["*"]
+    #: whole nodes: whatever else runs there would be measured too, another campaign's job also
+    exclusive_access = True
     #: `acceptance` fails without a reference, `baseline` records (reframe --mode baseline)
     gate = variable(str, value="acceptance")
     #: performance variables that a complete result has

@@ -8,18 +8,25 @@ check file.
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 import os
 import re
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from reframe.core import fields, runtime, variables
-from reframe.core.exceptions import ReframeError
-from reframe.frontend.executors import Runner
+from reframe.core.exceptions import JobError, ReframeError, what
+from reframe.core.schedulers.slurm import SlurmJobScheduler
+from reframe.frontend.executors import Runner, TaskEventListener
 
 import reframe
-from railgauge import paths, systems
+from railgauge import paths, slurm, systems
 from railgauge.atomic import write_json
+from railgauge.campaign import ENDED, REMAINING, RESULT_FILE
+from railgauge.errors import EnvironmentProblem
 
 _PINNED = "4.10.4"
 
@@ -112,33 +119,214 @@ def _kind(check: Any) -> str:
     return getattr(check, "kind", None) or getattr(check, "rails", None) or ""
 
 
-def write_plan(cases: Sequence[Any]) -> None:
+def _planned(case: Any, runs: int) -> dict[str, Any]:
+    return {
+        "check": type(case.check).__name__,
+        "case": case.check.display_name,
+        "unique_name": case.check.unique_name,
+        "partition": case.partition.name,
+        "nodes": list(getattr(case.check, "pinned_nodes", ())),
+        "node_count": case.check.num_tasks // (case.check.num_tasks_per_node or 1),
+        "seconds": getattr(case.check, "expected_seconds", None),
+        "limit_s": _longest_s(case.check),
+        "depends_on": sorted({dependency.check.unique_name for dependency in case.deps}),
+        "kind": _kind(case.check),
+        "runs": runs,
+    }
+
+
+def write_plan(cases: Sequence[Any], runs: int = 1) -> None:
     """Tell the campaign what was selected, so that a case which never ran is missed; and of how
     many, so that one which a filter left out is missed too.
     """
     folder = paths.campaign_folder()
     if folder is None:
         return
-    plan = [
-        {
-            "check": type(case.check).__name__,
-            "case": case.check.display_name,
-            "unique_name": case.check.unique_name,
-            "partition": case.partition.name,
-            "nodes": list(getattr(case.check, "pinned_nodes", ())),
-            "node_count": case.check.num_tasks // (case.check.num_tasks_per_node or 1),
-            "seconds": getattr(case.check, "expected_seconds", None),
-            "limit_s": _longest_s(case.check),
-            "depends_on": sorted({dependency.check.unique_name for dependency in case.deps}),
-            "kind": _kind(case.check),
-        }
-        for case in cases
-    ]
     # All of the system, also those that --partition leaves out: theirs are not this session's.
     names = {p.name for p in systems.load(runtime.runtime().system.name).partitions}
     # Before the plan: without a plan nothing is accepted.
     write_json(folder / "possible.json", possible_cases(cases, names))
-    write_json(folder / "plan.json", plan)
+    write_json(folder / "plan.json", [_planned(case, runs) for case in cases])
+
+
+# --- a campaign that is resumed ------------------------------------------------------------------
+
+#: What a case of the plan must still be when the campaign is resumed.
+_IDENTITY = ("check", "case", "unique_name", "partition", "nodes", "depends_on", "kind", "runs")
+
+
+def resume_plan(cases: Sequence[Any], runs: int = 1) -> list[Any]:
+    """Those of the selected cases that a resumed session is to run, and its plan.
+
+    ReframeError where the selection is not that of the campaign's first session: what was measured
+    then would be taken for something else.
+    """
+    campaign = paths.campaign_folder()
+    assert campaign is not None
+    kept = list(cases)
+    if (campaign / "plan.json").exists():
+        refuse_another_plan(
+            json.loads((campaign / "plan.json").read_text(encoding="utf-8")),
+            [_planned(case, runs) for case in cases],
+        )
+        told = json.loads((paths.session_folder() / REMAINING).read_text(encoding="utf-8"))
+        kept = to_run(cases, _keys(told["missing"]), _keys(told["failed"]))
+    else:
+        # The first session died before it had one.
+        write_plan(cases, runs)
+    write_json(paths.session_folder() / "plan.json", [_planned(case, runs) for case in kept])
+    return kept
+
+
+def refuse_another_plan(
+    before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]
+) -> None:
+    """Another description of the system, other checks, or another environment than before."""
+
+    def identities(plan: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+        return {
+            f"{case['case']} @{case['partition']}": json.dumps(
+                [case.get(name) for name in _IDENTITY]
+            )
+            for case in plan
+        }
+
+    old, new = identities(before), identities(now)
+    changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    if changed:
+        raise ReframeError(
+            f"the selected cases are not those of the campaign's plan: {changed[0]} and "
+            f"{len(changed) - 1} others are new, gone or changed; measure anew: railgauge accept"
+        )
+
+
+def _keys(pairs: Sequence[Sequence[str]]) -> set[tuple[str, str]]:
+    return {(unique_name, partition) for unique_name, partition in pairs}
+
+
+def to_run(
+    cases: Sequence[Any], missing: Collection[tuple[str, str]], failed: Collection[tuple[str, str]]
+) -> list[Any]:
+    """The missing cases, with what must be known of their nodes again: their preconditions, and
+    the preflight of these nodes, where it had not failed already.
+    """
+
+    def key(case: Any) -> tuple[str, str]:
+        return case.check.unique_name, case.partition.name
+
+    def nodes(case: Any) -> set[str]:
+        return set(getattr(case.check, "pinned_nodes", ()))
+
+    wanted = {key(case) for case in cases if key(case) in missing}
+    touched = {node for case in cases if key(case) in wanted for node in nodes(case)}
+    wanted |= {
+        key(case)
+        for case in cases
+        if "preflight" in case.check.tags and nodes(case) & touched and key(case) not in failed
+    }
+    # Cases come with their preconditions before them.
+    for case in reversed(cases):
+        if key(case) in wanted:
+            wanted |= {key(dependency) for dependency in case.deps}
+    kept = [case for case in cases if key(case) in wanted]
+    for case in cases:
+        if key(case) not in wanted:
+            for dependency in case.deps:
+                # By this number ReFrame knows when a precondition is needed no more.
+                dependency.in_degree -= 1
+    return kept
+
+
+class EndKeeper(TaskEventListener):
+    """Leaves how each case ended, at the moment at which ReFrame knows it.
+
+    ReFrame writes its report when all have ended; a session that is killed leaves none.
+    """
+
+    def on_task_success(self, task: Any) -> None:
+        self._keep(task, "pass", "")
+
+    def on_task_failure(self, task: Any) -> None:
+        self._keep(task, "fail", str(what(*task.exc_info)))
+
+    def _keep(self, task: Any, result: str, reason: str) -> None:
+        campaign, session = paths.campaign_folder(), paths.session_folder()
+        assert campaign is not None
+        check, run = task.check, runtime.runtime().current_run
+        stage = Path(check.stagedir) if check.stagedir else None
+        if stage is not None and not stage.is_relative_to(session):
+            # ReFrame was told to stage elsewhere: only its report has this case.
+            return
+        try:
+            record = (stage / RESULT_FILE).read_bytes() if stage else None
+        except OSError:
+            record = None
+        document = {
+            "campaign": campaign.name,
+            "session": paths.session_number(),
+            "system": runtime.runtime().system.name,
+            "partition": task.testcase.partition.name,
+            "check": type(check).__name__,
+            "unique_name": check.unique_name,
+            "nodes": list(getattr(check, "pinned_nodes", ())),
+            "run": run,
+            "result": result,
+            "reason": reason,
+            "stage": str(stage.relative_to(session)) if stage else None,
+            # Of this very record: one that is there without its end was broken off.
+            "record_sha256": hashlib.sha256(record).hexdigest() if record is not None else None,
+        }
+        name = f"{check.short_name}.{task.testcase.partition.name}.{run}.json"
+        try:
+            (session / ENDED).mkdir(exist_ok=True)
+            write_json(session / ENDED / name, document)
+        except OSError:
+            # A full results area. The case then counts as not finished, unless the report has it.
+            return
+
+    def on_task_setup(self, task: Any) -> None: ...
+    def on_task_run(self, task: Any) -> None: ...
+    def on_task_compile(self, task: Any) -> None: ...
+    def on_task_exit(self, task: Any) -> None: ...
+    def on_task_compile_exit(self, task: Any) -> None: ...
+    def on_task_skip(self, task: Any) -> None: ...
+    def on_task_abort(self, task: Any) -> None: ...
+    def on_task_xfailure(self, task: Any) -> None: ...
+    def on_task_xsuccess(self, task: Any) -> None: ...
+
+
+def patient(original: Callable[[Any, Sequence[Any]], None]) -> Callable[[Any, Sequence[Any]], None]:
+    """A job that waits for another campaign's job is waiting, and not stuck.
+
+    And one that was cancelled because it waited too long for others has measured nothing: without
+    an exception ReFrame would have it judged as one that ran and was cancelled.
+    """
+
+    @functools.wraps(original)
+    def cancel_if_pending_too_long(self: Any, jobs: Sequence[Any]) -> None:
+        now = time.time()
+        late = [
+            job
+            for job in jobs
+            if job.state == "PENDING"
+            and job.max_pending_time
+            and now - job.submit_time >= job.max_pending_time
+        ]
+        try:
+            waiting = set(slurm.waiting_for_campaigns() if late else ())
+        except EnvironmentProblem:
+            # Nobody knows; the watchdog of `railgauge accept` ends what waits for ever.
+            waiting = {job.jobid for job in late}
+        for job in late:
+            if job.jobid in waiting:
+                job._submit_time = now
+            else:
+                job._exception = JobError(
+                    f"waited longer than {job.max_pending_time:g} s for its nodes", job.jobid
+                )
+        original(self, jobs)
+
+    return cancel_if_pending_too_long
 
 
 def install() -> None:
@@ -159,7 +347,13 @@ def install() -> None:
     def runall(self: Any, testcases: Sequence[Any], restored_cases: Any = None) -> None:
         refuse_weakened_session(self, testcases)
         refuse_empty_session(self, testcases)
-        write_plan(testcases)
+        if paths.session_number() > 1:
+            testcases = resume_plan(testcases, self._num_reruns + 1)
+        else:
+            write_plan(testcases, self._num_reruns + 1)
+        if paths.campaign_folder() is not None:
+            # Before ReFrame's own, which may end the session.
+            self.policy.task_listeners.insert(0, EndKeeper())
         if self.policy.dry_run_mode and os.environ.get(PLAN_ONLY_VARIABLE):
             return
         original(self, testcases, restored_cases)
@@ -169,3 +363,6 @@ def install() -> None:
 
     runall.railgauge_guard = True  # type: ignore[attr-defined]
     Runner.runall = runall
+    SlurmJobScheduler._cancel_if_pending_too_long = patient(
+        SlurmJobScheduler._cancel_if_pending_too_long
+    )

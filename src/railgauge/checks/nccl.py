@@ -132,7 +132,6 @@ class NcclCheck(RanksCheck):
 
     scale: Scale
     tool = nccl_tests
-    exclusive_access = True
 
     # --- the case ------------------------------------------------------------------------------
 

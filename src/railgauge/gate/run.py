@@ -20,12 +20,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from railgauge import accept, hostlist, inventory, slurm, systems
-from railgauge.campaign import Campaign, load
+from railgauge.campaign import Campaign, RunningError, load
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import decide, store
 from railgauge.gate.store import Run
 from railgauge.node import slurm_nodes
 from railgauge.node.slurm_nodes import SlurmNode
+from railgauge.verdict import rules
 from railgauge.verdict.rules import Verdict
 
 Say = Callable[[str], None]
@@ -192,6 +193,7 @@ def test(run: Run, command: list[str], say: Say) -> None:
             _require_reserved(run)
             verdict = _campaign(run, command, say)
             _judge(run, verdict, say)
+            run.judged.append(verdict.campaign.id)
             run.save()
     finally:
         del os.environ[slurm.RESERVATION_VARIABLE]
@@ -200,8 +202,15 @@ def test(run: Run, command: list[str], say: Say) -> None:
 def _campaign(run: Run, command: list[str], say: Say) -> Verdict:
     """The campaign of this round: the one that broke off, continued, or a new one."""
     last = load(run.campaigns[-1]) if run.campaigns else None
-    if last is not None and last.state != "finished" and set(run.open_nodes) <= _nodes_of(last):
-        return accept.resume(last, command, say)
+    if last is not None and last.id not in run.judged and set(run.open_nodes) <= _nodes_of(last):
+        if last.state == "finished":
+            return rules.decide(last)
+        try:
+            return accept.resume(last, command, say)
+        except (EnvironmentProblem, RunningError):
+            raise
+        except RailgaugeError as error:
+            say(f"{error.message}; measuring anew")
     names = hostlist.fold([*run.open_nodes, *run.partners])
     say(f"testing {hostlist.fold(run.open_nodes)} with {' '.join(run.partners) or 'nobody'}")
     scope = accept.scope(run.system, None, names)

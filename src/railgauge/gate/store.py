@@ -139,7 +139,7 @@ class Run:
     """The journal of a gate run; whatever ends it, the next run goes on from here.
 
     `nodes` are those to be tested, `partners` healthy ones borrowed for it. `campaigns` are the ids
-    of its campaigns, one a round. `decided` has of every node that a round decided why it stays
+    of its campaigns, one a round, `judged` of those that have decided something. `decided` has of every node that a round decided why it stays
     out, "" for one that may return.
     """
 
@@ -150,6 +150,7 @@ class Run:
     started: str
     by: str
     campaigns: list[str] = dataclasses.field(default_factory=list)
+    judged: list[str] = dataclasses.field(default_factory=list)
     decided: dict[str, str] = dataclasses.field(default_factory=dict)
     #: partners that turned out to be at fault themselves
     bad_partners: list[str] = dataclasses.field(default_factory=list)

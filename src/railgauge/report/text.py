@@ -187,6 +187,17 @@ def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
         line(f"    evidence: {first.evidence}")
 
 
+def _sessions(verdict: Verdict) -> list[str]:
+    """Of a campaign that was resumed: when, and whether the checkout was another one."""
+    contexts = verdict.campaign.contexts
+    if len(contexts) == 1:
+        return []
+    started = ", ".join(str(context.get("started", "unknown")) for context in contexts)
+    commits = list(dict.fromkeys(str(context.get("commit", "unknown")) for context in contexts))
+    changed = f"; the checkout changed from {' to '.join(commits)}" if len(commits) > 1 else ""
+    return [f"  measured in {len(contexts)} sessions, begun at {started}{changed}"]
+
+
 def console() -> Console:
     """Standard output, wide enough that no column of the table is folded."""
     return Console(width=max(Console().width, _WIDTH))
@@ -219,9 +230,11 @@ def render(verdict: Verdict, console: Console) -> None:
         _print_findings(console, list(group))
     for suspect in verdict.suspects:
         console.print(f"  look first at [bold]{escape(suspect.node)}[/]: {escape(suspect.why)}")
+    for line in _sessions(verdict):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     for what, why in verdict.campaign.scope.absent.items():
         console.print(f"  left out, declared absent: [bold]{escape(what)}[/]: {escape(why)}")
-    if verdict.findings or verdict.campaign.scope.absent:
+    if verdict.findings or verdict.campaign.scope.absent or verdict.campaign.earlier:
         console.print()
     mark = "SIMULATED " if verdict.simulated else ""
     console.print(

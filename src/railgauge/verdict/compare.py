@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pydantic
 
 from railgauge import hostlist
-from railgauge.campaign import Campaign
+from railgauge.campaign import ENDED, RESULT_FILE, Campaign
 from railgauge.checks.protections import Failure
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
@@ -70,6 +72,12 @@ class Case:
     #: what it measures of its nodes, where a check measures several things: a transport, the rails
     kind: str = ""
     unique_name: str = ""
+    #: the campaign's session that it ran in
+    session: int = 1
+    #: whether the check left its record
+    recorded: bool = False
+    #: node -> the fingerprint of its state, where the check told it
+    fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -86,6 +94,11 @@ class Case:
     def finished(self) -> bool:
         """It came to a result, good or bad, and was not left out or broken off."""
         return self.result in ("pass", "fail")
+
+    @property
+    def complete(self) -> bool:
+        """Its result is its own: it was measured, or its nodes took no job."""
+        return self.finished and not self.damage and (self.recorded or bool(self.unavailable))
 
     @property
     def precondition_failed(self) -> bool:
@@ -111,6 +124,9 @@ class BrokenRecordError(ValueError):
     """A file of the campaign that is there and cannot be read."""
 
 
+#: By which a case is the same in the plan, in reports and in records: unique name, partition.
+Key = tuple[str, str]
+
 # The parts of the files that are read here; what else is in them is left alone.
 
 
@@ -122,6 +138,12 @@ class _Planned(pydantic.BaseModel):
     nodes: list[str]
     depends_on: list[str] = []
     kind: str = ""
+    #: how many times it was to run
+    runs: int = 1
+
+    @property
+    def key(self) -> Key:
+        return self.unique_name, self.partition
 
 
 class _Ran(pydantic.BaseModel):
@@ -131,6 +153,25 @@ class _Ran(pydantic.BaseModel):
     fail_reason: str | None = None
     #: none for a case that was skipped
     stagedir: Path | None = None
+    #: why it cannot be taken for what it says
+    damage: str = ""
+
+
+class _Ended(pydantic.BaseModel):
+    """How a case ended, as the guard leaves it: what ReFrame's report would say, of this record."""
+
+    campaign: str
+    session: int
+    system: str
+    partition: str
+    check: str
+    unique_name: str
+    nodes: list[str]
+    run: pydantic.NonNegativeInt
+    result: Literal["pass", "fail"]
+    reason: str
+    stage: Path | None
+    record_sha256: str | None
 
 
 class _Run(pydantic.BaseModel):
@@ -167,6 +208,7 @@ class _Result(pydantic.BaseModel):
     context: dict[str, list[Reference]] = {}
     ratios: list[Ratio] = []
     recorded: list[str] = []
+    facts: dict[str, dict[str, Any]] = {}
     failures: list[_Failure]
     calls: list[_Call]
 
@@ -207,7 +249,7 @@ def _read(path: Path, content: pydantic.TypeAdapter[_Content]) -> _Content | Non
         raise BrokenRecordError(f"{path}: {error.strerror}") from None
 
 
-def _case(planned: _Planned, ran: _Ran | None, run: int) -> Case:
+def _case(planned: _Planned, ran: _Ran | None, run: int, session: int = 1) -> Case:
     case = Case(
         check=planned.check,
         name=planned.case,
@@ -221,10 +263,13 @@ def _case(planned: _Planned, ran: _Ran | None, run: int) -> Case:
         folder=ran.stagedir if ran else None,
         kind=planned.kind,
         unique_name=planned.unique_name,
+        session=session,
     )
+    if ran is not None and ran.damage:
+        return dataclasses.replace(case, damage=ran.damage)
     if ran is None or ran.stagedir is None:
         return case
-    path = ran.stagedir / "railgauge.json"
+    path = ran.stagedir / RESULT_FILE
     try:
         result = _read(path, pydantic.TypeAdapter(_Result))
         if result is None:
@@ -238,9 +283,15 @@ def _case(planned: _Planned, ran: _Ran | None, run: int) -> Case:
         case,
         rows=rows,
         gate=result.gate,
+        recorded=True,
         ratios=tuple(result.ratios),
         failures=tuple(Failure(**failure.model_dump()) for failure in result.failures),
         versions=tuple(sorted({f"{call.tool}: {call.version}" for call in result.calls})),
+        fingerprints={
+            node: str(facts["fingerprint"])
+            for node, facts in result.facts.items()
+            if facts.get("fingerprint")
+        },
     )
 
 
@@ -252,36 +303,220 @@ def read_possible(campaign: Campaign) -> dict[str, dict[str, int]]:
     return _read(campaign.folder / "possible.json", _POSSIBLE) or {}
 
 
-def read(campaign: Campaign) -> list[Case]:
-    """Every planned case, in every run of the session.
+def _reported(report: _Report) -> dict[Key, list[tuple[int, _Ran]]]:
+    found: dict[Key, list[tuple[int, _Ran]]] = {}
+    for number, run in enumerate(report.runs):
+        # Of a case that is there twice the last counts.
+        for key, ran in {(t.unique_name, t.partition): t for t in run.testcases}.items():
+            found.setdefault(key, []).append((number, ran))
+    return found
 
-    A case that was planned and is not in ReFrame's report counts as not run; one whose own record
-    is damaged says so. Raises BrokenRecordError where the plan or the report is damaged.
+
+def _ended(
+    campaign: Campaign, session: int, plan: Sequence[_Planned]
+) -> dict[Key, list[tuple[int, _Ran]]]:
+    """What the cases of a session without a report left of their ends.
+
+    A record without its end was broken off, and is none. An end that is not of this session and
+    this plan, or whose record is another than it was, is damage, and no result.
+    """
+    folder = campaign.session_folder(session)
+    planned = {case.key: case for case in plan}
+    found: dict[Key, list[tuple[int, _Ran]]] = {}
+    for path in sorted((folder / ENDED).glob("*.json")):
+        try:
+            ended = _read(path, pydantic.TypeAdapter(_Ended))
+        except BrokenRecordError:
+            # Whose it is cannot be told: that case has not ended.
+            continue
+        if ended is None or (ended.unique_name, ended.partition) not in planned:
+            continue
+        key = ended.unique_name, ended.partition
+        damage = _strange(campaign, session, planned[key], ended)
+        stage = folder / ended.stage if ended.stage else None
+        if not damage and stage is not None:
+            damage = _altered(folder, stage, ended.record_sha256)
+        ran = _Ran(
+            unique_name=ended.unique_name,
+            partition=ended.partition,
+            result=ended.result,
+            fail_reason=ended.reason,
+            stagedir=stage,
+            damage=f"{path}: {damage}" if damage else "",
+        )
+        found.setdefault(key, []).append((ended.run, ran))
+    return {key: _in_order(runs) for key, runs in found.items()}
+
+
+def _in_order(runs: Sequence[tuple[int, _Ran]]) -> list[tuple[int, _Ran]]:
+    """A case's runs, all of them: a retry without the run before it may hide a failure."""
+    ordered = sorted(runs, key=lambda run: run[0])
+    if [number for number, _ in ordered] == list(range(len(ordered))):
+        return ordered
+    lacks = {"result": "fail", "damage": "the end of an earlier run of this case is not there"}
+    return [(number, ran.model_copy(update=lacks)) for number, ran in ordered]
+
+
+def _strange(campaign: Campaign, session: int, planned: _Planned, ended: _Ended) -> str:
+    """What of an end is not of this campaign, session and case."""
+    for name, found, expected in (
+        ("campaign", ended.campaign, campaign.id),
+        ("session", ended.session, session),
+        ("system", ended.system, campaign.system),
+        ("check", ended.check, planned.check),
+        ("nodes", ended.nodes, planned.nodes),
+    ):
+        if found != expected:
+            return f"{name} is {found!r}, expected {expected!r}"
+    return ""
+
+
+def _altered(folder: Path, stage: Path, digest: str | None) -> str:
+    """Whether the record is not the one that there was when the case ended."""
+    if not stage.resolve().is_relative_to((folder / "stage").resolve()):
+        return f"its stage folder {stage} is not of this session"
+    try:
+        content = (stage / RESULT_FILE).read_bytes()
+    except FileNotFoundError:
+        return "its record is gone" if digest else ""
+    except OSError as error:
+        return f"its record: {error.strerror}"
+    return "" if hashlib.sha256(content).hexdigest() == digest else "its record is another one now"
+
+
+def _attempts(
+    campaign: Campaign, session: int, plan: Sequence[_Planned]
+) -> dict[Key, list[tuple[int, _Ran]]]:
+    """What each case came to in one session, by its runs: from ReFrame's report; where a session
+    broke off and left none, from what each case left itself.
+    """
+    path = campaign.session_folder(session) / "report.json"
+    try:
+        report = _read(path, pydantic.TypeAdapter(_Report))
+    except BrokenRecordError:
+        if campaign.ended_well(session):
+            raise
+        report = None
+    if report is not None:
+        return _reported(report)
+    return {} if campaign.ended_well(session) else _ended(campaign, session, plan)
+
+
+def read(campaign: Campaign) -> list[Case]:
+    """Every planned case, in every run of every session.
+
+    A case that was planned and has no end counts as not run; one whose own record is damaged says
+    so. Where a session broke off and a later one measured what was missing, that stands in its
+    place. Raises BrokenRecordError where the plan or a report is damaged.
     """
     plan = _read(campaign.folder / "plan.json", _PLAN) or []
-    report = _read(campaign.folder / "report.json", pydantic.TypeAdapter(_Report))
-    runs = (
-        [{(t.unique_name, t.partition): t for t in run.testcases} for run in report.runs]
-        if (report)
-        else []
-    )
+    sessions = {n: _attempts(campaign, n, plan) for n in range(1, campaign.sessions + 1)}
     cases = []
-    failed = {
-        ran.unique_name for run in runs for ran in run.values() if ran.result in ("fail", "abort")
-    }
-    names = {planned.unique_name: planned.case for planned in plan}
     for planned in plan:
-        key = (planned.unique_name, planned.partition)
-        found = [_case(planned, run[key], number) for number, run in enumerate(runs) if key in run]
-        unmet = [names.get(name, name) for name in planned.depends_on if name in failed]
-        if unmet:
-            reason = f"its precondition failed: {'; '.join(unmet)}"
-            found = [
-                c if c.finished else dataclasses.replace(c, result="not run", reason=reason)
-                for c in found
-            ]
-        cases += found or [_case(planned, None, 0)]
-    return [dataclasses.replace(case, unavailable=_unavailable(campaign, case)) for case in cases]
+        found = [
+            _case(planned, ran, run, session)
+            for session, attempts in sessions.items()
+            for run, ran in attempts.get(planned.key, ())
+        ]
+        found = found or [_case(planned, None, 0)]
+        found = [dataclasses.replace(c, unavailable=_unavailable(campaign, c)) for c in found]
+        cases += [c for c in found if not (_lost(c, found) and _replaced(c, found, planned.runs))]
+    ran = {(case.unique_name, case.result) for case in cases}
+    keys = {planned.key for planned in plan}
+    for attempts in sessions.values():
+        # The plan does not have them; their failures count all the same.
+        others = [runs for key, runs in attempts.items() if key not in keys]
+        ran |= {(other.unique_name, other.result) for runs in others for _, other in runs}
+    return _with_preconditions(cases, plan, ran)
+
+
+def _with_preconditions(
+    cases: Sequence[Case], plan: Sequence[_Planned], ran: Collection[tuple[str, str]]
+) -> list[Case]:
+    """The cases that were left out, with the failed preconditions that they name; `ran` are the
+    unique names and results of all that ran.
+    """
+    names = {planned.unique_name: planned.case for planned in plan}
+    depends_on = {planned.key: planned.depends_on for planned in plan}
+    failed = {name for name, result in ran if result == "fail"}
+    aborted = {name for name, result in ran if result == "abort"}
+    found = []
+    for case in cases:
+        # One that was not even skipped is missing because the session ended.
+        because = failed if case.result == "not run" else failed | aborted
+        unmet = [n for n in depends_on[case.unique_name, case.partition] if n in because]
+        if unmet and not case.finished:
+            reason = f"its precondition failed: {'; '.join(names.get(n, n) for n in unmet)}"
+            case = dataclasses.replace(case, result="not run", reason=reason)
+        found.append(case)
+    return found
+
+
+# --- what a resumed session has to do ------------------------------------------------------------
+
+
+def _lost(case: Case, attempts: Sequence[Case]) -> bool:
+    """It came to no result of its own, and nothing says that its nodes are why.
+
+    One that failed and left a record, readable or not, has its result. So has one that failed where
+    another run of the same session came to a result: that is flaky.
+    """
+    if case.complete:
+        return False
+    if case.result != "fail":
+        return True
+    beside = [c for c in attempts if c.session == case.session and c.complete]
+    return not (beside or case.damage)
+
+
+def _enough(attempts: Sequence[Case], session: int, runs: int) -> bool:
+    """Whether every run of a case in that session has its result."""
+    done = {c.run for c in attempts if c.session == session and c.complete}
+    return done >= set(range(max(runs, *(run + 1 for run in done)) if done else runs))
+
+
+def _replaced(case: Case, attempts: Sequence[Case], runs: int) -> bool:
+    """Whether a later session came to the result that this attempt has not."""
+    later = {c.session for c in attempts if c.session > case.session}
+    return any(_enough(attempts, session, runs) for session in later)
+
+
+@dataclasses.dataclass(frozen=True)
+class Remaining:
+    """What a campaign still lacks: `missing` is to be run; what has `failed` is not run again."""
+
+    missing: Collection[Key]
+    failed: Collection[Key]
+
+
+def remaining(campaign: Campaign) -> Remaining | None:
+    """What a campaign that broke off still lacks; None where it had not even a plan."""
+    plan = _read(campaign.folder / "plan.json", _PLAN)
+    if plan is None:
+        return None
+    attempts: dict[Key, list[Case]] = {planned.key: [] for planned in plan}
+    for case in read(campaign):
+        attempts[case.unique_name, case.partition].append(case)
+    failed = {
+        key
+        for key, cases in attempts.items()
+        if any(c.result == "fail" and not _lost(c, cases) for c in cases)
+        or any(c.complete and not c.passed for c in cases)
+    }
+    blocked: set[str] = set()
+    more = {unique_name for unique_name, _ in failed}
+    while more:
+        blocked |= more
+        more = {p.unique_name for p in plan if blocked & set(p.depends_on)} - blocked
+    missing = []
+    for planned in plan:
+        cases = attempts[planned.key]
+        done = any(_enough(cases, n, planned.runs) for n in range(1, campaign.sessions + 1))
+        if planned.unique_name not in blocked and (
+            not done or any(_lost(case, cases) for case in cases)
+        ):
+            missing.append(planned.key)
+    return Remaining(tuple(missing), tuple(sorted(failed)))
 
 
 def _unavailable(campaign: Campaign, case: Case) -> tuple[str, ...]:

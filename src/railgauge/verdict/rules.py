@@ -90,6 +90,11 @@ class Verdict:
             "scope": dataclasses.asdict(self.campaign.scope),
             "started": self.campaign.started,
             "finished": self.campaign.finished,
+            # More than one where it broke off and was resumed.
+            "sessions": [
+                {name: context.get(name) for name in ("started", "host", "commit")}
+                for context in self.campaign.contexts
+            ],
             "findings": [
                 {**dataclasses.asdict(finding), "nodes": list(finding.nodes)}
                 for finding in self.findings
@@ -108,6 +113,7 @@ def _row_as_dict(case: Case, row: Row) -> dict[str, Any]:
         "check": case.check,
         "partition": case.partition,
         "run": case.run,
+        "session": case.session,
         "passed": case.passed,
         "within_reference": row.within,
         "reference": reference.model_dump(mode="json") if reference else None,
@@ -266,7 +272,7 @@ def _selection_findings(
     return found
 
 
-def _retry_findings(cases: Sequence[Case]) -> list[Finding]:
+def _retry_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
     """A case that failed in one run and passed in another is flaky, not well."""
     found = []
     for case in cases:
@@ -277,7 +283,9 @@ def _retry_findings(cases: Sequence[Case]) -> list[Finding]:
                 Finding(
                     "reject",
                     "flaky",
-                    f"failed in run {case.run} and passed in another: a retry hides a flaky link",
+                    f"failed in run {case.run}"
+                    + (f" of session {case.session}" if campaign.sessions > 1 else "")
+                    + " and passed in another: a retry hides a flaky link",
                     **_place(case),
                 )
             )
@@ -305,18 +313,49 @@ def _ratio_findings(campaign: Campaign, rows: Sequence[RatioRow]) -> list[Findin
     return found
 
 
+def _fingerprint_findings(cases: Sequence[Case]) -> list[Finding]:
+    """Numbers of before and after a change are not of one node."""
+    seen: dict[str, dict[str, None]] = {}
+    for case in cases:
+        for node, fingerprint in case.fingerprints.items():
+            seen.setdefault(node, {})[fingerprint] = None
+    return [
+        Finding(
+            "inconclusive",
+            "two-states",
+            f"measured with two states of {node}: its fingerprint was {', then '.join(found)}",
+            nodes=(node,),
+            next_step="measure anew: railgauge accept",
+        )
+        for node, found in sorted(seen.items())
+        if len(found) > 1
+    ]
+
+
+def _resume(campaign: Campaign) -> str:
+    """What to type where something is missing."""
+    if campaign.simulated is not None:
+        return f"railgauge rehearse {campaign.system}"
+    return f"railgauge accept --resume {campaign.id}" if campaign.asked else "railgauge accept"
+
+
 def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
     """A campaign that did not come to its own end proves nothing of the rest."""
-    done = f"after {sum(case.finished for case in cases)} of {len(cases)} cases"
+    finished = {(c.unique_name, c.partition) for c in cases if c.finished}
+    planned = {(c.unique_name, c.partition) for c in cases}
+    done = f"after {len(finished)} of {len(planned)} cases"
     if campaign.state == "interrupted":
-        return [Finding("inconclusive", "interrupted", f"interrupted {done}")]
+        message = f"interrupted {done}"
+        return [
+            Finding("inconclusive", "interrupted", message, next_step=_resume(campaign)),
+        ]
     if campaign.state != "finished" or campaign.session is None:
         return [
             Finding(
                 "inconclusive",
                 "unfinished",
                 f"still running, or broken off, {done}",
-                next_step="railgauge accept",
+                next_step=_resume(campaign),
             )
         ]
     return []
@@ -332,14 +371,18 @@ def _session_findings(
     if session is None or session.exit_code == 0:
         return []
     left_open = any(not case.finished and not case.precondition_failed for case in cases)
-    if others and not (left_open and session.last_error):
+    killed = session.exit_code < 0
+    if others and not (left_open and (session.last_error or killed)):
         return []
     return [
         Finding(
             "inconclusive",
             "session",
-            f"ReFrame ended with exit code {session.exit_code}: {session.last_error}",
-            evidence=str(campaign.folder / "reframe.out"),
+            f"ReFrame was ended by signal {-session.exit_code}"
+            if killed
+            else f"ReFrame ended with exit code {session.exit_code}: {session.last_error}",
+            evidence=str(campaign.session_folder(campaign.sessions) / "reframe.out"),
+            next_step=_resume(campaign) if left_open else "",
         )
     ]
 
@@ -354,9 +397,14 @@ def decide(campaign: Campaign) -> Verdict:
     findings: list[Finding] = []
     for case in cases:
         findings += _case_findings(case) + _gate_findings(campaign, case)
-    findings += _retry_findings(cases)
+    findings = [
+        dataclasses.replace(f, next_step=_resume(campaign)) if f.kind == "no-result" else f
+        for f in findings
+    ]
+    findings += _retry_findings(campaign, cases)
     ratios = judge(cases)
     findings += _ratio_findings(campaign, ratios)
+    findings += _fingerprint_findings(cases)
     findings += _coverage_findings(campaign, cases)
     findings += _selection_findings(campaign, cases, possible)
     state = _state_findings(campaign, cases)
