@@ -1,7 +1,7 @@
 # Two commands: `make accept` shows the gate at work, `make test` checks the project.
-.PHONY: help setup accept test lint golden bench mutants lab-up lab-down stack mirror lock-check distclean
+.PHONY: help setup accept test lint golden bench drill mutants lab-up lab-down stack mirror lock-check distclean
 
-SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe bin/stack .ci/run $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch)
+SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe bin/stack .ci/run $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch) jobs/gate/railgauge.nhc
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -35,6 +35,10 @@ golden: ## write tests/data/golden anew
 bench: ## figures: start-up, harness cost, iperf2 through the suite over by hand
 	bin/bootstrap lab dev
 	.venv/bin/python tests/bench.py
+
+drill: ## the firmware gate against real faults: what it did, and how long it took
+	bin/bootstrap lab dev
+	.venv/bin/python -m tests.lab.drill
 
 mutants: ## take each protection away in turn, and see its test fail
 	bin/bootstrap lab dev

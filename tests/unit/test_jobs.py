@@ -130,9 +130,12 @@ def pairs(argv: Sequence[str]) -> dict[str, str]:
 
 def known(tool: str) -> set[str]:
     """The options that the help of the pinned version of a tool lists."""
-    if tool == "railgauge":
-        accept = cli.cli.commands["accept"]
-        return {o for p in accept.params if isinstance(p, click.Option) for o in p.opts}
+    if tool.startswith("railgauge"):
+        command: click.Command = cli.cli
+        for word in tool.split()[1:]:
+            assert isinstance(command, click.Group)
+            command = command.commands[word]
+        return {o for p in command.params if isinstance(p, click.Option) for o in p.opts}
     name = Path(tool).name
     if "_perf" in name:
         name = "nccl-tests-2.17.6"
@@ -198,7 +201,11 @@ def used(script: str, folder: Path) -> dict[str, set[str]]:
     found = {"sbatch": options(sbatch_words(text_of(script)))}
     if script == "accept.sbatch":
         timeout, railgauge = acceptance(folder, PARTITION="ns", NODES="n[1-2]")
-        return {**found, "timeout": options(timeout), "railgauge": options(railgauge)}
+        return {**found, "timeout": options(timeout), "railgauge accept": options(railgauge)}
+    if script == "gate.sbatch":
+        checkout(folder, code=0)
+        assert run(script, folder, SYSTEM="lab", NODES="n[1-2]").returncode == 0
+        return {**found, "railgauge gate run": options((folder / "argv").read_text().split())}
     for command in started(script, folder):
         for name, names in (
             ("srun", options(command.srun)),
@@ -213,7 +220,10 @@ def used(script: str, folder: Path) -> dict[str, set[str]]:
 def test_every_setting_has_a_reason_and_its_source(script: str, tmp_path: Path) -> None:
     # What railgauge's own options are for stands at the top of the script.
     names = {
-        n for tool, given in used(script, tmp_path).items() if tool != "railgauge" for n in given
+        n
+        for tool, given in used(script, tmp_path).items()
+        if "railgauge" not in tool
+        for n in given
     }
     assert len(names) > 8
     assert without_reason(names, text_of(script)) == []
@@ -609,3 +619,44 @@ def test_outside_of_a_checkout_the_error_says_where_to_submit(tmp_path: Path) ->
     answer = run("accept.sbatch", tmp_path, SYSTEM="lab")
     assert answer.returncode == 3
     assert f"{tmp_path} is no checkout" in answer.stdout and "next: cd CHECKOUT" in answer.stdout
+
+
+# --- jobs/gate.sbatch ----------------------------------------------------------------------------
+
+
+def test_the_gate_acts_on_the_system_and_the_nodes_given(tmp_path: Path) -> None:
+    checkout(tmp_path, code=0)
+    run("gate.sbatch", tmp_path, "--batch", "2", SYSTEM="lab", NODES="n[1-2]")
+    expected = "gate run --system lab --act --nodes n[1-2] --batch 2"
+    assert (tmp_path / "argv").read_text().split() == expected.split()
+
+
+@pytest.mark.parametrize("code", [0, 1, 3])
+def test_the_exit_code_of_the_gate_is_passed_on(code: int, tmp_path: Path) -> None:
+    checkout(tmp_path, code=code)
+    assert run("gate.sbatch", tmp_path, SYSTEM="lab").returncode == code
+
+
+def test_slurms_signal_reaches_the_gate_which_is_waited_for(tmp_path: Path) -> None:
+    """--signal=B: tells the batch shell alone."""
+    checkout(tmp_path, code=0, then=f"trap 'sleep 0.2; exit 1' INT\necho ready\n{_HANG}")
+    job = subprocess.Popen(
+        ["bash", str(JOBS / "gate.sbatch")],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "SYSTEM": "lab"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    assert job.stdout is not None
+    assert "ready\n" in iter(job.stdout.readline, "")
+    job.send_signal(2)
+    job.communicate(timeout=30)
+    assert job.returncode == 1
+
+
+def test_the_gate_without_a_system_lists_them(tmp_path: Path) -> None:
+    checkout(tmp_path, code=0)
+    answer = run("gate.sbatch", tmp_path)
+    assert answer.returncode == 3 and "SYSTEM=NAME sbatch jobs/gate.sbatch" in answer.stdout
