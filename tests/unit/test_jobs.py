@@ -69,9 +69,12 @@ class Started:
 #: Notes its argv and environment; what it would have started prints a line.
 RECORDER = """#!/usr/bin/env python3
 import json, os, sys
-with open(os.environ["RECORD"], "a") as record:
+with open(os.environ["RECORD"], "a+") as record:
+    record.seek(0)
+    # A server that has not started yet does not listen: the client comes after it, on any machine.
+    early = "ss" in sys.argv and all('"ss"' in line for line in record)
     record.write(json.dumps([sys.argv, dict(os.environ)]) + "\\n")
-print("LISTEN")
+print("" if early else "LISTEN")
 """
 
 

@@ -139,8 +139,8 @@ class Run:
     """The journal of a gate run; whatever ends it, the next run goes on from here.
 
     `nodes` are those to be tested, `partners` healthy ones borrowed for it. `campaigns` are the ids
-    of its campaigns, one a round, `judged` of those that have decided something. `decided` has of every node that a round decided why it stays
-    out, "" for one that may return.
+    of its campaigns, one a round, `judged` of those that have decided something. `decided` has of
+    every node that a round decided why it stays out, "" for one that may return.
     """
 
     id: str
