@@ -68,13 +68,14 @@ class Started:
 
 #: Notes its argv and environment; what it would have started prints a line.
 RECORDER = """#!/usr/bin/env python3
-import json, os, sys
-with open(os.environ["RECORD"], "a+") as record:
-    record.seek(0)
-    # A server that has not started yet does not listen: the client comes after it, on any machine.
-    early = "ss" in sys.argv and all('"ss"' in line for line in record)
+import json, os, sys, time
+path = os.environ["RECORD"]
+# Nobody listens before the server has noted itself, however busy the machine is.
+while "ss" in sys.argv and not os.path.exists(path):
+    time.sleep(0.01)
+with open(path, "a") as record:
     record.write(json.dumps([sys.argv, dict(os.environ)]) + "\\n")
-print("" if early else "LISTEN")
+print("LISTEN")
 """
 
 
