@@ -23,6 +23,7 @@ from railgauge.checks import guard
 from railgauge.checks.pair import NODES_VARIABLE
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.report import text
+from railgauge.verdict.compare import fingerprints
 from railgauge.verdict.rules import Verdict, decide
 
 #: A campaign writes a few hundred kB a case; below this it would break off with half of them.
@@ -142,6 +143,8 @@ def run(
             campaign.unavailable = slurm.unavailable(everyone)
         campaign.end("interrupted" if interrupted else "finished")
         verdict = decide(campaign)
+        campaign.fingerprints = fingerprints(verdict.cases)
+        campaign.save()
         write_json(campaign.folder / "verdict.json", verdict.as_dict())
         write_text(campaign.folder / "verdict.txt", text.plain(verdict))
     except OSError as error:

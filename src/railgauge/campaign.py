@@ -84,6 +84,8 @@ class Campaign:
     session: Session | None = None
     #: nodes that Slurm started no job on when the session ended
     unavailable: list[str] = dataclasses.field(default_factory=list)
+    #: what stands for the firmware and tuning of each node, where its inventory was taken
+    fingerprints: dict[str, str] = dataclasses.field(default_factory=dict)
     #: the scenario of a rehearsal: stand-ins were run, nothing here is a measurement
     simulated: str | None = None
 
@@ -138,6 +140,7 @@ class Campaign:
                 "finished": self.finished,
                 "context": self.context,
                 "unavailable": self.unavailable,
+                "fingerprints": self.fingerprints,
                 "session": dataclasses.asdict(self.session) if self.session else None,
             },
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -70,6 +71,8 @@ class Case:
     #: what it measures of its nodes, where a check measures several things: a transport, the rails
     kind: str = ""
     unique_name: str = ""
+    #: what each node said of itself, by node
+    facts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -169,6 +172,7 @@ class _Result(pydantic.BaseModel):
     recorded: list[str] = []
     failures: list[_Failure]
     calls: list[_Call]
+    facts: dict[str, dict[str, Any]] = {}
 
     def rows(self) -> tuple[Row, ...]:
         rows = []
@@ -238,6 +242,7 @@ def _case(planned: _Planned, ran: _Ran | None, run: int) -> Case:
         case,
         rows=rows,
         gate=result.gate,
+        facts=result.facts,
         ratios=tuple(result.ratios),
         failures=tuple(Failure(**failure.model_dump()) for failure in result.failures),
         versions=tuple(sorted({f"{call.tool}: {call.version}" for call in result.calls})),
@@ -282,6 +287,16 @@ def read(campaign: Campaign) -> list[Case]:
             ]
         cases += found or [_case(planned, None, 0)]
     return [dataclasses.replace(case, unavailable=_unavailable(campaign, case)) for case in cases]
+
+
+def fingerprints(cases: Sequence[Case]) -> dict[str, str]:
+    """The fingerprint of every node whose inventory was taken, by node."""
+    return {
+        node: facts["fingerprint"]
+        for case in cases
+        for node, facts in sorted(case.facts.items())
+        if isinstance(facts.get("fingerprint"), str)
+    }
 
 
 def _unavailable(campaign: Campaign, case: Case) -> tuple[str, ...]:
