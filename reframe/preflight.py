@@ -2,7 +2,15 @@
 
 from reframe.core.builtins import parameter
 
-from railgauge.checks import PathCheck, path_places, simple_test
+from railgauge.checks import (
+    NodeStateCheck,
+    PathCheck,
+    RailProbeCheck,
+    node_state_places,
+    path_places,
+    rail_probes,
+    simple_test,
+)
 
 
 @simple_test
@@ -18,3 +26,33 @@ class Path(PathCheck):
     tags = {"preflight", "rdma", "acceptance"}
 
     place = parameter(path_places(), loggable=True)
+
+
+@simple_test
+class NodeState(NodeStateCheck):
+    """Firmware, tuning and state of every node, as its inventory has them.
+
+    Good is: every entry of the system's expected.yaml holds; and, which the verdict judges, the
+    nodes of a partition agree with each other in firmware and tuning. Checks between nodes do not
+    run where this fails.
+    """
+
+    descr = "firmware and tuning of one node are as they should be"
+    tags = {"preflight", "acceptance"}
+
+    place = parameter(node_state_places(), loggable=True)
+
+
+@simple_test
+class RailProbe(RailProbeCheck):
+    """ib_write_bw for some seconds over every rail of neighbouring nodes.
+
+    Good is: most of what the link can carry. It finds the rail that is up, at full rate, without
+    an error, and slow; what else would cross that rail does not run then.
+    """
+
+    descr = "a rail between two nodes carries what its link can"
+    tags = {"preflight", "rdma", "acceptance"}
+    metrics = ["bandwidth_65536B"]
+
+    pair = parameter(rail_probes(), loggable=True)

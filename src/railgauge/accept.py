@@ -31,7 +31,7 @@ from railgauge.checks.pair import NODES_VARIABLE
 from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.report import text
-from railgauge.verdict.compare import BrokenRecordError, Remaining, remaining
+from railgauge.verdict.compare import BrokenRecordError, Remaining, fingerprints, remaining
 from railgauge.verdict.rules import Verdict, decide
 
 #: A campaign writes a few hundred kB a case; below this it would break off with half of them.
@@ -321,6 +321,8 @@ def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
 def _conclude(campaign: Campaign, state: State) -> Verdict:
     campaign.end(state)
     verdict = decide(campaign)
+    campaign.fingerprints = fingerprints(verdict.cases)
+    campaign.save()
     write_json(campaign.folder / "verdict.json", verdict.as_dict())
     write_text(campaign.folder / "verdict.txt", text.plain(verdict))
     return verdict

@@ -125,6 +125,8 @@ class Campaign:
     session: Session | None = None
     #: nodes that Slurm started no job on when the session ended
     unavailable: list[str] = dataclasses.field(default_factory=list)
+    #: what stands for the firmware and tuning of each node, where its inventory was taken
+    fingerprints: dict[str, str] = dataclasses.field(default_factory=dict)
     #: the scenario of a rehearsal: stand-ins were run, nothing here is a measurement
     simulated: str | None = None
     #: None in a campaign that cannot be resumed: made by an older Railgauge
@@ -209,6 +211,7 @@ class Campaign:
                 "finished": self.finished,
                 "context": self.context,
                 "unavailable": self.unavailable,
+                "fingerprints": self.fingerprints,
                 "session": dataclasses.asdict(self.session) if self.session else None,
                 "asked": dataclasses.asdict(self.asked) if self.asked else None,
                 "earlier": [dataclasses.asdict(session) for session in self.earlier],

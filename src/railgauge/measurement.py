@@ -22,6 +22,7 @@ METRIC_UNITS: Mapping[str, str] = {
     "jain_index": "1",  # (sum x)^2 / (n sum x^2) of the bytes that n links carried
     "rtt": "ms",  # median round trip time of the path, idle
     "links": "links",  # a node's rails and bonded links that are in the state that they should be
+    "expectations": "entries",  # of a system's expected.yaml that hold on a node
     "latency": "us",  # the typical one: perftest's median, half of a round trip
     "latency_min": "us",
     "latency_avg": "us",
@@ -49,6 +50,7 @@ METRIC_BETTER: Mapping[str, Literal["more", "less"]] = {
     "jain_index": "more",
     "rtt": "less",
     "links": "more",
+    "expectations": "more",
     "latency": "less",
     "latency_min": "less",
     "latency_avg": "less",

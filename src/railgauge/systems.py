@@ -42,6 +42,10 @@ class Perftest(Strict):
     sweep_iterations: int = pydantic.Field(default=1000, ge=5)
     queue_pairs: int = pydantic.Field(default=4, ge=2, le=1024)
     duration_s: int = pydantic.Field(default=10, ge=2)
+    #: how long RailProbe looks at each rail before anything else does; none for no RailProbe
+    probe_s: int | None = pydantic.Field(default=3, ge=2)
+    #: RdmaBandwidth leaves rails to the same one to RailProbe, where a second look costs too much
+    same_rails_by_probe: bool = False
     #: give buffers in GPU memory (perftest built with CUDA)
     cuda: bool = False
 
@@ -71,6 +75,16 @@ class Rdma(Strict):
     #: perftest may also connect by the RDMA connection manager
     rdma_cm: bool = True
     perftest: Perftest = Perftest()
+
+    @pydantic.model_validator(mode="after")
+    def _something_is_left_to_measure(self) -> Rdma:
+        by_probe = self.perftest.same_rails_by_probe
+        if by_probe and (self.perftest.probe_s is None or not self.across_rails or self.rails < 2):
+            raise ValueError(
+                "perftest.same_rails_by_probe needs probe_s, across_rails and two rails: else "
+                "RdmaBandwidth would measure nothing"
+            )
+        return self
 
 
 class Budget(Strict):

@@ -2,24 +2,29 @@
 
 from railgauge.checks.base import StrictCheck, simple_test
 from railgauge.checks.nccl import NcclCheck, nccl_cases
+from railgauge.checks.node_state import NodeStateCheck, node_state_places
 from railgauge.checks.pair import PairCheck, neighbours, ring_pairs
 from railgauge.checks.path import PathCheck, path_places
 from railgauge.checks.ranks import RanksCheck, whole_partitions
-from railgauge.checks.rdma import RdmaCheck, rdma_links
+from railgauge.checks.rdma import RailProbeCheck, RdmaCheck, rail_probes, rdma_links
 from railgauge.checks.wan import BondCheck, WanCheck, wan_ways
 
 __all__ = [
     "BondCheck",
     "NcclCheck",
+    "NodeStateCheck",
     "PairCheck",
     "PathCheck",
+    "RailProbeCheck",
     "RanksCheck",
     "RdmaCheck",
     "StrictCheck",
     "WanCheck",
     "nccl_cases",
     "neighbours",
+    "node_state_places",
     "path_places",
+    "rail_probes",
     "rdma_links",
     "ring_pairs",
     "simple_test",

@@ -13,9 +13,11 @@ import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import hostlist, paths, references, rehearsal, systems
+from railgauge.checks.node_state import node_state_case
 from railgauge.checks.pair import chosen_nodes
 from railgauge.checks.protections import Failure
 from railgauge.checks.ranks import RanksCheck
+from railgauge.checks.rdma import probe_cases
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.nccl import Nccl, Scale, Transport
@@ -197,6 +199,19 @@ class NcclCheck(RanksCheck):
         )
 
     # --- the job -------------------------------------------------------------------------------
+
+    @run_after("init")
+    def need_nodes(self) -> None:
+        if self.rehearsal:
+            return  # stand-ins need no healthy node, and no other check is there
+        partition = self.place()[0]
+        for node in self.pinned_nodes:
+            if node_state := node_state_case(partition, node):
+                self.depends_on(node_state)
+        if self.fabric.crosses_nics(self.transport, self.domains):
+            for server, client in itertools.permutations(self.pinned_nodes, 2):
+                for case in probe_cases(partition, server, client):
+                    self.depends_on(case)
 
     @run_after("init")
     def use_every_gpu(self) -> None:

@@ -36,11 +36,16 @@ def path_places() -> list[str]:
 
 def path_case(partition: str, node: str) -> str:
     """The unique name, in ReFrame's words, of the preflight of a node."""
-    places = path_places()
-    if len(places) == 1:
-        return NAME
-    # As ReFrame's RegressionTestMeta.variant_name numbers the values of a parameter.
-    return f"{NAME}_{places.index(f'{partition}:{node}'):0{len(str(len(places)))}}"
+    return numbered(NAME, path_places(), f"{partition}:{node}")
+
+
+def numbered(check: str, values: Sequence[str], value: str) -> str:
+    """The unique name of a check's case, as ReFrame's RegressionTestMeta.variant_name numbers the
+    values of its only parameter.
+    """
+    if len(values) == 1:
+        return check
+    return f"{check}_{values.index(value):0{len(str(len(values)))}}"
 
 
 class PathCheck(StrictCheck):

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import datetime
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from typing import Any, Literal
 
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_after
 
-from railgauge import limits, systems
-from railgauge.checks.pair import PairCheck, neighbours, ring_pairs
-from railgauge.checks.path import path_case
+from railgauge import limits, references, systems
+from railgauge.checks.node_state import preconditions
+from railgauge.checks.pair import NODES_VARIABLE, PairCheck, neighbours, ring_pairs
+from railgauge.checks.path import numbered
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.systems import Perftest, Rdma
 from railgauge.tools import Call, Reading, perftest
 
-Rails = Literal["first", "same", "all"]
+Rails = Literal["first", "same", "each", "all"]
+
+#: The concrete check in reframe/, by whose name others depend on it.
+PROBE = "RailProbe"
+
+#: Less than this share of what the link can carry is no healthy rail.
+LEAST_SHARE = 0.7
 
 
 def rdma_links(
@@ -25,20 +35,21 @@ def rdma_links(
 ) -> list[str]:
     """`partition:server:client:rail-rail` for neighbouring nodes of each partition with RDMA.
 
-    Over the first rail only, over every rail to the same one, or over all: then also from each
-    rail to the next one, where the fabric connects them. `only` leaves out fabrics that cannot do
-    it.
+    Over the first rail only, over every rail to the same one, over each likewise and of two nodes
+    alone both ways, or over all: then also from each rail to the next one, where the fabric
+    connects them. `only` leaves out fabrics that cannot do it.
     """
     links = []
     once = neighbours("rdma")
-    for pair in ring_pairs("rdma") if rails == "all" else once:
+    for pair in ring_pairs("rdma") if rails in ("each", "all") else once:
         partition = pair.partition(":")[0]
         fabric = systems.load(rt.runtime().system.name).partition(partition).extras.rdma
         assert fabric is not None  # a partition with the feature has it
         if only(fabric):
             # Data goes from client to server: of two nodes alone, each must be the client once.
             which: Rails = rails if pair in once else "same"
-            links += [f"{pair}:{a}-{b}" for a, b in _rails(fabric, which)]
+            probed = rails == "all" and fabric.perftest.same_rails_by_probe
+            links += [f"{pair}:{a}-{b}" for a, b in _rails(fabric, which) if a != b or not probed]
     return links
 
 
@@ -50,6 +61,34 @@ def _rails(fabric: Rdma, which: Rails) -> list[tuple[int, int]]:
     return pairs
 
 
+def rail_probes() -> list[str]:
+    """The links that RailProbe looks at: each rail, where the system gives the time for it."""
+    return rdma_links("each", only=lambda fabric: fabric.perftest.probe_s is not None)
+
+
+@cache
+def _probe_names(system: str, nodes: str | None) -> dict[str, str]:
+    """Link -> unique name of its RailProbe; a large partition has thousands of cases that ask."""
+    links = rail_probes()
+    return {link: numbered(PROBE, links, link) for link in links}
+
+
+def probe_cases(
+    partition: str, server: str, client: str, rails: Collection[int] | None = None
+) -> list[str]:
+    """The unique names of the RailProbes from one node to another, of some rails or of all."""
+    names = _probe_names(rt.runtime().system.name, os.environ.get(NODES_VARIABLE))
+    if rails is None:
+        rails = range(_most_rails(rt.runtime().system.name, partition))
+    links = [f"{partition}:{server}:{client}:{rail}-{rail}" for rail in sorted(rails)]
+    return [names[link] for link in links if link in names]
+
+
+def _most_rails(system: str, partition: str) -> int:
+    fabric = systems.load(system).partition(partition).extras.rdma
+    return fabric.rails if fabric else 0
+
+
 class RdmaCheck(PairCheck):
     """perftest between two nodes.
 
@@ -57,6 +96,8 @@ class RdmaCheck(PairCheck):
     """
 
     tool = perftest
+    #: whether the rails must have passed their RailProbe
+    needs_rails = True
 
     # --- for subclasses ----------------------------------------------------------------------
 
@@ -100,7 +141,17 @@ class RdmaCheck(PairCheck):
     def need_paths(self) -> None:
         partition = str(self.pair).split(":")[0]
         for node in self.pinned_nodes:
-            self.depends_on(path_case(partition, node))
+            for case in preconditions(partition, node):
+                self.depends_on(case)
+
+    @run_after("init")
+    def need_rails(self) -> None:
+        if not self.needs_rails:
+            return
+        partition = str(self.pair).split(":")[0]
+        rails = {int(rail) for rail in self.rails.split("-")}
+        for case in probe_cases(partition, self.server_node, self.client_node, rails):
+            self.depends_on(case)
 
     def expected_path(self) -> dict[str, Any]:
         fabric = self.fabric
@@ -165,3 +216,32 @@ class RdmaCheck(PairCheck):
             fabric.line_gbits, fabric.active_mtu_bytes, measurement.size_bytes, operation
         )
         return one_way.both_ways() if both else one_way
+
+
+class RailProbeCheck(RdmaCheck):
+    """Some seconds of ib_write_bw over one rail: a link may look healthy and carry a tenth.
+
+    Judged by what the link can carry, where its rate is known, and else by a stored floor.
+    """
+
+    needs_rails = False
+
+    @property
+    def options(self) -> perftest.Options:
+        return self.ask("write", "bw", size_bytes=64 * 1024, duration_s=self.tuning.probe_s)
+
+    def own_reference(self, measurement: Measurement) -> references.Reference | None:
+        limit = self.limit(measurement)
+        if limit is None or measurement.variable not in self.metrics:
+            return None
+        return references.Reference(
+            value=limit.value,
+            lower=LEAST_SHARE - 1,
+            unit=measurement.unit,
+            kind="floor",
+            note=f"{LEAST_SHARE:.0%} of the limit: {limit.reason}",
+            provenance=references.Provenance(
+                source=f"configs/systems/{self.current_system.name}/reframe.yaml: line_gbits",
+                date=datetime.date.today(),
+            ),
+        )

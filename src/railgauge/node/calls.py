@@ -15,12 +15,13 @@ from typing import Any
 
 def write_whole(path: str, document: Any) -> None:
     """Write a JSON file that other nodes see whole or not at all."""
-    beside = Path(f".{path}.{os.getpid()}")
+    whole = Path(path)
+    beside = whole.with_name(f".{whole.name}.{os.getpid()}")
     with beside.open("w", encoding="utf-8") as stream:
         json.dump(document, stream)
         stream.flush()
         os.fsync(stream.fileno())
-    beside.replace(path)
+    beside.replace(whole)
 
 
 def node_name() -> str:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from railgauge import hostlist, paths, references, systems
+from railgauge import expected, hostlist, paths, references, systems
 from railgauge.errors import ConfigurationError, EnvironmentProblem
 from railgauge.gate.store import rules as gate_rules
 from railgauge.nccl import Nccl, Scale
@@ -92,6 +92,7 @@ def check(name: str, ask: Ask, host: str, named_by: str = "") -> list[Line]:
     lines += found
     for partition in system.partitions:
         lines += _required(partition, checks, stored)
+    lines += _expected(system, checks)
     lines += _fragments(system)
     lines += _gate(name)
     lines += _in_slurm(system, others, ask, host, named_by)
@@ -350,9 +351,13 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
     "nccl_cases": ("nccl",),
     # By extras.rdma or extras.bond, whatever the features are.
     "path_places": (),
+    # By the system's expected.yaml.
+    "node_state_places": (),
+    "rail_probes": ("rdma",),
 }
+_OF_NODES = ("path_places", "node_state_places")
 _FEATURES_GIVEN = ("ring_pairs", "neighbours", "whole_partitions")
-_PAIRS = ("ring_pairs", "neighbours", "rdma_links", "wan_ways")
+_PAIRS = ("ring_pairs", "neighbours", "rdma_links", "wan_ways", "rail_probes")
 
 #: Features that make no cases: `mnnvl` adds transports, `gpu` is for people and for sites' checks.
 _OTHER_FEATURES = frozenset({"mnnvl", "sockets", "gpu"})
@@ -515,6 +520,8 @@ def lacks(check: CheckClass, partition: Partition) -> str:
         return f"{check.name} runs where extras.rdma.{'.'.join(check.only)} is true"
     if check.places == "path_places" and not (extras.rdma or extras.bond):
         return f"{check.name} looks at extras.rdma and extras.bond, and there is neither"
+    if check.places == "rail_probes" and extras.rdma and extras.rdma.perftest.probe_s is None:
+        return f"{check.name} runs where extras.rdma.perftest.probe_s is a time"
     if check.places in _PAIRS and len(partition.nodes) < 2:
         return f"{check.name} needs two nodes, and there is {hostlist.fold(partition.nodes)}"
     if check.scale is not None and extras.nccl is not None:
@@ -582,8 +589,7 @@ def _required(
     bare = [
         name
         for name in names
-        # The preflight's reference follows from the description.
-        if name in checks and checks[name].places != "path_places"
+        if name in checks and not _judges_itself(checks[name], partition)
         if not any(
             (entry.check, entry.partition) == (name, partition.name)
             and not all(number.is_context for number in entry.metrics.values())
@@ -598,6 +604,37 @@ def _required(
         said = "every required check has a reference"
         lines.append(Line("ok", f"{partition.name}: baselines", said))
     return lines
+
+
+def _judges_itself(check: CheckClass, partition: Partition) -> bool:
+    """Whether its reference follows from the description: of the preflights it does."""
+    rdma = partition.extras.rdma
+    known_rate = rdma is not None and rdma.line_gbits is not None
+    return check.places in _OF_NODES or (check.places == "rail_probes" and known_rate)
+
+
+def _expected(system: System, checks: Mapping[str, CheckClass]) -> list[Line]:
+    """expected.yaml: what the nodes of the system must show."""
+    path, thing = expected.path_for(system.name), "expected state"
+    try:
+        found = expected.load(system.name)
+    except ConfigurationError as error:
+        return [Line("problem", thing, line) for line in str(error).splitlines()]
+    if found is None:
+        of_nodes = {name for name, c in checks.items() if c.places == "node_state_places"}
+        needed = sorted(of_nodes & {n for p in system.partitions for n in p.extras.required})
+        said = f"{shown(path)}: no such file: nobody looks at firmware and tuning"
+        step = "write one; configs/systems/dgx-h100/expected.yaml shows the form"
+        if needed:
+            said = f"{shown(path)}: no such file, and {', '.join(needed)} is required"
+        return [Line("problem" if needed else "hint", thing, said, step)]
+    names = {partition.name for partition in system.partitions}
+    strangers = sorted({e.partition for e in found.expected if e.partition} - names)
+    if strangers:
+        said = f"{shown(path)}: no partition {', '.join(strangers)}; there is {', '.join(names)}"
+        return [Line("problem", thing, said, "mend the entry's partition")]
+    said = f"{shown(path)}: {len(found.expected)} entries"
+    return [Line("ok", thing, said)]
 
 
 def _placeholders(partition: Partition, others: Sequence[System]) -> list[Line]:
@@ -732,13 +769,17 @@ def _impossible(
     counts = range(1, len(partition.nodes) + 1)
     if check.places in _PAIRS:
         counts = range(2, 3)
-    elif check.places == "path_places":
+    elif check.places in _OF_NODES:
         counts = range(1, 2)
     if isinstance(nodes, int) and nodes not in counts:
         said = f"nodes is {nodes}, expected {_counts(counts)}"
         return _Mismatch(said, by_count=check.places == "whole_partitions")
     rdma = partition.extras.rdma
-    if check.places == "rdma_links" and rdma is not None and condition.rails is not None:
+    if (
+        check.places in ("rdma_links", "rail_probes")
+        and rdma is not None
+        and condition.rails is not None
+    ):
         rails = [str(number) for number in range(rdma.rails)]
         ends = condition.rails.split("-")
         if len(ends) != 2 or not set(ends) <= set(rails):

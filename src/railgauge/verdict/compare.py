@@ -78,6 +78,8 @@ class Case:
     recorded: bool = False
     #: node -> the fingerprint of its state, where the check told it
     fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: what each node said of itself, by node
+    facts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -284,6 +286,7 @@ def _case(planned: _Planned, ran: _Ran | None, run: int, session: int = 1) -> Ca
         rows=rows,
         gate=result.gate,
         recorded=True,
+        facts=result.facts,
         ratios=tuple(result.ratios),
         failures=tuple(Failure(**failure.model_dump()) for failure in result.failures),
         versions=tuple(sorted({f"{call.tool}: {call.version}" for call in result.calls})),
@@ -517,6 +520,11 @@ def remaining(campaign: Campaign) -> Remaining | None:
         ):
             missing.append(planned.key)
     return Remaining(tuple(missing), tuple(sorted(failed)))
+
+
+def fingerprints(cases: Sequence[Case]) -> dict[str, str]:
+    """The fingerprint of every node whose inventory was taken, by node."""
+    return {node: found for case in cases for node, found in sorted(case.fingerprints.items())}
 
 
 def _unavailable(campaign: Campaign, case: Case) -> tuple[str, ...]:

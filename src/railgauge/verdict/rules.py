@@ -15,8 +15,16 @@ from railgauge import hostlist
 from railgauge.campaign import Campaign
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
 from railgauge.references import Bounded
-from railgauge.verdict.compare import BrokenRecordError, Case, Row, read, read_possible
+from railgauge.verdict.compare import (
+    BrokenRecordError,
+    Case,
+    Row,
+    fingerprints,
+    read,
+    read_possible,
+)
 from railgauge.verdict.locate import Suspect, suspects
+from railgauge.verdict.peers import OddNodes, odd_nodes
 from railgauge.verdict.ratios import RatioRow, judge
 
 Decision = Literal["accept", "reject", "inconclusive"]
@@ -102,6 +110,8 @@ class Verdict:
             "suspects": [dataclasses.asdict(suspect) for suspect in self.suspects],
             "measurements": [_row_as_dict(case, row) for case in self.cases for row in case.rows],
             "ratios": [_ratio_as_dict(row) for row in self.ratios],
+            "fingerprints": fingerprints(self.cases),
+            "fingerprint_notices": other_fingerprints(self.cases),
             "tools": sorted({version for case in self.cases for version in case.versions}),
         }
 
@@ -199,8 +209,8 @@ def _case_findings(case: Case) -> list[Finding]:
         )
         for failure in case.failures
     ]
-    # The preflight's number counts what its failures name.
-    if not any(failure.kind == "path" for failure in case.failures):
+    # The preflights' numbers count what their failures name.
+    if not any(failure.kind in ("path", "state") for failure in case.failures):
         found += [_row_finding(case, row) for row in case.rows if row.within is False]
     if found:
         return found
@@ -339,6 +349,47 @@ def _resume(campaign: Campaign) -> str:
     return f"railgauge accept --resume {campaign.id}" if campaign.asked else "railgauge accept"
 
 
+def _peer_findings(odd: Sequence[OddNodes]) -> list[Finding]:
+    """Each node may be as its system expects, and still not as its peers."""
+    return [
+        Finding(
+            "reject",
+            "odd-node",
+            nodes.message,
+            next_step=nodes.next_step,
+            **{**_place(nodes.case), "nodes": nodes.nodes},
+        )
+        for nodes in odd
+    ]
+
+
+def _suspects(cases: Sequence[Case], odd: Sequence[OddNodes]) -> list[Suspect]:
+    """The nodes to look at first; with them those that differ from their peers."""
+    found = suspects(cases)
+    named = {suspect.node for suspect in found}
+    for nodes in odd:
+        if not nodes.tie:
+            found += [Suspect(n, "not as its peers") for n in nodes.nodes if n not in named]
+            named |= set(nodes.nodes)
+    return found
+
+
+def other_fingerprints(cases: Sequence[Case]) -> list[str]:
+    """References that were measured with other firmware or tuning than the nodes have now."""
+    now = fingerprints(cases)
+    found = []
+    for case in cases:
+        for row in case.rows:
+            was = row.reference.provenance.fingerprint if row.reference else None
+            here = sorted({now[node] for node in case.nodes if node in now})
+            if was is not None and here and here != [was]:
+                found.append(
+                    f"{case.name}: the reference of {row.measurement.variable} was measured with "
+                    f"fingerprint {was}, {hostlist.fold(case.nodes)} now has {', '.join(here)}"
+                )
+    return found
+
+
 def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
     """A campaign that did not come to its own end proves nothing of the rest."""
     finished = {(c.unique_name, c.partition) for c in cases if c.finished}
@@ -402,6 +453,8 @@ def decide(campaign: Campaign) -> Verdict:
         for f in findings
     ]
     findings += _retry_findings(campaign, cases)
+    odd = odd_nodes(cases)
+    findings += _peer_findings(odd)
     ratios = judge(cases)
     findings += _ratio_findings(campaign, ratios)
     findings += _fingerprint_findings(cases)
@@ -416,7 +469,7 @@ def decide(campaign: Campaign) -> Verdict:
         campaign,
         tuple(cases),
         tuple(findings),
-        tuple(suspects(cases)),
+        tuple(_suspects(cases, odd)),
         tuple(ratios),
     )
 

@@ -13,6 +13,8 @@ from railgauge.node.rdma import Unknown
 
 #: Drivers of interfaces without a cable: no error correction, no module, no pause frames.
 _WITHOUT_CABLE = frozenset({"virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront", "ena", "gve"})
+#: And those without firmware, and with rings that nobody sets.
+_PLAIN = frozenset({"virtio_net"})
 
 #: Offloads that change what a processor does for a packet: name in `ethtool -k` -> field.
 OFFLOADS = {
@@ -46,9 +48,10 @@ def _interface(places: Places, name: str, its_driver: str) -> Sheet:
     def ask(option: str, fields: list[str], read: Callable[[str], Mapping[str, Scalar]]) -> None:
         sheet.several(at, fields, lambda: read(places.ask(["ethtool", option, name])))
 
-    ask("-i", ["firmware", "driver_version"], driver_information)
-    ask("-g", ["ring_receive", "ring_transmit"], rings)
     ask("-k", [f"offload_{field}" for field in OFFLOADS.values()], offloads)
+    if its_driver not in _PLAIN:
+        ask("-i", ["firmware", "driver_version"], driver_information)
+        ask("-g", ["ring_receive", "ring_transmit"], rings)
     if its_driver not in _WITHOUT_CABLE:
         ask("-a", ["pause_receive", "pause_transmit"], pause)
         ask("--show-fec", ["fec_configured", "fec_active"], fec)

@@ -13,11 +13,11 @@ Kind = Literal["firmware", "tuning", "state", "identity"]
 _KINDS: tuple[tuple[str, Kind], ...] = (
     # --- which one it is, and where it hangs
     (r".*/(serial|uuid|address|node_guid|lid|pci_address|netdev)", "identity"),
-    (r"net/[^/]+/module_.*", "identity"),
+    (r"net/[^/]+/module_.*|(board|system)/version", "identity"),
     (r"gpu/[0-9]+/fabric_(cluster_uuid|clique_id)", "identity"),
     (
         r"kernel/cmdline/(root|BOOT_IMAGE|BOOTIF|initrd|resume|ip|ifname|hostname|nfsroot|boot|"
-        r"rootovl|imgurl|selinux-.*|systemd\.machine_id|systemd\.hostname|rd\..*|wwulf\..*)",
+        r"rootovl|imgurl|selinux-.*|systemd\.machine_id|systemd\.hostname|rd\..*|wwulf\..*|railgauge\..*)",
         "identity",
     ),
     # --- how it is now

@@ -14,7 +14,7 @@ Scalar = Union[str, int, float, bool]
 
 #: What drivers and vendors' tools print where they do not know a value.
 _NOT_SAID = re.compile(
-    r"\[?(n/?a|not (available|supported|specified|present)|unknown( error)?|none|"
+    r"\[?(n/?a|not (available|supported|specified|present)|unknown( error)?|"
     r"to be filled by o\.e\.m\.|default string|requested functionality has been deprecated|"
     r"insufficient permissions|gpu is lost|err!)\]?",
     re.IGNORECASE,

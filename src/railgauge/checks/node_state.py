@@ -1,0 +1,145 @@
+"""The preflight of a node's firmware and tuning, and what other checks depend on."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import reframe.core.runtime as rt
+from reframe.core.builtins import run_after, run_before
+
+from railgauge import expected, inventory, references, systems
+from railgauge.checks.base import StrictCheck
+from railgauge.checks.pair import chosen_nodes
+from railgauge.checks.path import numbered, path_case, path_places
+from railgauge.checks.protections import Failure
+from railgauge.expected import Expected
+from railgauge.measurement import Measurement
+from railgauge.tools import Call, ParseError, Reading, node_state
+
+#: The concrete check in reframe/, by whose name others depend on it.
+NAME = "NodeState"
+
+
+def node_state_places() -> list[str]:
+    """`partition:node` for every node of a system that says what its nodes must show."""
+    system = rt.runtime().system.name
+    if expected.load(system) is None:
+        return []
+    return [
+        f"{partition.name}:{node}"
+        for partition in systems.load(system).partitions
+        for node in chosen_nodes(partition.nodes)
+    ]
+
+
+def preconditions(partition: str, node: str) -> list[str]:
+    """The unique names of the preflights of a node: of its path, and of its state."""
+    path = [path_case(partition, node)] if f"{partition}:{node}" in path_places() else []
+    state = node_state_case(partition, node)
+    return [*path, state] if state else path
+
+
+def node_state_case(partition: str, node: str) -> str | None:
+    """The unique name of the preflight of a node's state, if it has one."""
+    places, place = node_state_places(), f"{partition}:{node}"
+    return numbered(NAME, places, place) if place in places else None
+
+
+class NodeStateCheck(StrictCheck):
+    """One small job on one node: is its firmware, tuning and state what the system expects?
+
+    The concrete check gives its own `place = parameter(node_state_places())`.
+    """
+
+    num_tasks = 1
+    num_tasks_per_node = 1
+    metrics = ["expectations"]
+    expected_seconds = 2
+
+    @run_after("init")
+    def place_on_node(self) -> None:
+        partition, node = str(self.place).split(":")
+        self.valid_systems = [f"{rt.runtime().system.name}:{partition}"]
+        self.pinned_nodes = [node]
+
+    @property
+    def node_expected(self) -> Expected:
+        found = expected.load(rt.runtime().system.name)
+        assert found is not None  # or there would be no case
+        return found
+
+    @property
+    def options(self) -> node_state.Options:
+        return node_state.Options(self.node_expected.of(self.partition_data.name))
+
+    @run_before("run")
+    def look(self) -> None:
+        self.run_on_nodes(
+            "ranks",
+            {
+                "tool": node_state.TOOL,
+                "argv": node_state.argv(f"{{scratch}}/{inventory.FILE}"),
+                # The document states its schema, and another Python is started for nothing else.
+                "version": [],
+                "run_limit_s": 90,
+                "result": inventory.FILE,
+            },
+        )
+
+    def read(self) -> tuple[Reading, Sequence[Call]]:
+        line = self.exit_line("rank0")
+        calls = [line.call] if line else []
+        return node_state.read(self._output(), calls, self.options), calls
+
+    def _output(self) -> str:
+        path = Path(self.stagedir, inventory.FILE)
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+    def facts(self) -> Mapping[str, Mapping[str, Any]]:
+        """What the verdict compares with the node's peers, and stores with every number."""
+        try:
+            one = node_state.parse(self._output())
+        except ParseError:
+            return {}
+        fabric = inventory.fabric_of(self.current_system.name)
+        rdma = self.partition_data.extras.rdma
+        agreed = node_state.agreed(one, self.node_expected, rdma.devices if rdma else None)
+        mends = {name: node_state.mend(name, self.options) for name in agreed["fields"]}
+        return {
+            one.node: {
+                "boot_id": one.boot_id,
+                "fingerprint": inventory.fingerprint(fabric.beside(one) if fabric else one),
+                "agreed": {**agreed, "mends": {n: mend for n, mend in mends.items() if mend}},
+            }
+        }
+
+    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
+        """All that is not as expected, and a document that is another node's."""
+        node = self.pinned_nodes[0]
+        try:
+            one = node_state.parse(self._output())
+        except ParseError:
+            return []  # the reading says why
+        if one.node != node:
+            return [Failure("state", f"the inventory is of {one.node}, expected {node}")]
+        return [
+            Failure("state", f"{node}: {difference}", (node,), difference.mend)
+            for difference in node_state.differences(one, self.options)
+        ]
+
+    def own_reference(self, measurement: Measurement) -> references.Reference:
+        """Every entry of the partition."""
+        return references.Reference(
+            value=len(self.options.expected),
+            lower=0,
+            upper=0,
+            unit=measurement.unit,
+            kind="floor",
+            provenance=references.Provenance(
+                source=f"configs/systems/{self.current_system.name}/expected.yaml",
+                date=datetime.date.today(),
+            ),
+        )

@@ -1,0 +1,99 @@
+"""What the nodes of a system must show: `configs/systems/<system>/expected.yaml`."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+import pydantic
+
+from railgauge import paths
+from railgauge.inventory import Scalar, shown
+from railgauge.systems import Expression
+from railgauge.yamlfile import Strict, load_model
+
+Text = Annotated[str, pydantic.Field(min_length=1)]
+
+
+class Entry(Strict):
+    """Fields of the inventory, the values that they may have, and what mends another one.
+
+    `fields` is a regular expression for whole keys; on a node where none matches, the entry fails,
+    unless `where_present`. One of `is`, `one_of` and `least` says what is right. In `mend` stands
+    {device} for the second part of a key: eth0 of net/eth0/mtu_bytes.
+    """
+
+    fields: Expression
+    exactly: str | int | float | bool | None = pydantic.Field(default=None, alias="is")
+    one_of: list[str | int | float | bool] | None = pydantic.Field(default=None, min_length=1)
+    least: float | None = pydantic.Field(default=None, allow_inf_nan=False)
+    why: Text
+    mend: Text
+    partition: str | None = None
+    where_present: bool = False
+
+    @pydantic.model_validator(mode="after")
+    def _says_what_is_right(self) -> Entry:
+        if sum(said is not None for said in (self.exactly, self.one_of, self.least)) != 1:
+            raise ValueError("give one of is, one_of and least")
+        return self
+
+    def admits(self, value: Scalar) -> bool:
+        if self.least is not None:
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            return number and float(value) >= self.least
+        wanted = [self.exactly] if self.exactly is not None else self.one_of or []
+        return any(_same(value, right) for right in wanted if right is not None)
+
+    @property
+    def right(self) -> str:
+        """What is right, in words."""
+        if self.least is not None:
+            return f"at least {self.least:g}"
+        wanted = [self.exactly] if self.exactly is not None else self.one_of or []
+        return " or ".join(shown(value) for value in wanted)
+
+    def mends(self, key: str) -> str:
+        """The command for one field."""
+        parts = key.split("/")
+        return self.mend.replace("{device}", parts[1] if len(parts) > 2 else "")
+
+
+def _same(value: Scalar, right: Scalar) -> bool:
+    """True is no 1 here, but 4 is 4.0."""
+    return isinstance(value, bool) == isinstance(right, bool) and value == right
+
+
+class Difference(Strict):
+    """Fields in which healthy nodes of a partition may differ, and why."""
+
+    fields: Expression
+    why: Text
+
+
+class Expected(Strict):
+    """The file. `may_differ` is about the nodes of a partition among each other."""
+
+    expected: list[Entry] = pydantic.Field(min_length=1)
+    may_differ: list[Difference] = []
+
+    def of(self, partition: str) -> tuple[Entry, ...]:
+        return tuple(e for e in self.expected if e.partition in (None, partition))
+
+    def differs_freely(self, key: str) -> bool:
+        return any(re.fullmatch(entry.fields, key) for entry in self.may_differ)
+
+
+def path_for(system: str) -> Path:
+    return paths.SYSTEMS / system / "expected.yaml"
+
+
+@cache
+def load(system: str) -> Expected | None:
+    """What the system's nodes must show, None where it does not say; ConfigurationError with file,
+    line and field.
+    """
+    path = path_for(system)
+    return load_model(path, Expected) if path.exists() else None

@@ -1,0 +1,151 @@
+"""Whether the nodes of a partition agree in firmware and tuning, and which one is odd.
+
+Pure: the NodeState cases bring with them what each node and its peers must agree in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from railgauge.inventory import shown
+from railgauge.node.rdma import natural
+from railgauge.verdict.compare import Case
+
+#: How many fields a finding names; the others are counted.
+_NAMED = 4
+
+#: What stands for a field that a node does not have, while its peers do.
+_ABSENT = "not there"
+
+
+@dataclasses.dataclass(frozen=True)
+class OddNodes:
+    """Nodes that differ from their peers in some fields, all in the same way.
+
+    Of a tie `nodes` are all that were compared, and nobody is the odd one.
+    """
+
+    partition: str
+    nodes: tuple[str, ...]
+    message: str
+    next_step: str
+    case: Case
+    tie: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class _Node:
+    name: str
+    case: Case
+    fields: Mapping[str, Any]
+    keys: Mapping[str, str]
+    mends: Mapping[str, str]
+
+    def value(self, field: str) -> str | None:
+        """As text; None where it is unknown, which is no difference."""
+        if field not in self.fields:
+            return _ABSENT
+        known = self.fields[field]
+        return None if known is None else shown(known)
+
+    def key(self, field: str) -> str:
+        return self.keys.get(field, field)
+
+
+def odd_nodes(cases: Sequence[Case]) -> list[OddNodes]:
+    """The odd ones out of every partition; both sides where there is no majority."""
+    by_partition: dict[str, dict[str, _Node]] = {}
+    for case in cases:
+        for name, facts in case.facts.items():
+            agreed = facts.get("agreed")
+            if isinstance(agreed, dict):
+                node = _Node(
+                    name,
+                    case,
+                    agreed.get("fields", {}),
+                    agreed.get("keys", {}),
+                    agreed.get("mends", {}),
+                )
+                by_partition.setdefault(case.partition, {})[name] = node
+    return [
+        odd
+        for partition, nodes in by_partition.items()
+        if len(nodes) > 1
+        for odd in _of_partition(partition, list(nodes.values()))
+    ]
+
+
+def _of_partition(partition: str, nodes: list[_Node]) -> list[OddNodes]:
+    #: odd nodes -> (field, found, what the others have)
+    odd: dict[tuple[str, ...], list[tuple[str, str, str]]] = {}
+    ties: dict[tuple[tuple[str, ...], ...], list[tuple[str, list[str]]]] = {}
+    for field in sorted({f for node in nodes for f in node.fields}, key=natural):
+        groups: dict[str, list[str]] = {}
+        for node in nodes:
+            value = node.value(field)
+            if value is not None:
+                groups.setdefault(value, []).append(node.name)
+        # A field that one node knows and the others do not is not compared.
+        if len(groups) < 2:
+            continue
+        ranked = sorted(groups.items(), key=lambda item: -len(item[1]))
+        (most, many), (_, next_many) = ranked[0], ranked[1]
+        if len(many) == len(next_many):
+            sides = tuple(tuple(names) for _, names in ranked)
+            ties.setdefault(sides, []).append((field, [value for value, _ in ranked]))
+            continue
+        for value, names in ranked[1:]:
+            odd.setdefault(tuple(names), []).append((field, value, most))
+    by_name = {node.name: node for node in nodes}
+    found = [_odd(partition, [by_name[n] for n in names], d) for names, d in odd.items()]
+    return found + [_tie(partition, by_name, sides, d) for sides, d in ties.items()]
+
+
+def _odd(partition: str, nodes: list[_Node], fields: list[tuple[str, str, str]]) -> OddNodes:
+    first = nodes[0]
+    told = [f"{first.key(f)} is {found}, expected {most}" for f, found, most in fields]
+    return OddNodes(
+        partition,
+        tuple(node.name for node in nodes),
+        f"{' '.join(n.name for n in nodes)}: not as the other nodes: {_listed(told)}",
+        _mend(first, fields[0][0]),
+        first.case,
+        tie=False,
+    )
+
+
+def _tie(
+    partition: str,
+    by_name: Mapping[str, _Node],
+    sides: tuple[tuple[str, ...], ...],
+    fields: list[tuple[str, list[str]]],
+) -> OddNodes:
+    first = by_name[sides[0][0]]
+    told = [
+        f"{first.key(field)} is "
+        + ", ".join(
+            f"{value} on {' '.join(names)}" for value, names in zip(values, sides, strict=True)
+        )
+        for field, values in fields
+    ]
+    return OddNodes(
+        partition,
+        tuple(name for names in sides for name in names),
+        f"the nodes do not agree, and none has most on its side: {_listed(told)}",
+        _mend(first, fields[0][0]),
+        first.case,
+        tie=True,
+    )
+
+
+def _listed(told: Sequence[str]) -> str:
+    more = f"; and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+    return "; ".join(told[:_NAMED]) + more
+
+
+def _mend(node: _Node, field: str) -> str:
+    return node.mends.get(field) or (
+        f"make {node.key(field)} the same on all, or list it under may_differ in expected.yaml"
+    )
