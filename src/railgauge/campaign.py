@@ -76,6 +76,8 @@ class Scope:
     required: dict[str, list[str]]
     #: what the system's data declares missing, and why: `n7`, `n3 mlx5_5`
     absent: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: nodes that a gate run tests after a change: among themselves they must agree
+    updated: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
     make drill            (python -m tests.lab.drill [NAME...])
 
-A lab node's TCP setting stands for its firmware: it is watched like one, and changed by sysctl.
+The length of a lab node's transmit queue stands for its firmware: it is watched like one, and does
+no harm.
 Throughout, the nodes are looked at several times a second: one that changed and was not accepted
 since must never take anybody's jobs.
 """
@@ -31,8 +32,8 @@ from railgauge.lab.cluster import Lab
 from railgauge.node import slurm_nodes
 from railgauge.node.slurm_nodes import SlurmNode
 
-#: What stands for firmware: the setting, as it is and as it is after an `update`.
-SETTING, AFTER = "net.ipv4.tcp_congestion_control", "reno"
+#: What stands for firmware: the field, before and after an `update`.
+FIELD, BEFORE, AFTER = "net/eth0/transmit_queue_frames", 1000, 900
 NODES = ("n1", "n2", "n3", "n4")
 
 
@@ -104,7 +105,7 @@ class Gate:
 
     def update(self, node: str) -> None:
         """As an update of firmware: from now on the node must be held or accepted."""
-        self.on(node, "sysctl", "-qw", f"{SETTING}={AFTER}")
+        self.on(node, "ip", "link", "set", "eth0", "txqueuelen", str(AFTER))
 
     def hold(self, node: str, code: int = 1) -> str:
         """As cron does, on the node itself."""
@@ -135,7 +136,7 @@ class Gate:
         """Whether the store has the node as it is now."""
         with contextlib.suppress(OSError, ValueError):
             fields = self.accepted(node)["fields"]
-            return bool(fields[f"sysctl/{SETTING}"] == AFTER)
+            return bool(fields[FIELD] == AFTER)
         return False
 
     @contextlib.contextmanager
@@ -145,6 +146,9 @@ class Gate:
 
         def look() -> None:
             while not ended.wait(0.1):
+                # Slurm shows all nodes where none is named.
+                if not self._watched:
+                    continue
                 # First the state: what is accepted afterwards may have opened since.
                 with contextlib.suppress(slurm_nodes.SlurmProblem):
                     states = slurm_nodes.show(sorted(self._watched))
@@ -173,19 +177,14 @@ class Gate:
 @contextlib.contextmanager
 def prepared(lab: Lab, area: Path) -> Iterator[Gate]:
     """All namespace nodes adopted as they are; afterwards as before."""
-    gate, before = Gate(lab, area), ""
+    gate = Gate(lab, area)
     os.environ["PATH"] = os.pathsep.join([str(paths.lab_folder() / "bin"), os.environ["PATH"]])
     try:
-        before = gate.on("n1", "sysctl", "-n", SETTING).strip()
-        assert before != AFTER, f"this machine has {AFTER} already"
         gate("adopt", "--nodes", "n[1-4]", "--act")
         with gate.watched():
             yield gate
     finally:
-        faults.clear(lab)
-        for node in NODES if before else ():
-            with contextlib.suppress(subprocess.SubprocessError):
-                gate.on(node, "sysctl", "-qw", f"{SETTING}={before}")
+        # A drained node is none that `faults.clear` waits for.
         shown = slurm_nodes.ask("scontrol", "show", "reservation", "--oneliner").splitlines()
         for line in shown:
             if line.startswith("ReservationName=railgauge_"):
@@ -193,6 +192,9 @@ def prepared(lab: Lab, area: Path) -> Iterator[Gate]:
         for node, state in slurm_nodes.show(NODES).items():
             if state.drained:
                 slurm_nodes.resume([node])
+        faults.clear(lab)
+        for node in NODES:
+            gate.on(node, "ip", "link", "set", "eth0", "txqueuelen", str(BEFORE))
         lab.up()
         lab.wait_until_idle()
 
@@ -204,7 +206,7 @@ def changed_field(gate: Gate) -> None:
     """A changed field: held, tested, returned with the new value accepted."""
     gate.update("n2")
     assert "held" in gate.hold("n2")
-    assert gate.state("n2").reason.startswith("railgauge: firmware changed: sysctl/net.ipv4.tcp_")
+    assert gate.state("n2").reason.startswith(f"railgauge: firmware changed: {FIELD}")
     gate("run", "--act")
     assert gate.state("n2").in_service
     assert gate.is_accepted("n2") and gate.accepted("n2")["how"] == "run"

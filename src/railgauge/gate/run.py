@@ -9,6 +9,7 @@ reserved; whatever kills a run, the next one goes on from its journal.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import fcntl
 import getpass
@@ -213,7 +214,7 @@ def _campaign(run: Run, command: list[str], say: Say) -> Verdict:
             say(f"{error.message}; measuring anew")
     names = hostlist.fold([*run.open_nodes, *run.partners])
     say(f"testing {hostlist.fold(run.open_nodes)} with {' '.join(run.partners) or 'nobody'}")
-    scope = accept.scope(run.system, None, names)
+    scope = dataclasses.replace(accept.scope(run.system, None, names), updated=list(run.open_nodes))
 
     def begun(campaign: Campaign) -> None:
         run.campaigns.append(campaign.id)

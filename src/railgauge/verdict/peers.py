@@ -6,7 +6,7 @@ Pure: the NodeState cases bring with them what each node and its peers must agre
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from railgauge.inventory import shown
@@ -54,9 +54,12 @@ class _Node:
         return self.keys.get(field, field)
 
 
-def odd_nodes(cases: Sequence[Case]) -> list[OddNodes]:
-    """The odd ones out of every partition; both sides where there is no majority."""
-    by_partition: dict[str, dict[str, _Node]] = {}
+def odd_nodes(cases: Sequence[Case], updated: Collection[str] = ()) -> list[OddNodes]:
+    """The odd ones out of every partition; both sides where there is no majority.
+
+    Nodes that were `updated` are each other's peers, and differ from the others on purpose.
+    """
+    by_peers: dict[tuple[str, bool], dict[str, _Node]] = {}
     for case in cases:
         for name, facts in case.facts.items():
             agreed = facts.get("agreed")
@@ -68,10 +71,10 @@ def odd_nodes(cases: Sequence[Case]) -> list[OddNodes]:
                     agreed.get("keys", {}),
                     agreed.get("mends", {}),
                 )
-                by_partition.setdefault(case.partition, {})[name] = node
+                by_peers.setdefault((case.partition, name in updated), {})[name] = node
     return [
         odd
-        for partition, nodes in by_partition.items()
+        for (partition, _), nodes in by_peers.items()
         if len(nodes) > 1
         for odd in _of_partition(partition, list(nodes.values()))
     ]

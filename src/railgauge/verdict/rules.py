@@ -453,7 +453,7 @@ def decide(campaign: Campaign) -> Verdict:
         for f in findings
     ]
     findings += _retry_findings(campaign, cases)
-    odd = odd_nodes(cases)
+    odd = odd_nodes(cases, campaign.scope.updated)
     findings += _peer_findings(odd)
     ratios = judge(cases)
     findings += _ratio_findings(campaign, ratios)
