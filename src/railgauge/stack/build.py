@@ -1,6 +1,7 @@
 """Driving Spack: solve, look at the sources, install, and say where the tools are.
 
-Everything is below `.stack/` of the checkout, which the nodes see at the same path:
+Everything is below `.stack/` of the checkout ($RAILGAUGE_STACK_DIR), which the nodes see at the
+same path:
 
     spack/ spack-packages/   Spack and its recipes, at the commits pinned here
     python/                  the solver (clingo), from a package index or from the mirror
@@ -152,9 +153,9 @@ def failure(what: str, code: int, said: list[str], system: str) -> EnvironmentPr
     )
 
 
-def state_folder(home: Path = paths.HOME) -> Path:
-    folder = home / ".stack"
-    folder.mkdir(exist_ok=True)
+def state_folder() -> Path:
+    folder = paths.stack_folder()
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / ".gitignore").write_text("*\n", encoding="utf-8")
     return folder
 
@@ -163,7 +164,7 @@ def prepare(stack: Stack, mirror: Path | None, home: Path = paths.HOME) -> Spack
     """Spack, its recipes, its solver and the environment of one system."""
     if mirror is not None:
         require_mirror(mirror)
-    state = state_folder(home)
+    state = state_folder()
     given = os.environ.get("SPACK_ROOT")
     root = (
         Path(given).absolute()

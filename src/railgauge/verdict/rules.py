@@ -17,6 +17,7 @@ from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
 from railgauge.references import Bounded
 from railgauge.verdict.compare import BrokenRecordError, Case, Row, read, read_possible
 from railgauge.verdict.locate import Suspect, suspects
+from railgauge.verdict.provenance import Build, Notice, builds, notices
 from railgauge.verdict.ratios import RatioRow, judge
 
 Decision = Literal["accept", "reject", "inconclusive"]
@@ -56,6 +57,13 @@ class Verdict:
     findings: tuple[Finding, ...]
     suspects: tuple[Suspect, ...]
     ratios: tuple[RatioRow, ...] = ()
+    #: to know, and no reason for the decision
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def tools(self) -> tuple[Build, ...]:
+        """The builds of the tools that ran."""
+        return builds(self.cases)
 
     @property
     def provisional(self) -> bool:
@@ -97,7 +105,10 @@ class Verdict:
             "suspects": [dataclasses.asdict(suspect) for suspect in self.suspects],
             "measurements": [_row_as_dict(case, row) for case in self.cases for row in case.rows],
             "ratios": [_ratio_as_dict(row) for row in self.ratios],
-            "tools": sorted({version for case in self.cases for version in case.versions}),
+            "notices": [dataclasses.asdict(notice) for notice in self.notices],
+            "tools": [
+                {**dataclasses.asdict(build), "nodes": list(build.nodes)} for build in self.tools
+            ],
         }
 
 
@@ -370,6 +381,7 @@ def decide(campaign: Campaign) -> Verdict:
         tuple(findings),
         tuple(suspects(cases)),
         tuple(ratios),
+        notices(cases, ratios),
     )
 
 
