@@ -6,13 +6,17 @@ import base64
 import hashlib
 import json
 import os
+import types
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from railgauge import paths
+from railgauge.checks.nccl import NcclCheck
+from railgauge.nccl import Binaries
 from railgauge.node import provenance
-from railgauge.tools import version
+from railgauge.tools import Call, version
 
 TOOL = b"#!/bin/sh\necho iperf version 2.2.1\n"
 #: As Spack 1.2 writes it, cut down to what is read.
@@ -296,3 +300,32 @@ def test_versions_in_what_tools_print(tool: str, line: str, found: dict[str, str
 @pytest.mark.parametrize("text", ["2.28.9", "v2.28.9", "2.28.9-1", "2.28.9+cuda13.0"])
 def test_spellings_of_one_version(text: str) -> None:
     assert version.normal(text) == "2.28.9"
+
+
+# ---- NCCL in an image ----
+
+IMAGE = f"docker://registry.example/nccl@sha256:{64 * '0'}"
+
+
+@pytest.mark.parametrize(
+    ("image", "path", "package"),
+    [
+        (IMAGE, "/usr/bin/all_reduce_perf", f"image {IMAGE}"),
+        # This checkout is mounted into the container.
+        (IMAGE, f"{paths.HOME}/.stack/opt/bin/all_reduce_perf", "dpkg nccl-tests 1"),
+        (IMAGE, "", "dpkg nccl-tests 1"),
+        (None, "/usr/bin/all_reduce_perf", "dpkg nccl-tests 1"),
+    ],
+)
+def test_image_is_the_package_of_what_lies_in_it(
+    image: str | None, path: str, package: str
+) -> None:
+    call = Call("nccl-tests", "rank0", 0, "n1", 0, 1.0, path=path, package="dpkg nccl-tests 1")
+    check = types.SimpleNamespace(
+        fabric=types.SimpleNamespace(
+            binaries=Binaries(
+                **{"version": "2.17.6", **({"image": image} if image else {"path": "/usr/bin"})}
+            )
+        )
+    )
+    assert NcclCheck._package(check, call) == package  # type: ignore[arg-type]
