@@ -7,7 +7,7 @@ export PATH="$RAILGAUGE_HOME/bin:$PATH"
 # The colon drops ReFrame's own chain of configurations, `generic` with it; a missing file is an error.
 export RFM_CONFIG_FILES=":$RAILGAUGE_HOME/configs/settings.py"
 # The tools that `make stack` built for this system, if it did.
-_railgauge_stack=$RAILGAUGE_HOME/.stack/${RAILGAUGE_SYSTEM:-${RFM_SYSTEM:-none}}
+_railgauge_stack=${RAILGAUGE_STACK_DIR:-$RAILGAUGE_HOME/.stack}/${RAILGAUGE_SYSTEM:-${RFM_SYSTEM:-none}}
 _railgauge_stack=${_railgauge_stack%%:*}/activate.sh
 if [[ -r $_railgauge_stack ]]; then
   # shellcheck disable=SC1090

@@ -86,6 +86,13 @@ MUTANTS = [
         "tests/lab/test_rehearsal.py -k cut-log",
     ),
     Mutant(
+        "a program that was replaced is still its package's",
+        "src/railgauge/node/provenance.py",
+        "if found.hexdigest() == digest",
+        "if True",
+        "tests/unit/test_provenance.py",
+    ),
+    Mutant(
         "counters may grow without bounds",
         "src/railgauge/checks/protections.py",
         "growth > budget.most",

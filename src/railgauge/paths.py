@@ -56,6 +56,11 @@ def session_folder() -> Path:
     return session_in(campaign, session_number()) if campaign else results_root() / "reframe"
 
 
+def stack_folder() -> Path:
+    """What Spack built for the systems ($RAILGAUGE_STACK_DIR, else `.stack/` of the checkout)."""
+    return Path(os.environ.get("RAILGAUGE_STACK_DIR") or HOME / ".stack").absolute()
+
+
 def lab_folder() -> Path:
     """The lab's own folder: root file system, state and logs ($RAILGAUGE_LAB_DIR, else `.lab/`)."""
     return Path(os.environ.get("RAILGAUGE_LAB_DIR") or HOME / ".lab").absolute()

@@ -30,12 +30,23 @@ PROVISIONAL = 0.1
 
 
 class Provenance(Strict):
-    """Where a number comes from: a publication, or a campaign of this site."""
+    """Where a number comes from: a publication, or a campaign of this site.
+
+    `tools` are those it was measured with, each with the version that it prints of itself.
+    """
 
     source: str = pydantic.Field(min_length=1)
     date: datetime.date
+    tools: dict[
+        Annotated[str, pydantic.StringConstraints(pattern="^[a-z][a-z0-9_-]*$")],
+        Annotated[str, pydantic.StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)+")],
+    ] = {}
     fingerprint: str | None = None
     samples: int | None = pydantic.Field(default=None, ge=1)
+
+    def __hash__(self) -> int:
+        # A mapping has none; the rest tells provenances apart.
+        return hash((self.source, self.date))
 
 
 class Bounded(Strict):

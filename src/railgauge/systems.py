@@ -19,6 +19,7 @@ from ruamel.yaml import YAML
 from railgauge import hostlist, lab, paths, rehearsal
 from railgauge.errors import ConfigurationError
 from railgauge.nccl import Nccl
+from railgauge.stack import installed
 from railgauge.yamlfile import Strict, load_model
 
 
@@ -320,6 +321,16 @@ def chosen(option: str | None = None) -> str:
     return option or os.environ.get("RFM_SYSTEM", "").partition(":")[0] or current()
 
 
+def _with_stack(entry: dict[str, Any]) -> dict[str, Any]:
+    """Jobs of every partition begin with the tools that `make stack` built, where it did."""
+    first = installed.activating(entry["name"])
+    partitions = [
+        {**partition, "prepare_cmds": [*first, *partition.get("prepare_cmds", [])]}
+        for partition in entry["partitions"]
+    ]
+    return {**entry, "partitions": partitions} if first else entry
+
+
 def site_configuration() -> dict[str, Any]:
     """All systems as ReFrame's site configuration."""
     session = paths.session_folder()
@@ -329,6 +340,8 @@ def site_configuration() -> dict[str, Any]:
         entry = _entry(name)
         if rehearsal.scenario() is not None and name == _rehearsed():
             entry = rehearsal.staged(entry)
+        else:
+            entry = _with_stack(entry)
         # The one way to find the system is `current`, which answers with its name.
         entries.append({**entry, "hostnames": [f"{name}$"], "prefix": str(session)})
     return {

@@ -75,7 +75,12 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 def run_command(command: list[str], area: Path, env: dict[str, str], timeout: float) -> Any:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("RFM_", "RAILGAUGE_NODES"))}
-    environment = {**clean, "RAILGAUGE_RESULTS": str(area), "RFM_COLORIZE": "no", **env}
+    own = {
+        "RAILGAUGE_RESULTS": str(area),
+        # What this checkout's Spack built is none of a test's business.
+        "RAILGAUGE_STACK_DIR": str(area / "stack"),
+    }
+    environment = {**clean, **own, "RFM_COLORIZE": "no", **env}
     return subprocess.run(
         command,
         cwd=paths.HOME,

@@ -294,7 +294,10 @@ def test_a_healthy_lab_is_accepted(
     limited = [m for m in found["measurements"] if m["check"] == "Iperf2Pair" and m["limit"]]
     assert {m["partition"] for m in limited} == {"ns"}
     assert all(m["share_of_limit"] > 0.5 for m in limited if m["metric"] == "bandwidth")
-    assert "iperf2: iperf version 2.2.1" in " ".join(found["tools"])
+    (iperf2,) = [tool for tool in found["tools"] if tool["tool"] == "iperf2"]
+    assert iperf2["version"].startswith("iperf version 2.2.1")
+    assert iperf2["package"].startswith("dpkg iperf 2.2.1")
+    assert len(iperf2["nodes"]) == 6
     of_rails = [m for m in found["measurements"] if m["check"] == "RdmaBandwidth"]
     assert {m["rails"] for m in of_rails} == {"0-0", "1-1", "0-1", "1-0"}
     sizes = {m["size_bytes"] for m in found["measurements"] if m["check"] == "RdmaSweep"}

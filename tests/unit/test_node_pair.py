@@ -216,6 +216,8 @@ EXIT_LINE = {"tool": "tool", "exit_code": 0, "version": "tool 1.0", "note": ""}
 def test_good_call_leaves_its_exit_line(ran: Ran, role: str, rank: int, host: str) -> None:
     line = ran["good"].line(role)
     assert line.pop("seconds") > 0
+    assert line.pop("path") == os.path.realpath(sys.executable)
+    assert line.pop("package").split()[0] in ("spack", "dpkg", "rpm", "unknown")
     assert line == {**EXIT_LINE, "role": role, "rank": rank, "host": host}
 
 

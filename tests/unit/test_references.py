@@ -167,6 +167,10 @@ def test_number_that_lacks_a_field_is_an_error(tmp_path: Path, field: str) -> No
         {"source": "", "date": "2026-11-21"},
         {"source": "x", "date": "last week"},
         {"source": "x", "date": "2026-11-21", "samples": 0},
+        # 6.10 as a number would be 6.1.
+        {"source": "x", "date": "2026-11-21", "tools": {"perftest": 6.10}},
+        {"source": "x", "date": "2026-11-21", "tools": {"iperf2": "newest"}},
+        {"source": "x", "date": "2026-11-21", "tools": {"NCCL": "2.28.9"}},
     ],
 )
 def test_number_must_say_where_it_comes_from(tmp_path: Path, provenance: Any) -> None:

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railgauge import paths
+from railgauge import paths, rehearsal, systems
 from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
-from railgauge.stack import build, externals, manifest
+from railgauge.stack import build, externals, installed, manifest
 from railgauge.stack import lock as locks
 
 SYSTEMS = ["dgx-h100", "dgx-spark", "eth400g", "gb200-nvl72", "lab"]
@@ -419,6 +419,43 @@ def test_build_without_network_and_mirror_names_both_ways_out(line: str) -> None
     assert "https_proxy" in error.next_step
 
 
+def test_pin_that_no_recipe_has_is_named() -> None:
+    said = [
+        "==> Error: No version exists that satisfies these input specs:",
+        "    perftest@25.01.0-0.79 target=x86_64",
+    ]
+    error = build.failure("solve", 1, said, "lab")
+    assert "perftest@25.01.0-0.79" in str(error)
+    assert error.next_step is not None and "spack.yaml" in error.next_step
+
+
+def test_mirror_whose_archive_is_cut_off_is_to_be_filled_again(tmp_path: Path) -> None:
+    archive = tmp_path / build.archive_name("spack", build.SPACK_COMMIT)
+    archive.write_bytes(b"cut off")
+    with pytest.raises(EnvironmentProblem, match="cannot be fetched") as caught:
+        build._checkout(
+            tmp_path / "spack", build.SPACK_URL, build.SPACK_COMMIT, tmp_path, "SPACK_ROOT"
+        )
+    assert f"make mirror SYSTEM=... MIRROR={tmp_path}" in (caught.value.next_step or "")
+    assert not (tmp_path / "spack").exists()
+
+
+def stack_cli(*arguments: str) -> str:
+    """What `bin/stack` says of arguments that it refuses."""
+    done = subprocess.run([str(paths.HOME / "bin/stack"), *arguments], capture_output=True)
+    assert done.returncode == 3
+    return done.stderr.decode()
+
+
+@pytest.mark.parametrize("command", [["build", ""], ["mirror", "", ""]])
+def test_system_that_is_not_given_is_asked_for(command: list[str]) -> None:
+    assert stack_cli(*command).startswith("stack: SYSTEM: found none, expected one of dgx-h100")
+
+
+def test_mirror_is_not_made_in_whatever_folder_one_stands() -> None:
+    assert stack_cli("mirror", "lab", "").startswith("stack: MIRROR: found none")
+
+
 def test_wrong_checksum_from_the_network_is_never_skipped() -> None:
     said = ["==> Error: ChecksumError: sha256 checksum failed for /x/lftp-4.9.2.tar.gz"]
     error = build.failure("install", 1, said, "lab")
@@ -445,6 +482,58 @@ def test_what_was_built_is_recorded_with_its_hash(tmp_path: Path) -> None:
     build.activation(manifest.read("lab"), [root(tmp_path, True)], tmp_path)
     [tool] = json.loads((tmp_path / "stack.json").read_text(encoding="utf-8"))
     assert (tool["name"], tool["version"], tool["hash"]) == ("iperf2", "2.1.9", "abcdefgh")
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What `make stack` leaves of the lab: one tool."""
+    monkeypatch.setenv("RAILGAUGE_STACK_DIR", str(tmp_path))
+    build.activation(manifest.read("lab"), [root(tmp_path, True)], tmp_path / "lab")
+    return tmp_path / "lab"
+
+
+def prepared(system: str) -> list[list[str]]:
+    """The commands that jobs begin with, by partition."""
+    configured = systems.site_configuration()["systems"]
+    (found,) = [entry for entry in configured if entry["name"] == system]
+    return [partition.get("prepare_cmds", []) for partition in found["partitions"]]
+
+
+def test_jobs_of_every_partition_begin_with_what_was_built(built: Path) -> None:
+    command = f"source {built}/activate.sh || exit 1"
+    assert prepared("lab") == [[command], [command]]
+    assert not any(prepared("dgx-h100"))
+
+
+def test_a_rehearsal_is_not_prepared_with_the_systems_own_tools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAILGAUGE_STACK_DIR", str(tmp_path))
+    build.activation(manifest.read("dgx-h100"), [root(tmp_path, True)], tmp_path / "dgx-h100")
+    monkeypatch.setenv("RFM_SYSTEM", "dgx-h100")
+    assert all(prepared("dgx-h100"))
+    systems.load.cache_clear()
+    monkeypatch.setenv(rehearsal.VARIABLE, "healthy")
+    try:
+        assert not any(prepared("dgx-h100"))
+    finally:
+        systems.load.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("spec", "there"),
+    [
+        ("iperf2", True),
+        ("iperf2@2.1.9", True),
+        ("iperf2@=2.1.9", True),
+        ("iperf2@2.2.1", False),
+        ("perftest", False),
+        ("iperf2 +debug", False),
+    ],
+)
+def test_specs_that_the_built_stack_provides(built: Path, spec: str, there: bool) -> None:
+    assert installed.provides("lab", spec) is there
+    assert not installed.provides("eth400g", spec)
 
 
 def test_nothing_installed_activates_nothing(tmp_path: Path) -> None:

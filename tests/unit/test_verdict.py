@@ -1027,7 +1027,110 @@ def test_same_name_on_another_partition_is_another_case(recorded: Recorded) -> N
 
 
 def test_tools_are_told_with_their_versions(recorded: Recorded) -> None:
-    assert recorded.decide().as_dict()["tools"] == ["iperf2: iperf version 2.2.1"]
+    """Also in a campaign of before, which knew neither paths nor packages."""
+    (tool,) = recorded.decide().as_dict()["tools"]
+    assert (tool["tool"], tool["version"]) == ("iperf2", "iperf version 2.2.1")
+    assert (tool["path"], tool["package"], tool["nodes"]) == ("", "", [])
+
+
+HASH = "jujyn2sairfvqy2u4thgzkv7lobpvqui"
+
+
+def ran(recorded: Recorded, number: int, **changes: str) -> None:
+    """Both calls of a case, with their provenance; `changes` are those of the second node's."""
+    call = {
+        "tool": "iperf2",
+        "version": "iperf version 2.2.1",
+        "path": "/opt/iperf2/bin/iperf",
+        "package": f"spack iperf2@2.2.1-dfsg/{HASH}",
+    }
+    server, client = recorded.plan[number]["nodes"]
+    result = recorded.results[0, number]
+    assert result is not None
+    result["calls"] = [{**call, "host": server}, {**call, "host": client, **changes}]
+
+
+def ran_everywhere(recorded: Recorded) -> Recorded:
+    for number in range(len(recorded.plan)):
+        ran(recorded, number)
+    return recorded
+
+
+def measured_with(recorded: Recorded, **tools: str) -> Recorded:
+    """The references of the first pair, as if measured with these."""
+    result = recorded.results[0, 0]
+    assert result is not None
+    result["references"]["bandwidth"]["provenance"]["tools"] = tools
+    return recorded
+
+
+def said(verdict: Verdict) -> list[str]:
+    return [notice.message for notice in verdict.notices]
+
+
+def test_a_build_is_one_entry_with_all_its_nodes(recorded: Recorded) -> None:
+    (tool,) = ran_everywhere(recorded).decide().as_dict()["tools"]
+    assert (tool["package"], tool["nodes"]) == (f"spack iperf2@2.2.1-dfsg/{HASH}", list(NODES))
+
+
+def test_a_build_is_one_short_line_for_people(recorded: Recorded) -> None:
+    report = text.plain(ran_everywhere(recorded).decide())
+    assert "  iperf2 2.2.1, spack iperf2@2.2.1-dfsg/jujyn2s\n" in report
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"version": "iperf version 2.1.8"},
+        {"path": "/usr/bin/iperf"},
+        {"package": "dpkg iperf 2.2.1+dfsg-1"},
+        {"package": "unknown (of no package of Spack, dpkg or rpm)"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_node_with_another_build_is_told_and_not_blamed(
+    recorded: Recorded, changes: dict[str, str]
+) -> None:
+    ran(ran_everywhere(recorded), 1, **changes)
+    verdict = recorded.decide()
+    assert (verdict.decision, verdict.findings) == ("accept", ())
+    (message,) = said(verdict)
+    assert message.startswith("iperf2 (iperf) is not the same everywhere: ")
+    assert " on n3" in message and next(iter(changes.values())).split()[-1] in message
+
+
+def test_what_a_call_does_not_state_is_no_difference(recorded: Recorded) -> None:
+    ran(ran_everywhere(recorded), 1, version="", package="")
+    assert said(recorded.decide()) == []
+
+
+def test_partitions_may_have_different_builds(recorded: Recorded) -> None:
+    ran_everywhere(recorded)
+    ran(recorded, 0, host="n1", package="dpkg iperf 2.2.1+dfsg-1")
+    case = recorded.results[0, 0]
+    assert case is not None
+    case["calls"] = case["calls"][1:]
+    recorded.plan[0]["partition"] = "gpu"
+    assert said(recorded.decide()) == []
+
+
+def test_reference_of_another_version_is_told_once_and_decides_nothing(recorded: Recorded) -> None:
+    verdict = measured_with(ran_everywhere(recorded), iperf2="2.1.9").decide()
+    assert verdict.decision == "accept"
+    message = "reference of Iperf2Pair measured with iperf2 2.1.9, this campaign used 2.2.1"
+    assert said(verdict) == [message]
+    assert verdict.as_dict()["notices"] == [{"kind": "reference-version", "message": message}]
+    assert text.plain(verdict).count(f"  note: {message}\n") == 1
+
+
+@pytest.mark.parametrize("version", ["2.2.1", "2.2.1-dfsg"])
+def test_reference_of_the_same_version_is_not_told(recorded: Recorded, version: str) -> None:
+    assert said(measured_with(ran_everywhere(recorded), iperf2=version).decide()) == []
+
+
+def test_reference_of_a_tool_without_version_is_told(recorded: Recorded) -> None:
+    (message,) = said(measured_with(ran_everywhere(recorded), nccl="2.28.9").decide())
+    assert message.endswith("measured with nccl 2.28.9, of which this campaign states no version")
 
 
 # ---- which node? ----

@@ -21,6 +21,7 @@ from railgauge.checks.rdma import probe_cases
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.nccl import Nccl, Scale, Transport
+from railgauge.stack import installed
 from railgauge.systems import Partition
 from railgauge.tools import Call, Reading, nccl_log, nccl_tests
 
@@ -237,7 +238,7 @@ class NcclCheck(RanksCheck):
     @run_before("run")
     def use_binaries(self) -> None:
         binaries = self.fabric.binaries
-        if binaries.spack:
+        if binaries.spack and not installed.provides(self.current_system.name, binaries.spack):
             # In two steps: the shell goes on after a command that fails within eval.
             loading = f"spack --env {paths.HOME} load --sh {binaries.spack}"
             self.prerun_cmds += [f'loaded="$({loading})"', 'eval "$loaded"']
@@ -366,7 +367,16 @@ class NcclCheck(RanksCheck):
         )
         stated = [str(reading.seen[v]) for v in ("version", "nccl_version") if v in reading.seen]
         version = ", NCCL ".join(stated)
-        return reading, [dataclasses.replace(call, version=version) for call in calls]
+        return reading, [
+            dataclasses.replace(call, version=version, package=self._package(call))
+            for call in calls
+        ]
+
+    def _package(self, call: Call) -> str:
+        """The image, where the program came with one; this checkout is mounted into it."""
+        image = self.fabric.binaries.image
+        inside = call.path and not Path(call.path).is_relative_to(paths.HOME)
+        return f"image {image}" if image and inside else call.package
 
     def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
         """Ranks in other places than asked, a hang, and whatever NCCL's logs say is wrong."""

@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from railgauge.node import provenance
+
 
 def write_whole(path: str, document: Any) -> None:
     """Write a JSON file that other nodes see whole or not at all."""
@@ -96,6 +98,8 @@ class Call:
     ) -> None:
         """`environment` stands in place of this process's own."""
         self.role = role
+        self.program = argv[0]
+        self.search = (os.environ if environment is None else environment).get("PATH")
         self.seconds = 0.0
         self.note = ""
         self._started = time.monotonic()
@@ -118,6 +122,7 @@ class Call:
         """A call that could not be made, for its exit line."""
         call = cls.__new__(cls)
         call.role, call.seconds, call.note, call.process = role, 0.0, note, None
+        call.program, call.search = "", None
         return call
 
     @property
@@ -163,6 +168,7 @@ def exit_line(call: Call, tool: str, version: list[str], facts: dict[str, Any], 
     `version` is the argv that asks the tool for its version, none where its output states it;
     `facts` is what the node says of itself.
     """
+    path, package = provenance.of(call.program, call.search) if call.program else ("", "")
     line = {
         "tool": tool,
         "role": call.role,
@@ -171,6 +177,8 @@ def exit_line(call: Call, tool: str, version: list[str], facts: dict[str, Any], 
         "exit_code": call.exit_code,
         "seconds": round(call.seconds, 3),
         "version": tool_version(version) if version else "",
+        "path": path,
+        "package": package,
         "note": call.note,
     }
     write_whole(f"{call.role}.json", {"call": line, "facts": facts})

@@ -16,6 +16,7 @@ from railgauge.measurement import Measurement
 from railgauge.references import Bounded, Reference
 from railgauge.sizes import format_size
 from railgauge.tools import nccl_tests
+from railgauge.verdict import provenance
 from railgauge.verdict.compare import Case, Row
 from railgauge.verdict.ratios import RatioRow
 from railgauge.verdict.rules import Finding, Verdict
@@ -198,6 +199,22 @@ def _sessions(verdict: Verdict) -> list[str]:
     return [f"  measured in {len(contexts)} sessions, begun at {started}{changed}"]
 
 
+def _print_tools(console: Console, verdict: Verdict) -> None:
+    """One line a tool and build; several programs of one package are one."""
+    lines: dict[tuple[str, str], set[str]] = {}
+    for build in verdict.tools:
+        # Of Railgauge's own programs it is the interpreter's.
+        if build.package and not build.program.startswith("python3"):
+            key = build.tool, provenance.describe(build)
+            lines.setdefault(key, set()).update(build.nodes)
+    several = [tool for tool, _ in lines]
+    for (tool, described), nodes in lines.items():
+        where = f" on {hostlist.fold(nodes)}" if several.count(tool) > 1 else ""
+        console.print(f"  {tool} {described}{where}", highlight=False, markup=False, soft_wrap=True)
+    if lines:
+        console.print()
+
+
 def console() -> Console:
     """Standard output, wide enough that no column of the table is folded."""
     return Console(width=max(Console().width, _WIDTH))
@@ -224,6 +241,8 @@ def render(verdict: Verdict, console: Console) -> None:
         if table is not None:
             console.print(table)
             console.print()
+    if not verdict.simulated:
+        _print_tools(console, verdict)
     for _, group in itertools.groupby(
         verdict.findings, key=lambda f: (f.weight, f.check, f.partition, f.evidence)
     ):
@@ -234,7 +253,14 @@ def render(verdict: Verdict, console: Console) -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     for what, why in verdict.campaign.scope.absent.items():
         console.print(f"  left out, declared absent: [bold]{escape(what)}[/]: {escape(why)}")
-    if verdict.findings or verdict.campaign.scope.absent or verdict.campaign.earlier:
+    for notice in verdict.notices:
+        console.print(f"  note: {notice.message}", highlight=False, markup=False, soft_wrap=True)
+    if (
+        verdict.findings
+        or verdict.campaign.scope.absent
+        or verdict.notices
+        or verdict.campaign.earlier
+    ):
         console.print()
     mark = "SIMULATED " if verdict.simulated else ""
     console.print(

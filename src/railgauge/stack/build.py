@@ -1,6 +1,7 @@
 """Driving Spack: solve, look at the sources, install, and say where the tools are.
 
-Everything is below `.stack/` of the checkout, which the nodes see at the same path:
+Everything is below `.stack/` of the checkout ($RAILGAUGE_STACK_DIR), which the nodes see at the
+same path:
 
     spack/ spack-packages/   Spack and its recipes, at the commits pinned here
     python/                  the solver (clingo), from a package index or from the mirror
@@ -46,6 +47,18 @@ BOTH_WAYS = (
     "with a mirror: make stack SYSTEM=... MIRROR=dir, which `make mirror SYSTEM=... MIRROR=dir` "
     "fills on a connected machine; or with a network: set https_proxy"
 )
+
+
+def ways_out(mirror: Path | None) -> str:
+    """What to do where something cannot be fetched; a mirror that lacks it is filled again."""
+    if mirror is None:
+        return BOTH_WAYS
+    return (
+        f"remove what is damaged in {mirror}, then on a connected machine: "
+        f"make mirror SYSTEM=... MIRROR={mirror}"
+    )
+
+
 #: In a folder of `.stack/`: the commit that it holds.
 _STAMP = ".railgauge-commit"
 _NETWORK_WORDS = re.compile(
@@ -137,13 +150,20 @@ class Spack:
 def failure(what: str, code: int, said: list[str], system: str) -> EnvironmentProblem:
     """Spack's own last words, and what to do about them."""
     text = "\n".join(said)
-    errors = [line for line in said if re.match(r"(==> )?\[?.*Error", line)] or said[-3:]
+    errors = [
+        line
+        for before, line in zip(["", *said], said, strict=False)
+        # After a colon Spack says on the next line what it is about.
+        if re.match(r"(==> )?\[?.*Error", line) or re.match(r"(==> )?\[?.*Error.*:$", before)
+    ] or said[-3:]
     if "sha256 checksum failed" in text or "ChecksumError" in text:
         step = (
             "somebody changed the archive, or a proxy answered: compare with upstream, never skip"
         )
     elif _NETWORK_WORDS.search(text):
         step = BOTH_WAYS
+    elif "No version exists" in text:
+        step = "pin a version in spack.yaml that spack-packages, or spack/ here, has a recipe for"
     else:
         step = f"the lines above name Spack's log; then again: make stack SYSTEM={system}"
     shown = "\n    ".join(errors[-4:])
@@ -152,9 +172,9 @@ def failure(what: str, code: int, said: list[str], system: str) -> EnvironmentPr
     )
 
 
-def state_folder(home: Path = paths.HOME) -> Path:
-    folder = home / ".stack"
-    folder.mkdir(exist_ok=True)
+def state_folder() -> Path:
+    folder = paths.stack_folder()
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / ".gitignore").write_text("*\n", encoding="utf-8")
     return folder
 
@@ -163,7 +183,7 @@ def prepare(stack: Stack, mirror: Path | None, home: Path = paths.HOME) -> Spack
     """Spack, its recipes, its solver and the environment of one system."""
     if mirror is not None:
         require_mirror(mirror)
-    state = state_folder(home)
+    state = state_folder()
     given = os.environ.get("SPACK_ROOT")
     root = (
         Path(given).absolute()
@@ -251,9 +271,11 @@ def _checkout(folder: Path, url: str, commit: str, mirror: Path | None, variable
         beside.rename(folder)
     except (OSError, tarfile.TarError, subprocess.CalledProcessError) as error:
         said = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
+        if isinstance(error, FileNotFoundError):
+            said = "no such file"
         raise EnvironmentProblem(
             f"{source}: cannot be fetched: {said}; expected {folder.name} at {commit}",
-            next_step=f"{BOTH_WAYS}; or with a checkout that you have: {variable}=dir",
+            next_step=f"{ways_out(mirror)}; or with a checkout that you have: {variable}=dir",
         ) from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
@@ -303,10 +325,12 @@ def _solver(folder: Path, home: Path, mirror: Path | None) -> Path:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             shutil.rmtree(folder, ignore_errors=True)
-            last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+            lines = [line.strip() for line in (done.stderr or done.stdout).splitlines()]
+            # Of a wrong checksum pip's last lines say what it expected and what it got.
+            telling = [li for li in lines if re.match("ERROR|Expected sha256|Got", li)] or lines
             raise EnvironmentProblem(
-                f"{requirements}: pip could not install Spack's solver: {' '.join(last)}",
-                next_step=f"{BOTH_WAYS}; or SPACK_PYTHON=python that has clingo",
+                f"{requirements}: pip could not install Spack's solver: {' '.join(telling[-3:])}",
+                next_step=f"{ways_out(mirror)}; or SPACK_PYTHON=python that has clingo",
             )
     return python
 
@@ -423,7 +447,9 @@ def fill_mirror(spack: Spack, mirror: Path, home: Path = paths.HOME) -> None:
         if not (folder / ".git").exists():
             print(f"{folder} is no git checkout, and not in the mirror: take it along by hand")
         elif not archive.exists():
-            _git(folder, "archive", "--format=tar", f"--output={archive}", commit)
+            beside = archive.with_name(f".{archive.name}")
+            _git(folder, "archive", "--format=tar", f"--output={beside}", commit)
+            beside.replace(archive)
     for machine in ("x86_64", "aarch64"):
         for version in ("3.10", "3.11", "3.12", "3.13"):
             _download_wheels(home, mirror / "wheels", machine, version)

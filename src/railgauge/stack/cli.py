@@ -51,7 +51,7 @@ def check(systems: tuple[str, ...]) -> None:
 @click.option(
     "--only", multiple=True, help="Only these tools, by name; more than once for several."
 )
-@click.option("--jobs", type=int, help="Compilers at a time.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Compilers at a time.")
 def build(system: str, mirror: Path | None, only: tuple[str, ...], jobs: int | None) -> None:
     """Solve with what SYSTEM's site has, store its lock, install, and write the activation.
 
@@ -85,7 +85,13 @@ def mirror(system: str, mirror: Path) -> None:
 
     It can be run for several systems, on any connected machine.
     """
-    spack = building.prepare(manifest.read(system), None)
+    wanted = manifest.read(system)
+    if mirror == Path():
+        raise RailgaugeError(
+            "MIRROR: found none, expected the folder to fill",
+            next_step=f"make mirror SYSTEM={system} MIRROR=dir",
+        )
+    spack = building.prepare(wanted, None)
     building.solve(spack)
     building.fill_mirror(spack, mirror.absolute())
     building.require_sources(spack.describe(), mirror.absolute(), system)

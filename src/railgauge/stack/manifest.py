@@ -91,10 +91,12 @@ def read(system: str, home: Path = paths.HOME) -> Stack:
     folder = home / "configs/systems" / system / "spack"
     if not re.fullmatch(r"[\w.-]+", system) or not folder.is_dir():
         known = ", ".join(systems(home))
+        example = f"make stack SYSTEM={next(iter(systems(home)), 'NAME')}"
+        if not system:
+            raise RailgaugeError(f"SYSTEM: found none, expected one of {known}", next_step=example)
         raise RailgaugeError(
             f"{folder}: no such folder: found SYSTEM={system}, expected one of {known}",
-            next_step=f"make stack SYSTEM={next(iter(systems(home)), 'NAME')}, or make the folder "
-            "after one of these",
+            next_step=f"{example}, or make the folder after one of these",
         )
     manifest, scope = home / MANIFEST, folder / "definitions.yaml"
     defined = dict(_definitions(manifest, _mapping(manifest, "spack").get("definitions")))

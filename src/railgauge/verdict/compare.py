@@ -41,6 +41,18 @@ class Row:
         return self.limit.share(self.measurement.value) if self.limit else None
 
 
+class ToolCall(pydantic.BaseModel):
+    """What ran in one call of a tool; campaigns before 2026-11-22 know neither path nor package."""
+
+    model_config = pydantic.ConfigDict(frozen=True)
+
+    tool: str
+    version: str
+    host: str = ""
+    path: str = ""
+    package: str = ""
+
+
 @dataclasses.dataclass(frozen=True)
 class Case:
     """One test case: a check on some nodes of a partition, as planned and as it went.
@@ -60,7 +72,8 @@ class Case:
     rows: tuple[Row, ...]
     failures: tuple[Failure, ...]
     folder: Path | None
-    versions: tuple[str, ...] = ()
+    #: the tools' calls, as far as their provenance goes
+    calls: tuple[ToolCall, ...] = ()
     #: acceptance or baseline, as the check ran
     gate: str = ""
     #: why the check's own record cannot be read
@@ -184,11 +197,6 @@ class _Report(pydantic.BaseModel):
     runs: list[_Run]
 
 
-class _Call(pydantic.BaseModel):
-    tool: str
-    version: str
-
-
 class _Failure(pydantic.BaseModel):
     kind: str
     message: str
@@ -212,7 +220,7 @@ class _Result(pydantic.BaseModel):
     recorded: list[str] = []
     facts: dict[str, dict[str, Any]] = {}
     failures: list[_Failure]
-    calls: list[_Call]
+    calls: list[ToolCall]
 
     def rows(self) -> tuple[Row, ...]:
         rows = []
@@ -289,12 +297,12 @@ def _case(planned: _Planned, ran: _Ran | None, run: int, session: int = 1) -> Ca
         facts=result.facts,
         ratios=tuple(result.ratios),
         failures=tuple(Failure(**failure.model_dump()) for failure in result.failures),
-        versions=tuple(sorted({f"{call.tool}: {call.version}" for call in result.calls})),
         fingerprints={
             node: str(facts["fingerprint"])
             for node, facts in result.facts.items()
             if facts.get("fingerprint")
         },
+        calls=tuple(dict.fromkeys(result.calls)),
     )
 
 

@@ -25,6 +25,7 @@ from railgauge.verdict.compare import (
 )
 from railgauge.verdict.locate import Suspect, suspects
 from railgauge.verdict.peers import OddNodes, odd_nodes
+from railgauge.verdict.provenance import Build, Notice, builds, notices
 from railgauge.verdict.ratios import RatioRow, judge
 
 Decision = Literal["accept", "reject", "inconclusive"]
@@ -64,6 +65,13 @@ class Verdict:
     findings: tuple[Finding, ...]
     suspects: tuple[Suspect, ...]
     ratios: tuple[RatioRow, ...] = ()
+    #: to know, and no reason for the decision
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def tools(self) -> tuple[Build, ...]:
+        """The builds of the tools that ran."""
+        return builds(self.cases)
 
     @property
     def provisional(self) -> bool:
@@ -111,8 +119,10 @@ class Verdict:
             "measurements": [_row_as_dict(case, row) for case in self.cases for row in case.rows],
             "ratios": [_ratio_as_dict(row) for row in self.ratios],
             "fingerprints": fingerprints(self.cases),
-            "fingerprint_notices": other_fingerprints(self.cases),
-            "tools": sorted({version for case in self.cases for version in case.versions}),
+            "notices": [dataclasses.asdict(notice) for notice in self.notices],
+            "tools": [
+                {**dataclasses.asdict(build), "nodes": list(build.nodes)} for build in self.tools
+            ],
         }
 
 
@@ -374,22 +384,6 @@ def _suspects(cases: Sequence[Case], odd: Sequence[OddNodes]) -> list[Suspect]:
     return found
 
 
-def other_fingerprints(cases: Sequence[Case]) -> list[str]:
-    """References that were measured with other firmware or tuning than the nodes have now."""
-    now = fingerprints(cases)
-    found = []
-    for case in cases:
-        for row in case.rows:
-            was = row.reference.provenance.fingerprint if row.reference else None
-            here = sorted({now[node] for node in case.nodes if node in now})
-            if was is not None and here and here != [was]:
-                found.append(
-                    f"{case.name}: the reference of {row.measurement.variable} was measured with "
-                    f"fingerprint {was}, {hostlist.fold(case.nodes)} now has {', '.join(here)}"
-                )
-    return found
-
-
 def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
     """A campaign that did not come to its own end proves nothing of the rest."""
     finished = {(c.unique_name, c.partition) for c in cases if c.finished}
@@ -471,6 +465,7 @@ def decide(campaign: Campaign) -> Verdict:
         tuple(findings),
         tuple(_suspects(cases, odd)),
         tuple(ratios),
+        notices(cases, ratios),
     )
 
 
