@@ -2,6 +2,7 @@
 
 from railgauge.checks.base import StrictCheck, simple_test
 from railgauge.checks.nccl import NcclCheck, nccl_cases
+from railgauge.checks.nics import NicsCheck, nic_cases
 from railgauge.checks.pair import PairCheck, neighbours, ring_pairs
 from railgauge.checks.path import PathCheck, path_places
 from railgauge.checks.ranks import RanksCheck, whole_partitions
@@ -11,6 +12,7 @@ from railgauge.checks.wan import BondCheck, WanCheck, wan_ways
 __all__ = [
     "BondCheck",
     "NcclCheck",
+    "NicsCheck",
     "PairCheck",
     "PathCheck",
     "RanksCheck",
@@ -19,6 +21,7 @@ __all__ = [
     "WanCheck",
     "nccl_cases",
     "neighbours",
+    "nic_cases",
     "path_places",
     "rdma_links",
     "ring_pairs",
