@@ -109,8 +109,14 @@ class Measurement:
 
     @property
     def variable(self) -> str:
-        """The name of ReFrame's performance variable: the metric, with the size if it has one."""
-        return self.metric if self.size_bytes is None else f"{self.metric}_{self.size_bytes}B"
+        """The name of ReFrame's performance variable.
+
+        The metric, with the state that follows the operation ("allreduce alone") and the size,
+        where there are such.
+        """
+        state = self.operation.partition(" ")[2]
+        size = "" if self.size_bytes is None else f"{self.size_bytes}B"
+        return "_".join(part for part in (self.metric, state, size) if part)
 
     def as_dict(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "unit": self.unit, "nodes": list(self.nodes)}

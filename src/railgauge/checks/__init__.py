@@ -1,6 +1,7 @@
 """What all ReFrame checks share: the strict base class, and one module per kind of job."""
 
 from railgauge.checks.base import StrictCheck, simple_test
+from railgauge.checks.beside import MpiBesideCheck, mpi_cases
 from railgauge.checks.nccl import NcclCheck, nccl_cases
 from railgauge.checks.nics import NicsCheck, nic_cases
 from railgauge.checks.pair import PairCheck, neighbours, ring_pairs
@@ -11,6 +12,7 @@ from railgauge.checks.wan import BondCheck, WanCheck, wan_ways
 
 __all__ = [
     "BondCheck",
+    "MpiBesideCheck",
     "NcclCheck",
     "NicsCheck",
     "PairCheck",
@@ -19,6 +21,7 @@ __all__ = [
     "RdmaCheck",
     "StrictCheck",
     "WanCheck",
+    "mpi_cases",
     "nccl_cases",
     "neighbours",
     "nic_cases",

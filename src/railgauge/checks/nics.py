@@ -120,8 +120,13 @@ class NicsCheck(PairCheck):
             unproved[0].reason if unproved else f"{len(readings)} NICs: {readings[0].reason}",
             unproved[0].completeness if unproved else Completeness.PROVED,
             tuple(self._measured(readings)),
-            {name: _together([r.seen.get(name) for r in readings]) for name in self.expected},
+            {name: self._seen(name, readings) for name in self.expected},
         ), self.calls()
+
+    def _seen(self, name: str, readings: Sequence[Reading]) -> Any:
+        """The value that all NICs' readings state, or all values."""
+        values = [reading.seen.get(name) for reading in readings]
+        return values[0] if _same(values) else dict(zip(self.names, values, strict=True))
 
     def _read(self, number: int) -> Reading:
         """What went over one NIC."""
@@ -180,10 +185,13 @@ class NicsCheck(PairCheck):
 
     def facts(self) -> Mapping[str, Mapping[str, Any]]:
         """Of each node once; what differs between its NICs, NIC by NIC."""
-        of_node: dict[str, list[Mapping[str, Any]]] = {}
-        for line in self.sides():
-            of_node.setdefault(line.call.host, []).append(line.facts)
-        return {node: _merged(of_nics) for node, of_nics in of_node.items()}
+        found = {}
+        for side in ("server", "client"):
+            lines = zip(self.names, self.lines(side), strict=True)
+            of_nics = {name: line for name, line in lines if line}
+            for node in {line.call.host for line in of_nics.values()}:
+                found[node] = _merged({name: line.facts for name, line in of_nics.items()})
+        return found
 
     def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
         found = [
@@ -191,44 +199,15 @@ class NicsCheck(PairCheck):
             for line in self.sides()
             for failure in super(NicsCheck, self).violations({line.call.host: line.facts})
         ]
-        return [*found, *self._elsewhere(), *self._uneven()]
-
-    def _elsewhere(self) -> list[Failure]:
-        """Bytes that took another way than the NIC they were meant for."""
-        found = []
         delivered = self.delivered_bytes()
-        ends = (("client", "tx", self.client_node), ("server", "rx", self.server_node))
-        for side, direction, node in ends:
-            counted = self._counted_bytes(side, direction)
-            for name, moved in delivered.items():
-                if name not in counted:
-                    message = f"{name} of {node} has no count of the bytes that it carried"
-                    found.append(Failure("nic-uncounted", message, (node,)))
-                elif counted[name] < _COUNTED * moved:
-                    message = (
-                        f"{name} of {node} counted {counted[name] / 1e6:.4g} MB of the "
-                        f"{moved / 1e6:.4g} MB that iperf2 moved over it: they took another way"
-                    )
-                    step = "give every NIC a subnet of its own, or routes by the sender's address"
-                    found.append(Failure("nic-bypassed", message, (node,), step))
-        return found
-
-    def _uneven(self) -> list[Failure]:
-        """A NIC that carried nothing, or far less than its peers in the same time."""
-        delivered = self.delivered_bytes()
+        for side, direction, node in (
+            ("client", "tx", self.client_node),
+            ("server", "rx", self.server_node),
+        ):
+            found += bypassed(node, self._counted_bytes(side, direction), delivered)
+        between = f"{self.client_node} and {self.server_node}"
         carried = {name: delivered.get(name, 0) for name in self.names}
-        most = max(carried, key=lambda name: carried[name])
-        return [
-            Failure(
-                "nic-slow",
-                f"{name} between {self.client_node} and {self.server_node} carried "
-                f"{carried[name] / 1e6:.4g} MB while {most} carried {carried[most] / 1e6:.4g} MB: "
-                f"at least {self.nics.least_share:.0%} of that expected",
-                next_step=f"measure {name} alone (NicPair), look at its PCIe link, cable and port",
-            )
-            for name in self.names
-            if carried[name] < self.nics.least_share * carried[most]
-        ]
+        return [*found, *uneven(between, carried, self.nics.least_share)]
 
     def limit(self, measurement: Measurement) -> Limit | None:
         if measurement.unit != "Gb/s":
@@ -244,31 +223,59 @@ class NicsCheck(PairCheck):
         return limits.tcp(gbits, nics.mtu_bytes) if gbits else None
 
 
+def bypassed(node: str, counted: Mapping[str, int], delivered: Mapping[str, int]) -> list[Failure]:
+    """NICs of `node` that did not carry what the tool says it moved over them, in bytes."""
+    found = []
+    for name, moved in delivered.items():
+        if name not in counted:
+            message = f"{name} of {node} has no count of the bytes that it carried"
+            found.append(Failure("nic-uncounted", message, (node,)))
+        elif counted[name] < _COUNTED * moved:
+            message = (
+                f"{name} of {node} counted {counted[name] / 1e6:.4g} MB of the "
+                f"{moved / 1e6:.4g} MB that iperf2 moved over it: they took another way"
+            )
+            step = "give every NIC a subnet of its own, or routes by the sender's address"
+            found.append(Failure("nic-bypassed", message, (node,), step))
+    return found
+
+
+def uneven(between: str, carried: Mapping[str, int], least_share: float) -> list[Failure]:
+    """NICs that carried nothing, or far less than the busiest in the same time, in bytes."""
+    most = max(carried, key=lambda name: carried[name])
+    return [
+        Failure(
+            "nic-slow",
+            f"{name} between {between} carried {moved / 1e6:.4g} MB while {most} carried "
+            f"{carried[most] / 1e6:.4g} MB: at least {least_share:.0%} of that expected",
+            next_step=f"measure {name} alone (NicPair); look at its PCIe link, cable and port",
+        )
+        for name, moved in carried.items()
+        if moved < least_share * carried[most]
+    ]
+
+
 #: What a side says of all its NICs together, with the first.
 _SAID_ONCE = ("counters", "span_s")
 
 
-def _together(values: Sequence[Any]) -> Any:
-    """The one value, or all where they differ."""
-    return values[0] if all(value == values[0] for value in values) else list(values)
+def _same(values: Sequence[Any]) -> bool:
+    return all(value == values[0] for value in values)
 
 
-def _merged(of_nics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _merged(of_nics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What a node says of several NICs as one: a value, or `4200 (eth1), 1500 (eth2)`."""
     merged: dict[str, Any] = {}
-    for name in dict.fromkeys(name for said in of_nics for name in said):
-        once = name in _SAID_ONCE
-        told = [
-            (said.get("device", "?"), said.get(name, "not stated"))
-            for said in of_nics
-            if name in said or not once
-        ]
-        if name == "device":
-            merged[name] = "+".join(device for device, _ in told)
-        elif name == "sampled":
-            merged[name] = sorted({device for said in of_nics for device in said.get(name, ())})
-        elif all(value == told[0][1] for _, value in told):
-            merged[name] = told[0][1]
+    for fact in dict.fromkeys(fact for said in of_nics.values() for fact in said):
+        told = {
+            name: said.get(fact, "not stated")
+            for name, said in of_nics.items()
+            if fact in said or fact not in _SAID_ONCE
+        }
+        if fact == "sampled":
+            merged[fact] = sorted({d for said in of_nics.values() for d in said.get(fact, ())})
+        elif _same(list(told.values())):
+            merged[fact] = next(iter(told.values()))
         else:
-            merged[name] = ", ".join(f"{value} ({device})" for device, value in told)
-    return merged
+            merged[fact] = ", ".join(f"{value} ({name})" for name, value in told.items())
+    return {**merged, "device": "+".join(of_nics)}

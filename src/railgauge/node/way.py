@@ -105,7 +105,17 @@ def _interface(name: str) -> Facts:
     mtu = read_sysfs(f"/sys/class/net/{name}/mtu")
     if mtu is not None:
         facts["mtu_bytes"] = int(mtu)
+    # Virtual interfaces, and bonds, have none.
+    with contextlib.suppress(rdma.Unknown):
+        facts.update(ring_sizes(rdma.ask(["ethtool", "-g", name])))
     return facts
+
+
+def ring_sizes(text: str) -> Facts:
+    """The ring buffers of an interface as they are set, in packets, from `ethtool -g`."""
+    now = text.partition("Current hardware settings:")[2]
+    found = re.findall(r"^(RX|TX):\s+([0-9]{1,9})$", now, re.MULTILINE)
+    return {f"ring_{direction.lower()}": int(packets) for direction, packets in found}
 
 
 def _rail(wanted: Facts, rail: int) -> Facts:
