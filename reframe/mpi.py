@@ -1,8 +1,8 @@
-"""Whether MPI works at all, before anything is measured with it."""
+"""Whether MPI works at all, and how it fares beside a transfer."""
 
 from reframe.core.builtins import parameter, run_after
 
-from railgauge.checks import RanksCheck, simple_test, whole_partitions
+from railgauge.checks import MpiBesideCheck, RanksCheck, mpi_cases, simple_test, whole_partitions
 from railgauge.tools import mpi_world
 
 
@@ -33,3 +33,21 @@ class MpiWorld(RanksCheck):
         calls = self.calls()
         outputs = {call.rank: self.output(call.role) for call in calls}
         return mpi_world.read(outputs, calls, mpi_world.Options(self.num_tasks)), calls
+
+
+@simple_test
+class MpiBesideTransfer(MpiBesideCheck):
+    """An MPI program between two nodes, alone and while iperf2 runs between them.
+
+    Good is: one world each time, a transfer that lasts as long as the program, and both times at
+    the reference. With several settings of the transfer, ratios tell what tuning does to MPI.
+    """
+
+    descr = "an MPI program beside a transfer"
+    tags = {"mpi", "tcp", "acceptance"}
+
+    pair = parameter(mpi_cases(), loggable=True)
+
+    def gates(self, measurement):
+        # The transfer's own numbers, disturbed on purpose, are a condition.
+        return measurement.metric == "mpi_time"

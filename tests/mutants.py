@@ -65,6 +65,20 @@ MUTANTS = [
         "tests/unit/test_verdict.py",
     ),
     Mutant(
+        "an MPI program may run beside a transfer that has ended",
+        "src/railgauge/checks/beside.py",
+        '    if said.get("outlasted") is True:\n',
+        "    if True:\n",
+        f"{_BAD} -k TransferTooShort",
+    ),
+    Mutant(
+        "what went over another NIC counts",
+        "src/railgauge/checks/nics.py",
+        "counted[name] < _COUNTED * moved",
+        "False",
+        "tests/unit/test_nics.py",
+    ),
+    Mutant(
         "NCCL may use what it likes between nodes",
         "src/railgauge/nccl.py",
         '        found["between_nodes"] = self._between(transport, nodes, domains)\n',

@@ -24,7 +24,7 @@ from railgauge.lab.cli import lab
 from railgauge.site.cli import system as system_group
 from railgauge.sizes import parse_size
 from railgauge.stack.cli import stack
-from railgauge.tools import Call, ParseError, iperf2, iperf3, nccl_tests, perftest, wdt
+from railgauge.tools import Call, ParseError, iperf2, iperf3, nccl_tests, osu, perftest, wdt
 
 if TYPE_CHECKING:
     from railgauge.verdict.rules import Verdict
@@ -513,6 +513,42 @@ def parse_wdt(
         options=asked,
     )
     click.echo(wdt.redacted(json.dumps(reading.as_dict(), indent=2)))
+    sys.exit(0 if reading.ok else 1)
+
+
+@parse.command("osu")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--exit-code", type=int, help="The launcher's exit code, if you know it.")
+@click.option("--size", help="The only size that was asked for (-m 64KiB:64KiB).")
+@click.option("--iterations", type=int, help="How many iterations were asked for (-i).")
+def parse_osu(
+    file: Path, exit_code: int | None, size: str | None, iterations: int | None
+) -> NoReturn:
+    """Read the table of an OSU micro-benchmark: osu_latency, osu_bw, osu_allreduce, osu_alltoall.
+
+    No line of it says that the run finished, so its completeness is `unknown`. It is `proved` by
+    the launcher's exit code, which is that of the worst rank, and what was asked for.
+
+    Exit code 1 when the output is no result.
+    """
+    if (size is None) != (iterations is None):
+        raise RailgaugeError(
+            "--size and --iterations belong together: what was asked for",
+            next_step=f"railgauge parse osu {shlex.quote(str(file))} --size 64KiB --iterations 100",
+        )
+    text = file.read_text(encoding="utf-8", errors="replace")
+    asked = None
+    if size is not None and iterations is not None:
+        try:
+            # Which benchmark it was, only the file says.
+            asked = osu.Options(osu.parse(text).benchmark, parse_size(size), iterations)
+        except ParseError:
+            asked = None
+        except ValueError as error:
+            raise RailgaugeError(str(error)) from None
+    calls = [Call("osu", "all", 0, "here", exit_code, math.inf)] if exit_code is not None else []
+    reading = osu.read(text, calls=calls, options=asked)
+    click.echo(json.dumps(reading.as_dict(), indent=2))
     sys.exit(0 if reading.ok else 1)
 
 

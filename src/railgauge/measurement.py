@@ -29,6 +29,7 @@ METRIC_UNITS: Mapping[str, str] = {
     "latency_p99": "us",
     "latency_p999": "us",
     "latency_max": "us",
+    "mpi_time": "s",  # of an MPI program's measured operations, until its slowest rank has them
     "startup": "s",  # from starting a parallel program to the end of its slowest rank
     # Of a collective, as nccl-tests defines it: what one link would have to carry in one direction.
     "busbw": "GB/s",  # 10^9 bytes per second; results in a buffer of their own (out of place)
@@ -57,6 +58,7 @@ METRIC_BETTER: Mapping[str, Literal["more", "less"]] = {
     "latency_p99": "less",
     "latency_p999": "less",
     "latency_max": "less",
+    "mpi_time": "less",
     "startup": "less",
     "busbw": "more",
     "busbw_in_place": "more",
@@ -73,7 +75,8 @@ class Measurement:
     `size_bytes` is the message size, None where the tool streams. `streams` are TCP streams or RDMA
     queue pairs. `nodes` are in the tool's own order (receiver, sender) or as the job listed them;
     empty where only a bare file was read. `rails` are the two ends' rails ("0-1"), by their place
-    among the node's RDMA devices. `samples` is the number of iterations behind the value.
+    among the node's RDMA devices; `nics` are the logical NICs that were measured at once
+    ("eth1+eth2"), where each was chosen. `samples` is the number of iterations behind the value.
     `window_bytes`, `congestion` and `delay_ms` (added round trip time) are what was asked for, None
     where nothing was. `simulated` numbers come from a stand-in program: they never are a reference.
     """
@@ -92,6 +95,7 @@ class Measurement:
     window_bytes: int | None = None
     congestion: str | None = None
     delay_ms: float | None = None
+    nics: str | None = None
     simulated: bool = False
 
     def __post_init__(self) -> None:
@@ -107,8 +111,14 @@ class Measurement:
 
     @property
     def variable(self) -> str:
-        """The name of ReFrame's performance variable: the metric, with the size if it has one."""
-        return self.metric if self.size_bytes is None else f"{self.metric}_{self.size_bytes}B"
+        """The name of ReFrame's performance variable.
+
+        The metric, with the state that follows the operation ("allreduce alone") and the size,
+        where there are such.
+        """
+        state = self.operation.partition(" ")[2]
+        size = "" if self.size_bytes is None else f"{self.size_bytes}B"
+        return "_".join(part for part in (self.metric, state, size) if part)
 
     def as_dict(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "unit": self.unit, "nodes": list(self.nodes)}

@@ -130,6 +130,8 @@ class Condition(Strict):
     size_bytes: int | None = None
     #: of both ends, such as "0-1"; none serves every rail that has no entry of its own
     rails: str | None = None
+    #: such as "eth1+eth2"; none serves all NICs that have no entry of their own
+    nics: str | None = None
     window_bytes: int | None = None
     congestion: str | None = None
     delay_ms: float | Literal["any"] | None = None
@@ -159,6 +161,7 @@ def _condition(check: str, partition: str, measurement: Measurement) -> dict[str
         "streams": measurement.streams,
         "size_bytes": measurement.size_bytes,
         "rails": measurement.rails,
+        "nics": measurement.nics,
         "window_bytes": measurement.window_bytes,
         "congestion": measurement.congestion,
         "delay_ms": measurement.delay_ms,
@@ -320,19 +323,20 @@ class References:
         """The reference for this very condition, or None: near is not the same.
 
         An entry whose `nodes` or `delay_ms` is `any` serves where none names the very one, an entry
-        without `rails` or `ranks` where none names them. A baseline wins over a published number,
-        that over a floor.
+        without `rails`, `ranks` or `nics` where none names them. A baseline wins over a published
+        number, that over a floor.
         """
         parts = _condition(check, partition, measurement)
-        for kind, nodes, ranks, rails, delay in itertools.product(
+        for kind, nodes, ranks, rails, nics, delay in itertools.product(
             PRECEDENCE,
             (len(measurement.nodes), "any"),
             dict.fromkeys((measurement.ranks, None)),
             dict.fromkeys((measurement.rails, None)),
+            dict.fromkeys((measurement.nics, None)),
             (measurement.delay_ms, "any"),
         ):
-            open_parts = {"nodes": nodes, "ranks": ranks, "rails": rails, "delay_ms": delay}
-            condition = {**parts, **open_parts}
+            open_parts = {"nodes": nodes, "ranks": ranks, "rails": rails, "nics": nics}
+            condition = {**parts, **open_parts, "delay_ms": delay}
             reference = self._gating.get((*condition.values(), measurement.metric, kind))
             if reference:
                 return reference

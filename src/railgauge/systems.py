@@ -6,6 +6,7 @@ in each partition's `extras`.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import socket
@@ -142,6 +143,87 @@ class Bond(Strict):
     streams: int = pydantic.Field(default=16, ge=2)
 
 
+class Tcp(Strict):
+    """What a transfer asks of the kernel; none is the kernel's own choice."""
+
+    streams: int = pydantic.Field(default=4, ge=1, le=128)
+    #: of each stream; capped by net.core.rmem_max and wmem_max, which a run then fails on
+    window_bytes: int | None = pydantic.Field(default=None, ge=1024)
+    congestion: str | None = pydantic.Field(default=None, pattern="^[a-z0-9][a-z0-9_-]*$")
+
+
+def _differ(settings: dict[str, Tcp]) -> dict[str, Tcp]:
+    for name, other in itertools.combinations(settings, 2):
+        if settings[name] == settings[other]:
+            raise ValueError(f"{name} and {other} ask for the same")
+    return settings
+
+
+#: What is measured against each other: the kernel's own choice, and what tuning asks for. What no
+#: job can change (sysctl, ring buffers) is not here; the nodes' facts say how it was.
+Settings = Annotated[
+    dict[Annotated[str, pydantic.Field(pattern="^[a-z0-9_-]+$")], Tcp],
+    pydantic.Field(min_length=1),
+    pydantic.AfterValidator(_differ),
+]
+
+
+#: How many NICs at once: one, those of one cable, those of all cables.
+NicScale = Literal["nic", "cable", "all"]
+
+
+class Nics(Strict):
+    """The logical NICs of a partition's nodes, each with an address in a subnet of its own.
+
+    `cables` has the interfaces that share a cable, cable by cable. Raw rates in one direction:
+    `nic_gbits` of one NIC (its link, or the PCIe lanes behind it), `cable_gbits` of one cable,
+    `node_gbits` of all NICs of a node together; none where there is no such thing.
+    """
+
+    cables: list[Annotated[list[str], pydantic.Field(min_length=1)]] = pydantic.Field(min_length=1)
+    nic_gbits: float | None = pydantic.Field(default=None, gt=0)
+    cable_gbits: float | None = pydantic.Field(default=None, gt=0)
+    node_gbits: float | None = pydantic.Field(default=None, gt=0)
+    mtu_bytes: int = pydantic.Field(ge=576, le=65535)
+    settings: Settings = {"default": Tcp()}
+    duration_s: int = pydantic.Field(default=10, ge=2)
+    #: NICs at once: the least that each carries, as a share of what the busiest of them does
+    least_share: float = pydantic.Field(default=0.5, gt=0, le=1)
+    #: measured only when asked for: railgauge accept --series
+    only_series: bool = False
+
+    @pydantic.model_validator(mode="after")
+    def _named_once(self) -> Nics:
+        names = [name for cable in self.cables for name in cable]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"cables: {', '.join(twice)} twice")
+        return self
+
+    def at_once(self, scale: NicScale) -> list[list[str]]:
+        """The NICs that are measured together at that scale; no group at two scales."""
+        if scale == "nic":
+            return [[name] for cable in self.cables for name in cable]
+        if scale == "cable":
+            return [cable for cable in self.cables if len(cable) > 1]
+        everything = [name for cable in self.cables for name in cable]
+        return [everything] if len(self.cables) > 1 else []
+
+
+class Mpi(Strict):
+    """An MPI program that is timed alone, and while a transfer runs between the same nodes.
+
+    `program`: allreduce (ours, by Open MPI's library, no compiler needed) or one of the OSU
+    micro-benchmarks, which must then be on the nodes' path. `transfer_s` must outlast it.
+    """
+
+    program: Literal["allreduce", "osu_allreduce", "osu_alltoall"] = "allreduce"
+    size_bytes: int = pydantic.Field(default=65536, ge=4, le=2**30, multiple_of=4)
+    iterations: int = pydantic.Field(default=200, ge=1)
+    settings: Settings = {"default": Tcp()}
+    transfer_s: int = pydantic.Field(default=10, ge=2)
+
+
 class Absent(Strict):
     """A node, or RDMA devices of it, known to be missing: left out, and named in every verdict."""
 
@@ -172,6 +254,9 @@ class Extras(Strict):
     counters: list[Budget] = []
     wan: Wan | None = None
     bond: Bond | None = None
+    nics: Nics | None = None
+    #: with the features mpi and tcp
+    mpi: Mpi | None = None
     nccl: Nccl | None = None
 
     @pydantic.field_validator("nodes")
@@ -207,7 +292,7 @@ class Extras(Strict):
 
 
 #: A partition with one of these features describes it in its extras, in the field of that name.
-_DESCRIBED = ("rdma", "wan", "bond", "nccl")
+_DESCRIBED = ("rdma", "wan", "bond", "nics", "nccl")
 
 
 class Partition(pydantic.BaseModel):

@@ -82,6 +82,7 @@ def test_a_good_check_passes(fool: Fool) -> None:
         ("OutOfReference", "latency_4B=99.0 us, expected 2.0"),
         ("Singletons", r"MPI numbered its ranks \[0, 0, 0, 0\]"),
         ("ServerDies", "iperf2 .server. on n1 ended with exit code"),
+        ("TransferTooShort", "the transfer had ended on n[12] before the MPI program did"),
     ],
 )
 def test_a_bad_run_is_failed_with_its_reason(fool: Fool, name: str, reason: str) -> None:

@@ -277,6 +277,23 @@ def test_a_way_that_is_long_already_is_not_made_longer(
     assert re.search(r"on n5: not started: eth0 has netem .*delay 3ms already", messages(verdict()))
 
 
+# ---- logical NICs --------------------------------------------------------------------------
+
+
+def test_a_slow_nic_is_named_by_those_measured_at_once(
+    measure: Run, verdict: Verdict, mended: Lab
+) -> None:
+    faults.add(mended, "rate", "n6", 0.01, "eth2")
+    answer = measure(r"^(NicPair\b.*:eth1:default|CablePair\b.*:default)", "--series")
+    assert answer.returncode == 1, answer.stdout
+    found = verdict()
+    assert re.search(r"eth2 between n6 and n5 carried .* MB while eth1 carried", messages(found))
+    assert {f["check"] for f in found["findings"] if f["kind"] == "nic-slow"} == {"CablePair"}
+    assert {"eth1", "eth1+eth2"} == {m["nics"] for m in found["measurements"]}
+    uneven = next(m for m in found["measurements"] if m["metric"] == "jain_index")
+    assert uneven["nics"] == "eth1+eth2" and uneven["value"] < 0.8
+
+
 # ---- all of it -----------------------------------------------------------------------------
 
 

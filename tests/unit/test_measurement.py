@@ -116,3 +116,12 @@ def test_stored_value_that_is_no_quantity_is_refused(value: float) -> None:
 def test_measurement_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         GOOD.value = 1.0  # type: ignore[misc]
+
+
+def test_the_state_of_an_operation_is_part_of_the_variable() -> None:
+    """What is measured twice in one case must not have one name."""
+    names = {
+        Measurement("mpi_time", 1, "osu", f"allreduce {state}", "any", size_bytes=64).variable
+        for state in ("alone", "beside")
+    }
+    assert names == {"mpi_time_alone_64B", "mpi_time_beside_64B"}

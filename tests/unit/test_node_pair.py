@@ -162,7 +162,10 @@ Ran = dict[str, Scenario]
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     """All scenarios at the same time: most of them wait for a limit, which takes no work."""
-    all_of_them = scenarios()
+    yield from run_all(scenarios(), tmp_path_factory)
+
+
+def run_all(all_of_them: Ran, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     started = time.monotonic()
     running = []
     try:
@@ -475,3 +478,46 @@ def test_server_may_end_a_little_after_its_client(ran: Ran) -> None:
 )
 def test_every_wait_has_its_limit(ran: Ran, name: str, node: str, limit_s: float) -> None:
     assert ran[name].seconds[node] < limit_s + SLACK_S
+
+
+# ---- several ways at once ----
+
+
+@pytest.fixture(scope="module")
+def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+    loopback, missing = {"interface": "lo"}, {"interface": "none0"}
+    scenarios = {
+        "good": Scenario(way={"ways": [loopback, loopback]}),
+        "one way missing": Scenario(way={"ways": [loopback, missing]}),
+        "one server missing": Scenario(way={"ways": [{}, {"server": ["/nowhere/tool"]}]}),
+    }
+    yield from run_all(scenarios, tmp_path_factory)
+
+
+@pytest.mark.skipif(shutil.which("ip") is None, reason="needs iproute2")
+@pytest.mark.parametrize("role", ["server0", "server1", "client0", "client1"])
+def test_every_way_leaves_an_exit_line_of_its_own(ways: Ran, role: str) -> None:
+    line = ways["good"].line(role)
+    assert (line["role"], line["exit_code"], line["note"]) == (role, 0, "")
+    assert ways["good"].facts(role)["device"] == "lo"
+
+
+@pytest.mark.skipif(shutil.which("ip") is None, reason="needs iproute2")
+def test_what_concerns_all_ways_is_said_with_the_first(ways: Ran) -> None:
+    first, second = (ways["good"].facts(f"client{number}") for number in (0, 1))
+    assert first["span_s"] >= ways["good"].line("client1")["seconds"]
+    assert "counters" in first and not {"counters", "span_s"} & set(second)
+
+
+@pytest.mark.parametrize("role", ["server0", "server1"])
+def test_no_way_is_used_when_one_of_them_is_missing(ways: Ran, role: str) -> None:
+    line = ways["one way missing"].line(role)
+    assert line["exit_code"] is None and "dev none0" in line["note"]
+
+
+def test_no_client_is_started_when_one_server_does_not_listen(ways: Ran) -> None:
+    scenario = ways["one server missing"]
+    assert scenario.line("server1")["note"].startswith("cannot be started: [Errno 2]")
+    assert scenario.line("server0")["note"] == "ended: the server of another way did not listen"
+    notes = [scenario.line(f"client{number}")["note"] for number in (0, 1)]
+    assert all(note.startswith(f"not started: no server on {SERVER}") for note in notes)

@@ -467,3 +467,39 @@ def test_state_of_the_port_is_told_also_where_it_is_gone(
 
 def test_nothing_is_known_of_a_way_that_was_not_found(sysfs: dict[str, str]) -> None:
     assert way.state_after({}) == {"after": {}}
+
+
+# ---- what no job can change ----
+
+# The form is that of ethtool 6.1 on a virtio interface.
+RINGS = """\
+Ring parameters for eth1:
+Pre-set maximums:
+RX:\t\t1024
+RX Mini:\tn/a
+RX Jumbo:\tn/a
+TX:\t\t1024
+Current hardware settings:
+RX:\t\t256
+RX Mini:\tn/a
+RX Jumbo:\tn/a
+TX:\t\t512
+RX Buf Len:\t\tn/a
+"""
+
+
+def test_ring_buffers_are_those_that_are_set() -> None:
+    assert way.ring_sizes(RINGS) == {"ring_rx": 256, "ring_tx": 512}
+
+
+def test_an_interface_without_ring_buffers_states_none() -> None:
+    assert way.ring_sizes("netlink error: Operation not supported\n") == {}
+
+
+def test_an_interface_that_is_down_is_no_way(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs.put("ip", json.dumps([{"addr_info": [{"local": "10.0.0.1"}]}]))
+    monkeypatch.setattr(way, "read_sysfs", lambda path: "down" if "operstate" in path else None)
+    with pytest.raises(NoWay, match="eth1 is down"):
+        way.describe({"interface": "eth1"}, "client", "127.0.0.1", {})

@@ -393,7 +393,11 @@ BOND = """\
         link_gbits: 200
         mtu_bytes: 9000
 """
-DESCRIPTIONS = {"rdma": RDMA, "wan": WAN, "bond": BOND}
+NICS = """\
+        cables: [[eth1, eth2], [eth3]]
+        mtu_bytes: 9000
+"""
+DESCRIPTIONS = {"rdma": RDMA, "wan": WAN, "bond": BOND, "nics": NICS}
 COUNTERS = """\
       counters:
         - counters: rdma/.*/symbol_error
@@ -460,6 +464,10 @@ def test_description_without_the_feature_loads(write: Write, name: str) -> None:
         ("bond", "link_gbits: 200", "link_gbits: 0", "link_gbits"),
         ("bond", "mtu_bytes: 9000", "mtu_bytes: 500", "mtu_bytes"),
         ("bond", "link_gbits: 200", "link_gbits: 200\n        streams: 1", "streams"),
+        ("nics", "[[eth1, eth2], [eth3]]", "[[eth1, eth2], []]", "cables.1"),
+        ("nics", "[[eth1, eth2], [eth3]]", "[]", "cables"),
+        ("nics", "mtu_bytes: 9000", "mtu_bytes: 9000\n        least_share: 0", "least_share"),
+        ("nics", "mtu_bytes: 9000", "mtu_bytes: 9000\n        settings: {}", "settings"),
     ],
 )
 def test_wrong_part_of_a_description_is_named_with_its_line(
@@ -471,6 +479,32 @@ def test_wrong_part_of_a_description_is_named_with_its_line(
     key = f"        {field.partition('.')[0]}:"
     (number,) = [n for n, line in enumerate(lines, start=1) if line.startswith(key)]
     assert load_error().startswith(f"{path}:{number}: partitions.0.extras.{name}.{field}: ")
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "says"),
+    [
+        ("[eth3]", "[eth1]", "cables: eth1 twice"),
+        (
+            "mtu_bytes: 9000",
+            "mtu_bytes: 9000\n        settings: {default: {}, tuned: {}}",
+            "default and tuned ask for the same",
+        ),
+    ],
+)
+def test_nics_that_contradict_themselves_are_an_error(
+    write: Write, good: str, bad: str, says: str
+) -> None:
+    write(text=with_feature("nics", NICS.replace(good, bad)))
+    assert says in load_error()
+
+
+def test_nics_are_measured_alone_by_cable_and_together_and_no_group_twice() -> None:
+    nics = systems.Nics(cables=[["a", "b"], ["c"]], mtu_bytes=9000)
+    assert nics.at_once("nic") == [["a"], ["b"], ["c"]]
+    assert nics.at_once("cable") == [["a", "b"]]
+    assert nics.at_once("all") == [["a", "b", "c"]]
+    assert systems.Nics(cables=[["a", "b"]], mtu_bytes=9000).at_once("all") == []
 
 
 @pytest.mark.parametrize("pattern", ['"*"', '"("', '"rdma/[a-"', '"(?P<x"'])

@@ -1,7 +1,9 @@
 """What all ReFrame checks share: the strict base class, and one module per kind of job."""
 
 from railgauge.checks.base import StrictCheck, simple_test
+from railgauge.checks.beside import MpiBesideCheck, mpi_cases
 from railgauge.checks.nccl import NcclCheck, nccl_cases
+from railgauge.checks.nics import NicsCheck, nic_cases
 from railgauge.checks.node_state import NodeStateCheck, node_state_places
 from railgauge.checks.pair import PairCheck, neighbours, ring_pairs
 from railgauge.checks.path import PathCheck, path_places
@@ -11,7 +13,9 @@ from railgauge.checks.wan import BondCheck, WanCheck, wan_ways
 
 __all__ = [
     "BondCheck",
+    "MpiBesideCheck",
     "NcclCheck",
+    "NicsCheck",
     "NodeStateCheck",
     "PairCheck",
     "PathCheck",
@@ -20,8 +24,10 @@ __all__ = [
     "RdmaCheck",
     "StrictCheck",
     "WanCheck",
+    "mpi_cases",
     "nccl_cases",
     "neighbours",
+    "nic_cases",
     "node_state_places",
     "path_places",
     "rail_probes",

@@ -57,6 +57,8 @@ class PairCheck(StrictCheck):
 
     num_tasks = 2
     num_tasks_per_node = 1
+    #: the module of railgauge.node that both tasks run
+    node_program = "pair"
     #: longest time, in seconds, until the server listens
     start_limit_s = variable(int, value=30)
 
@@ -121,7 +123,7 @@ class PairCheck(StrictCheck):
             **self.commands(),
             **self.way(),
         }
-        self.run_on_nodes("pair", spec)
+        self.run_on_nodes(self.node_program, spec)
 
     # --- what it left --------------------------------------------------------------------------
 

@@ -54,6 +54,11 @@ class World:
         parts = (every.raw[n * _NAME_BYTES : (n + 1) * _NAME_BYTES] for n in range(self.size))
         return [part.split(b"\0", 1)[0].decode() for part in parts]
 
+    def sum(self, mine: ctypes.Array[ctypes.c_int], total: ctypes.Array[ctypes.c_int]) -> None:
+        """The sum of every rank's `mine`, element by element, into `total` on all of them."""
+        kind, add = self._handle("ompi_mpi_int"), self._handle("ompi_mpi_op_sum")
+        self._call("MPI_Allreduce", mine, total, len(mine), kind, add, self._world)
+
     def finalize(self) -> None:
         self._call("MPI_Finalize")
 

@@ -8,8 +8,12 @@ server's side picks a free port, starts the server, waits until it listens and s
 and every wait has a limit. Each side leaves its tool's `<role>.out` and `<role>.err`, and last,
 renamed into place, `<role>.json`: the exit line, without which the run counts as failed.
 
-In the tools' argv, {port} is the server's port, {server} its address; {device}, {ib_port} and
-{gid_index} are those of the rail that `rdma` names for the side.
+`ways` lists several ways (`interface`, `rdma`) on which the tool runs at the same time, all clients
+started once all servers listen. The files of the first are then `server0` and `client0`, and so on.
+
+In the tools' argv, {port} is the server's port, {server} its address; {own_address} is that of the
+`interface` that the side should use; {device}, {ib_port} and {gid_index} are those of the rail that
+`rdma` names for the side.
 """
 
 from __future__ import annotations
@@ -92,89 +96,140 @@ def by_connection_manager(spec: Spec) -> bool:
     return bool((spec.get("rdma") or {}).get("connection_manager"))
 
 
-def start_server(spec: Spec, values: dict[str, str]) -> tuple[Call, int | None]:
+class Lane:
+    """One of the ways on which the tool runs: its orders, what this side says of it, its files."""
+
+    def __init__(self, spec: Spec, number: str = "") -> None:
+        self.spec = spec
+        self.number = number
+        self.facts: dict[str, Any] = {}
+        self.values: dict[str, str] = {}
+
+    def call(self, role: str, **values: str) -> Call:
+        """Start the tool of `role`."""
+        argv = filled(self.spec[role], {**self.values, **values})
+        return Call(f"{role}{self.number}", argv)
+
+
+def lanes_of(spec: Spec) -> list[Lane]:
+    """Of several ways each has a number behind the names of its files; an only one has none."""
+    if "ways" not in spec:
+        return [Lane(spec)]
+    return [Lane({**spec, **one}, str(number)) for number, one in enumerate(spec["ways"])]
+
+
+def start_server(lane: Lane, deadline: float) -> tuple[Call, int | None]:
     """The server, once it listens on a port of its own; a port that was taken is tried again."""
-    deadline = time.monotonic() + spec["start_limit_s"]
-    listening = is_listening_by_cm if by_connection_manager(spec) else is_listening
+    listening = is_listening_by_cm if by_connection_manager(lane.spec) else is_listening
     for attempt in range(3):
         port = free_port()
-        server = Call("server", filled(spec["server"], {**values, "port": str(port)}))
+        server = lane.call("server", port=str(port))
         while not server.ended and time.monotonic() < deadline:
             if listening(port):
                 return server, port
             time.sleep(POLL_S)
         if server.process is None or attempt == 2 or time.monotonic() >= deadline:
             break
-    server.kill(f"did not listen within {spec['start_limit_s']} s")
+    server.kill(f"did not listen within {lane.spec['start_limit_s']} s")
     return server, None
 
 
-def serve(spec: Spec, values: dict[str, str], facts: dict[str, Any]) -> Call:
-    server, port = start_server(spec, values)
-    if port is not None:
-        # The control connection; rdma_cm's is over the rail itself.
-        kind = "rail_address" if by_connection_manager(spec) else "address"
-        address = facts.get(kind) or spec["server_host"]
-        try:
-            write_whole("ready.json", {"address": address, "port": port})
-            # The client may wait as long to start as the server did; then it has its time.
-            deadline = time.monotonic() + spec["start_limit_s"] + spec["run_limit_s"] + 10
-            # A healthy server ends when it has served. Looking at shared files disturbs it.
-            while not server.ends_within(LOOK_S) and time.monotonic() < deadline:
-                if wait_for("client.json", 0):
-                    break
-            server.wait(10)
-        finally:
+def serve(spec: Spec, lanes: list[Lane]) -> list[Call]:
+    deadline = time.monotonic() + spec["start_limit_s"]
+    servers, ports = [], []
+    try:
+        for lane in lanes:
+            server, port = start_server(lane, deadline)
+            servers.append(server)
+            ports.append(port)
+        if None in ports:
+            for server, port in zip(servers, ports):
+                if port is not None:
+                    server.kill("ended: the server of another way did not listen")
+                elif not server.note:
+                    server.wait(0)
+                    server.note = f"ended before it listened, exit code {server.exit_code}"
+            return servers
+        write_whole("ready.json", [address_of(lane, port) for lane, port in zip(lanes, ports)])
+        # The client may wait as long to start as the server did; then it has its time.
+        deadline = time.monotonic() + spec["start_limit_s"] + spec["run_limit_s"] + 10
+        # A healthy server ends when it has served. Looking at shared files disturbs it.
+        while time.monotonic() < deadline:
+            if all(server.ends_within(LOOK_S) for server in servers):
+                break
+            if wait_for(f"client{lanes[0].number}.json", 0):
+                break
+        deadline = time.monotonic() + 10
+        for server in servers:
+            server.wait(deadline - time.monotonic())
+    finally:
+        for server in servers:
             server.kill("ended with the job")
-    elif not server.note:
-        server.wait(0)
-        server.note = f"ended before it listened, exit code {server.exit_code}"
-    return server
+    return servers
 
 
-def connect(spec: Spec, values: dict[str, str], facts: dict[str, Any]) -> Call:
+def address_of(lane: Lane, port: int | None) -> dict[str, Any]:
+    """Where the client finds the server of this way."""
+    # The control connection; rdma_cm's is over the rail itself.
+    kind = "rail_address" if by_connection_manager(lane.spec) else "address"
+    return {"address": lane.facts.get(kind) or lane.spec["server_host"], "port": port}
+
+
+def connect(spec: Spec, lanes: list[Lane]) -> list[Call]:
     began = time.monotonic()
-    if not wait_for("ready.json", spec["start_limit_s"] + 5, given_up="server.json"):
+    given_up = f"server{lanes[0].number}.json"
+    if not wait_for("ready.json", spec["start_limit_s"] + 5, given_up):
         waited = time.monotonic() - began
         note = f"not started: no server on {spec['server_host']} after {waited:.1f} s"
-        return Call.never_started("client", note)
+        return [Call.never_started(f"client{lane.number}", note) for lane in lanes]
     ready = json.loads(Path("ready.json").read_text(encoding="utf-8"))
     if spec.get("ping"):
-        facts.update(way.round_trip(ready["address"], spec["ping"]))
-    values = {**values, "server": ready["address"], "port": str(ready["port"])}
-    client = Call("client", filled(spec["client"], values))
+        lanes[0].facts.update(way.round_trip(ready[0]["address"], spec["ping"]))
+    clients: list[Call] = []
+    began = time.monotonic()
     try:
-        client.wait(spec["run_limit_s"])
+        for lane, there in zip(lanes, ready):
+            clients.append(lane.call("client", server=there["address"], port=str(there["port"])))
+        for client in clients:
+            client.wait(began + spec["run_limit_s"] - time.monotonic())
+        # From the start of the first to the end of the last: what they moved took that long.
+        lanes[0].facts["span_s"] = round(time.monotonic() - began, 3)
     finally:
-        client.kill("ended with the job")
-    return client
+        for client in clients:
+            client.kill("ended with the job")
+    return clients
 
 
 @contextlib.contextmanager
-def watched(spec: Spec, facts: dict[str, Any]) -> Iterator[None]:
-    """The counters of this node around what happens inside."""
-    watch = Watch(facts.get("sampled"), budgets=spec.get("budgets", ()))
+def watched(spec: Spec, lanes: list[Lane]) -> Iterator[None]:
+    """The counters of this node around what happens inside, kept with the first way."""
+    sampled = {name for lane in lanes for name in lane.facts.get("sampled", ())}
+    watch = Watch(sorted(sampled), budgets=spec.get("budgets", ()))
     watch.start()
     try:
         yield
     finally:
-        facts["counters"] = watch.stop()
+        lanes[0].facts["counters"] = watch.stop()
 
 
-def run(spec: Spec, role: str) -> Call:
-    """This side's part; leaves its exit line, also where the tool could not be started."""
+def run(spec: Spec, role: str) -> list[Call]:
+    """This side's part; leaves its exit lines, also where the tool could not be started."""
     peer = spec["client_host" if role == "server" else "server_host"]
     work = serve if role == "server" else connect
-    facts: dict[str, Any] = {}
+    lanes = lanes_of(spec)
     try:
-        values = way.describe(spec, role, peer, facts)
-        with watched(spec, facts), way.made(spec.get("wan"), role, facts):
-            call = work(spec, values, facts)
+        for lane in lanes:
+            lane.values = way.describe(lane.spec, role, peer, lane.facts)
+        with watched(spec, lanes), way.made(spec.get("wan"), role, lanes[0].facts):
+            calls = work(spec, lanes)
     except way.NoWay as error:
-        call = Call.never_started(role, f"not started: {error}")
-    facts.update(way.state_after(facts))
-    exit_line(call, spec["tool"], spec["version"], facts, rank(spec, 0 if role == "server" else 1))
-    return call
+        note = f"not started: {error}"
+        calls = [Call.never_started(f"{role}{lane.number}", note) for lane in lanes]
+    number = rank(spec, 0 if role == "server" else 1)
+    for lane, call in zip(lanes, calls):
+        lane.facts.update(way.state_after(lane.facts))
+        exit_line(call, spec["tool"], spec["version"], lane.facts, number)
+    return calls
 
 
 def terminate(*_: object) -> None:
@@ -189,7 +244,7 @@ def main() -> int:
     name = node_name()
     for role in ("server", "client"):
         if name == spec[f"{role}_host"]:
-            return 0 if run(spec, role).exit_code == 0 else 1
+            return 0 if all(call.exit_code == 0 for call in run(spec, role)) else 1
     print(
         f"pair.py: this is {name}, expected {spec['server_host']} or {spec['client_host']}",
         file=sys.stderr,

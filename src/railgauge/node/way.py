@@ -40,13 +40,14 @@ def describe(spec: Facts, role: str, peer: str, facts: Facts) -> dict[str, str]:
     values: dict[str, str] = {}
     if spec.get("interface"):
         facts.update(_interface(spec["interface"]))
+        values["own_address"] = facts["address"]
     if spec.get("rdma"):
         facts.update(_rail(spec["rdma"], spec["rdma"]["rails"][role]))
-        values = {
-            "device": facts["device"],
-            "ib_port": str(facts["port"]),
-            "gid_index": str(facts.get("gid_index", "")),
-        }
+        values.update(
+            device=facts["device"],
+            ib_port=str(facts["port"]),
+            gid_index=str(facts.get("gid_index", "")),
+        )
     if (spec.get("rdma") or {}).get("connection_manager") and "rail_address" not in facts:
         # InfiniBand: IP over it, if there is any.
         if "netdev" not in facts:
@@ -98,11 +99,23 @@ def _interface(name: str) -> Facts:
         raise NoWay(str(error)) from None
     except (ValueError, KeyError, StopIteration):
         raise NoWay(f"{name} has no IPv4 address") from None
+    if read_sysfs(f"/sys/class/net/{name}/operstate") == "down":
+        raise NoWay(f"{name} is down")
     facts: Facts = {"device": name, "address": found}
     mtu = read_sysfs(f"/sys/class/net/{name}/mtu")
     if mtu is not None:
         facts["mtu_bytes"] = int(mtu)
+    # Virtual interfaces, and bonds, have none.
+    with contextlib.suppress(rdma.Unknown):
+        facts.update(ring_sizes(rdma.ask(["ethtool", "-g", name])))
     return facts
+
+
+def ring_sizes(text: str) -> Facts:
+    """The ring buffers of an interface as they are set, in packets, from `ethtool -g`."""
+    now = text.partition("Current hardware settings:")[2]
+    found = re.findall(r"^(RX|TX):\s+([0-9]{1,9})$", now, re.MULTILINE)
+    return {f"ring_{direction.lower()}": int(packets) for direction, packets in found}
 
 
 def _rail(wanted: Facts, rail: int) -> Facts:

@@ -67,7 +67,10 @@ def _condition(measurement: Measurement) -> str:
         parts.append(measurement.operation.replace("_bidirectional", " both ways"))
     if measurement.tool == nccl_tests.TOOL:
         parts.append(measurement.transport)
+    if measurement.metric == "mpi_time":
+        parts.append(measurement.operation)
     parts += [f"rails {measurement.rails}"] if measurement.rails else []
+    parts += [measurement.nics] if measurement.nics else []
     if measurement.delay_ms is not None:
         parts.append(f"{measurement.delay_ms:g} ms")
     if measurement.congestion:

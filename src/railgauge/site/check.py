@@ -25,7 +25,7 @@ from railgauge.nccl import Nccl, Scale
 from railgauge.references import Condition, Entry, Ratio, References, Side
 from railgauge.site import Ask, Slurm, ask_slurm, gpus_in, in_order, shown
 from railgauge.sizes import format_size
-from railgauge.systems import Partition, System
+from railgauge.systems import Nics, NicScale, Partition, System, Tcp
 from railgauge.yamlfile import load as load_yaml
 
 Status = Literal["ok", "problem", "warning", "hint", "not checked"]
@@ -348,6 +348,8 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
     "whole_partitions": (),
     "rdma_links": ("rdma",),
     "wan_ways": ("wan",),
+    "nic_cases": ("nics",),
+    "mpi_cases": ("mpi", "tcp"),
     "nccl_cases": ("nccl",),
     # By extras.rdma or extras.bond, whatever the features are.
     "path_places": (),
@@ -357,7 +359,15 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
 }
 _OF_NODES = ("path_places", "node_state_places")
 _FEATURES_GIVEN = ("ring_pairs", "neighbours", "whole_partitions")
-_PAIRS = ("ring_pairs", "neighbours", "rdma_links", "wan_ways", "rail_probes")
+_PAIRS = (
+    "ring_pairs",
+    "neighbours",
+    "rdma_links",
+    "wan_ways",
+    "rail_probes",
+    "nic_cases",
+    "mpi_cases",
+)
 
 #: Features that make no cases: `mnnvl` adds transports, `gpu` is for people and for sites' checks.
 _OTHER_FEATURES = frozenset({"mnnvl", "sockets", "gpu"})
@@ -491,7 +501,7 @@ def _features(partition: Partition, checks: Mapping[str, CheckClass]) -> list[Li
             f"extras.{name} describes what features does not have: none of its checks run",
             f"add {name} to features, or leave extras.{name} out",
         )
-        for name in ("rdma", "bond", "wan", "nccl")
+        for name in ("rdma", "bond", "wan", "nics", "nccl")
         if getattr(extras, name) is not None and name not in partition.features
     ]
     if lines:
@@ -522,6 +532,10 @@ def lacks(check: CheckClass, partition: Partition) -> str:
         return f"{check.name} looks at extras.rdma and extras.bond, and there is neither"
     if check.places == "rail_probes" and extras.rdma and extras.rdma.perftest.probe_s is None:
         return f"{check.name} runs where extras.rdma.perftest.probe_s is a time"
+    if check.places == "mpi_cases" and extras.mpi is None:
+        return f"{check.name} runs the program of extras.mpi, and there is none"
+    if check.places == "nic_cases" and extras.nics and not nic_groups(check, extras.nics):
+        return f"{check.name} finds no such NICs in extras.nics.cables: {extras.nics.cables}"
     if check.places in _PAIRS and len(partition.nodes) < 2:
         return f"{check.name} needs two nodes, and there is {hostlist.fold(partition.nodes)}"
     if check.scale is not None and extras.nccl is not None:
@@ -536,6 +550,13 @@ def lacks(check: CheckClass, partition: Partition) -> str:
                 f"segment_nodes {extras.nccl.segment_nodes}"
             )
     return ""
+
+
+def nic_groups(check: CheckClass, nics: Nics) -> list[str]:
+    """The NICs that the cases of a check measure at once, as `eth1+eth2`."""
+    known: Mapping[str, NicScale] = {"nic": "nic", "cable": "cable", "all": "all"}
+    scale = known.get(check.words[0]) if check.words else None
+    return ["+".join(names) for names in nics.at_once(scale)] if scale else []
 
 
 def _field(part: object, names: Sequence[str]) -> object:
@@ -788,7 +809,29 @@ def _impossible(
             )
     if check.places == "wan_ways":
         return _impossible_way(condition, partition)
+    nics, program = partition.extras.nics, partition.extras.mpi
+    if check.places == "nic_cases" and nics is not None:
+        groups = nic_groups(check, nics)
+        if condition.nics is not None and condition.nics not in groups:
+            return _Mismatch(f"nics is {condition.nics!r}, expected one of {', '.join(groups)}")
+        return _impossible_setting(condition, "nics", nics.settings)
+    if check.places == "mpi_cases" and program is not None:
+        return _impossible_setting(condition, "mpi", program.settings)
     return None
+
+
+def _impossible_setting(
+    condition: Condition, field: str, settings: Mapping[str, Tcp]
+) -> _Mismatch | None:
+    stated = {part: v for part, v in condition.stated.items() if part in Tcp.model_fields}
+    if any(all(getattr(s, part) == v for part, v in stated.items()) for s in settings.values()):
+        return None
+    said = ", ".join(f"{part} {value}" for part, value in stated.items())
+    known = "; ".join(
+        f"{name}: " + ", ".join(f"{part} {value}" for part, value in setting)
+        for name, setting in settings.items()
+    )
+    return _Mismatch(f"{said}, expected one that extras.{field}.settings has: {known}")
 
 
 def _too_small(check: CheckClass, partition: Partition) -> bool:

@@ -526,6 +526,8 @@ _TO_EDIT = {
     "required": "the checks without which nothing is accepted",
     "rdma": "devices, rails, rate, MTU",
     "bond": "device, links, rate",
+    "nics": "interfaces, cable by cable, and their rates",
+    "mpi": "the MPI program that is timed beside a transfer, and how the transfer is tuned",
     "wan": "round trips, and the commands that make them",
     "nccl": "GPUs, NICs by name, binaries, segments",
 }

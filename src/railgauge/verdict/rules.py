@@ -164,10 +164,11 @@ def _row_finding(case: Case, row: Row) -> Finding:
     assert reference is not None
     share = row.share_of_limit
     of_limit = f", {share:.0%} of what the link allows" if share is not None else ""
+    over = f" over {measurement.nics}" if measurement.nics else ""
     return Finding(
         "reject",
         "out-of-reference",
-        f"{measurement.variable} is {measurement.value:.4g} {measurement.unit}, expected "
+        f"{measurement.variable}{over} is {measurement.value:.4g} {measurement.unit}, expected "
         f"{_bound(reference, measurement.value)} {measurement.unit} ({reference.kind}; "
         f"{reference.deviation(measurement.value):+.0%} of {reference.value:g}{of_limit})",
         next_step="look at the link rate, errors and cabling of the nodes named",

@@ -9,7 +9,7 @@ import os
 from reframe.core.builtins import parameter, run_after, run_before
 
 import reframe as rfm
-from railgauge.checks import PairCheck, RanksCheck, whole_partitions
+from railgauge.checks import MpiBesideCheck, PairCheck, RanksCheck, whole_partitions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.tools import Completeness, Reading, iperf2, mpi_world
@@ -239,3 +239,20 @@ class ServerDies(PairCheck):
         calls = self.calls()
         client, server = self.output("client"), self.output("server")
         return iperf2.read(client, server=server, calls=calls, options=self.asked), calls
+
+
+@rfm.simple_test
+class TransferTooShort(MpiBesideCheck):
+    """An MPI program that goes on when the transfer beside it has ended."""
+
+    pair = parameter(["ns:n1:n2:default"])
+
+    def commands(self):
+        asked = super().commands()
+        mpi = dict(asked["mpi"])
+        mpi["argv"] = ["sh", "-c", f"sleep 4 && {' '.join(mpi['argv'])}"]
+        return {**asked, "mpi": mpi}
+
+    @property
+    def options(self):
+        return dataclasses.replace(super().options, duration_s=2)

@@ -1,0 +1,54 @@
+"""Logical NICs of two nodes over TCP: one by one, those of a cable, all together.
+
+Each with every setting of the system's description, so that what tuning does is a ratio of one
+campaign: the kernel's own choice of buffers and congestion control against a setting's.
+"""
+
+from reframe.core.builtins import parameter
+
+from railgauge.checks import NicsCheck, nic_cases, simple_test
+
+
+@simple_test
+class NicPair(NicsCheck):
+    """iperf2 over one logical NIC between neighbouring nodes.
+
+    Good is: all of it went over that NIC, and the bandwidth is at the reference.
+    """
+
+    descr = "TCP over one logical NIC"
+    tags = {"tcp", "nics", "acceptance"}
+
+    pair = parameter(nic_cases("nic"), loggable=True)
+
+    def gates(self, measurement):
+        return measurement.metric == "bandwidth"
+
+
+class NicsAtOnce(NicsCheck):
+    """Good is: the sum at the reference, no NIC far behind its peers, Jain's index near 1."""
+
+    metrics = [*NicsCheck.metrics, "jain_index"]
+
+    def gates(self, measurement):
+        return measurement.metric in ("bandwidth", "jain_index")
+
+
+@simple_test
+class CablePair(NicsAtOnce):
+    """iperf2 over all logical NICs of one cable at the same time."""
+
+    descr = "TCP over the logical NICs of one cable at once"
+    tags = {"tcp", "nics", "acceptance"}
+
+    pair = parameter(nic_cases("cable"), loggable=True)
+
+
+@simple_test
+class NicsTogether(NicsAtOnce):
+    """iperf2 over all logical NICs of all cables at the same time."""
+
+    descr = "TCP over all logical NICs at once"
+    tags = {"tcp", "nics", "acceptance"}
+
+    pair = parameter(nic_cases("all"), loggable=True)

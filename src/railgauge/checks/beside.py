@@ -1,0 +1,196 @@
+"""Checks of an MPI program beside a transfer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import reframe.core.runtime as rt
+from reframe.core.builtins import run_after, run_before
+
+from railgauge import systems
+from railgauge.checks.pair import PairCheck, neighbours
+from railgauge.checks.protections import Failure
+from railgauge.checks.wan import tcp_commands
+from railgauge.measurement import Measurement
+from railgauge.systems import Mpi, Tcp
+from railgauge.tools import Call, Completeness, Reading, iperf2, mpi_allreduce, osu
+
+PHASES = ("alone", "beside")
+
+#: While the MPI program ran, the interface must have carried at least this share of the transfer's
+#: mean rate; programs that start cost some of it.
+_CARRIED = 0.25
+
+
+def mpi_cases() -> list[str]:
+    """`partition:server:client:SETTING`: the first two nodes of each partition with extras.mpi."""
+    cases: dict[str, list[str]] = {}
+    for pair in neighbours("mpi", "tcp"):
+        partition = pair.partition(":")[0]
+        asked = systems.load(rt.runtime().system.name).partition(partition).extras.mpi
+        if asked is not None:
+            cases.setdefault(partition, [f"{pair}:{setting}" for setting in asked.settings])
+    return [case for found in cases.values() for case in found]
+
+
+class MpiBesideCheck(PairCheck):
+    """An MPI program timed alone, then while iperf2 runs between the same two nodes.
+
+    A concrete check gives its own `pair = parameter(mpi_cases())`.
+    """
+
+    tool = iperf2
+    node_program = "beside"
+
+    @property
+    def asked(self) -> Mpi:
+        found = self.partition_data.extras.mpi
+        assert found is not None
+        return found
+
+    @property
+    def setting(self) -> Tcp:
+        return self.asked.settings[str(self.pair).split(":")[3]]
+
+    @property
+    def options(self) -> iperf2.Options:
+        return iperf2.Options(
+            streams=self.setting.streams,
+            duration_s=self.asked.transfer_s,
+            window_bytes=self.setting.window_bytes,
+            congestion=self.setting.congestion,
+            drain_s=5,
+        )
+
+    @run_after("setup")
+    def expect(self) -> None:
+        self.expected = {"streams": self.setting.streams, "ranks": self.num_tasks}
+        if self.setting.congestion:
+            self.expected["congestion"] = self.setting.congestion
+        size = self.asked.size_bytes
+        self.metrics = ["bandwidth", *(f"mpi_time_{phase}_{size}B" for phase in PHASES)]
+
+    def commands(self) -> Mapping[str, Any]:
+        asked = self.asked
+        if asked.program == "allreduce":
+            tool, version = mpi_allreduce.TOOL, mpi_allreduce.version_argv()
+            argv = mpi_allreduce.argv(self._allreduce())
+        else:
+            tool, version, argv = osu.TOOL, osu.version_argv(), osu.argv(self._osu())
+        program = {
+            "tool": tool,
+            "argv": argv,
+            "version": version,
+            "run_limit_s": self.run_limit_s(),
+        }
+        return {**tcp_commands(self.options), "mpi": program}
+
+    def _allreduce(self) -> mpi_allreduce.Options:
+        return mpi_allreduce.Options(self.num_tasks, self.asked.size_bytes, self.asked.iterations)
+
+    def _osu(self) -> osu.Options:
+        assert self.asked.program != "allreduce"
+        return osu.Options(self.asked.program, self.asked.size_bytes, self.asked.iterations)
+
+    @run_before("run")
+    def time_alone_first(self) -> None:
+        """The same program is a step of its own before the one with the transfer."""
+        self.job.launcher.options += list(self.partition_data.extras.launch_options)
+        launch = self.job.launcher.run_command(self.job)
+        words = " ".join([self.executable, *self.executable_opts])
+        self.prerun_cmds += [f"{launch} {words} alone"]
+        self.executable_opts += ["beside"]
+
+    def expected_run_s(self) -> float:
+        return float(self.asked.transfer_s) + 3
+
+    def run_limit_s(self) -> int:
+        return int(self.asked.transfer_s) + 30
+
+    # --- what it left --------------------------------------------------------------------------
+
+    def calls(self) -> list[Call]:
+        return [*super().calls(), *self._mpi_calls("alone"), *self._mpi_calls("beside")]
+
+    def _mpi_calls(self, phase: str) -> list[Call]:
+        lines = (self.exit_line(f"{phase}{rank}") for rank in range(self.num_tasks))
+        return [line.call for line in lines if line is not None]
+
+    def read(self) -> tuple[Reading, Sequence[Call]]:
+        readings = {"iperf2": self._transfer(), **{phase: self._mpi(phase) for phase in PHASES}}
+        refused = [f"{name}: {r.reason}" for name, r in readings.items() if not r.ok]
+        if refused:
+            return Reading.refused("; ".join(refused)), self.calls()
+        unproved = [r for r in readings.values() if r.completeness is not Completeness.PROVED]
+        return Reading(
+            True,
+            "; ".join(r.reason for r in unproved or readings.values()),
+            unproved[0].completeness if unproved else Completeness.PROVED,
+            tuple(m for reading in readings.values() for m in reading.measurements),
+            {**readings["alone"].seen, **readings["beside"].seen, **readings["iperf2"].seen},
+        ), self.calls()
+
+    def _transfer(self) -> Reading:
+        client, server = self.output("client"), self.output("server")
+        return iperf2.read(client, server=server, calls=super().calls(), options=self.options)
+
+    def _mpi(self, phase: str) -> Reading:
+        outputs = {rank: self.output(f"{phase}{rank}") for rank in range(self.num_tasks)}
+        calls = self._mpi_calls(phase)
+        if self.asked.program == "allreduce":
+            reading = mpi_allreduce.read(outputs, calls, self._allreduce())
+        else:
+            reading = osu.read(outputs, calls=calls, options=self._osu())
+        timed = [m for m in reading.measurements if m.metric == "mpi_time"]
+        return dataclasses.replace(reading, measurements=tuple(self._of(phase, m) for m in timed))
+
+    def _of(self, phase: str, measurement: Measurement) -> Measurement:
+        """With the transfer that it ran beside, if it did, as a part of its condition."""
+        named = dataclasses.replace(measurement, operation=f"{measurement.operation} {phase}")
+        if phase == "alone":
+            return named
+        return dataclasses.replace(named, **self.setting.model_dump())
+
+    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
+        """A transfer that was not there all the time: the program ran beside nothing."""
+        found = list(super().violations(facts))
+        for call in (*self._mpi_calls("alone"), *self._mpi_calls("beside")):
+            if call.note.startswith("cannot be started"):
+                message = f"{self.asked.program} is not on the path of {call.host}"
+                step = f"make stack SYSTEM={self.current_system.name}, or extras.mpi.program"
+                found.append(Failure("no-program", message, (call.host,), f"{step}: allreduce"))
+        mean = [m.value for m in self._transfer().measurements if m.metric == "bandwidth"]
+        for side in self.sides():
+            said = side.facts.get("beside")
+            if said is not None:
+                found += ended_early(side.call.host, said, self.asked.transfer_s)
+            if said is not None and side.call.role == "client" and mean:
+                found += stood_still(side.call.host, said, mean[0])
+        return found
+
+
+def ended_early(node: str, said: Mapping[str, Any], transfer_s: int) -> list[Failure]:
+    """A transfer that had ended on `node` before the MPI program did."""
+    if said.get("outlasted") is True:
+        return []
+    message = (
+        f"the transfer had ended on {node} before the MPI program did, which took "
+        f"{said.get('seconds')} s with its start"
+    )
+    step = f"raise extras.mpi.transfer_s ({transfer_s}), or lower iterations"
+    return [Failure("transfer-ended", message, next_step=step)]
+
+
+def stood_still(node: str, said: Mapping[str, Any], mean_gbits: float) -> list[Failure]:
+    """A transfer that moved next to nothing while the MPI program ran."""
+    seconds = said.get("seconds", 0)
+    carried = 8e-9 * said.get("sent_bytes", 0) / seconds if seconds else 0.0
+    if carried >= _CARRIED * mean_gbits:
+        return []
+    message = (
+        f"{node} sent {carried:.4g} Gb/s while the MPI program ran, and {mean_gbits:.4g} over all "
+        "of the transfer: it stood still"
+    )
+    return [Failure("transfer-stalled", message, (node,))]

@@ -1,0 +1,144 @@
+"""Time an MPI program on two nodes, alone and while a client/server tool runs between them.
+
+    srun --ntasks=2 --ntasks-per-node=1 python3 -m railgauge.node.beside beside.json alone
+    srun --ntasks=2 --ntasks-per-node=1 python3 -m railgauge.node.beside beside.json beside
+
+Two steps of one job, as every step can start one MPI world. Exit lines: `alone<rank>` and
+`beside<rank>` of the MPI program, `server` and `client` of the tool. In the second step the MPI
+program starts when the client's interface has carried bytes of the transfer; `beside` in the facts
+says whether the transfer still ran when the program had ended.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from railgauge.node import pair, way
+from railgauge.node.calls import Call, exit_line, node_name, read_sysfs, write_whole
+
+#: Bytes by which a transfer has begun; its connection alone moves fewer.
+FLOWING_BYTES = 2**20
+
+Spec = dict[str, Any]
+
+
+def mpi(spec: Spec, phase: str, rank: int) -> Call:
+    """One rank of the MPI program, to its end."""
+    program = Call(f"{phase}{rank}", spec["mpi"]["argv"])
+    try:
+        program.wait(spec["mpi"]["run_limit_s"])
+    finally:
+        program.kill("ended with the job")
+    return program
+
+
+def leave(spec: Spec, program: Call, rank: int) -> None:
+    exit_line(program, spec["mpi"]["tool"], spec["mpi"]["version"], {}, rank)
+
+
+def sent_bytes(lane: pair.Lane) -> int:
+    """What the interface towards the other node has sent so far."""
+    path = f"/sys/class/net/{lane.facts.get('device')}/statistics/tx_bytes"
+    return int(read_sysfs(path) or 0)
+
+
+def run_beside(spec: Spec, lane: pair.Lane, transfer: Call, rank: int) -> Call:
+    """The MPI program while `transfer` runs; what became of that is in the facts."""
+    before, began = sent_bytes(lane), time.monotonic()
+    program = mpi(spec, "beside", rank)
+    lane.facts["beside"] = {
+        "outlasted": not transfer.ended,
+        "seconds": round(time.monotonic() - began, 3),
+        "sent_bytes": sent_bytes(lane) - before,
+    }
+    return program
+
+
+def serve(spec: Spec, lane: pair.Lane, rank: int) -> tuple[Call, Call]:
+    """The server's node: the tool's call, and the MPI program's."""
+    idle = Call.never_started(f"beside{rank}", "not started: no transfer to run beside")
+    server, port = pair.start_server(lane, time.monotonic() + spec["start_limit_s"])
+    try:
+        if port is None:
+            if not server.note:
+                server.wait(0)
+                server.note = f"ended before it listened, exit code {server.exit_code}"
+            return server, idle
+        write_whole("ready.json", pair.address_of(lane, port))
+        limit_s = 2 * spec["start_limit_s"]
+        if not pair.wait_for("flowing.json", limit_s, given_up="client.json"):
+            server.wait(10)
+            return server, idle
+        program = run_beside(spec, lane, server, rank)
+        server.wait(spec["run_limit_s"])
+        return server, program
+    finally:
+        server.kill("ended with the job")
+
+
+def connect(spec: Spec, lane: pair.Lane, rank: int) -> tuple[Call, Call]:
+    """The client's node, likewise."""
+    idle = Call.never_started(f"beside{rank}", "not started: no transfer to run beside")
+    if not pair.wait_for("ready.json", spec["start_limit_s"] + 5, given_up="server.json"):
+        note = f"not started: no server on {spec['server_host']}"
+        return Call.never_started("client", note), idle
+    ready = json.loads(Path("ready.json").read_text(encoding="utf-8"))
+    before = sent_bytes(lane)
+    client = lane.call("client", server=ready["address"], port=str(ready["port"]))
+    try:
+        deadline = time.monotonic() + spec["start_limit_s"]
+        while sent_bytes(lane) - before < FLOWING_BYTES:
+            if client.ended or time.monotonic() >= deadline:
+                client.wait(0)
+                return client, idle
+            time.sleep(pair.POLL_S)
+        write_whole("flowing.json", {})
+        program = run_beside(spec, lane, client, rank)
+        client.wait(spec["run_limit_s"])
+        return client, program
+    finally:
+        client.kill("ended with the job")
+
+
+def beside(spec: Spec, role: str, rank: int) -> bool:
+    """The second step's part of this node; whether both programs ended well."""
+    peer = spec["client_host" if role == "server" else "server_host"]
+    work = serve if role == "server" else connect
+    lane = pair.lanes_of(spec)[0]
+    try:
+        lane.values = way.describe(spec, role, peer, lane.facts)
+        with pair.watched(spec, [lane]):
+            transfer, program = work(spec, lane, rank)
+    except way.NoWay as error:
+        transfer = Call.never_started(role, f"not started: {error}")
+        program = Call.never_started(f"beside{rank}", transfer.note)
+    lane.facts.update(way.state_after(lane.facts))
+    exit_line(transfer, spec["tool"], spec["version"], lane.facts, rank)
+    leave(spec, program, rank)
+    return transfer.exit_code == 0 and program.exit_code == 0
+
+
+def main() -> int:
+    spec: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    signal.signal(signal.SIGTERM, pair.terminate)
+    name = node_name()
+    roles = [role for role in ("server", "client") if name == spec[f"{role}_host"]]
+    if not roles:
+        expected = f"{spec['server_host']} or {spec['client_host']}"
+        print(f"beside.py: this is {name}, expected {expected}", file=sys.stderr)
+        return 2
+    rank = pair.rank(spec, 0 if roles[0] == "server" else 1)
+    if sys.argv[2] == "alone":
+        program = mpi(spec, "alone", rank)
+        leave(spec, program, rank)
+        return 0 if program.exit_code == 0 else 1
+    return 0 if beside(spec, roles[0], rank) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

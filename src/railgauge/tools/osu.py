@@ -1,0 +1,283 @@
+"""OSU micro-benchmarks: the tables of osu_latency, osu_bw, osu_allreduce and osu_alltoall.
+
+Rank 0 prints the table; no line says how many ranks there were or that the run has finished. So
+only exit code 0 of every rank, with all sizes that were asked for, proves it. Versions 5.6 to 7.5
+differ in the order of two header lines and in the columns, which are read by their names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from railgauge.measurement import Measurement
+from railgauge.tools import Call, Completeness, ParseError, Reading
+
+TOOL = "osu"
+
+Benchmark = Literal["osu_latency", "osu_bw", "osu_allreduce", "osu_alltoall"]
+
+
+# ---- options -------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """One collective at one size; ValueError where it cannot be run."""
+
+    benchmark: Benchmark
+    size_bytes: int
+    iterations: int
+    warm_up: int = 10
+
+    def __post_init__(self) -> None:
+        if self.benchmark not in _TITLES.values():
+            raise ValueError(f"osu benchmark {self.benchmark!r}, one of {', '.join(_KNOWN)}")
+        for name in ("size_bytes", "iterations"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"osu {name} is {getattr(self, name)}, expected 1 or more")
+
+
+def argv(options: Options) -> list[str]:
+    """The program of one rank. -f adds the slowest rank and the number of iterations."""
+    size = f"{options.size_bytes}:{options.size_bytes}"
+    counts = ["-i", str(options.iterations), "-x", str(options.warm_up)]
+    full = ["-f"] if options.benchmark in _COLLECTIVES else []
+    return [options.benchmark, "-m", size, *counts, *full]
+
+
+def version_argv() -> list[str]:
+    """None: asked for its version the program starts MPI; the table's title has it."""
+    return []
+
+
+# ---- result --------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One size: the average over the ranks, or the bandwidth; what -f adds, where it was given."""
+
+    size_bytes: int
+    latency_us: float | None = None
+    bandwidth_mbytes_s: float | None = None
+    latency_min_us: float | None = None
+    latency_max_us: float | None = None
+    iterations: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """One table. `device` is where the buffers were: "" is the host's memory, else CUDA, ROCM."""
+
+    benchmark: Benchmark
+    version: str
+    device: str
+    rows: tuple[Row, ...]
+
+
+# ---- parse ---------------------------------------------------------------------------------
+
+_TITLES: Mapping[str, Benchmark] = {
+    "Latency Test": "osu_latency",
+    "Bandwidth Test": "osu_bw",
+    "Allreduce Latency Test": "osu_allreduce",
+    "All-to-All Personalized Exchange Latency Test": "osu_alltoall",
+}
+_KNOWN = tuple(_TITLES.values())
+_COLLECTIVES = ("osu_allreduce", "osu_alltoall")
+
+_TITLE = re.compile(r"# OSU MPI(?:-(?P<device>[A-Z]+))? (?P<title>.*) v(?P<version>[0-9][\w.-]*)")
+_COLUMNS: Mapping[str, str] = {
+    "size": "size_bytes",
+    "avg latency(us)": "latency_us",
+    "latency (us)": "latency_us",
+    "bandwidth (mb/s)": "bandwidth_mbytes_s",
+    "min latency(us)": "latency_min_us",
+    "max latency(us)": "latency_max_us",
+    "iterations": "iterations",
+    "validation": "validation",
+}
+_WHOLE = ("size_bytes", "iterations")
+_NUMBER = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,6})?")
+# UCX prints lines of its own in between, which begin with an address such as 0x556b.
+_ROW_LIKE = re.compile(r"[0-9]+(?:\s|$)")
+# Whoever prints it: OSU, MPI, the launcher or the loader.
+_FAILURE = re.compile(
+    r"requires (?:at least|exactly) |validation error|\berror\b|\bfailed\b|\bfailure\b|"
+    r"\bfatal\b|\baborted?\b|mpi_abort|segmentation fault|\bkilled\b|\bcancelled\b|\bterminated\b|"
+    r"core dumped|not found|no such file|could not|\bcannot\b|unrecognized|invalid option|"
+    r"^\s*usage:|out of memory|unreachable|timed out",
+    re.IGNORECASE,
+)
+
+
+def parse(text: str) -> Output:
+    """The table in the output of one run.
+
+    ParseError where there is none, more than one, a row that contradicts the header or itself, a
+    validation that failed, or an error message.
+    """
+    lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), start=1)]
+    for number, line in lines:
+        if _FAILURE.search(line):
+            raise ParseError(number, ascii(line[:120]), "no error message")
+    table = _Table()
+    for number, line in lines:
+        table.take(number, line)
+    if table.benchmark is None:
+        raise ParseError(0, "no title", "a line such as '# OSU MPI Latency Test v7.5'")
+    if not table.rows:
+        raise ParseError(0, "no row", "a row such as '65536  20.84' below the header")
+    if not text.endswith("\n"):
+        raise ParseError(len(lines), "no end of line", "a whole last line")
+    return Output(table.benchmark, table.version, table.device, tuple(table.rows))
+
+
+class _Table:
+    """Takes the lines of one output in their order."""
+
+    def __init__(self) -> None:
+        self.benchmark: Benchmark | None = None
+        self.version = self.device = ""
+        self.columns: list[str] = []
+        self.datatypes = 0
+        self.rows: list[Row] = []
+
+    def take(self, number: int, line: str) -> None:
+        if title := _TITLE.fullmatch(line):
+            self._take_title(number, line, title)
+        elif re.match(r"# Size\s", line):
+            self._take_header(number, line)
+        elif line.startswith("# Datatype:"):
+            self.datatypes += 1
+            if self.datatypes > 1 or self.rows:
+                raise ParseError(number, ascii(line[:80]), "one datatype a run")
+        elif self.columns and _ROW_LIKE.match(line):
+            self._take_row(number, line)
+
+    def _take_title(self, number: int, line: str, title: re.Match[str]) -> None:
+        if self.benchmark is not None:
+            raise ParseError(number, "a second title", "one table: did every rank start alone?")
+        benchmark = _TITLES.get(title["title"])
+        if benchmark is None:
+            expected = f"that of {', '.join(_KNOWN)}"
+            raise ParseError(number, ascii(line[:120]), expected)
+        self.benchmark = benchmark
+        self.version, self.device = title["version"], title["device"] or ""
+
+    def _take_header(self, number: int, line: str) -> None:
+        if self.benchmark is None or self.columns:
+            raise ParseError(number, ascii(line[:120]), "one header, below the title")
+        names = [name.lower() for name in re.split(r"\s{2,}", line.removeprefix("# "))]
+        self.columns = [_COLUMNS.get(name, "") for name in names]
+        value = "bandwidth_mbytes_s" if self.benchmark == "osu_bw" else "latency_us"
+        known = [column for column in self.columns if column]
+        if self.columns[0] != "size_bytes" or value not in known or len(known) != len(set(known)):
+            raise ParseError(number, ascii(line[:120]), f"the columns Size and {value}")
+
+    def _take_row(self, number: int, line: str) -> None:
+        words = line.split()
+        if len(words) != len(self.columns):
+            expected = f"{len(self.columns)} columns as the header has"
+            raise ParseError(number, ascii(line[:120]), expected)
+        fields: dict[str, Any] = {}
+        for column, word in zip(self.columns, words, strict=True):
+            if column == "validation":
+                if word != "Pass":
+                    raise ParseError(number, f"validation {word[:20]!a}", "Pass")
+            elif column:
+                if not _NUMBER.fullmatch(word) or (column in _WHOLE and not word.isdecimal()):
+                    raise ParseError(number, f"{column} {word[:20]!a}", "a number")
+                fields[column] = int(word) if column in _WHOLE else float(word)
+        row = Row(**fields)
+        if self.rows and row.size_bytes <= self.rows[-1].size_bytes:
+            found = f"size {row.size_bytes} after {self.rows[-1].size_bytes}"
+            raise ParseError(number, found, "ascending sizes")
+        least, most = row.latency_min_us, row.latency_max_us
+        if row.latency_us is not None and not (
+            (0 if least is None else least)
+            <= row.latency_us
+            <= (row.latency_us if most is None else most)
+        ):
+            raise ParseError(number, ascii(line[:120]), "min <= avg <= max")
+        if row.iterations == 0 or not (row.latency_us or row.bandwidth_mbytes_s):
+            raise ParseError(number, ascii(line[:120]), "numbers above 0")
+        self.rows.append(row)
+
+
+# ---- read ----------------------------------------------------------------------------------
+
+
+def read(
+    outputs: Mapping[int, str] | str,
+    *,
+    calls: Sequence[Call] = (),
+    options: Options | None = None,
+) -> Reading:
+    """Judge all that is known of one run; `outputs` are those of all ranks, or one text of all.
+
+    Proved only with exit code 0 of every rank and what was asked for.
+    """
+    for call in calls:
+        if call.failure:
+            return Reading.refused(call.failure)
+    texts = {0: outputs} if isinstance(outputs, str) else dict(outputs)
+    text = "".join(texts[rank] for rank in sorted(texts))
+    try:
+        output = parse(text)
+    except ParseError as error:
+        return Reading.refused(str(error))
+    seen: dict[str, Any] = {"benchmark": output.benchmark, "version": output.version}
+    seen["sizes"] = [row.size_bytes for row in output.rows]
+    if output.device:
+        seen["device"] = output.device
+    if len(calls) == 2:
+        # With fewer than two ranks each of these benchmarks ends with an error.
+        seen["ranks"] = 2
+    complaint = _contradiction(output, options)
+    if complaint:
+        return dataclasses.replace(Reading.refused(complaint), seen=seen)
+    measurements = tuple(m for row in output.rows for m in _measurements(output.benchmark, row))
+    missing = [] if options else ["what was asked for"]
+    if not calls or {call.rank for call in calls} != set(range(len(calls))):
+        missing.append("the exit codes of all ranks")
+    elif len(texts) not in (1, len(calls)):
+        missing.append("the output of all ranks")
+    if missing:
+        reason = "nothing in it is contradicted, but that the run finished is not proved without "
+        reason += " and ".join(missing)
+        return Reading(True, reason, Completeness.UNKNOWN, measurements, seen)
+    reason = f"{output.benchmark} {output.version}: {len(output.rows)} sizes, every rank ended"
+    return Reading(True, reason, Completeness.PROVED, measurements, seen)
+
+
+def _contradiction(output: Output, options: Options | None) -> str:
+    """What in the output is not as asked for."""
+    if options is None:
+        return ""
+    if output.benchmark != options.benchmark:
+        return f"the table is that of {output.benchmark}, expected {options.benchmark}"
+    sizes = [row.size_bytes for row in output.rows]
+    if sizes != [options.size_bytes]:
+        return f"sizes {sizes}, expected {options.size_bytes} alone"
+    if options.benchmark in _COLLECTIVES and output.rows[0].iterations != options.iterations:
+        return f"{output.rows[0].iterations} iterations, expected {options.iterations}"
+    return ""
+
+
+def _measurements(benchmark: Benchmark, row: Row) -> list[Measurement]:
+    operation = benchmark.removeprefix("osu_")
+    found: dict[str, float] = {}
+    if row.bandwidth_mbytes_s is not None:
+        found["bandwidth"] = row.bandwidth_mbytes_s * 8e-3
+    elif row.latency_us is not None:
+        found["time" if benchmark in _COLLECTIVES else "latency_avg"] = row.latency_us
+    if row.latency_max_us is not None and row.iterations is not None:
+        found["mpi_time"] = row.latency_max_us * 1e-6 * row.iterations
+    return [
+        Measurement(metric, value, TOOL, operation, "any", row.size_bytes, samples=row.iterations)
+        for metric, value in found.items()
+    ]
