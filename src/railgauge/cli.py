@@ -196,6 +196,31 @@ def verdict(campaign: str, as_json: bool) -> NoReturn:
     sys.exit(EXIT_INCONCLUSIVE if decided.simulated and code == EXIT_ACCEPT else code)
 
 
+@cli.command("transfers")
+@click.argument("campaign", default="latest")
+def show_transfers(campaign: str) -> None:
+    """Compare the tools that moved files in a campaign: rate, seconds, times the slowest.
+
+    CAMPAIGN is an id, a path, or `latest`.
+    """
+    from railgauge import campaign as campaigns
+    from railgauge.report import text, transfers
+    from railgauge.verdict.rules import decide
+
+    decided = decide(campaigns.load(campaign))
+    if not transfers.compare(decided.cases):
+        raise RailgaugeError(
+            f"no transfers in campaign {decided.campaign.id}",
+            next_step="railgauge campaigns lists the others; a partition with feature transfers "
+            "measures them: railgauge accept",
+        )
+    console = text.console()
+    text.say_if_simulated(decided, console)
+    transfers.render(decided, console)
+    for line in transfers.left_out(decided):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
 @cli.command()
 def campaigns() -> None:
     """List the campaigns under the results root, oldest first."""

@@ -10,6 +10,9 @@ renamed into place, `<role>.json`: the exit line, without which the run counts a
 
 In the tools' argv, {port} is the server's port, {server} its address; {device}, {ib_port} and
 {gid_index} are those of the rail that `rdma` names for the side.
+
+A side that finds one of its `programs` neither in the folders of `path` nor on PATH starts nothing
+and says so; both then end with 0, as the check decides what that means.
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +38,14 @@ POLL_S = 0.02
 #: how often a server's side looks whether the client has given up
 LOOK_S = 1.0
 
+#: Where servers are, which a user's PATH may not have.
+SERVER_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+
 Spec = dict[str, Any]
+Values = dict[str, str]
+Facts = dict[str, Any]
+#: what a side does between the snapshots of its counters
+Work = Callable[[Spec, Values, Facts], Call]
 
 
 def free_port() -> int:
@@ -92,13 +103,20 @@ def by_connection_manager(spec: Spec) -> bool:
     return bool((spec.get("rdma") or {}).get("connection_manager"))
 
 
-def start_server(spec: Spec, values: dict[str, str]) -> tuple[Call, int | None]:
-    """The server, once it listens on a port of its own; a port that was taken is tried again."""
+def start_server(
+    spec: Spec, values: Values, prepare: Callable[[Values], None] = lambda values: None
+) -> tuple[Call, int | None]:
+    """The server, once it listens on a port of its own; a port that was taken is tried again.
+
+    `prepare` gets the values with {port} before each try.
+    """
     deadline = time.monotonic() + spec["start_limit_s"]
     listening = is_listening_by_cm if by_connection_manager(spec) else is_listening
     for attempt in range(3):
         port = free_port()
-        server = Call("server", filled(spec["server"], {**values, "port": str(port)}))
+        told = {**values, "port": str(port)}
+        prepare(told)
+        server = Call("server", filled(spec["server"], told))
         while not server.ended and time.monotonic() < deadline:
             if listening(port):
                 return server, port
@@ -109,7 +127,16 @@ def start_server(spec: Spec, values: dict[str, str]) -> tuple[Call, int | None]:
     return server, None
 
 
-def serve(spec: Spec, values: dict[str, str], facts: dict[str, Any]) -> Call:
+def attend(server: Call, limit_s: float) -> None:
+    """Return when the server or the client has ended, or after `limit_s`."""
+    deadline = time.monotonic() + limit_s
+    # A healthy server ends when it has served. Looking at shared files disturbs it.
+    while not server.ends_within(LOOK_S) and time.monotonic() < deadline:
+        if wait_for("client.json", 0):
+            return
+
+
+def serve(spec: Spec, values: Values, facts: Facts) -> Call:
     server, port = start_server(spec, values)
     if port is not None:
         # The control connection; rdma_cm's is over the rail itself.
@@ -118,11 +145,7 @@ def serve(spec: Spec, values: dict[str, str], facts: dict[str, Any]) -> Call:
         try:
             write_whole("ready.json", {"address": address, "port": port})
             # The client may wait as long to start as the server did; then it has its time.
-            deadline = time.monotonic() + spec["start_limit_s"] + spec["run_limit_s"] + 10
-            # A healthy server ends when it has served. Looking at shared files disturbs it.
-            while not server.ends_within(LOOK_S) and time.monotonic() < deadline:
-                if wait_for("client.json", 0):
-                    break
+            attend(server, spec["start_limit_s"] + spec["run_limit_s"] + 10)
             server.wait(10)
         finally:
             server.kill("ended with the job")
@@ -132,15 +155,20 @@ def serve(spec: Spec, values: dict[str, str], facts: dict[str, Any]) -> Call:
     return server
 
 
-def connect(spec: Spec, values: dict[str, str], facts: dict[str, Any]) -> Call:
+def find_server(spec: Spec, facts: Facts, limit_s: float) -> dict[str, Any]:
+    """What the server's side says once its server listens; NoWay where it does not."""
     began = time.monotonic()
-    if not wait_for("ready.json", spec["start_limit_s"] + 5, given_up="server.json"):
+    if not wait_for("ready.json", limit_s, given_up="server.json"):
         waited = time.monotonic() - began
-        note = f"not started: no server on {spec['server_host']} after {waited:.1f} s"
-        return Call.never_started("client", note)
-    ready = json.loads(Path("ready.json").read_text(encoding="utf-8"))
+        raise way.NoWay(f"no server on {spec['server_host']} after {waited:.1f} s")
+    ready: dict[str, Any] = json.loads(Path("ready.json").read_text(encoding="utf-8"))
     if spec.get("ping"):
         facts.update(way.round_trip(ready["address"], spec["ping"]))
+    return ready
+
+
+def connect(spec: Spec, values: Values, facts: Facts) -> Call:
+    ready = find_server(spec, facts, spec["start_limit_s"] + 5)
     values = {**values, "server": ready["address"], "port": str(ready["port"])}
     client = Call("client", filled(spec["client"], values))
     try:
@@ -151,7 +179,7 @@ def connect(spec: Spec, values: dict[str, str], facts: dict[str, Any]) -> Call:
 
 
 @contextlib.contextmanager
-def watched(spec: Spec, facts: dict[str, Any]) -> Iterator[None]:
+def watched(spec: Spec, facts: Facts) -> Iterator[None]:
     """The counters of this node around what happens inside."""
     watch = Watch(facts.get("sampled"), budgets=spec.get("budgets", ()))
     watch.start()
@@ -161,20 +189,40 @@ def watched(spec: Spec, facts: dict[str, Any]) -> Iterator[None]:
         facts["counters"] = watch.stop()
 
 
-def run(spec: Spec, role: str) -> Call:
-    """This side's part; leaves its exit line, also where the tool could not be started."""
-    peer = spec["client_host" if role == "server" else "server_host"]
-    work = serve if role == "server" else connect
-    facts: dict[str, Any] = {}
+def find_programs(spec: Spec, role: str, facts: Facts) -> None:
+    """NoWay, and a fact, where this node lacks a program that its side runs."""
+    folders = [*spec.get("path", ()), os.environ.get("PATH", os.defpath), *SERVER_FOLDERS]
+    os.environ["PATH"] = os.pathsep.join(folders)
+    programs = spec.get("programs", {}).get(role, ())
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        facts["missing"] = missing
+        raise way.NoWay(f"{', '.join(missing)} not found on this node")
+
+
+def is_missing_there(role: str) -> bool:
+    """Whether the side of that role has left its exit line because it lacks a program."""
     try:
-        values = way.describe(spec, role, peer, facts)
+        line = json.loads(Path(f"{role}.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return False
+    return "missing" in line["facts"]
+
+
+def run(spec: Spec, role: str, works: Mapping[str, Work]) -> int:
+    """This side's part; leaves its exit line, also where the tool could not be started."""
+    other = "client" if role == "server" else "server"
+    facts: Facts = {}
+    try:
+        values = way.describe(spec, role, spec[f"{other}_host"], facts)
+        find_programs(spec, role, facts)
         with watched(spec, facts), way.made(spec.get("wan"), role, facts):
-            call = work(spec, values, facts)
+            call = works[role](spec, values, facts)
     except way.NoWay as error:
         call = Call.never_started(role, f"not started: {error}")
     facts.update(way.state_after(facts))
     exit_line(call, spec["tool"], spec["version"], facts, rank(spec, 0 if role == "server" else 1))
-    return call
+    return 0 if call.exit_code == 0 or "missing" in facts or is_missing_there(other) else 1
 
 
 def terminate(*_: object) -> None:
@@ -183,13 +231,13 @@ def terminate(*_: object) -> None:
     sys.exit(143)
 
 
-def main() -> int:
+def main(works: Mapping[str, Work]) -> int:
     spec: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     signal.signal(signal.SIGTERM, terminate)
     name = node_name()
     for role in ("server", "client"):
         if name == spec[f"{role}_host"]:
-            return 0 if run(spec, role).exit_code == 0 else 1
+            return run(spec, role, works)
     print(
         f"pair.py: this is {name}, expected {spec['server_host']} or {spec['client_host']}",
         file=sys.stderr,
@@ -198,4 +246,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main({"server": serve, "client": connect}))

@@ -14,6 +14,7 @@ from rich.text import Text
 from railgauge import hostlist
 from railgauge.measurement import Measurement
 from railgauge.references import Bounded, Reference
+from railgauge.report import transfers
 from railgauge.sizes import format_size
 from railgauge.tools import nccl_tests
 from railgauge.verdict.compare import Case, Row
@@ -62,7 +63,7 @@ def _status(case: Case, row: Row) -> Text:
 def _condition(measurement: Measurement) -> str:
     """What tells the rows of a check apart, in few words."""
     parts = []
-    if measurement.rails or measurement.tool == nccl_tests.TOOL:
+    if measurement.rails or measurement.tool == nccl_tests.TOOL or transfers.is_of(measurement):
         parts.append(measurement.operation.replace("_bidirectional", " both ways"))
     if measurement.tool == nccl_tests.TOOL:
         parts.append(measurement.transport)
@@ -192,15 +193,19 @@ def console() -> Console:
     return Console(width=max(Console().width, _WIDTH))
 
 
-def render(verdict: Verdict, console: Console) -> None:
-    """Print the table, the findings, the suspects, and the verdict as the last line."""
+def say_if_simulated(verdict: Verdict, console: Console) -> None:
     if verdict.simulated:
         console.print(
-            f"SIMULATED: a rehearsal ({verdict.campaign.simulated}) with stand-ins for the GPU "
-            "programs; this says nothing of any node\n",
+            f"SIMULATED: a rehearsal ({verdict.campaign.simulated}) with stand-ins for the "
+            "programs that are measured; this says nothing of any node\n",
             style="bold yellow",
             soft_wrap=True,
         )
+
+
+def render(verdict: Verdict, console: Console) -> None:
+    """Print the table, the findings, the suspects, and the verdict as the last line."""
+    say_if_simulated(verdict, console)
     if any(case.rows for case in verdict.cases):
         console.print(_table(verdict))
         if verdict.provisional:
@@ -213,6 +218,7 @@ def render(verdict: Verdict, console: Console) -> None:
         if table is not None:
             console.print(table)
             console.print()
+    transfers.render(verdict, console)
     for _, group in itertools.groupby(
         verdict.findings, key=lambda f: (f.weight, f.check, f.partition, f.evidence)
     ):
@@ -221,7 +227,10 @@ def render(verdict: Verdict, console: Console) -> None:
         console.print(f"  look first at [bold]{escape(suspect.node)}[/]: {escape(suspect.why)}")
     for what, why in verdict.campaign.scope.absent.items():
         console.print(f"  left out, declared absent: [bold]{escape(what)}[/]: {escape(why)}")
-    if verdict.findings or verdict.campaign.scope.absent:
+    left_out = transfers.left_out(verdict)
+    for line in left_out:
+        console.print(line, highlight=False, soft_wrap=True)
+    if verdict.findings or verdict.campaign.scope.absent or left_out:
         console.print()
     mark = "SIMULATED " if verdict.simulated else ""
     console.print(

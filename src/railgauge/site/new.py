@@ -527,6 +527,7 @@ _TO_EDIT = {
     "rdma": "devices, rails, rate, MTU",
     "bond": "device, links, rate",
     "wan": "round trips, and the commands that make them",
+    "transfers": "tools, sets of files, and a folder with room for them",
     "nccl": "GPUs, NICs by name, binaries, segments",
 }
 

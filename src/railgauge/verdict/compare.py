@@ -11,7 +11,7 @@ import pydantic
 
 from railgauge import hostlist
 from railgauge.campaign import Campaign
-from railgauge.checks.protections import Failure
+from railgauge.checks.protections import NOT_MEASURED, Failure
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.references import Ratio, Reference
@@ -58,6 +58,8 @@ class Case:
     rows: tuple[Row, ...]
     failures: tuple[Failure, ...]
     folder: Path | None
+    #: why an optional tool was not run
+    left_out: Failure | None = None
     versions: tuple[str, ...] = ()
     #: acceptance or baseline, as the check ran
     gate: str = ""
@@ -86,6 +88,19 @@ class Case:
     def finished(self) -> bool:
         """It came to a result, good or bad, and was not left out or broken off."""
         return self.result in ("pass", "fail")
+
+    @property
+    def failed(self) -> bool:
+        """It came to a result, which is not good. What was not measured is neither good nor bad."""
+        if self.was_left_out or not self.finished or self.damage:
+            return False
+        unmeasured = [failure.kind in NOT_MEASURED for failure in self.failures]
+        return not self.passed and not (unmeasured and all(unmeasured))
+
+    @property
+    def was_left_out(self) -> bool:
+        """Nothing was run, as an optional tool is not there, and nothing else is wrong."""
+        return self.left_out is not None and self.result == "pass" and not self.failures
 
     @property
     def precondition_failed(self) -> bool:
@@ -167,6 +182,7 @@ class _Result(pydantic.BaseModel):
     context: dict[str, list[Reference]] = {}
     ratios: list[Ratio] = []
     recorded: list[str] = []
+    left_out: _Failure | None = None
     failures: list[_Failure]
     calls: list[_Call]
 
@@ -240,6 +256,7 @@ def _case(planned: _Planned, ran: _Ran | None, run: int) -> Case:
         gate=result.gate,
         ratios=tuple(result.ratios),
         failures=tuple(Failure(**failure.model_dump()) for failure in result.failures),
+        left_out=Failure(**result.left_out.model_dump()) if result.left_out else None,
         versions=tuple(sorted({f"{call.tool}: {call.version}" for call in result.calls})),
     )
 
