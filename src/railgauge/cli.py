@@ -107,7 +107,7 @@ def _run(
     scope = acceptance.scope(system, partition, nodes)
     if plan_only:
         if rehearsal.scenario() is not None:
-            click.echo("SIMULATED: a rehearsal, by stand-ins for the GPU programs")
+            click.echo("SIMULATED: a rehearsal, by stand-ins for the programs")
         _print_plan(acceptance.plan(scope, nodes, mode, reframe_options))
         sys.exit(0)
     progress = Console(stderr=True, highlight=False)
@@ -142,11 +142,12 @@ def rehearse(
     as_json: bool,
     reframe_options: tuple[str, ...],
 ) -> NoReturn:
-    """Run SYSTEM's NCCL checks in the lab, with stand-ins for its GPUs.
+    """Run SYSTEM's NCCL checks in the lab, with stand-ins for its GPUs; without GPUs, WDT's.
 
     The lab's real Slurm runs what SYSTEM's Slurm would run, on up to four nodes; a replayer prints
-    what nccl-tests printed on such a system, or numbers after its references. All of it says
-    SIMULATED, and goes to `rehearsals/` in the results root.
+    what nccl-tests printed on such a system, or numbers after its references; of transfers, it
+    copies small files and logs what WDT logs. All of it says SIMULATED, and goes to `rehearsals/`
+    in the results root.
 
     Options for ReFrame go behind `--`: railgauge rehearse gb200-nvl72 -- -n NcclPair
 

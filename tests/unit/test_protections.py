@@ -105,6 +105,13 @@ def but_bandwidth(**changes: Any) -> Evidence:
     return but_reading(measurements=(dataclasses.replace(bandwidth, **changes), retransmits))
 
 
+MISSING = Failure("tool-missing", "wdt not found on n2", ("n2",), "make stack")
+NOT_STARTED = tuple(
+    dataclasses.replace(call, exit_code=None, note="not started: wdt not found on this node")
+    for call in GOOD.calls
+)
+
+
 def kinds(evidence: Evidence) -> list[str]:
     return [failure.kind for failure in failures(evidence)]
 
@@ -135,6 +142,7 @@ BAD = [
     *((f"call-{code}", but_call(1, exit_code=code), "tool-failed") for code in (1, -11, 255)),
     ("killed", but_call(0, exit_code=None), "tool-failed"),
     ("noted", but_call(0, exit_code=0, note="did not listen"), "tool-failed"),
+    ("no-program", but(missing_program=MISSING, calls=NOT_STARTED, reading=None), "tool-missing"),
     # the tool's output
     ("no-output", but(reading=None, references={}), "no-output"),
     ("refused", but(reading=Reading.refused("the connection broke off")), "output"),
@@ -187,6 +195,40 @@ def test_every_protection_has_a_case_here_that_it_alone_finds() -> None:
         if [failure.kind for failure in protection(evidence)] == [kind]
     }
     assert found == {protection.__name__ for protection in PROTECTIONS}
+
+
+def but_optional(**changes: Any) -> Evidence:
+    """An optional tool that a node lacks."""
+    left_out: dict[str, Any] = {"missing_program": MISSING, "optional": True, "reading": None}
+    return but(**{**left_out, "calls": NOT_STARTED, "references": {}, **changes})
+
+
+def test_a_missing_program_is_the_one_failure_of_what_could_not_be_run() -> None:
+    refused = Reading.refused("no server on n1")
+    assert kinds(but(missing_program=MISSING, calls=NOT_STARTED, reading=refused)) == [
+        "tool-missing"
+    ]
+
+
+def test_a_missing_program_of_an_optional_tool_fails_nothing() -> None:
+    assert failures(but_optional()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"job_state": "TIMEOUT"}, "job-state"),
+        ({"job_exit_code": 1}, "exit-code"),
+        ({"ranks": 3}, "no-exit-line"),
+        ({"seen_on": {**GOOD.seen_on, "n2": {"mtu_bytes": 1500}}}, "condition"),
+    ],
+)
+def test_a_missing_program_excuses_nothing_else(changes: dict[str, Any], kind: str) -> None:
+    assert kinds(but_optional(**changes)) == [kind]
+
+
+def test_a_program_that_is_optional_and_there_must_work() -> None:
+    assert kinds(but(optional=True, reading=None, references={})) == ["no-output"]
 
 
 # ---- what is said ----

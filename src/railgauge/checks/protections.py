@@ -159,7 +159,7 @@ def nothing_is_simulated(evidence: Evidence) -> Iterator[Failure]:
         yield Failure(
             "simulated",
             "the output is a stand-in's, SIMULATED: nothing was measured",
-            next_step="look at extras.nccl.binaries of the partition",
+            next_step="look at extras.nccl.binaries, or transfers.path, of the partition",
         )
 
 
