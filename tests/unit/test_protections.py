@@ -227,6 +227,10 @@ def test_a_missing_program_excuses_nothing_else(changes: dict[str, Any], kind: s
     assert kinds(but_optional(**changes)) == [kind]
 
 
+def test_what_measured_something_was_not_left_out() -> None:
+    assert kinds(but(missing_program=MISSING, optional=True)) == ["tool-missing"]
+
+
 def test_a_program_that_is_optional_and_there_must_work() -> None:
     assert kinds(but(optional=True, reading=None, references={})) == ["no-output"]
 
@@ -455,6 +459,7 @@ NODE_NAMES = st.from_regex(r"[a-z][a-z0-9]{0,6}", fullmatch=True).filter(lambda 
 WORSE: dict[str, Worse] = {
     "job_state": _field(job_state=st.none() | st.text().filter(lambda s: s != "COMPLETED")),
     "job_exit_code": _field(job_exit_code=st.none() | NONZERO),
+    "missing_program": _field(missing_program=st.just(MISSING)),
     "nodes": _field(nodes=NODE_NAMES.map(lambda name: (*NODES, name)) | st.just(NODES[:1])),
     "other nodes": _field(nodes=st.lists(NODE_NAMES, max_size=3).map(tuple)),
     "ranks": _field(ranks=st.integers(3, 9)),
@@ -522,12 +527,14 @@ def test_any_one_field_made_worse_is_a_failure(field: str, data: st.DataObject) 
 
 def test_every_field_that_is_judged_is_made_worse_above() -> None:
     # Three are only told; `acceptance` made False is a baseline, and a rehearsal accepts nothing.
+    # `optional` excuses a missing program alone.
     judged = {field.name for field in dataclasses.fields(Evidence)} - {
         "job_id",
         "job_error",
         "failed_nodes",
         "acceptance",
         "rehearsal",
+        "optional",
     }
     assert judged <= set(WORSE)
 

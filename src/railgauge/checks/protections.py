@@ -139,7 +139,7 @@ def every_program_is_there(evidence: Evidence) -> Iterator[Failure]:
     """What was not run is no pass. An optional one is left out, which the verdict says; it counts
     as not measured.
     """
-    if evidence.missing_program and not evidence.optional:
+    if evidence.missing_program and (evidence.measurements or not evidence.optional):
         yield evidence.missing_program
 
 
