@@ -1,9 +1,22 @@
-"""Transfers over the network's TCP path."""
+"""Transfers over the network's TCP path: streams, and files by the tools that people use.
+
+A tool that the system's data requires and a node lacks keeps the nodes from being accepted; an
+optional one is left out, which the verdict says.
+"""
 
 from reframe.core.builtins import parameter, run_after, variable
 
 from railgauge import limits
-from railgauge.checks import PairCheck, ring_pairs, simple_test
+from railgauge.checks import (
+    FtpCheck,
+    PairCheck,
+    SshCheck,
+    StreamCheck,
+    WdtCheck,
+    ring_pairs,
+    simple_test,
+    transfer_cases,
+)
 from railgauge.tools import iperf2
 
 
@@ -67,3 +80,74 @@ class Iperf2Pair(PairCheck):
         path = self.partition_data.extras
         if measurement.unit == "Gb/s" and path.link_gbits and path.mtu_bytes:
             return limits.tcp(path.link_gbits, path.mtu_bytes)
+
+
+@simple_test
+class Iperf3Pair(StreamCheck):
+    """iperf3 between neighbouring nodes: what TCP carries where no file is read or written.
+
+    Good is: every stream there, both sides' documents whole and of one run, and what the server
+    received at the reference.
+    """
+
+    descr = "TCP between two nodes, by iperf3"
+    tags = {"tcp", "transfer", "acceptance"}
+
+    pair = parameter(transfer_cases("iperf3"), loggable=True)
+
+
+@simple_test
+class WdtTransfer(WdtCheck):
+    """WDT from the client to the server, over many connections.
+
+    Good is: exit code 0 of both sides, which agree on blocks and bytes, and every file with its
+    sha256, or all thrown away where that was asked for.
+    """
+
+    descr = "files between two nodes, by WDT"
+    tags = {"tcp", "transfer", "acceptance"}
+
+    pair = parameter(transfer_cases("wdt"), loggable=True)
+
+
+@simple_test
+class FtpTransfer(FtpCheck):
+    """lftp from a ProFTPD of this job's own, in parallel pieces or files."""
+
+    descr = "files between two nodes, by lftp from ProFTPD"
+    tags = {"tcp", "transfer", "acceptance"}
+
+    pair = parameter(transfer_cases("lftp"), loggable=True)
+
+
+@simple_test
+class ScpTransfer(SshCheck):
+    """scp by OpenSSH to an sshd of this job's own."""
+
+    descr = "files between two nodes, by scp"
+    tags = {"tcp", "transfer", "acceptance"}
+    tool_of_case = "scp"
+
+    pair = parameter(transfer_cases("scp"), loggable=True)
+
+
+@simple_test
+class HpnScpTransfer(SshCheck):
+    """scp by HPN-SSH, whose windows grow with the path."""
+
+    descr = "files between two nodes, by HPN-SSH's scp"
+    tags = {"tcp", "transfer", "acceptance"}
+    tool_of_case = "hpn-scp"
+
+    pair = parameter(transfer_cases("hpn-scp"), loggable=True)
+
+
+@simple_test
+class BbcpTransfer(SshCheck):
+    """bbcp over parallel connections, started through an sshd of this job's own."""
+
+    descr = "files between two nodes, by bbcp"
+    tags = {"tcp", "transfer", "acceptance"}
+    tool_of_case = "bbcp"
+
+    pair = parameter(transfer_cases("bbcp"), loggable=True)

@@ -107,11 +107,17 @@ def _mark() -> list[str]:
     return ["--session-extras", f"simulated={happening}"] if happening else []
 
 
+def _checks() -> list[Path]:
+    """Where the checks are; in a rehearsal those that have stand-ins."""
+    if rehearsal.scenario() is None:
+        return [paths.CHECKS]
+    return [paths.CHECKS / name for name in ("nccl.py", "transfers.py")]
+
+
 def _command(gate: Gate, options: Sequence[str]) -> list[str]:
     return [
         *(sys.executable, "-m", "railgauge.session"),
-        # Only these have stand-ins.
-        *("-c", str(paths.CHECKS / "nccl.py" if rehearsal.scenario() else paths.CHECKS)),
+        *(word for path in _checks() for word in ("-c", str(path))),
         *("--mode", gate, *_mark(), *options),
     ]
 

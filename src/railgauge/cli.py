@@ -121,7 +121,7 @@ def _run(
     scope = acceptance.scope(system, partition, nodes)
     if plan_only:
         if rehearsal.scenario() is not None:
-            click.echo("SIMULATED: a rehearsal, by stand-ins for the GPU programs")
+            click.echo("SIMULATED: a rehearsal, by stand-ins for the programs")
         _print_plan(acceptance.plan(scope, nodes, mode, reframe_options))
         sys.exit(0)
     verdict = acceptance.run(system, scope, nodes, mode, reframe_options, _typed(), _say())
@@ -196,11 +196,12 @@ def rehearse(
     as_json: bool,
     reframe_options: tuple[str, ...],
 ) -> NoReturn:
-    """Run SYSTEM's NCCL checks in the lab, with stand-ins for its GPUs.
+    """Run SYSTEM's NCCL checks in the lab, with stand-ins for its GPUs; without GPUs, WDT's.
 
     The lab's real Slurm runs what SYSTEM's Slurm would run, on up to four nodes; a replayer prints
-    what nccl-tests printed on such a system, or numbers after its references. All of it says
-    SIMULATED, and goes to `rehearsals/` in the results root.
+    what nccl-tests printed on such a system, or numbers after its references; of transfers, it
+    copies small files and logs what WDT logs. All of it says SIMULATED, and goes to `rehearsals/`
+    in the results root.
 
     Options for ReFrame go behind `--`: railgauge rehearse gb200-nvl72 -- -n NcclPair
 
@@ -248,6 +249,31 @@ def verdict(campaign: str, as_json: bool) -> NoReturn:
         text.render(decided, text.console())
     code = decided.exit_code
     sys.exit(EXIT_INCONCLUSIVE if decided.simulated and code == EXIT_ACCEPT else code)
+
+
+@cli.command("transfers")
+@click.argument("campaign", default="latest")
+def show_transfers(campaign: str) -> None:
+    """Compare the tools that moved files in a campaign: rate, seconds, times the slowest.
+
+    CAMPAIGN is an id, a path, or `latest`.
+    """
+    from railgauge import campaign as campaigns
+    from railgauge.report import text, transfers
+    from railgauge.verdict.rules import decide
+
+    decided = decide(campaigns.load(campaign))
+    if not transfers.compare(decided.cases):
+        raise RailgaugeError(
+            f"no transfers in campaign {decided.campaign.id}",
+            next_step="railgauge campaigns lists the others; a partition with feature transfers "
+            "measures them: railgauge accept",
+        )
+    console = text.console()
+    text.say_if_simulated(decided, console)
+    transfers.render(decided, console)
+    for line in transfers.left_out(decided):
+        console.print(line, highlight=False, soft_wrap=True)
 
 
 @cli.command()

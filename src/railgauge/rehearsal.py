@@ -1,10 +1,12 @@
-"""Rehearsals: a system's checks in the lab, with stand-ins for its GPUs.
+"""Rehearsals: a system's checks in the lab, with stand-ins for its GPUs, and for WDT.
 
 `railgauge rehearse SYSTEM` lets the real Slurm of the lab run the NCCL checks of any system under
 configs/systems/ as they would run there: same operations, scales, transports, options and
 references, fewer nodes. In place of nccl-tests runs the replayer (`railgauge.lab.replay`), which
-prints what was recorded on such a system, or numbers after its references. Whatever a rehearsal
-prints or stores says SIMULATED; nothing of it can become a reference.
+prints what was recorded on such a system, or numbers after its references. Of a partition without
+GPUs that has transfers WDT is rehearsed, with files as small as the lab can move: a stand-in copies
+them and logs what WDT logs. Whatever a rehearsal prints or stores says SIMULATED; nothing of it can
+become a reference.
 """
 
 from __future__ import annotations
@@ -40,7 +42,18 @@ SCENARIOS = {
     "wrong-results": "wrong values in the largest message, exit code 0",
     "hang": "the job never ends",
     "exit-7": "a good table, exit code 7",
+    "receiver-gone": "WDT's receiver is killed in the middle",
+    "disk-full": "WDT's receiver has no room for the files",
 }
+#: Those that can happen to WDT.
+OF_WDT = (
+    *("healthy", "truncated", "wrong-results", "hang", "exit-7"),
+    *("receiver-gone", "disk-full"),
+)
+_OF_WDT_ALONE = ("receiver-gone", "disk-full")
+
+#: The most that a rehearsal of WDT moves.
+_FILES, _FILE_BYTES = 50, 2**22
 
 #: The lab's partition that rehearsals run in, and the most nodes that it has.
 PARTITION = "ns"
@@ -85,15 +98,19 @@ def scenario() -> Scenario | None:
 
 
 def staged(entry: dict[str, Any]) -> dict[str, Any]:
-    """A system's description (as in reframe.yaml) for the lab; RailgaugeError without GPUs."""
-    partitions = [
-        _partition(partition)
-        for partition in entry["partitions"]
-        if "nccl" in partition.get("features", ())
-    ]
+    """A system's description (as in reframe.yaml) for the lab; RailgaugeError where it has neither
+    GPUs nor transfers by WDT.
+    """
+    partitions = []
+    for partition in entry["partitions"]:
+        if "nccl" in partition.get("features", ()):
+            partitions.append(_partition(partition))
+        elif _has_wdt(partition):
+            partitions.append(_partition_with_wdt(partition))
     if not partitions:
         raise RailgaugeError(
-            f"{entry['name']} has no partition with feature nccl: there is nothing to rehearse"
+            f"{entry['name']} has no partition with feature nccl, nor transfers by wdt: there is "
+            "nothing to rehearse"
         )
     return {**entry, "modules_system": "nomod", "partitions": partitions}
 
@@ -111,23 +128,70 @@ def _partition(partition: dict[str, Any]) -> dict[str, Any]:
     if launcher == "mpirun":
         # The lab's jobs run as root.
         options.append("--allow-run-as-root")
-    count = min(len(NODES), len(hostlist.expand(extras["nodes"])))
     described = {name: extras[name] for name in ("mtu_bytes", "link_gbits") if name in extras}
     variables = [v for v in partition.get("env_vars", []) if not _NAMES_INTERFACES.search(v[0])]
     return {
         **{k: v for k, v in partition.items() if k not in ("container_platforms", "modules")},
         "env_vars": variables,
         "access": [f"--partition={PARTITION}"],
-        "features": [f for f in partition["features"] if f not in ("rdma", "wan", "bond")],
+        "features": [f for f in partition["features"] if f not in _LEFT_OUT],
         "extras": {
             **described,
-            "nodes": f"n[1-{count}]" if count > 1 else "n1",
+            "nodes": _nodes(extras),
             "launch_options": options,
             "required": [c for c in extras.get("required", []) if c.startswith("Nccl")],
             "nccl": {
                 **nccl,
                 "binaries": binaries.model_dump(exclude_defaults=True),
                 "ras": str(REPLAYER / "ncclras"),
+            },
+        },
+    }
+
+
+#: Features whose checks have no stand-ins.
+_LEFT_OUT = ("rdma", "wan", "bond", "transfers")
+
+
+def _nodes(extras: dict[str, Any]) -> str:
+    count = min(len(NODES), len(hostlist.expand(extras["nodes"])))
+    return f"n[1-{count}]" if count > 1 else "n1"
+
+
+def _has_wdt(partition: dict[str, Any]) -> bool:
+    transfers = partition["extras"].get("transfers", {})
+    tools = (*transfers.get("tools", ()), *transfers.get("optional", ()))
+    return "transfers" in partition.get("features", ()) and "wdt" in tools
+
+
+def _partition_with_wdt(partition: dict[str, Any]) -> dict[str, Any]:
+    """Its transfers by WDT and nothing else; MTU and rate are the lab's, so none is expected."""
+    extras, happening = partition["extras"], scenario()
+    files = {
+        name: {
+            "files": min(chosen["files"], _FILES),
+            "file_bytes": min(chosen["file_bytes"], _FILE_BYTES),
+        }
+        for name, chosen in extras["transfers"]["file_sets"].items()
+    }
+    hangs = happening is not None and happening.name == "hang"
+    return {
+        **{k: v for k, v in partition.items() if k not in ("container_platforms", "modules")},
+        "env_vars": [],
+        "access": [f"--partition={PARTITION}"],
+        "features": ["transfers"],
+        "extras": {
+            "nodes": _nodes(extras),
+            "required": [c for c in extras.get("required", []) if c == "WdtTransfer"],
+            "transfers": {
+                **extras["transfers"],
+                "tools": ["wdt"],
+                "optional": [],
+                "file_sets": files,
+                "scratch": "/tmp",
+                "path": [str(REPLAYER)],
+                "timeout_s": 5 if hangs else 60,
+                "series_only": False,
             },
         },
     }
@@ -158,6 +222,10 @@ def require_effect(system: System, nodes: str | None) -> None:
         and not any(f.nvlink and f.nvlink.domain_nodes > 1 for f in fabrics)
         else f"{system.name} has no RDMA devices"
         if happening.name in ("sockets", "lost-nic") and not any(f.nics for f in fabrics)
+        else f"{system.name} has no NCCL to rehearse, and of WDT one of {', '.join(OF_WDT)}"
+        if not fabrics and happening.name not in OF_WDT
+        else f"{system.name} has no transfers to rehearse"
+        if happening.name in _OF_WDT_ALONE and all(p.extras.nccl for p in system.partitions)
         else ""
     )
     if without:

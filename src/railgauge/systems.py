@@ -224,6 +224,76 @@ class Mpi(Strict):
     transfer_s: int = pydantic.Field(default=10, ge=2)
 
 
+TransferTool = Literal["iperf3", "wdt", "lftp", "scp", "hpn-scp", "bbcp"]
+
+
+class FilesOfOneSize(Strict):
+    """What a transfer moves: one large file, or a directory of small ones."""
+
+    files: int = pydantic.Field(ge=1, le=100_000)
+    file_bytes: int = pydantic.Field(ge=1)
+
+
+class Wdt(Strict):
+    """How WDT is run; its connections are the transfers' `streams`, each to a port of its own."""
+
+    #: the first of as many ports as there are streams; none: any that are free
+    start_port: int | None = pydantic.Field(default=None, ge=1024, le=65535)
+    encryption: Literal["aes128gcm", "aes128ctr", "none"] = "aes128gcm"
+    #: false: what arrives is written, and verified by its sums. true: it is thrown away, which
+    #: measures the network without the receiver's disk. Both: one case of each
+    skip_writes: list[bool] = pydantic.Field(default=[False], min_length=1)
+
+
+class Transfers(Strict):
+    """Files, and streams by iperf3, between two nodes, by the tools that people move them with.
+
+    Each of `tools` must be on every node; an `optional` one is run where both nodes have it, and
+    the verdict says where it was not. `scratch` is a folder of each node's own with room for a set
+    of files; what a transfer makes there goes with its job.
+    """
+
+    tools: list[TransferTool] = pydantic.Field(min_length=1)
+    optional: list[TransferTool] = []
+    #: by a short name such as `large` or `small`
+    file_sets: dict[Annotated[str, pydantic.Field(pattern="^[a-z][a-z0-9]*$")], FilesOfOneSize] = {}
+    scratch: str = pydantic.Field(default="/tmp", pattern=r"^(/[\w.+-]+)+$")
+    #: folders on the nodes where programs are looked for before PATH
+    path: list[str] = []
+    #: parallel connections, of the tools that have them
+    streams: int = pydantic.Field(default=8, ge=1, le=128)
+    #: of iperf3
+    duration_s: int = pydantic.Field(default=10, ge=1)
+    #: longest time of one transfer
+    timeout_s: int = pydantic.Field(default=600, ge=5)
+    #: which neighbours: all around the ring, or the first two, where one pair stands for all
+    pairs: Literal["all", "first"] = "all"
+    #: nothing here is measured unless the series is asked for: railgauge accept --series
+    series_only: bool = False
+    wdt: Wdt = Wdt()
+
+    @pydantic.model_validator(mode="after")
+    def _cases_differ(self) -> Transfers:
+        everything = [*self.tools, *self.optional]
+        twice = sorted({tool for tool in everything if everything.count(tool) > 1})
+        if twice:
+            raise ValueError(f"{', '.join(twice)} is listed twice in tools and optional")
+        if set(everything) != {"iperf3"} and not self.file_sets:
+            raise ValueError("file_sets is empty, and all tools but iperf3 move files")
+        conditions = [(s.files == 1, s.file_bytes) for s in self.file_sets.values()]
+        if len(conditions) != len(set(conditions)):
+            raise ValueError(
+                "two file_sets are one large file, or many small ones, of the same file_bytes: "
+                "their numbers could not be told apart"
+            )
+        if len(self.wdt.skip_writes) != len(set(self.wdt.skip_writes)):
+            raise ValueError("wdt.skip_writes has the same value twice")
+        first = self.wdt.start_port
+        if first is not None and first + self.streams > 65536:
+            raise ValueError(f"wdt.start_port {first} leaves no {self.streams} ports, one a stream")
+        return self
+
+
 class Absent(Strict):
     """A node, or RDMA devices of it, known to be missing: left out, and named in every verdict."""
 
@@ -257,6 +327,7 @@ class Extras(Strict):
     nics: Nics | None = None
     #: with the features mpi and tcp
     mpi: Mpi | None = None
+    transfers: Transfers | None = None
     nccl: Nccl | None = None
 
     @pydantic.field_validator("nodes")
@@ -292,7 +363,7 @@ class Extras(Strict):
 
 
 #: A partition with one of these features describes it in its extras, in the field of that name.
-_DESCRIBED = ("rdma", "wan", "bond", "nics", "nccl")
+DESCRIBED = ("rdma", "wan", "bond", "nics", "nccl", "transfers")
 
 
 class Partition(pydantic.BaseModel):
@@ -306,7 +377,7 @@ class Partition(pydantic.BaseModel):
 
     @pydantic.model_validator(mode="after")
     def _features_are_described(self) -> Partition:
-        for name in _DESCRIBED:
+        for name in DESCRIBED:
             if name in self.features and getattr(self.extras, name) is None:
                 raise ValueError(f"feature {name} needs extras.{name}, which says what it is")
         return self

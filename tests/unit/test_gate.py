@@ -314,7 +314,12 @@ class Campaigns:
         pairs = list(zip(members, [*members[1:], members[0]], strict=True))
         cases = [
             SimpleNamespace(
-                check="Iperf2Pair", partition="ns", nodes=p, passed=not set(p) & self.bad, result=""
+                check="Iperf2Pair",
+                partition="ns",
+                nodes=p,
+                passed=not set(p) & self.bad,
+                result="",
+                was_left_out=False,
             )
             for p in pairs
         ]
@@ -565,7 +570,9 @@ def test_an_update_that_fails_leaves_its_nodes_drained(
 
 
 def verdict(*findings: Finding, **other: Any) -> Any:
-    case = SimpleNamespace(check="C", partition="ns", nodes=("n1",), passed=True, result="pass")
+    case = SimpleNamespace(
+        check="C", partition="ns", nodes=("n1",), passed=True, result="pass", was_left_out=False
+    )
     campaign = SimpleNamespace(
         id="c", gate="acceptance", state="finished", scope=SimpleNamespace(nodes={"ns": ["n1"]})
     )
@@ -591,7 +598,16 @@ def test_a_clean_verdict_lets_the_node_return() -> None:
         verdict(Finding("inconclusive", "session", "broken")),
         verdict(cases=[]),
         verdict(
-            cases=[SimpleNamespace(check="C", partition="x", nodes=("n1",), passed=True, result="")]
+            cases=[
+                SimpleNamespace(
+                    check="C",
+                    partition="x",
+                    nodes=("n1",),
+                    passed=True,
+                    result="",
+                    was_left_out=False,
+                )
+            ]
         ),
     ],
     ids=["simulated", "baseline", "interrupted", "named", "partition", "all", "none", "elsewhere"],

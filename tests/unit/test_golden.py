@@ -29,6 +29,7 @@ GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 
 _SCRIPT = "rfm_job.sh"
 _ORDERS = ("ranks.json", "pair.json", "beside.json", "path.json")
+_ORDERS = ("ranks.json", "pair.json", "path.json", "transfer.json")
 
 
 # --- what a dry run writes ----------------------------------------------------------------------

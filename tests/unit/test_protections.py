@@ -105,6 +105,13 @@ def but_bandwidth(**changes: Any) -> Evidence:
     return but_reading(measurements=(dataclasses.replace(bandwidth, **changes), retransmits))
 
 
+MISSING = Failure("tool-missing", "wdt not found on n2", ("n2",), "make stack")
+NOT_STARTED = tuple(
+    dataclasses.replace(call, exit_code=None, note="not started: wdt not found on this node")
+    for call in GOOD.calls
+)
+
+
 def kinds(evidence: Evidence) -> list[str]:
     return [failure.kind for failure in failures(evidence)]
 
@@ -135,6 +142,7 @@ BAD = [
     *((f"call-{code}", but_call(1, exit_code=code), "tool-failed") for code in (1, -11, 255)),
     ("killed", but_call(0, exit_code=None), "tool-failed"),
     ("noted", but_call(0, exit_code=0, note="did not listen"), "tool-failed"),
+    ("no-program", but(missing_program=MISSING, calls=NOT_STARTED, reading=None), "tool-missing"),
     # the tool's output
     ("no-output", but(reading=None, references={}), "no-output"),
     ("refused", but(reading=Reading.refused("the connection broke off")), "output"),
@@ -187,6 +195,44 @@ def test_every_protection_has_a_case_here_that_it_alone_finds() -> None:
         if [failure.kind for failure in protection(evidence)] == [kind]
     }
     assert found == {protection.__name__ for protection in PROTECTIONS}
+
+
+def but_optional(**changes: Any) -> Evidence:
+    """An optional tool that a node lacks."""
+    left_out: dict[str, Any] = {"missing_program": MISSING, "optional": True, "reading": None}
+    return but(**{**left_out, "calls": NOT_STARTED, "references": {}, **changes})
+
+
+def test_a_missing_program_is_the_one_failure_of_what_could_not_be_run() -> None:
+    refused = Reading.refused("no server on n1")
+    assert kinds(but(missing_program=MISSING, calls=NOT_STARTED, reading=refused)) == [
+        "tool-missing"
+    ]
+
+
+def test_a_missing_program_of_an_optional_tool_fails_nothing() -> None:
+    assert failures(but_optional()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"job_state": "TIMEOUT"}, "job-state"),
+        ({"job_exit_code": 1}, "exit-code"),
+        ({"ranks": 3}, "no-exit-line"),
+        ({"seen_on": {**GOOD.seen_on, "n2": {"mtu_bytes": 1500}}}, "condition"),
+    ],
+)
+def test_a_missing_program_excuses_nothing_else(changes: dict[str, Any], kind: str) -> None:
+    assert kinds(but_optional(**changes)) == [kind]
+
+
+def test_what_measured_something_was_not_left_out() -> None:
+    assert kinds(but(missing_program=MISSING, optional=True)) == ["tool-missing"]
+
+
+def test_a_program_that_is_optional_and_there_must_work() -> None:
+    assert kinds(but(optional=True, reading=None, references={})) == ["no-output"]
 
 
 # ---- what is said ----
@@ -413,6 +459,7 @@ NODE_NAMES = st.from_regex(r"[a-z][a-z0-9]{0,6}", fullmatch=True).filter(lambda 
 WORSE: dict[str, Worse] = {
     "job_state": _field(job_state=st.none() | st.text().filter(lambda s: s != "COMPLETED")),
     "job_exit_code": _field(job_exit_code=st.none() | NONZERO),
+    "missing_program": _field(missing_program=st.just(MISSING)),
     "nodes": _field(nodes=NODE_NAMES.map(lambda name: (*NODES, name)) | st.just(NODES[:1])),
     "other nodes": _field(nodes=st.lists(NODE_NAMES, max_size=3).map(tuple)),
     "ranks": _field(ranks=st.integers(3, 9)),
@@ -480,12 +527,14 @@ def test_any_one_field_made_worse_is_a_failure(field: str, data: st.DataObject) 
 
 def test_every_field_that_is_judged_is_made_worse_above() -> None:
     # Three are only told; `acceptance` made False is a baseline, and a rehearsal accepts nothing.
+    # `optional` excuses a missing program alone.
     judged = {field.name for field in dataclasses.fields(Evidence)} - {
         "job_id",
         "job_error",
         "failed_nodes",
         "acceptance",
         "rehearsal",
+        "optional",
     }
     assert judged <= set(WORSE)
 

@@ -387,6 +387,31 @@ WAN = """\
         set: ["tc qdisc replace dev {device} root netem delay {one_way_ms}ms"]
         clear: ["tc qdisc delete dev {device} root"]
 """
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "reason"),
+    [
+        ("optional: [bbcp]", "optional: [wdt]", "wdt is listed twice"),
+        ("file_bytes: 512", "file_bytes: 512}, tiny: {files: 3, file_bytes: 512", "two file_sets"),
+        ("scratch: /dev/shm", "wdt: {skip_writes: [true, true]}", "the same value twice"),
+        ("scratch: /dev/shm", "wdt: {start_port: 65530}", "leaves no 8 ports"),
+    ],
+)
+def test_transfers_that_contradict_themselves_are_an_error(
+    write: Write, good: str, bad: str, reason: str
+) -> None:
+    assert good in TRANSFERS
+    write(text=with_feature("transfers", TRANSFERS.replace(good, bad)))
+    assert reason in load_error()
+
+
+def test_tools_that_move_files_need_some(write: Write) -> None:
+    lines = TRANSFERS.splitlines(keepends=True)
+    write(text=with_feature("transfers", "".join(lines[:2])))
+    assert "file_sets is empty" in load_error()
+
+
 BOND = """\
         device: bond0
         links: [eth3, eth4]
@@ -398,6 +423,13 @@ NICS = """\
         mtu_bytes: 9000
 """
 DESCRIPTIONS = {"rdma": RDMA, "wan": WAN, "bond": BOND, "nics": NICS}
+TRANSFERS = """\
+        tools: [iperf3, wdt]
+        optional: [bbcp]
+        file_sets: {large: {files: 1, file_bytes: 4096}, small: {files: 9, file_bytes: 512}}
+        scratch: /dev/shm
+"""
+DESCRIPTIONS = {"rdma": RDMA, "wan": WAN, "bond": BOND, "transfers": TRANSFERS}
 COUNTERS = """\
       counters:
         - counters: rdma/.*/symbol_error
@@ -460,6 +492,12 @@ def test_description_without_the_feature_loads(write: Write, name: str) -> None:
         ("wan", '["tc qdisc delete dev {device} root"]', "tc qdisc delete", "clear"),
         ("wan", "[44]", "[44]\n        ends: none", "ends"),
         ("wan", "[44]", "[44]\n        duration_s: 2", "duration_s"),
+        ("transfers", "[iperf3, wdt]", "[]", "tools"),
+        ("transfers", "[iperf3, wdt]", "[iperf3, rsync]", "tools.1"),
+        ("transfers", "scratch: /dev/shm", "scratch: shm", "scratch"),
+        ("transfers", "scratch: /dev/shm", "scratch: /dev/$HOME", "scratch"),
+        ("transfers", "scratch: /dev/shm", "scratch: /dev/shm\n        pairs: some", "pairs"),
+        ("transfers", "scratch: /dev/shm", "scratch: /dev/shm\n        streams: 0", "streams"),
         ("bond", "[eth3, eth4]", "[eth3]", "links"),
         ("bond", "link_gbits: 200", "link_gbits: 0", "link_gbits"),
         ("bond", "mtu_bytes: 9000", "mtu_bytes: 500", "mtu_bytes"),

@@ -620,6 +620,76 @@ def test_interruption_is_told_before_what_it_did_to_the_session(recorded: Record
 # ---- cases that a filter left out ----
 
 
+MISSING = Failure("tool-missing", "wdt not found on n1", ("n1",), "make stack SYSTEM=lab")
+
+
+def leave_out(recorded: Recorded, number: int, check: str = "WdtTransfer") -> None:
+    """One more case, of an optional tool that is not there."""
+    while len(recorded.plan) <= number:
+        recorded.plan.append(dict(recorded.plan[0], unique_name=f"WdtTransfer_{number}"))
+    recorded.plan[number].update(check=check, case=f"{check} %pair=ns:n1:n2:large:lan")
+    recorded.runs[0][number] = {"result": "pass"}
+    recorded.result(number)
+    result = recorded.results[0, number]
+    assert result is not None
+    result.update(measurements=[], limits={}, references={}, left_out=MISSING.as_dict())
+
+
+def test_what_is_optional_and_not_there_is_listed_and_gates_nothing(recorded: Recorded) -> None:
+    leave_out(recorded, 4)
+    verdict = recorded.decide()
+    assert (verdict.decision, verdict.findings, verdict.suspects) == ("accept", (), ())
+    assert verdict.reason == "4 of 5 cases passed, 1 left out, 4 measurements"
+    (listed,) = verdict.as_dict()["left_out"]
+    assert (listed["check"], listed["message"]) == ("WdtTransfer", MISSING.message)
+    assert (
+        "left out, optional: WdtTransfer ns: wdt not found on n1; next: make stack SYSTEM=lab"
+        in text.plain(verdict)
+    )
+
+
+def test_what_was_left_out_measures_no_node_of_a_required_check(recorded: Recorded) -> None:
+    for number in (0, 3):
+        leave_out(recorded, number, check="Iperf2Pair")
+    verdict = recorded.decide()
+    assert verdict.decision == "inconclusive"
+    assert kinds(verdict) == ["not-measured"]
+    assert verdict.findings[0].nodes == ("n1",)
+
+
+def test_nothing_but_what_was_left_out_is_nothing_measured(recorded: Recorded) -> None:
+    for number in range(4):
+        leave_out(recorded, number)
+    assert recorded.decide().decision != "accept"
+
+
+def test_what_was_left_out_and_failed_is_rejected(recorded: Recorded) -> None:
+    leave_out(recorded, 4)
+    result = recorded.results[0, 4]
+    assert result is not None
+    result["failures"] = [NODE_FAILURE.as_dict()]
+    recorded.runs[0][4] = {"result": "fail"}
+    assert recorded.decide().decision == "reject"
+
+
+def test_a_missing_tool_says_nothing_against_its_node(recorded: Recorded) -> None:
+    recorded.fail(0, MISSING)
+    verdict = recorded.decide()
+    assert verdict.decision == "inconclusive"
+    assert verdict.suspects == ()
+    (finding,) = verdict.findings
+    assert (finding.kind, finding.next_step) == ("tool-missing", "make stack SYSTEM=lab")
+
+
+def test_a_missing_tool_hides_no_slow_link(recorded: Recorded) -> None:
+    recorded.fail(0, value=1.0)
+    recorded.fail(1, value=1.0)
+    recorded.fail(3, MISSING)
+    verdict = recorded.decide()
+    assert verdict.decision == "reject"
+    assert [suspect.node for suspect in verdict.suspects] == ["n2"]
+
+
 def left_out(recorded: Recorded) -> list[tuple[str, str, str]]:
     verdict = recorded.decide()
     found = [f for f in verdict.findings if f.kind == "left-out"]

@@ -9,10 +9,12 @@ from railgauge.checks.pair import PairCheck, neighbours, ring_pairs
 from railgauge.checks.path import PathCheck, path_places
 from railgauge.checks.ranks import RanksCheck, whole_partitions
 from railgauge.checks.rdma import RailProbeCheck, RdmaCheck, rail_probes, rdma_links
+from railgauge.checks.transfer import FtpCheck, SshCheck, StreamCheck, WdtCheck, transfer_cases
 from railgauge.checks.wan import BondCheck, WanCheck, wan_ways
 
 __all__ = [
     "BondCheck",
+    "FtpCheck",
     "MpiBesideCheck",
     "NcclCheck",
     "NicsCheck",
@@ -22,8 +24,11 @@ __all__ = [
     "RailProbeCheck",
     "RanksCheck",
     "RdmaCheck",
+    "SshCheck",
+    "StreamCheck",
     "StrictCheck",
     "WanCheck",
+    "WdtCheck",
     "mpi_cases",
     "nccl_cases",
     "neighbours",
@@ -34,6 +39,7 @@ __all__ = [
     "rdma_links",
     "ring_pairs",
     "simple_test",
+    "transfer_cases",
     "wan_ways",
     "whole_partitions",
 ]

@@ -95,6 +95,15 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return ()
 
     @property
+    def optional(self) -> bool:
+        """Whether the case is left out, and fails nothing, where a node lacks its programs."""
+        return False
+
+    def provider(self, program: str) -> str:
+        """What to type, or to install, for a program that a node lacks."""
+        return f"install {program} there"
+
+    @property
     def expected_seconds(self) -> float:
         """About how long the job holds its nodes, for `railgauge accept --plan`."""
         raise NotImplementedError
@@ -210,7 +219,20 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             budgets=tuple(self.partition_data.extras.counters),
             acceptance=self.gate == "acceptance",
             rehearsal=self.rehearsal,
+            missing_program=self._missing_program(facts),
+            optional=self.optional,
         ), found
+
+    def _missing_program(self, facts: Mapping[str, Mapping[str, Any]]) -> Failure | None:
+        lacking = {
+            node: said["missing"] for node, said in sorted(facts.items()) if said.get("missing")
+        }
+        if not lacking:
+            return None
+        told = "; ".join(f"{', '.join(names)} not found on {n}" for n, names in lacking.items())
+        programs = dict.fromkeys(name for names in lacking.values() for name in names)
+        steps = dict.fromkeys(self.provider(program) for program in programs)
+        return Failure("tool-missing", told, tuple(lacking), "; ".join(steps))
 
     def _last_words(self) -> str:
         path = Path(self.stagedir, self.job.stderr)
@@ -268,6 +290,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                     if (context := stored.context(check, partition, m))
                 },
                 "recorded": sorted(evidence.recorded),
+                "left_out": evidence.missing_program.as_dict()
+                if evidence.missing_program and evidence.optional
+                else None,
                 # What is left out of a ratio's condition must stay out.
                 "ratios": [
                     ratio.model_dump(mode="json", exclude_unset=True)

@@ -61,6 +61,8 @@ class PairCheck(StrictCheck):
     node_program = "pair"
     #: longest time, in seconds, until the server listens
     start_limit_s = variable(int, value=30)
+    #: what runs on the nodes, of railgauge.node
+    node_program = "pair"
 
     # --- for subclasses ----------------------------------------------------------------------
 
@@ -75,6 +77,14 @@ class PairCheck(StrictCheck):
     def way(self) -> Mapping[str, Any]:
         """What the nodes are told of the way between them: rdma, interface, wan, ping."""
         return {}
+
+    def orders(self) -> Mapping[str, Any]:
+        """What the nodes are told beside the commands and the way between them."""
+        return {}
+
+    @property
+    def tool_name(self) -> str:
+        return str(self.tool.TOOL)
 
     def expected_run_s(self) -> float:
         """About how long the client takes."""
@@ -114,7 +124,7 @@ class PairCheck(StrictCheck):
     @run_before("run")
     def start_pair(self) -> None:
         spec = {
-            "tool": self.tool.TOOL,
+            "tool": self.tool_name,
             "server_host": self.server_node,
             "client_host": self.client_node,
             "start_limit_s": self.start_limit_s,
@@ -122,6 +132,7 @@ class PairCheck(StrictCheck):
             "budgets": [budget.counters for budget in self.partition_data.extras.counters],
             **self.commands(),
             **self.way(),
+            **self.orders(),
         }
         self.run_on_nodes(self.node_program, spec)
 

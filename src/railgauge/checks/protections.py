@@ -32,6 +32,10 @@ class Failure:
         return {**dataclasses.asdict(self), "nodes": list(self.nodes)}
 
 
+#: Kinds of failure that say nothing against a node: something was not measured, and why.
+NOT_MEASURED = ("tool-missing",)
+
+
 @dataclasses.dataclass(frozen=True)
 class Evidence:
     """All that is known of one test case once its job has ended.
@@ -63,6 +67,9 @@ class Evidence:
     acceptance: bool
     #: stand-ins are what is run here
     rehearsal: bool = False
+    #: a node lacks a program, so that nothing was run; with `optional` that fails nothing
+    missing_program: Failure | None = None
+    optional: bool = False
 
     @property
     def reading_ok(self) -> bool:
@@ -124,12 +131,22 @@ def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
 def every_call_succeeded(evidence: Evidence) -> Iterator[Failure]:
     """One rank's tool can fail while another's prints its table."""
     for call in evidence.calls:
-        if call.failure:
+        if call.failure and not evidence.missing_program:
             yield Failure("tool-failed", call.failure)
+
+
+def every_program_is_there(evidence: Evidence) -> Iterator[Failure]:
+    """What was not run is no pass. An optional one is left out, which the verdict says; it counts
+    as not measured.
+    """
+    if evidence.missing_program and (evidence.measurements or not evidence.optional):
+        yield evidence.missing_program
 
 
 def output_is_a_result(evidence: Evidence) -> Iterator[Failure]:
     """Tools exit with 0 on failure, or print a number for a transfer that broke."""
+    if evidence.missing_program:
+        return
     if evidence.reading is None:
         yield Failure("no-output", "there is no output of the tool to read")
     elif not evidence.reading.ok:
@@ -142,7 +159,7 @@ def nothing_is_simulated(evidence: Evidence) -> Iterator[Failure]:
         yield Failure(
             "simulated",
             "the output is a stand-in's, SIMULATED: nothing was measured",
-            next_step="look at extras.nccl.binaries of the partition",
+            next_step="look at extras.nccl.binaries, or transfers.path, of the partition",
         )
 
 
@@ -261,6 +278,7 @@ PROTECTIONS: tuple[Callable[[Evidence], Iterator[Failure]], ...] = (
     job_completed,
     every_rank_reported,
     every_call_succeeded,
+    every_program_is_there,
     output_is_a_result,
     nothing_is_simulated,
     output_is_complete,

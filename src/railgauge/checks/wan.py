@@ -32,13 +32,52 @@ def tcp_commands(options: iperf2.Options) -> dict[str, list[str]]:
     }
 
 
+def is_series() -> bool:
+    return bool(os.environ.get(SERIES_VARIABLE))
+
+
+def long_way(wan: Wan, round_trip_ms: float) -> dict[str, Any]:
+    """What the nodes are told of a way that the job makes as long as it should be."""
+    return {
+        "wan": {
+            "set": wan.set,
+            "clear": wan.clear,
+            "ends": wan.ends,
+            "round_trip_ms": round_trip_ms,
+            "reorder_percent": wan.reorder_percent,
+        },
+        "ping": 5,
+    }
+
+
+def of_another_length(
+    said: Mapping[str, Any], nodes: Sequence[str], wanted_ms: float, slack_ms: float
+) -> list[Failure]:
+    """The way must be as long as was asked for, or every number is about another one.
+
+    `said` are the facts of the side that measured the round trip.
+    """
+    measured = said.get("rtt_min_ms")
+    if measured is None:
+        return [Failure("condition", f"no round trip: {said.get('rtt_unknown')}")]
+    if wanted_ms * 0.98 <= measured <= wanted_ms + slack_ms:
+        return []
+    return [
+        Failure(
+            "condition",
+            f"the round trip between {' and '.join(nodes)} takes {measured:g} ms, expected "
+            f"{wanted_ms:g} to {wanted_ms + slack_ms:g}",
+        )
+    ]
+
+
 def wan_ways() -> list[str]:
     """`partition:server:client:RTTms:BUFFER:CONGESTION`, as each partition's data lists them.
 
     BUFFER is a number of bytes, or `default`. With RAILGAUGE_SERIES set, the series of round trips
     is measured too.
     """
-    series = bool(os.environ.get(SERIES_VARIABLE))
+    series = is_series()
     ways = []
     for pair in neighbours("wan"):
         partition = pair.partition(":")[0]
@@ -98,17 +137,7 @@ class WanCheck(PairCheck):
         return tcp_commands(self.options)
 
     def way(self) -> Mapping[str, Any]:
-        wan = self.wan
-        return {
-            "wan": {
-                "set": wan.set,
-                "clear": wan.clear,
-                "ends": wan.ends,
-                "round_trip_ms": self.round_trip_ms,
-                "reorder_percent": wan.reorder_percent,
-            },
-            "ping": 5,
-        }
+        return long_way(self.wan, self.round_trip_ms)
 
     def expected_run_s(self) -> float:
         return self.wan.duration_s + 1
@@ -131,21 +160,11 @@ class WanCheck(PairCheck):
         return dataclasses.replace(reading, measurements=tuple(measured)), calls
 
     def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
-        """The way must be as long as was asked for, or every number is about another one."""
-        found = list(super().violations(facts))
-        said = facts.get(self.client_node, {})
-        measured, wanted = said.get("rtt_min_ms"), self.round_trip_ms
-        if measured is None:
-            found.append(Failure("condition", f"no round trip: {said.get('rtt_unknown')}"))
-        elif not wanted * 0.98 <= measured <= wanted + self.slack_ms:
-            found.append(
-                Failure(
-                    "condition",
-                    f"the round trip between {self.client_node} and {self.server_node} takes "
-                    f"{measured:g} ms, expected {wanted:g} to {wanted + self.slack_ms:g}",
-                )
-            )
-        return found
+        said, nodes = facts.get(self.client_node, {}), (self.client_node, self.server_node)
+        return [
+            *super().violations(facts),
+            *of_another_length(said, nodes, self.round_trip_ms, self.slack_ms),
+        ]
 
     def limit(self, measurement: Measurement) -> Limit | None:
         """What one window per round trip carries, or the link if that is less."""

@@ -27,7 +27,7 @@ def why_not(verdict: Verdict, node: str) -> str:
         if node in finding.nodes or (not finding.nodes and _concerns(finding, partitions)):
             return words(finding)
     mine = [case for case in verdict.cases if node in case.nodes]
-    bad = next((case for case in mine if not case.passed), None)
+    bad = next((case for case in mine if not case.passed and not case.was_left_out), None)
     if bad is not None:
         return f"{bad.check} {' '.join(bad.nodes)}: {bad.result}"
     if not any(case.passed and case.partition in partitions for case in mine):

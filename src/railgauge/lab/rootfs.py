@@ -26,6 +26,7 @@ PACKAGES = (
     *("slurm-wlm-basic-plugins", "slurm-wlm-mysql-plugin"),
     # the measured tools
     *("iperf", "iperf3", "perftest", "openmpi-bin"),
+    *("openssh-client", "openssh-server", "lftp", "proftpd-core"),
     # RDMA, and what looks at the network
     *("rdma-core", "ibverbs-utils", "iproute2", "ethtool", "iputils-ping", "pciutils"),
     # what a machine needs to start and to run the node programs

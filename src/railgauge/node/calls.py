@@ -104,18 +104,21 @@ class Call:
         self.note = ""
         self._started = time.monotonic()
         self.process: subprocess.Popen[bytes] | None = None
-        with Path(f"{role}.out").open("wb") as out, Path(f"{role}.err").open("wb") as err:
-            try:
-                self.process = subprocess.Popen(
-                    argv,
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    start_new_session=True,
-                    env=environment,
-                )
-            except OSError as error:
-                self.note = f"cannot be started: {error}"
+        try:
+            self.process = self._open(argv, environment)
+        except OSError as error:
+            self.note = f"cannot be started: {error}"
+
+    def _open(self, argv: list[str], environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
+        with Path(f"{self.role}.out").open("wb") as out, Path(f"{self.role}.err").open("wb") as err:
+            return subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                env=environment,
+            )
 
     @classmethod
     def never_started(cls, role: str, note: str) -> Call:

@@ -14,6 +14,9 @@ started once all servers listen. The files of the first are then `server0` and `
 In the tools' argv, {port} is the server's port, {server} its address; {own_address} is that of the
 `interface` that the side should use; {device}, {ib_port} and {gid_index} are those of the rail that
 `rdma` names for the side.
+
+A side that finds one of its `programs` neither in the folders of `path` nor on PATH starts nothing
+and says so; both then end with 0, as the check decides what that means.
 """
 
 from __future__ import annotations
@@ -22,11 +25,12 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +42,12 @@ POLL_S = 0.02
 #: how often a server's side looks whether the client has given up
 LOOK_S = 1.0
 
+#: Where servers are, which a user's PATH may not have.
+SERVER_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+
 Spec = dict[str, Any]
+Values = dict[str, str]
+Facts = dict[str, Any]
 
 
 def free_port() -> int:
@@ -102,8 +111,8 @@ class Lane:
     def __init__(self, spec: Spec, number: str = "") -> None:
         self.spec = spec
         self.number = number
-        self.facts: dict[str, Any] = {}
-        self.values: dict[str, str] = {}
+        self.facts: Facts = {}
+        self.values: Values = {}
 
     def call(self, role: str, **values: str) -> Call:
         """Start the tool of `role`."""
@@ -118,11 +127,21 @@ def lanes_of(spec: Spec) -> list[Lane]:
     return [Lane({**spec, **one}, str(number)) for number, one in enumerate(spec["ways"])]
 
 
-def start_server(lane: Lane, deadline: float) -> tuple[Call, int | None]:
-    """The server, once it listens on a port of its own; a port that was taken is tried again."""
+#: what a side does between the snapshots of its counters: a call for each way
+Work = Callable[[Spec, list[Lane]], list[Call]]
+
+
+def start_server(
+    lane: Lane, deadline: float, prepare: Callable[[Values], None] = lambda values: None
+) -> tuple[Call, int | None]:
+    """The server, once it listens on a port of its own; a port that was taken is tried again.
+
+    `prepare` gets the values with {port} before each try.
+    """
     listening = is_listening_by_cm if by_connection_manager(lane.spec) else is_listening
     for attempt in range(3):
         port = free_port()
+        prepare({**lane.values, "port": str(port)})
         server = lane.call("server", port=str(port))
         while not server.ended and time.monotonic() < deadline:
             if listening(port):
@@ -132,6 +151,17 @@ def start_server(lane: Lane, deadline: float) -> tuple[Call, int | None]:
             break
     server.kill(f"did not listen within {lane.spec['start_limit_s']} s")
     return server, None
+
+
+def attend(servers: list[Call], limit_s: float, client: str = "client") -> None:
+    """Return when all servers, or the client, have ended, or after `limit_s`."""
+    deadline = time.monotonic() + limit_s
+    # A healthy server ends when it has served. Looking at shared files disturbs it.
+    while time.monotonic() < deadline:
+        if all(server.ends_within(LOOK_S) for server in servers):
+            return
+        if wait_for(f"{client}.json", 0):
+            return
 
 
 def serve(spec: Spec, lanes: list[Lane]) -> list[Call]:
@@ -152,13 +182,8 @@ def serve(spec: Spec, lanes: list[Lane]) -> list[Call]:
             return servers
         write_whole("ready.json", [address_of(lane, port) for lane, port in zip(lanes, ports)])
         # The client may wait as long to start as the server did; then it has its time.
-        deadline = time.monotonic() + spec["start_limit_s"] + spec["run_limit_s"] + 10
-        # A healthy server ends when it has served. Looking at shared files disturbs it.
-        while time.monotonic() < deadline:
-            if all(server.ends_within(LOOK_S) for server in servers):
-                break
-            if wait_for(f"client{lanes[0].number}.json", 0):
-                break
+        limit_s = spec["start_limit_s"] + spec["run_limit_s"] + 10
+        attend(servers, limit_s, f"client{lanes[0].number}")
         deadline = time.monotonic() + 10
         for server in servers:
             server.wait(deadline - time.monotonic())
@@ -175,16 +200,20 @@ def address_of(lane: Lane, port: int | None) -> dict[str, Any]:
     return {"address": lane.facts.get(kind) or lane.spec["server_host"], "port": port}
 
 
-def connect(spec: Spec, lanes: list[Lane]) -> list[Call]:
+def find_servers(spec: Spec, lane: Lane, limit_s: float) -> list[dict[str, Any]]:
+    """What the server's side says of each way once its servers listen; NoWay where it does not."""
     began = time.monotonic()
-    given_up = f"server{lanes[0].number}.json"
-    if not wait_for("ready.json", spec["start_limit_s"] + 5, given_up):
+    if not wait_for("ready.json", limit_s, given_up=f"server{lane.number}.json"):
         waited = time.monotonic() - began
-        note = f"not started: no server on {spec['server_host']} after {waited:.1f} s"
-        return [Call.never_started(f"client{lane.number}", note) for lane in lanes]
-    ready = json.loads(Path("ready.json").read_text(encoding="utf-8"))
+        raise way.NoWay(f"no server on {spec['server_host']} after {waited:.1f} s")
+    ready: list[dict[str, Any]] = json.loads(Path("ready.json").read_text(encoding="utf-8"))
     if spec.get("ping"):
-        lanes[0].facts.update(way.round_trip(ready[0]["address"], spec["ping"]))
+        lane.facts.update(way.round_trip(ready[0]["address"], spec["ping"]))
+    return ready
+
+
+def connect(spec: Spec, lanes: list[Lane]) -> list[Call]:
+    ready = find_servers(spec, lanes[0], spec["start_limit_s"] + 5)
     clients: list[Call] = []
     began = time.monotonic()
     try:
@@ -212,16 +241,37 @@ def watched(spec: Spec, lanes: list[Lane]) -> Iterator[None]:
         lanes[0].facts["counters"] = watch.stop()
 
 
-def run(spec: Spec, role: str) -> list[Call]:
+def find_programs(spec: Spec, role: str, facts: Facts) -> None:
+    """NoWay, and a fact, where this node lacks a program that its side runs."""
+    folders = [*spec.get("path", ()), os.environ.get("PATH", os.defpath), *SERVER_FOLDERS]
+    os.environ["PATH"] = os.pathsep.join(folders)
+    programs = spec.get("programs", {}).get(role, ())
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        facts["missing"] = missing
+        raise way.NoWay(f"{', '.join(missing)} not found on this node")
+
+
+def is_missing_there(call: str) -> bool:
+    """Whether that call of the other side has left its exit line because a program lacks there."""
+    try:
+        line = json.loads(Path(f"{call}.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return False
+    return "missing" in line["facts"]
+
+
+def run(spec: Spec, role: str, works: Mapping[str, Work]) -> int:
     """This side's part; leaves its exit lines, also where the tool could not be started."""
-    peer = spec["client_host" if role == "server" else "server_host"]
-    work = serve if role == "server" else connect
+    other = "client" if role == "server" else "server"
     lanes = lanes_of(spec)
+    first = lanes[0]
     try:
         for lane in lanes:
-            lane.values = way.describe(lane.spec, role, peer, lane.facts)
-        with watched(spec, lanes), way.made(spec.get("wan"), role, lanes[0].facts):
-            calls = work(spec, lanes)
+            lane.values = way.describe(lane.spec, role, spec[f"{other}_host"], lane.facts)
+        find_programs(spec, role, first.facts)
+        with watched(spec, lanes), way.made(spec.get("wan"), role, first.facts):
+            calls = works[role](spec, lanes)
     except way.NoWay as error:
         note = f"not started: {error}"
         calls = [Call.never_started(f"{role}{lane.number}", note) for lane in lanes]
@@ -229,7 +279,8 @@ def run(spec: Spec, role: str) -> list[Call]:
     for lane, call in zip(lanes, calls):
         lane.facts.update(way.state_after(lane.facts))
         exit_line(call, spec["tool"], spec["version"], lane.facts, number)
-    return calls
+    lacks = "missing" in first.facts or is_missing_there(f"{other}{first.number}")
+    return 0 if lacks or all(call.exit_code == 0 for call in calls) else 1
 
 
 def terminate(*_: object) -> None:
@@ -238,13 +289,13 @@ def terminate(*_: object) -> None:
     sys.exit(143)
 
 
-def main() -> int:
+def main(works: Mapping[str, Work]) -> int:
     spec: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     signal.signal(signal.SIGTERM, terminate)
     name = node_name()
     for role in ("server", "client"):
         if name == spec[f"{role}_host"]:
-            return 0 if all(call.exit_code == 0 for call in run(spec, role)) else 1
+            return run(spec, role, works)
     print(
         f"pair.py: this is {name}, expected {spec['server_host']} or {spec['client_host']}",
         file=sys.stderr,
@@ -253,4 +304,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main({"server": serve, "client": connect}))

@@ -14,6 +14,7 @@ from rich.text import Text
 from railgauge import hostlist
 from railgauge.measurement import Measurement
 from railgauge.references import Bounded, Reference
+from railgauge.report import transfers
 from railgauge.sizes import format_size
 from railgauge.tools import nccl_tests
 from railgauge.verdict import provenance
@@ -63,7 +64,7 @@ def _status(case: Case, row: Row) -> Text:
 def _condition(measurement: Measurement) -> str:
     """What tells the rows of a check apart, in few words."""
     parts = []
-    if measurement.rails or measurement.tool == nccl_tests.TOOL:
+    if measurement.rails or measurement.tool == nccl_tests.TOOL or transfers.is_of(measurement):
         parts.append(measurement.operation.replace("_bidirectional", " both ways"))
     if measurement.tool == nccl_tests.TOOL:
         parts.append(measurement.transport)
@@ -223,15 +224,19 @@ def console() -> Console:
     return Console(width=max(Console().width, _WIDTH))
 
 
-def render(verdict: Verdict, console: Console) -> None:
-    """Print the table, the findings, the suspects, and the verdict as the last line."""
+def say_if_simulated(verdict: Verdict, console: Console) -> None:
     if verdict.simulated:
         console.print(
-            f"SIMULATED: a rehearsal ({verdict.campaign.simulated}) with stand-ins for the GPU "
-            "programs; this says nothing of any node\n",
+            f"SIMULATED: a rehearsal ({verdict.campaign.simulated}) with stand-ins for the "
+            "programs that are measured; this says nothing of any node\n",
             style="bold yellow",
             soft_wrap=True,
         )
+
+
+def render(verdict: Verdict, console: Console) -> None:
+    """Print the table, the findings, the suspects, and the verdict as the last line."""
+    say_if_simulated(verdict, console)
     if any(case.rows for case in verdict.cases):
         console.print(_table(verdict))
         if verdict.provisional:
@@ -246,6 +251,7 @@ def render(verdict: Verdict, console: Console) -> None:
             console.print()
     if not verdict.simulated:
         _print_tools(console, verdict)
+    transfers.render(verdict, console)
     for _, group in itertools.groupby(
         verdict.findings, key=lambda f: (f.weight, f.check, f.partition, f.evidence)
     ):
@@ -258,11 +264,15 @@ def render(verdict: Verdict, console: Console) -> None:
         console.print(f"  left out, declared absent: [bold]{escape(what)}[/]: {escape(why)}")
     for notice in verdict.notices:
         console.print(f"  note: {notice.message}", highlight=False, markup=False, soft_wrap=True)
+    left_out = transfers.left_out(verdict)
+    for line in left_out:
+        console.print(line, highlight=False, soft_wrap=True)
     if (
         verdict.findings
         or verdict.campaign.scope.absent
         or verdict.notices
         or verdict.campaign.earlier
+        or left_out
     ):
         console.print()
     mark = "SIMULATED " if verdict.simulated else ""

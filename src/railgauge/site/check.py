@@ -26,6 +26,7 @@ from railgauge.references import Condition, Entry, Ratio, References, Side
 from railgauge.site import Ask, Slurm, ask_slurm, gpus_in, in_order, shown
 from railgauge.sizes import format_size
 from railgauge.systems import Nics, NicScale, Partition, System, Tcp
+from railgauge.tools.file_transfer import DISCARDED, FileSet
 from railgauge.yamlfile import load as load_yaml
 
 Status = Literal["ok", "problem", "warning", "hint", "not checked"]
@@ -351,6 +352,7 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
     "nic_cases": ("nics",),
     "mpi_cases": ("mpi", "tcp"),
     "nccl_cases": ("nccl",),
+    "transfer_cases": ("transfers",),
     # By extras.rdma or extras.bond, whatever the features are.
     "path_places": (),
     # By the system's expected.yaml.
@@ -367,6 +369,7 @@ _PAIRS = (
     "rail_probes",
     "nic_cases",
     "mpi_cases",
+    "transfer_cases",
 )
 
 #: Features that make no cases: `mnnvl` adds transports, `gpu` is for people and for sites' checks.
@@ -397,6 +400,10 @@ class CheckClass:
     def scale(self) -> Scale | None:
         known: Mapping[str, Scale] = {s: s for s in ("node", "pair", "segment", "all")}
         return known.get(self.words[0]) if self.places == "nccl_cases" and self.words else None
+
+    @property
+    def transfer_tool(self) -> str | None:
+        return self.words[0] if self.places == "transfer_cases" and self.words else None
 
 
 def known_checks(folder: Path) -> tuple[dict[str, CheckClass], list[Line]]:
@@ -502,6 +509,7 @@ def _features(partition: Partition, checks: Mapping[str, CheckClass]) -> list[Li
             f"add {name} to features, or leave extras.{name} out",
         )
         for name in ("rdma", "bond", "wan", "nics", "nccl")
+        for name in systems.DESCRIBED
         if getattr(extras, name) is not None and name not in partition.features
     ]
     if lines:
@@ -538,6 +546,14 @@ def lacks(check: CheckClass, partition: Partition) -> str:
         return f"{check.name} finds no such NICs in extras.nics.cables: {extras.nics.cables}"
     if check.places in _PAIRS and len(partition.nodes) < 2:
         return f"{check.name} needs two nodes, and there is {hostlist.fold(partition.nodes)}"
+    transfers = extras.transfers
+    if check.transfer_tool is not None and transfers is not None:
+        tools = (*transfers.tools, *transfers.optional)
+        if check.transfer_tool not in tools:
+            return (
+                f"{check.name} runs where extras.transfers.tools has {check.transfer_tool}; "
+                f"it has {', '.join(tools)}"
+            )
     if check.scale is not None and extras.nccl is not None:
         if check.scale not in extras.nccl.operations:
             return (
@@ -599,6 +615,8 @@ def _required(
             said = f"{name} has no case here, so nothing could be accepted: {reason}"
             step = f"take {name} out of required, or describe what it needs"
             lines.append(Line("problem", thing, said, step))
+        elif reason := _not_everywhere(checks[name], partition):
+            lines.append(Line("problem", thing, f"{name} {reason}", "mend extras.transfers"))
     if not names:
         said = "no check is: a campaign that measures next to nothing could end in accept"
         lines.append(Line("warning", thing, said, "name the checks that must have run"))
@@ -656,6 +674,20 @@ def _expected(system: System, checks: Mapping[str, CheckClass]) -> list[Line]:
         return [Line("problem", thing, said, "mend the entry's partition")]
     said = f"{shown(path)}: {len(found.expected)} entries"
     return [Line("ok", thing, said)]
+
+
+def _not_everywhere(check: CheckClass, partition: Partition) -> str:
+    """Why a required check of transfers leaves nodes, or whole acceptances, without a result."""
+    transfers = partition.extras.transfers
+    if check.transfer_tool is None or transfers is None:
+        return ""
+    if check.transfer_tool in transfers.optional:
+        return f"is required, and {check.transfer_tool} is optional: where it is not, no accept"
+    if transfers.series_only:
+        return "is required, and transfers.series_only leaves it out of every other acceptance"
+    if transfers.pairs == "first" and len(partition.nodes) > 2:
+        return "is required of every node, and transfers.pairs: first measures two of them"
+    return ""
 
 
 def _placeholders(partition: Partition, others: Sequence[System]) -> list[Line]:
@@ -817,6 +849,8 @@ def _impossible(
         return _impossible_setting(condition, "nics", nics.settings)
     if check.places == "mpi_cases" and program is not None:
         return _impossible_setting(condition, "mpi", program.settings)
+    if check.transfer_tool is not None:
+        return _impossible_transfer(condition, check.transfer_tool, partition)
     return None
 
 
@@ -863,6 +897,30 @@ def _impossible_way(condition: Condition, partition: Partition) -> _Mismatch | N
             expected = ", ".join(str(value) for value in dict.fromkeys(values))
             return _Mismatch(
                 f"{part} is {stated[part]}, expected one that extras.wan has: {expected}"
+            )
+    return None
+
+
+def _impossible_transfer(condition: Condition, tool: str, partition: Partition) -> _Mismatch | None:
+    transfers, wan = partition.extras.transfers, partition.extras.wan
+    assert transfers is not None  # it has the feature
+    stated = condition.stated
+    files = tool != "iperf3"
+    sets = [FileSet(s.files, s.file_bytes) for s in transfers.file_sets.values()]
+    ends = [DISCARDED if skip else "" for skip in transfers.wdt.skip_writes]
+    written = ends if tool == "wdt" else [""]
+    one = tool in ("scp", "hpn-scp")
+    known: dict[str, list[Any]] = {
+        "operation": [s.name + end for s in sets for end in written] if files else ["tcp"],
+        "size_bytes": [s.file_bytes for s in sets] if files else [None],
+        "streams": [1 if one else transfers.streams],
+        "delay_ms": [None, "any", *(wan.round_trips_ms if wan else ())],
+    }
+    for part, values in known.items():
+        if part in stated and stated[part] not in values:
+            expected = ", ".join("none" if v is None else str(v) for v in dict.fromkeys(values))
+            return _Mismatch(
+                f"{part} is {stated[part]}, expected what extras.transfers has: {expected}"
             )
     return None
 

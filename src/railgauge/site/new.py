@@ -529,6 +529,7 @@ _TO_EDIT = {
     "nics": "interfaces, cable by cable, and their rates",
     "mpi": "the MPI program that is timed beside a transfer, and how the transfer is tuned",
     "wan": "round trips, and the commands that make them",
+    "transfers": "tools, sets of files, and a folder with room for them",
     "nccl": "GPUs, NICs by name, binaries, segments",
 }
 

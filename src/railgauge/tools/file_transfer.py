@@ -35,6 +35,9 @@ PROGRAMS: Mapping[Tool, tuple[str, str]] = {
     "bbcp": ("bbcp", "sshd"),
 }
 
+#: Behind the operation of a transfer whose receiver threw the files away.
+DISCARDED = "-discarded"
+
 #: The role of the side where the files arrive.
 RECEIVER: Mapping[Tool, Literal["client", "server"]] = {
     "scp": "server",
@@ -123,6 +126,7 @@ class Login:
     """How the client gets in. Everything belongs to this run: no key, host or password of a user.
 
     `identity` is the path of a private key that only this user can read; the other two are public.
+    {user}, {server} and {port} are filled in on the nodes.
     """
 
     user: str
@@ -132,7 +136,7 @@ class Login:
     known_hosts: str = ""
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[A-Za-z_][\w.-]*", self.user):
+        if not re.fullmatch(r"\{user\}|[A-Za-z_][\w.-]*", self.user):
             raise ValueError(f"user is {self.user!r}, expected a login name")
         if not re.fullmatch(r"\{server\}|[\w.:-]+", self.host) or self.host.startswith("-"):
             raise ValueError(f"host is {self.host!r}, expected a name or an address")
@@ -207,15 +211,14 @@ def key_argv(path: str) -> list[str]:
     return ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "railgauge", "-f", path]
 
 
-def known_hosts_line(host: str, port: int, public_key: str) -> str:
-    """The server's host key as ssh looks it up; `public_key` is the text of its .pub file."""
-    kind, key, *_ = public_key.split()
-    return f"[{host}]:{port} {kind} {key}\n"
+def known_hosts_line(host: str, port: int | str, public_key: str) -> str:
+    """The server's host key as ssh looks it up; `public_key` is the kind and the key."""
+    return f"[{host}]:{port} {public_key}\n"
 
 
 def server_argv(options: Options, program: str, configuration: str) -> list[str]:
     """The server in the foreground; `program` is its absolute path, which sshd insists on."""
-    if not program.startswith("/"):
+    if not program.startswith(("/", "{program}")):
         raise ValueError(f"program is {program!r}, expected an absolute path")
     if options.tool == "lftp":
         return [program, "--nodaemon", "--quiet", "--config", configuration]
@@ -223,7 +226,7 @@ def server_argv(options: Options, program: str, configuration: str) -> list[str]
 
 
 def sshd_configuration(
-    address: str, port: int, host_key: str, authorized_keys: str, user: str
+    address: str, port: int | str, host_key: str, authorized_keys: str, user: str
 ) -> str:
     """A server for one user and one key, that any user may run."""
     return "\n".join(
@@ -252,7 +255,13 @@ def sshd_configuration(
 
 
 def proftpd_configuration(
-    address: str, port: int, folder: str, password_file: str, user: str, group: str, streams: int
+    address: str,
+    port: int | str,
+    folder: str,
+    password_file: str,
+    user: str,
+    group: str,
+    streams: int,
 ) -> str:
     """A server that only reads, for the one user of `password_file`, that any user may run.
 
@@ -261,6 +270,12 @@ def proftpd_configuration(
     """
     return "\n".join(
         [
+            # Debian builds these as modules of their own.
+            *_proftpd_if("!mod_ls.c", "LoadModule mod_ls.c"),
+            *_proftpd_if("!mod_xfer.c", "LoadModule mod_xfer.c"),
+            # They would write to places of the system's own server.
+            *_proftpd_if("mod_ctrls.c", "ControlsEngine off"),
+            *_proftpd_if("mod_delay.c", "DelayEngine off"),
             'ServerName "railgauge"',
             "ServerType standalone",
             f"DefaultAddress {address}",
@@ -271,6 +286,8 @@ def proftpd_configuration(
             "AuthOrder mod_auth_file.c",
             f"AuthUserFile {password_file}",
             "RequireValidShell off",
+            # Where root runs the job; the password is of this run all the same.
+            "RootLogin on",
             "UseReverseDNS off",
             f"PidFile {folder}/proftpd.pid",
             f"ScoreboardFile {folder}/proftpd.scoreboard",
@@ -285,6 +302,10 @@ def proftpd_configuration(
             "",
         ]
     )
+
+
+def _proftpd_if(module: str, directive: str) -> list[str]:
+    return [f"<IfModule {module}>", f"  {directive}", "</IfModule>"]
 
 
 def lftp_script(options: Options, login: Login, source: str, into: str) -> str:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from railgauge.measurement import Measurement
 from railgauge.node.wdt_url import redacted
 from railgauge.tools import Call, Completeness, ParseError, Reading, file_transfer
-from railgauge.tools.file_transfer import FileSet
+from railgauge.tools.file_transfer import DISCARDED, FileSet
 from railgauge.tools.sides import CALL_SLACK_S, collect
 
 TOOL = "wdt"
@@ -98,7 +98,7 @@ class Options:
     @property
     def operation(self) -> str:
         """The operation of a measurement: what was sent, and whether it was kept."""
-        return f"{self.file_set.name}{'-discarded' if self.skip_writes else ''}"
+        return self.file_set.name + (DISCARDED if self.skip_writes else "")
 
     @property
     def transport(self) -> str:

@@ -13,7 +13,7 @@ import pydantic
 
 from railgauge import hostlist
 from railgauge.campaign import ENDED, RESULT_FILE, Campaign
-from railgauge.checks.protections import Failure
+from railgauge.checks.protections import NOT_MEASURED, Failure
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.references import Ratio, Reference
@@ -74,6 +74,8 @@ class Case:
     folder: Path | None
     #: the tools' calls, as far as their provenance goes
     calls: tuple[ToolCall, ...] = ()
+    #: why an optional tool was not run
+    left_out: Failure | None = None
     #: acceptance or baseline, as the check ran
     gate: str = ""
     #: why the check's own record cannot be read
@@ -114,6 +116,19 @@ class Case:
     def complete(self) -> bool:
         """Its result is its own: it was measured, or its nodes took no job."""
         return self.finished and not self.damage and (self.recorded or bool(self.unavailable))
+
+    @property
+    def failed(self) -> bool:
+        """It came to a result, which is not good. What was not measured is neither good nor bad."""
+        if self.was_left_out or not self.finished or self.damage:
+            return False
+        unmeasured = [failure.kind in NOT_MEASURED for failure in self.failures]
+        return not self.passed and not (unmeasured and all(unmeasured))
+
+    @property
+    def was_left_out(self) -> bool:
+        """Nothing was run, as an optional tool is not there, and nothing else is wrong."""
+        return self.left_out is not None and self.result == "pass" and not self.failures
 
     @property
     def precondition_failed(self) -> bool:
@@ -219,6 +234,7 @@ class _Result(pydantic.BaseModel):
     ratios: list[Ratio] = []
     recorded: list[str] = []
     facts: dict[str, dict[str, Any]] = {}
+    left_out: _Failure | None = None
     failures: list[_Failure]
     calls: list[ToolCall]
 
@@ -303,6 +319,7 @@ def _case(planned: _Planned, ran: _Ran | None, run: int, session: int = 1) -> Ca
             if facts.get("fingerprint")
         },
         calls=tuple(dict.fromkeys(result.calls)),
+        left_out=Failure(**result.left_out.model_dump()) if result.left_out else None,
     )
 
 

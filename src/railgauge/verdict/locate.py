@@ -23,7 +23,7 @@ def suspects(cases: Sequence[Case]) -> list[Suspect]:
     more failing cases of a kind and in none of that kind that passed. Where that is so for every
     node it says nothing of any of them, and nobody is named.
     """
-    failed = [case for case in cases if case.finished and not case.passed and not case.damage]
+    failed = [case for case in cases if case.failed]
     passed = {(*_kind(case), node) for case in cases if case.passed for node in case.nodes}
     named: dict[str, str] = {}
     cleared: dict[str, bool] = {}
@@ -57,8 +57,7 @@ def _odd_ones_out(cases: Sequence[Case]) -> dict[str, int]:
     says nothing of a link's rate.
     """
     cleared = {node for case in cases if case.passed for node in case.nodes}
-    bad = [case for case in cases if case.finished and not case.passed and not case.damage]
-    failed = [node for case in bad for node in case.nodes]
+    failed = [node for case in cases if case.failed for node in case.nodes]
     found = {n: failed.count(n) for n in failed if failed.count(n) >= 2 and n not in cleared}
     everyone = {node for case in cases for node in case.nodes}
     return {} if set(found) == everyone else found

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from railgauge import hostlist
 from railgauge.campaign import Campaign
+from railgauge.checks.protections import NOT_MEASURED
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
 from railgauge.references import Bounded
 from railgauge.verdict.compare import (
@@ -123,6 +124,7 @@ class Verdict:
             "tools": [
                 {**dataclasses.asdict(build), "nodes": list(build.nodes)} for build in self.tools
             ],
+            "left_out": [_left_out_as_dict(case) for case in self.cases if case.was_left_out],
         }
 
 
@@ -140,6 +142,16 @@ def _row_as_dict(case: Case, row: Row) -> dict[str, Any]:
         "context": [number.model_dump(mode="json") for number in row.context],
         "limit": dataclasses.asdict(row.limit) if row.limit else None,
         "share_of_limit": row.share_of_limit,
+    }
+
+
+def _left_out_as_dict(case: Case) -> dict[str, Any]:
+    assert case.left_out is not None
+    return {
+        **case.left_out.as_dict(),
+        "check": case.check,
+        "partition": case.partition,
+        "case": case.name,
     }
 
 
@@ -203,7 +215,7 @@ def _gate_findings(campaign: Campaign, case: Case) -> list[Finding]:
 
 
 def _case_findings(case: Case) -> list[Finding]:
-    if case.passed:
+    if case.passed or case.was_left_out:
         return []
     if case.damage:
         return [Finding("inconclusive", "broken-record", case.damage, **_place(case))]
@@ -212,7 +224,7 @@ def _case_findings(case: Case) -> list[Finding]:
         return [Finding("inconclusive", "not-run", f"{case.result}: {why}", **_place(case))]
     found = [
         Finding(
-            "reject",
+            "inconclusive" if failure.kind in NOT_MEASURED else "reject",
             failure.kind,
             failure.message,
             next_step=failure.next_step,
@@ -250,7 +262,9 @@ def _coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Findin
             reached = {
                 node
                 for case in cases
-                if (case.check, case.partition) == (check, partition) and case.finished
+                if (case.check, case.partition) == (check, partition)
+                and case.finished
+                and not case.was_left_out
                 for node in case.nodes
             }
             missing = [n for n in campaign.scope.nodes.get(partition, []) if n not in reached]
@@ -298,8 +312,7 @@ def _retry_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
     found = []
     for case in cases:
         others = [c for c in cases if c.name == case.name and c.partition == case.partition]
-        failed = case.finished and not case.passed and not case.damage
-        if failed and any(other.passed for other in others):
+        if case.failed and any(other.passed for other in others):
             found.append(
                 Finding(
                     "reject",
@@ -489,5 +502,6 @@ def _decision(
             "inconclusive",
             f"baseline: {measured} measurements recorded, none had to meet a reference",
         )
-    passed = sum(case.passed for case in cases)
-    return "accept", f"{passed} of {len(cases)} cases passed, {measured} measurements"
+    passed, left = sum(c.passed for c in cases), sum(c.was_left_out for c in cases)
+    left_out = f", {left} left out" if left else ""
+    return "accept", f"{passed} of {len(cases)} cases passed{left_out}, {measured} measurements"

@@ -1,0 +1,452 @@
+"""Checks that move files between two nodes, and streams beside them, by the tools in use."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import reframe.core.runtime as rt
+from reframe.core.builtins import run_after, run_before, variable
+
+from railgauge import limits, rehearsal, systems
+from railgauge.checks.pair import PairCheck, neighbours
+from railgauge.checks.protections import Failure
+from railgauge.checks.wan import is_series, long_way, of_another_length
+from railgauge.limits import Limit
+from railgauge.measurement import Measurement
+from railgauge.node import wdt_url
+from railgauge.systems import Transfers, TransferTool
+from railgauge.tools import Call, Reading, file_transfer, iperf3, wdt
+from railgauge.tools.file_transfer import DISCARDED, FileSet, Login
+
+#: The way between two nodes as it is.
+LAN = "lan"
+
+#: Programs of the pinned stack (spack.yaml).
+_IN_STACK = ("wdt", "lftp", "iperf3", "hpnscp", "hpnssh", "hpnsshd")
+_PROVIDERS = {
+    "scp": "Debian's openssh-client, or the system's own",
+    "ssh": "Debian's openssh-client, or the system's own",
+    "ssh-keygen": "Debian's openssh-client, or the system's own",
+    "sshd": "Debian's openssh-server, or the system's own",
+    "proftpd": "Debian's proftpd-core, or the system's own",
+    "ftpasswd": "Debian's proftpd-core: it comes with proftpd",
+    "bbcp": "spack install bbcp",
+}
+
+
+def transfer_cases(tool: str) -> list[str]:
+    """`partition:server:client:SET:WAY`, for iperf3 `partition:server:client:WAY`.
+
+    SET is the name of a file set, with `-discarded` behind it where WDT's receiver throws it away.
+    WAY is `lan`, or the round trip `NNms` of a long way, which belongs to the series.
+    """
+    cases = []
+    begun = set()
+    for pair in neighbours("transfers"):
+        name = pair.partition(":")[0]
+        partition = systems.load(rt.runtime().system.name).partition(name)
+        transfers = partition.extras.transfers
+        assert transfers is not None  # a partition with the feature has it
+        enough = transfers.pairs == "first" and name in begun
+        enough = enough or (transfers.series_only and not is_series())
+        begun.add(name)
+        if enough or tool not in (*transfers.tools, *transfers.optional):
+            continue
+        ways = [LAN]
+        if is_series() and "wan" in partition.features and partition.extras.wan:
+            ways += [f"{ms:g}ms" for ms in partition.extras.wan.round_trips_ms if ms]
+        cases += [
+            ":".join([pair, *what, way]) for what in _file_sets(transfers, tool) for way in ways
+        ]
+    return cases
+
+
+def _file_sets(transfers: Transfers, tool: str) -> list[list[str]]:
+    if tool == "iperf3":
+        return [[]]
+    names = list(transfers.file_sets)
+    if tool == "wdt":
+        ends = [DISCARDED if skip else "" for skip in transfers.wdt.skip_writes]
+        return [[name + end] for name in names for end in ends]
+    return [[name] for name in names]
+
+
+class TransferCase(PairCheck):
+    """One tool between two neighbours, over their own path or over a long way.
+
+    A concrete check gives its own `pair = parameter(transfer_cases("TOOL"))`.
+    """
+
+    #: as in extras.transfers.tools
+    tool_of_case: TransferTool
+    #: the round trip may be this much longer than asked for: the path's own, and a busy machine's
+    slack_ms = variable(float, value=15.0)
+
+    @property
+    def transfers(self) -> Transfers:
+        found = self.partition_data.extras.transfers
+        assert found is not None  # or there would be no case
+        return found
+
+    @property
+    def round_trip_ms(self) -> float | None:
+        """That of the long way; none over the path as it is."""
+        way = str(self.pair).rpartition(":")[2]
+        return None if way == LAN else float(way.removesuffix("ms"))
+
+    @property
+    def kind(self) -> str:
+        """What a case says something of: this tool with these files on this way."""
+        return " ".join(str(self.pair).split(":")[3:])
+
+    @property
+    def optional(self) -> bool:
+        return self.tool_of_case in self.transfers.optional
+
+    def provider(self, program: str) -> str:
+        if program in _IN_STACK:
+            return f"make stack SYSTEM={self.current_system.name} brings {program}"
+        return f"{program}: {_PROVIDERS[program]}"
+
+    def programs(self) -> Mapping[str, list[str]]:
+        """What each side runs; the first is the tool itself, or its server."""
+        raise NotImplementedError
+
+    def orders(self) -> Mapping[str, Any]:
+        return {"programs": self.programs(), "path": self.transfers.path}
+
+    def expected_path(self) -> dict[str, Any]:
+        said = super().expected_path()
+        if self.round_trip_ms is not None:
+            # The emulation is the job's own.
+            del said["emulation"]
+        return said
+
+    def way(self) -> Mapping[str, Any]:
+        wan, round_trip_ms = self.partition_data.extras.wan, self.round_trip_ms
+        return {} if wan is None or round_trip_ms is None else long_way(wan, round_trip_ms)
+
+    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
+        found = list(super().violations(facts))
+        missing = any("missing" in said for said in facts.values())
+        if self.round_trip_ms is not None and not missing:
+            said, nodes = facts.get(self.client_node, {}), (self.client_node, self.server_node)
+            found += of_another_length(said, nodes, self.round_trip_ms, self.slack_ms)
+        return found
+
+    def gates(self, measurement: Measurement) -> bool:
+        """The rate; the time is the same in other words."""
+        return measurement.metric == "bandwidth"
+
+    def limit(self, measurement: Measurement) -> Limit | None:
+        path = self.partition_data.extras
+        if measurement.unit == "Gb/s" and path.link_gbits and path.mtu_bytes:
+            return limits.tcp(path.link_gbits, path.mtu_bytes)
+        return None
+
+    def on_this_way(self, reading: Reading) -> Reading:
+        """Numbers that say over how long a way they were taken."""
+        measured = tuple(
+            dataclasses.replace(m, delay_ms=self.round_trip_ms) for m in reading.measurements
+        )
+        return dataclasses.replace(reading, measurements=measured)
+
+
+class StreamCheck(TransferCase):
+    """iperf3 beside the transfers: what TCP carries without any file."""
+
+    tool = iperf3
+    tool_of_case: TransferTool = "iperf3"
+    metrics = ["bandwidth", "stream_bandwidth_min", "retransmits"]
+
+    @property
+    def options(self) -> iperf3.Options:
+        transfers = self.transfers
+        return iperf3.Options(transfers.streams, transfers.duration_s, drain_s=5)
+
+    @run_after("setup")
+    def expect(self) -> None:
+        self.expected = {"streams": self.options.streams}
+
+    def programs(self) -> Mapping[str, list[str]]:
+        return {"server": ["iperf3"], "client": ["iperf3"]}
+
+    def commands(self) -> Mapping[str, list[str]]:
+        return {
+            "server": iperf3.server_argv(self.options),
+            "client": iperf3.client_argv(self.options),
+            "version": iperf3.version_argv(),
+        }
+
+    def expected_run_s(self) -> float:
+        return self.transfers.duration_s + 1.0
+
+    def run_limit_s(self) -> int:
+        return self.transfers.duration_s + 30
+
+    @run_after("init")
+    def allow_time(self) -> None:
+        self.time_limit = f"{2 * self.start_limit_s + self.run_limit_s() + 60}s"
+
+    def read(self) -> tuple[Reading, Sequence[Call]]:
+        calls = self.calls()
+        client, server = self.output("client"), self.output("server")
+        reading = iperf3.read(client, server=server, calls=calls, options=self.options)
+        return self.on_this_way(reading), calls
+
+
+class TransferCheck(TransferCase):
+    """A set of files by one tool: made on one node, verified on the other.
+
+    Good is: the tool's exit code, every file there with its sha256 (unless the receiver was to
+    throw them away), nothing else there, and the rate at the reference.
+    """
+
+    node_program = "transfer"
+    #: what runs in the server's place: ssh, ftp or wdt
+    by: str
+    sender = "client"
+    #: how fast a node makes, or reads, files at least
+    slowest_disk_bytes_s = variable(float, value=100e6)
+
+    # --- for subclasses ----------------------------------------------------------------------
+
+    @property
+    def options(self) -> file_transfer.Options | wdt.Options:
+        raise NotImplementedError
+
+    def configuration(self) -> Mapping[str, Mapping[str, str]]:
+        """The files that the tool reads, by side and path."""
+        return {}
+
+    def arrives(self) -> str | None:
+        """Where the files should be in the end; none where they are thrown away."""
+        return "{scratch}/into/set"
+
+    # --- the job -------------------------------------------------------------------------------
+
+    @property
+    def tool_name(self) -> str:
+        return self.tool_of_case
+
+    @property
+    def set_name(self) -> str:
+        return str(self.pair).split(":")[3]
+
+    @property
+    def files(self) -> FileSet:
+        chosen = self.transfers.file_sets[self.set_name.removesuffix(DISCARDED)]
+        return FileSet(chosen.files, chosen.file_bytes)
+
+    @run_after("init")
+    def ask_for_all_files(self) -> None:
+        size = self.files.file_bytes
+        self.metrics = [f"bandwidth_{size}B", f"transfer_time_{size}B"]
+        self.expected = {"files": self.files.files}
+        limits_s = 2 * self._prepare_limit_s + 2 * self.start_limit_s + self.run_limit_s()
+        self.time_limit = f"{limits_s + 60}s"
+
+    @run_before("run")
+    def make_secret(self) -> None:
+        self.prerun_cmds.append(wdt_url.MAKE_SECRET)
+
+    @property
+    def _prepare_limit_s(self) -> int:
+        return 30 + int(self.files.total_bytes / self.slowest_disk_bytes_s)
+
+    def orders(self) -> Mapping[str, Any]:
+        return {
+            **super().orders(),
+            "transfer": {
+                "by": self.by,
+                "sender": self.sender,
+                "files": self.files.files,
+                "file_bytes": self.files.file_bytes,
+                "scratch": self.transfers.scratch,
+                "arrives": self.arrives(),
+                "prepare_limit_s": self._prepare_limit_s,
+                "configuration": self.configuration(),
+            },
+        }
+
+    def expected_run_s(self) -> float:
+        # Made, moved at a part of the link's rate, and verified.
+        gbits_s = 0.2 * (self.partition_data.extras.link_gbits or 10)
+        size = self.files.total_bytes
+        return 2 + 2 * size / 1e9 + size * 8e-9 / gbits_s
+
+    def run_limit_s(self) -> int:
+        return self.transfers.timeout_s
+
+    # --- what it left --------------------------------------------------------------------------
+
+    def read(self) -> tuple[Reading, Sequence[Call]]:
+        calls, arrived = self.calls(), self._arrived()
+        sent = Path(self.stagedir, "manifest.json")
+        manifest = sent.read_text(encoding="utf-8") if sent.exists() else None
+        return self.on_this_way(self.judged(calls, arrived, manifest)), calls
+
+    def judged(self, calls: Sequence[Call], arrived: str | None, sent: str | None) -> Reading:
+        """By the tool's reader: what its calls, and the files on the other side, prove."""
+        options = self.options
+        assert isinstance(options, file_transfer.Options)
+        return file_transfer.read(arrived, sent=sent, calls=calls, options=options)
+
+    def _arrived(self) -> str | None:
+        """What the receiver's side found, as `file_set verify` tells it."""
+        receiver = self.client_node if self.sender == "server" else self.server_node
+        found = self.facts().get(receiver, {}).get("arrived")
+        return None if found is None else json.dumps(found)
+
+    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
+        """Also what the tool said before it failed, and files that a node has kept."""
+        found = list(super().violations(facts))
+        for node, said in sorted(facts.items()):
+            if "scratch_left" in said:
+                message = f"{said['scratch_left']} could not be removed from {node}"
+                found.append(Failure("scratch-left", message, (node,)))
+            if "arrived_unknown" in said:
+                message = f"what arrived on {node} cannot be verified: {said['arrived_unknown']}"
+                found.append(Failure("output", message, (node,)))
+        for call in self.calls():
+            words = self._last_words_of(call.role) if call.failure else ""
+            if words:
+                message = f"{call.tool} ({call.role}) on {call.host} said last: {words}"
+                found.append(Failure("last-words", message))
+        return found
+
+    def _last_words_of(self, role: str) -> str:
+        lines = wdt_url.redacted(self.output(role)).splitlines()
+        said = [line.removeprefix("STDERR: ").strip() for line in lines]
+        return next((line[:300] for line in reversed(said) if line), "")
+
+
+class WdtCheck(TransferCheck):
+    """WDT: many connections, and threads on both sides. Both ends must say that all went well."""
+
+    tool = wdt
+    tool_of_case: TransferTool = "wdt"
+    by = "wdt"
+
+    @property
+    def options(self) -> wdt.Options:
+        transfers = self.transfers
+        return wdt.Options(
+            self.files,
+            streams=transfers.streams,
+            encryption=transfers.wdt.encryption,
+            skip_writes=self.set_name.endswith(DISCARDED),
+            start_port=transfers.wdt.start_port,
+        )
+
+    def programs(self) -> Mapping[str, list[str]]:
+        return {"server": ["wdt"], "client": ["wdt"]}
+
+    def commands(self) -> Mapping[str, list[str]]:
+        return {
+            "server": wdt.receiver_argv(self.options, "{scratch}/into"),
+            "client": wdt.sender_argv(self.options, "{scratch}/set"),
+            "version": wdt.version_argv(),
+        }
+
+    def arrives(self) -> str | None:
+        return None if self.options.skip_writes else "{scratch}/into"
+
+    @run_before("run")
+    def tell_stand_in(self) -> None:
+        happening = rehearsal.scenario()
+        if happening:
+            here = happening.node is None or happening.node in self.pinned_nodes
+            told = {"scenario": happening.name if here else "healthy"}
+            Path(self.stagedir, "replay.json").write_text(json.dumps(told), encoding="utf-8")
+
+    def judged(self, calls: Sequence[Call], arrived: str | None, sent: str | None) -> Reading:
+        client, server = self.output("client"), self.output("server")
+        return wdt.read(
+            client, server=server, calls=calls, options=self.options, arrived=arrived, sent=sent
+        )
+
+
+class FtpCheck(TransferCheck):
+    """lftp from ProFTPD. The client pulls: only a download is cut into parallel pieces."""
+
+    tool = file_transfer
+    tool_of_case: TransferTool = "lftp"
+    by = "ftp"
+    sender = "server"
+    login = Login(user="railgauge")
+
+    @property
+    def options(self) -> file_transfer.Options:
+        return file_transfer.Options("lftp", self.files, streams=self.transfers.streams)
+
+    def programs(self) -> Mapping[str, list[str]]:
+        return {"server": ["proftpd", "ftpasswd"], "client": ["lftp"]}
+
+    def commands(self) -> Mapping[str, list[str]]:
+        options, into = self.options, "{scratch}/into"
+        return {
+            "server": file_transfer.server_argv(options, "{program}", "{scratch}/proftpd.conf"),
+            "client": file_transfer.client_argv(options, self.login, "{remote}/set", into),
+            "version": file_transfer.version_argv("lftp"),
+        }
+
+    def configuration(self) -> Mapping[str, Mapping[str, str]]:
+        options, into = self.options, "{scratch}/into"
+        server = file_transfer.proftpd_configuration(
+            "{address}",
+            "{port}",
+            "{scratch}",
+            "{scratch}/passwd",
+            "{user}",
+            "{group}",
+            options.streams,
+        )
+        script = file_transfer.lftp_script(options, self.login, "{remote}/set", into)
+        return {"server": {"{scratch}/proftpd.conf": server}, "client": {"lftp.script": script}}
+
+
+class SshCheck(TransferCheck):
+    """A tool that comes in by ssh, to an sshd of this job's own. The client pushes."""
+
+    tool = file_transfer
+    by = "ssh"
+    login = Login(user="{user}", identity="{scratch}/user", known_hosts="{scratch}/known_hosts")
+
+    @property
+    def options(self) -> file_transfer.Options:
+        streams = self.transfers.streams if self.tool_of_case == "bbcp" else 1
+        assert self.tool_of_case in ("scp", "hpn-scp", "bbcp")
+        return file_transfer.Options(self.tool_of_case, self.files, streams=streams)
+
+    def programs(self) -> Mapping[str, list[str]]:
+        client, server = file_transfer.PROGRAMS[self.options.tool]
+        ssh = "hpnssh" if client == "hpnscp" else "ssh"
+        # bbcp runs on both sides; its client starts the other one.
+        peers = ["bbcp"] if client == "bbcp" else []
+        return {
+            "server": [server, "ssh-keygen", *peers],
+            "client": [client, ssh, "ssh-keygen"],
+        }
+
+    def commands(self) -> Mapping[str, list[str]]:
+        options, into = self.options, "{remote}/into"
+        return {
+            "server": file_transfer.server_argv(options, "{program}", "{scratch}/sshd_config"),
+            "client": file_transfer.client_argv(options, self.login, "{scratch}/set", into),
+            "version": file_transfer.version_argv(options.tool),
+        }
+
+    def configuration(self) -> Mapping[str, Mapping[str, str]]:
+        server = file_transfer.sshd_configuration(
+            "{address}", "{port}", "{scratch}/host", "{scratch}/authorized_keys", "{user}"
+        )
+        known = file_transfer.known_hosts_line("{server}", "{port}", "{host_key}")
+        return {
+            "server": {"{scratch}/sshd_config": server},
+            "client": {"{scratch}/known_hosts": known},
+        }

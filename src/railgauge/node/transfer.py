@@ -1,0 +1,448 @@
+"""Move a set of files between two nodes of one Slurm job.
+
+    srun --ntasks=2 --ntasks-per-node=1 python3 -m railgauge.node.transfer transfer.json
+
+As `railgauge.node.pair`, whose part it is, with more to do on both sides. The sender's side makes
+the files and leaves their sums in `manifest.json`; the client's says in `offer.json` that it is
+prepared; the server's starts a server of this job's own and says so in `ready.json`; the client's
+runs the tool; the receiver's side puts what arrived into the facts of its exit line.
+
+Keys and passwords are made for this one transfer, in a folder of the node's own that only this
+user can read: {scratch}, and {remote} for that of the other side. What the other side must know of
+them goes through the shared folder: public keys as they are, a password or WDT's URL sealed with
+the job's secret (`wdt_url`). When the side ends, however it ends, its folder goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import grp
+import json
+import os
+import pwd
+import queue
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from railgauge.node import file_set, pair, wdt_url
+from railgauge.node.calls import Call, filled, write_whole
+from railgauge.node.pair import Facts, Lane, Spec, Values
+from railgauge.node.way import NoWay
+
+#: A server that is told to end has so long.
+STOP_S = 10
+#: Files take whole blocks of the file system.
+BLOCK_BYTES = 4096
+
+#: prctl(2): orphans of this process's descendants become its children.
+_SET_CHILD_SUBREAPER = 36
+
+#: Removes the folder once this process has closed the pipe, or died.
+_KEEPER = 'trap "" TERM INT HUP; read -r _; rm -rf -- "$1"'
+
+FTP_USER = "railgauge"
+
+
+# ---- the folder of one side ------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def scratch(parent: str, needed_bytes: int, facts: Facts) -> Iterator[str]:
+    """A folder for this user alone, gone afterwards with every process that was started here."""
+    try:
+        free = shutil.disk_usage(parent).free
+        if free < needed_bytes:
+            raise NoWay(f"{parent} has {free / 1e9:.2f} GB free, needs {needed_bytes / 1e9:.2f}")
+        folder = tempfile.mkdtemp(prefix="railgauge-", dir=parent)
+    except OSError as error:
+        raise NoWay(f"no scratch folder in {parent}: {error.strerror}") from None
+    keeper = subprocess.Popen(
+        ["/bin/sh", "-c", _KEEPER, "keeper", folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield folder
+    finally:
+        end_children(spared=keeper.pid)
+        keeper.communicate()
+        if Path(folder).exists():
+            facts["scratch_left"] = folder
+
+
+def adopt_orphans() -> None:
+    """A server's children that outlive it become children of this process, which ends them."""
+    ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _children() -> list[int]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        # It may have ended since.
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            if int(fields[1]) == os.getpid():
+                found.append(int(process.name))
+    return found
+
+
+def end_children(spared: int) -> None:
+    """Kill every child but one, and what they leave behind, for some seconds."""
+    deadline = time.monotonic() + STOP_S
+    while time.monotonic() < deadline:
+        left = [child for child in _children() if child != spared]
+        if not left:
+            return
+        for child in left:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, os.WNOHANG)
+        time.sleep(pair.POLL_S)
+
+
+def write_private(path: str, text: str) -> None:
+    """A new file that only this user can read; a relative path is one of the shared folder."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+        stream.write(text)
+
+
+class Side:
+    """What one side has and does, whatever the tool is."""
+
+    def __init__(self, spec: Spec, role: str, values: Values, facts: Facts, folder: str) -> None:
+        self.spec, self.role, self.facts, self.folder = spec, role, facts, folder
+        self.orders: dict[str, Any] = spec["transfer"]
+        user = pwd.getpwuid(os.getuid())
+        self.values = {
+            **values,
+            "scratch": folder,
+            "address": facts.get("address", ""),
+            "user": user.pw_name,
+            "group": grp.getgrgid(user.pw_gid).gr_name,
+            # sshd starts itself again, and insists on its whole path.
+            "program": shutil.which(spec["programs"][role][0]) or "",
+        }
+        Path(folder, "into").mkdir()
+
+    @property
+    def sends(self) -> bool:
+        return bool(self.orders["sender"] == self.role)
+
+    def make_files(self) -> None:
+        if self.sends:
+            files, size = self.orders["files"], self.orders["file_bytes"]
+            try:
+                manifest = file_set.make(f"{self.folder}/set", files, size)
+            except OSError as error:
+                raise NoWay(f"the files cannot be made in {self.folder}: {error}") from None
+            write_whole("manifest.json", manifest)
+
+    def verify(self) -> None:
+        """Put what arrived here into the facts."""
+        if self.sends or not self.orders["arrives"]:
+            return
+        (folder,) = filled([self.orders["arrives"]], self.values)
+        try:
+            manifest = json.loads(Path("manifest.json").read_text(encoding="utf-8"))
+            self.facts["arrived"] = file_set.verify(folder, manifest)
+        except (OSError, ValueError) as error:
+            self.facts["arrived_unknown"] = f"{type(error).__name__}: {error}"
+
+    def write_configuration(self, values: Values) -> None:
+        """The files that the tool reads; a second try on another port writes them anew."""
+        for path, text in self.orders["configuration"].get(self.role, {}).items():
+            target, content = filled([path, text], values)
+            with contextlib.suppress(FileNotFoundError):
+                Path(target).unlink()
+            write_private(target, content)
+
+    def environment(self) -> dict[str, str]:
+        """Without a home whose files could change what the tool does."""
+        return {**os.environ, "HOME": self.folder}
+
+
+# ---- servers of this job's own, which end when they are told to ------------------------------
+
+
+def _run_quietly(argv: list[str], text: str = "") -> None:
+    """NoWay where a command that prepares something fails."""
+    try:
+        answer = subprocess.run(
+            argv,
+            input=text.encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=60,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NoWay(f"{argv[0]}: {error}") from None
+    if answer.returncode != 0:
+        said = " ".join(answer.stdout.decode("utf-8", "replace").split())[:300]
+        raise NoWay(f"{argv[0]} ended with exit code {answer.returncode}: {said}")
+
+
+class Server:
+    """What the sides of one kind of server tell each other before it starts."""
+
+    def offer(self, side: Side) -> dict[str, str]:
+        """What the client's side makes, and may be read by anybody."""
+        return {}
+
+    def prepare(self, side: Side, offer: dict[str, str]) -> dict[str, str]:
+        """What the server's side makes, and tells beside its address."""
+        raise NotImplementedError
+
+    def environment(self, ready: dict[str, Any]) -> dict[str, str]:
+        """By which the client's tool gets what nobody else may know."""
+        return {}
+
+
+class Ssh(Server):
+    """sshd for one user and one key: the server never sees the client's private half."""
+
+    @staticmethod
+    def _key_pair(path: str) -> str:
+        """Make `path`, for its owner only; its public half, without the comment."""
+        _run_quietly(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "railgauge", "-f", path])
+        kind, key, *_ = Path(f"{path}.pub").read_text(encoding="ascii").split()
+        return f"{kind} {key}"
+
+    def offer(self, side: Side) -> dict[str, str]:
+        return {"public_key": self._key_pair(f"{side.folder}/user")}
+
+    def prepare(self, side: Side, offer: dict[str, str]) -> dict[str, str]:
+        write_private(f"{side.folder}/authorized_keys", f"{offer['public_key']}\n")
+        return {"host_key": self._key_pair(f"{side.folder}/host")}
+
+
+class Ftp(Server):
+    """proftpd for one user, whose password is of this run."""
+
+    def prepare(self, side: Side, offer: dict[str, str]) -> dict[str, str]:
+        password = secrets.token_urlsafe(32)
+        user = ["--name", FTP_USER, "--uid", str(os.getuid()), "--gid", str(os.getgid())]
+        home = ["--home", side.folder, "--shell", "/bin/false"]
+        entry = ["--file", f"{side.folder}/passwd", *user, *home]
+        _run_quietly(["ftpasswd", "--passwd", "--stdin", *entry], f"{password}\n")
+        Path(f"{side.folder}/passwd").chmod(0o600)
+        return {"sealed_password": wdt_url.seal(password, _secret())}
+
+    def environment(self, ready: dict[str, Any]) -> dict[str, str]:
+        return {"LFTP_PASSWORD": _unsealed(ready, "sealed_password")}
+
+
+SERVERS: dict[str, Server] = {"ssh": Ssh(), "ftp": Ftp()}
+
+
+def stop(server: Call) -> None:
+    """End a server that is to serve until it is told to end: that it did not is a failure."""
+    if server.ended or server.process is None:
+        server.wait(0)
+        code = "" if server.exit_code is None else f", exit code {server.exit_code}"
+        server.note = server.note or f"ended before the client had{code}"
+        return
+    server.process.terminate()
+    server.wait(STOP_S)
+
+
+def serve_with_daemon(side: Side, offer: dict[str, str]) -> Call:
+    spec, told = side.spec, SERVERS[side.orders["by"]].prepare(side, offer)
+    lane = Lane(spec)
+    lane.values = side.values
+    deadline = time.monotonic() + spec["start_limit_s"]
+    server, port = pair.start_server(lane, deadline, side.write_configuration)
+    if port is None:
+        server.wait(0)
+        server.note = server.note or f"ended before it listened, exit code {server.exit_code}"
+        return server
+    try:
+        address = side.values["address"] or spec["server_host"]
+        here = {"address": address, "port": port, "remote": side.folder, **told}
+        write_whole("ready.json", [here])
+        pair.attend([server], _transfer_limit_s(spec))
+        stop(server)
+    finally:
+        server.kill("ended with the job")
+    return server
+
+
+def connect_to_daemon(side: Side, ready: dict[str, Any]) -> Call:
+    values = {
+        **side.values,
+        "server": ready["address"],
+        "port": str(ready["port"]),
+        "remote": ready["remote"],
+        "host_key": ready.get("host_key", ""),
+    }
+    side.write_configuration(values)
+    secret = SERVERS[side.orders["by"]].environment(ready)
+    return Call("client", filled(side.spec["client"], values), {**side.environment(), **secret})
+
+
+# ---- WDT, whose receiver ends by itself, and tells where it listens on its output ------------
+
+
+class WdtCall(Call):
+    """A call whose outputs are kept without keys: `urls` gets the connection URLs on them."""
+
+    def __init__(self, role: str, argv: list[str], url: str = "") -> None:
+        self.urls: queue.Queue[str] = queue.Queue()
+        self._url = url
+        self._readers: list[threading.Thread] = []
+        super().__init__(role, argv)
+
+    def _open(self, argv: list[str], environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env=environment,
+        )
+        for source, kind in ((process.stdout, "out"), (process.stderr, "err")):
+            arguments = (source, f"{self.role}.{kind}", self.urls.put)
+            # It ends with the tool, at the end of what that writes.
+            reader = threading.Thread(target=wdt_url.keep_redacted, args=arguments, daemon=True)
+            reader.start()
+            self._readers.append(reader)
+        assert process.stdin is not None
+        # A tool that ends at once does not read it; how it ended is what counts.
+        with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
+            stdin.write(f"{self._url}\n".encode() if self._url else b"")
+        return process
+
+    def wait(self, limit_s: float) -> None:
+        """And until all of its output is kept."""
+        super().wait(limit_s)
+        for reader in self._readers:
+            reader.join(STOP_S)
+
+
+def serve_wdt(side: Side, offer: dict[str, str]) -> Call:
+    spec = side.spec
+    secret = _secret()
+    server = WdtCall("server", filled(spec["server"], side.values))
+    try:
+        url = _first_url(server, spec["start_limit_s"])
+        if url is None:
+            server.kill(f"did not listen within {spec['start_limit_s']} s")
+            server.wait(0)
+            server.note = server.note or f"ended before it listened, exit code {server.exit_code}"
+            return server
+        address = side.values["address"] or spec["server_host"]
+        write_whole("ready.json", [{"address": address, "sealed_url": wdt_url.seal(url, secret)}])
+        pair.attend([server], _transfer_limit_s(spec))
+        server.wait(STOP_S)
+    finally:
+        server.kill("ended with the job")
+    return server
+
+
+def _first_url(server: WdtCall, limit_s: float) -> str | None:
+    """The URL that a receiver prints once it listens on all of its ports."""
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        ended = server.ended
+        with contextlib.suppress(queue.Empty):
+            return server.urls.get(timeout=pair.POLL_S)
+        if ended:
+            break
+    return None
+
+
+def connect_wdt(side: Side, ready: dict[str, Any]) -> Call:
+    values = {**side.values, "server": ready["address"]}
+    url = _unsealed(ready, "sealed_url")
+    return WdtCall("client", filled(side.spec["client"], values), url)
+
+
+# ---- both sides ------------------------------------------------------------------------------
+
+_JOB_SECRET: list[bytes] = []
+
+
+def take_secret() -> None:
+    """Keep the job's secret for this process: no tool inherits it."""
+    with contextlib.suppress(ValueError):
+        _JOB_SECRET.append(wdt_url.job_secret(os.environ))
+    os.environ.pop(wdt_url.SECRET_VARIABLE, None)
+
+
+def _secret() -> bytes:
+    if not _JOB_SECRET:
+        raise NoWay(f"the job's script has made no {wdt_url.SECRET_VARIABLE}")
+    return _JOB_SECRET[0]
+
+
+def _unsealed(ready: dict[str, Any], name: str) -> str:
+    try:
+        return wdt_url.unseal(ready[name], _secret())
+    except (KeyError, ValueError) as error:
+        raise NoWay(f"ready.json: {name}: {error}") from None
+
+
+def _transfer_limit_s(spec: Spec) -> float:
+    """From the server's start to the client's exit line: it may have to verify first."""
+    limits = (spec["start_limit_s"], spec["run_limit_s"], spec["transfer"]["prepare_limit_s"])
+    return float(sum(limits)) + 10
+
+
+def _needed_bytes(orders: dict[str, Any], role: str) -> int:
+    """The room that a side needs for its files; a receiver that throws them away needs none."""
+    if orders["sender"] != role and not orders["arrives"]:
+        return 0
+    size: int = orders["files"] * (orders["file_bytes"] + BLOCK_BYTES)
+    return size
+
+
+def serve(spec: Spec, lanes: list[Lane]) -> list[Call]:
+    orders, (lane,) = spec["transfer"], lanes
+    facts = lane.facts
+    with scratch(orders["scratch"], _needed_bytes(orders, "server"), facts) as folder:
+        side = Side(spec, "server", lane.values, facts, folder)
+        side.make_files()
+        if not pair.wait_for("offer.json", orders["prepare_limit_s"], given_up="client.json"):
+            raise NoWay(f"{spec['client_host']} was not prepared in time")
+        offer = json.loads(Path("offer.json").read_text(encoding="utf-8"))
+        call = (serve_wdt if orders["by"] == "wdt" else serve_with_daemon)(side, offer)
+        side.verify()
+    return [call]
+
+
+def connect(spec: Spec, lanes: list[Lane]) -> list[Call]:
+    orders, (lane,) = spec["transfer"], lanes
+    facts = lane.facts
+    with scratch(orders["scratch"], _needed_bytes(orders, "client"), facts) as folder:
+        side = Side(spec, "client", lane.values, facts, folder)
+        side.make_files()
+        by_wdt = orders["by"] == "wdt"
+        write_whole("offer.json", {} if by_wdt else SERVERS[orders["by"]].offer(side))
+        limit_s = orders["prepare_limit_s"] + spec["start_limit_s"] + 5
+        (ready,) = pair.find_servers(spec, lane, limit_s)
+        call = (connect_wdt if by_wdt else connect_to_daemon)(side, ready)
+        try:
+            call.wait(spec["run_limit_s"])
+        finally:
+            call.kill("ended with the job")
+        side.verify()
+    return [call]
+
+
+if __name__ == "__main__":
+    take_secret()
+    adopt_orphans()
+    sys.exit(pair.main({"server": serve, "client": connect}))

@@ -1,0 +1,210 @@
+"""The comparison of transfer tools: tool by set of files and way, on one page."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Sequence
+from typing import Literal
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from railgauge.measurement import Measurement
+from railgauge.sizes import format_size
+from railgauge.tools import iperf3
+from railgauge.tools.file_transfer import DISCARDED, PROGRAMS, FileSet
+from railgauge.tools.wdt import TOOL as WDT
+from railgauge.verdict.compare import Case
+from railgauge.verdict.rules import Verdict
+
+#: In the order of the rows.
+_TOOLS = (iperf3.TOOL, WDT, *PROGRAMS)
+_SETS = tuple(FileSet(files, 1).name for files in (1, 2))
+
+#: What a cell says in the place of numbers.
+State = Literal["measured", "failed", "left out"]
+
+
+def is_of(measurement: Measurement) -> bool:
+    """Whether it is of a transfer of files."""
+    return measurement.operation.removesuffix(DISCARDED) in _SETS
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """What is compared: a set of files, or streams without any, over one way."""
+
+    files: str
+    size_bytes: int | None
+    delay_ms: float | None
+
+    def __str__(self) -> str:
+        way = "LAN" if self.delay_ms is None else f"{self.delay_ms:g} ms"
+        if self.size_bytes is None:
+            return f"no files\n{way}"
+        kind = "one file" if self.files == _SETS[0] else "small files"
+        return f"{kind} {format_size(self.size_bytes)}\n{way}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """The median over the pairs that came to a good result, and how many those were."""
+
+    rate_gbits_s: float
+    seconds: float | None
+    pairs: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """The transfers of one partition: `cells` by tool and column."""
+
+    partition: str
+    columns: tuple[Column, ...]
+    cells: dict[tuple[str, Column], Cell]
+    #: tool -> number of its cases that failed, that were left out
+    failed: dict[str, int]
+    left_out: dict[str, int]
+
+    @property
+    def tools(self) -> list[str]:
+        named = {tool for tool, _ in self.cells} | set(self.failed) | set(self.left_out)
+        return sorted(named, key=lambda tool: (_TOOLS.index(tool.split()[0]), tool))
+
+    def times_the_slowest(self, tool: str, column: Column) -> float | None:
+        """None where there is nothing to compare with, or no file is moved."""
+        rates = [cell.rate_gbits_s for (_, c), cell in self.cells.items() if c == column]
+        if column.size_bytes is None or len(rates) < 2 or min(rates) <= 0:
+            return None
+        return self.cells[tool, column].rate_gbits_s / min(rates)
+
+
+def _tool_of(check: str) -> str | None:
+    """The tool of a check that moves files, or streams beside them."""
+    checks = {
+        "Iperf3Pair": iperf3.TOOL,
+        "WdtTransfer": WDT,
+        "FtpTransfer": "lftp",
+        "ScpTransfer": "scp",
+        "HpnScpTransfer": "hpn-scp",
+        "BbcpTransfer": "bbcp",
+    }
+    return checks.get(check)
+
+
+def _column(measurement: Measurement) -> Column:
+    return Column(
+        measurement.operation.removesuffix(DISCARDED),
+        measurement.size_bytes,
+        measurement.delay_ms,
+    )
+
+
+def compare(cases: Sequence[Case]) -> list[Comparison]:
+    """One comparison for each partition that has transfers; numbers of good cases only."""
+    found = []
+    ours = [(tool, case) for case in cases if (tool := _tool_of(case.check))]
+    for partition in dict.fromkeys(case.partition for _, case in ours):
+        here = [(tool, case) for tool, case in ours if case.partition == partition]
+        values: dict[tuple[str, Column], dict[str, list[float]]] = {}
+        failed: dict[str, int] = {}
+        left_out: dict[str, int] = {}
+        for tool, case in here:
+            if case.was_left_out:
+                left_out[tool] = left_out.get(tool, 0) + 1
+            elif not _is_good(case):
+                failed[tool] = failed.get(tool, 0) + 1
+            for row in case.rows if _is_good(case) else ():
+                m = row.measurement
+                thrown = m.operation.endswith(DISCARDED)
+                key = f"{tool} (discarded)" if thrown else tool, _column(m)
+                values.setdefault(key, {}).setdefault(m.metric, []).append(m.value)
+        cells = {
+            key: Cell(
+                statistics.median(metrics["bandwidth"]),
+                statistics.median(times) if (times := metrics.get("transfer_time")) else None,
+                len(metrics["bandwidth"]),
+            )
+            for key, metrics in values.items()
+            if "bandwidth" in metrics
+        }
+        columns = sorted(
+            {column for _, column in cells},
+            key=lambda c: (c.size_bytes is not None, -(c.size_bytes or 0), c.delay_ms or -1.0),
+        )
+        found.append(Comparison(partition, tuple(columns), cells, failed, left_out))
+    return found
+
+
+def _is_good(case: Case) -> bool:
+    """A result, whatever its reference says; of a baseline, too."""
+    return case.finished and bool(case.rows) and not case.damage and not _broken(case)
+
+
+def _broken(case: Case) -> bool:
+    return any(failure.kind != "no-reference" for failure in case.failures)
+
+
+def _text(comparison: Comparison, tool: str, column: Column) -> str:
+    cell = comparison.cells.get((tool, column))
+    if cell is None:
+        return "-"
+    parts = [f"{cell.rate_gbits_s:.4g} Gb/s"]
+    if cell.seconds is not None:
+        parts.append(f"{cell.seconds:.3g} s")
+    times = comparison.times_the_slowest(tool, column)
+    if times is not None:
+        parts.append(f"{times:.3g}x")
+    return "  ".join(parts)
+
+
+def _remark(comparison: Comparison, tool: str) -> str:
+    pairs = [cell.pairs for (t, _), cell in comparison.cells.items() if t == tool]
+    counts = {
+        "pairs": max(pairs, default=0),
+        "failed": comparison.failed.get(tool, 0),
+        "left out": comparison.left_out.get(tool, 0),
+    }
+    said = [f"{count} {word}" for word, count in counts.items() if count and word != "pairs"]
+    if counts["pairs"] > 1:
+        said.insert(0, f"median of {counts['pairs']} pairs")
+    return ", ".join(said)
+
+
+def tables(cases: Sequence[Case]) -> list[Table]:
+    """The page, as tables; none where there are no transfers."""
+    made = []
+    for comparison in compare(cases):
+        table = Table(show_edge=False, pad_edge=False, header_style="bold")
+        table.add_column(f"transfers, {comparison.partition}", no_wrap=True)
+        for column in comparison.columns:
+            table.add_column(str(column), justify="right")
+        table.add_column("")
+        for tool in comparison.tools:
+            cells = [_text(comparison, tool, column) for column in comparison.columns]
+            table.add_row(tool, *cells, _remark(comparison, tool))
+        made.append(table)
+    return made
+
+
+def render(verdict: Verdict, console: Console) -> None:
+    """Print the page, where there are transfers."""
+    for table in tables(verdict.cases):
+        console.print(table)
+        console.print(
+            "x: times the slowest tool with the same files on the same way; wdt's time is its own, "
+            "that of the others from start to end of the program\n"
+        )
+
+
+def left_out(verdict: Verdict) -> list[str]:
+    """What was not run, why, and what brings it: one line for each check, as markup."""
+    lines: dict[tuple[str, str], str] = {}
+    for case in verdict.cases:
+        if case.was_left_out and case.left_out:
+            told = f"{escape(case.left_out.message)}; next: {escape(case.left_out.next_step)}"
+            key = case.check, told
+            lines[key] = f"  left out, optional: [bold]{case.check}[/] {case.partition}: {told}"
+    return list(lines.values())

@@ -1,0 +1,121 @@
+"""Transfers between the lab's nodes: by the tools of its image, and WDT by its stand-in."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge.lab.cluster import Lab
+
+from .conftest import Run
+
+Verdict = Callable[[], dict[str, Any]]
+
+TRANSFERS = "^(Iperf3Pair|WdtTransfer|FtpTransfer|ScpTransfer)"
+
+
+def on_node(lab: Lab, node: str, *command: str) -> str:
+    command_there = lab.enter(node, *command)
+    return subprocess.run(command_there, stdout=subprocess.PIPE, text=True, check=False).stdout
+
+
+def left_on(lab: Lab) -> str:
+    """Folders and servers of a transfer that are still there."""
+    return "".join(
+        on_node(lab, node, "sh", "-c", "ls -d /tmp/railgauge-*; pgrep -l 'sshd|proftpd|wdt'")
+        for node in ("n1", "n2")
+    )
+
+
+def test_files_arrive_by_every_tool_that_is_there(
+    railgauge: Run, area: Path, verdict: Verdict, cluster: Lab
+) -> None:
+    answer = railgauge("accept", "--partition", "ns", "--", "-n", TRANSFERS)
+    found = verdict()
+    # Required checks were left out by the filter; nothing else is missing, or wrong.
+    assert {f["kind"] for f in found["findings"]} == {"not-measured"}, answer.stdout
+    operations = {(m["tool"], m["operation"]) for m in found["measurements"] if m["passed"]}
+    assert operations == {
+        ("iperf3", "tcp"),
+        *((tool, f) for tool in ("scp", "lftp") for f in ("one-large-file", "many-small-files")),
+    }
+    assert {(c["check"], c["message"]) for c in found["left_out"]} == {
+        ("WdtTransfer", "wdt not found on n1; wdt not found on n2")
+    }
+    assert "next: make stack SYSTEM=lab brings wdt" in answer.stdout
+    assert left_on(cluster) == ""
+    page = railgauge("transfers")
+    assert page.returncode == 0
+    assert re.search(r"^lftp .*Gb/s .*x", page.stdout, re.MULTILINE), page.stdout
+    # Private keys are one block of this kind, wherever they are.
+    for path in area.rglob("*"):
+        assert not path.is_file() or b"PRIVATE KEY" not in path.read_bytes(), path
+
+
+def test_a_receiver_without_room_is_rejected_and_named(
+    railgauge: Run, verdict: Verdict, mended: Lab
+) -> None:
+    on_node(mended, "n1", "mount", "-o", "remount,size=16m", "/tmp")
+    try:
+        answer = railgauge("accept", "--partition", "ns", "--", "-n", "^ScpTransfer.*large")
+    finally:
+        on_node(mended, "n1", "mount", "-o", "remount,size=50%", "/tmp")
+    assert answer.returncode == 1, answer.stdout
+    assert "scp (server) on n1: not started: /tmp has 0.02 GB free, needs 0.13" in answer.stdout
+    assert {f["kind"] for f in verdict()["findings"]} >= {"tool-failed"}
+
+
+REFERENCES = """\
+system: eth400g
+references:
+  - check: WdtTransfer
+    partition: bond
+    operation: one-large-file
+    transport: tcp-aes128gcm
+    nodes: 2
+    streams: 32
+    size_bytes: 4194304
+    metrics:
+      bandwidth:
+        value: 0.000001
+        lower: 0
+        unit: Gb/s
+        kind: floor
+        provenance: {source: a test, date: 2026-11-21}
+"""
+
+
+@pytest.mark.parametrize(
+    ("scenario", "code", "reason"),
+    [
+        ("healthy", 2, r"SIMULATED INCONCLUSIVE .* of 4 cases were selected"),
+        ("receiver-gone", 1, r"it returned 6 SOCKET_WRITE_ERROR"),
+        ("wrong-results", 1, r"changed: large.bin: another sha256"),
+    ],
+)
+def test_wdt_is_rehearsed(
+    railgauge: Run, area: Path, scenario: str, code: int, reason: str
+) -> None:
+    (area / "references").mkdir()
+    (area / "references" / "eth400g.yaml").write_text(REFERENCES)
+    answer = railgauge(
+        *("rehearse", "eth400g", "--nodes", "n[1-2]", "--scenario", scenario),
+        *("--", "-n", r"^WdtTransfer.*:large:"),
+        RAILGAUGE_REFERENCES=str(area / "references"),
+    )
+    assert answer.returncode == code, answer.stdout
+    assert re.search(reason, answer.stdout, re.DOTALL), answer.stdout
+    campaign = next((area / "rehearsals" / "campaigns").iterdir())
+    result = json.loads(next(campaign.glob("stage/**/railgauge.json")).read_text())
+    assert result["simulated"] == (scenario != "receiver-gone") or not result["measurements"]
+    for path in campaign.rglob("*"):
+        if path.is_file():
+            assert not re.search(rb"Enc=2:[0-9a-f]{8}", path.read_bytes()), path
+    # Nothing of it where campaigns and their history are.
+    assert {path.name for path in area.iterdir()} == {"references", "rehearsals"}
