@@ -76,6 +76,7 @@ def _dry_run(system: str, folder: Path, options: list[str], **env: str) -> dict[
             "RAILGAUGE_RESULTS": str(folder),
             # Where no lab is: `lab` is then as any other system, whether it is up or not.
             "RAILGAUGE_LAB_DIR": str(folder / "lab"),
+            "RAILGAUGE_STACK_DIR": str(folder / "stack"),
             **env,
         },
         cwd=paths.HOME,

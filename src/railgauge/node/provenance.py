@@ -22,6 +22,8 @@ DPKG = Path("/var/lib/dpkg")
 #: On the node's own disk: what was found. Where the CPU is emulated, a look takes a second.
 FOUND = Path(f"/tmp/railgauge-{os.geteuid()}")
 
+NO_PACKAGE = "unknown (of no package of Spack, dpkg or rpm)"
+
 #: The algorithm of rpm's digests, by their length in hexadecimal digits.
 _RPM_DIGESTS = {32: "md5", 40: "sha1", 64: "sha256", 96: "sha384", 128: "sha512"}
 
@@ -46,8 +48,10 @@ def of(program: str, search: str | None = None) -> tuple[str, str]:
         package = _found_before(path, stamp)
         if package is None:
             package = look(path)
-            _keep(path, stamp, package)
-    except (NoAnswer, OSError, ValueError, LookupError, TypeError) as error:
+            # What is wrong with a package may be mended without a change of the file.
+            if package == NO_PACKAGE or not package.startswith("unknown"):
+                _keep(path, stamp, package)
+    except (NoAnswer, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         package = f"unknown ({type(error).__name__}: {error})"
     return path, package
 
@@ -68,7 +72,7 @@ def look(path: str) -> str:
         package = ask(path)
         if package is not None:
             return package
-    return "unknown (of no package of Spack, dpkg or rpm)"
+    return NO_PACKAGE
 
 
 def _unless_changed(path: str, package: str, algorithm: str, digest: str | None) -> str:
