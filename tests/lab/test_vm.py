@@ -280,18 +280,26 @@ def test_a_way_that_is_long_already_is_not_made_longer(
 # ---- logical NICs --------------------------------------------------------------------------
 
 
-def test_a_slow_nic_is_named_by_those_measured_at_once(
+def test_nics_of_a_cable_are_measured_at_once_each_by_its_own_bytes(
+    measure: Run, verdict: Verdict, cluster: Lab
+) -> None:
+    answer = measure(r"^CablePair\b.*:default", "--series")
+    found = verdict()
+    measured = {m["metric"]: m for m in found["measurements"]}
+    assert {"bandwidth", "jain_index"} <= set(measured), answer.stdout
+    assert measured["bandwidth"]["nics"] == "eth1+eth2"
+    assert [f for f in found["findings"] if f["kind"].startswith("nic-")] == []
+
+
+def test_a_nic_that_is_down_is_named_and_not_measured_around(
     measure: Run, verdict: Verdict, mended: Lab
 ) -> None:
-    faults.add(mended, "rate", "n6", 0.01, "eth2")
+    faults.add(mended, "link-down", "n6", interface="eth2")
     answer = measure(r"^(NicPair\b.*:eth1:default|CablePair\b.*:default)", "--series")
     assert answer.returncode == 1, answer.stdout
     found = verdict()
-    assert re.search(r"eth2 between n6 and n5 carried .* MB while eth1 carried", messages(found))
-    assert {f["check"] for f in found["findings"] if f["kind"] == "nic-slow"} == {"CablePair"}
-    assert {"eth1", "eth1+eth2"} == {m["nics"] for m in found["measurements"]}
-    uneven = next(m for m in found["measurements"] if m["metric"] == "jain_index")
-    assert uneven["nics"] == "eth1+eth2" and uneven["value"] < 0.8
+    assert "iperf2 (client1) on n6: not started: eth2 is down" in messages(found)
+    assert {m["nics"] for m in found["measurements"]} == {"eth1"}
 
 
 # ---- all of it -----------------------------------------------------------------------------
