@@ -42,7 +42,7 @@ class Row:
 
 
 class ToolCall(pydantic.BaseModel):
-    """What ran in one call of a tool; campaigns before 2026-11-22 know neither path nor package."""
+    """What ran in one call of a tool; older campaigns know neither path nor package."""
 
     model_config = pydantic.ConfigDict(frozen=True)
 
