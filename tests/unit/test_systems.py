@@ -422,14 +422,13 @@ NICS = """\
         cables: [[eth1, eth2], [eth3]]
         mtu_bytes: 9000
 """
-DESCRIPTIONS = {"rdma": RDMA, "wan": WAN, "bond": BOND, "nics": NICS}
 TRANSFERS = """\
         tools: [iperf3, wdt]
         optional: [bbcp]
         file_sets: {large: {files: 1, file_bytes: 4096}, small: {files: 9, file_bytes: 512}}
         scratch: /dev/shm
 """
-DESCRIPTIONS = {"rdma": RDMA, "wan": WAN, "bond": BOND, "transfers": TRANSFERS}
+DESCRIPTIONS = {"rdma": RDMA, "wan": WAN, "bond": BOND, "nics": NICS, "transfers": TRANSFERS}
 COUNTERS = """\
       counters:
         - counters: rdma/.*/symbol_error
