@@ -337,7 +337,7 @@ def test_a_measurement_tells_its_condition() -> None:
         **{"operation": "all_reduce", "transport": "one-hca", "size_bytes": 8, "ranks": 4},
         **{"nodes": ["node1", "node2"], "samples": 20, "simulated": False},
         **dict.fromkeys(
-            ("streams", "rails", "window_bytes", "congestion", "delay_ms"),
+            ("streams", "rails", "window_bytes", "congestion", "delay_ms", "nics"),
         ),
     }
 
