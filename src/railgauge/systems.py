@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 import socket
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -208,6 +209,16 @@ class Nics(Strict):
             return [cable for cable in self.cables if len(cable) > 1]
         everything = [name for cable in self.cables for name in cable]
         return [everything] if len(self.cables) > 1 else []
+
+    def gbits(self, names: Sequence[str]) -> float | None:
+        """The raw rate of some NICs at once, in one direction; None where none is known."""
+        cables = sum(bool(set(cable) & set(names)) for cable in self.cables)
+        known = (
+            self.nic_gbits and self.nic_gbits * len(names),
+            self.cable_gbits and self.cable_gbits * cables,
+            self.node_gbits,
+        )
+        return min((rate for rate in known if rate), default=None)
 
 
 class Mpi(Strict):

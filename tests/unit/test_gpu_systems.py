@@ -19,7 +19,7 @@ from railgauge.measurement import Measurement
 from railgauge.nccl import Nccl, Scale, Transport
 from railgauge.node.rdma import natural
 from railgauge.references import Entry, Reference, References
-from railgauge.systems import Partition, Rdma
+from railgauge.systems import NicScale, Partition, Rdma
 from railgauge.tools import nccl_tests
 
 NAMES = ["dgx-h100", "dgx-spark", "gb200-nvl72"]
@@ -395,8 +395,8 @@ PUBLISHED: list[tuple[str, str, dict[str, Any], str, float]] = [
     ("dgx-h100", "NcclNode", {"ranks": 8, "size_bytes": 8 * GIB}, "busbw", 478.9),
     ("dgx-spark", "Iperf2Pair", {"transport": "tcp"}, "bandwidth", 96),
     ("dgx-spark", "Iperf2Pair", {"transport": "tcp"}, "bandwidth", 98),
-    ("dgx-spark", "Iperf2Pair", {"transport": "tcp"}, "bandwidth", 177),
-    ("dgx-spark", "Iperf2Pair", {"transport": "tcp"}, "bandwidth", 172),
+    ("dgx-spark", "CablePair", {"transport": "tcp"}, "bandwidth", 177),
+    ("dgx-spark", "NicsTogether", {"transport": "tcp"}, "bandwidth", 172),
     ("dgx-spark", "RdmaBandwidth", {"rails": "2-2", "size_bytes": 65536}, "bandwidth", 92.57),
     ("dgx-spark", "RdmaBandwidth", {"rails": "0-0", "size_bytes": 65536}, "bandwidth", 97.28),
     ("dgx-spark", "NcclPair", {"ranks": 2}, "bandwidth", 326),
@@ -518,13 +518,21 @@ def test_condition_that_gates_is_the_largest_size(system: str, entry: Entry) -> 
     assert entry.streams is None
 
 
+#: Checks of logical NICs, and how many of these at once.
+NICS_AT_ONCE: dict[str | None, NicScale] = {
+    "NicPair": "nic",
+    "CablePair": "cable",
+    "NicsTogether": "all",
+}
+
+
 @pytest.mark.parametrize("system", NAMES)
 def test_ratio_is_context_and_of_this_system(system: str) -> None:
     for ratio in stored(system).ratios:
         assert ratio.is_context
         for side in (ratio.of, ratio.over):
             assert side.partition in (None, partition(system).name)
-            if side.state is None:
+            if side.state is None and side.check not in NICS_AT_ONCE:
                 assert side.transport in get_args(nccl.Transport)
 
 
@@ -560,13 +568,16 @@ def limit_of(system: str, entry: Entry, metric: str) -> Limit | None:
     if entry.check == "RdmaBandwidth" and roads.line_gbits:
         kind = limits.roce if roads.link_layer == "Ethernet" else limits.infiniband
         return kind(roads.line_gbits, roads.active_mtu_bytes, entry.size_bytes)
+    if entry.check in NICS_AT_ONCE and extras.nics:
+        gbits = extras.nics.gbits(extras.nics.at_once(NICS_AT_ONCE[entry.check])[0])
+        return limits.tcp(gbits, extras.nics.mtu_bytes) if gbits else None
     if entry.check == "Iperf2Pair" and extras.link_gbits and extras.mtu_bytes:
         return limits.tcp(extras.link_gbits, extras.mtu_bytes)
     return None
 
 
-#: Sums over several tests, or probably over both directions, which no check measures.
-SUMS = (177, 172, 326, 340)
+#: Probably sums over both directions, which no check measures.
+SUMS = (326, 340)
 
 
 @pytest.mark.parametrize(("system", "entry"), ENTRIES, ids=name_of)

@@ -544,6 +544,16 @@ def test_nics_are_measured_alone_by_cable_and_together_and_no_group_twice() -> N
     assert systems.Nics(cables=[["a", "b"]], mtu_bytes=9000).at_once("all") == []
 
 
+@pytest.mark.parametrize(
+    ("names", "gbits"), [(["a"], 126), (["a", "b"], 200), (["a", "c"], 252), (["a", "b", "c"], 252)]
+)
+def test_nics_at_once_have_the_rate_of_what_they_share(names: list[str], gbits: float) -> None:
+    rates = {"nic_gbits": 126, "cable_gbits": 200, "node_gbits": 252}
+    nics = systems.Nics(cables=[["a", "b"], ["c"]], mtu_bytes=9000, **rates)
+    assert nics.gbits(names) == gbits
+    assert systems.Nics(cables=[["a"]], mtu_bytes=9000).gbits(["a"]) is None
+
+
 @pytest.mark.parametrize("pattern", ['"*"', '"("', '"rdma/[a-"', '"(?P<x"'])
 def test_pattern_that_is_no_regular_expression_is_told_as_such(write: Write, pattern: str) -> None:
     write(text=with_counters(COUNTERS.replace("rdma/.*/symbol_error", pattern)))

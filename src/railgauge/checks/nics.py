@@ -218,15 +218,8 @@ class NicsCheck(PairCheck):
     def limit(self, measurement: Measurement) -> Limit | None:
         if measurement.unit != "Gb/s":
             return None
-        nics, chosen = self.nics, self.names
-        cables = sum(bool(set(cable) & set(chosen)) for cable in nics.cables)
-        known = [
-            nics.nic_gbits and nics.nic_gbits * len(chosen),
-            nics.cable_gbits and nics.cable_gbits * cables,
-            nics.node_gbits,
-        ]
-        gbits = min((rate for rate in known if rate), default=None)
-        return limits.tcp(gbits, nics.mtu_bytes) if gbits else None
+        gbits = self.nics.gbits(self.names)
+        return limits.tcp(gbits, self.nics.mtu_bytes) if gbits else None
 
 
 def bypassed(node: str, counted: Mapping[str, int], delivered: Mapping[str, int]) -> list[Failure]:
