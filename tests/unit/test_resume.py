@@ -619,8 +619,7 @@ def test_a_session_gets_a_ctrl_c_when_its_railgauge_is_killed(tmp_path: Path) ->
         "from railgauge import session\n"
         "session._end_with_parent()\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "print('ready', flush=True)\n"
-        "try: time.sleep(60)\n"
+        "try: print('ready', flush=True); time.sleep(60)\n"
         "except KeyboardInterrupt: open(sys.argv[1], 'w').close()\n"
     )
     parent = (
