@@ -32,6 +32,8 @@ class Mutant(NamedTuple):
 _BAD = "tests/lab/test_fooling.py::test_a_bad_run_is_failed_with_its_reason"
 _FOOLING = "tests/lab/test_fooling.py"
 _GUARD = "src/railgauge/checks/guard.py"
+_COMPARE = "src/railgauge/verdict/compare.py"
+_RESUME = "tests/unit/test_resume.py"
 
 
 def _without(protection: str, test: str) -> Mutant:
@@ -224,6 +226,41 @@ MUTANTS = [
         'if not cases and campaign.state == "finished":',
         "if False:",
         "tests/lab/test_accept.py::test_a_mistyped_name_is_rejected_as_nothing_measured",
+    ),
+    Mutant(
+        "an end of another campaign counts",
+        _COMPARE,
+        "        if found != expected:\n",
+        "        if False:\n",
+        f"{_RESUME}::test_an_end_that_is_not_of_this_case_is_no_result",
+    ),
+    Mutant(
+        "an end with another record counts",
+        _COMPARE,
+        "hashlib.sha256(content).hexdigest() == digest",
+        "True",
+        f"{_RESUME}::test_an_end_that_is_not_of_this_case_is_no_result",
+    ),
+    Mutant(
+        "a session that ended well needs no report",
+        _COMPARE,
+        "return {} if campaign.ended_well(session) else _ended(campaign, session, plan)",
+        "return _ended(campaign, session, plan)",
+        f"{_RESUME}::test_a_session_that_ended_well_is_known_by_its_report",
+    ),
+    Mutant(
+        "a flaky case is made good by another session",
+        _COMPARE,
+        "    return not (beside or case.damage)\n",
+        "    return True\n",
+        f"{_RESUME}::test_a_second_try_within_a_session_is_not_made_good_by_another_session",
+    ),
+    Mutant(
+        "a campaign is resumed under a running one",
+        "src/railgauge/campaign.py",
+        "fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        "pass",
+        f"{_RESUME}::test_a_session_that_lost_its_railgauge_still_holds_the_campaign",
     ),
 ]
 

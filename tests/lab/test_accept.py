@@ -154,8 +154,8 @@ def test_without_accounting_nothing_is_started(railgauge: Run, area: Path, mende
     assert not (area / "campaigns").exists()
 
 
-def test_accounting_lost_in_mid_campaign_is_inconclusive(
-    area: Path, verdict: Verdict, mended: Lab
+def test_accounting_lost_in_mid_campaign_is_inconclusive_until_resumed(
+    railgauge: Run, area: Path, verdict: Verdict, mended: Lab
 ) -> None:
     campaign = start(area, "--partition", "ns")
     wait_for_running_job(mended, "n[1-2]")
@@ -164,6 +164,10 @@ def test_accounting_lost_in_mid_campaign_is_inconclusive(
     assert campaign.returncode == 2, output
     assert verdict()["verdict"] == "inconclusive"
     assert jobs_left(mended) == ""
+    assert "next: railgauge accept --resume" in output
+    faults.clear(mended)
+    answer = railgauge("accept", "--resume", "latest")
+    assert answer.returncode == 0, answer.stdout
 
 
 def test_a_full_results_area_stops_before_anything_runs(
@@ -179,20 +183,29 @@ def test_a_full_results_area_stops_before_anything_runs(
     assert (area / "kept").read_text() == "kept"
 
 
-def test_a_results_area_that_fills_up_gives_no_pass(
+def test_a_results_area_that_fills_up_gives_no_pass_until_resumed(
     railgauge: Run, mended: Lab, monkeypatch: pytest.MonkeyPatch, area: Path
 ) -> None:
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(area))
-    # Just what a campaign asks for before it starts, most of it taken at once.
+    # Just what a campaign asks for before it starts; all of it taken once the second pair runs.
     faults.add(mended, "results-full", value=65 * 2**20)
-    filler = ["head", "-c", str(65 * 2**20 - 60_000), "/dev/zero"]
-    write = ["sh", "-c", f"sleep 3; {' '.join(filler)} > {area}/filler"]
+    second = f"[ $(ls {area}/campaigns/*/stage/*/*/*/*/ready.json 2> /dev/null | wc -l) -ge 2 ]"
+    write = [
+        "timeout",
+        "120",
+        "sh",
+        "-c",
+        f"until {second}; do sleep 0.1; done; cat /dev/zero > {area}/filler",
+    ]
     background = subprocess.Popen(mended.in_lab_mounts(*write))
     answer = railgauge("accept", "--partition", "ns")
     background.wait()
     assert answer.returncode in (2, 3), answer.stdout
     assert "ACCEPT" not in answer.stdout
     assert jobs_left(mended) == ""
+    subprocess.run(mended.in_lab_mounts("rm", str(area / "filler")), check=True)
+    answer = railgauge("accept", "--resume", "latest")
+    assert answer.returncode == 0, answer.stdout
 
 
 def test_ctrl_c_leaves_a_marked_campaign_and_no_jobs(

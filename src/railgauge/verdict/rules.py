@@ -456,10 +456,6 @@ def decide(campaign: Campaign) -> Verdict:
     findings: list[Finding] = []
     for case in cases:
         findings += _case_findings(case) + _gate_findings(campaign, case)
-    findings = [
-        dataclasses.replace(f, next_step=_resume(campaign)) if f.kind == "no-result" else f
-        for f in findings
-    ]
     findings += _retry_findings(campaign, cases)
     odd = odd_nodes(cases, campaign.scope.updated)
     findings += _peer_findings(odd)
@@ -469,6 +465,12 @@ def decide(campaign: Campaign) -> Verdict:
     findings += _coverage_findings(campaign, cases)
     findings += _selection_findings(campaign, cases, possible)
     state = _state_findings(campaign, cases)
+    # No filter left out what the session did not come to.
+    resumable = {"no-result", "not-measured"} if state else {"no-result"}
+    findings = [
+        dataclasses.replace(f, next_step=_resume(campaign)) if f.kind in resumable else f
+        for f in findings
+    ]
     findings = state + _session_findings(campaign, cases, state + findings) + findings
     decision, reason = _decision(campaign, cases, findings)
     return Verdict(
