@@ -125,7 +125,7 @@ MUTANTS = [
     Mutant(
         "RDMA is measured over a path that is not in order",
         "src/railgauge/checks/rdma.py",
-        "            self.depends_on(path_case(partition, node))\n",
+        "                self.depends_on(case)\n",
         "            pass\n",
         "tests/lab/test_vm.py::test_what_needs_a_broken_path_is_not_run_and_listed",
     ),

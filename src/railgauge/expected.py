@@ -90,10 +90,13 @@ def path_for(system: str) -> Path:
     return paths.SYSTEMS / system / "expected.yaml"
 
 
-@cache
 def load(system: str) -> Expected | None:
     """What the system's nodes must show, None where it does not say; ConfigurationError with file,
     line and field.
     """
-    path = path_for(system)
+    return _read(path_for(system))
+
+
+@cache
+def _read(path: Path) -> Expected | None:
     return load_model(path, Expected) if path.exists() else None

@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -250,10 +250,3 @@ def in_campaign(campaign: Campaign) -> dict[str, Inventory]:
             continue
         found[one.node] = one
     return found
-
-
-def some(names: Iterable[str], most: int = 4) -> str:
-    """The first few names, and how many more there are."""
-    listed = list(names)
-    more = f" and {len(listed) - most} more" if len(listed) > most else ""
-    return ", ".join(listed[:most]) + more

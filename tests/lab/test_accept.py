@@ -66,7 +66,8 @@ def wait_for_traffic(area: Path, cases: int) -> None:
     """Until the server of the `cases`-th pair listens: Slurm has started the step by then, and
     needs its controller again only when the job ends.
     """
-    deadline = time.monotonic() + 60
+    # The preflights come first: a minute of emulated machines, more of busy ones.
+    deadline = time.monotonic() + 150
     while len(list(area.glob("campaigns/*/stage/**/ready.json"))) < cases:
         assert time.monotonic() < deadline, "no server listens"
         time.sleep(0.05)
@@ -84,6 +85,32 @@ def test_a_campaign_keeps_what_it_saw(railgauge: Run, area: Path) -> None:
         for name in ("client.out", "server.out", "client.json", "server.json", "rfm_job.sh"):
             assert (case / name).stat().st_size > 0, name
     assert (area / "history.db").exists()
+
+
+CONGESTION = "net.ipv4.tcp_congestion_control"
+
+
+def test_a_node_set_in_another_way_is_rejected_and_named(
+    railgauge: Run, verdict: Verdict, area: Path, cluster: Lab
+) -> None:
+    before = railgauge("lab", "exec", "n2", "sysctl", "-n", CONGESTION).stdout.strip()
+    railgauge("lab", "exec", "n2", "sysctl", "-w", f"{CONGESTION}=reno")
+    try:
+        answer = railgauge("accept", "--partition", "ns", "--", "-n", "NodeState")
+    finally:
+        railgauge("lab", "exec", "n2", "sysctl", "-w", f"{CONGESTION}={before}")
+    assert answer.returncode == 1, answer.stdout
+    found = verdict()
+    said = {f["kind"]: f for f in found["findings"] if f["nodes"] == ["n2"]}
+    assert (
+        f'n2: sysctl/{CONGESTION} is "reno", expected "cubic" or "bbr"' in said["state"]["message"]
+    )
+    assert said["state"]["next_step"] == f"sysctl -w {CONGESTION}=cubic"
+    assert f'is "reno", expected "{before}"' in said["odd-node"]["message"]
+    assert suspects(found) == ["n2"]
+    assert set(found["fingerprints"]) == {"n1", "n2", "n3", "n4"}
+    answer = railgauge("inventory", "diff", "latest:n1", "latest:n2")
+    assert (answer.returncode, f'{CONGESTION} was "{before}"' in answer.stdout) == (1, True)
 
 
 def test_the_verdict_can_be_shown_again(railgauge: Run) -> None:
@@ -261,7 +288,7 @@ def test_the_plan_submits_nothing(railgauge: Run, cluster: Lab, area: Path) -> N
     before = cluster.on_head("sacct", "-n", "-X", "-o", "jobid").stdout
     answer = railgauge("accept", "--partition", "ns", "--plan")
     assert answer.returncode == 0, answer.stdout
-    assert "5 cases" in answer.stdout and "node-minutes" in answer.stdout
+    assert "9 cases" in answer.stdout and "node-minutes" in answer.stdout
     assert cluster.on_head("sacct", "-n", "-X", "-o", "jobid").stdout == before
     assert not (area / "campaigns").exists()
 

@@ -24,7 +24,8 @@ from .test_accept import jobs_left, start, suspects, wait_for_traffic
 Verdict = Callable[[], dict[str, Any]]
 
 WRITE_LATENCY = r"^RdmaLatency\b.*:0-0.*=write"
-WRITE_BANDWIDTH = r"^RdmaBandwidth\b.*:0-0"
+WRITE_BANDWIDTH = r"^RdmaBandwidth\b.*:0-1"
+PROBE = r"^RailProbe\b.*n5:n6"
 
 
 @pytest.fixture
@@ -108,14 +109,14 @@ def test_a_delay_is_rejected_and_named(measure: Run, verdict: Verdict, mended: L
     assert suspects(found) == ["n5"]
 
 
-def test_a_long_delay_shows_in_the_latency_itself(
+def test_nothing_more_is_measured_over_a_rail_that_fails_its_probe(
     measure: Run, verdict: Verdict, mended: Lab
 ) -> None:
     faults.add(mended, "delay", "n6", 10)
     answer = measure(WRITE_LATENCY)
     assert answer.returncode == 1, answer.stdout
-    out = [f for f in verdict()["findings"] if f["kind"] == "out-of-reference"]
-    assert any(f["message"].startswith("latency_min_2B is ") for f in out), answer.stdout
+    left = {f["check"]: f for f in verdict()["findings"] if f["kind"] == "not-run"}
+    assert "failed: RailProbe %pair=vm:n5:n6:0-0" in left["RdmaLatency"]["message"]
 
 
 def test_loss_and_reordering_are_rejected_and_named(
@@ -123,7 +124,7 @@ def test_loss_and_reordering_are_rejected_and_named(
 ) -> None:
     faults.add(mended, "loss", "n6", 1, "eth1")
     faults.add(mended, "reorder", "n6", 5, "eth2")
-    answer = measure(r"^RdmaBandwidth\b.*n5:n6:(0-0|1-1)")
+    answer = measure(PROBE)
     assert answer.returncode == 1, answer.stdout
     found = verdict()
     assert re.search(r"emulation on n6 rxe0 is netem .*loss 1%", messages(found))
@@ -155,6 +156,12 @@ def test_a_lowered_mtu_is_found_before_anything_is_measured(broken_paths: dict[s
     assert "n6: rail 0 (rxe0 port 1): active MTU is 1024, expected 4096" in said
 
 
+def test_a_lowered_mtu_is_a_field_of_the_node_with_its_mend(broken_paths: dict[str, Any]) -> None:
+    of_state = [f for f in broken_paths["findings"] if f["check"] == "NodeState"]
+    mtu = [f for f in of_state if "n6: net/eth1/mtu_bytes is 1500, expected 4200" in f["message"]]
+    assert [f["next_step"] for f in mtu] == ["ip link set eth1 mtu 4200"]
+
+
 def test_a_removed_device_is_named_with_its_node(broken_paths: dict[str, Any]) -> None:
     said = messages(broken_paths)
     assert "n5: the number of RDMA devices like rxe[0-9]+ is 1 (rxe0), expected 2" in said
@@ -166,9 +173,9 @@ def test_a_lost_link_of_a_bond_is_named(broken_paths: dict[str, Any]) -> None:
 
 def test_what_needs_a_broken_path_is_not_run_and_listed(broken_paths: dict[str, Any]) -> None:
     left = {f["check"]: f for f in broken_paths["findings"] if f["kind"] == "not-run"}
-    assert set(left) == {"RdmaBandwidth", "BondPair"}
+    assert set(left) == {"RailProbe", "RdmaBandwidth", "BondPair"}
     assert "its precondition failed: Path %place=vm:n5" in left["RdmaBandwidth"]["message"]
-    assert {m["check"] for m in broken_paths["measurements"]} == {"Path"}
+    assert {m["check"] for m in broken_paths["measurements"]} == {"Path", "NodeState"}
 
 
 def test_the_nodes_of_broken_paths_are_named(broken_paths: dict[str, Any]) -> None:
@@ -200,7 +207,8 @@ def test_a_rail_that_goes_down_in_mid_transfer_is_named(
     area: Path, verdict: Verdict, mended: Lab
 ) -> None:
     campaign = start(area, "--partition", "vm", "--", "-n", r"^RdmaSweep")
-    wait_for_traffic(area, 1)
+    # The first is the rail's probe.
+    wait_for_traffic(area, 2)
     time.sleep(1)
     faults.add(mended, "link-down", "n6")
     output, _ = campaign.communicate(timeout=240)
@@ -214,7 +222,7 @@ def test_a_rail_that_goes_down_in_mid_transfer_is_named(
 def test_a_vm_that_loses_power_in_mid_transfer_is_named(
     area: Path, verdict: Verdict, mended: Lab
 ) -> None:
-    campaign = start(area, "--partition", "vm", "--", "-n", r"^RdmaDuration")
+    campaign = start(area, "--partition", "vm", "--", "-n", PROBE + ":0-0")
     wait_for_traffic(area, 1)
     faults.add(mended, "off", "n6")
     output, _ = campaign.communicate(timeout=240)
@@ -323,8 +331,9 @@ def test_a_healthy_lab_is_accepted(
     assert iperf2["version"].startswith("iperf version 2.2.1")
     assert iperf2["package"].startswith("dpkg iperf 2.2.1")
     assert len(iperf2["nodes"]) == 6
-    of_rails = [m for m in found["measurements"] if m["check"] == "RdmaBandwidth"]
-    assert {m["rails"] for m in of_rails} == {"0-0", "1-1", "0-1", "1-0"}
+    of_rails = {(m["check"], m["rails"]) for m in found["measurements"] if m["rails"]}
+    assert {("RailProbe", "0-0"), ("RailProbe", "1-1")} <= of_rails
+    assert {("RdmaBandwidth", "0-1"), ("RdmaBandwidth", "1-0")} <= of_rails
     sizes = {m["size_bytes"] for m in found["measurements"] if m["check"] == "RdmaSweep"}
     assert {2, 65536, 8 * 2**20} <= sizes
     facts = json.loads((case_folder(area, "RdmaDuration") / "client.json").read_text())["facts"]

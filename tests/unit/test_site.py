@@ -478,7 +478,9 @@ def test_description_of_a_feature_that_is_not_there_is_a_warning(pod: Path) -> N
 
 def test_checks_of_a_partition_are_named(pod: Path) -> None:
     (found,) = only(lines_of(), "ok", "gpu: features")
-    assert "Iperf2Pair, MpiWorld, NcclAll, NcclNode, NcclPair, Path, RdmaBandwidth" in found
+    assert (
+        "Iperf2Pair, MpiWorld, NcclAll, NcclNode, NcclPair, Path, RailProbe, RdmaBandwidth" in found
+    )
     # POD has no segments, and perftest without CUDA.
     assert "NcclSegment" not in found
     assert "RdmaGpuMemory" not in found
@@ -1299,7 +1301,7 @@ def test_check_prints_a_line_each_and_the_sum(pod: Path, monkeypatch: pytest.Mon
     answer = run(monkeypatch, a_slurm(OURS), "check", "pod")
     lines = answer.output.splitlines()
     assert answer.exit_code == 0
-    assert re.fullmatch(r"pod: \d+ ok, 0 problems, 3 hints", lines[-1])
+    assert re.fullmatch(r"pod: \d+ ok, 0 problems, 4 hints", lines[-1])
     assert all(re.match("(ok|problem|warning|hint|not checked) ", line) for line in lines[:-1])
 
 
@@ -1339,3 +1341,30 @@ def test_choice_without_slurm_is_refused(pod: Path, monkeypatch: pytest.MonkeyPa
     answer = run(monkeypatch, no_slurm, "new", "mine", "--like", "pod", "--partition", "gpu=b")
     assert isinstance(answer.exception, RailgaugeError)
     assert "needs --from-slurm" in str(answer.exception)
+
+
+# --- expected.yaml -------------------------------------------------------------------------------
+
+EXPECTED = "expected: [{fields: kernel/release, is: '6.12', why: w, mend: m%s}]\n"
+
+
+def test_no_expected_state_is_a_hint(pod: Path) -> None:
+    (found,) = only(lines_of(), "hint", "expected state")
+    assert "no such file" in found
+
+
+def test_no_expected_state_is_a_problem_where_it_is_required(pod: Path) -> None:
+    (found,) = problems_after(pod, "[Path, ", "[Path, NodeState, ", "expected state")
+    assert "NodeState is required" in found
+
+
+def test_expected_state_of_no_partition_is_a_problem(pod: Path) -> None:
+    (pod / "expected.yaml").write_text(EXPECTED % ", partition: other")
+    (found,) = only(lines_of(), "problem", "expected state")
+    assert "no partition other" in found
+
+
+def test_expected_state_that_loads_is_well(pod: Path) -> None:
+    (pod / "expected.yaml").write_text(EXPECTED % "")
+    (found,) = only(lines_of(), "ok", "expected state")
+    assert "1 entries" in found

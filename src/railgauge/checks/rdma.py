@@ -6,12 +6,13 @@ import datetime
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_after
 
-from railgauge import limits, references, systems
+from railgauge import limits, paths, references, systems
 from railgauge.checks.node_state import preconditions
 from railgauge.checks.pair import NODES_VARIABLE, PairCheck, neighbours, ring_pairs
 from railgauge.checks.path import numbered
@@ -67,8 +68,11 @@ def rail_probes() -> list[str]:
 
 
 @cache
-def _probe_names(system: str, nodes: str | None) -> dict[str, str]:
-    """Link -> unique name of its RailProbe; a large partition has thousands of cases that ask."""
+def _probe_names(system: str, nodes: str | None, folder: Path) -> dict[str, str]:
+    """Link -> unique name of its RailProbe; a large partition has thousands of cases that ask.
+
+    Of one system, the nodes of one session, and the folder that the systems are in.
+    """
     links = rail_probes()
     return {link: numbered(PROBE, links, link) for link in links}
 
@@ -77,9 +81,10 @@ def probe_cases(
     partition: str, server: str, client: str, rails: Collection[int] | None = None
 ) -> list[str]:
     """The unique names of the RailProbes from one node to another, of some rails or of all."""
-    names = _probe_names(rt.runtime().system.name, os.environ.get(NODES_VARIABLE))
+    system = rt.runtime().system.name
+    names = _probe_names(system, os.environ.get(NODES_VARIABLE), paths.SYSTEMS)
     if rails is None:
-        rails = range(_most_rails(rt.runtime().system.name, partition))
+        rails = range(_most_rails(system, partition))
     links = [f"{partition}:{server}:{client}:{rail}-{rail}" for rail in sorted(rails)]
     return [names[link] for link in links if link in names]
 

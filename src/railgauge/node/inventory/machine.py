@@ -97,9 +97,12 @@ def _kernel(sheet: Sheet, proc: Path, sys: Path) -> None:
     sheet.put("kernel/page_bytes", lambda: os.sysconf("SC_PAGE_SIZE"))
     clock = sys / "devices/system/clocksource/clocksource0/current_clocksource"
     sheet.put("kernel/clocksource", text_of, clock)
-    sheet.several("kernel/cmdline/", [], command_line, raw_text(proc / "cmdline"))
-    if not any(key.startswith("kernel/cmdline/") for key in sheet.fields):
-        sheet.put("kernel/cmdline", command_line, raw_text(proc / "cmdline") and "empty")
+    try:
+        parameters = command_line(raw_text(proc / "cmdline"))
+    except Unknown as error:
+        sheet.unknown["kernel/cmdline"] = str(error)
+    else:
+        sheet.several("kernel/cmdline/", [], lambda: parameters)
     for name in SYSCTLS:
         sheet.put(f"sysctl/{name}", sysctl, proc, name)
     for name in MODULES:
@@ -146,7 +149,7 @@ def _cpu(sheet: Sheet, proc: Path, sys: Path) -> None:
     names = ["cpu/model", "cpu/threads"]
     if os.uname().machine in ("x86_64", "i686"):
         names.append("cpu/microcode")
-    sheet.several("", names, processors, raw_text(proc / "cpuinfo"))
+    sheet.several("", names, lambda: processors(raw_text(proc / "cpuinfo")))
     cpu = sys / "devices/system/cpu"
     for key, name in (
         ("cpu/governor", "scaling_governor"),
@@ -214,7 +217,7 @@ def processors(text: str) -> dict[str, Scalar]:
 
 
 def _memory(sheet: Sheet, proc: Path, sys: Path) -> None:
-    sheet.put("memory/total_gib", memory_gib, raw_text(proc / "meminfo"))
+    sheet.put("memory/total_gib", lambda: memory_gib(raw_text(proc / "meminfo")))
     huge = sys / "kernel/mm/transparent_hugepage/enabled"
     sheet.put("memory/transparent_hugepages", lambda: chosen(text_of(huge)))
     pages = sys / "kernel/mm/hugepages"

@@ -94,6 +94,8 @@ def link(text: str) -> dict[str, Scalar]:
         output: Any = json.loads(text)["result"]["output"]
         operation = output["Operational Info"]
         trouble = output.get("Troubleshooting Info", {})
+        if not isinstance(operation, dict):
+            raise TypeError("Operational Info is no object")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Unknown(f"mlxlink --json: not the JSON expected: {error!r}") from None
     names = {"Speed": "link_speed", "Width": "link_lanes", "FEC": "link_fec", "State": "link_state"}
@@ -134,10 +136,8 @@ def qos(text: str) -> dict[str, Scalar]:
         if trust:
             found["qos_trust"] = trust[1]
         if line.startswith("PFC configuration:"):
-            table = {}
-            for row in lines[place + 1 : place + 4]:
-                name, *values = row.split()[:1] + row.split()[1:]
-                table[name] = values
+            rows = [row.split() for row in lines[place + 1 : place + 4]]
+            table = {row[0]: row[1:] for row in rows if row}
             numbers, enabled = table.get("priority", []), table.get("enabled", [])
             if len(numbers) == len(enabled) == 8 and set(enabled) <= {"0", "1"}:
                 on = [n for n, is_on in zip(numbers, enabled) if is_on == "1"]
@@ -149,8 +149,10 @@ def dcb_pfc(text: str) -> dict[str, Scalar]:
     """The priorities with PFC, of `dcb -j pfc show`."""
     try:
         states = json.loads(text)["prio_pfc"]
-        # A list of [priority, on] in some versions.
-        on = sorted(str(n) for n, is_on in dict(states).items() if is_on in (True, "on"))
     except (ValueError, KeyError, TypeError) as error:
         raise Unknown(f"dcb -j pfc show: not the JSON expected: {error!r}") from None
+    # One for each priority, in order (iproute2, dcb/dcb_pfc.c).
+    if not isinstance(states, list) or len(states) != 8 or set(map(type, states)) != {bool}:
+        raise Unknown(f"dcb -j pfc show: prio_pfc is {states!r}, expected eight of true and false")
+    on = [str(priority) for priority, is_on in enumerate(states) if is_on]
     return {"dcb_pfc": " ".join(on) or "no"}

@@ -91,10 +91,11 @@ def look(places: Places) -> Sheet:
     """What sysfs and the driver's own files show."""
     sheet = Sheet()
     found = gpus(places)
-    sheet.put("gpu/count", lambda: len(found))
+    sheet.put("gpu/count", _number_of, places, found)
     if not found:
         return sheet
-    sheet.put("nvswitch/count", lambda: len(_pci_devices(places.sys, (_SWITCH_CLASS,))))
+    switches = _pci_devices(places.sys, (_SWITCH_CLASS,))
+    sheet.put("nvswitch/count", _number_of, places, switches)
     driver = Path(places.proc, "driver/nvidia")
     sheet.put("nvidia/driver", lambda: driver_version(text_of(driver / "version")))
     for place, address in enumerate(found):
@@ -108,6 +109,13 @@ def look(places: Places) -> Sheet:
 
 def _information(path: Path) -> dict[str, Scalar]:
     return gpu_information(raw_text(path))
+
+
+def _number_of(places: Places, found: list[str]) -> int:
+    bus = Path(places.sys, "bus/pci/devices")
+    if not found and not bus.is_dir():
+        raise Unknown(f"{bus}: no such folder")
+    return len(found)
 
 
 def driver_version(text: str) -> str:
@@ -298,10 +306,13 @@ def imex(text: str) -> dict[str, Scalar]:
     try:
         document: Any = json.loads(text)
         states = [node["status"] for node in document["nodes"].values()]
-        return {
-            "imex/domain_state": document["status"],
-            "imex/nodes": len(states),
-            "imex/nodes_ready": states.count("READY"),
-        }
+        domain = document["status"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Unknown(f"nvidia-imex-ctl -N -j: not the JSON expected: {error!r}") from None
+    if not all(isinstance(state, str) for state in (domain, *states)):
+        raise Unknown("nvidia-imex-ctl -N -j: a status that is no text")
+    return {
+        "imex/domain_state": domain,
+        "imex/nodes": len(states),
+        "imex/nodes_ready": states.count("READY"),
+    }

@@ -70,7 +70,9 @@ def cuda(text: str) -> str:
         version = json.loads(text)["cuda"]["version"]
     except (ValueError, KeyError, TypeError) as error:
         raise Unknown(f"version.json: not the JSON expected: {error!r}") from None
-    return str(version)
+    if not isinstance(version, str):
+        raise Unknown(f"version.json: the version is {version!r}")
+    return version
 
 
 def _slurm(places: Places) -> Sheet:
