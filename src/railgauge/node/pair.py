@@ -127,11 +127,11 @@ def start_server(
     return server, None
 
 
-def attend(server: Call, limit_s: float) -> None:
+def attend(server: Call, limit_s: float, look_s: float = LOOK_S) -> None:
     """Return when the server or the client has ended, or after `limit_s`."""
     deadline = time.monotonic() + limit_s
     # A healthy server ends when it has served. Looking at shared files disturbs it.
-    while not server.ends_within(LOOK_S) and time.monotonic() < deadline:
+    while not server.ends_within(look_s) and time.monotonic() < deadline:
         if wait_for("client.json", 0):
             return
 
