@@ -647,6 +647,80 @@ def test_reference_with_less_nodes_than_all_is_good(pod: Path) -> None:
     assert len(only(lines_of(), "ok", "references")) == 1
 
 
+TRANSFERS = """\
+      transfers:
+        tools: [iperf3, wdt, scp]
+        optional: [lftp]
+        file_sets: {large: {files: 1, file_bytes: 1048576}}
+        streams: 4
+        wdt: {skip_writes: [true]}
+      required: """
+
+
+@pytest.fixture
+def moving(pod: Path) -> Path:
+    """POD with transfers."""
+    change(pod / "reframe.yaml", "sockets, gpu]", "sockets, gpu, transfers]")
+    change(pod / "reframe.yaml", "      required: ", TRANSFERS)
+    return pod
+
+
+def test_transfers_are_known_to_every_part(moving: Path) -> None:
+    assert only(lines_of(), "problem") == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("[Path,", "[BbcpTransfer,", "BbcpTransfer runs where extras.transfers.tools has bbcp"),
+        ("[Path,", "[FtpTransfer,", "FtpTransfer is required, and lftp is optional"),
+        (
+            "streams: 4\n        wdt: {skip_writes: [true]}\n      required: [Path,",
+            "pairs: first\n      required: [ScpTransfer,",
+            "ScpTransfer is required of every node, and transfers.pairs: first measures two",
+        ),
+        (
+            "streams: 4\n        wdt: {skip_writes: [true]}\n      required: [Path,",
+            "series_only: true\n      required: [ScpTransfer,",
+            "transfers.series_only leaves it out",
+        ),
+    ],
+)
+def test_required_transfer_that_leaves_nodes_out_is_a_problem(
+    moving: Path, before: str, after: str, says: str
+) -> None:
+    (found,) = problems_after(moving, before, after, "required")
+    assert says in found
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "says"),
+    [
+        ("ScpTransfer", "size_bytes: 4", "size_bytes is 4, expected what extras.transfers has"),
+        ("ScpTransfer", "streams: 4", "streams is 4, expected what extras.transfers has: 1"),
+        ("WdtTransfer", "streams: 8", "streams is 8, expected what extras.transfers has: 4"),
+        ("WdtTransfer", "delay_ms: 10", "delay_ms is 10.0, expected"),
+    ],
+)
+def test_condition_of_a_transfer_must_be_possible(
+    moving: Path, name: str, parts: str, says: str
+) -> None:
+    operation = "one-large-file" + ("-discarded" if name == "WdtTransfer" else "")
+    entry = OTHER_ENTRY.format(check=name, nodes=2, parts=f"    {parts}\n")
+    entry = entry.replace("operation: x", f"operation: {operation}")
+    references.path_for("pod").write_text(FILE + entry)
+    (found,) = only(lines_of(), "problem", "references")
+    assert says in found
+
+
+def test_what_is_written_is_not_what_is_thrown_away(moving: Path) -> None:
+    entry = OTHER_ENTRY.format(check="WdtTransfer", nodes=2, parts="")
+    entry = entry.replace("operation: x", "operation: one-large-file")
+    references.path_for("pod").write_text(FILE + entry)
+    (found,) = only(lines_of(), "problem", "references")
+    assert "operation is one-large-file, expected what extras.transfers has: one-large" in found
+
+
 OTHER_ENTRY = """\
   - check: {check}
     partition: gpu

@@ -7,17 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from railgauge.checks import transfer_cases
 from railgauge.checks.protections import Failure
+from railgauge.cli import cli
+from railgauge.errors import RailgaugeError
 from railgauge.measurement import Measurement
 from railgauge.report import transfers as page
 from railgauge.tools.file_transfer import FileSet
 from railgauge.verdict.compare import Case, Row
 
 from .test_rdma_links import WAN, Describe, describe, partition
+from .test_verdict import Recorded, recorded
 
-__all__ = ["describe"]
+__all__ = ["describe", "recorded"]
 
 TRANSFERS: dict[str, Any] = {
     "tools": ["iperf3", "wdt", "scp"],
@@ -206,3 +210,30 @@ def test_only_transfers_of_files_are_of_the_page() -> None:
     assert page.is_of(row.measurement)
     streams = json.loads(json.dumps({**row.measurement.as_dict(), "operation": "tcp"}))
     assert not page.is_of(Measurement.from_dict(streams))
+
+
+# ---- railgauge transfers ----
+
+
+def shown(recorded: Recorded) -> Result:
+    recorded.write()
+    return CliRunner().invoke(cli, ["transfers", str(recorded.folder)])
+
+
+def test_a_campaign_without_transfers_says_what_has_some(recorded: Recorded) -> None:
+    answer = shown(recorded)
+    assert isinstance(answer.exception, RailgaugeError)
+    assert f"no transfers in campaign {recorded.folder.name}" in str(answer.exception)
+
+
+def test_the_page_of_a_rehearsal_says_simulated_first(recorded: Recorded) -> None:
+    for planned in recorded.plan:
+        planned["check"] = "WdtTransfer"
+    for result in recorded.results.values():
+        assert result is not None
+        for measured in result["measurements"]:
+            measured.update(tool="wdt", operation=LARGE.name, simulated=True)
+    answer = shown(recorded)
+    assert answer.exit_code == 0, answer.output
+    assert answer.output.startswith("SIMULATED: ")
+    assert "median of 4 pairs" in answer.output

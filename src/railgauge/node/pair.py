@@ -153,12 +153,14 @@ def start_server(
     return server, None
 
 
-def attend(servers: list[Call], limit_s: float, client: str = "client") -> None:
+def attend(
+    servers: list[Call], limit_s: float, client: str = "client", look_s: float = LOOK_S
+) -> None:
     """Return when all servers, or the client, have ended, or after `limit_s`."""
     deadline = time.monotonic() + limit_s
     # A healthy server ends when it has served. Looking at shared files disturbs it.
     while time.monotonic() < deadline:
-        if all(server.ends_within(LOOK_S) for server in servers):
+        if all(server.ends_within(look_s) for server in servers):
             return
         if wait_for(f"{client}.json", 0):
             return

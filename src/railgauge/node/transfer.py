@@ -41,6 +41,8 @@ from railgauge.node.way import NoWay
 
 #: A server that is told to end has so long.
 STOP_S = 10
+#: How often a side looks for the end of a client whose server does not end by itself.
+LOOK_S = 0.2
 #: Files take whole blocks of the file system.
 BLOCK_BYTES = 4096
 
@@ -272,7 +274,7 @@ def serve_with_daemon(side: Side, offer: dict[str, str]) -> Call:
         address = side.values["address"] or spec["server_host"]
         here = {"address": address, "port": port, "remote": side.folder, **told}
         write_whole("ready.json", [here])
-        pair.attend([server], _transfer_limit_s(spec))
+        pair.attend([server], _transfer_limit_s(spec), look_s=LOOK_S)
         stop(server)
     finally:
         server.kill("ended with the job")

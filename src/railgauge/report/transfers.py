@@ -151,9 +151,10 @@ def _text(comparison: Comparison, tool: str, column: Column) -> str:
     cell = comparison.cells.get((tool, column))
     if cell is None:
         return "-"
-    parts = [f"{cell.rate_gbits_s:.4g} Gb/s"]
+    # A number is not folded from its unit.
+    parts = [f"{cell.rate_gbits_s:.4g}\u00a0Gb/s"]
     if cell.seconds is not None:
-        parts.append(f"{cell.seconds:.3g} s")
+        parts.append(f"{cell.seconds:.3g}\u00a0s")
     times = comparison.times_the_slowest(tool, column)
     if times is not None:
         parts.append(f"{times:.3g}x")
