@@ -125,8 +125,7 @@ MUTANTS = [
         "src/railgauge/checks/rdma.py",
         "    needs_rails = True\n",
         "    needs_rails = False\n",
-        "tests/lab/test_vm.py"
-        "::test_nothing_more_is_measured_over_a_rail_that_fails_its_probe",
+        "tests/lab/test_vm.py::test_nothing_more_is_measured_over_a_rail_that_fails_its_probe",
     ),
     Mutant(
         "an emulated delay is nobody's business",
