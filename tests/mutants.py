@@ -158,6 +158,27 @@ MUTANTS = [
         "tests/lab/test_vm.py::test_what_needs_a_broken_path_is_not_run_and_listed",
     ),
     Mutant(
+        "an odd node is nobody's business",
+        "src/railgauge/verdict/rules.py",
+        "    findings += _peer_findings(odd)\n",
+        "",
+        "tests/unit/test_node_state.py",
+    ),
+    Mutant(
+        "an unknown field is as expected",
+        "src/railgauge/tools/node_state.py",
+        "        if key in one.unknown:\n",
+        "        if key in one.unknown:\n            continue\n        if key not in one.fields:\n",
+        "tests/unit/test_node_state.py",
+    ),
+    Mutant(
+        "a rail is measured although its probe failed",
+        "src/railgauge/checks/rdma.py",
+        "    needs_rails = True\n",
+        "    needs_rails = False\n",
+        "tests/lab/test_vm.py::test_nothing_more_is_measured_over_a_rail_that_fails_its_probe",
+    ),
+    Mutant(
         "an emulated delay is nobody's business",
         "src/railgauge/checks/rdma.py",
         '            "emulation": "none",\n',

@@ -156,6 +156,11 @@ def known(tool: str) -> set[str]:
     listed: set[str] = set()
     for short, long in re.findall(r"^\s*(-\w)?,?\s*(--[A-Za-z][\w-]*)?", text, re.MULTILINE):
         listed |= {short, long} - {""}
+    # scp's usage; proftpd's options with a value; WDT's, which are gflags.
+    for letters, value in re.findall(r"\[-(\w+)( [^]]+)?\]", text):
+        listed |= {f"-{letters}"} if value else {f"-{letter}" for letter in letters}
+    listed |= set(re.findall(r"^ -\w \[[^]]+\], (--[\w-]+)$", text, re.MULTILINE))
+    listed |= set(re.findall(r"^    (-\w+) \(", text, re.MULTILINE))
     for option in re.findall(r"^## mpirun --help (\S+)$", text, re.MULTILINE):
         listed |= {f"-{option}", f"--{option}"}
     assert len(listed) > 5, f"no options in the help of {tool}"
@@ -283,7 +288,10 @@ def test_an_option_that_no_help_lists_is_found() -> None:
 
 
 def _argvs(job: Job) -> list[list[str]]:
-    return [job.orders[key] for key in ("argv", "server", "client") if key in job.orders]
+    argvs = [job.orders[key] for key in ("argv", "server", "client") if key in job.orders]
+    # A server that is started by its whole path is the first program that its side needs.
+    servers = job.orders.get("programs", {}).get("server", [""])
+    return [[servers[0] if word == "{program}" else word for word in argv] for argv in argvs]
 
 
 @pytest.mark.parametrize(

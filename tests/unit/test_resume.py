@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reframe.core.exceptions import ReframeError
@@ -24,6 +25,7 @@ from railgauge import accept, paths, session, slurm
 from railgauge import campaign as campaigns
 from railgauge.campaign import ENDED, Asked, Campaign, Session
 from railgauge.checks import guard
+from railgauge.cli import cli
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.verdict.compare import remaining
 from railgauge.verdict.rules import Verdict, decide
@@ -638,3 +640,14 @@ def test_a_session_gets_a_ctrl_c_when_its_railgauge_is_killed(tmp_path: Path) ->
     # Until the child has closed its end.
     process.stdout.read()
     assert mark.exists()
+
+
+@pytest.mark.parametrize("option", [["--nodes", "n1"], ["--mode", "acceptance"], ["--series"]])
+def test_what_a_campaign_is_about_cannot_be_told_again(option: list[str]) -> None:
+    answer = CliRunner().invoke(cli, ["accept", "--system", "lab", "--resume", "latest", *option])
+    assert isinstance(answer.exception, RailgaugeError)
+    assert str(answer.exception).startswith(f"{option[0]} and --resume:")
+
+
+def test_a_campaign_that_broke_off_is_listed_as_such(found: Campaign) -> None:
+    assert "broken off" in CliRunner().invoke(cli, ["campaigns"]).output

@@ -107,7 +107,10 @@ class NodeStateCheck(StrictCheck):
         fabric = inventory.fabric_of(self.current_system.name)
         rdma = self.partition_data.extras.rdma
         agreed = node_state.agreed(one, self.node_expected, rdma.devices if rdma else None)
-        mends = {name: node_state.mend(name, self.options) for name in agreed["fields"]}
+        mends = {
+            name: node_state.mend(agreed["keys"].get(name, name), self.options)
+            for name in agreed["fields"]
+        }
         return {
             one.node: {
                 "boot_id": one.boot_id,
