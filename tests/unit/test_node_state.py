@@ -26,7 +26,8 @@ from railgauge.tools import Call, Completeness, ParseError, node_state
 from railgauge.tools.node_state import Options, differences
 from railgauge.verdict.compare import Case, fingerprints
 from railgauge.verdict.peers import OddNodes, odd_nodes
-from railgauge.verdict.rules import decide, other_fingerprints
+from railgauge.verdict.provenance import notices
+from railgauge.verdict.rules import decide
 
 from .test_rdma_links import Describe, describe, partition, rails
 from .test_verdict import REFERENCE
@@ -354,13 +355,13 @@ def test_a_campaign_keeps_its_fingerprints(tmp_path: Path) -> None:
 
 def test_a_reference_of_other_firmware_is_told(tmp_path: Path) -> None:
     cases = decide(campaign_of(tmp_path, [node("n1")])).cases
-    assert other_fingerprints(cases) == []
+    assert notices(cases, ()) == ()
     row = cases[0].rows[0]
     assert row.reference is not None
     was = row.reference.provenance.model_copy(update={"fingerprint": "0123456789ab"})
     older = dataclasses.replace(row, reference=row.reference.model_copy(update={"provenance": was}))
-    (told,) = other_fingerprints([dataclasses.replace(cases[0], rows=(older,))])
-    assert "0123456789ab" in told and inventory.fingerprint(node()) in told
+    (told,) = notices([dataclasses.replace(cases[0], rows=(older,))], ())
+    assert "0123456789ab" in told.message and inventory.fingerprint(node()) in told.message
 
 
 # ---- which cases there are, and what depends on them ----

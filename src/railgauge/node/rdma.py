@@ -253,6 +253,11 @@ def mapped_ipv4(gid: str) -> str | None:
     return socket.inet_ntoa(packed[12:]) if mapped else None
 
 
+#: After so many empty entries a GID table has no more. Of up to 1024 a few are filled, the first
+#: ones; all of them would take a slow machine a second to read.
+EMPTY_ENTRIES = 32
+
+
 def gid_index(
     device: str, port: int, gid_type: str, address: str | None = None, root: str = "/sys"
 ) -> Gid:
@@ -262,9 +267,14 @@ def gid_index(
     """
     at = _port(device, port, root)
     found = {}
+    empty = 0
     for index in numbers_in(at / "gids"):
         # The type of an empty entry is an error to read (EINVAL).
-        if read_sysfs(str(at / f"gid_attrs/types/{index}")) == gid_type:
+        said = read_sysfs(str(at / f"gid_attrs/types/{index}"))
+        empty = empty + 1 if said is None else 0
+        if empty == EMPTY_ENTRIES:
+            break
+        if said == gid_type:
             gid = read_sysfs(str(at / f"gids/{index}")) or ""
             ipv4 = mapped_ipv4(gid)
             if ipv4 is not None:

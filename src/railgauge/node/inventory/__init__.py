@@ -48,23 +48,30 @@ def _tools(places: Places) -> list[Callable[[], Sheet]]:
     ]
 
 
-def look(places: Places, quick: bool) -> tuple[Sheet, list[str]]:
-    """All fields of the node that `places` shows, and the keys that a quick look shows too."""
+def look(places: Places, quick: bool) -> Sheet:
+    """All fields of the node that `places` shows."""
     sheet = Sheet()
     for source in QUICK:
         sheet.add(source(places))
-    early = sorted({*sheet.fields, *sheet.unknown})
     if not quick:
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for found in pool.map(lambda source: source(), _tools(places)):
-                sheet.add(found)
-    return sheet, early
+        _ask_tools(sheet, places)
+    return sheet
+
+
+def _ask_tools(sheet: Sheet, places: Places) -> None:
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for found in pool.map(lambda source: source(), _tools(places)):
+            sheet.add(found)
 
 
 def take(quick: bool = False, sys_root: str = "/sys", proc_root: str = "/proc") -> dict[str, Any]:
     """The document. `boot_id` is empty where the kernel does not say it."""
     started = time.monotonic()
-    sheet, early = look(Places(sys_root, proc_root, "/", ask), quick)
+    places = Places(sys_root, proc_root, "/", ask)
+    sheet = look(places, quick=True)
+    early = sorted({*sheet.fields, *sheet.unknown})
+    if not quick:
+        _ask_tools(sheet, places)
     return {
         "schema": SCHEMA,
         "node": node_name(),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from railgauge.node.inventory.sheet import Places, Scalar, Sheet
 from railgauge.node.rdma import (
+    EMPTY_ENTRIES,
     Unknown,
     devices,
     int_of,
@@ -22,9 +23,6 @@ _PASSING = re.compile(
     r"lo|(veth|docker|br-|cni|cali|flannel|cilium|lxc|virbr|vnet|tap|tun|podman|kube|nerdctl|vxlan|"
     r"dummy|ifb|sit|gre|erspan|ip6|tunl|ovs|macvlan|macvtap|nodelocaldns|wg|zt|tailscale).*"
 )
-
-#: After so many empty entries a GID table has no more.
-_EMPTY_ENTRIES = 32
 
 #: What an interface is asked by the kernel's files alone.
 _BOND = {
@@ -207,8 +205,7 @@ def _gid_types(folder: Path) -> str:
     """The types in the table, each once: which entries have them differs by node."""
     found: set[str] = set()
     index = empty = 0
-    # Of up to 1024 entries a few are filled, the first ones; all would take a second to read.
-    while empty < _EMPTY_ENTRIES:
+    while empty < EMPTY_ENTRIES:
         try:
             found.add((folder / str(index)).read_text(encoding="ascii").strip())
             empty = 0
