@@ -28,8 +28,7 @@ from railgauge import hostlist, paths, systems
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 
 _SCRIPT = "rfm_job.sh"
-_ORDERS = ("ranks.json", "pair.json", "beside.json", "path.json")
-_ORDERS = ("ranks.json", "pair.json", "path.json", "transfer.json")
+_ORDERS = ("ranks.json", "pair.json", "beside.json", "path.json", "transfer.json")
 
 
 # --- what a dry run writes ----------------------------------------------------------------------

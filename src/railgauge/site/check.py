@@ -508,7 +508,6 @@ def _features(partition: Partition, checks: Mapping[str, CheckClass]) -> list[Li
             f"extras.{name} describes what features does not have: none of its checks run",
             f"add {name} to features, or leave extras.{name} out",
         )
-        for name in ("rdma", "bond", "wan", "nics", "nccl")
         for name in systems.DESCRIBED
         if getattr(extras, name) is not None and name not in partition.features
     ]
