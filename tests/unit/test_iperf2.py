@@ -401,6 +401,21 @@ def test_a_client_that_ended_before_its_last_sum_is_a_result() -> None:
     assert (reading.ok, reading.completeness) == (True, PROVED)
 
 
+def test_sums_that_came_in_parts_do_not_hide_the_total() -> None:
+    """BondPair on a busy VM (2.2.1, -P 16): [SUM-12] 5-6, [SUM-1] 6-7, [SUM-0] 7-8 of a run of 4 s."""
+    output = iperf2.parse(recorded("sums-in-parts-client"))
+    assert output.total.end_s == pytest.approx(4.9458)
+    assert len(output.streams) == 16
+    assert all(interval.end_s <= 5 for interval in output.intervals)
+
+
+def test_sums_in_parts_still_need_a_total_that_is_the_streams() -> None:
+    text = recorded("sums-in-parts-client")
+    (total,) = [line for line in text.splitlines() if "[SUM-16] 0.0000-4.9458" in line]
+    with pytest.raises(ParseError):
+        iperf2.parse(text.replace(total, total.replace("90570 KBytes", "80570 KBytes")))
+
+
 def test_a_sum_is_missed_where_a_connected_stream_has_no_total() -> None:
     lines = recorded("without-last-sum-client").split("\n")
     lines.remove(next(line for line in lines if "connected with" in line))
