@@ -72,7 +72,9 @@ ENTRIES = [(system, entry) for system in NAMES for entry in stored(system).entri
 
 def name_of(value: object) -> str:
     if isinstance(value, Entry):
-        return "-".join(str(part) for part in value.stated.values() if not isinstance(part, dict))
+        # In one order, also in several processes: what is stated is a set.
+        parts = [part for _, part in sorted(value.stated.items())]
+        return "-".join(str(part) for part in parts if not isinstance(part, dict))
     return str(value)
 
 

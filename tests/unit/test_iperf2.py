@@ -402,7 +402,7 @@ def test_a_client_that_ended_before_its_last_sum_is_a_result() -> None:
 
 
 def test_sums_that_came_in_parts_do_not_hide_the_total() -> None:
-    """BondPair on a busy VM (2.2.1, -P 16): [SUM-12] 5-6, [SUM-1] 6-7, [SUM-0] 7-8 of a run of 4 s."""
+    """2.2.1 with -P 16 for 4 s on a busy VM: [SUM-12] 5-6, [SUM-1] 6-7, [SUM-0] 7-8."""
     output = iperf2.parse(recorded("sums-in-parts-client"))
     assert output.total.end_s == pytest.approx(4.9458)
     assert len(output.streams) == 16

@@ -65,7 +65,7 @@ def scratch(parent: str, needed_bytes: int, facts: Facts) -> Iterator[str]:
         free = shutil.disk_usage(parent).free
         if free < needed_bytes:
             raise NoWay(f"{parent} has {free / 1e9:.2f} GB free, needs {needed_bytes / 1e9:.2f}")
-        folder = tempfile.mkdtemp(prefix="railgauge-", dir=parent)
+        folder = tempfile.mkdtemp(prefix="railgauge-transfer-", dir=parent)
     except OSError as error:
         raise NoWay(f"no scratch folder in {parent}: {error.strerror}") from None
     keeper = subprocess.Popen(
