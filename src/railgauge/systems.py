@@ -191,7 +191,7 @@ class Nics(Strict):
     #: NICs at once: the least that each carries, as a share of what the busiest of them does
     least_share: float = pydantic.Field(default=0.5, gt=0, le=1)
     #: measured only when asked for: railgauge accept --series
-    only_series: bool = False
+    series_only: bool = False
 
     @pydantic.model_validator(mode="after")
     def _named_once(self) -> Nics:
@@ -233,6 +233,8 @@ class Mpi(Strict):
     iterations: int = pydantic.Field(default=200, ge=1)
     settings: Settings = {"default": Tcp()}
     transfer_s: int = pydantic.Field(default=10, ge=2)
+    #: not measured unless the series is asked for: railgauge accept --series
+    series_only: bool = False
 
 
 TransferTool = Literal["iperf3", "wdt", "lftp", "scp", "hpn-scp", "bbcp"]

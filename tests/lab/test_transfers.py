@@ -27,10 +27,8 @@ def on_node(lab: Lab, node: str, *command: str) -> str:
 
 def left_on(lab: Lab) -> str:
     """Folders and servers of a transfer that are still there."""
-    return "".join(
-        on_node(lab, node, "sh", "-c", "ls -d /tmp/railgauge-transfer-*; pgrep -l 'sshd|proftpd|wdt'")
-        for node in ("n1", "n2")
-    )
+    look = "ls -d /tmp/railgauge-transfer-*; pgrep -l 'sshd|proftpd|wdt'"
+    return "".join(on_node(lab, node, "sh", "-c", look) for node in ("n1", "n2"))
 
 
 def test_files_arrive_by_every_tool_that_is_there(

@@ -49,7 +49,7 @@ def test_nics_of_the_series_are_measured_when_it_is_asked_for(
     asked: str,
     cases: int,
 ) -> None:
-    describe(partition(nics={**NICS, "only_series": True}))
+    describe(partition(nics={**NICS, "series_only": True}))
     monkeypatch.setenv("RAILGAUGE_SERIES", asked)
     assert len(nic_cases("cable")) == cases
 

@@ -12,7 +12,7 @@ from reframe.core.builtins import run_after, run_before
 from railgauge import systems
 from railgauge.checks.pair import PairCheck, neighbours
 from railgauge.checks.protections import Failure
-from railgauge.checks.wan import tcp_commands
+from railgauge.checks.wan import is_series, tcp_commands
 from railgauge.measurement import Measurement
 from railgauge.systems import Mpi, Tcp
 from railgauge.tools import Call, Completeness, Reading, iperf2, mpi_allreduce, osu
@@ -30,7 +30,7 @@ def mpi_cases() -> list[str]:
     for pair in neighbours("mpi", "tcp"):
         partition = pair.partition(":")[0]
         asked = systems.load(rt.runtime().system.name).partition(partition).extras.mpi
-        if asked is not None:
+        if asked is not None and (is_series() or not asked.series_only):
             cases.setdefault(partition, [f"{pair}:{setting}" for setting in asked.settings])
     return [case for found in cases.values() for case in found]
 

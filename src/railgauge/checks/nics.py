@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from railgauge import limits, systems
 from railgauge.checks.base import ExitLine
 from railgauge.checks.pair import PairCheck, neighbours
 from railgauge.checks.protections import Failure
-from railgauge.checks.wan import SERIES_VARIABLE, tcp_commands
+from railgauge.checks.wan import is_series, tcp_commands
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.node.counters import jain
@@ -27,12 +26,11 @@ _COUNTED = 0.99
 
 def nic_cases(scale: NicScale) -> list[str]:
     """`partition:server:client:NIC+NIC:SETTING`, as each partition's extras.nics lists them."""
-    series = bool(os.environ.get(SERIES_VARIABLE))
     cases = []
     for pair in neighbours("nics"):
         nics = systems.load(rt.runtime().system.name).partition(pair.partition(":")[0]).extras.nics
         assert nics is not None  # a partition with the feature has it
-        if series or not nics.only_series:
+        if is_series() or not nics.series_only:
             cases += [
                 f"{pair}:{'+'.join(names)}:{setting}"
                 for names in nics.at_once(scale)
