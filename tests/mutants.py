@@ -34,6 +34,7 @@ _FOOLING = "tests/lab/test_fooling.py"
 _GUARD = "src/railgauge/checks/guard.py"
 _COMPARE = "src/railgauge/verdict/compare.py"
 _RESUME = "tests/unit/test_resume.py"
+_GATE = "tests/unit/test_gate.py"
 
 
 def _without(protection: str, test: str) -> Mutant:
@@ -310,6 +311,55 @@ MUTANTS = [
         "fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "pass",
         f"{_RESUME}::test_a_session_that_lost_its_railgauge_still_holds_the_campaign",
+    ),
+    Mutant(
+        "what a node does not tell counts as changed",
+        "src/railgauge/node/gate.py",
+        'if rules.counts(key) and key not in seen["unknown"] and now.get(key) != value',
+        "if rules.counts(key) and now.get(key) != value",
+        _GATE,
+    ),
+    Mutant(
+        "any number of nodes is held at once",
+        "src/railgauge/node/gate.py",
+        "        elif room <= 0:\n",
+        "        elif room <= -99:\n",
+        _GATE,
+    ),
+    Mutant(
+        "whoever drained a node, it is released",
+        "src/railgauge/node/slurm_nodes.py",
+        "return self.drained and self.reason.startswith(OURS)",
+        "return self.drained",
+        _GATE,
+    ),
+    Mutant(
+        "the reservation goes before the rejected nodes are drained",
+        "src/railgauge/gate/run.py",
+        "STEPS = (reserve, resume, test, record, drain, unreserve)",
+        "STEPS = (reserve, resume, test, record, unreserve, drain)",
+        _GATE,
+    ),
+    Mutant(
+        "a rehearsal returns nodes to service",
+        "src/railgauge/gate/decide.py",
+        "    if verdict.simulated:\n",
+        "    if False:\n",
+        _GATE,
+    ),
+    Mutant(
+        "a node without its reservation goes on being tested",
+        "src/railgauge/gate/run.py",
+        "    if not missing:\n        return\n",
+        "    if True:\n        return\n",
+        _GATE,
+    ),
+    Mutant(
+        "a finding of no node keeps nobody out",
+        "src/railgauge/gate/decide.py",
+        "if node in finding.nodes or (not finding.nodes and _concerns(finding, partitions)):",
+        "if node in finding.nodes:",
+        _GATE,
     ),
 ]
 
