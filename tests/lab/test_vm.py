@@ -141,7 +141,7 @@ def broken_paths(cluster: Lab) -> Iterator[Any]:
         faults.add(cluster, "mtu", "n6", 1500)
         faults.add(cluster, "rdma-removed", "n5", interface="eth2")
         faults.add(cluster, "link-down", "n6", interface="eth4")
-        checks = r"^BondPair|" + WRITE_BANDWIDTH
+        checks = r"^(BondPair|NodeState)|" + WRITE_BANDWIDTH
         campaign = start(area, "--partition", "vm", "--", "-n", checks)
         output, _ = campaign.communicate(timeout=240)
     finally:

@@ -16,7 +16,8 @@ from railgauge import campaign as campaigns
 from railgauge import expected, inventory, paths, systems
 from railgauge.campaign import Campaign, Scope, Session
 from railgauge.checks import rail_probes, rdma_links
-from railgauge.checks.node_state import node_state_places, preconditions
+from railgauge.checks.node_state import node_state_places
+from railgauge.checks.path import path_preconditions
 from railgauge.checks.rdma import probe_cases
 from railgauge.errors import ConfigurationError
 from railgauge.expected import Entry, Expected
@@ -387,12 +388,13 @@ def test_every_node_of_a_system_with_the_file_is_looked_at(expects: Describe) ->
 
 def test_without_the_file_nobody_is_looked_at(describe: Describe) -> None:
     describe(partition("a", "n[1-2]", rdma=rails(1)))
-    assert node_state_places() == [] and preconditions("a", "n1") == ["Path_0"]
+    assert node_state_places() == []
 
 
-def test_both_preflights_are_preconditions(expects: Describe) -> None:
-    expects(partition("a", "n[1-2]", rdma=rails(1)))
-    assert preconditions("a", "n2") == ["Path_1", "NodeState_1"]
+def test_a_pair_waits_for_its_paths_alone(expects: Describe) -> None:
+    expects(partition("a", "n[1-2]", rdma=rails(1)), partition("b", "m1"))
+    assert path_preconditions("a", "n2") == ["Path_1"]
+    assert path_preconditions("b", "m1") == []
 
 
 def test_every_rail_is_probed_in_both_directions(describe: Describe) -> None:

@@ -13,7 +13,7 @@ from reframe.core.builtins import run_after, run_before
 from railgauge import expected, inventory, references, systems
 from railgauge.checks.base import StrictCheck
 from railgauge.checks.pair import chosen_nodes
-from railgauge.checks.path import numbered, path_case, path_places
+from railgauge.checks.path import numbered
 from railgauge.checks.protections import Failure
 from railgauge.expected import Expected
 from railgauge.measurement import Measurement
@@ -33,13 +33,6 @@ def node_state_places() -> list[str]:
         for partition in systems.load(system).partitions
         for node in chosen_nodes(partition.nodes)
     ]
-
-
-def preconditions(partition: str, node: str) -> list[str]:
-    """The unique names of the preflights of a node: of its path, and of its state."""
-    path = [path_case(partition, node)] if f"{partition}:{node}" in path_places() else []
-    state = node_state_case(partition, node)
-    return [*path, state] if state else path
 
 
 def node_state_case(partition: str, node: str) -> str | None:

@@ -48,6 +48,16 @@ def numbered(check: str, values: Sequence[str], value: str) -> str:
     return f"{check}_{values.index(value):0{len(str(len(values)))}}"
 
 
+def path_preconditions(partition: str, node: str) -> list[str]:
+    """The unique name of the preflight of a node's path, if it has one.
+
+    What a single pair measures does not wait for NodeState: whether a wrong setting costs anything,
+    the numbers tell. NCCL, which takes many nodes for minutes, does.
+    """
+    known = f"{partition}:{node}" in path_places()
+    return [path_case(partition, node)] if known else []
+
+
 class PathCheck(StrictCheck):
     """One small job on one node: are its rails and its bond in the state that they should be in?
 

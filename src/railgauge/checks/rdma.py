@@ -13,9 +13,8 @@ import reframe.core.runtime as rt
 from reframe.core.builtins import run_after
 
 from railgauge import limits, paths, references, systems
-from railgauge.checks.node_state import preconditions
 from railgauge.checks.pair import NODES_VARIABLE, PairCheck, neighbours, ring_pairs
-from railgauge.checks.path import numbered
+from railgauge.checks.path import numbered, path_preconditions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.systems import Perftest, Rdma
@@ -146,7 +145,7 @@ class RdmaCheck(PairCheck):
     def need_paths(self) -> None:
         partition = str(self.pair).split(":")[0]
         for node in self.pinned_nodes:
-            for case in preconditions(partition, node):
+            for case in path_preconditions(partition, node):
                 self.depends_on(case)
 
     @run_after("init")

@@ -11,8 +11,8 @@ import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, variable
 
 from railgauge import limits, systems
-from railgauge.checks.node_state import preconditions
 from railgauge.checks.pair import PairCheck, neighbours
+from railgauge.checks.path import path_preconditions
 from railgauge.checks.protections import Failure
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
@@ -223,7 +223,7 @@ class BondCheck(PairCheck):
     def need_paths(self) -> None:
         partition = str(self.pair).split(":")[0]
         for node in self.pinned_nodes:
-            for case in preconditions(partition, node):
+            for case in path_preconditions(partition, node):
                 self.depends_on(case)
 
     @run_after("setup")
