@@ -241,12 +241,14 @@ FILE = "inventory.json"
 
 
 def in_campaign(campaign: Campaign) -> dict[str, Inventory]:
-    """The inventories that a campaign took, by node; those that cannot be read are left out."""
+    """The last inventory that a campaign took of each node; what cannot be read is left out."""
     found = {}
-    for path in sorted((campaign.folder / "stage").glob(f"*/*/*/*/{FILE}")):
-        try:
-            one = read(path)
-        except RailgaugeError:
-            continue
-        found[one.node] = one
+    for number in range(1, campaign.sessions + 1):
+        stage = campaign.session_folder(number) / "stage"
+        for path in sorted(stage.glob(f"*/*/*/*/{FILE}")):
+            try:
+                one = read(path)
+            except RailgaugeError:
+                continue
+            found[one.node] = one
     return found

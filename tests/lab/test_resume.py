@@ -66,9 +66,10 @@ def test_one_of_two_campaigns_is_killed_and_goes_on(
 
     answer = railgauge("accept", "--resume", campaign.name)
     assert answer.returncode == 0, answer.stdout
-    assert f"session 2: {5 - len(ended)} missing" in answer.stdout
+    cases = len(json.loads((campaign / "plan.json").read_text()))
+    assert f"session 2: {cases - len(ended)} missing" in answer.stdout
     assert before == {stage: contents(campaign / stage) for stage in before}
-    assert "ACCEPT 5 of 5 cases" in (campaign / "verdict.txt").read_text()
+    assert f"ACCEPT {cases} of {cases} cases" in (campaign / "verdict.txt").read_text()
     output, _ = survivor.communicate(timeout=240)
     assert survivor.returncode == 0, output
     assert jobs_left(cluster) == ""

@@ -15,6 +15,7 @@ _LONGEST_REASON = 160
 
 _RECORD = re.compile(r"^NodeName=(\S+) ", re.MULTILINE)
 _STATE = re.compile(r" State=(\S+) ")
+_NODES = re.compile(r" Nodes=(\S+) ")
 _REASON = re.compile(r" Reason=(.*?)(?: \[(\S+)@(\S+)\])?(?: Comment=.*)?\s*$")
 
 
@@ -106,7 +107,21 @@ def show(names: Iterable[str] = ()) -> dict[str, SlurmNode]:
     missing = [name for name in wanted if name not in nodes]
     if missing:
         raise SlurmProblem(f"Slurm shows no state of {', '.join(missing)}")
-    return nodes
+    reserved = _reserved()
+    return {
+        name: dataclasses.replace(node, flags=node.flags | {"RESERVED"})
+        if name in reserved
+        else node
+        for name, node in nodes.items()
+    }
+
+
+def _reserved() -> set[str]:
+    """The nodes of reservations that have begun: a node's own state does not always say so."""
+    shown = ask("scontrol", "show", "reservation", "--oneliner").splitlines()
+    active = [line for line in shown if " State=ACTIVE" in line]
+    lists = [found[1] for line in active if (found := _NODES.search(line)) and found[1] != "(null)"]
+    return set(ask("scontrol", "show", "hostnames", ",".join(lists)).split()) if lists else set()
 
 
 def drain(names: Iterable[str], reason: str) -> None:
