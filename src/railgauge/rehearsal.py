@@ -150,7 +150,7 @@ def _partition(partition: dict[str, Any]) -> dict[str, Any]:
 
 
 #: Features whose checks have no stand-ins.
-_LEFT_OUT = ("rdma", "wan", "bond", "transfers")
+_LEFT_OUT = ("rdma", "wan", "bond", "nics", "transfers")
 
 
 def _nodes(extras: dict[str, Any]) -> str:
