@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from railgauge import inventory as head
 from railgauge.node import inventory
+from railgauge.node.inventory import kinds
 from railgauge.node.inventory.sheet import Places, Sheet
 from railgauge.node.rdma import Unknown
 
@@ -251,7 +252,7 @@ def test_what_containers_made_is_left_out(whole: Sheet) -> None:
 
 def test_every_field_has_a_kind_of_its_own(whole: Sheet) -> None:
     keys = {*whole.fields, *whole.unknown}
-    assert [key for key in keys if not any(p.fullmatch(key) for p, _ in head._COMPILED)] == []
+    assert [key for key in keys if not any(p.fullmatch(key) for p, _ in kinds._COMPILED)] == []
 
 
 def test_quick_starts_no_process_and_agrees_with_the_whole(machine: Places, whole: Sheet) -> None:
