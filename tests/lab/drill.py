@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import paths, session
+from railgauge.errors import RailgaugeError
 from railgauge.gate import run, store
 from railgauge.lab import faults
 from railgauge.lab.cli import open_lab
@@ -256,7 +257,8 @@ def no_accounting(gate: Gate) -> None:
     faults.add(gate.lab, "slurmdbd-stop")
     gate("run", "--act", code=3)
     assert not gate.state("n2").in_service
-    faults.clear(gate.lab)
+    # `faults.clear` would wait for nodes that are reserved.
+    gate.lab.start_service("slurmdbd")
     gate("run", "--act")
     assert gate.is_accepted("n2") and gate.state("n2").in_service
 
@@ -368,7 +370,7 @@ def main(names: list[str]) -> int:
         try:
             verdict, state, seconds = drill(lab, area, name)
             print(f"{name:<24} {verdict:<9} {seconds:>5.0f}  {state}", flush=True)
-        except AssertionError as error:
+        except (AssertionError, RailgaugeError) as error:
             failed += 1
             print(f"{name:<24} WRONG            {error}", flush=True)
     if not was_up:
