@@ -471,6 +471,26 @@ def test_killed_anywhere_no_untested_node_is_open_and_the_next_run_ends_it(
         steps += 1
 
 
+def test_a_campaign_whose_folder_is_gone_is_measured_anew(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a full results area that was given another file system."""
+    tests.bad = set()
+    held(nodes, "n1")
+    broken = run.plan("lab", ["n1"])
+    broken.campaigns.append("gone")
+    broken.save()
+
+    def load(name: str) -> Any:
+        if name not in tests.made:
+            raise RailgaugeError(f"no campaign {name!r}")
+        return tests.made[name]
+
+    monkeypatch.setattr(run, "load", load)
+    assert run.finish(broken, [], lambda _: None).decided == {"n1": ""}
+    assert nodes.open() == {"n1", "n2", "n3", "n4"}
+
+
 def test_a_node_that_somebody_took_over_meanwhile_is_left_to_them(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:

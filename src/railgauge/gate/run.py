@@ -202,7 +202,7 @@ def test(run: Run, command: list[str], say: Say) -> None:
 
 def _campaign(run: Run, command: list[str], say: Say) -> Verdict:
     """The campaign of this round: the one that broke off, continued, or a new one."""
-    last = load(run.campaigns[-1]) if run.campaigns else None
+    last = _found(run.campaigns[-1]) if run.campaigns else None
     if last is not None and last.id not in run.judged and set(run.open_nodes) <= _nodes_of(last):
         if last.state == "finished":
             return rules.decide(last)
@@ -221,6 +221,14 @@ def _campaign(run: Run, command: list[str], say: Say) -> Verdict:
         run.save()
 
     return accept.run(run.system, scope, names, "acceptance", (), command, say, begun=begun)
+
+
+def _found(campaign: str) -> Campaign | None:
+    """The campaign; None where its folder is gone, or holds no record: it is measured anew."""
+    try:
+        return load(campaign)
+    except RailgaugeError:
+        return None
 
 
 def _nodes_of(campaign: Campaign) -> set[str]:
@@ -255,7 +263,8 @@ def record(run: Run, command: list[str], say: Say) -> None:
             continue
         found = None
         for campaign in reversed(run.campaigns):
-            found = inventory.in_campaign(load(campaign)).get(node)
+            kept = _found(campaign)
+            found = inventory.in_campaign(kept).get(node) if kept else None
             if found is not None:
                 store.accept(run.system, found, "run", campaign)
                 break
