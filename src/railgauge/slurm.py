@@ -91,13 +91,6 @@ def reservation_nodes(name: str) -> tuple[str, ...] | None:
     return None
 
 
-def reservations(beginning: str) -> list[str]:
-    """The names of the reservations that begin so."""
-    shown = ask("scontrol", "show", "reservation", "--oneliner").splitlines()
-    names = [line.split()[0].partition("=")[2] for line in shown if line.split()]
-    return sorted(name for name in names if name.startswith(beginning))
-
-
 def reserve(name: str, nodes: Collection[str]) -> None:
     """Nodes on which only this user's jobs start that name the reservation; it has no end.
 
