@@ -75,6 +75,11 @@ def parse_json(text: str) -> Result:
         for name in ("graph", "blocking_collectives")
         if str(config.get(name, 0)).lower() not in ("0", "false")
     ]
+    errors = document.get("errors", [])
+    if not isinstance(errors, list) or not all(isinstance(error, str) for error in errors):
+        raise ParseError(
+            0, "JSON: errors that are no list of messages", "a list, empty if all good"
+        )
     code = document.get("nccl_version")
     return Result(
         operation=operation_of(program),
@@ -98,6 +103,7 @@ def parse_json(text: str) -> Result:
         out_of_bounds_ok=bounds.get("okay") in ("true", True),
         average_busbw_gbytes_s=bandwidth,
         average_ok=average.get("okay") in ("true", "unchecked", True),
+        errors=tuple(error.strip()[:160] for error in errors if error.strip()),
         concluded="end_time" in document,
         simulated=document.get("simulated", False) not in (False, "false", None),
     )

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.tools.nccl_log import ADVICE
 from railgauge.tools.nccl_tests.document import JSON_HALF, parse_json
 from railgauge.tools.nccl_tests.layout import SIDE, Layout
 from railgauge.tools.nccl_tests.options import PRINTS_END, TOOL, Options, version_numbers
 from railgauge.tools.nccl_tests.result import Result, Row
-from railgauge.tools.nccl_tests.rows import Range, numbers_of, row_complaints, size_complaints
-from railgauge.tools.nccl_tests.text import scan
+from railgauge.tools.nccl_tests.rows import (
+    Range,
+    cycles,
+    kind_of,
+    numbers_of,
+    row_complaints,
+    size_complaints,
+    sizes_of_sweep,
+    sweeps,
+)
+from railgauge.tools.nccl_tests.text import apart, scan
 
 #: What the tool says with its exit code (testResult_t in src/common.h).
 _EXIT_CODES = {
@@ -41,22 +52,25 @@ def read(
 
     `outputs` are by rank; only rank 0 prints a table. Proved with the end line of the tool's newer
     versions, or with exit code 0 of every rank. A bare file (no options) is judged by what it
-    states itself, and may hold several tests.
+    states itself, and may hold several tests: one that failed refuses the file, which then gives
+    the numbers of the others.
     """
     complaints = _call_complaints(calls, options)
+    failed: list[str] = []
     tables: dict[int, tuple[Result, ...]] = {}
     for rank, text in sorted(outputs.items()):
-        try:
-            if found := scan(text):
-                tables[rank] = found
-        except ParseError as error:
-            complaints.append(f"rank {rank}: {error}" if len(outputs) > 1 else str(error))
+        alone = options is None and len(outputs) == 1
+        found, why = _scanned(text, alone)
+        if found:
+            tables[rank] = found
+        failed += [f"rank {rank}: {error}" if len(outputs) > 1 else error for error in why]
     results = next(iter(tables.values()), ())
-    complaints += _table_complaints(tables, complaints, options)
+    complaints += _table_complaints(tables, [*complaints, *failed], options)
     judged = [_judged(result, options) for result in results]
+    several = len(results) + len(failed) > 1
     for result, verdict in zip(results, judged, strict=True):
-        name = f"{result.program or 'test'}: " if len(results) > 1 else ""
-        complaints += [f"{name}{why}" for why in verdict.complaints]
+        name = f"{result.program or 'test'}: " if several else ""
+        failed += [f"{name}{why}" for why in verdict.complaints]
     simulated = any(result.simulated for found in tables.values() for result in found)
     if json_text is not None and (json_text.strip() or options is None or options.has_json):
         stored, why = _stored(json_text)
@@ -65,15 +79,23 @@ def read(
         if stored is not None and len(results) == 1:
             complaints += _disagreements(results[0], stored)
     seen = _seen(results)
-    if complaints:
-        refused = Reading.refused("; ".join(dict.fromkeys(complaints)))
-        return dataclasses.replace(refused, seen=seen, simulated=simulated)
     nodes = tuple(dict.fromkeys(c.host for c in sorted(calls, key=lambda call: call.rank)))
     measurements = tuple(
         measurement
         for result, verdict in zip(results, judged, strict=True)
+        if not verdict.complaints
         for measurement in _measurements(result, verdict, options, nodes, simulated)
     )
+    notes = tuple(note for result in results for note in _notes(result))
+    if complaints or failed:
+        reason = "; ".join(dict.fromkeys([*complaints, *failed]))
+        refused = Reading.refused(reason)
+        if not complaints and options is None and measurements:
+            good = sum(not verdict.complaints for verdict in judged)
+            refused = dataclasses.replace(
+                refused, reason=f"{reason}; {good} good test(s)", measurements=measurements
+            )
+        return dataclasses.replace(refused, seen=seen, simulated=simulated, notes=notes)
     sizes = sum(len(result.rows) for result in results)
     reason = f"{sizes} size(s) of {', '.join(v.operation or 'a collective' for v in judged)}"
     if not all(
@@ -84,11 +106,46 @@ def read(
     ended = _all_ended(results, calls, options)
     if ended or all(result.concluded for result in results):
         end = "every rank ended with exit code 0" if ended else "the tool says that it concluded"
-        return Reading(True, f"{reason}: {end}", Completeness.PROVED, measurements, seen, simulated)
-    reason += (
-        ": nothing is contradicted, but that the run finished is not proved without exit codes"
-    )
-    return Reading(True, reason, Completeness.UNKNOWN, measurements, seen, simulated)
+        reason, completeness = f"{reason}: {end}", Completeness.PROVED
+    else:
+        reason += (
+            ": nothing is contradicted, but that the run finished is not proved without exit codes"
+        )
+        completeness = Completeness.UNKNOWN
+    return Reading(True, reason, completeness, measurements, seen, simulated, notes)
+
+
+def _scanned(text: str, alone: bool) -> tuple[tuple[Result, ...], list[str]]:
+    """The tests in a text that can be read, and why others cannot.
+
+    Only where the text is `alone` it may hold several tests.
+    """
+    try:
+        return scan(text), []
+    except ParseError as error:
+        parts = apart(text) if alone else []
+        whole = str(error)
+    if len(parts) < 2:
+        return (), [whole]
+    found: list[Result] = []
+    complaints = []
+    for part in parts:
+        try:
+            found += scan(part)
+        except ParseError as error:
+            complaints.append(str(error))
+    # What no test has by itself is wrong with them all.
+    return (tuple(found), complaints) if complaints else ((), [whole])
+
+
+def _notes(result: Result) -> Iterator[str]:
+    """What speaks against nothing, but is not as was asked."""
+    if result.reduced_bytes is not None and result.rows:
+        largest = max(result.sizes)
+        yield (
+            f"{result.operation or 'a test'}: no more than {result.reduced_bytes} bytes fit into "
+            f"the memory of its GPUs, so its largest size is {largest}, not {result.max_bytes}"
+        )
 
 
 def _call_complaints(calls: Sequence[Call], options: Options | None) -> list[str]:
@@ -279,9 +336,9 @@ def _footer_complaints(result: Result, options: Options | None) -> list[str]:
                 f"average bus bandwidth {average:g} is not the mean of the rows, "
                 f"{(mean.least + mean.most) / 2:g}"
             )
-    reduced = [c for c in result.conditions if c.startswith("Reducing")]
-    if reduced and not options:
-        complaints.append(f"{reduced[0]!r}: a smaller sweep than the header announces")
+    reduced, most = result.reduced_bytes, result.max_bytes
+    if reduced is not None and most is not None and reduced >= most:
+        complaints.append(f"maxBytes {most} was reduced to {reduced}, which is not less")
     ends = result.ends_with_line or (options and version_numbers(options.version) >= PRINTS_END)
     if ends and not result.concluded:
         complaints.append("no line 'Collective test concluded': the output breaks off")
@@ -301,6 +358,9 @@ def _stored(json_text: str) -> tuple[Result | None, list[str]]:
     complaints = []
     if not stored.concluded:
         complaints.append("JSON result: no end_time, it breaks off")
+    for message in stored.errors:
+        if not ADVICE.search(message):
+            complaints.append(f"JSON result: NCCL's last error: {message!a}")
     return stored, complaints
 
 
@@ -363,6 +423,7 @@ def _seen(results: Sequence[Result]) -> dict[str, Any]:
             for name in ("warmup", "iterations", "validation", "min_bytes", "max_bytes")
         },
         "warnings": result.warnings or None,
+        "reduced_bytes": result.reduced_bytes,
         "tests": len(results) if len(results) > 1 else None,
     }
     return {name: value for name, value in seen.items() if value is not None}
@@ -375,25 +436,39 @@ def _measurements(
     nodes: tuple[str, ...],
     simulated: bool,
 ) -> Iterator[Measurement]:
-    done = set()
-    for row in result.rows:
-        if not row.size_bytes or row.size_bytes in done:
-            continue
-        done.add(row.size_bytes)
-        for suffix, column in zip(("", "_in_place"), row.columns, strict=False):
-            numbers = {"busbw": column.busbw_gbytes_s}
-            if not result.cpu_time:
-                numbers["time"] = column.time_us
-            for metric, value in numbers.items():
-                yield Measurement(
-                    f"{metric}{suffix}",
-                    value,
-                    TOOL,
-                    verdict.operation,
-                    options.transport if options else "any",
-                    size_bytes=row.size_bytes,
-                    nodes=nodes,
-                    ranks=verdict.ranks,
-                    samples=result.iterations,
-                    simulated=simulated,
-                )
+    kinds = sweeps(result)
+    for rows in kinds:
+        # Of several sweeps (-N) the mean, as the tool's own average is.
+        repeated = cycles(rows, len(rows) if options else sizes_of_sweep(result, rows))
+        done = set()
+        for same in zip(*repeated, strict=True):
+            size = same[0].size_bytes
+            if not size or size in done:
+                continue
+            done.add(size)
+            for place, suffix in enumerate(("", "_in_place")[: len(same[0].columns)]):
+                columns = [row.columns[place] for row in same]
+                values = {"busbw": [column.busbw_gbytes_s for column in columns]}
+                if not result.cpu_time:
+                    values["time"] = [column.time_us for column in columns]
+                for metric, shown in values.items():
+                    yield Measurement(
+                        f"{metric}{suffix}",
+                        statistics.fmean(shown) if len(shown) > 1 else shown[0],
+                        TOOL,
+                        " ".join([verdict.operation, *_apart(rows[0], kinds)]),
+                        options.transport if options else "any",
+                        size_bytes=size,
+                        nodes=nodes,
+                        ranks=verdict.ranks,
+                        samples=result.iterations and result.iterations * len(repeated),
+                        simulated=simulated,
+                    )
+
+
+def _apart(row: Row, kinds: Sequence[Sequence[Row]]) -> list[str]:
+    """What tells a kind of row from the others of its test: `max`, `half`, `root 3`."""
+    others = [kind_of(rows[0]) for rows in kinds]
+    datatype, redop, root = kind_of(row)
+    shown = (datatype, redop, f"root {root}")
+    return [word for place, word in enumerate(shown) if len({other[place] for other in others}) > 1]

@@ -146,14 +146,15 @@ class Options:
         """Whether that version times every iteration on its own (-I)."""
         return version_numbers(self.version) >= _HAS_INTERVALS
 
-    def sizes(self) -> tuple[int, ...]:
-        """The sizes that the tool prints, in order.
+    def sizes(self, up_to: int | None = None) -> tuple[int, ...]:
+        """The sizes that the tool prints, in order; `up_to` where memory ended the sweep earlier.
 
         It rounds down to whole elements, and where a rank has 1/n of them, to the same multiple of
         16 bytes for each rank. So small sizes may be 0, several times.
         """
+        most = self.max_bytes if up_to is None else min(self.max_bytes, up_to)
         asked = itertools.takewhile(
-            lambda size: size <= self.max_bytes,
+            lambda size: size <= most,
             (self.min_bytes * self.factor**power for power in itertools.count()),
         )
         element = ELEMENT_BYTES[self.datatype]

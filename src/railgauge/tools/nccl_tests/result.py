@@ -92,6 +92,8 @@ class Result:
     gpus_per_thread: int | None = None
     min_bytes: int | None = None
     max_bytes: int | None = None
+    #: where less than `max_bytes` fits into the GPUs' memory, what does: the sweep ends there
+    reduced_bytes: int | None = None
     #: sizes are multiplied by it, or `step_bytes` are added
     step_factor: int | None = None
     step_bytes: int | None = None
@@ -115,6 +117,8 @@ class Result:
     average_ok: bool = True
     #: the tool's own last line (2.16.7 and later), in JSON the time of the end
     concluded: bool = False
+    #: NCCL's last errors (2.17.3 and later, JSON only: in a text they are a failure)
+    errors: tuple[str, ...] = ()
     #: advice that NCCL gave as WARN
     warnings: int = 0
     simulated: bool = False

@@ -124,7 +124,7 @@ def row_complaints(
     factors = Range(0.0, math.inf)
     for row in result.rows:
         where = f"{row.size_bytes} bytes (line {row.line})"
-        if (row.datatype, row.redop, row.root) != (first.datatype, first.redop, first.root):
+        if options and kind_of(row) != kind_of(first):
             return [f"{where}: another datatype, reduction or root than above"], operation
         if why := _own_complaint(row, operation, bool(options or result.validation)):
             return [f"{where}: {why}"], operation
@@ -221,9 +221,28 @@ def _mismatch(
 # --- sizes ---
 
 
+def kind_of(row: Row) -> tuple[str, str, int | None]:
+    """What a test may run through, one sweep after the other (-d all, -o all, -r -1)."""
+    return row.datatype, row.redop, row.root
+
+
+def sweeps(result: Result) -> list[list[Row]]:
+    """The rows of a test, a list for every kind; each holds one sweep, or with -N several."""
+    return [list(rows) for _, rows in itertools.groupby(result.rows, kind_of)]
+
+
+def cycles(rows: Sequence[Row], sizes: int) -> list[Sequence[Row]]:
+    """The sweeps of one kind, which have so many sizes each (-N)."""
+    sizes = max(sizes, 1)
+    return [rows[start : start + sizes] for start in range(0, len(rows), sizes)]
+
+
 def _sweep(result: Result) -> Iterator[int]:
     """The sizes that the header announces, before the tool rounds them."""
     size, most = result.min_bytes or 0, result.max_bytes or 0
+    if result.reduced_bytes is not None:
+        most = min(most, result.reduced_bytes)
+        size = min(size, most)
     factor, step = result.step_factor or 1, result.step_bytes or 0
     while size <= most:
         yield size
@@ -233,18 +252,49 @@ def _sweep(result: Result) -> Iterator[int]:
         size = following
 
 
+def sizes_of_sweep(result: Result, rows: Sequence[Row]) -> int:
+    """How many sizes one of the sweeps in `rows`, all of one kind, has."""
+    if result.min_bytes is not None:
+        # A sweep with -i may have any number: one more than rows is enough to tell.
+        return len(list(itertools.islice(_sweep(result), len(rows) + 1)))
+    # No header: a sweep starts again where a size is smaller than the one before.
+    falls = (i for i in range(1, len(rows)) if rows[i].size_bytes < rows[i - 1].size_bytes)
+    return next(falls, len(rows))
+
+
 def size_complaints(
     result: Result, operation: str, ranks: int | None, options: Options | None
 ) -> list[str]:
-    found = result.sizes
     if options:
-        return _unlike(found, options.sizes())
+        return _unlike(result.sizes, options.sizes(result.reduced_bytes))
+    kinds = sweeps(result)
+    if len({kind_of(rows[0]) for rows in kinds}) < len(kinds):
+        return ["rows of different datatypes, reductions or roots are mixed"]
+    counts = set()
+    for rows in kinds:
+        repeated = cycles(rows, sizes_of_sweep(result, rows))
+        counts.add(len(repeated))
+        for cycle in repeated:
+            if why := _sweep_complaints(result, cycle, operation, ranks):
+                return why
+        shown = [tuple(row.text for row in cycle) for cycle in repeated]
+        if rows[0].text and len(set(shown)) < len(shown):
+            return ["the same rows are there twice"]
+    if len(counts) > 1:
+        return ["some datatypes, reductions or roots were run more often than others"]
+    return []
+
+
+def _sweep_complaints(
+    result: Result, rows: Sequence[Row], operation: str, ranks: int | None
+) -> list[str]:
+    """Whether the sizes of one sweep are those that the header announces."""
+    found = tuple(row.size_bytes for row in rows)
     if result.min_bytes is None:
         rising = [size for size in found if size] == sorted({size for size in found if size})
         return [] if rising else ["sizes are repeated or out of order"]
-    # A sweep with -i may have any number: one more than there are rows shows that one is missing.
     asked = list(itertools.islice(_sweep(result), max(len(found) + 1, 64)))
-    element = ELEMENT_BYTES.get(result.rows[0].datatype)
+    element = ELEMENT_BYTES.get(rows[0].datatype)
     if ranks is None or element is None:
         announced = f"{result.min_bytes} to {result.max_bytes} bytes"
         if len(asked) != len(found) or any(map(operator.gt, found, asked)):

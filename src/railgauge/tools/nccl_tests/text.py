@@ -37,6 +37,7 @@ _DEVICE = re.compile(
     r"Rank\s+([0-9]{1,9})(?:\s+Group\s+([0-9]{1,9}))?(?:\s+Pid\s+([0-9]{1,9}))?\s+on\s+(\S+)\s+"
     r"device\s+([0-9]{1,9})\s+\[([^\]\s]+)\]\s*(.*)"
 )
+_REDUCING = re.compile(r"Reducing maxBytes to ([0-9]{1,18}) due to memory limitation\s*")
 _OUT_OF_BOUNDS = re.compile(r"Out of bounds values\s*:\s*([0-9]{1,18})\s+(OK|FAILED)\s*")
 _AVERAGE = re.compile(
     r"Avg bus bandwidth\s*:\s*([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?)\s*(OK|FAILED|)\s*"
@@ -50,13 +51,16 @@ _FAILURE = re.compile(
     r"not supported by this test|\bmpi_abort\b|exited on signal|returned a non-zero exit|"
     r"\b(?:srun|slurmstepd|mpirun|prterun|orterun): error\b|\bsegmentation fault\b|"
     r"\bcore dumped\b|\bbus error\b|\bout of memory\b|\boom.kill|\bkilled\b|\baborted\b|"
-    r"error while loading shared libraries|command not found|cannot execute"
+    r"error while loading shared libraries|command not found|cannot execute|"
+    r"\bprocess received signal\b|\blost communication\b|\bunexpectedly failed\b|"
+    r"\bterminated\b(?! normally)|\bcancelled\b|floating point exception|illegal instruction"
 )
 #: Each of these has one of them, and to look for them is fast.
 _FAILURE_WORDS = (
     *("failure", "timeout", "invalid", "usage:", "skipping", "needed for", "incompatible"),
     *("not supported", "abort", "signal", "non-zero", "error", "fault", "dumped", "memory"),
-    *("oom", "killed", "not found", "cannot execute"),
+    *("oom", "killed", "not found", "cannot execute", "lost", "unexpectedly", "terminated"),
+    *("cancelled", "exception", "illegal"),
 )
 # NCCL warns of what it cannot do, but for known advice.
 _WARNING = "NCCL WARN"
@@ -95,6 +99,40 @@ def scan(text: str) -> tuple[Result, ...]:
             if _fails(line) and not line.lstrip().startswith("#"):
                 raise ParseError(number, quoted(line), "no failure") from None
         raise
+
+
+#: The lines that a test may begin with, in their order.
+_BEGINNINGS = ("nccl-tests version", "Collective test starting", "nThread")
+
+
+def apart(text: str) -> list[str]:
+    """Each test of a text by itself, with empty lines in place of what stands before it.
+
+    So a failure in one leaves the others readable, and line numbers are those of the text. What
+    stands between two tests belongs to the first of them. Tests of several ranks are not told
+    apart: they ran beside each other.
+    """
+    lines = text.split("\n")
+    starts: list[int] = []
+    tags: set[str] = set()
+    last = len(_BEGINNINGS)
+    for number, line in enumerate(lines):
+        tag = _TAG.match(line)
+        body = line[tag.end() if tag else 0 :].strip(" \t\r#")
+        stage = next((i for i, word in enumerate(_BEGINNINGS) if body.startswith(word)), None)
+        if stage is not None:
+            tags.add(tag[0].strip() if tag else "")
+            if stage <= last:
+                starts.append(number)
+            last = stage
+    if len(tags) > 1:
+        return [text]
+    starts[:1] = [0]
+    ends = [*starts[1:], len(lines)]
+    return [
+        "\n" * start + "\n".join(lines[start:end]) + ("\n" if end < len(lines) else "")
+        for start, end in zip(starts, ends, strict=True)
+    ]
 
 
 def _fails(line: str) -> bool:
@@ -343,6 +381,22 @@ class _Reader:
     def _take_condition(self, number: int, body: str) -> None:
         self.test.conditions.append(body)
 
+    def _take_reducing(self, number: int, body: str) -> None:
+        found = _REDUCING.fullmatch(body)
+        if not found:
+            expected = "'Reducing maxBytes to N due to memory limitation'"
+            raise ParseError(number, quoted(body), expected)
+        test = self.test
+        if test.stage >= _Test.TABLE or "reduced_bytes" in test.facts:
+            raise ParseError(number, quoted(body), "it once, above the table")
+        test.facts["reduced_bytes"] = int(found[1])
+
+    def _take_error(self, number: int, body: str) -> None:
+        """The last error of NCCL, which newer versions tell below their end line."""
+        if not ADVICE.search(body):
+            raise ParseError(number, quoted(body), "no error of NCCL")
+        self.warnings += 1
+
     def _take_devices(self, number: int, body: str) -> None:
         if body.startswith("Using devices"):
             self._enter(_Test.DEVICES)
@@ -411,7 +465,7 @@ _HANDLERS = {
     "nThreads:": _Reader._take_parameters,
     "Blocking": _Reader._take_condition,
     "Parallel": _Reader._take_condition,
-    "Reducing": _Reader._take_condition,
+    "Reducing": _Reader._take_reducing,
     "Using": _Reader._take_devices,
     "Rank": _Reader._take_device,
     "out-of-place": _Reader._take_sides,
@@ -423,6 +477,7 @@ _HANDLERS = {
     "Out": _Reader._take_bounds,
     "Avg": _Reader._take_average,
     "Bitwise": _Reader._take_bitwise,
+    "error:": _Reader._take_error,
 }
 
 
