@@ -117,6 +117,20 @@ MUTANTS = [
         "tests/unit/test_nccl_fabric.py",
     ),
     Mutant(
+        "a message of any size tells the bandwidth",
+        "src/railgauge/checks/nccl.py",
+        "if self._largest_bytes < _LEAST_SHARE * asked:",
+        "if False:",
+        "tests/lab/test_rehearsal.py -k no-memory",
+    ),
+    Mutant(
+        "a sweep that memory ended may end earlier still",
+        "src/railgauge/tools/nccl_tests/rows.py",
+        "return _unlike(result.sizes, options.sizes(result.reduced_bytes))",
+        "return [] if result.reduced_bytes else _unlike(result.sizes, options.sizes())",
+        "tests/unit/test_nccl_tests.py -k must_be_whole_up_to_there",
+    ),
+    Mutant(
         "a rail that NCCL left out is nobody's business",
         "src/railgauge/checks/nccl.py",
         "for device in sorted(wanted - used):",
