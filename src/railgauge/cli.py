@@ -333,21 +333,32 @@ def parse_iperf2(
             "--streams and --seconds belong together: what was asked for",
             next_step=f"railgauge parse iperf2 {shlex.quote(str(file))} --streams 4 --seconds 3",
         )
+    text = file.read_text(encoding="utf-8", errors="replace")
     asked = None
     if streams is not None and seconds is not None:
         try:
-            asked = iperf2.Options(streams=streams, duration_s=seconds)
+            asked = _iperf2_options(text, streams, seconds)
         except ValueError as error:
             raise RailgaugeError(str(error)) from None
     calls = _side_calls("iperf2", exit_code, server_exit_code, float(seconds or 0))
     reading = iperf2.read(
-        file.read_text(encoding="utf-8", errors="replace"),
+        text,
         server=server.read_text(encoding="utf-8", errors="replace") if server else None,
         calls=calls,
         options=asked,
     )
     click.echo(json.dumps(reading.as_dict(), indent=2))
     sys.exit(0 if reading.ok else 1)
+
+
+def _iperf2_options(text: str, streams: int, seconds: int) -> iperf2.Options:
+    """What was asked for; the direction, which the command line does not say, as in the output."""
+    try:
+        ways = [way.direction for way in iperf2.parse(text).ways]
+    except ParseError:
+        ways = ["forward"]
+    direction = "both" if len(ways) > 1 else ways[0]
+    return iperf2.Options(streams=streams, duration_s=seconds, direction=direction)
 
 
 @parse.command("perftest")
