@@ -536,6 +536,12 @@ def parse_wdt(
             "--files and --size belong together: what was to be sent",
             next_step=f"railgauge parse wdt {shlex.quote(str(file))} --files 1 --size 1GiB",
         )
+    if skip_writes and files is None:
+        raise RailgaugeError(
+            "--skip-writes says how files were to be received, and not which",
+            next_step=f"railgauge parse wdt {shlex.quote(str(file))} --skip-writes --files 1 "
+            "--size 1GiB",
+        )
     asked = None
     if files is not None and size is not None:
         try:
@@ -592,13 +598,14 @@ def parse_osu(
 def _side_calls(
     tool: str, client: int | None, server: int | None, seconds: float = math.inf
 ) -> list[Call]:
-    """Calls of known exit code; where nobody says how long they took, it contradicts nothing."""
+    """Calls of known exit code; where nobody says how long they took, it contradicts nothing.
+
+    One of them proves nothing where the other is not known, but may be a failure.
+    """
+    if None in (client, server) and not client and not server:
+        return []
     known = [("server", 0, server), ("client", 1, client)]
-    return [
-        Call(tool, role, rank, role, code, seconds)
-        for role, rank, code in known
-        if code is not None
-    ]
+    return [Call(tool, role, rank, role, code or 0, seconds) for role, rank, code in known]
 
 
 #: What --expect may name, and how its value is read.
