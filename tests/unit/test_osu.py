@@ -167,6 +167,7 @@ def row_of(text: str, size: int) -> str:
         "{row}node7: UCX WARN",
         "10x{row}",
         "x {row}",
+        "# {row}",
         "{size}",
         "{size}  ",
         "{size}  7",

@@ -347,7 +347,7 @@ def test_warnings_between_header_and_row_are_tolerated() -> None:
 
 def test_mib_per_second_are_2_to_the_20_bytes() -> None:
     text = sample("ib_read_bw-all-mbsec-truncated.txt")
-    output = perftest.parse(text[: text.rindex("\n 16 ")] + f"\n{RULE}\n")
+    output = perftest.parse(text[: text.rindex("\n 4 ")] + f"\n{RULE}\n")
     assert output.rows[0] == perftest.Bandwidth(
         2, 1000, pytest.approx(4.67 * 2**20 * 8e-9), pytest.approx(4.86 * 2**20 * 8e-9), 2.450225
     )
@@ -548,7 +548,7 @@ def test_a_line_that_may_hold_a_row_and_is_none_is_no_result(change: str, size: 
     assert not perftest.read(damaged).ok
 
 
-@pytest.mark.parametrize("size", [2, 4, 65536, 2**22])
+@pytest.mark.parametrize("size", [2, 4, 65536, 2**22, 2**23])
 def test_a_size_that_is_missing_is_found_without_knowing_what_was_asked(size: int) -> None:
     text = printed(RUNS["sweep"], "client")
     reading = perftest.read(text.replace(sweep_row(text, size), ""))
@@ -643,12 +643,12 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_takes_linear_time(name: str) -> None:
     head = "RDMA_Write BW Test\n"
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(ParseError):
         perftest.parse(head + HOSTILE[name])
     with pytest.raises(ParseError):
         perftest.parse(f"{head}{BW_HEADER}\n{HOSTILE[name]}")
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 # ---- read ----

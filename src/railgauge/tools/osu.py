@@ -111,8 +111,8 @@ _COUNT = re.compile(r"[0-9]{1,15}")
 _ROW_LIKE = re.compile(
     r"(?!0x[0-9a-f]{4,}\s)(?![0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{2}:[0-9]{2}:)[0-9.]"
 )
-# A row behind something else, wherever it ends.
-_HIDDEN_ROW = re.compile(r"[0-9]\s+[0-9]+\.[0-9]")
+# A row behind something else, or the end of one.
+_HIDDEN_ROW = re.compile(r"[0-9]\s+[0-9]+\.[0-9]|(?:^|\s)(?:pass|fail)$", re.IGNORECASE)
 # Whoever prints it: OSU, MPI, the launcher or the loader. The words error and failed alone are in
 # notices too; then the exit code tells.
 _FAILURE = re.compile(
@@ -175,7 +175,7 @@ class _Table:
             self.datatypes += 1
             if self.datatypes > 1 or self.rows:
                 raise ParseError(number, ascii(line[:80]), "one datatype a run")
-        elif self.columns and line and not line.startswith("#"):
+        elif self.columns and line:
             if _ROW_LIKE.match(line):
                 self._take_row(number, line)
             elif _HIDDEN_ROW.search(line):

@@ -518,6 +518,11 @@ class _Reader:
         operation = operations[self.banner["verb"]]
         test: Test = "bw" if self.banner["test"] == "BW" else "lat"
         self._require_table(operation, test)
+        # A sweep has all sizes, but for datagrams, which end at the MTU.
+        last = self.rows[-1].size_bytes if len(self.rows) > 1 else SWEEP_SIZES[-1]
+        if last != SWEEP_SIZES[-1] and self._stated("Connection type") != "UD":
+            found = f"no row of {2 * last} bytes below that of {last}"
+            raise ParseError(0, found, f"a sweep to {SWEEP_SIZES[-1]} bytes")
         queue_pairs = self._integer("Number of qps")
         for side, found in self.addresses.items():
             if len(found) != queue_pairs and (any(self.addresses.values())):
