@@ -14,7 +14,7 @@ from typing import Any
 
 from railgauge import paths
 from railgauge.lab.cluster import Lab
-from railgauge.stack import build, manifest
+from railgauge.stack import activation, manifest
 
 from .conftest import Run
 
@@ -35,8 +35,10 @@ def stand_in(lab: Lab, stack: Path) -> str:
         ("install_manifest.json", {str(prefix / ".spack"): {}, str(tool): {"hash": digest}}),
     ):
         (prefix / ".spack" / name).write_text(json.dumps(document))
+    path = {"action": "prepend", "name": "PATH", "value": str(prefix / "bin"), "separator": ":"}
     root = {**about, "prefix": str(prefix), "root": True, "installed": True}
-    build.activation(manifest.read("lab"), [root], stack / "lab")
+    root["run_environment"] = [path]
+    activation.write(manifest.read("lab"), [root], stack / "lab")
     return str(prefix)
 
 

@@ -18,6 +18,7 @@ from railgauge.checks.wan import is_series, long_way, of_another_length
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.node import wdt_url
+from railgauge.stack import activation
 from railgauge.systems import Transfers, TransferTool
 from railgauge.tools import Call, Reading, file_transfer, iperf3, wdt
 from railgauge.tools.file_transfer import DISCARDED, FileSet, Login
@@ -25,8 +26,7 @@ from railgauge.tools.file_transfer import DISCARDED, FileSet, Login
 #: The way between two nodes as it is.
 LAN = "lan"
 
-#: Programs of the pinned stack (spack.yaml).
-_IN_STACK = ("wdt", "lftp", "iperf3", "hpnscp", "hpnssh", "hpnsshd")
+#: Of programs that the pinned stack lacks.
 _PROVIDERS = {
     "scp": "Debian's openssh-client, or the system's own",
     "ssh": "Debian's openssh-client, or the system's own",
@@ -108,9 +108,8 @@ class TransferCase(PairCheck):
         return self.tool_of_case in self.transfers.optional
 
     def provider(self, program: str) -> str:
-        if program in _IN_STACK:
-            return f"make stack SYSTEM={self.current_system.name} brings {program}"
-        return f"{program}: {_PROVIDERS[program]}"
+        step = activation.bringing(program, self.current_system.name)
+        return step or f"{program}: {_PROVIDERS[program]}"
 
     def programs(self) -> Mapping[str, list[str]]:
         """What each side runs; the first is the tool itself, or its server."""
