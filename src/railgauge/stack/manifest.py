@@ -171,8 +171,8 @@ def _cuda(path: Path) -> str | None:
         if match:
             return match[1]
     raise ConfigurationError(
-        f"{path}: cuda: found {require!r}, expected require: ['@X.Y.Z'], or one external cuda@X.Y.Z "
-        "with buildable: false"
+        f"{path}: cuda: found {require!r}, expected require: ['@X.Y.Z'], or one external "
+        "cuda@X.Y.Z with buildable: false"
     )
 
 
