@@ -113,7 +113,7 @@ def sourced(script: Path, *show: str, path: str = "/usr/bin:/bin") -> list[str]:
     """What a shell has in the variables named, once it sourced `script`."""
     command = f"set -eu; . {script}; " + "; ".join(f'echo "${{{name}-}}"' for name in show)
     done = subprocess.run(
-        ["bash", "-c", command],
+        ["/bin/bash", "-c", command],
         env={"PATH": path},
         capture_output=True,
         text=True,
@@ -145,6 +145,20 @@ def test_every_program_that_a_check_looks_for_is_where_spack_puts_the_path(
     for pin in manifest.read(system).pins:
         for program in activation.PROGRAMS[pin.name]:
             assert any(Path(folder, program).exists() for folder in folders), program
+
+
+@pytest.mark.parametrize("folder", ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/bin"])
+def test_an_external_of_the_system_never_comes_before_what_was_built(
+    tmp_path: Path, folder: str
+) -> None:
+    """The recipe of pciutils puts its sbin on the path of perftest, in the lab Debian's."""
+    first, second = root(tmp_path, True), root(tmp_path, True, "perftest")
+    change = {"action": "prepend", "name": "PATH", "value": folder, "separator": ":"}
+    second["run_environment"].insert(0, change)
+    activation.write(manifest.read("lab"), [first, second], tmp_path)
+    (path,) = sourced(tmp_path / "activate.sh", "PATH", path="/node")
+    built = [f"{tool['prefix']}/bin" for tool in (second, first)]
+    assert path.split(":") == [*built, "/node", folder]
 
 
 def relocated(packages: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:

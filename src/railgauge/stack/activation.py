@@ -41,6 +41,12 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+#: Where the node's own tools are: never before the stack's.
+_SYSTEM = {
+    f"{prefix}/{folder}" for prefix in ("", "/usr", "/usr/local") for folder in ("bin", "sbin")
+}
+
+
 def bringing(program: str, system: str) -> str | None:
     """What to do where a node of `system` lacks `program`; None where the stack has no such."""
     package = next((name for name, programs in PROGRAMS.items() if program in programs), None)
@@ -113,7 +119,11 @@ def _shell(changes: Sequence[Mapping[str, str]]) -> Iterator[str]:
     for change in changes:
         name, value = change["name"], shlex.quote(change.get("value", ""))
         between = change.get("separator", ":")
-        match change["action"]:
+        action = change["action"]
+        if action == "prepend" and value in _SYSTEM:
+            # A recipe's words for an external in /usr.
+            action = "append"
+        match action:
             case "set":
                 yield f"export {name}={value}"
             case "unset":
