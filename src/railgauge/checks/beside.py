@@ -14,6 +14,7 @@ from railgauge.checks.pair import PairCheck, neighbours
 from railgauge.checks.protections import Failure
 from railgauge.checks.wan import is_series, tcp_commands
 from railgauge.measurement import Measurement
+from railgauge.stack import activation
 from railgauge.systems import Mpi, Tcp
 from railgauge.tools import Call, Completeness, Reading, iperf2, mpi_allreduce, osu
 
@@ -159,8 +160,9 @@ class MpiBesideCheck(PairCheck):
         for call in (*self._mpi_calls("alone"), *self._mpi_calls("beside")):
             if call.note.startswith("cannot be started"):
                 message = f"{self.asked.program} is not on the path of {call.host}"
-                step = f"make stack SYSTEM={self.current_system.name}, or extras.mpi.program"
-                found.append(Failure("no-program", message, (call.host,), f"{step}: allreduce"))
+                step = activation.bringing(self.asked.program, self.current_system.name)
+                steps = f"{step or 'install it there'}; or extras.mpi.program: allreduce"
+                found.append(Failure("no-program", message, (call.host,), steps))
         mean = [m.value for m in self._transfer().measurements if m.metric == "bandwidth"]
         for side in self.sides():
             said = side.facts.get("beside")
