@@ -152,7 +152,7 @@ def _partition(partition: dict[str, Any]) -> dict[str, Any]:
 _AS_ROOT = [["OMPI_ALLOW_RUN_AS_ROOT", "1"], ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"]]
 
 #: Features whose checks have no stand-ins.
-_LEFT_OUT = ("rdma", "wan", "bond", "nics", "transfers")
+_LEFT_OUT = ("tcp", "rdma", "wan", "bond", "nics", "transfers")
 
 
 def _nodes(extras: dict[str, Any]) -> str:

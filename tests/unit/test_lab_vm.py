@@ -276,7 +276,9 @@ def test_folders_are_those_that_qemu_shares_in_their_order(lab: Lab, tmp_path: P
     assert vm.shares(lab) == [lab.folders.run, tmp_path / "checkout"]
 
 
-@pytest.mark.parametrize(("alive", "how"), [(False, "ended while it booted"), (True, "did not boot")])
+@pytest.mark.parametrize(
+    ("alive", "how"), [(False, "ended while it booted"), (True, "did not boot")]
+)
 def test_node_that_does_not_boot_is_told_with_the_end_of_its_console(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, alive: bool, how: str
 ) -> None:

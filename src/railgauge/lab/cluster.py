@@ -412,7 +412,9 @@ class Lab:
         text = path.read_text(errors="replace") if path.exists() else ""
         # A console ends its lines by \r\n, and may hold escapes of a terminal.
         lines = [_ESCAPES.sub("", line).rstrip() for line in text.replace("\r", "\n").split("\n")]
-        return "\n".join(f"    {line}" for line in [n for n in lines if n][-count:]) or "    nothing"
+        return (
+            "\n".join(f"    {line}" for line in [n for n in lines if n][-count:]) or "    nothing"
+        )
 
     def _require_memory(self, nodes: Sequence[Node]) -> None:
         needed = _NEEDED_MEMORY_MIB + sum(n.memory_mib for n in nodes if n.kind == "vm")
