@@ -47,10 +47,10 @@ while os.getppid() == parent and time.monotonic() < end:
 
 
 @contextlib.contextmanager
-def loaded_core() -> Iterator[None]:
+def loaded_core() -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen([sys.executable, "-c", _LOAD])
     try:
-        yield
+        yield process
     finally:
         process.kill()
         process.wait()
