@@ -23,7 +23,7 @@ from types import FrameType
 from typing import Any
 
 from railgauge import campaign as campaigns
-from railgauge import hostlist, paths, references, rehearsal, session, slurm, systems
+from railgauge import children, hostlist, paths, references, rehearsal, session, slurm, systems
 from railgauge.atomic import write_json, write_text
 from railgauge.campaign import REMAINING, Asked, Campaign, Gate, RunningError, Scope, Session, State
 from railgauge.checks import guard
@@ -350,8 +350,12 @@ class _Interrupt:
     """Passes the first SIGINT, SIGTERM or SIGHUP on to the session as the Ctrl-C it understands.
 
     The session runs in a process group of its own, so that a Ctrl-C at the terminal reaches it
-    once; ReFrame cancels its jobs at the first and gives up at the second.
+    once; ReFrame cancels its jobs at the first and gives up at the second. One that goes on all the
+    same is ended by force. A hangup that this process was started to ignore (`nohup`) is ignored.
     """
+
+    #: For cancelling jobs and writing the report, before a stronger signal.
+    PATIENCE_S = 60
 
     def __init__(self, process: subprocess.Popen[str], say: Say) -> None:
         self.process = process
@@ -361,6 +365,8 @@ class _Interrupt:
 
     def __enter__(self) -> _Interrupt:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                continue
             self._before[number] = signal.signal(number, self._handle)
         return self
 
@@ -375,7 +381,8 @@ class _Interrupt:
         if not self.seen:
             self.seen = True
             self.say(f"{why}: cancelling the jobs, keeping what there is")
-            self.process.send_signal(signal.SIGINT)
+            ending = [self.process, self.PATIENCE_S]
+            threading.Thread(target=children.end, args=ending, daemon=True).start()
 
 
 class _Watchdog:
@@ -436,6 +443,7 @@ def _follow(
             text=True,
             errors="replace",
             start_new_session=True,
+            preexec_fn=children.default_signals,
             pass_fds=keep_open,
         )
         try:

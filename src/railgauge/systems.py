@@ -44,6 +44,9 @@ class Perftest(Strict):
     latency_iterations: int = pydantic.Field(default=10_000, ge=5)
     sweep_iterations: int = pydantic.Field(default=1000, ge=5)
     queue_pairs: int = pydantic.Field(default=4, ge=2, le=1024)
+    #: a queue pair sends again what is not acknowledged within 4.096 us x 2^this; none for
+    #: perftest's own 14, 67 ms, which software emulation may need for what is under way
+    qp_timeout: int | None = pydantic.Field(default=None, ge=1, le=31)
     duration_s: int = pydantic.Field(default=10, ge=2)
     #: how long RailProbe looks at each rail before anything else does; none for no RailProbe
     probe_s: int | None = pydantic.Field(default=3, ge=2)

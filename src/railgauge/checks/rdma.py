@@ -120,6 +120,7 @@ class RdmaCheck(PairCheck):
             test,  # type: ignore[arg-type]
             traffic_class=self.fabric.traffic_class,
             pkey_index=self.fabric.pkey_index,
+            qp_timeout=self.tuning.qp_timeout,
             cuda_device=int(self.rails.partition("-")[0]) if gpu else None,
             **options,
         )

@@ -40,6 +40,7 @@ _LIMITS = {
     "traffic_class": (0, 255),
     "pkey_index": (0, 65535),
     "cuda_device": (0, 2**15),
+    "qp_timeout": (1, 31),
 }
 _OPTIONAL = set(_LIMITS) - {"queue_pairs"}
 
@@ -71,6 +72,9 @@ class Options:
     #: byte with DSCP in its upper six bits
     traffic_class: int | None = None
     pkey_index: int | None = None
+    #: how long a queue pair waits for an acknowledgement before it sends again: 4.096 us x 2^this
+    #: (perftest's own is 14, 67 ms); librdmacm has its own
+    qp_timeout: int | None = None
     #: number of the GPU that holds the buffers
     cuda_device: int | None = None
 
@@ -156,6 +160,8 @@ def server_argv(
         argv += ["-q", str(options.queue_pairs)]
     if options.rdma_cm:
         argv.append("-R")
+    if options.qp_timeout is not None:
+        argv += ["-u", str(options.qp_timeout)]
     if options.traffic_class is not None:
         argv.append(f"--tclass={options.traffic_class}")
     if options.pkey_index is not None:
