@@ -320,7 +320,7 @@ def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
     campaign.session = Session(code, _last_error(output))
     if "ReqNodeNotAvail" in output:
         everyone = [node for members in campaign.scope.nodes.values() for node in members]
-        campaign.unavailable = sorted({*campaign.unavailable, *slurm.unavailable(everyone)})
+        campaign.unavailable = sorted({*campaign.unavailable, *slurm.dead(everyone)})
     return _conclude(campaign, "interrupted" if interrupted else "finished")
 
 

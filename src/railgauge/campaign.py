@@ -125,7 +125,7 @@ class Campaign:
     finished: str | None = None
     context: dict[str, Any] = dataclasses.field(default_factory=dict)
     session: Session | None = None
-    #: nodes that Slurm started no job on when the session ended
+    #: nodes that did not answer Slurm when the session ended
     unavailable: list[str] = dataclasses.field(default_factory=list)
     #: what stands for the firmware and tuning of each node, where its inventory was taken
     fingerprints: dict[str, str] = dataclasses.field(default_factory=dict)

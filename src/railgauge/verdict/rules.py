@@ -24,7 +24,7 @@ from railgauge.verdict.compare import (
     read,
     read_possible,
 )
-from railgauge.verdict.locate import Suspect, suspects
+from railgauge.verdict.locate import Suspect, Way, suspects, ways
 from railgauge.verdict.peers import OddNodes, odd_nodes
 from railgauge.verdict.provenance import Build, Notice, builds, notices
 from railgauge.verdict.ratios import RatioRow, judge
@@ -66,6 +66,8 @@ class Verdict:
     findings: tuple[Finding, ...]
     suspects: tuple[Suspect, ...]
     ratios: tuple[RatioRow, ...] = ()
+    #: pairs of nodes that failed with each other, and not with others
+    ways: tuple[Way, ...] = ()
     #: to know, and no reason for the decision
     notices: tuple[Notice, ...] = ()
 
@@ -117,6 +119,7 @@ class Verdict:
                 for finding in self.findings
             ],
             "suspects": [dataclasses.asdict(suspect) for suspect in self.suspects],
+            "ways": [{**dataclasses.asdict(way), "nodes": list(way.nodes)} for way in self.ways],
             "measurements": [_row_as_dict(case, row) for case in self.cases for row in case.rows],
             "ratios": [_ratio_as_dict(row) for row in self.ratios],
             "fingerprints": fingerprints(self.cases),
@@ -232,8 +235,8 @@ def _case_findings(case: Case) -> list[Finding]:
         )
         for failure in case.failures
     ]
-    # The preflights' numbers count what their failures name.
-    if not any(failure.kind in ("path", "state") for failure in case.failures):
+    # The preflights' numbers count what their failures name; a disturbed job's count for nothing.
+    if not case.disturbed and not any(failure.kind in ("path", "state") for failure in case.failures):
         found += [_row_finding(case, row) for row in case.rows if row.within is False]
     if found:
         return found
@@ -243,7 +246,7 @@ def _case_findings(case: Case) -> list[Finding]:
             Finding(
                 "reject",
                 "unavailable",
-                f"Slurm starts no job on {hostlist.fold(unavailable)}: {case.reason}",
+                f"{hostlist.fold(unavailable)} does not answer Slurm: {case.reason}",
                 next_step=f"scontrol show node {hostlist.fold(unavailable)}",
                 **{**_place(case), "nodes": unavailable},
             )
@@ -481,6 +484,7 @@ def decide(campaign: Campaign) -> Verdict:
         tuple(findings),
         tuple(_suspects(cases, odd)),
         tuple(ratios),
+        tuple(ways(cases)),
         notices(cases, ratios),
     )
 
