@@ -26,7 +26,7 @@ from railgauge import campaign as campaigns
 from railgauge import hostlist, paths, references, rehearsal, session, slurm, systems
 from railgauge.atomic import write_json, write_text
 from railgauge.campaign import REMAINING, Asked, Campaign, Gate, RunningError, Scope, Session, State
-from railgauge.checks import guard
+from railgauge.checks import guard, queue
 from railgauge.checks.pair import NODES_VARIABLE
 from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.errors import EnvironmentProblem, RailgaugeError
@@ -447,6 +447,8 @@ def _follow(
                     keep.flush()
                     if "start processing checks" in line:
                         watchdog.restart()
+                    if line.startswith(queue.WAITING):
+                        say(line.rstrip())
                     for progress in _progress(line):
                         say(progress)
                         watchdog.restart()

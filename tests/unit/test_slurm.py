@@ -16,7 +16,9 @@ n6 allocated
 """
 
 
-def test_nodes_that_do_not_answer_are_known_and_drained_ones_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_that_do_not_answer_are_known_and_drained_ones_are_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(slurm, "ask", lambda *_: ANSWER)
     everyone = [f"n{number}" for number in range(1, 8)]
     assert slurm.dead(everyone) == ["n2", "n5"]

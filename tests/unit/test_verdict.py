@@ -378,6 +378,15 @@ def test_aborted_case_keeps_its_reason(recorded: Recorded) -> None:
     assert recorded.decide().findings[0].message == "abort: the session was stopped"
 
 
+def test_cases_that_one_obstacle_kept_from_starting_are_one_finding(recorded: Recorded) -> None:
+    for number in (0, 1):
+        why = f"job error: [jobid={number}] not submitted: n2 drained by alice: bad disk"
+        recorded.no_result(number, "fail", why)
+    (finding,) = recorded.decide().findings
+    assert (finding.weight, finding.nodes) == ("inconclusive", ("n1", "n2", "n3"))
+    assert finding.message == ("2 cases (Iperf2Pair): not submitted: n2 drained by alice: bad disk")
+
+
 # ---- preconditions ----
 
 
@@ -1343,9 +1352,7 @@ def test_failing_cases_are_counted_by_check_partition_and_kind(other: dict[str, 
     assert named(cases) == []
 
 
-@pytest.mark.parametrize(
-    ("passing", "left"), [("bc", "a"), ("ac", "b"), ("ab", ""), ("cd", "ab")]
-)
+@pytest.mark.parametrize(("passing", "left"), [("bc", "a"), ("ac", "b"), ("ab", ""), ("cd", "ab")])
 def test_named_node_that_passed_elsewhere_is_left_out_beside_one_that_did_not(
     passing: str, left: str
 ) -> None:

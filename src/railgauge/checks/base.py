@@ -18,7 +18,7 @@ import reframe as rfm
 from railgauge import hostlist, paths, references, rehearsal, slurm, systems
 from railgauge.atomic import write_json
 from railgauge.campaign import RESULT_FILE
-from railgauge.checks import guard
+from railgauge.checks import guard, queue
 from railgauge.checks.protections import DISTURBED, Evidence, Failure, failures
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
@@ -140,6 +140,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             self.job.options += [f"--nodelist={hostlist.fold(self.pinned_nodes)}"]
 
     @run_before("run")
+    def ask_the_queue(self) -> None:
+        if not self.is_dry_run():
+            queue.session.submit(self.job, self.current_partition.access, self.pinned_nodes)
+
+    @run_before("run")
     def stop_at_first_error(self) -> None:
         self.prerun_cmds.insert(0, "set -o errexit")
 
@@ -242,7 +247,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         state = self.job.state
         if state and state.startswith("CANCELLED"):
             return slurm.cancelled(self.job.jobid) or str(state)
-        return state
+        return str(state) if state else None
 
     def _job_error(self) -> str:
         path = Path(self.stagedir, self.job.stderr)

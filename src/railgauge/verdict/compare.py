@@ -307,6 +307,14 @@ def _read(path: Path, content: pydantic.TypeAdapter[_Content]) -> _Content | Non
         raise BrokenRecordError(f"{path}: {error.strerror}") from None
 
 
+#: How ReFrame begins its reason where a job could not be had; two cases have the same one then.
+_OF_A_JOB = re.compile(r"^job (blocked )?error: \[jobid=\w+\] ")
+
+
+def _reason(text: str) -> str:
+    return _OF_A_JOB.sub("", " ".join(text.split()))
+
+
 def _case(planned: _Planned, ran: _Ran | None, run: int, session: int = 1) -> Case:
     case = Case(
         check=planned.check,
@@ -315,7 +323,7 @@ def _case(planned: _Planned, ran: _Ran | None, run: int, session: int = 1) -> Ca
         nodes=tuple(planned.nodes),
         run=run,
         result=ran.result if ran else "not run",
-        reason=" ".join((ran.fail_reason or "").split()) if ran else "",
+        reason=_reason(ran.fail_reason) if ran and ran.fail_reason else "",
         rows=(),
         failures=(),
         folder=ran.stagedir if ran else None,

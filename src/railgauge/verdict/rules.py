@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from railgauge import hostlist
 from railgauge.campaign import Campaign
-from railgauge.checks.protections import NOT_MEASURED
+from railgauge.checks.protections import DISTURBED, NOT_MEASURED
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
 from railgauge.references import Bounded
 from railgauge.verdict.compare import (
@@ -236,7 +236,9 @@ def _case_findings(case: Case) -> list[Finding]:
         for failure in case.failures
     ]
     # The preflights' numbers count what their failures name; a disturbed job's count for nothing.
-    if not case.disturbed and not any(failure.kind in ("path", "state") for failure in case.failures):
+    if not case.disturbed and not any(
+        failure.kind in ("path", "state") for failure in case.failures
+    ):
         found += [_row_finding(case, row) for row in case.rows if row.within is False]
     if found:
         return found
@@ -254,6 +256,31 @@ def _case_findings(case: Case) -> list[Finding]:
     # No result of the check, no node named: Slurm, the file system or the suite itself.
     reason = case.reason or f"ReFrame says {case.result}, and the check left no result"
     return [Finding("inconclusive", "no-result", reason, **_place(case))]
+
+
+def _together(findings: Sequence[Finding]) -> list[Finding]:
+    """What kept several cases of a partition from starting is one finding of all their nodes."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        if finding.kind == "no-result":
+            groups.setdefault((finding.partition, finding.message), []).append(finding)
+    found = []
+    for finding in findings:
+        group = groups.get((finding.partition, finding.message), [])
+        if finding.kind != "no-result" or len(group) < 2:
+            found.append(finding)
+        elif finding is group[0]:
+            checks = dict.fromkeys(each.check for each in group)
+            found.append(
+                dataclasses.replace(
+                    finding,
+                    check=finding.check if len(checks) == 1 else "",
+                    message=f"{len(group)} cases ({', '.join(checks)}): {finding.message}",
+                    nodes=tuple(dict.fromkeys(n for each in group for n in each.nodes)),
+                    evidence="",
+                )
+            )
+    return found
 
 
 def _coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
@@ -459,6 +486,7 @@ def decide(campaign: Campaign) -> Verdict:
     findings: list[Finding] = []
     for case in cases:
         findings += _case_findings(case) + _gate_findings(campaign, case)
+    findings = _together(findings)
     findings += _retry_findings(campaign, cases)
     odd = odd_nodes(cases, campaign.scope.updated)
     findings += _peer_findings(odd)
@@ -469,7 +497,7 @@ def decide(campaign: Campaign) -> Verdict:
     findings += _selection_findings(campaign, cases, possible)
     state = _state_findings(campaign, cases)
     # No filter left out what the session did not come to.
-    resumable = {"no-result", "not-measured"} if state else {"no-result"}
+    resumable = {"no-result", DISTURBED, *(("not-measured",) if state else ())}
     findings = [
         dataclasses.replace(f, next_step=_resume(campaign)) if f.kind in resumable else f
         for f in findings
