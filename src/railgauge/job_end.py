@@ -25,7 +25,9 @@ _CONTROLLER = re.compile(
     re.IGNORECASE,
 )
 
-_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
+_NO_SPACE = re.compile(
+    r"No space left on device|Disk quota exceeded|No usable temporary directory", re.IGNORECASE
+)
 
 #: What a job's end brings with it wherever it began: never the reason.
 _FOLLOWS = re.compile(

@@ -126,6 +126,8 @@ def test_good_evidence_has_no_failure() -> None:
     assert failures(GOOD) == []
 
 
+FULL = "disk-full"
+
 BAD = [
     # Slurm's word
     *((f"state-{s}", but(job_state=s), "job-state") for s in ("TIMEOUT", "NODE_FAIL", "FAILED")),
@@ -146,6 +148,7 @@ BAD = [
     ("killed", but_call(0, exit_code=None), "tool-failed"),
     ("noted", but_call(0, exit_code=0, note="did not listen"), "tool-failed"),
     ("no-program", but(missing_program=MISSING, calls=NOT_STARTED, reading=None), "tool-missing"),
+    ("no-room", but(seen_on={**GOOD.seen_on, "n2": {**counted(0), "no_room": {"/tmp": 0}}}), FULL),
     # the tool's output
     ("no-output", but(reading=None, references={}), "no-output"),
     ("refused", but(reading=Reading.refused("the connection broke off")), "output"),
@@ -341,6 +344,13 @@ def test_every_device_whose_counters_vanished_is_told() -> None:
 
 def test_interface_that_is_not_measured_may_vanish() -> None:
     assert kinds(but_gone("net/veth7/rx_bytes")) == []
+
+
+def test_a_full_disk_is_told_with_its_node_and_folder() -> None:
+    full = {**counted(0), "no_room": {"/tmp": 4096}}
+    failure = only_failure(but(seen_on={**GOOD.seen_on, "n2": full}))
+    assert failure.nodes == ("n2",)
+    assert failure.message == "/tmp on n2 has 4 KiB free"
 
 
 def test_nodes_that_failed_are_told_beside_the_jobs_state() -> None:

@@ -176,6 +176,20 @@ def every_program_is_there(evidence: Evidence) -> Iterator[Failure]:
         yield evidence.missing_program
 
 
+def every_node_has_room(evidence: Evidence) -> Iterator[Failure]:
+    """A full disk makes programs hang, or fail with any other word; what passed all the same says
+    nothing of the next job.
+    """
+    for node, facts in sorted(evidence.seen_on.items()):
+        for folder, free in sorted(facts.get("no_room", {}).items()):
+            yield Failure(
+                "disk-full",
+                f"{folder} on {node} has {free / 1024:.0f} KiB free",
+                (node,),
+                f"df -h {folder}, and du -xsh {folder}/*, on {node}",
+            )
+
+
 def output_is_a_result(evidence: Evidence) -> Iterator[Failure]:
     """Tools exit with 0 on failure, or print a number for a transfer that broke."""
     if evidence.missing_program:
@@ -312,6 +326,7 @@ PROTECTIONS: tuple[Callable[[Evidence], Iterator[Failure]], ...] = (
     every_rank_reported,
     every_call_succeeded,
     every_program_is_there,
+    every_node_has_room,
     output_is_a_result,
     nothing_is_simulated,
     output_is_complete,
