@@ -29,9 +29,7 @@ def this_system() -> str:
 try:
     scenario = rehearsal.scenario()
 except RailgaugeError as error:
-    raise ConfigError(
-        f"{rehearsal.VARIABLE}: {error.message}; next: unset {rehearsal.VARIABLE}"
-    ) from None
+    raise ConfigError(str(error)) from None
 if scenario is not None and paths.campaign_folder() is None:
     raise ConfigError(
         f"{rehearsal.VARIABLE} is set: a rehearsal's numbers must not come where measurements are; "

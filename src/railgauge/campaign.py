@@ -86,6 +86,8 @@ class Session:
 
     exit_code: int
     last_error: str
+    #: a signal, or that no case ended for too long, and what Slurm said then
+    interrupted_by: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,7 +33,8 @@ _NO_SPACE = re.compile(
 _FOLLOWS = re.compile(
     r"task \S+: (Killed|Terminated|Exited with exit code)|tasks \S+: (Killed|Terminated)"
     r"|Job step aborted|STEP \S+ ON \S+ CANCELLED|JOB \S+ ON \S+ CANCELLED"
-    r"|Terminating StepId|Application launch failed|forcing job termination"
+    r"|Terminating StepId|Application launch failed|forcing job termination|got SIG"
+    r"|Timed out waiting for job step to complete|^\(null\)$"
 )
 
 

@@ -99,6 +99,18 @@ def cancel_jobs_of(campaign: str) -> list[str]:
     return left
 
 
+def told_of_jobs_of(campaign: str) -> str:
+    """What Slurm says of the jobs that a campaign has in the queue, or why it says nothing."""
+    try:
+        listed = ask("squeue", "--noheader", "--format=%k|%A|%T|%r", limit_s=10).splitlines()
+    except EnvironmentProblem as error:
+        return error.message
+    ours = [line.split("|")[1:] for line in listed if line.startswith(f"railgauge:{campaign}|")]
+    if not ours:
+        return "Slurm has no job of this campaign"
+    return "; ".join(f"job {job} is {state}, {reason}" for job, state, reason in ours)
+
+
 # --- reservations --------------------------------------------------------------------------------
 
 

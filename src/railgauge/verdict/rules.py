@@ -434,7 +434,8 @@ def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
     planned = {(c.unique_name, c.partition) for c in cases}
     done = f"after {len(finished)} of {len(planned)} cases"
     if campaign.state == "interrupted":
-        message = f"interrupted {done}"
+        by = campaign.session.interrupted_by if campaign.session else ""
+        message = f"interrupted {done}" + (f": {by}" if by else "")
         return [
             Finding("inconclusive", "interrupted", message, next_step=_resume(campaign)),
         ]
