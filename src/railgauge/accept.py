@@ -26,7 +26,7 @@ from railgauge import campaign as campaigns
 from railgauge import children, hostlist, paths, references, rehearsal, session, slurm, systems
 from railgauge.atomic import write_json, write_text
 from railgauge.campaign import REMAINING, Asked, Campaign, Gate, RunningError, Scope, Session, State
-from railgauge.checks import guard
+from railgauge.checks import guard, queue
 from railgauge.checks.pair import NODES_VARIABLE
 from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.errors import EnvironmentProblem, RailgaugeError
@@ -312,15 +312,16 @@ def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
             say,
             keep_open=(lock,),
             waits=lambda: campaign.id in slurm.waiting_for_campaigns().values(),
+            why=lambda: slurm.told_of_jobs_of(campaign.id),
         )
     finally:
         for job in slurm.cancel_jobs_of(campaign.id):
             say(f"cancelled job {job}, which the session had left")
     output = (folder / "reframe.out").read_text(errors="replace")
-    campaign.session = Session(code, _last_error(output))
+    campaign.session = Session(code, _last_error(output), interrupted)
     if "ReqNodeNotAvail" in output:
         everyone = [node for members in campaign.scope.nodes.values() for node in members]
-        campaign.unavailable = sorted({*campaign.unavailable, *slurm.unavailable(everyone)})
+        campaign.unavailable = sorted({*campaign.unavailable, *slurm.dead(everyone)})
     return _conclude(campaign, "interrupted" if interrupted else "finished")
 
 
@@ -360,7 +361,8 @@ class _Interrupt:
     def __init__(self, process: subprocess.Popen[str], say: Say) -> None:
         self.process = process
         self.say = say
-        self.seen = False
+        #: what it was, "" while there was none
+        self.seen = ""
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> _Interrupt:
@@ -379,7 +381,7 @@ class _Interrupt:
 
     def stop(self, why: str) -> None:
         if not self.seen:
-            self.seen = True
+            self.seen = why
             self.say(f"{why}: cancelling the jobs, keeping what there is")
             ending = [self.process, self.PATIENCE_S]
             threading.Thread(target=children.end, args=ending, daemon=True).start()
@@ -395,10 +397,18 @@ class _Watchdog:
     #: For Slurm's own work around a job: launch, kill, accounting.
     MARGIN_S = 120
 
-    def __init__(self, plan: Path, interrupt: _Interrupt, waits: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        plan: Path,
+        interrupt: _Interrupt,
+        waits: Callable[[], bool],
+        why: Callable[[], str] = lambda: "",
+    ) -> None:
+        """`why` tells what Slurm says of the session's jobs."""
         self.plan = plan
         self.interrupt = interrupt
         self.waits = waits
+        self.why = why
         self._timer: threading.Timer | None = None
 
     def restart(self) -> None:
@@ -417,7 +427,8 @@ class _Watchdog:
             if self.waits():
                 self.restart()
                 return
-        self.interrupt.stop(f"no case has ended for {limit:.0f} s")
+        why = self.why()
+        self.interrupt.stop(f"no case has ended for {limit:.0f} s" + (f" ({why})" if why else ""))
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -431,8 +442,12 @@ def _follow(
     say: Say,
     keep_open: Sequence[int] = (),
     waits: Callable[[], bool] = lambda: False,
-) -> tuple[int, bool]:
-    """Run the session, keep its output, tell its progress. (exit code, was it interrupted)"""
+    why: Callable[[], str] = lambda: "",
+) -> tuple[int, str]:
+    """Run the session, keep its output, tell its progress.
+
+    (exit code, what interrupted it: a signal, or that nothing ended; "" where nothing did)
+    """
     with log.open("w", encoding="utf-8") as keep:
         process = subprocess.Popen(
             command,
@@ -449,12 +464,14 @@ def _follow(
         try:
             with _Interrupt(process, say) as interrupt:
                 assert process.stdout is not None
-                watchdog = _Watchdog(log.with_name("plan.json"), interrupt, waits)
+                watchdog = _Watchdog(log.with_name("plan.json"), interrupt, waits, why)
                 for line in process.stdout:
                     keep.write(_ESCAPES.sub("", line))
                     keep.flush()
                     if "start processing checks" in line:
                         watchdog.restart()
+                    if line.startswith(queue.WAITING):
+                        say(line.rstrip())
                     for progress in _progress(line):
                         say(progress)
                         watchdog.restart()

@@ -86,6 +86,8 @@ class Session:
 
     exit_code: int
     last_error: str
+    #: a signal, or that no case ended for too long, and what Slurm said then
+    interrupted_by: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +127,7 @@ class Campaign:
     finished: str | None = None
     context: dict[str, Any] = dataclasses.field(default_factory=dict)
     session: Session | None = None
-    #: nodes that Slurm started no job on when the session ended
+    #: nodes that did not answer Slurm when the session ended
     unavailable: list[str] = dataclasses.field(default_factory=list)
     #: what stands for the firmware and tuning of each node, where its inventory was taken
     fingerprints: dict[str, str] = dataclasses.field(default_factory=dict)

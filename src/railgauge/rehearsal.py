@@ -94,7 +94,12 @@ class Scenario:
 def scenario() -> Scenario | None:
     """The scenario of this process's rehearsal; None outside of one."""
     text = os.environ.get(VARIABLE)
-    return Scenario.parse(text) if text else None
+    try:
+        return Scenario.parse(text) if text else None
+    except RailgaugeError as error:
+        raise RailgaugeError(
+            f"{VARIABLE} is {text!r}: {error.message}", next_step=f"unset {VARIABLE}"
+        ) from None
 
 
 def staged(entry: dict[str, Any]) -> dict[str, Any]:

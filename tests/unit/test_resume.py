@@ -25,6 +25,7 @@ from railgauge import accept, paths, session, slurm
 from railgauge import campaign as campaigns
 from railgauge.campaign import ENDED, Asked, Campaign, Session
 from railgauge.checks import guard
+from railgauge.checks.protections import DISTURBED, Failure
 from railgauge.cli import cli
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.verdict.compare import remaining
@@ -198,9 +199,22 @@ def test_a_case_that_left_no_result_is_run_again(broken: Resumed) -> None:
     assert broken.missing() == [1]
 
 
-def test_a_case_whose_node_took_no_job_has_failed(broken: Resumed) -> None:
+def test_a_case_whose_node_does_not_answer_has_failed(broken: Resumed) -> None:
     broken.no_result(1, "fail", "blocked: ReqNodeNotAvail, UnavailableNodes:n2")
-    assert broken.missing() == []
+    campaign = broken.write()
+    campaign.unavailable = ["n2"]
+    left = remaining(campaign)
+    assert left is not None and left.missing == ()
+
+
+def test_a_case_whose_node_was_held_on_purpose_is_run_again(broken: Resumed) -> None:
+    broken.no_result(1, "fail", "blocked: ReqNodeNotAvail, UnavailableNodes:n2")
+    assert broken.missing() == [1]
+
+
+def test_a_case_whose_job_somebody_cancelled_is_run_again(broken: Resumed) -> None:
+    broken.fail(1, Failure(DISTURBED, "not measured: Slurm says CANCELLED by alice"))
+    assert broken.missing() == [1]
 
 
 def test_a_case_that_failed_with_an_unreadable_record_has_failed(broken: Resumed) -> None:
@@ -271,7 +285,7 @@ def test_a_second_try_within_a_session_is_not_made_good_by_another_session(
     broken.runs[1] = {1: broken.runs[1][1]}
     broken.no_result(1, "fail", "job submission failed")
     broken.again(1)
-    assert broken.decide().decision == "reject"
+    assert broken.decide().decision == "inconclusive"
 
 
 def test_a_second_attempt_without_result_is_not_made_good_by_the_first(broken: Resumed) -> None:

@@ -18,7 +18,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from railgauge.node.calls import Call, exit_line, filled, host_name, node_name, write_whole
+from railgauge.node.calls import (
+    Call,
+    exit_line,
+    filled,
+    folders_without_room,
+    host_name,
+    node_name,
+    write_whole,
+)
 
 #: What asks a hung job for its state may take so long; the other ranks wait for it.
 HANG_S = 20
@@ -96,6 +104,12 @@ def main() -> int:
     spec: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     rank = int(os.environ[spec["rank_variable"]])
     signal.signal(signal.SIGTERM, terminate)
+    full = folders_without_room()
+    if full:
+        # MPI would hang, or fail with other words, where it cannot write what it starts with.
+        call = Call.never_started(f"rank{rank}", f"not started: no room in {', '.join(full)}")
+        exit_line(call, spec["tool"], spec["version"], {"hostname": host_name()}, rank)
+        return 1
     with tempfile.TemporaryDirectory(prefix="railgauge-") as scratch:
         call = Call.never_started(f"rank{rank}", "ended with the job")
         try:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from railgauge import hostlist
 from railgauge.campaign import Campaign
-from railgauge.checks.protections import NOT_MEASURED
+from railgauge.checks.protections import DISTURBED, NOT_MEASURED
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
 from railgauge.references import Bounded
 from railgauge.verdict.compare import (
@@ -24,7 +24,7 @@ from railgauge.verdict.compare import (
     read,
     read_possible,
 )
-from railgauge.verdict.locate import Suspect, suspects
+from railgauge.verdict.locate import Suspect, Way, suspects, ways
 from railgauge.verdict.peers import OddNodes, odd_nodes
 from railgauge.verdict.provenance import Build, Notice, builds, notices
 from railgauge.verdict.ratios import RatioRow, judge
@@ -66,6 +66,8 @@ class Verdict:
     findings: tuple[Finding, ...]
     suspects: tuple[Suspect, ...]
     ratios: tuple[RatioRow, ...] = ()
+    #: pairs of nodes that failed with each other, and not with others
+    ways: tuple[Way, ...] = ()
     #: to know, and no reason for the decision
     notices: tuple[Notice, ...] = ()
 
@@ -117,6 +119,7 @@ class Verdict:
                 for finding in self.findings
             ],
             "suspects": [dataclasses.asdict(suspect) for suspect in self.suspects],
+            "ways": [{**dataclasses.asdict(way), "nodes": list(way.nodes)} for way in self.ways],
             "measurements": [_row_as_dict(case, row) for case in self.cases for row in case.rows],
             "ratios": [_ratio_as_dict(row) for row in self.ratios],
             "fingerprints": fingerprints(self.cases),
@@ -232,8 +235,10 @@ def _case_findings(case: Case) -> list[Finding]:
         )
         for failure in case.failures
     ]
-    # The preflights' numbers count what their failures name.
-    if not any(failure.kind in ("path", "state") for failure in case.failures):
+    # The preflights' numbers count what their failures name; a disturbed job's count for nothing.
+    if not case.disturbed and not any(
+        failure.kind in ("path", "state") for failure in case.failures
+    ):
         found += [_row_finding(case, row) for row in case.rows if row.within is False]
     if found:
         return found
@@ -243,7 +248,7 @@ def _case_findings(case: Case) -> list[Finding]:
             Finding(
                 "reject",
                 "unavailable",
-                f"Slurm starts no job on {hostlist.fold(unavailable)}: {case.reason}",
+                f"{hostlist.fold(unavailable)} does not answer Slurm: {case.reason}",
                 next_step=f"scontrol show node {hostlist.fold(unavailable)}",
                 **{**_place(case), "nodes": unavailable},
             )
@@ -251,6 +256,31 @@ def _case_findings(case: Case) -> list[Finding]:
     # No result of the check, no node named: Slurm, the file system or the suite itself.
     reason = case.reason or f"ReFrame says {case.result}, and the check left no result"
     return [Finding("inconclusive", "no-result", reason, **_place(case))]
+
+
+def _together(findings: Sequence[Finding]) -> list[Finding]:
+    """What kept several cases of a partition from starting is one finding of all their nodes."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        if finding.kind == "no-result":
+            groups.setdefault((finding.partition, finding.message), []).append(finding)
+    found = []
+    for finding in findings:
+        group = groups.get((finding.partition, finding.message), [])
+        if finding.kind != "no-result" or len(group) < 2:
+            found.append(finding)
+        elif finding is group[0]:
+            checks = dict.fromkeys(each.check for each in group)
+            found.append(
+                dataclasses.replace(
+                    finding,
+                    check=finding.check if len(checks) == 1 else "",
+                    message=f"{len(group)} cases ({', '.join(checks)}): {finding.message}",
+                    nodes=tuple(dict.fromkeys(n for each in group for n in each.nodes)),
+                    evidence="",
+                )
+            )
+    return found
 
 
 def _coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
@@ -404,7 +434,8 @@ def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
     planned = {(c.unique_name, c.partition) for c in cases}
     done = f"after {len(finished)} of {len(planned)} cases"
     if campaign.state == "interrupted":
-        message = f"interrupted {done}"
+        by = campaign.session.interrupted_by if campaign.session else ""
+        message = f"interrupted {done}" + (f": {by}" if by else "")
         return [
             Finding("inconclusive", "interrupted", message, next_step=_resume(campaign)),
         ]
@@ -456,6 +487,7 @@ def decide(campaign: Campaign) -> Verdict:
     findings: list[Finding] = []
     for case in cases:
         findings += _case_findings(case) + _gate_findings(campaign, case)
+    findings = _together(findings)
     findings += _retry_findings(campaign, cases)
     odd = odd_nodes(cases, campaign.scope.updated)
     findings += _peer_findings(odd)
@@ -466,7 +498,7 @@ def decide(campaign: Campaign) -> Verdict:
     findings += _selection_findings(campaign, cases, possible)
     state = _state_findings(campaign, cases)
     # No filter left out what the session did not come to.
-    resumable = {"no-result", "not-measured"} if state else {"no-result"}
+    resumable = {"no-result", DISTURBED, *(("not-measured",) if state else ())}
     findings = [
         dataclasses.replace(f, next_step=_resume(campaign)) if f.kind in resumable else f
         for f in findings
@@ -481,6 +513,7 @@ def decide(campaign: Campaign) -> Verdict:
         tuple(findings),
         tuple(_suspects(cases, odd)),
         tuple(ratios),
+        tuple(ways(cases)),
         notices(cases, ratios),
     )
 
