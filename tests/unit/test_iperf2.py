@@ -448,10 +448,169 @@ def test_client_and_server_in_one_text_are_rejected() -> None:
         iperf2.parse(recorded("p1-server") + recorded("p1-client"))
 
 
-@pytest.mark.parametrize("mark", ["(reverse)", "(full-duplex)"])
-def test_other_directions_are_rejected(mark: str) -> None:
-    with pytest.raises(ParseError, match="from client to server only"):
+@pytest.mark.parametrize(
+    ("mark", "why"),
+    [("(reverse)", "the client receives on this stream"), ("(full-duplex)", "no row with")],
+)
+def test_rows_of_another_direction_than_their_connection_are_rejected(mark: str, why: str) -> None:
+    with pytest.raises(ParseError, match=why):
         iperf2.parse(edited("p1-client", "(icwnd", f"{mark} (icwnd"))
+
+
+# ---- other directions, other units ----
+
+REVERSE = iperf2.Options(streams=2, duration_s=2, direction="reverse")
+DUPLEX = iperf2.Options(streams=1, duration_s=2, direction="both")
+#: recorded run -> what was asked for
+OTHER_WAYS = {
+    "reverse-p2": REVERSE,
+    "reverse-plain-p2": REVERSE,
+    "reverse-p2-2.1.8": REVERSE,
+    "duplex-p1": DUPLEX,
+    "duplex-p2": dataclasses.replace(DUPLEX, streams=2),
+    "duplex-p1-2.1.8": DUPLEX,
+    "dual-p1": DUPLEX,
+    "tradeoff-p1": DUPLEX,
+    "mbytes-p2": iperf2.Options(streams=2, duration_s=2),
+    "gbytes-p2": iperf2.Options(streams=2, duration_s=2),
+    "mbytes-p2-2.1.8": iperf2.Options(streams=2, duration_s=2),
+}
+
+
+def both_sides(run: str, options: iperf2.Options | None = None) -> Reading:
+    client, server = recorded(f"{run}-client"), recorded(f"{run}-server")
+    asked = options or OTHER_WAYS[run]
+    return iperf2.read(client, server=server, calls=calls(), options=asked)
+
+
+@pytest.mark.parametrize("run", OTHER_WAYS)
+def test_recordings_of_every_way_and_unit_are_proved(run: str) -> None:
+    reading = both_sides(run)
+    assert (reading.ok, reading.completeness) == (True, PROVED), reading.reason
+
+
+@pytest.mark.parametrize("run", OTHER_WAYS)
+def test_recordings_of_every_way_are_read_without_their_server(run: str) -> None:
+    assert iperf2.read(recorded(f"{run}-client")).completeness is UNKNOWN
+    assert iperf2.read(recorded(f"{run}-client")).ok
+    assert iperf2.read(recorded(f"{run}-server")).ok
+
+
+def test_a_reversed_run_is_what_the_client_received() -> None:
+    found = [m for m in both_sides("reverse-p2").measurements if m.metric == "bandwidth"]
+    assert [(m.operation, m.value, m.nodes) for m in found] == [
+        ("tcp reverse", pytest.approx(2.281448), ("node1", "node2"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("run", "forward", "reverse"),
+    [
+        ("duplex-p1", 0.948659, 0.909116),
+        ("dual-p1", 1.063321, 1.106484),
+        ("tradeoff-p1", 2.054586, 2.472395),
+        ("duplex-p1-2.1.8", 2.399560, 2.323665),
+    ],
+)
+def test_both_ways_are_measured_where_they_arrive(run: str, forward: float, reverse: float) -> None:
+    found = {m.operation: m.value for m in both_sides(run).measurements if m.metric == "bandwidth"}
+    assert found == {"tcp": pytest.approx(forward), "tcp reverse": pytest.approx(reverse)}
+
+
+def test_a_direction_that_was_not_asked_for_refuses() -> None:
+    for run, asked in (("reverse-p2", "forward"), ("duplex-p1", "reverse"), ("p1", "both")):
+        options = dataclasses.replace(
+            OTHER_WAYS.get(run, RUNS.get(run, DUPLEX)),
+            direction=asked,  # type: ignore[arg-type]
+        )
+        reading = both_sides(run, options)
+        assert not reading.ok and "expected" in reading.reason
+
+
+def test_sides_that_go_other_ways_refuse() -> None:
+    reading = iperf2.read(recorded("p1-client"), server=recorded("duplex-p1-server"))
+    assert "their streams go other ways" in reading.reason
+
+
+def test_a_sum_of_other_bytes_than_both_ways_is_rejected() -> None:
+    total = "[SUM] 0.0000-2.0080 sec  457856 KBytes  1867881 Kbits/sec"
+    other = "[SUM] 0.0000-2.0080 sec  557856 KBytes  2275840 Kbits/sec"
+    text = edited("duplex-p1-server", total, other)
+    with pytest.raises(ParseError, match="of both directions"):
+        iperf2.parse(text)
+
+
+def test_a_port_that_nobody_could_bind_is_a_failure() -> None:
+    with pytest.raises(ParseError, match="no error message"):
+        iperf2.parse(recorded("dual-without-a-port-2.1.8-client"))
+
+
+@pytest.mark.parametrize("run", OTHER_WAYS)
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_no_missing_row_of_any_way_proves_another_result(run: str, side: str) -> None:
+    lines = recorded(f"{run}-{side}").split("\n")
+    whole = both_sides(run)
+    for place in row_numbers(recorded(f"{run}-{side}")):
+        text = "\n".join(lines[:place] + lines[place + 1 :])
+        texts = {
+            "client": recorded(f"{run}-client"),
+            "server": recorded(f"{run}-server"),
+            side: text,
+        }
+        reading = iperf2.read(
+            texts["client"], server=texts["server"], calls=calls(), options=OTHER_WAYS[run]
+        )
+        if reading.ok and reading.completeness is PROVED:
+            assert values(reading) == pytest.approx(values(whole), rel=0.02), place
+
+
+@pytest.mark.parametrize("first", ["client", "server"])
+def test_both_sides_of_any_way_in_one_text_are_rejected(first: str) -> None:
+    second = "server" if first == "client" else "client"
+    for run in OTHER_WAYS:
+        with pytest.raises(ParseError):
+            iperf2.parse(recorded(f"{run}-{first}") + recorded(f"{run}-{second}"))
+
+
+def test_megabytes_are_of_1024_and_so_is_their_rate() -> None:
+    reading = both_sides("mbytes-p2")
+    assert values(reading)["bandwidth"] == pytest.approx(197 * 8 * 2**20 / 1e9)
+
+
+def test_a_rate_in_bytes_must_be_that_of_its_bytes() -> None:
+    with pytest.raises(ParseError, match="by its bytes and time"):
+        iperf2.parse(edited("mbytes-p2-client", "197 MBytes/sec", "297 MBytes/sec"))
+
+
+def test_a_stall_of_whole_intervals_is_a_note_with_its_length() -> None:
+    text = recorded("p1-client")
+    (interval,) = [line for line in text.split("\n") if "1.0000-2.0000" in line]
+    nothing = "0.000 KBytes  0.000 Kbits/sec  0/0  0  0K(0)/1K(1)/9(9) us  0"
+    stalled = f"{interval.split(' sec ')[0]} sec  {nothing}"
+    reading = iperf2.read(text.replace(interval, stalled))
+    assert reading.ok, reading.reason
+    assert reading.notes == ("client: [1] moved nothing from 1 to 2 s, 1 s long",)
+
+
+def test_a_stall_of_several_intervals_is_one() -> None:
+    head = recorded("p1-client").split("[ ID]")[0]
+    rows = [
+        "[  1] 0.0000-1.0000 sec  100000 KBytes  819200 Kbits/sec",
+        *(f"[  1] {t}.0000-{t + 1}.0000 sec  0.000 KBytes  0.000 Kbits/sec" for t in (1, 2, 3)),
+        "[  1] 4.0000-5.0000 sec  100000 KBytes  819200 Kbits/sec",
+        "[  1] 0.0000-5.0000 sec  200000 KBytes  327680 Kbits/sec",
+    ]
+    (note,) = iperf2.read("\n".join([head, *rows, ""])).notes
+    assert "from 1 to 4 s, 3 s long" in note
+
+
+def test_a_run_without_a_stall_has_no_note() -> None:
+    assert not any(both_sides(run).notes for run in OTHER_WAYS)
+
+
+@pytest.mark.parametrize(("direction", "flag"), [("reverse", "-R"), ("both", "--full-duplex")])
+def test_another_direction_is_asked_of_the_client(direction: Any, flag: str) -> None:
+    assert flag in iperf2.client_argv(iperf2.Options(direction=direction))
 
 
 # ---- read ----

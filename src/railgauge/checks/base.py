@@ -302,6 +302,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                     if (context := stored.context(check, partition, m))
                 },
                 "recorded": sorted(evidence.recorded),
+                "notes": list(evidence.reading.notes) if evidence.reading else [],
                 "left_out": evidence.missing_program.as_dict()
                 if evidence.missing_program and evidence.optional
                 else None,

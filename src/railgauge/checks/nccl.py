@@ -28,6 +28,10 @@ from railgauge.tools import Call, Reading, nccl_log, nccl_tests
 #: What the tool writes beside its table, where its version can.
 _RESULT = "nccl-tests.json"
 
+#: A sweep that GPU memory ends must reach this share of the size that was asked for: a message
+#: that is much smaller tells the latency, not the bandwidth.
+_LEAST_SHARE = 1 / 16
+
 #: What a job gets beyond `timeout_s`: for the state of one that hangs, and for Slurm's own work.
 _MARGIN_S = 120
 
@@ -221,9 +225,14 @@ class NcclCheck(RanksCheck):
         self.num_tasks = len(self.pinned_nodes) * fabric.gpus_per_node
         self.time_limit = f"{fabric.timeout_s + _MARGIN_S}s"
         self.modules = list(fabric.binaries.modules)
-        sizes = [size for size in dict.fromkeys(self.options.sizes()) if size]
-        self.metrics = [f"{metric}_{size}B" for size in sizes for metric in ("busbw", "time")]
+        self._measures(self.options.sizes())
         self.expected = fabric.expected(self.transport, len(self.pinned_nodes), self.domains)
+
+    def _measures(self, sizes: Sequence[int]) -> None:
+        """The sizes of a complete result."""
+        self._largest_bytes = sizes[-1]
+        measured = [size for size in dict.fromkeys(sizes) if size]
+        self.metrics = [f"{metric}_{size}B" for size in measured for metric in ("busbw", "time")]
 
     @run_after("setup")
     def ask_for_gpus(self) -> None:
@@ -357,6 +366,7 @@ class NcclCheck(RanksCheck):
         used = self._used
         if reading.ok:
             (table, *_) = nccl_tests.parse(self.output("rank0"))
+            self._measures(self.options.sizes(table.reduced_bytes))
             models = sorted({device.name for device in table.devices})
             model = models[0] if len(models) == 1 else models
             reading = dataclasses.replace(reading, seen={**reading.seen, "gpu": model})
@@ -390,6 +400,16 @@ class NcclCheck(RanksCheck):
         if found or not self._is_result:
             # What else is in the logs of a job that failed follows from that.
             return found
+        asked = self.options.sizes()[-1]
+        if self._largest_bytes < _LEAST_SHARE * asked:
+            found.append(
+                Failure(
+                    "memory",
+                    f"the memory of the GPUs ended the sweep at {self._largest_bytes} bytes, "
+                    f"expected {asked}, or at least a {1 / _LEAST_SHARE:.0f}th of it",
+                    next_step="does something else hold GPU memory there? nvidia-smi",
+                )
+            )
         used = self._used
         # Where a node has no device left, NCCL knows other networks there; nothing crosses them.
         uneven = not all(self.devices) and any(self.devices)
@@ -441,8 +461,8 @@ class NcclCheck(RanksCheck):
         return found
 
     def gates(self, measurement: Measurement) -> bool:
-        """The largest message; the smallest gives the latency, all are recorded."""
-        largest = self.options.sizes()[-1]
+        """The largest message that fits into the GPUs; all are recorded."""
+        largest = self._largest_bytes
         return measurement.metric.startswith("busbw") and measurement.size_bytes == largest
 
     def limit(self, measurement: Measurement) -> Limit | None:

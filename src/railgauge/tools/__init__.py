@@ -75,7 +75,7 @@ class Reading:
 
     `seen` holds the conditions that the output itself states (streams, mtu_bytes, congestion,
     sizes, ranks, hosts); a check compares them with what it asked for. `simulated` output comes
-    from a stand-in program.
+    from a stand-in program. `notes` are worth knowing, and speak against nothing.
     """
 
     ok: bool
@@ -84,6 +84,7 @@ class Reading:
     measurements: tuple[Measurement, ...] = ()
     seen: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     simulated: bool = False
+    notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -93,6 +94,7 @@ class Reading:
             "measurements": [m.as_dict() for m in self.measurements],
             "seen": dict(self.seen),
             "simulated": self.simulated,
+            "notes": list(self.notes),
         }
 
     @classmethod

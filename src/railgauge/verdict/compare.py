@@ -90,6 +90,8 @@ class Case:
     left_out: Failure | None = None
     #: acceptance or baseline, as the check ran
     gate: str = ""
+    #: what its output tells beside its numbers
+    notes: tuple[str, ...] = ()
     #: why the check's own record cannot be read
     damage: str = ""
     #: nodes that did not answer Slurm, so that its job did not start
@@ -265,6 +267,7 @@ class _Result(pydantic.BaseModel):
     context: dict[str, list[Reference]] = {}
     ratios: list[Ratio] = []
     recorded: list[str] = []
+    notes: list[str] = []
     facts: dict[str, dict[str, Any]] = {}
     left_out: _Failure | None = None
     failures: list[_Failure]
@@ -351,6 +354,7 @@ def _case(planned: _Planned, ran: _Ran | None, run: int, session: int = 1) -> Ca
         gate=result.gate,
         recorded=True,
         facts=result.facts,
+        notes=tuple(result.notes),
         ratios=tuple(result.ratios),
         failures=tuple(Failure(**failure.model_dump()) for failure in result.failures),
         fingerprints={

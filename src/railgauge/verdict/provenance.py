@@ -60,6 +60,7 @@ def notices(cases: Sequence[Case], ratios: Sequence[RatioRow]) -> tuple[Notice, 
         *_not_the_same(cases),
         *_other_than_referenced(cases, ratios),
         *_other_fingerprints(cases),
+        *(Notice("output", f"{case.name}: {note}") for case in cases for note in case.notes),
     ]
     return tuple(dict.fromkeys(found))
 
