@@ -324,7 +324,8 @@ class Extras(Strict):
     launcher (srun, mpirun) needs to start MPI here. `required` names the checks without which no
     campaign can end in `accept`. Nodes that are `absent` are left out of all checks. `counters`
     are budgets for tests between two nodes; a counter that none matches is recorded and judged by
-    nothing.
+    nothing. With `strict_provenance` no campaign ends in `accept` that ran a tool of no package, or
+    one whose file is not the one that its package brought; without it that is only noted.
     """
 
     nodes: str
@@ -335,6 +336,7 @@ class Extras(Strict):
     absent: list[Absent] = []
     rdma: Rdma | None = None
     counters: list[Budget] = []
+    strict_provenance: bool = False
     wan: Wan | None = None
     bond: Bond | None = None
     nics: Nics | None = None

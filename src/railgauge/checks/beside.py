@@ -43,6 +43,7 @@ class MpiBesideCheck(PairCheck):
 
     tool = iperf2
     node_program = "beside"
+    shares_devices = True
 
     @property
     def asked(self) -> Mpi:
@@ -130,6 +131,7 @@ class MpiBesideCheck(PairCheck):
             unproved[0].completeness if unproved else Completeness.PROVED,
             tuple(m for reading in readings.values() for m in reading.measurements),
             {**readings["alone"].seen, **readings["beside"].seen, **readings["iperf2"].seen},
+            moved=readings["iperf2"].moved,
         ), self.calls()
 
     def _transfer(self) -> Reading:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from railgauge.measurement import Measurement
-from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.tools import Call, Completeness, Moved, ParseError, Reading
 from railgauge.tools.sides import CALL_SLACK_S, collect
 
 TOOL = "iperf3"
@@ -368,6 +368,7 @@ def read(
         _measurements(measured, sender, sides.nodes, options, simulated),
         seen,
         simulated,
+        (Moved(measured.received.transferred_bytes, measured.received.duration_s),),
     )
 
 

@@ -95,6 +95,8 @@ class Case:
     fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: what each node said of itself, by node
     facts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    #: whether only tools that are as their package brought them count here
+    strict_provenance: bool = False
 
     @property
     def passed(self) -> bool:
@@ -227,6 +229,7 @@ class _Limit(pydantic.BaseModel):
 
 class _Result(pydantic.BaseModel):
     gate: str
+    strict_provenance: bool = False
     measurements: list[dict[str, Any]]
     limits: dict[str, _Limit]
     references: dict[str, Reference]
@@ -309,6 +312,7 @@ def _case(planned: _Planned, ran: _Ran | None, run: int, session: int = 1) -> Ca
         case,
         rows=rows,
         gate=result.gate,
+        strict_provenance=result.strict_provenance,
         recorded=True,
         facts=result.facts,
         ratios=tuple(result.ratios),
