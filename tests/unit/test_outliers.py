@@ -80,6 +80,12 @@ def test_rails_across_are_another_condition() -> None:
     assert named(cases) == []
 
 
+def test_a_noisy_system_asks_for_more() -> None:
+    cases = ring([9.8, 9.7, 7.4, 9.8, 9.75])
+    assert named(cases) == [("n3", "n4")]
+    assert named([dataclasses.replace(c, peer_spread=0.1) for c in cases]) == []
+
+
 def test_what_failed_is_told_already() -> None:
     cases = ring([6.0, 6.1, 9.8, 9.75, 9.8])
     for number in (0, 1):
@@ -111,30 +117,32 @@ VALUES = st.dictionaries(st.integers(), st.floats(0.001, 1e6), min_size=4, max_s
 
 @given(VALUES, st.sampled_from(["more", "less"]))
 def test_never_half_of_the_places_stand_out(values: dict[int, float], better: str) -> None:
-    assert len(outlying(values, better)) <= len(values) / 2  # type: ignore[arg-type]
+    assert len(outlying(values, better, 0.05)) <= len(values) / 2  # type: ignore[arg-type]
 
 
 @given(st.lists(st.floats(0.83, 1.0), min_size=4, max_size=40))
 def test_places_within_a_sixth_of_each_other_never_stand_out(shares: list[float]) -> None:
-    assert outlying(dict(enumerate(shares)), "more") == []
+    assert outlying(dict(enumerate(shares)), "more", 0.05) == []
 
 
 @given(VALUES, st.floats(0.01, 100))
 def test_the_unit_makes_no_difference(values: dict[int, float], factor: float) -> None:
     scaled = {place: value * factor for place, value in values.items()}
-    assert len(outlying(values, "more")) == pytest.approx(len(outlying(scaled, "more")), abs=0)
+    assert len(outlying(values, "more", 0.05)) == pytest.approx(
+        len(outlying(scaled, "more", 0.05)), abs=0
+    )
 
 
 def test_small_latencies_stand_out_on_the_other_side() -> None:
     values = {"a": 2.0, "b": 2.1, "c": 2.0, "d": 9.0, "e": 0.1}
-    assert outlying(values, "less") == ["d"]
+    assert outlying(values, "less", 0.05) == ["d"]
 
 
 def test_healthy_clusters_are_let_alone() -> None:
     """Simulated: 1,000 campaigns of 32 places at 3 % noise, one condition each."""
     generator = random.Random(11)
     flagged = sum(
-        bool(outlying({n: generator.gauss(1, 0.03) for n in range(32)}, "more"))
+        bool(outlying({n: generator.gauss(1, 0.03) for n in range(32)}, "more", 0.05))
         for _ in range(1000)
     )
     assert flagged == 0
@@ -146,5 +154,5 @@ def test_a_loss_of_a_quarter_is_found_in_noise() -> None:
     found = 0
     for _ in range(1000):
         values = {n: generator.gauss(1, 0.03) for n in range(32)}
-        found += outlying({**values, 0: values[0] * 0.75}, "more") == [0]
+        found += outlying({**values, 0: values[0] * 0.75}, "more", 0.05) == [0]
     assert found > 950

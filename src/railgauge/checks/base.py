@@ -287,6 +287,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 "partition": self.current_partition.name,
                 "gate": self.gate,
                 "strict_provenance": self.partition_data.extras.strict_provenance,
+                "peer_spread": self.partition_data.extras.peer_spread,
                 "simulated": bool(evidence.reading and evidence.reading.simulated),
                 "run": rt.runtime().current_run,
                 "job": {

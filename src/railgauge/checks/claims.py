@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from railgauge.node.counters import WINDOW_S
+from railgauge.node.counters import PERIOD_S, WINDOW_S
 
 #: Clocks of tool and counter differ, and what a tool rounds.
 _SLACK = 0.01
@@ -97,7 +97,8 @@ def contradictions(claim: Claim, record: Record) -> Iterator[Contradiction]:
     if carried.peak_gbits is not None:
         told += f", at most {carried.peak_gbits:.3g} Gb/s"
     missing = (1 - _SLACK) * claim.payload_bytes - _SLACK_BYTES - carried.counted_bytes
-    if missing > 0 or _is_faster(mean_gbits, claim.seconds, carried.peak_gbits):
+    gap_s = max(record.get("sampler_gap_s", 0), PERIOD_S)
+    if missing > 0 or _is_faster(mean_gbits, claim.seconds, carried.peak_gbits, gap_s):
         elsewhere = _elsewhere(claim, record, carried, missing) if missing > 0 else ""
         yield Contradiction(
             "counters",
@@ -116,15 +117,15 @@ def contradictions(claim: Claim, record: Record) -> Iterator[Contradiction]:
             )
 
 
-def _is_faster(mean_gbits: float, seconds: float, peak_gbits: float | None) -> bool:
+def _is_faster(mean_gbits: float, seconds: float, peak_gbits: float | None, gap_s: float) -> bool:
     """Whether a mean over `seconds` is above what a peak allows.
 
-    Windows of the sampler lie over all of the run; the first and the last of them may lie half
-    outside, so that a mean rate shows in none of them whole where the run is short.
+    Windows of the sampler lie side by side over all of the run, and reach beyond it by one window
+    and a reading at either end: what was moved in that time was moved at the peak at most.
     """
-    if peak_gbits is None or seconds < 2 * WINDOW_S:
+    if peak_gbits is None:
         return False
-    return mean_gbits * (1 - _SLACK) * seconds / (seconds + 2 * WINDOW_S) > peak_gbits
+    return mean_gbits * (1 - _SLACK) * seconds / (seconds + WINDOW_S + 2 * gap_s) > peak_gbits
 
 
 def _carried(claim: Claim, record: Record) -> _Carried | None:

@@ -393,16 +393,12 @@ class NcclCheck(RanksCheck):
         domain's: there nothing is claimed.
         """
         nodes = len(self.pinned_nodes)
-        if self.domains < nodes or nodes < 2 or self.operation in ("gather", "scatter"):
+        share = limits.least_node_share(self.operation, nodes, self.num_tasks)
+        if self.domains < nodes or not share:
             return ()
-        # Of a busbw of 1 GB/s, what each node carries: the limit model with NICs of 1 GB/s.
-        per_node = limits.collective_over_nics(
-            self.operation, nodes, self.num_tasks, 1.0, in_network_reduction=True
-        ).value
-        factor = nccl_tests.busbw_factor(self.operation, self.num_tasks)
         timed = [m for m in reading.measurements if m.metric in ("time", "time_in_place")]
         iterations = self.options.iterations
-        payload = sum((m.size_bytes or 0) * iterations for m in timed) * factor / per_node
+        payload = share * sum((m.size_bytes or 0) * iterations for m in timed)
         seconds = sum(m.value * 1e-6 * iterations for m in timed)
         return [
             Claim(

@@ -235,11 +235,15 @@ class Peak:
         self._readings: deque[Reading] = deque()
         self._grew = self._steady = False
         self._highest: float | None = None
+        #: the longest time between two readings
+        self.gap_s = 0.0
 
     def add(self, reading: Reading) -> None:
         readings = self._readings
         if readings and reading.value < readings[-1].value:
             readings.clear()  # reset: nothing before it compares
+        if readings:
+            self.gap_s = max(self.gap_s, reading.after_s - readings[-1].before_s)
         readings.append(reading)
         self._note_growth()
         while len(readings) > 2 and reading.before_s - readings[1].after_s >= WINDOW_S:
@@ -350,7 +354,9 @@ class Sampler:
         self._thread.start()
 
     def stop(self) -> dict[str, Any]:
-        """Peak rates in Gb/s by device and direction, and the share of a core that this took."""
+        """Peak rates in Gb/s by device and direction, the longest time that the sampler was held
+        up, and the share of a core that it took.
+        """
         self._ended.set()
         self._thread.join()
         self._settle()
@@ -368,6 +374,7 @@ class Sampler:
             )
         return {
             "peak_gbits": peaks,
+            "sampler_gap_s": round(max((c.peak.gap_s for c in self._counters), default=0.0), 3),
             "sampler_cpu_share": round(self._cpu_share, 5),
             "notes": self.notes,
         }
@@ -470,6 +477,7 @@ class Watch:
             "new": changes.new,
             "bytes": _bytes({**self._before, **self._loopback}, {**after, **_loopback(self._root)}),
             "peak_gbits": sampled["peak_gbits"],
+            "sampler_gap_s": sampled["sampler_gap_s"],
             "sampler_cpu_share": sampled["sampler_cpu_share"],
             "snapshot_s": round(self._snapshot_s, 3),
             "notes": list(dict.fromkeys([*self._notes, *sampled["notes"], *notes])),

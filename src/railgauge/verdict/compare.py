@@ -97,6 +97,8 @@ class Case:
     facts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     #: whether only tools that are as their package brought them count here
     strict_provenance: bool = False
+    #: what equal places differ by at least, as a share of their median
+    peer_spread: float = 0.05
 
     @property
     def passed(self) -> bool:
@@ -230,6 +232,7 @@ class _Limit(pydantic.BaseModel):
 class _Result(pydantic.BaseModel):
     gate: str
     strict_provenance: bool = False
+    peer_spread: float = 0.05
     measurements: list[dict[str, Any]]
     limits: dict[str, _Limit]
     references: dict[str, Reference]
@@ -313,6 +316,7 @@ def _case(planned: _Planned, ran: _Ran | None, run: int, session: int = 1) -> Ca
         rows=rows,
         gate=result.gate,
         strict_provenance=result.strict_provenance,
+        peer_spread=result.peer_spread,
         recorded=True,
         facts=result.facts,
         ratios=tuple(result.ratios),

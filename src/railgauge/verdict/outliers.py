@@ -3,7 +3,8 @@
 A first look, until baselines say what is normal for a place: the modified z-score of B. Iglewicz
 and D. Hoaglin (How to Detect and Handle Outliers, 1993), by median and median absolute deviation,
 on the bad side of the metric only. With few places that deviation is next to nothing, so it counts
-as at least `LEAST_SPREAD` of the median: what is less than 17.5 % worse never stands out.
+as at least what the system's data says that equal places differ by (`peer_spread`): at its default
+of 5 % nothing that is less than 17.5 % worse stands out.
 
 A place is judged by its best number. Where every pair of a node is slow, the node is named; where
 one pair is, and both of its nodes do well elsewhere, the pair.
@@ -24,9 +25,6 @@ LEAST_PLACES = 4
 
 #: A modified z-score above it is an outlier (Iglewicz and Hoaglin).
 SCORE = 3.5
-
-#: What places of a healthy cluster may differ by in one run each, as a share of their median.
-LEAST_SPREAD = 0.05
 
 #: Makes the median absolute deviation that of a normal distribution's standard deviation.
 _NORMAL = 1.4826
@@ -55,13 +53,18 @@ class Outlier:
         )
 
 
-def outlying(values: Mapping[Place, float], better: Literal["more", "less"]) -> list[Place]:
-    """The places whose value is far worse than the median of all; none of fewer than four."""
+def outlying(
+    values: Mapping[Place, float], better: Literal["more", "less"], least_spread: float
+) -> list[Place]:
+    """The places whose value is far worse than the median of all; none of fewer than four.
+
+    `least_spread` is a share of the median.
+    """
     if len(values) < LEAST_PLACES:
         return []
     median = statistics.median(values.values())
     spread = _NORMAL * statistics.median(abs(value - median) for value in values.values())
-    least = SCORE * max(spread, LEAST_SPREAD * abs(median))
+    least = SCORE * max(spread, least_spread * abs(median))
     sign = 1 if better == "more" else -1
     return [place for place, value in values.items() if sign * (median - value) > least]
 
@@ -94,6 +97,7 @@ def _condition(case: Case, measurement: Measurement) -> Hashable:
 
 def _of_condition(measured: Sequence[tuple[Case, Row]]) -> list[Outlier]:
     better = METRIC_BETTER[measured[0][1].measurement.metric]
+    least_spread = measured[0][0].peer_spread
     of_nodes: dict[str, tuple[Case, Measurement]] = {}
     of_places: dict[tuple[str, ...], tuple[Case, Measurement]] = {}
     for case, row in measured:
@@ -108,11 +112,11 @@ def _of_condition(measured: Sequence[tuple[Case, Row]]) -> list[Outlier]:
     median = statistics.median(nodes.values())
     found = [
         Outlier((node,), of_nodes[node][1], median, len(nodes), of_nodes[node][0])
-        for node in outlying(nodes, better)
+        for node in outlying(nodes, better, least_spread)
     ]
     named = {node for outlier in found for node in outlier.nodes}
     places = {place: m.value for place, (_, m) in of_places.items() if not named & set(m.nodes)}
-    for place in outlying(places, better):
+    for place in outlying(places, better, least_spread):
         case, m = of_places[place]
         median = statistics.median(places.values())
         found.append(Outlier(m.nodes, m, median, len(places), case))
