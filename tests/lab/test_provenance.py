@@ -62,3 +62,17 @@ def test_what_make_stack_built_is_measured_and_named_by_its_hash(
     (notice,) = found["notices"]
     assert "Iperf2Pair measured with iperf2 2.1.9, this campaign used 2.2.1" in notice["message"]
     assert f"note: {notice['message']}" in answer.stdout
+
+
+def test_a_packaged_tool_whose_file_was_changed_is_noted(
+    cluster: Lab, railgauge: Run, area: Path, verdict: Callable[[], dict[str, Any]]
+) -> None:
+    tool = Path(stand_in(cluster, area / "stack"), "bin/iperf")
+    with tool.open("ab") as stream:
+        stream.write(b"\0")
+    answer = railgauge(
+        *("accept", "--partition", "ns", "--nodes", "n1,n2", "--", "-n", "Iperf2Pair")
+    )
+    (notice,) = [n for n in verdict()["notices"] if n["kind"] == "tool-changed"]
+    assert "not as packaged: unknown (changed since spack iperf2-stand-in" in notice["message"]
+    assert f"note: {notice['message']}" in answer.stdout

@@ -44,6 +44,7 @@ class MpiBesideCheck(PairCheck):
 
     tool = iperf2
     node_program = "beside"
+    shares_devices = True
 
     @property
     def asked(self) -> Mpi:
@@ -131,6 +132,7 @@ class MpiBesideCheck(PairCheck):
             unproved[0].completeness if unproved else Completeness.PROVED,
             tuple(m for reading in readings.values() for m in reading.measurements),
             {**readings["alone"].seen, **readings["beside"].seen, **readings["iperf2"].seen},
+            moved=readings["iperf2"].moved,
         ), self.calls()
 
     def _transfer(self) -> Reading:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from railgauge.measurement import Measurement
-from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.tools import Call, Completeness, Moved, ParseError, Reading
 from railgauge.tools.lines import NOTICE, plain
 from railgauge.tools.sides import CALL_SLACK_S, collect
 
@@ -691,18 +691,44 @@ def read(
         for row in measured.rows
         for measurement in _measurements(measured, row, sides.nodes)
     )
+    moved = _moved(measured, options)
     missing = _missing(outputs, bool(calls), options)
     if missing:
         reason = (
             "nothing in it is contradicted, but that the run finished is not proved without "
             + ", ".join(missing)
         )
-        return Reading(True, reason, Completeness.UNKNOWN, measurements, _seen(outputs))
+        return Reading(
+            True, reason, Completeness.UNKNOWN, measurements, _seen(outputs), moved=moved
+        )
     reason = (
         f"{len(measured.rows)} size(s) of ib_{measured.operation}_{measured.test}: client and "
         "server ended with exit code 0 and agree on the connection"
     )
-    return Reading(True, reason, Completeness.PROVED, measurements, _seen(outputs))
+    return Reading(True, reason, Completeness.PROVED, measurements, _seen(outputs), moved=moved)
+
+
+def _moved(output: Output, options: Options | None) -> tuple[Moved, ...]:
+    """Every size's messages, each way that they went; a latency's are next to nothing.
+
+    Without the options it is not known whether it was a time that was measured (-D): then what was
+    counted is a part.
+    """
+    at_least = options is None or options.duration_s is not None
+    ways: tuple[Literal["server", "client"], ...] = (
+        ("server", "client")
+        if output.bidirectional
+        else ("client" if output.operation == "read" else "server",)
+    )
+    moved = []
+    for row in output.rows:
+        if not isinstance(row, Bandwidth) or not row.bandwidth_gbits_s:
+            continue
+        payload = row.size_bytes * row.iterations
+        # Of both ways the rate is the sum.
+        seconds = 8e-9 * payload * len(ways) / row.bandwidth_gbits_s
+        moved += [Moved(payload, seconds, to, row.size_bytes, at_least) for to in ways]
+    return tuple(moved)
 
 
 def _short_calls(calls: Mapping[str, list[Call]], options: Options | None) -> list[str]:

@@ -109,6 +109,10 @@ class Case:
     fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: what each node said of itself, by node
     facts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    #: whether only tools that are as their package brought them count here
+    strict_provenance: bool = False
+    #: what equal places differ by at least, as a share of their median
+    peer_spread: float = 0.05
 
     @property
     def passed(self) -> bool:
@@ -261,6 +265,8 @@ class _Limit(pydantic.BaseModel):
 
 class _Result(pydantic.BaseModel):
     gate: str
+    strict_provenance: bool = False
+    peer_spread: float = 0.05
     measurements: list[dict[str, Any]]
     limits: dict[str, _Limit]
     references: dict[str, Reference]
@@ -352,6 +358,8 @@ def _case(planned: _Planned, ran: _Ran | None, run: int, session: int = 1) -> Ca
         case,
         rows=rows,
         gate=result.gate,
+        strict_provenance=result.strict_provenance,
+        peer_spread=result.peer_spread,
         recorded=True,
         facts=result.facts,
         notes=tuple(result.notes),
