@@ -352,7 +352,9 @@ def _run_all(system: str, wanted: list[str] | None, despite_reservations: bool) 
         say("railgauge holds no idle node: nothing to test")
     if any(one.bad_partners for one in ended):
         return EXIT_SUSPECT
-    return int(bool(barred) or any(one.kept_out for one in ended))
+    # A node that lost its reservation in one run may have returned by the next one.
+    out = {node: node in one.kept_out for one in ended for node in one.nodes}
+    return int(bool(barred) or any(out.values()))
 
 
 def _say_plan(

@@ -93,7 +93,9 @@ def finish_batch(roll: Roll, command: list[str], say: Say) -> list[Run]:
     """
     ended = []
     if roll.phase == "update":
-        say(f"update of {hostlist.fold(roll.batch)}: {update.state(roll).words}")
+        found = update.state(roll)
+        waiting = "waiting for " if found.word == "running" else ""
+        say(f"{hostlist.fold(roll.batch)} in update: {waiting}{found.words}")
         _require_good(roll, update.wait(roll, say))
         roll.phase = "test"
         roll.save()
@@ -177,11 +179,15 @@ def _choose(roll: Roll) -> bool:
     budget = store.rules(roll.system).budget
     size = min(roll.size, budget - len(out))
     if size < 1:
+        goes_on = "; railgauge gate run --act goes on then"
+        if roll.number == 0:
+            # Nobody expects a later run to begin what was refused.
+            roll.ended, goes_on = store.now(), ", and the same command again"
+            roll.save()
         raise RailgaugeError(
             f"{len(out)} nodes are out of service ({hostlist.fold(out)}), and the budget is "
             f"{budget}; not begun: {hostlist.fold(roll.waiting)}",
-            next_step="railgauge gate status; or raise budget in gate.yaml; railgauge gate run "
-            "--act goes on then",
+            next_step=f"railgauge gate status; or raise budget in gate.yaml{goes_on}",
         )
     roll.batch, roll.waiting = roll.waiting[:size], roll.waiting[size:]
     roll.number += 1

@@ -8,7 +8,11 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from click.testing import CliRunner
+
 from railgauge import inventory
+from railgauge.cli import cli
+from railgauge.errors import RailgaugeError
 from railgauge.gate import journal, run
 from railgauge.node import slurm_nodes
 from railgauge.node.slurm_nodes import SlurmNode
@@ -163,3 +167,18 @@ def go(nodes: Slurm) -> journal.Run:
     ended = run.finish(run.plan("lab", rest), [], lambda _: None) if rest and not broken else broken
     assert ended is not None
     return ended
+
+
+def gate(*words: str) -> int:
+    """`railgauge gate ...`: its exit code; what it says with `said`."""
+    return said(*words)[1]
+
+
+def said(*words: str) -> tuple[str, int]:
+    """What `railgauge gate ...` says, and its exit code."""
+    answer = CliRunner().invoke(cli, ["gate", words[0], "--system", "lab", *words[1:]])
+    error = answer.exception
+    if isinstance(error, RailgaugeError):
+        return f"{answer.output}{error}", error.exit_code
+    assert error is None or isinstance(error, SystemExit), repr(error)
+    return answer.output, answer.exit_code

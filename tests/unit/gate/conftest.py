@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from railgauge import accept, inventory, inventory_cli, slurm
+from railgauge import accept, inventory, inventory_cli, session, slurm
 from railgauge.gate import run, store
 from railgauge.node import slurm_nodes
 
@@ -50,3 +50,9 @@ def tests(monkeypatch: pytest.MonkeyPatch, nodes: Slurm) -> Iterator[Campaigns]:
     as_tested = {node: taken(node, "6.13") for node in ("n1", "n2", "n3")}
     monkeypatch.setattr(inventory, "in_campaign", lambda _: as_tested)
     yield fake
+
+
+@pytest.fixture(autouse=True)
+def no_mounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands stay in this process, where Slurm is ours."""
+    monkeypatch.setattr(session, "in_lab", lambda _: False)

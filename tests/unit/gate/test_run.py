@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from railgauge.errors import RailgaugeError
+from railgauge.cli import cli
+from railgauge.errors import EXIT_SUSPECT, RailgaugeError
 from railgauge.gate import journal, partners, run, store
 from railgauge.gate.lock import alone
 from railgauge.node import gate as node_gate
 from railgauge.node import slurm_nodes
 from railgauge.node.slurm_nodes import SlurmProblem
 
-from .cluster import Campaigns, Killed, Slurm, go, held, taken
+from .cluster import Campaigns, Killed, Slurm, gate, go, held, taken
 
 # ---- a run, killed at each step ----
 
@@ -262,3 +265,163 @@ def test_slurm_that_refuses_leaves_the_node_reserved_or_drained(
     monkeypatch.setattr(slurm_nodes, "drain", real)
     go(nodes)
     assert nodes.show(["n2"])["n2"].drained and not nodes.reserved
+
+
+# ---- what Slurm says in the end ----
+
+
+def last_words(nodes: Slurm, tests: Campaigns, meanwhile: Callable[[], None]) -> tuple[Any, str]:
+    """The run of n1, all good, and its last line; `meanwhile` happens in its campaign."""
+    tests.bad = set()
+    held(nodes, "n1")
+    planned = run.plan("lab", ["n1"])
+    run.reserve(planned, [], lambda _: None)
+    run.resume(planned, [], lambda _: None)
+    tests.at_each = meanwhile
+    said: list[str] = []
+    ended = run.finish(planned, [], said.append)
+    return ended, said[-1]
+
+
+def test_a_node_that_a_human_drained_meanwhile_is_not_back_in_service(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    ended, last = last_words(nodes, tests, lambda: nodes.drain(["n1"], "bad fan", by=""))
+    assert "not in service: drained by root: bad fan" in last
+    assert ended.kept_out == ["n1"] and nodes.show(["n1"])["n1"].reason == "bad fan"
+
+
+def test_a_node_in_somebodys_reservation_is_not_back_in_service(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    ended, last = last_words(nodes, tests, lambda: nodes.reserve("hpl", ["n1"]))
+    assert "not in service: in reservation hpl" in last and ended.kept_out == ["n1"]
+
+
+def test_a_node_that_went_down_meanwhile_is_not_back_in_service(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    ended, last = last_words(nodes, tests, lambda: nodes.flags["n1"].add("DOWN"))
+    assert "not in service: does not answer Slurm" in last and ended.kept_out == ["n1"]
+
+
+# ---- somebody's reservation ----
+
+
+def test_in_somebodys_reservation_nothing_is_tested_without_the_word(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    held(nodes, "n1")
+    nodes.reserve("hpl", ["n1"])
+    assert run.candidates("lab", None).barred.keys() == {"n1"}
+    with pytest.raises(RailgaugeError, match="--despite-reservations"):
+        run.candidates("lab", ["n1"])
+    assert run.candidates("lab", ["n1"], despite_reservations=True).nodes.keys() == {"n1"}
+
+
+def test_a_reservation_that_begins_before_the_resume_keeps_the_node_drained(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    held(nodes, "n1")
+    planned = run.plan("lab", ["n1"])
+    nodes.reserve("hpl", ["n1"])
+    ended = run.finish(planned, [], lambda _: None)
+    assert ended.decided == {"n1": "inside reservation hpl"} and not tests.made
+    assert nodes.show(["n1"])["n1"].ours
+
+
+# ---- dead ends ----
+
+
+def test_a_lost_reservation_needs_one_more_run(area: Path, nodes: Slurm, tests: Campaigns) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    planned = run.plan("lab", ["n1"])
+    run.reserve(planned, [], lambda _: None)
+    run.resume(planned, [], lambda _: None)
+    planned.step = "resume"
+    planned.save()
+    nodes.reserved.clear()
+    with pytest.raises(RailgaugeError, match="is gone"):
+        run.test(planned, [], lambda _: None)
+    assert "n1" not in nodes.open()
+    assert gate("run", "--act") == 0
+    assert nodes.open() == {"n1", "n2", "n3", "n4"}
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"id": 3}'])
+def test_a_damaged_journal_leaves_its_nodes_to_be_tested_anew(
+    area: Path, nodes: Slurm, tests: Campaigns, content: str
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    planned = run.plan("lab", ["n1"])
+    run.reserve(planned, [], lambda _: None)
+    run.resume(planned, [], lambda _: None)
+    path = area / "runs" / f"{planned.id}.json"
+    path.write_text(content)
+    opened: set[str] = set()
+    nodes.at_each = lambda: opened.update(nodes.open() if not tests.made else ())
+    assert gate("status") == 0
+    assert gate("run", "--act") == 0
+    assert "n1" not in opened
+    assert nodes.open() == {"n1", "n2", "n3", "n4"} and not nodes.reserved
+    assert not path.exists() and path.with_suffix(".damaged").exists()
+
+
+@pytest.mark.parametrize("content", ["", "{}", "nul"])
+def test_a_damaged_record_of_one_node_stops_nobody_else(
+    area: Path, nodes: Slurm, tests: Campaigns, content: str
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    node_gate.record_path(area, "n4").write_text(content)
+    assert gate("status") == 0
+    assert gate("run", "--act") == 0
+    assert gate("adopt", "--nodes", "n[3-4]", "--act") == 3
+    assert gate("adopt", "--again", "--nodes", "n4", "--act") == 0
+    assert gate("adopt", "--nodes", "n[3-4]", "--act") == 0
+
+
+def test_what_another_run_left_just_before_is_seen(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journals are read while nobody else can write them."""
+    tests.bad = set()
+    held(nodes, "n1")
+    real = fcntl.flock
+
+    def lock(*arguments: Any) -> None:
+        real(*arguments)
+        if journal.unended("lab") is None and not tests.made:
+            left = run.plan("lab", ["n1"])
+            run.reserve(left, [], lambda _: None)
+            run.resume(left, [], lambda _: None)
+
+    monkeypatch.setattr(fcntl, "flock", lock)
+    assert gate("run", "--act") == 0
+    assert len(journal.runs("lab")) == 1 and not nodes.reserved
+
+
+@pytest.mark.parametrize("order", ["release", "adopt", "update-done"])
+def test_beside_a_run_nothing_is_changed(area: Path, nodes: Slurm, order: str) -> None:
+    held(nodes, "n1")
+    words = ["--why", "x"] if order == "release" else []
+    with alone("lab"):
+        assert gate(order, "--nodes", "n1", "--act", *words) == 3
+    assert "n1" not in nodes.open()
+
+
+def test_a_partner_at_fault_has_an_exit_code_of_its_own(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    held(nodes, "n1")
+    assert gate("run", "--act") == EXIT_SUSPECT
+    answer = CliRunner().invoke(cli, ["gate", "status", "--system", "lab", "--nodes", "n2"])
+    assert "suspect, by gate run" in answer.output
+
+
+def test_a_released_node_is_looked_at(area: Path, nodes: Slurm) -> None:
+    held(nodes, "n1")
+    nodes.flags["n1"].add("DOWN")
+    assert gate("release", "--nodes", "n1", "--why", "x", "--act") == 1

@@ -14,36 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from railgauge import session
-from railgauge.cli import cli
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, roll, run, store, update
 from railgauge.gate.journal import Roll
+from railgauge.lab import processes
 from railgauge.lab.processes import Process
 
 from .cluster import Campaigns, Killed, Slurm, held
+from .cluster import said as gate
 
 
 def begin(nodes: list[str], command: str, size: int = 1) -> Roll:
     return roll.begin("lab", nodes, command, size, 1, False)
-
-
-def gate(*words: str) -> Any:
-    """`railgauge gate ...`: what it says, and its exit code."""
-    answer = CliRunner().invoke(cli, ["gate", words[0], "--system", "lab", *words[1:]])
-    error = answer.exception
-    if isinstance(error, RailgaugeError):
-        return f"{answer.output}{error}", error.exit_code
-    assert error is None or isinstance(error, SystemExit), repr(error)
-    return answer.output, answer.exit_code
-
-
-@pytest.fixture(autouse=True)
-def no_mounts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands stay in this process, where Slurm is ours."""
-    monkeypatch.setattr(session, "in_lab", lambda _: False)
 
 
 @pytest.fixture
@@ -78,6 +61,12 @@ def ends(left: Roll) -> None:
         time.sleep(0.02)
 
 
+def nobody_begins(one: Roll) -> None:
+    """Wait until the process that would have begun it has ended."""
+    while processes.running("railgauge.gate.update", str(one.end_file)):
+        time.sleep(0.02)
+
+
 # ---- what is known of an update ----
 
 
@@ -99,7 +88,7 @@ def test_the_journal_is_written_before_the_command_begins(
     monkeypatch.setattr(Roll, "save", save)
     left = journal.rolling("lab")
     assert left is not None and left.phase == "take"
-    time.sleep(0.3)
+    nobody_begins(one)
     assert not (tmp_path / "begun").exists()
     assert [ended.decided for ended in roll.go_on(left, [], lambda _: None)] == [{"n1": ""}]
     assert (tmp_path / "begun").exists()
@@ -115,7 +104,7 @@ def test_a_journal_that_cannot_be_written_begins_nothing(
     monkeypatch.setattr(store, "write_json", full)
     with pytest.raises(EnvironmentProblem, match="No space left"):
         roll.go_on(one, [], lambda _: None)
-    time.sleep(0.3)
+    nobody_begins(one)
     assert not (tmp_path / "begun").exists()
 
 
@@ -347,6 +336,16 @@ def test_a_rolling_update_stops_where_the_budget_ends(
     assert updated.read_text().split() == ["n1"]
     rolling = journal.rolling("lab")
     assert rolling is not None and rolling.waiting == ["n2", "n3"]
+
+
+def test_what_the_budget_refuses_at_once_is_not_begun_by_a_later_run(
+    area: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes.flags["n4"] |= {"DOWN"}
+    monkeypatch.setattr(store, "rules", lambda _: store.GateRules(budget=1))
+    with pytest.raises(RailgaugeError, match="budget"):
+        roll.go_on(begin(["n1"], "true"), [], lambda _: None)
+    assert journal.rolling("lab") is None
 
 
 def test_an_update_that_fails_leaves_its_nodes_drained(
