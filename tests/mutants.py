@@ -425,6 +425,13 @@ MUTANTS = [
         f"{_GATE}/test_run.py -k reservation",
     ),
     Mutant(
+        "whatever a gate run accepted, the node is never odd again",
+        "src/railgauge/verdict/peers.py",
+        "return key in self.tested and self.fields.get(field) == self.tested[key]",
+        "return key in self.tested",
+        "tests/unit/test_node_state.py -k odd",
+    ),
+    Mutant(
         "anybody resumes the campaign of a gate run",
         "src/railgauge/accept.py",
         "    _require_owner(campaign, owner)\n",

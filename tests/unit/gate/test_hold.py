@@ -16,7 +16,7 @@ from railgauge.node import slurm_nodes
 from railgauge.node.gate import Change, NoStore, Rules, changes
 from railgauge.node.slurm_nodes import SlurmNode
 
-from .cluster import Slurm, document
+from .cluster import Slurm, document, taken
 
 RULES = Rules(("kernel/ignored",), max_hold=2, window_s=600)
 
@@ -214,3 +214,25 @@ def test_an_unwritable_store_is_one_clear_error(
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
     with pytest.raises(EnvironmentProblem, match="RAILGAUGE_RESULTS"):
         store.publish_rules("lab")
+
+
+# ---- what sets the nodes of a gate run apart ----
+
+
+def test_only_what_a_gate_run_accepted_may_differ(area: Path) -> None:
+    store.accept("lab", taken("n2", "6.13"), "run", "a campaign")
+    store.accept("lab", taken("n3", "6.14"), "release", "a word")
+    found = store.tested("lab", {"ns": ["n1", "n2", "n3", "n4"]})
+    assert found == {"n2": {"kernel/release": "6.13"}}
+
+
+def test_where_all_records_agree_nothing_may_differ(area: Path) -> None:
+    for name in ("n1", "n2", "n3", "n4"):
+        store.accept("lab", taken(name, "6.13"), "run", "a campaign")
+    assert store.tested("lab", {"ns": ["n1", "n2", "n3", "n4"]}) == {}
+
+
+def test_a_damaged_record_lets_nothing_differ(area: Path) -> None:
+    store.accept("lab", taken("n2", "6.13"), "run", "a campaign")
+    node_gate.record_path(area, "n2").write_text("")
+    assert store.tested("lab", {"ns": ["n1", "n2"]}) == {}
