@@ -322,7 +322,13 @@ def _run_all(system: str, wanted: list[str] | None, despite_reservations: bool) 
     if broken is not None:
         say(f"going on with gate run {broken.id}, which broke off after {broken.step}")
         broken.despite_reservations |= despite_reservations
-        ended.append(run.finish(broken, command, say))
+        try:
+            run.finish(broken, command, say)
+        except run.LostReservationError as error:
+            # Lost while nobody ran it: its nodes are tested below as any other.
+            say(error.message)
+            run.finish(broken, command, say)
+        ended.append(broken)
     stuck: roll.StuckError | None = None
     if rolling is not None:
         rolling.despite_reservations |= despite_reservations

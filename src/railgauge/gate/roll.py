@@ -21,6 +21,11 @@ Say = Callable[[str], None]
 
 _POLL_S = 2.5
 
+_LEAVE_OUT = (
+    "leave it out of --nodes; out of a rolling update that has begun: railgauge gate update-done "
+    "--nodes {node} --act"
+)
+
 
 class StuckError(RailgaugeError):
     """A batch waits for an operator's word, or for another host: its nodes stay out."""
@@ -77,12 +82,13 @@ def _require_free(states: Sequence[SlurmNode], despite_reservations: bool) -> No
     for node in states:
         if node.drained and not node.ours:
             raise RailgaugeError(
-                f"{node.name} is {node.outside}", next_step="leave it out of --nodes"
+                f"{node.name} is {node.outside}", next_step=_LEAVE_OUT.format(node=node.name)
             )
         if node.foreign_reservations and not despite_reservations:
             raise RailgaugeError(
                 f"{node.name} is {node.outside}, which is not the gate's",
-                next_step="leave it out of --nodes; or with their leave: --despite-reservations",
+                next_step=_LEAVE_OUT.format(node=node.name)
+                + "; or with their leave: --despite-reservations",
             )
 
 

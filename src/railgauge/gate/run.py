@@ -35,6 +35,10 @@ UPDATE = "update"
 UPDATED = "updated, to be tested"
 
 
+class LostReservationError(RailgaugeError):
+    """Somebody has deleted a run's reservation; its nodes are drained again, and decided."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Held:
     """The held nodes that may be tested or released now, and why others may not."""
@@ -160,6 +164,8 @@ def recover(system: str, lost: Lost, say: Say) -> None:
         say(f"{words}; draining what its run had reserved: {hostlist.fold(nodes)}")
         slurm_nodes.drain(nodes, f"gate run {lost.path.stem} lost its journal")
         slurm.unreserve(lost.reservation)
+    if lost.path.parent.name == "rolls":
+        words += ", and the batches that its rolling update has not begun are not known any more"
     say(f"{words}; set aside as {lost.set_aside()}")
 
 
@@ -347,7 +353,7 @@ def _require_reserved(run: Run) -> None:
         run.lost.append(node)
     run.save()
     if reserved is None:
-        raise RailgaugeError(
+        raise LostReservationError(
             f"reservation {run.reservation} is gone; {hostlist.fold(missing)} drained again",
             next_step="railgauge gate run --act",
         )

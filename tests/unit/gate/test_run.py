@@ -349,6 +349,20 @@ def test_a_lost_reservation_needs_one_more_run(area: Path, nodes: Slurm, tests: 
     assert nodes.open() == {"n1", "n2", "n3", "n4"}
 
 
+def test_a_reservation_lost_while_nobody_runs_needs_one_run(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    planned = run.plan("lab", ["n1"])
+    run.reserve(planned, [], lambda _: None)
+    planned.step = "resume"
+    planned.save()
+    nodes.reserved.clear()
+    assert gate("run", "--act") == 0
+    assert nodes.open() == {"n1", "n2", "n3", "n4"}
+
+
 @pytest.mark.parametrize("content", ["", "{", '{"id": 3}'])
 def test_a_damaged_journal_leaves_its_nodes_to_be_tested_anew(
     area: Path, nodes: Slurm, tests: Campaigns, content: str
