@@ -34,7 +34,7 @@ _FOOLING = "tests/lab/test_fooling.py"
 _GUARD = "src/railgauge/checks/guard.py"
 _COMPARE = "src/railgauge/verdict/compare.py"
 _RESUME = "tests/unit/test_resume.py"
-_GATE = "tests/unit/test_gate.py"
+_GATE = "tests/unit/gate"
 
 
 def _without(protection: str, test: str) -> Mutant:
@@ -472,49 +472,133 @@ MUTANTS = [
         "src/railgauge/node/gate.py",
         'if rules.counts(key) and key not in seen["unknown"] and now.get(key) != value',
         "if rules.counts(key) and now.get(key) != value",
-        _GATE,
+        f"{_GATE}/test_hold.py",
     ),
     Mutant(
         "any number of nodes is held at once",
         "src/railgauge/node/gate.py",
-        "        elif room <= 0:\n",
-        "        elif room <= -99:\n",
-        _GATE,
+        "if not full and len(holds) >= rules.max_hold:",
+        "if False:",
+        f"{_GATE}/test_hold.py",
     ),
     Mutant(
         "whoever drained a node, it is released",
         "src/railgauge/node/slurm_nodes.py",
         "return self.drained and self.reason.startswith(OURS)",
         "return self.drained",
-        _GATE,
+        f"{_GATE}/test_slurm_nodes.py",
     ),
     Mutant(
         "the reservation goes before the rejected nodes are drained",
         "src/railgauge/gate/run.py",
         "STEPS = (reserve, resume, test, record, drain, unreserve)",
         "STEPS = (reserve, resume, test, record, unreserve, drain)",
-        _GATE,
+        f"{_GATE}/test_run.py",
     ),
     Mutant(
         "a rehearsal returns nodes to service",
         "src/railgauge/gate/decide.py",
         "    if verdict.simulated:\n",
         "    if False:\n",
-        _GATE,
+        f"{_GATE}/test_decide.py",
     ),
     Mutant(
         "a node without its reservation goes on being tested",
         "src/railgauge/gate/run.py",
         "    if not missing:\n        return\n",
         "    if True:\n        return\n",
-        _GATE,
+        f"{_GATE}/test_run.py",
     ),
     Mutant(
         "a finding of no node keeps nobody out",
         "src/railgauge/gate/decide.py",
         "if node in finding.nodes or (not finding.nodes and _concerns(finding, partitions)):",
         "if node in finding.nodes:",
-        _GATE,
+        f"{_GATE}/test_decide.py",
+    ),
+    Mutant(
+        "an update begins before its journal is written",
+        "src/railgauge/gate/update.py",
+        "    if sys.stdin.buffer.read() != _BEGIN:\n        return 0\n",
+        "",
+        f"{_GATE}/test_update.py -k journal",
+    ),
+    Mutant(
+        "a node in update is tested and released",
+        "src/railgauge/gate/run.py",
+        "updating = {} if despite_updates else in_update(system, known)",
+        "updating: dict[str, str] = {}",
+        f"{_GATE}/test_update.py -k in_update",
+    ),
+    Mutant(
+        "an update whose process is gone has ended well",
+        "src/railgauge/gate/update.py",
+        'return self.word == "ended" and self.exit_code == 0',
+        'return self.word in ("ended", "unknown") and not self.exit_code',
+        f"{_GATE}/test_update.py -k cannot_be_seen",
+    ),
+    Mutant(
+        "a process id of before the reboot is the update's",
+        "src/railgauge/gate/update.py",
+        "same_boot = here and update.boot_id == boot_id()",
+        "same_boot = here",
+        f"{_GATE}/test_update.py -k cannot_be_seen",
+    ),
+    Mutant(
+        "what was held and returned does not count",
+        "src/railgauge/node/gate.py",
+        "                _write_holds(store, holds)\n",
+        "",
+        f"{_GATE}/test_hold.py",
+    ),
+    Mutant(
+        "a changed node is lent as a partner",
+        "src/railgauge/gate/partners.py",
+        "if known is not None and not node_gate.changes(known, one.as_dict(), counted):",
+        "if known is not None:",
+        f"{_GATE}/test_run.py -k partner",
+    ),
+    Mutant(
+        "a partner at fault stays in service",
+        "src/railgauge/gate/run.py",
+        "        partners.accuse(run, node, why, say)\n",
+        "",
+        f"{_GATE}/test_run.py -k partner",
+    ),
+    Mutant(
+        "a human's reason is overwritten",
+        "src/railgauge/node/slurm_nodes.py",
+        "if node.ours or not node.drained]",
+        "]",
+        f"{_GATE}/test_slurm_nodes.py",
+    ),
+    Mutant(
+        "a node in somebody's reservation is resumed",
+        "src/railgauge/gate/run.py",
+        "elif node.foreign_reservations and not run.despite_reservations:",
+        "elif False:",
+        f"{_GATE}/test_run.py -k reservation",
+    ),
+    Mutant(
+        "whatever a gate run accepted, the node is never odd again",
+        "src/railgauge/verdict/peers.py",
+        "return key in self.tested and self.fields.get(field) == self.tested[key]",
+        "return key in self.tested",
+        "tests/unit/test_node_state.py -k odd",
+    ),
+    Mutant(
+        "anybody resumes the campaign of a gate run",
+        "src/railgauge/accept.py",
+        "    _require_owner(campaign, owner)\n",
+        "",
+        f"{_RESUME} -k gate_run",
+    ),
+    Mutant(
+        "a campaign is resumed with other expectations",
+        "src/railgauge/accept.py",
+        "        if digest != before.get(path):\n",
+        "        if False:\n",
+        f"{_RESUME} -k refused",
     ),
 ]
 

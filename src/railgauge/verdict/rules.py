@@ -401,6 +401,8 @@ def _resume(campaign: Campaign) -> str:
     """What to type where something is missing."""
     if campaign.simulated is not None:
         return f"railgauge rehearse {campaign.system}"
+    if campaign.owner is not None:
+        return "railgauge gate run --act"
     return f"railgauge accept --resume {campaign.id}" if campaign.asked else "railgauge accept"
 
 
@@ -529,7 +531,7 @@ def decide(campaign: Campaign) -> Verdict:
         findings += _case_findings(case) + _gate_findings(campaign, case)
     findings = _together(findings)
     findings += _retry_findings(campaign, cases)
-    odd = odd_nodes(cases, campaign.scope.updated)
+    odd = odd_nodes(cases, campaign.scope.updated, campaign.scope.tested)
     findings += _peer_findings(odd)
     far = outliers(cases) if campaign.gate == "acceptance" else []
     findings += _outlier_findings(far) + _provenance_findings(cases)
