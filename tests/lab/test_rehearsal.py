@@ -69,6 +69,16 @@ def test_all_of_a_rehearsal_says_simulated(railgauge: Run, area: Path, verdict: 
     assert [path.name for path in area.iterdir()] == ["rehearsals"]
 
 
+def test_every_case_of_a_system_that_mpirun_starts_is_measured(
+    railgauge: Run, verdict: Verdict
+) -> None:
+    """dgx-spark has no references of these yet, which is all that it lacks."""
+    answer = railgauge("rehearse", "dgx-spark")
+    said = {line for f in verdict()["findings"] for line in f["message"].splitlines()}
+    assert {m["check"] for m in verdict()["measurements"]} == {"NcclPair"}, answer.stdout
+    assert all(line.startswith("no reference for busbw") for line in said), said
+
+
 #: Scenario, system, transport, and what the answer must say.
 WRONG = [
     ("singletons", "gb200-nvl72", "mnnvl", r"each started alone"),

@@ -241,10 +241,11 @@ def test_every_option_reaches_the_program() -> None:
         queue_pairs=2,
         rdma_cm=True,
         traffic_class=106,
+        qp_timeout=19,
         pkey_index=0,
         cuda_device=3,
     )
-    asked = "-a -n 100 -b -q 2 -R --tclass=106 --pkey_index=0 --use_cuda=3"
+    asked = "-a -n 100 -b -q 2 -R -u 19 --tclass=106 --pkey_index=0 --use_cuda=3"
     assert " ".join(perftest.server_argv(options)).endswith(f"--report_gbits {asked}")
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +67,8 @@ def test_a_partition_moves_to_the_lab() -> None:
 def test_only_nccls_checks_are_required() -> None:
     found = staged()
     assert found["extras"]["required"] == ["NcclPair"]
-    assert found["features"] == ["tcp", "nccl"]
+    # TCP has no stand-in: what it measured would be the lab's link, judged as the system's.
+    assert found["features"] == ["nccl"]
     assert "rdma" not in found["extras"]
 
 
@@ -74,6 +78,12 @@ def test_interfaces_of_the_site_are_not_named() -> None:
 
 
 @pytest.mark.usefixtures("healthy")
+def test_mpirun_may_start_the_ranks_of_root() -> None:
+    variables = dict(staged(launcher="mpirun")["env_vars"])
+    assert variables["OMPI_ALLOW_RUN_AS_ROOT"] == variables["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
+    assert "OMPI_ALLOW_RUN_AS_ROOT" not in dict(staged(launcher="srun")["env_vars"])
+
+
 def test_the_replayer_stands_in_with_the_sites_version() -> None:
     binaries = staged()["extras"]["nccl"]["binaries"]
     assert binaries == {"path": str(rehearsal.REPLAYER), "version": "2.17.6"}
@@ -151,3 +161,21 @@ def test_without_a_recording_nothing_is_replayed(tmp_path: Path) -> None:
         busbw_gbytes_s=100,
     )
     assert told["recorded"] == {} == told["fallback"]
+
+
+@pytest.mark.parametrize("system", ["lab", "dgx-h100"])
+@pytest.mark.parametrize("scenario", ["none", "healthy"])
+def test_reframe_with_a_scenario_left_in_the_environment_is_one_clear_error(
+    scenario: str, system: str
+) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "railgauge.session", "-c", str(paths.CHECKS), "-l"],
+        env={**os.environ, rehearsal.VARIABLE: scenario, "RFM_SYSTEM": system},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 1
+    assert rehearsal.VARIABLE in answer.stdout and "next:" in answer.stdout
+    assert "Traceback" not in answer.stdout

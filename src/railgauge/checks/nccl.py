@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before
 
-from railgauge import hostlist, paths, references, rehearsal, systems
+from railgauge import hostlist, limits, paths, references, rehearsal, systems
+from railgauge.checks.claims import Claim
 from railgauge.checks.node_state import node_state_case
 from railgauge.checks.pair import chosen_nodes
 from railgauge.checks.protections import Failure
@@ -301,8 +302,15 @@ class NcclCheck(RanksCheck):
                 if (absent := self.absent(node))
             },
             "on_hang": [fabric.ras, "-v"],
+            **self._watched(),
             **({"result": _RESULT} if self.options.has_json else {}),
         }
+
+    def _watched(self) -> dict[str, list[str]]:
+        """The RDMA devices whose counters are wanted, where anything leaves a node."""
+        if len(self.pinned_nodes) < 2 or self.rehearsal:
+            return {}
+        return {"watched": list(self.fabric.devices(self.transport))}
 
     def _replay(self) -> dict[str, Any]:
         """What the replayer is told."""
@@ -381,6 +389,52 @@ class NcclCheck(RanksCheck):
             dataclasses.replace(call, version=version, package=self._package(call))
             for call in calls
         ]
+
+    def facts(self) -> Mapping[str, Mapping[str, Any]]:
+        """Of every node by its first rank, which watched its counters."""
+        return {
+            line.call.host: line.facts for line in self.exit_lines() if "counters" in line.facts
+        }
+
+    def claims(self, reading: Reading, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Claim]:
+        """What every node's NICs must have carried at least, whatever the algorithm.
+
+        Of gather and scatter that is only one node's, of NVLink domains of several nodes only one
+        domain's: there nothing is claimed.
+        """
+        nodes = len(self.pinned_nodes)
+        share = limits.least_node_share(self.operation, nodes, self.num_tasks)
+        if self.domains < nodes or not share:
+            return ()
+        timed = [m for m in reading.measurements if m.metric in ("time", "time_in_place")]
+        iterations = self.options.iterations
+        payload = share * sum((m.size_bytes or 0) * iterations for m in timed)
+        seconds = sum(m.value * 1e-6 * iterations for m in timed)
+        return [
+            Claim(
+                f"{self.operation}_perf",
+                node,
+                "either",
+                tuple(self._ways(devices, facts.get(node, {}))),
+                int(payload),
+                seconds,
+            )
+            for node, devices in zip(self.pinned_nodes, self.devices, strict=True)
+        ]
+
+    def _ways(
+        self, devices: Sequence[str], said: Mapping[str, Any]
+    ) -> Iterator[tuple[tuple[str, ...], ...]]:
+        """How a node counts each device; over sockets all of its interfaces together."""
+        moved = said.get("counters", {}).get("bytes", {})
+        if not self.fabric.crosses_nics(self.transport, self.domains):
+            yield (tuple(name for name in moved if "/" not in name and name != "lo"),)
+            return
+        for device in devices:
+            ports = tuple(name for name in moved if name.startswith(f"rdma/{device}/"))
+            netdevs = tuple(said.get("netdevs", {}).get(device, ()))
+            beneath = (netdevs, tuple(f"ethtool/{name}" for name in netdevs)) if netdevs else ()
+            yield (ports or (f"rdma/{device}/1",), *beneath)
 
     def _package(self, call: Call) -> str:
         """The image, where the program came with one; this checkout is mounted into it."""

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from railgauge.measurement import Measurement
-from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.tools import Call, Completeness, Moved, ParseError, Reading
 from railgauge.tools.sides import CALL_SLACK_S, collect
 
 TOOL = "iperf3"
@@ -452,6 +452,7 @@ def read(
         _measurements(measured, sender, sides.nodes, options, simulated),
         seen,
         simulated,
+        moved=(Moved(measured.received.transferred_bytes, measured.received.duration_s),),
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from railgauge.measurement import Measurement
-from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.tools import Call, Completeness, Moved, ParseError, Reading
 from railgauge.tools.lines import NOTICE, plain
 from railgauge.tools.sides import CALL_SLACK_S, collect
 
@@ -41,6 +41,7 @@ _LIMITS = {
     "traffic_class": (0, 255),
     "pkey_index": (0, 65535),
     "cuda_device": (0, 2**15),
+    "qp_timeout": (1, 31),
 }
 _OPTIONAL = set(_LIMITS) - {"queue_pairs"}
 
@@ -72,6 +73,9 @@ class Options:
     #: byte with DSCP in its upper six bits
     traffic_class: int | None = None
     pkey_index: int | None = None
+    #: how long a queue pair waits for an acknowledgement before it sends again: 4.096 us x 2^this
+    #: (perftest's own is 14, 67 ms); librdmacm has its own
+    qp_timeout: int | None = None
     #: number of the GPU that holds the buffers
     cuda_device: int | None = None
 
@@ -157,6 +161,8 @@ def server_argv(
         argv += ["-q", str(options.queue_pairs)]
     if options.rdma_cm:
         argv.append("-R")
+    if options.qp_timeout is not None:
+        argv += ["-u", str(options.qp_timeout)]
     if options.traffic_class is not None:
         argv.append(f"--tclass={options.traffic_class}")
     if options.pkey_index is not None:
@@ -690,18 +696,44 @@ def read(
         for row in measured.rows
         for measurement in _measurements(measured, row, sides.nodes)
     )
+    moved = _moved(measured, options)
     missing = _missing(outputs, bool(calls), options)
     if missing:
         reason = (
             "nothing in it is contradicted, but that the run finished is not proved without "
             + ", ".join(missing)
         )
-        return Reading(True, reason, Completeness.UNKNOWN, measurements, _seen(outputs))
+        return Reading(
+            True, reason, Completeness.UNKNOWN, measurements, _seen(outputs), moved=moved
+        )
     reason = (
         f"{len(measured.rows)} size(s) of ib_{measured.operation}_{measured.test}: client and "
         "server ended with exit code 0 and agree on the connection"
     )
-    return Reading(True, reason, Completeness.PROVED, measurements, _seen(outputs))
+    return Reading(True, reason, Completeness.PROVED, measurements, _seen(outputs), moved=moved)
+
+
+def _moved(output: Output, options: Options | None) -> tuple[Moved, ...]:
+    """Every size's messages, each way that they went; a latency's are next to nothing.
+
+    Without the options it is not known whether it was a time that was measured (-D): then what was
+    counted is a part.
+    """
+    at_least = options is None or options.duration_s is not None
+    ways: tuple[Literal["server", "client"], ...] = (
+        ("server", "client")
+        if output.bidirectional
+        else ("client" if output.operation == "read" else "server",)
+    )
+    moved = []
+    for row in output.rows:
+        if not isinstance(row, Bandwidth) or not row.bandwidth_gbits_s:
+            continue
+        payload = row.size_bytes * row.iterations
+        # Of both ways the rate is the sum.
+        seconds = 8e-9 * payload * len(ways) / row.bandwidth_gbits_s
+        moved += [Moved(payload, seconds, to, row.size_bytes, at_least) for to in ways]
+    return tuple(moved)
 
 
 def _short_calls(calls: Mapping[str, list[Call]], options: Options | None) -> list[str]:
