@@ -715,7 +715,10 @@ def read(
                     spans = f"its rows span {output.total.duration_s:.1f} s"
                     complaints.append(f"{side[role]}: {took} but {spans}")
         if len(run) == 2:
-            complaints += _disagreements(run["client"], run["server"], side)
+            ends = "client", "server"
+            sender, receiver = ends if run["client"].direction == "forward" else ends[::-1]
+            named = {"client": side[sender], "server": side[receiver]}
+            complaints += _disagreements(run[sender], run[receiver], named)
     notes = tuple(
         f"{side[role]}: [{stall.id}] moved nothing from {stall.start_s:g} to {stall.end_s:g} s, "
         f"{stall.end_s - stall.start_s:g} s long"

@@ -525,10 +525,10 @@ class _Reader:
         test: Test = "bw" if self.banner["test"] == "BW" else "lat"
         self._require_table(operation, test)
         # A sweep has all sizes, but for datagrams, which end at the MTU.
-        last = self.rows[-1].size_bytes if len(self.rows) > 1 else SWEEP_SIZES[-1]
-        if last != SWEEP_SIZES[-1] and self._stated("Connection type") != "UD":
-            found = f"no row of {2 * last} bytes below that of {last}"
-            raise ParseError(0, found, f"a sweep to {SWEEP_SIZES[-1]} bytes")
+        largest = self.rows[-1].size_bytes if len(self.rows) > 1 else SWEEP_SIZES[-1]
+        if largest != SWEEP_SIZES[-1] and self._stated("Connection type") != "UD":
+            missing = f"no row of {2 * largest} bytes below that of {largest}"
+            raise ParseError(0, missing, f"a sweep to {SWEEP_SIZES[-1]} bytes")
         queue_pairs = self._integer("Number of qps")
         for side, found in self.addresses.items():
             if len(found) != queue_pairs and (any(self.addresses.values())):
