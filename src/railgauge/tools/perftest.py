@@ -524,9 +524,9 @@ class _Reader:
         operation = operations[self.banner["verb"]]
         test: Test = "bw" if self.banner["test"] == "BW" else "lat"
         self._require_table(operation, test)
-        # A sweep has all sizes, but for datagrams, which end at the MTU.
+        # A sweep has all sizes; datagrams, and EFA's, end at what one of them may be.
         largest = self.rows[-1].size_bytes if len(self.rows) > 1 else SWEEP_SIZES[-1]
-        if largest != SWEEP_SIZES[-1] and self._stated("Connection type") != "UD":
+        if largest != SWEEP_SIZES[-1] and self._stated("Connection type") in ("RC", "UC"):
             missing = f"no row of {2 * largest} bytes below that of {largest}"
             raise ParseError(0, missing, f"a sweep to {SWEEP_SIZES[-1]} bytes")
         queue_pairs = self._integer("Number of qps")
