@@ -199,7 +199,7 @@ def test_a_size_that_is_missing_is_found_without_knowing_what_was_asked(name: st
     [
         '[n1:4711] Set "orte_base_help_aggregate" to 0 to see all help / error messages',
         "[n1:4711] 3 more processes have sent help message help-mpi-btl-openib.txt / init failed",
-        "STDERR: srun: warning: can't honor --ntasks-per-node, an error in the prolog was ignored",
+        "STDERR: srun: warning: can't honor --ntasks-per-node set to 2",
         "[warn] Epoll ADD(4) on fd 0 failed. Old events were 0",
         "The word error alone, or failed, in what a launcher tells is none.",
     ],

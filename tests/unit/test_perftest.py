@@ -573,7 +573,12 @@ def test_words_of_failure_in_a_launchers_notice_are_none(notice: str) -> None:
 
 @pytest.mark.parametrize(
     "failure",
-    ["srun: error: n1: task 0: Killed", "srun: Job step aborted: Waiting up to 32 seconds"],
+    [
+        "srun: error: n1: task 0: Killed",
+        "srun: Job step aborted: Waiting up to 32 seconds",
+        "srun: Job step 17.0 Killed",
+        "srun: job 17 failed",
+    ],
 )
 def test_what_a_launcher_says_of_a_failure_is_one(failure: str) -> None:
     with pytest.raises(ParseError, match="no error message"):

@@ -20,7 +20,7 @@ NOTICE = re.compile(
     r"\[warn\] Epoll |"
     r"\[[^\]\s]+:[0-9]+\] mca[_:]|"
     r"(?:srun|salloc|sbatch): (?:job|Job|warning:|Warning:|info:|Requested|nodes?) "
-    r"(?!.*\b(?:error|killed|cancelled|terminated|aborted|revoked|expired)\b)"
+    r"(?!.*\b(?i:error|failed|failure|killed|cancelled|terminated|aborted|revoked|expired)\b)"
     r")"
 )
 
