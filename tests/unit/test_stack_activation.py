@@ -262,7 +262,10 @@ def test_record_of_the_last_build_that_is_damaged_is_an_error(two: Path, tmp_pat
 # --- what a check says of a program that a node lacks -----------------------------------------
 
 
-def test_program_of_the_stack_is_brought_by_make_stack() -> None:
+def test_program_of_the_stack_is_brought_by_make_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAILGAUGE_STACK_DIR", str(tmp_path))
     assert activation.bringing("hpnsshd", "lab") == "make stack SYSTEM=lab brings hpnsshd"
 
 

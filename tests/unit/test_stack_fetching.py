@@ -48,6 +48,22 @@ def test_commit_is_fetched_from_upstream(upstream: tuple[Path, Source], tmp_path
     assert not (fetched / "later").exists()
 
 
+def test_repository_of_a_hook_that_runs_it_is_left_alone(
+    upstream: tuple[Path, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, source = upstream
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    git(mine, "init", "--quiet")
+    git(mine, "commit", "--quiet", "--allow-empty", "--message=mine")
+    before = git(mine, "rev-parse", "HEAD")
+    with monkeypatch.context() as hook:
+        hook.setenv("GIT_DIR", str(mine / ".git"))
+        fetched = fetching.checkout(tmp_path / "spack", source, Supply())
+    assert git(mine, "rev-parse", "HEAD") == before
+    assert git(fetched, "rev-parse", "HEAD") == source.commit
+
+
 def test_given_checkout_that_stands_elsewhere_gives_the_pinned_commit(
     upstream: tuple[Path, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,6 @@ that was built once is never left out without a word.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from railgauge import atomic
-from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
+from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.stack import installed, manifest
 from railgauge.stack.manifest import Stack
 from railgauge.tools import nccl_tests, osu, perftest
@@ -88,8 +87,8 @@ def write(stack: Stack, packages: Sequence[Mapping[str, Any]], folder: Path) -> 
         f"export RAILGAUGE_STACK={shlex.quote(str(folder))}\n"
         + "".join(f"{line}\n" for line in dict.fromkeys(lines)),
     )
-    keys = ("name", "version", "hash", "prefix")
-    atomic.write_json(folder / "stack.json", [{key: root[key] for key in keys} for root in roots])
+    tools = [{key: root[key] for key in installed.KEYS} for root in roots]
+    atomic.write_json(folder / "stack.json", tools)
     return [_named(root) for root in roots]
 
 
@@ -144,7 +143,7 @@ def require_all(
     The new solve may have changed it (another compiler, version or recipe), and jobs would then
     take the node's own. Returns what spack.yaml no longer asks for, one line each.
     """
-    earlier = _earlier(folder / "stack.json")
+    earlier = installed.tools(folder)
     solved = {package["name"]: package for package in packages if package["root"]}
     lost = [
         tool
@@ -165,22 +164,6 @@ def require_all(
             next_step=f'make stack SYSTEM={stack.system} ONLY="{names}"',
         )
     return [_named(tool) for tool in earlier if tool["name"] not in solved]
-
-
-def _earlier(path: Path) -> list[dict[str, str]]:
-    """The tools that the last build left; none before the first."""
-    if not path.exists():
-        return []
-    try:
-        tools: list[dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
-        for tool in tools:
-            _named(tool)
-    except (ValueError, TypeError, KeyError) as error:
-        raise ConfigurationError(
-            f"{path}: found no list of tools: {type(error).__name__}: {error}",
-            next_step=f"rm {path}, then make stack of all that you want, without ONLY",
-        ) from None
-    return tools
 
 
 def _named(tool: Mapping[str, Any]) -> str:

@@ -98,9 +98,9 @@ def checkout(folder: Path, source: Source, supply: Supply) -> Path:
             _unpack(archive, beside, source.commit)
         else:
             beside.mkdir()
-            git(beside, "init", "--quiet")
-            git(beside, "fetch", "--quiet", "--depth=1", origin, source.commit)
-            git(beside, "-c", "advice.detachedHead=false", "checkout", "--quiet", "FETCH_HEAD")
+            _git(beside, "init", "--quiet")
+            _git(beside, "fetch", "--quiet", "--depth=1", origin, source.commit)
+            _git(beside, "-c", "advice.detachedHead=false", "checkout", "--quiet", "FETCH_HEAD")
         (beside / _STAMP).write_text(f"{source.commit}\n", encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         beside.rename(folder)
@@ -131,8 +131,10 @@ def _require_commit(folder: Path, source: Source) -> None:
 
 def _commit(folder: Path, revision: str) -> str:
     """The commit that `folder` has of that name; empty where it has none."""
-    command = ["git", "-C", str(folder), "rev-parse", "--quiet", "--verify", revision]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    try:
+        return _git(folder, "rev-parse", "--quiet", "--verify", revision)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def pack(folder: Path, source: Source, mirror: Path) -> None:
@@ -146,7 +148,7 @@ def pack(folder: Path, source: Source, mirror: Path) -> None:
             next_step=f"copy {source.archive} from that mirror to {archive}",
         )
     beside = archive.with_name(f".{archive.name}")
-    git(folder, "archive", "--format=tar", f"--output={beside}", source.commit)
+    _git(folder, "archive", "--format=tar", f"--output={beside}", source.commit)
     beside.replace(archive)
 
 
@@ -162,11 +164,14 @@ def _unpack(archive: Path, folder: Path, commit: str) -> None:
         ) else opened.extractall(folder)
 
 
-def git(folder: Path, *arguments: str) -> None:
-    """Run git in `folder`; CalledProcessError with its words where it fails."""
-    subprocess.run(
-        ["git", "-C", str(folder), *arguments], check=True, capture_output=True, text=True
-    )
+def _git(folder: Path, *arguments: str) -> str:
+    """What git says in `folder`; CalledProcessError with its words where it fails."""
+    # A hook's git tells its own repository to all that it starts.
+    theirs = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
+    own = {name: value for name, value in os.environ.items() if name not in theirs}
+    command = ["git", "-C", str(folder), *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=own)
+    return done.stdout.strip()
 
 
 def solver(folder: Path, home: Path, supply: Supply) -> Path:

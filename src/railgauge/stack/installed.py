@@ -8,6 +8,10 @@ import shlex
 from pathlib import Path
 
 from railgauge import paths
+from railgauge.errors import ConfigurationError
+
+#: What stack.json says of a tool.
+KEYS = ("name", "version", "hash", "prefix")
 
 
 def folder(system: str) -> Path:
@@ -24,11 +28,31 @@ def activating(system: str) -> list[str]:
     return [f"source {shlex.quote(str(script))} || exit 1"] if script.is_file() else []
 
 
+def tools(where: Path) -> list[dict[str, str]]:
+    """Name, version, hash and prefix of the tools that the last build left in `where`.
+
+    None before the first; ConfigurationError where their list is damaged.
+    """
+    path = where / "stack.json"
+    if not path.exists():
+        return []
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return [{key: str(tool[key]) for key in KEYS} for tool in found]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ConfigurationError(
+            f"{path}: found no list of tools: {type(error).__name__}: {error}",
+            next_step=f"rm -r {where}, then make stack SYSTEM={where.name}, without ONLY",
+        ) from None
+
+
 def provides(system: str, spec: str) -> bool:
     """Whether the stack has what `spec` asks for, by name and version."""
     asked = re.fullmatch(r"([\w-]+)(?:@=?([\w.-]+))?", spec.strip())
     if asked is None or not activating(system):
         return False
-    roots = json.loads((folder(system) / "stack.json").read_text(encoding="utf-8"))
     name, version = asked.groups()
-    return any(root["name"] == name and version in (None, root["version"]) for root in roots)
+    return any(
+        tool["name"] == name and version in (None, tool["version"])
+        for tool in tools(folder(system))
+    )
