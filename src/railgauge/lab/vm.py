@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -26,6 +27,8 @@ _QEMU = {"x86_64": "qemu-system-x86_64"}
 _PROBE_LIMIT_S = 8
 
 _KVM = Path("/dev/kvm")
+
+_PANIC = re.compile(r"Kernel panic - .*")
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -253,9 +256,12 @@ class VmNodes:
                 if ended or time.monotonic() > deadline:
                     how = "ended while it booted" if ended else f"did not boot in {timeout_s:g} s"
                     log = f"boot-{node.name}"
+                    lines = lab.last_lines(log, 200)
+                    # A trace of a screen and more stands behind it.
+                    panic = "".join(f" ({line})" for line in _PANIC.findall(lines)[:1])
                     raise EnvironmentProblem(
-                        f"{node.name} {how}; the last lines of its console:\n"
-                        + lab.last_lines(log),
+                        f"{node.name} {how}{panic}; the last lines of its console:\n"
+                        + "\n".join(lines.splitlines()[-12:]),
                         next_step=f"railgauge lab logs {log}",
                     ) from None
                 time.sleep(0.2)
