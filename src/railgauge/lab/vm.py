@@ -26,6 +26,10 @@ _QEMU = {"x86_64": "qemu-system-x86_64"}
 #: A guest under KVM is up within a second; one that hangs is not worth waiting for.
 _PROBE_LIMIT_S = 8
 
+#: A guest in emulation is up in 15 s, and on a machine that is busy with ten others in two minutes;
+#: one that died is not waited for.
+BOOT_LIMIT_S = 300
+
 _KVM = Path("/dev/kvm")
 
 _PANIC = re.compile(r"Kernel panic - .*")
@@ -244,7 +248,7 @@ class VmNodes:
     def interfaces(self, lab: Lab, rdma: bool = False) -> list[str]:
         return rail_interfaces(lab.spec) if rdma else _interfaces(lab.spec)
 
-    def wait_until_up(self, lab: Lab, node: Node, timeout_s: float = 90) -> None:
+    def wait_until_up(self, lab: Lab, node: Node, timeout_s: float = BOOT_LIMIT_S) -> None:
         """Return once the guest answers; Slurm may take a node for idle that is only just gone."""
         deadline = time.monotonic() + timeout_s
         while True:
