@@ -1,7 +1,8 @@
-"""Many acceptances of a healthy lab in a row, and many starts of MPI: none may fail.
+"""Many acceptances of a healthy lab in a row, many starts of MPI and many runs of RDMA over several
+queue pairs: none may fail.
 
-    make soak [ACCEPTS=20] [STARTS=300]
-    .venv/bin/python -m tests.soak [--accepts N] [--starts N] [--results FILE]
+    make soak [ACCEPTS=20] [STARTS=300] [RDMA=100]
+    .venv/bin/python -m tests.soak [--accepts N] [--starts N] [--rdma N] [--results FILE]
 
 Another process loads one core all the while. Each outcome is one line of the results' file, so that
 a soak that broke off goes on where it was; `--again` starts it anew. Prints a table; the exit code
@@ -19,12 +20,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from railgauge import paths
+from railgauge import paths, systems
+from railgauge.lab.cli import open_lab
+from railgauge.lab.cluster import Lab
+from railgauge.lab.nodes import VM
+from railgauge.lab.spec import Node
+from railgauge.tools import perftest
 
 AREA = paths.HOME / "results" / "soak"
 
@@ -110,7 +117,56 @@ def start() -> dict[str, Any]:
     return {"good": good, "exit_code": code, "seconds": round(seconds, 1), "said": said}
 
 
-KINDS = {"make accept": accept, "MPI start": start}
+def rdma() -> dict[str, Any]:
+    """One ib_write_bw between the VM nodes, as RdmaQueuePairs runs it over their first rail."""
+    lab = open_lab()
+    fabric = systems.load("lab").partition("vm").extras.rdma
+    assert fabric is not None
+    tuning = fabric.perftest
+    options = perftest.Options(
+        *("write", "bw"),
+        size_bytes=65536,
+        iterations=tuning.bandwidth_iterations,
+        queue_pairs=tuning.queue_pairs,
+        qp_timeout=tuning.qp_timeout,
+    )
+    server, client = (node for node in lab.spec.all_nodes() if node.kind == "vm")
+    # The first entry of the table is the link-local one, the second that of the IPv4 address.
+    way = {"port": "18600", "device": "rxe0", "ib_port": "1", "gid_index": "1"}
+    before = _counters(lab, server)
+    began = time.monotonic()
+    with ThreadPoolExecutor(1) as beside:
+        serving = beside.submit(
+            VM.run, lab, server, perftest.server_argv(options, **way), START_LIMIT_S
+        )
+        while not VM.run(lab, server, ["ss", "-Hltn", "sport = :18600"]).stdout:
+            if serving.done() or time.monotonic() > began + START_LIMIT_S / 2:
+                break
+            time.sleep(0.2)
+        argv = perftest.client_argv(options, server.address, **way)
+        sides = [VM.run(lab, client, argv, START_LIMIT_S), serving.result()]
+    seconds = time.monotonic() - began
+    after = _counters(lab, server)
+    received = after["rcvd_pkts"] - before["rcvd_pkts"]
+    twice = after["duplicate_request"] - before["duplicate_request"]
+    good = all(side.returncode == 0 for side in sides)
+    said = "\n".join(side.stdout + side.stderr for side in sides)[-2000:]
+    return {
+        "good": good,
+        "exit_code": sides[0].returncode,
+        "seconds": round(seconds, 1),
+        "said": f"{twice} of {received} packets came twice" if good else said,
+    }
+
+
+def _counters(lab: Lab, node: Node) -> dict[str, int]:
+    """The counters of a VM's first RDMA device."""
+    folder = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
+    said = VM.run(lab, node, ["sh", "-c", f"cd {folder} && grep -H . *"]).stdout
+    return {name: int(value) for name, _, value in (n.partition(":") for n in said.splitlines())}
+
+
+KINDS = {"MPI start": start, "RDMA run": rdma, "make accept": accept}
 
 
 def earlier(results: Path) -> list[dict[str, Any]]:
@@ -138,6 +194,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--accepts", type=int, default=20)
     parser.add_argument("--starts", type=int, default=300)
+    parser.add_argument("--rdma", type=int, default=100)
     parser.add_argument("--results", type=Path, default=AREA / "soak.jsonl")
     parser.add_argument("--again", action="store_true", help="forget what was done before")
     chosen = parser.parse_args()
@@ -151,7 +208,8 @@ def main() -> int:
     code, _, said = timed([railgauge, "lab", "up"], ACCEPT_LIMIT_S)
     if code != 0:
         sys.exit(said)
-    for kind, count in (("MPI start", chosen.starts), ("make accept", chosen.accepts)):
+    counts = (chosen.starts, chosen.rdma, chosen.accepts)
+    for kind, count in zip(KINDS, counts, strict=True):
         done = sum(row["kind"] == kind for row in earlier(results))
         for number in range(done + 1, count + 1):
             with loaded_core():
