@@ -15,12 +15,12 @@ import argparse
 import contextlib
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,9 @@ NODES = "n[1-2]"
 #: What an acceptance may take on a slow machine, before it counts as one that hangs.
 ACCEPT_LIMIT_S = 1800
 START_LIMIT_S = 120
+
+#: What the server of an RDMA run printed, and its exit code.
+_SERVED = "/tmp/soak-served"
 
 #: Loads one core until its parent is gone, or an acceptance at its limit would be over.
 _LOAD = f"""
@@ -135,25 +138,27 @@ def rdma() -> dict[str, Any]:
     way = {"port": "18600", "device": "rxe0", "ib_port": "1", "gid_index": "1"}
     before = _counters(lab, server)
     began = time.monotonic()
-    with ThreadPoolExecutor(1) as beside:
-        serving = beside.submit(
-            VM.run, lab, server, perftest.server_argv(options, **way), START_LIMIT_S
-        )
-        while not VM.run(lab, server, ["ss", "-Hltn", "sport = :18600"]).stdout:
-            if serving.done() or time.monotonic() > began + START_LIMIT_S / 2:
-                break
-            time.sleep(0.2)
-        argv = perftest.client_argv(options, server.address, **way)
-        sides = [VM.run(lab, client, argv, START_LIMIT_S), serving.result()]
+    serve = shlex.join(perftest.server_argv(options, **way))
+    # In the background: a guest's agent runs one command at a time.
+    begin = (
+        f"rm -f {_SERVED}; (timeout {START_LIMIT_S} {serve}; echo exit code $?) >{_SERVED} 2>&1 & "
+    )
+    ready = (
+        f"until ss -Hltn 'sport = :{way['port']}' | grep -q . || ! kill -0 $!; do sleep 0.1; done"
+    )
+    end = f"until tail -n 1 {_SERVED} | grep '^exit code'; do sleep 0.1; done; cat {_SERVED} >&2"
+    VM.run(lab, server, ["sh", "-c", begin + ready], START_LIMIT_S)
+    asked = VM.run(lab, client, perftest.client_argv(options, server.address, **way), START_LIMIT_S)
+    served = VM.run(lab, server, ["sh", "-c", end], START_LIMIT_S)
     seconds = time.monotonic() - began
     after = _counters(lab, server)
     received = after["rcvd_pkts"] - before["rcvd_pkts"]
     twice = after["duplicate_request"] - before["duplicate_request"]
-    good = all(side.returncode == 0 for side in sides)
-    said = "\n".join(side.stdout + side.stderr for side in sides)[-2000:]
+    good = asked.returncode == 0 and served.stdout == "exit code 0\n"
+    said = (asked.stdout + asked.stderr + served.stderr)[-2000:]
     return {
         "good": good,
-        "exit_code": sides[0].returncode,
+        "exit_code": asked.returncode,
         "seconds": round(seconds, 1),
         "said": f"{twice} of {received} packets came twice" if good else said,
     }
