@@ -361,6 +361,20 @@ MUTANTS = [
         "if node in finding.nodes:",
         _GATE,
     ),
+    Mutant(
+        "a session is only asked to end",
+        "src/railgauge/children.py",
+        "        os.killpg(process.pid, signal.SIGKILL)\n",
+        "        pass\n",
+        "tests/unit/test_follow.py -k whatever",
+    ),
+    Mutant(
+        "a session ignores what nohup ignores",
+        "src/railgauge/accept.py",
+        "            preexec_fn=children.default_signals,\n",
+        "",
+        "tests/unit/test_follow.py -k hears",
+    ),
 ]
 
 
