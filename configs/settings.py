@@ -26,7 +26,11 @@ def this_system() -> str:
         raise
 
 
-if rehearsal.scenario() is not None and paths.campaign_folder() is None:
+try:
+    scenario = rehearsal.scenario()
+except RailgaugeError as error:
+    raise ConfigError(str(error)) from None
+if scenario is not None and paths.campaign_folder() is None:
     raise ConfigError(
         f"{rehearsal.VARIABLE} is set: a rehearsal's numbers must not come where measurements are; "
         "next: railgauge rehearse SYSTEM"

@@ -40,6 +40,8 @@ SCENARIOS = {
     "truncated": "the output breaks off, exit code 0",
     "cut-log": "the debug log of the last rank breaks off",
     "wrong-results": "wrong values in the largest message, exit code 0",
+    "less-memory": "half of the largest message fits into the GPUs",
+    "no-memory": "something holds nearly all memory of the GPUs",
     "hang": "the job never ends",
     "exit-7": "a good table, exit code 7",
     "receiver-gone": "WDT's receiver is killed in the middle",
@@ -94,7 +96,12 @@ class Scenario:
 def scenario() -> Scenario | None:
     """The scenario of this process's rehearsal; None outside of one."""
     text = os.environ.get(VARIABLE)
-    return Scenario.parse(text) if text else None
+    try:
+        return Scenario.parse(text) if text else None
+    except RailgaugeError as error:
+        raise RailgaugeError(
+            f"{VARIABLE} is {text!r}: {error.message}", next_step=f"unset {VARIABLE}"
+        ) from None
 
 
 def staged(entry: dict[str, Any]) -> dict[str, Any]:

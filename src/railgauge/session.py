@@ -83,6 +83,21 @@ def _end_with_parent() -> None:
         sys.exit("reframe: railgauge accept is gone already")
 
 
+def _prepare(system: str) -> None:
+    """Let this process work on `system`; in the lab, with what its machines see."""
+    use(system, partition=os.environ.get("RFM_SYSTEM", "").partition(":")[2])
+    if not in_lab(system):
+        return
+    if rehearsal.scenario() and paths.campaign_folder() is None:
+        raise EnvironmentProblem(
+            f"{rehearsal.VARIABLE} is set", next_step=f"railgauge rehearse {system}"
+        )
+    enter_lab_mounts([sys.executable, "-m", "railgauge.session", *sys.argv[1:]])
+    if ":" not in os.environ["RFM_SYSTEM"]:
+        # One measurement at a time, also of different partitions: they share one machine.
+        sys.argv.insert(1, "--exec-policy=serial")
+
+
 def main() -> None:
     """`reframe`, guarded."""
     # A shell's background job starts with Ctrl-C ignored; `railgauge accept` must be heard.
@@ -93,19 +108,10 @@ def main() -> None:
         # `--version` works anywhere; whatever needs a system gets the error from settings.py.
         os.environ["RFM_CONFIG_FILES"] = f":{paths.SETTINGS}"
     else:
-        use(system, partition=os.environ.get("RFM_SYSTEM", "").partition(":")[2])
-        if in_lab(system):
-            if rehearsal.scenario() and paths.campaign_folder() is None:
-                sys.exit(
-                    f"reframe: {rehearsal.VARIABLE} is set\n  next: railgauge rehearse {system}"
-                )
-            try:
-                enter_lab_mounts([sys.executable, "-m", "railgauge.session", *sys.argv[1:]])
-            except RailgaugeError as error:
-                sys.exit(f"reframe: {error}")
-            if ":" not in os.environ["RFM_SYSTEM"]:
-                # One measurement at a time, also of different partitions: they share one machine.
-                sys.argv.insert(1, "--exec-policy=serial")
+        try:
+            _prepare(system)
+        except RailgaugeError as error:
+            sys.exit(f"reframe: {error}")
     _end_with_parent()
     from reframe.frontend import cli
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import pwd
 import subprocess
 from collections.abc import Collection
 
@@ -42,11 +43,27 @@ def require_answer() -> None:
     ask("sacct", "--noheader", "--allocations", "--jobs=1", "--format=jobid")
 
 
+def cancelled(job_id: str | None) -> str:
+    """`CANCELLED by NAME`, as accounting has it; "" where it does not answer."""
+    try:
+        answer = ask(
+            *("sacct", "--noheader", "--allocations", "--parsable2"),
+            *(f"--jobs={job_id}", "--format=state%60"),
+        ).strip()
+    except EnvironmentProblem:
+        return ""
+    state, _, uid = answer.rpartition(" by ")
+    try:
+        return f"{state} by {pwd.getpwuid(int(uid)).pw_name}"
+    except (KeyError, ValueError):
+        return answer
+
+
 def failed_nodes(job_id: str, nodes: Collection[str]) -> tuple[str, ...]:
     """Those of a job's nodes whose failure ended it; none where Slurm knows none.
 
     Accounting names one node only, the first that it missed: one that was just too busy to answer,
-    perhaps. So those that take no job now are named too.
+    perhaps. So those that do not answer now are named too.
     """
     try:
         answer = ask(
@@ -56,17 +73,20 @@ def failed_nodes(job_id: str, nodes: Collection[str]) -> tuple[str, ...]:
         named = hostlist.expand(answer.strip()) if answer.strip() else ()
     except (EnvironmentProblem, ValueError):
         return ()
-    return tuple(sorted({*named, *unavailable(nodes)}))
+    return tuple(sorted({*named, *dead(nodes)}))
 
 
-def unavailable(nodes: Collection[str]) -> list[str]:
-    """Those of `nodes` on which Slurm starts no job; none where it does not answer."""
+def dead(nodes: Collection[str]) -> list[str]:
+    """Those of `nodes` that do not answer Slurm; none where Slurm itself does not answer.
+
+    Not those that somebody drained or reserved: no job starts there either, on purpose.
+    """
     try:
         answer = ask("sinfo", "--noheader", "--Node", "--format=%N %T")
     except EnvironmentProblem:
         return []
     states = dict(line.split(maxsplit=1) for line in answer.splitlines() if " " in line)
-    bad = ("down", "drain", "fail", "unknown", "not_resp", "powered_down", "*")
+    bad = ("down", "fail", "unknown", "not_resp", "*")
     return sorted(n for n in nodes if any(word in states.get(n, "").lower() for word in bad))
 
 
@@ -77,6 +97,18 @@ def cancel_jobs_of(campaign: str) -> list[str]:
     if left:
         ask("scancel", *left)
     return left
+
+
+def told_of_jobs_of(campaign: str) -> str:
+    """What Slurm says of the jobs that a campaign has in the queue, or why it says nothing."""
+    try:
+        listed = ask("squeue", "--noheader", "--format=%k|%A|%T|%r", limit_s=10).splitlines()
+    except EnvironmentProblem as error:
+        return error.message
+    ours = [line.split("|")[1:] for line in listed if line.startswith(f"railgauge:{campaign}|")]
+    if not ours:
+        return "Slurm has no job of this campaign"
+    return "; ".join(f"job {job} is {state}, {reason}" for job, state, reason in ours)
 
 
 # --- reservations --------------------------------------------------------------------------------

@@ -327,7 +327,10 @@ class Extras(Strict):
     launcher (srun, mpirun) needs to start MPI here. `required` names the checks without which no
     campaign can end in `accept`. Nodes that are `absent` are left out of all checks. `counters`
     are budgets for tests between two nodes; a counter that none matches is recorded and judged by
-    nothing.
+    nothing. With `strict_provenance` no campaign ends in `accept` that ran a tool of no package, or
+    one whose file is not the one that its package brought; without it that is only noted.
+    `peer_spread` is what numbers of equal places differ by in one run each, as a share: what is 3.5
+    times as far below its peers stands out. A shared machine needs more than the default.
     """
 
     nodes: str
@@ -338,6 +341,8 @@ class Extras(Strict):
     absent: list[Absent] = []
     rdma: Rdma | None = None
     counters: list[Budget] = []
+    strict_provenance: bool = False
+    peer_spread: float = pydantic.Field(default=0.05, ge=0.005, le=0.2)
     wan: Wan | None = None
     bond: Bond | None = None
     nics: Nics | None = None

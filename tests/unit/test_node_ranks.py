@@ -53,6 +53,30 @@ def test_the_rank_is_filled_in(tmp_path: Path) -> None:
     assert line["facts"]["hostname"]
 
 
+def in_a_full_folder(tmp_path: Path, orders: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """The rank with a /tmp in which there is no room, in mounts of its own."""
+    (tmp_path / "ranks.json").write_text(json.dumps(orders))
+    fill = "mount -t tmpfs -o size=4k none /mnt && (cat /dev/zero > /mnt/filler || true)"
+    answer = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", f"{fill}; TMPDIR=/mnt exec {' '.join(PROGRAM)}"],
+        **{"cwd": tmp_path, "env": environment(0), "check": False},
+    )
+    return answer.returncode, json.loads((tmp_path / "rank0.json").read_text())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
+def test_nothing_is_started_where_there_is_no_room(tmp_path: Path) -> None:
+    code, line = in_a_full_folder(tmp_path, spec(["touch", str(tmp_path / "started")]))
+    assert code == 1 and not (tmp_path / "started").exists()
+    assert line["call"]["note"] == "not started: no room in /mnt"
+    assert line["facts"]["no_room"] == {"/mnt": 0}
+
+
+def test_a_node_with_room_says_nothing_of_it(tmp_path: Path) -> None:
+    _, line = run(tmp_path, spec(["true"]))
+    assert "no_room" not in line["facts"]
+
+
 def test_variables_of_the_node_win(tmp_path: Path) -> None:
     orders = spec(
         ["sh", "-c", "echo $HCA $FILE"],
@@ -111,6 +135,27 @@ def test_a_rank_that_slurm_stops_leaves_its_line(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 143
     assert json.loads((tmp_path / "rank0.json").read_text())["call"]["exit_code"] is None
+
+
+# ---- the node's counters ----
+
+
+def test_the_first_rank_of_a_node_watches_its_counters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_LOCALID", "0")
+    _, line = run(tmp_path, spec(["true"], watched=["mlx5_0"]), rank=4)
+    assert {"bytes", "peak_gbits", "seconds"} <= line["facts"]["counters"].keys()
+    assert line["facts"]["netdevs"] == {"mlx5_0": []}
+
+
+@pytest.mark.parametrize(("local", "more"), [("1", {"watched": ["mlx5_0"]}), ("0", {})])
+def test_the_others_do_not_and_none_where_nobody_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: str, more: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("SLURM_LOCALID", local)
+    _, line = run(tmp_path, spec(["true"], **more))
+    assert "counters" not in line["facts"]
 
 
 @pytest.mark.parametrize("name", ["env", "environment", "Environ"])

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.checks.protections import PROTECTIONS, Evidence, Failure, failures
+from railgauge import job_end
+from railgauge.checks.claims import Claim
+from railgauge.checks.protections import DISTURBED, PROTECTIONS, Evidence, Failure, failures
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.references import Provenance, Reference
@@ -53,6 +55,16 @@ def counted(growth: int, counter: str = SYMBOL_ERRORS) -> dict[str, Any]:
         "device": "eth0",
         "counters": {"counters": {counter: growth}, "gone": []},
     }
+
+
+#: What iperf2 says that eth0 of n2 sent, and what it counted.
+CLAIM = Claim("iperf2 (client)", "n2", "tx", ((("eth0",),),), 3_560_000_000, 3.0, 3_650_000_000)
+
+
+def sent(**moved: int) -> dict[str, Any]:
+    """What n2 says of itself, with bytes that its interfaces sent."""
+    counters = {"bytes": {name: {"tx": count} for name, count in moved.items()}}
+    return {"mtu_bytes": 4200, "device": "eth0", "counters": counters}
 
 
 GOOD = Evidence(
@@ -105,6 +117,11 @@ def but_bandwidth(**changes: Any) -> Evidence:
     return but_reading(measurements=(dataclasses.replace(bandwidth, **changes), retransmits))
 
 
+def but_claim(**moved: int) -> Evidence:
+    """The good evidence of a tool that claims 3.56 GB, with what n2's interfaces sent."""
+    return but(claims=(CLAIM,), seen_on={**GOOD.seen_on, "n2": sent(**moved)})
+
+
 MISSING = Failure("tool-missing", "wdt not found on n2", ("n2",), "make stack")
 NOT_STARTED = tuple(
     dataclasses.replace(call, exit_code=None, note="not started: wdt not found on this node")
@@ -125,14 +142,18 @@ def test_good_evidence_has_no_failure() -> None:
     assert failures(GOOD) == []
 
 
+FULL = "disk-full"
+
 BAD = [
     # Slurm's word
     *((f"state-{s}", but(job_state=s), "job-state") for s in ("TIMEOUT", "NODE_FAIL", "FAILED")),
-    *((f"state-{s}", but(job_state=s), "job-state") for s in ("OUT_OF_MEMORY", "CANCELLED")),
-    *((f"state-{s}", but(job_state=s), "job-state") for s in ("RUNNING", "PREEMPTED", "completed")),
-    ("cancelled-by", but(job_state="CANCELLED by 0"), "job-state"),
-    ("state-unknown", but(job_state=None), "job-state"),
-    ("state-empty", but(job_state=""), "job-state"),
+    *((f"state-{s}", but(job_state=s), "job-state") for s in ("OUT_OF_MEMORY", "BOOT_FAIL")),
+    # Slurm's trouble, or somebody's will: not the nodes'
+    *((f"state-{s}", but(job_state=s), DISTURBED) for s in ("CANCELLED", "DEADLINE", "REVOKED")),
+    *((f"state-{s}", but(job_state=s), DISTURBED) for s in ("RUNNING", "PREEMPTED", "completed")),
+    ("cancelled-by", but(job_state="CANCELLED by alice"), DISTURBED),
+    ("state-unknown", but(job_state=None), DISTURBED),
+    ("state-empty", but(job_state=""), DISTURBED),
     ("state-and-exit-code", but(job_state="FAILED", job_exit_code=1), "job-state"),
     *((f"exit-code-{code}", but(job_exit_code=code), "exit-code") for code in (1, -9, 143)),
     ("exit-code-unknown", but(job_exit_code=None), "exit-code"),
@@ -143,6 +164,7 @@ BAD = [
     ("killed", but_call(0, exit_code=None), "tool-failed"),
     ("noted", but_call(0, exit_code=0, note="did not listen"), "tool-failed"),
     ("no-program", but(missing_program=MISSING, calls=NOT_STARTED, reading=None), "tool-missing"),
+    ("no-room", but(seen_on={**GOOD.seen_on, "n2": {**counted(0), "no_room": {"/tmp": 0}}}), FULL),
     # the tool's output
     ("no-output", but(reading=None, references={}), "no-output"),
     ("refused", but(reading=Reading.refused("the connection broke off")), "output"),
@@ -159,6 +181,12 @@ BAD = [
     # counters
     ("over-budget", but(seen_on={**GOOD.seen_on, "n2": counted(3)}), "counter"),
     ("lost-device", but_gone(SYMBOL_ERRORS, "rdma/mlx5_0/1/counters/link_downed"), "device-lost"),
+    # the devices' own count
+    ("contradicted", but_claim(eth0=390_000_000), "counters"),
+    ("another-way", but_claim(eth0=0, eth1=3_600_000_000), "counters"),
+    ("uncounted", but_claim(eth1=3_600_000_000), "counters-unread"),
+    ("not-alone", but_claim(eth0=9_000_000_000), "counters-exceeded"),
+    ("nothing-claimed", but(counted=True), "counters-unread"),
     # numbers
     ("missing-metric", but(required=("bandwidth", "retransmits", "latency")), "missing"),
     ("stopped-sweep", but(required=("bandwidth", "bandwidth_8B", "bandwidth_16B")), "missing"),
@@ -233,6 +261,19 @@ def test_what_measured_something_was_not_left_out() -> None:
 
 def test_a_program_that_is_optional_and_there_must_work() -> None:
     assert kinds(but(optional=True, reading=None, references={})) == ["no-output"]
+
+
+def test_what_the_devices_counted_too_is_believed() -> None:
+    assert failures(but_claim(eth0=3_600_000_000)) == []
+
+
+def test_of_a_run_that_is_no_result_nothing_is_counted() -> None:
+    evidence = dataclasses.replace(but_claim(eth0=0), reading=Reading.refused("it broke off"))
+    assert kinds(evidence) == ["output"]
+
+
+def test_a_contradiction_names_its_node() -> None:
+    assert only_failure(but_claim(eth0=0)).nodes == ("n2",)
 
 
 # ---- what is said ----
@@ -340,6 +381,13 @@ def test_interface_that_is_not_measured_may_vanish() -> None:
     assert kinds(but_gone("net/veth7/rx_bytes")) == []
 
 
+def test_a_full_disk_is_told_with_its_node_and_folder() -> None:
+    full = {**counted(0), "no_room": {"/tmp": 4096}}
+    failure = only_failure(but(seen_on={**GOOD.seen_on, "n2": full}))
+    assert failure.nodes == ("n2",)
+    assert failure.message == "/tmp on n2 has 4 KiB free"
+
+
 def test_nodes_that_failed_are_told_beside_the_jobs_state() -> None:
     failure = only_failure(but(job_state="NODE_FAIL", failed_nodes=("n2",)))
     assert failure.nodes == ("n2",)
@@ -361,6 +409,68 @@ def test_missing_reference_leads_to_a_baseline() -> None:
     failure = only_failure(but(references={"bandwidth": reference("Gb/s")}))
     assert "retransmits" in failure.message
     assert "baseline" in failure.next_step
+
+
+# ---- a job that was disturbed ----
+
+LAUNCH_FAILED = """\
+srun: error: Task launch for StepId=5.0 failed on node n2: Communication connection failure
+srun: error: Application launch failed: Communication connection failure
+srun: Job step aborted: Waiting up to 5 seconds for job step to finish.
+slurmstepd-n1: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-11-21T23:46:50 ***
+srun: error: n1: task 0: Killed
+"""
+CONTROLLER_SILENT = """\
+srun: error: Unable to create step for job 20: Socket timed out on send/recv operation
+"""
+
+
+def test_what_follows_from_a_cancelled_job_is_no_failure_of_its_nodes() -> None:
+    evidence = but(job_state="CANCELLED by alice", calls=(), reading=None)
+    failure = only_failure(evidence)
+    assert (failure.kind, failure.nodes) == (DISTURBED, ())
+    assert "CANCELLED by alice" in failure.message
+
+
+def test_what_the_check_itself_found_in_a_cancelled_job_follows_from_it_too() -> None:
+    told = Failure("scratch-left", "files were left on n1", ("n1",))
+    (failure,) = failures(but(job_state="CANCELLED"), [told])
+    assert failure.kind == DISTURBED
+
+
+@pytest.mark.parametrize("state", ["FAILED", "TIMEOUT"])
+def test_a_job_that_the_controller_did_not_start_is_not_its_nodes_fault(state: str) -> None:
+    evidence = but(job_state=state, calls=(), reading=None, job_error=CONTROLLER_SILENT)
+    failure = only_failure(evidence)
+    assert (failure.kind, failure.nodes) == (DISTURBED, ())
+    assert "Socket timed out" in failure.message
+
+
+def test_a_tool_that_fails_while_the_controller_is_silent_has_failed() -> None:
+    assert kinds(but(job_state="FAILED", job_error=CONTROLLER_SILENT)) == ["job-state"]
+
+
+def test_a_node_that_srun_does_not_reach_is_told_instead_of_all_that_are_silent() -> None:
+    evidence = but(job_state="FAILED", calls=(), reading=None, job_error=LAUNCH_FAILED)
+    (unreached,) = [f for f in failures(evidence) if f.nodes]
+    assert (unreached.kind, unreached.nodes) == ("launch-failed", ("n2",))
+    assert "n2: Communication connection failure" in unreached.message
+
+
+@pytest.mark.parametrize(
+    ("stderr", "line"),
+    [
+        (LAUNCH_FAILED, "Task launch for StepId=5.0 failed on node n2"),
+        ("slurmstepd: error: out of memory\nsrun: error: n1: task 0: Killed\n", "out of memory"),
+        ("bash: x: No space left on device\nsrun: error: ended\n", "No space left"),
+        ("srun: error: n1: task 0: Killed\n", "Killed"),
+        ("one\n\0\n two \n\n", "two"),
+        ("", ""),
+    ],
+)
+def test_the_line_that_says_why_is_quoted(stderr: str, line: str) -> None:
+    found = job_end.quoted(stderr)
+    assert line in found and "\n" not in found
 
 
 # ---- what is no failure ----
@@ -497,6 +607,8 @@ WORSE: dict[str, Worse] = {
     "counters gone": lambda data: but_gone(
         *data.draw(st.lists(st.sampled_from([SYMBOL_ERRORS]), min_size=1))
     ),
+    "claims": lambda data: but_claim(eth0=data.draw(st.integers(0, 3_400_000_000))),
+    "counted": _field(counted=st.just(True)),
     "budgets": _field(
         budgets=st.integers(0, 1).map(
             lambda most: (BUDGETS[0].model_copy(update={"most": most}), *BUDGETS[1:])

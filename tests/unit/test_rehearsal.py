@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +161,21 @@ def test_without_a_recording_nothing_is_replayed(tmp_path: Path) -> None:
         busbw_gbytes_s=100,
     )
     assert told["recorded"] == {} == told["fallback"]
+
+
+@pytest.mark.parametrize("system", ["lab", "dgx-h100"])
+@pytest.mark.parametrize("scenario", ["none", "healthy"])
+def test_reframe_with_a_scenario_left_in_the_environment_is_one_clear_error(
+    scenario: str, system: str
+) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "railgauge.session", "-c", str(paths.CHECKS), "-l"],
+        env={**os.environ, rehearsal.VARIABLE: scenario, "RFM_SYSTEM": system},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 1
+    assert rehearsal.VARIABLE in answer.stdout and "next:" in answer.stdout
+    assert "Traceback" not in answer.stdout

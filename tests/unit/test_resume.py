@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from railgauge import accept, paths, session, slurm
 from railgauge import campaign as campaigns
 from railgauge.campaign import ENDED, Asked, Campaign, Session
 from railgauge.checks import guard
+from railgauge.checks.protections import DISTURBED, Failure
 from railgauge.cli import cli
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.verdict.compare import remaining
@@ -32,7 +34,7 @@ from railgauge.verdict.rules import Verdict, decide
 
 from .test_verdict import NODE_FAILURE, Recorded, kinds
 
-ASKED = Asked([], {"RFM_SYSTEM": "lab:ns"}, {})
+ASKED = Asked([], {"RFM_SYSTEM": "lab:ns"}, accept.judged_by("lab"))
 
 
 class Resumed(Recorded):
@@ -198,9 +200,22 @@ def test_a_case_that_left_no_result_is_run_again(broken: Resumed) -> None:
     assert broken.missing() == [1]
 
 
-def test_a_case_whose_node_took_no_job_has_failed(broken: Resumed) -> None:
+def test_a_case_whose_node_does_not_answer_has_failed(broken: Resumed) -> None:
     broken.no_result(1, "fail", "blocked: ReqNodeNotAvail, UnavailableNodes:n2")
-    assert broken.missing() == []
+    campaign = broken.write()
+    campaign.unavailable = ["n2"]
+    left = remaining(campaign)
+    assert left is not None and left.missing == ()
+
+
+def test_a_case_whose_node_was_held_on_purpose_is_run_again(broken: Resumed) -> None:
+    broken.no_result(1, "fail", "blocked: ReqNodeNotAvail, UnavailableNodes:n2")
+    assert broken.missing() == [1]
+
+
+def test_a_case_whose_job_somebody_cancelled_is_run_again(broken: Resumed) -> None:
+    broken.fail(1, Failure(DISTURBED, "not measured: Slurm says CANCELLED by alice"))
+    assert broken.missing() == [1]
 
 
 def test_a_case_that_failed_with_an_unreadable_record_has_failed(broken: Resumed) -> None:
@@ -271,7 +286,7 @@ def test_a_second_try_within_a_session_is_not_made_good_by_another_session(
     broken.runs[1] = {1: broken.runs[1][1]}
     broken.no_result(1, "fail", "job submission failed")
     broken.again(1)
-    assert broken.decide().decision == "reject"
+    assert broken.decide().decision == "inconclusive"
 
 
 def test_a_second_attempt_without_result_is_not_made_good_by_the_first(broken: Resumed) -> None:
@@ -580,8 +595,33 @@ def test_a_campaign_of_another_host_needs_certainty(found: Campaign) -> None:
 def test_other_references_than_before_are_refused(found: Campaign, tmp_path: Path) -> None:
     file = tmp_path / "lab.yaml"
     file.write_text("changed")
-    found.asked = Asked([], {}, {str(file): hashlib.sha256(b"before").hexdigest()})
+    before = {**ASKED.judged_by, str(file): hashlib.sha256(b"before").hexdigest()}
+    found.asked = Asked([], {}, before)
     assert f"{file} has changed" in refused(found)
+
+
+@pytest.mark.parametrize("name", ["expected.yaml", "reframe.yaml", "fabric.json"])
+def test_another_system_than_before_is_refused(
+    found: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Its data changed, or came to be, after the campaign began."""
+    shutil.copytree(accept.paths.SYSTEMS / "lab", tmp_path / "systems" / "lab")
+    monkeypatch.setattr(accept.paths, "SYSTEMS", tmp_path / "systems")
+    found.asked = Asked([], {}, accept.judged_by("lab"))
+    file = tmp_path / "systems" / "lab" / name
+    file.write_text(file.read_text() + "# \n" if file.exists() else "{}")
+    assert f"{file} has changed" in refused(found)
+
+
+def test_a_campaign_of_a_gate_run_is_resumed_by_that_run_only(found: Campaign) -> None:
+    found.owner = "gate run 20261121T042300Z_0a1b"
+    assert "railgauge gate run --act" in refused(found)
+
+
+def test_a_gate_run_resumes_no_campaign_of_somebody_else(found: Campaign) -> None:
+    found.save()
+    with pytest.raises(RailgaugeError, match="that of railgauge accept"):
+        accept.resume(found, [], lambda _: None, owner="gate run 20261121T042300Z_0a1b")
 
 
 def test_references_that_are_gone_are_refused(found: Campaign, tmp_path: Path) -> None:

@@ -16,11 +16,13 @@ n6 allocated
 """
 
 
-def test_nodes_that_take_no_job_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_that_do_not_answer_are_known_and_drained_ones_are_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(slurm, "ask", lambda *_: ANSWER)
     everyone = [f"n{number}" for number in range(1, 8)]
-    assert slurm.unavailable(everyone) == ["n2", "n3", "n5"]
-    assert slurm.unavailable(["n1", "n3"]) == ["n3"]
+    assert slurm.dead(everyone) == ["n2", "n5"]
+    assert slurm.dead(["n1", "n3"]) == []
 
 
 def test_a_job_is_ended_by_whom_accounting_names_and_by_who_is_gone(
@@ -35,4 +37,4 @@ def test_no_answer_accuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
         raise EnvironmentProblem("no Slurm")
 
     monkeypatch.setattr(slurm, "ask", silent)
-    assert slurm.unavailable(["n1"]) == []
+    assert slurm.dead(["n1"]) == []

@@ -19,8 +19,9 @@ import reframe as rfm
 from railgauge import hostlist, paths, references, rehearsal, slurm, systems
 from railgauge.atomic import write_json
 from railgauge.campaign import RESULT_FILE
-from railgauge.checks import guard
-from railgauge.checks.protections import Evidence, Failure, failures
+from railgauge.checks import guard, queue
+from railgauge.checks.claims import Claim
+from railgauge.checks.protections import DISTURBED, Evidence, Failure, failures
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Reading
@@ -95,6 +96,20 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """What is wrong with the run beside what every check is judged by."""
         return ()
 
+    def claims(self, reading: Reading, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Claim]:
+        """What the tool says that the nodes' devices carried, to be held against their counters."""
+        return ()
+
+    @property
+    def counted(self) -> bool:
+        """Whether the nodes count what the tool moves, so that its rates need a claim."""
+        return False
+
+    @property
+    def budgets(self) -> tuple[systems.Budget, ...]:
+        """How much the nodes' counters may grow during the test."""
+        return ()
+
     @property
     def optional(self) -> bool:
         """Whether the case is left out, and fails nothing, where a node lacks its programs."""
@@ -141,6 +156,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             self.job.options += [f"--nodelist={hostlist.fold(self.pinned_nodes)}"]
 
     @run_before("run")
+    def ask_the_queue(self) -> None:
+        if not self.is_dry_run():
+            queue.session.submit(self.job, self.current_partition.access, self.pinned_nodes)
+
+    @run_before("run")
     def stop_at_first_error(self) -> None:
         self.prerun_cmds.insert(0, "set -o errexit")
 
@@ -149,7 +169,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     @sanity_function
     def judge(self) -> bool:
         evidence, found = self._evidence()
-        found += failures(evidence)
+        found = failures(evidence, found)
+        if any(failure.kind == DISTURBED for failure in found):
+            # What it printed before is of a job that did not come to its own end.
+            evidence = dataclasses.replace(evidence, reading=None)
         self._store(evidence, found)
         if found:
             raise SanityError("; ".join(failure.message for failure in found))
@@ -197,12 +220,16 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             )
             reading = dataclasses.replace(reading, measurements=placed)
         measurements = reading.measurements if reading else ()
+        # What stands in for a tool moves nothing.
+        claims = (
+            self.claims(reading, facts) if reading and reading.ok and not self.rehearsal else ()
+        )
         limits = {m.variable: limit for m in measurements if (limit := self.limit(m))}
         return Evidence(
             job_id=self.job.jobid,
-            job_state=self.job.state,
+            job_state=self._job_state(),
             job_exit_code=self.job.exitcode,
-            job_error=self._last_words(),
+            job_error=self._job_error(),
             failed_nodes=slurm.failed_nodes(self.job.jobid, nodes)
             if self.job.state == "NODE_FAIL"
             else (),
@@ -217,7 +244,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             limits=limits,
             references=self._references(measurements),
             recorded=frozenset(m.variable for m in measurements if not self.gates(m)),
-            budgets=tuple(self.partition_data.extras.counters),
+            budgets=self.budgets,
+            claims=tuple(claims),
+            counted=self.counted and not self.rehearsal,
             acceptance=self.gate == "acceptance",
             rehearsal=self.rehearsal,
             missing_program=self._missing_program(facts),
@@ -235,12 +264,16 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         steps = dict.fromkeys(self.provider(program) for program in programs)
         return Failure("tool-missing", told, tuple(lacking), "; ".join(steps))
 
-    def _last_words(self) -> str:
+    def _job_state(self) -> str | None:
+        """Slurm's word, and of a job that was cancelled by whom."""
+        state = self.job.state
+        if state and state.startswith("CANCELLED"):
+            return slurm.cancelled(self.job.jobid) or str(state)
+        return str(state) if state else None
+
+    def _job_error(self) -> str:
         path = Path(self.stagedir, self.job.stderr)
-        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        # What kills a job may leave NULs behind.
-        lines = ("".join(filter(str.isprintable, line)).strip() for line in text.splitlines())
-        return next((line for line in reversed(list(lines)) if line), "")
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
     def _references(self, measurements: Sequence[Measurement]) -> dict[str, references.Reference]:
         if self.gate == "baseline":
@@ -266,6 +299,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 "system": self.current_system.name,
                 "partition": self.current_partition.name,
                 "gate": self.gate,
+                "strict_provenance": self.partition_data.extras.strict_provenance,
+                "peer_spread": self.partition_data.extras.peer_spread,
                 "simulated": bool(evidence.reading and evidence.reading.simulated),
                 "run": rt.runtime().current_run,
                 "job": {
@@ -291,6 +326,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                     if (context := stored.context(check, partition, m))
                 },
                 "recorded": sorted(evidence.recorded),
+                "notes": list(evidence.reading.notes) if evidence.reading else [],
                 "left_out": evidence.missing_program.as_dict()
                 if evidence.missing_program and evidence.optional
                 else None,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from reframe.core import fields, runtime, variables
-from reframe.core.exceptions import JobError, ReframeError, what
+from reframe.core.exceptions import ReframeError, what
 from reframe.core.schedulers.slurm import SlurmJobScheduler
 from reframe.frontend.executors import Runner, TaskEventListener
 
@@ -26,6 +26,7 @@ import reframe
 from railgauge import paths, slurm, systems
 from railgauge.atomic import write_json
 from railgauge.campaign import ENDED, REMAINING, RESULT_FILE
+from railgauge.checks import queue
 from railgauge.errors import EnvironmentProblem
 
 _PINNED = "4.10.4"
@@ -313,17 +314,16 @@ def patient(original: Callable[[Any, Sequence[Any]], None]) -> Callable[[Any, Se
             and now - job.submit_time >= job.max_pending_time
         ]
         try:
-            waiting = set(slurm.waiting_for_campaigns() if late else ())
+            ours = set(slurm.waiting_for_campaigns() if late else ())
         except EnvironmentProblem:
             # Nobody knows; the watchdog of `railgauge accept` ends what waits for ever.
-            waiting = {job.jobid for job in late}
+            ours = {job.jobid for job in late}
         for job in late:
-            if job.jobid in waiting:
+            if job.jobid in ours:
                 job._submit_time = now
-            else:
-                job._exception = JobError(
-                    f"waited longer than {job.max_pending_time:g} s for its nodes", job.jobid
-                )
+            elif job._exception is None:
+                queue.session.give_up(job)
+        queue.session.look_at(self, [job for job in jobs if job not in late])
         original(self, jobs)
 
     return cancel_if_pending_too_long
@@ -356,6 +356,8 @@ def install() -> None:
             self.policy.task_listeners.insert(0, EndKeeper())
         if self.policy.dry_run_mode and os.environ.get(PLAN_ONLY_VARIABLE):
             return
+        if not self.policy.dry_run_mode:
+            queue.session.begin(testcases)
         original(self, testcases, restored_cases)
         if not self.policy.dry_run_mode:
             refuse_unfinished_session(self, testcases)

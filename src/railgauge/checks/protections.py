@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from railgauge import hostlist
+from railgauge import hostlist, job_end
+from railgauge.checks.claims import Claim, contradictions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.references import Reference
@@ -32,8 +33,12 @@ class Failure:
         return {**dataclasses.asdict(self), "nodes": list(self.nodes)}
 
 
-#: Kinds of failure that say nothing against a node: something was not measured, and why.
-NOT_MEASURED = ("tool-missing",)
+#: A job whose end says nothing of its nodes: it is Slurm's trouble, or somebody's will.
+DISTURBED = "job-disturbed"
+
+#: Kinds of failure that say nothing against a node: something was not measured, and why; or not
+#: alone.
+NOT_MEASURED = ("tool-missing", "counters-exceeded", DISTURBED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Evidence:
     `expected` are the conditions that were asked for; `reading.seen` and `seen_on` (per node) are
     those that the tools and the nodes state themselves. `required` names the performance
     variables that a complete result has, `recorded` those that need no reference. `budgets` say how
-    much counters may grow. `job_error` is the last line of the job's standard error.
+    much counters may grow. `job_error` is the job's standard error.
     """
 
     job_id: str | None
@@ -70,6 +75,9 @@ class Evidence:
     #: a node lacks a program, so that nothing was run; with `optional` that fails nothing
     missing_program: Failure | None = None
     optional: bool = False
+    #: what the tool claims that the nodes' devices carried; `counted` where its rates need a claim
+    claims: tuple[Claim, ...] = ()
+    counted: bool = False
 
     @property
     def reading_ok(self) -> bool:
@@ -82,17 +90,31 @@ class Evidence:
 
 
 def job_completed(evidence: Evidence) -> Iterator[Failure]:
-    """ReFrame takes TIMEOUT, NODE_FAIL, OUT_OF_MEMORY and CANCELLED for an end like any other."""
-    if evidence.job_state != "COMPLETED":
-        state = evidence.job_state or "unknown"
+    """ReFrame takes TIMEOUT, NODE_FAIL, OUT_OF_MEMORY and CANCELLED for an end like any other.
+
+    What somebody cancelled, what Slurm forgot, and what its controller did not start, measured
+    nothing, and nobody is to blame for that.
+    """
+    state = evidence.job_state or "unknown"
+    words = job_end.quoted(evidence.job_error)
+    told = f"Slurm says {state} for the job on {hostlist.fold(evidence.nodes)}, expected COMPLETED"
+    step = f"sacct -j {evidence.job_id} -o jobid,state,exitcode,nodelist,failednode"
+    trouble = "" if evidence.calls else job_end.controller_trouble(evidence.job_error)
+    if state not in job_end.OF_THE_NODES or (state != "COMPLETED" and trouble):
+        yield Failure(
+            DISTURBED,
+            f"not measured: {told}" + (f": {trouble}" if trouble else ""),
+            next_step=step,
+        )
+    elif state != "COMPLETED":
+        failed = evidence.failed_nodes
         yield Failure(
             "job-state",
-            f"Slurm says {state} for the job on {hostlist.fold(evidence.nodes)}, "
-            "expected COMPLETED"
-            + (f"; {hostlist.fold(evidence.failed_nodes)} failed" if evidence.failed_nodes else "")
-            + (f"; its last words: {evidence.job_error}" if evidence.job_error else ""),
-            evidence.failed_nodes,
-            next_step=f"sacct -j {evidence.job_id} -o jobid,state,exitcode,nodelist,failednode",
+            told
+            + (f"; {hostlist.fold(failed)} failed" if failed else "")
+            + (f"; its last words: {words}" if words else ""),
+            failed,
+            next_step=step,
         )
     elif evidence.job_exit_code != 0:
         yield Failure("exit-code", f"the job's exit code is {evidence.job_exit_code}, expected 0")
@@ -112,7 +134,23 @@ def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
     silent = tuple(
         node for node in evidence.nodes if not any(call.host == node for call in evidence.calls)
     )
-    if silent:
+    unreached = {
+        node: why
+        for node, why in job_end.launch_failed_on(evidence.job_error).items()
+        if node in silent and not evidence.failed_nodes
+    }
+    if unreached:
+        # srun ends the tasks of all others with that.
+        launcher = evidence.nodes[0]
+        yield Failure(
+            "launch-failed",
+            f"no exit line came from {hostlist.fold(silent)}: srun on {launcher} could start no "
+            f"task on {'; '.join(f'{node}: {why}' for node, why in unreached.items())}",
+            tuple(unreached),
+            next_step=f"can {launcher} reach {hostlist.fold(unreached)}? ping, "
+            "and ip route get, from there; then the other way round",
+        )
+    elif silent:
         yield Failure(
             "silent-node",
             f"no exit line came from {hostlist.fold(silent)}",
@@ -141,6 +179,20 @@ def every_program_is_there(evidence: Evidence) -> Iterator[Failure]:
     """
     if evidence.missing_program and (evidence.measurements or not evidence.optional):
         yield evidence.missing_program
+
+
+def every_node_has_room(evidence: Evidence) -> Iterator[Failure]:
+    """A full disk makes programs hang, or fail with any other word; what passed all the same says
+    nothing of the next job.
+    """
+    for node, facts in sorted(evidence.seen_on.items()):
+        for folder, free in sorted(facts.get("no_room", {}).items()):
+            yield Failure(
+                "disk-full",
+                f"{folder} on {node} has {free / 1024:.0f} KiB free",
+                (node,),
+                f"df -h {folder}, and du -xsh {folder}/*, on {node}",
+            )
 
 
 def output_is_a_result(evidence: Evidence) -> Iterator[Failure]:
@@ -238,6 +290,23 @@ def counters_within_budget(evidence: Evidence) -> Iterator[Failure]:
             yield Failure("device-lost", message, (node,))
 
 
+def counters_agree(evidence: Evidence) -> Iterator[Failure]:
+    """A tool that counts wrongly, or was made to, and traffic that took another way.
+
+    The record is that of the nodes' own devices, which the tool has no hand in.
+    """
+    if not evidence.reading_ok:
+        return
+    rates = any(m.unit == "Gb/s" for m in evidence.measurements)
+    if evidence.counted and rates and not evidence.claims:
+        message = "nothing says how much the tool moved, so no counter can confirm its rate"
+        yield Failure("counters-unread", message)
+    for claim in evidence.claims:
+        record = evidence.seen_on.get(claim.node, {}).get("counters", {})
+        for found in contradictions(claim, record):
+            yield Failure(found.kind, found.message, (claim.node,), found.next_step)
+
+
 def within_limits(evidence: Evidence) -> Iterator[Failure]:
     """More than physics allows: a wrong unit, a cache, a loopback, singleton ranks."""
     for measurement in evidence.measurements:
@@ -279,16 +348,24 @@ PROTECTIONS: tuple[Callable[[Evidence], Iterator[Failure]], ...] = (
     every_rank_reported,
     every_call_succeeded,
     every_program_is_there,
+    every_node_has_room,
     output_is_a_result,
     nothing_is_simulated,
     output_is_complete,
     conditions_as_asked,
     nothing_is_missing,
     counters_within_budget,
+    counters_agree,
     within_limits,
     every_number_has_a_reference,
 )
 
 
-def failures(evidence: Evidence) -> list[Failure]:
-    return [failure for protection in PROTECTIONS for failure in protection(evidence)]
+def failures(evidence: Evidence, others: Sequence[Failure] = ()) -> list[Failure]:
+    """All that is wrong, with what the check itself found (`others`).
+
+    Of a job that was disturbed that alone: whatever else is wrong may follow from it.
+    """
+    found = [*others, *(f for protection in PROTECTIONS for f in protection(evidence))]
+    disturbed = [failure for failure in found if failure.kind == DISTURBED]
+    return disturbed or found

@@ -82,3 +82,6 @@ class RanksCheck(StrictCheck):
 
     def calls(self) -> list[Call]:
         return [line.call for line in self.exit_lines()]
+
+    def facts(self) -> Mapping[str, Mapping[str, Any]]:
+        return {line.call.host: line.facts for line in self.exit_lines()}

@@ -68,6 +68,33 @@ def path_facts(peer: str) -> dict[str, Any]:
     return facts
 
 
+#: Where programs put what they need for themselves: sockets, sessions, shared memory, their spool.
+_OWN_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/var/spool")
+
+#: Less than this, and a program that needs room may hang or fail with any other word.
+_LEAST_BYTES = 64 * 1024
+
+
+def folders_without_room() -> dict[str, int]:
+    """Folder -> bytes that are free there, of those in which a program can write next to nothing.
+
+    By file system: of two folders on one the first is told.
+    """
+    found = {}
+    seen = set()
+    for folder in dict.fromkeys((os.environ.get("TMPDIR") or "/tmp", *_OWN_FOLDERS)):
+        try:
+            device, state = Path(folder).stat().st_dev, os.statvfs(folder)
+        except OSError:
+            continue
+        free = state.f_bavail * state.f_frsize
+        # Mounted to be read only, it is full on purpose.
+        if device not in seen and free < _LEAST_BYTES and not state.f_flag & os.ST_RDONLY:
+            found[folder] = free
+        seen.add(device)
+    return found
+
+
 def filled(argv: list[str], values: dict[str, str]) -> list[str]:
     """The words of `argv` with each {name} of `values` replaced."""
     words = []
@@ -184,4 +211,6 @@ def exit_line(call: Call, tool: str, version: list[str], facts: dict[str, Any], 
         "package": package,
         "note": call.note,
     }
-    write_whole(f"{call.role}.json", {"call": line, "facts": facts})
+    full = folders_without_room()
+    told = {**facts, "no_room": full} if full else facts
+    write_whole(f"{call.role}.json", {"call": line, "facts": told})

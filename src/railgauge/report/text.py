@@ -258,6 +258,13 @@ def render(verdict: Verdict, console: Console) -> None:
         _print_findings(console, list(group))
     for suspect in verdict.suspects:
         console.print(f"  look first at [bold]{escape(suspect.node)}[/]: {escape(suspect.why)}")
+    for way in verdict.ways:
+        between = " and ".join(way.nodes)
+        console.print(
+            f"  no node explains it; look at the way between [bold]{escape(between)}[/], which "
+            f"passed with others: {escape(way.why)}",
+            soft_wrap=True,
+        )
     for line in _sessions(verdict):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     for what, why in verdict.campaign.scope.absent.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +14,7 @@ import pydantic
 
 from railgauge import hostlist
 from railgauge.campaign import ENDED, RESULT_FILE, Campaign
-from railgauge.checks.protections import NOT_MEASURED, Failure
+from railgauge.checks.protections import DISTURBED, NOT_MEASURED, Failure
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.references import Ratio, Reference
@@ -53,6 +54,17 @@ class ToolCall(pydantic.BaseModel):
     package: str = ""
 
 
+class Outcome(enum.Enum):
+    """What a case's end says of its nodes."""
+
+    #: measured, and all of it good
+    PASSED = "passed"
+    #: measured and bad, or its nodes died, hung or left no exit line
+    FAILED = "failed"
+    #: nothing: blocked, cancelled, aborted, not started, left out, its record damaged
+    UNMEASURED = "unmeasured"
+
+
 @dataclasses.dataclass(frozen=True)
 class Case:
     """One test case: a check on some nodes of a partition, as planned and as it went.
@@ -78,9 +90,11 @@ class Case:
     left_out: Failure | None = None
     #: acceptance or baseline, as the check ran
     gate: str = ""
+    #: what its output tells beside its numbers
+    notes: tuple[str, ...] = ()
     #: why the check's own record cannot be read
     damage: str = ""
-    #: nodes for which its job did not start
+    #: nodes that did not answer Slurm, so that its job did not start
     unavailable: tuple[str, ...] = ()
     #: the stored ratios that this check has a side of
     ratios: tuple[Ratio, ...] = ()
@@ -95,6 +109,10 @@ class Case:
     fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: what each node said of itself, by node
     facts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    #: whether only tools that are as their package brought them count here
+    strict_provenance: bool = False
+    #: what equal places differ by at least, as a share of their median
+    peer_spread: float = 0.05
 
     @property
     def passed(self) -> bool:
@@ -115,15 +133,35 @@ class Case:
     @property
     def complete(self) -> bool:
         """Its result is its own: it was measured, or its nodes took no job."""
-        return self.finished and not self.damage and (self.recorded or bool(self.unavailable))
+        return (
+            self.finished
+            and not self.damage
+            and not self.disturbed
+            and (self.recorded or bool(self.unavailable))
+        )
+
+    @property
+    def disturbed(self) -> bool:
+        """Its job was cancelled, forgotten or not started: it says nothing of its nodes."""
+        return any(failure.kind == DISTURBED for failure in self.failures)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The one classification of how a case ended; all that accuses or clears rests on it."""
+        if self.was_left_out or not self.finished or self.damage:
+            return Outcome.UNMEASURED
+        if self.passed:
+            return Outcome.PASSED
+        speaks = (
+            bool(self.unavailable)
+            or any(failure.kind not in NOT_MEASURED for failure in self.failures)
+            or any(row.within is False for row in self.rows)
+        )
+        return Outcome.FAILED if speaks and not self.disturbed else Outcome.UNMEASURED
 
     @property
     def failed(self) -> bool:
-        """It came to a result, which is not good. What was not measured is neither good nor bad."""
-        if self.was_left_out or not self.finished or self.damage:
-            return False
-        unmeasured = [failure.kind in NOT_MEASURED for failure in self.failures]
-        return not self.passed and not (unmeasured and all(unmeasured))
+        return self.outcome is Outcome.FAILED
 
     @property
     def was_left_out(self) -> bool:
@@ -227,12 +265,15 @@ class _Limit(pydantic.BaseModel):
 
 class _Result(pydantic.BaseModel):
     gate: str
+    strict_provenance: bool = False
+    peer_spread: float = 0.05
     measurements: list[dict[str, Any]]
     limits: dict[str, _Limit]
     references: dict[str, Reference]
     context: dict[str, list[Reference]] = {}
     ratios: list[Ratio] = []
     recorded: list[str] = []
+    notes: list[str] = []
     facts: dict[str, dict[str, Any]] = {}
     left_out: _Failure | None = None
     failures: list[_Failure]
@@ -275,6 +316,14 @@ def _read(path: Path, content: pydantic.TypeAdapter[_Content]) -> _Content | Non
         raise BrokenRecordError(f"{path}: {error.strerror}") from None
 
 
+#: How ReFrame begins its reason where a job could not be had; two cases have the same one then.
+_OF_A_JOB = re.compile(r"^job (blocked )?error: \[jobid=\w+\] ")
+
+
+def _reason(text: str) -> str:
+    return _OF_A_JOB.sub("", " ".join(text.split()))
+
+
 def _case(planned: _Planned, ran: _Ran | None, run: int, session: int = 1) -> Case:
     case = Case(
         check=planned.check,
@@ -283,7 +332,7 @@ def _case(planned: _Planned, ran: _Ran | None, run: int, session: int = 1) -> Ca
         nodes=tuple(planned.nodes),
         run=run,
         result=ran.result if ran else "not run",
-        reason=" ".join((ran.fail_reason or "").split()) if ran else "",
+        reason=_reason(ran.fail_reason) if ran and ran.fail_reason else "",
         rows=(),
         failures=(),
         folder=ran.stagedir if ran else None,
@@ -309,8 +358,11 @@ def _case(planned: _Planned, ran: _Ran | None, run: int, session: int = 1) -> Ca
         case,
         rows=rows,
         gate=result.gate,
+        strict_provenance=result.strict_provenance,
+        peer_spread=result.peer_spread,
         recorded=True,
         facts=result.facts,
+        notes=tuple(result.notes),
         ratios=tuple(result.ratios),
         failures=tuple(Failure(**failure.model_dump()) for failure in result.failures),
         fingerprints={
@@ -553,6 +605,12 @@ def fingerprints(cases: Sequence[Case]) -> dict[str, str]:
 
 
 def _unavailable(campaign: Campaign, case: Case) -> tuple[str, ...]:
-    """As the pending reason names them; else those that Slurm knew to be down at the end."""
-    known = tuple(node for node in case.nodes if node in campaign.unavailable)
-    return unavailable_nodes(case.reason) or (known if _SOME in case.reason else ())
+    """Those of its nodes that did not answer Slurm, where its job waited for nodes.
+
+    Under load the pending reason comes without names; and it names nodes that somebody drained or
+    reserved as well, which are not at fault.
+    """
+    if _SOME not in case.reason:
+        return ()
+    named = unavailable_nodes(case.reason) or case.nodes
+    return tuple(node for node in named if node in campaign.unavailable)

@@ -1,11 +1,23 @@
-"""Which node is at fault: what the failing cases have in common and the passing ones have not."""
+"""Which node is at fault: what the failing cases have in common and the passing ones have not.
+
+The one rule, for the verdict and for the gate: a node is named only on a case that speaks against
+it (`Outcome.FAILED`), and only where nothing clears it. Whoever measured nothing accuses nobody.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from railgauge.verdict.compare import Case
+from railgauge.checks.protections import Failure
+from railgauge.verdict.compare import Case, Outcome
+
+#: Failures that are a node's silence. It may be healthy, and its partner or the way to it not: a
+#: case that passed clears it. All others are of what the node itself said or showed.
+_SILENCE = ("silent-node", "launch-failed")
+
+#: Failures of what the suite was told, not of the nodes that it ran on.
+_OF_THE_SUITE = ("no-reference", "gate", "limit-unit", "simulated")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,35 +28,119 @@ class Suspect:
     why: str
 
 
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """Two nodes that failed with each other, and passed with others: what lies between them?"""
+
+    nodes: tuple[str, str]
+    why: str
+
+
 def suspects(cases: Sequence[Case]) -> list[Suspect]:
-    """The nodes to look at first; none where the failures have nothing in common.
+    """The nodes to look at first; none where no single node explains the failures.
 
     A node that a failure names itself comes first. Else a node is suspect when it is in two or
     more failing cases of a kind and in none of that kind that passed. Where that is so for every
     node it says nothing of any of them, and nobody is named.
     """
-    failed = [case for case in cases if case.failed]
-    passed = {(*_kind(case), node) for case in cases if case.passed for node in case.nodes}
     named: dict[str, str] = {}
-    cleared: dict[str, bool] = {}
-    for case in failed:
-        told = [(node, failure.message) for failure in case.failures for node in failure.nodes]
-        told += [(node, "Slurm cannot start a job on it") for node in case.unavailable]
-        for node, why in told:
+    for case in _failed(cases):
+        for node in case.unavailable:
+            named.setdefault(node, "it does not answer Slurm")
+        for failure in case.failures:
+            if failure.kind not in _SILENCE:
+                for node in failure.nodes:
+                    named.setdefault(node, failure.message)
+    for partition in {case.partition for case in cases}:
+        for node, why in _silent([case for case in cases if case.partition == partition]).items():
             named.setdefault(node, why)
-            # A job that never started leaves its healthy node silent too; another case clears it.
-            cleared[node] = cleared.get(node, True) and (*_kind(case), node) in passed
     if named:
-        guilty = {node: why for node, why in named.items() if not cleared[node]} or named
-        return [Suspect(node, why) for node, why in sorted(guilty.items())]
+        return [Suspect(node, why) for node, why in sorted(named.items())]
     counts: dict[str, int] = {}
-    for kind in sorted({_kind(case) for case in failed}):
+    for kind in sorted({_kind(case) for case in _failed(cases)}):
         for node, count in _odd_ones_out([case for case in cases if _kind(case) == kind]).items():
             counts[node] = counts.get(node, 0) + count
     return [
         Suspect(node, f"in {count} failing cases, and in none of the same kind that passed")
         for node, count in sorted(counts.items())
     ]
+
+
+def _silent(cases: Sequence[Case]) -> dict[str, str]:
+    """Node -> why: those of a partition that were silent, and that nothing clears.
+
+    Where all are silent, none is told from the others.
+    """
+    silent: dict[str, str] = {}
+    cleared: set[str] = set()
+    for case in _failed(cases):
+        for failure in case.failures:
+            for node in failure.nodes if failure.kind in _SILENCE else ():
+                silent.setdefault(node, failure.message)
+                if _clears(cases, case, failure, node):
+                    cleared.add(node)
+    everyone = {node for case in cases for node in case.nodes}
+    if set(silent) == everyone:
+        return {}
+    return {node: why for node, why in silent.items() if node not in cleared}
+
+
+def ways(cases: Sequence[Case]) -> list[Way]:
+    """The pairs of nodes between which something is wrong that neither of them explains."""
+    guilty = {suspect.node for suspect in suspects(cases)}
+    found: dict[tuple[str, str], str] = {}
+    for case in _failed(cases):
+        for a, b, why in _between(case):
+            elsewhere = [
+                other.nodes
+                for other in _passed(cases)
+                if other.partition == case.partition and set(other.nodes) != {a, b}
+            ]
+            cleared = all(any(node in nodes for nodes in elsewhere) for node in (a, b))
+            if cleared and not guilty & {a, b}:
+                first, second = sorted((a, b))
+                found.setdefault((first, second), why)
+    return [Way(nodes, why) for nodes, why in sorted(found.items())]
+
+
+def _between(case: Case) -> Iterator[tuple[str, str, str]]:
+    """The pairs of nodes that a failing case is about, and why."""
+    unreached = [failure for failure in case.failures if failure.kind == "launch-failed"]
+    for failure in unreached:
+        for node in failure.nodes:
+            yield case.nodes[0], node, failure.message
+    if not unreached and len(case.nodes) == 2:
+        told = case.failures[0].message if case.failures else f"{case.check} failed between them"
+        yield case.nodes[0], case.nodes[1], told
+
+
+def _failed(cases: Sequence[Case]) -> list[Case]:
+    return [case for case in cases if case.outcome is Outcome.FAILED and not _of_the_suite(case)]
+
+
+def _of_the_suite(case: Case) -> bool:
+    numbers_are_good = all(row.within is not False for row in case.rows)
+    told = [failure.kind in _OF_THE_SUITE for failure in case.failures]
+    return bool(told) and all(told) and numbers_are_good
+
+
+def _passed(cases: Sequence[Case]) -> list[Case]:
+    return [case for case in cases if case.outcome is Outcome.PASSED]
+
+
+def _clears(cases: Sequence[Case], case: Case, failure: Failure, node: str) -> bool:
+    """Whether a case that passed on `node` says that its silence was not its own.
+
+    Where others of the job did speak it takes one of the same kind; where nobody did, or srun did
+    not get there, any job that ran on it.
+    """
+    nobody_spoke = failure.kind == "launch-failed" or set(failure.nodes) >= set(case.nodes)
+    return any(
+        node in other.nodes
+        and other.partition == case.partition
+        and (nobody_spoke or _kind(other) == _kind(case))
+        for other in _passed(cases)
+    )
 
 
 def _kind(case: Case) -> tuple[str, str, str]:
@@ -56,8 +152,8 @@ def _odd_ones_out(cases: Sequence[Case]) -> dict[str, int]:
     """Node -> number of failing cases, of one kind: that all nodes find each other over MPI
     says nothing of a link's rate.
     """
-    cleared = {node for case in cases if case.passed for node in case.nodes}
-    failed = [node for case in cases if case.failed for node in case.nodes]
+    cleared = {node for case in _passed(cases) for node in case.nodes}
+    failed = [node for case in _failed(cases) for node in case.nodes]
     found = {n: failed.count(n) for n in failed if failed.count(n) >= 2 and n not in cleared}
     everyone = {node for case in cases for node in case.nodes}
     return {} if set(found) == everyone else found

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from railgauge import hostlist
 from railgauge.campaign import Campaign
-from railgauge.checks.protections import NOT_MEASURED
+from railgauge.checks.protections import DISTURBED, NOT_MEASURED
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
 from railgauge.references import Bounded
 from railgauge.verdict.compare import (
@@ -24,9 +24,10 @@ from railgauge.verdict.compare import (
     read,
     read_possible,
 )
-from railgauge.verdict.locate import Suspect, suspects
+from railgauge.verdict.locate import Suspect, Way, suspects, ways
+from railgauge.verdict.outliers import Outlier, outliers
 from railgauge.verdict.peers import OddNodes, odd_nodes
-from railgauge.verdict.provenance import Build, Notice, builds, notices
+from railgauge.verdict.provenance import Build, Notice, builds, not_as_packaged, notices
 from railgauge.verdict.ratios import RatioRow, judge
 
 Decision = Literal["accept", "reject", "inconclusive"]
@@ -66,6 +67,8 @@ class Verdict:
     findings: tuple[Finding, ...]
     suspects: tuple[Suspect, ...]
     ratios: tuple[RatioRow, ...] = ()
+    #: pairs of nodes that failed with each other, and not with others
+    ways: tuple[Way, ...] = ()
     #: to know, and no reason for the decision
     notices: tuple[Notice, ...] = ()
 
@@ -117,6 +120,7 @@ class Verdict:
                 for finding in self.findings
             ],
             "suspects": [dataclasses.asdict(suspect) for suspect in self.suspects],
+            "ways": [{**dataclasses.asdict(way), "nodes": list(way.nodes)} for way in self.ways],
             "measurements": [_row_as_dict(case, row) for case in self.cases for row in case.rows],
             "ratios": [_ratio_as_dict(row) for row in self.ratios],
             "fingerprints": fingerprints(self.cases),
@@ -232,8 +236,10 @@ def _case_findings(case: Case) -> list[Finding]:
         )
         for failure in case.failures
     ]
-    # The preflights' numbers count what their failures name.
-    if not any(failure.kind in ("path", "state") for failure in case.failures):
+    # The preflights' numbers count what their failures name; a disturbed job's count for nothing.
+    if not case.disturbed and not any(
+        failure.kind in ("path", "state") for failure in case.failures
+    ):
         found += [_row_finding(case, row) for row in case.rows if row.within is False]
     if found:
         return found
@@ -243,7 +249,7 @@ def _case_findings(case: Case) -> list[Finding]:
             Finding(
                 "reject",
                 "unavailable",
-                f"Slurm starts no job on {hostlist.fold(unavailable)}: {case.reason}",
+                f"{hostlist.fold(unavailable)} does not answer Slurm: {case.reason}",
                 next_step=f"scontrol show node {hostlist.fold(unavailable)}",
                 **{**_place(case), "nodes": unavailable},
             )
@@ -251,6 +257,31 @@ def _case_findings(case: Case) -> list[Finding]:
     # No result of the check, no node named: Slurm, the file system or the suite itself.
     reason = case.reason or f"ReFrame says {case.result}, and the check left no result"
     return [Finding("inconclusive", "no-result", reason, **_place(case))]
+
+
+def _together(findings: Sequence[Finding]) -> list[Finding]:
+    """What kept several cases of a partition from starting is one finding of all their nodes."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        if finding.kind == "no-result":
+            groups.setdefault((finding.partition, finding.message), []).append(finding)
+    found = []
+    for finding in findings:
+        group = groups.get((finding.partition, finding.message), [])
+        if finding.kind != "no-result" or len(group) < 2:
+            found.append(finding)
+        elif finding is group[0]:
+            checks = dict.fromkeys(each.check for each in group)
+            found.append(
+                dataclasses.replace(
+                    finding,
+                    check=finding.check if len(checks) == 1 else "",
+                    message=f"{len(group)} cases ({', '.join(checks)}): {finding.message}",
+                    nodes=tuple(dict.fromkeys(n for each in group for n in each.nodes)),
+                    evidence="",
+                )
+            )
+    return found
 
 
 def _coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
@@ -370,6 +401,8 @@ def _resume(campaign: Campaign) -> str:
     """What to type where something is missing."""
     if campaign.simulated is not None:
         return f"railgauge rehearse {campaign.system}"
+    if campaign.owner is not None:
+        return "railgauge gate run --act"
     return f"railgauge accept --resume {campaign.id}" if campaign.asked else "railgauge accept"
 
 
@@ -387,7 +420,44 @@ def _peer_findings(odd: Sequence[OddNodes]) -> list[Finding]:
     ]
 
 
-def _suspects(cases: Sequence[Case], odd: Sequence[OddNodes]) -> list[Suspect]:
+def _outlier_findings(far: Sequence[Outlier]) -> list[Finding]:
+    """Within every bound, and far worse than the peers.
+
+    One run of each place tells a bad one from a bad moment less surely than a bound does: nobody is
+    rejected for it, and nobody is accepted with it.
+    """
+    return [
+        Finding(
+            "inconclusive",
+            "stands-out",
+            outlier.message,
+            next_step="measure again: railgauge accept; where it is so again, look at the link's "
+            "rate and errors, PCIe and power there",
+            **{**_place(outlier.case), "nodes": outlier.nodes},
+        )
+        for outlier in far
+    ]
+
+
+def _provenance_findings(cases: Sequence[Case]) -> list[Finding]:
+    """Tools that are not as packaged, where the system's data says that this counts."""
+    return [
+        Finding(
+            "inconclusive",
+            "tool-changed",
+            found.message,
+            partition=found.partition,
+            nodes=found.build.nodes,
+            next_step="install the package anew, and measure again; or build it: make stack",
+        )
+        for found in not_as_packaged(cases)
+        if found.strict
+    ]
+
+
+def _suspects(
+    cases: Sequence[Case], odd: Sequence[OddNodes], far: Sequence[Outlier]
+) -> list[Suspect]:
     """The nodes to look at first; with them those that differ from their peers."""
     found = suspects(cases)
     named = {suspect.node for suspect in found}
@@ -395,7 +465,9 @@ def _suspects(cases: Sequence[Case], odd: Sequence[OddNodes]) -> list[Suspect]:
         if not nodes.tie:
             found += [Suspect(n, "not as its peers") for n in nodes.nodes if n not in named]
             named |= set(nodes.nodes)
-    return found
+    # Of a pair that stands out either may be why.
+    alone = {outlier.nodes[0]: outlier for outlier in far if len(outlier.nodes) == 1}
+    return [*found, *(Suspect(n, alone[n].message) for n in alone if n not in named)]
 
 
 def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
@@ -404,7 +476,8 @@ def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
     planned = {(c.unique_name, c.partition) for c in cases}
     done = f"after {len(finished)} of {len(planned)} cases"
     if campaign.state == "interrupted":
-        message = f"interrupted {done}"
+        by = campaign.session.interrupted_by if campaign.session else ""
+        message = f"interrupted {done}" + (f": {by}" if by else "")
         return [
             Finding("inconclusive", "interrupted", message, next_step=_resume(campaign)),
         ]
@@ -456,9 +529,12 @@ def decide(campaign: Campaign) -> Verdict:
     findings: list[Finding] = []
     for case in cases:
         findings += _case_findings(case) + _gate_findings(campaign, case)
+    findings = _together(findings)
     findings += _retry_findings(campaign, cases)
-    odd = odd_nodes(cases, campaign.scope.updated)
+    odd = odd_nodes(cases, campaign.scope.updated, campaign.scope.tested)
     findings += _peer_findings(odd)
+    far = outliers(cases) if campaign.gate == "acceptance" else []
+    findings += _outlier_findings(far) + _provenance_findings(cases)
     ratios = judge(cases)
     findings += _ratio_findings(campaign, ratios)
     findings += _fingerprint_findings(cases)
@@ -466,7 +542,7 @@ def decide(campaign: Campaign) -> Verdict:
     findings += _selection_findings(campaign, cases, possible)
     state = _state_findings(campaign, cases)
     # No filter left out what the session did not come to.
-    resumable = {"no-result", "not-measured"} if state else {"no-result"}
+    resumable = {"no-result", DISTURBED, *(("not-measured",) if state else ())}
     findings = [
         dataclasses.replace(f, next_step=_resume(campaign)) if f.kind in resumable else f
         for f in findings
@@ -479,8 +555,9 @@ def decide(campaign: Campaign) -> Verdict:
         campaign,
         tuple(cases),
         tuple(findings),
-        tuple(_suspects(cases, odd)),
+        tuple(_suspects(cases, odd, far)),
         tuple(ratios),
+        tuple(ways(cases)),
         notices(cases, ratios),
     )
 

@@ -1,0 +1,179 @@
+"""What a session knows of Slurm's queue: each obstacle is asked for once, shown, and then decides
+all cases that it keeps from starting, instead of one after the other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from reframe.core.exceptions import JobBlockedError, JobError
+
+from railgauge import hostlist, slurm, waiting
+from railgauge.errors import EnvironmentProblem
+from railgauge.waiting import Obstacle
+
+#: How a line of the session begins that `railgauge accept` shows.
+WAITING = "waiting: "
+
+#: So long a job waits before Slurm is asked why: longer than it takes to start one.
+_PATIENCE_S = 5.0
+#: So often while it waits: what it waits for may change.
+_AGAIN_S = 60.0
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    """Where a job is to run: Slurm's partition, "" for its default, and the nodes it names."""
+
+    partition: str
+    nodes: frozenset[str]
+
+
+def _tell(line: str) -> None:
+    print(f"{WAITING}{line}", flush=True)
+
+
+class Queue:
+    """One a session. `tell` gets each obstacle once, as a line."""
+
+    def __init__(self, tell: Callable[[str], None] = _tell) -> None:
+        self._tell = tell
+        self._told: set[str] = set()
+        self._asked: dict[str, float] = {}
+        self._places: dict[str, _Place] = {}
+        self._our_jobs: set[str] = set()
+        self._our_reservations = {os.environ.get(slurm.RESERVATION_VARIABLE, "")}
+        #: partitions and nodes for which it was no use to wait
+        self._blocked_partitions: set[str] = set()
+        self._blocked_nodes: set[str] = set()
+
+    def begin(self, cases: Sequence[Any]) -> None:
+        """Look at all that the session will need, before it waits for any of it."""
+        partitions: set[str] = set()
+        nodes: set[str] = set()
+        for case in cases:
+            if case.partition.scheduler.registered_name == "slurm":
+                partitions.add(waiting.option("partition", "p", case.partition.access))
+                nodes.update(getattr(case.check, "pinned_nodes", ()))
+        for name in sorted(partitions):
+            obstacle = self._of_partition(name)
+            if obstacle is not None:
+                self._say(obstacle.why)
+                self._blocked_partitions.add(name)
+        held = {n: o for n, o in self._of_nodes(sorted(nodes)).items() if o.standing}
+        if held:
+            self._say(waiting.words(held))
+            self._blocked_nodes |= set(held)
+
+    def submit(self, job: Any, access: Sequence[str], nodes: Sequence[str]) -> None:
+        """Before a case submits its job: JobError where that is known not to start."""
+        options = [*access, *job.options, *job.cli_options]
+        place = _Place(waiting.option("partition", "p", options), frozenset(nodes))
+        self._our_reservations.add(waiting.option("reservation", "", options))
+        self._places[job.name] = place
+        # What was in the way may be gone since.
+        if place.partition in self._blocked_partitions:
+            obstacle = self._of_partition(place.partition)
+            if obstacle is not None:
+                raise JobError(f"not submitted: {obstacle.why}")
+        known = self._blocked_nodes & place.nodes
+        left = self._of_nodes(sorted(known)) if known else {}
+        if left:
+            raise JobError(f"not submitted: {waiting.words(left)}")
+
+    def look_at(self, scheduler: Any, jobs: Sequence[Any]) -> None:
+        """Say once what the pending jobs wait for; those that wait in vain are cancelled."""
+        now = time.time()
+        for job in jobs:
+            self._our_jobs.add(job.jobid)
+            if job.is_cancelling:
+                self._explain(job)
+                continue
+            asked = self._asked.get(job.jobid)
+            waited = now - (job.submit_time if asked is None else asked)
+            if job.state != "PENDING" or waited < (_PATIENCE_S if asked is None else _AGAIN_S):
+                continue
+            self._asked[job.jobid] = now
+            obstacle = self._of(job)
+            if obstacle is None:
+                continue
+            self._say(f"job {job.jobid} on {self._where(job)}: {obstacle.why}", obstacle.why)
+            if obstacle.standing:
+                self.give_up(job)
+                scheduler.cancel(job)
+
+    def give_up(self, job: Any) -> None:
+        """This job has waited long enough; so has every other for what is in its way."""
+        obstacle = self._of(job)
+        why = f": {obstacle.why}" if obstacle else ""
+        waited = time.time() - job.submit_time
+        job._exception = JobError(f"waited {waited:.0f} s for its nodes{why}", job.jobid)
+        self._remember(job)
+
+    def _explain(self, job: Any) -> None:
+        """ReFrame has cancelled it for the reason that Slurm gives; that says not who, nor why."""
+        if type(job._exception) is not JobBlockedError:
+            return
+        held = self._of_nodes(sorted(self._place(job).nodes))
+        why = f"; {waiting.words(held)}" if held else ""
+        job._exception = JobError(f"{_message(job._exception)}{why}", job.jobid)
+        self._remember(job)
+
+    def _remember(self, job: Any) -> None:
+        place = self._place(job)
+        # The nodes that are in the way, not the others of this case.
+        self._blocked_nodes |= set(self._of_nodes(sorted(place.nodes)))
+        if self._of_partition(place.partition):
+            self._blocked_partitions.add(place.partition)
+
+    def _of(self, job: Any) -> Obstacle | None:
+        """What this job waits for, else Slurm's own word."""
+        place = self._place(job)
+        obstacle = self._of_partition(place.partition)
+        if obstacle is not None:
+            return obstacle
+        held = self._of_nodes(sorted(place.nodes))
+        if held:
+            return Obstacle(waiting.words(held), any(o.standing for o in held.values()))
+        try:
+            reason = waiting.of_pending(job.jobid)
+        except EnvironmentProblem as error:
+            reason = error.message
+        return Obstacle(f"Slurm says {reason}", standing=False) if reason else None
+
+    def _place(self, job: Any) -> _Place:
+        return self._places.get(job.name, _Place("", frozenset()))
+
+    def _where(self, job: Any) -> str:
+        return hostlist.fold(self._place(job).nodes) or "any nodes"
+
+    # A controller that is silent is no obstacle that anybody knows.
+
+    def _of_partition(self, name: str) -> Obstacle | None:
+        try:
+            return waiting.of_partition(name) if name else None
+        except EnvironmentProblem:
+            return None
+
+    def _of_nodes(self, nodes: Sequence[str]) -> dict[str, Obstacle]:
+        try:
+            return waiting.of_nodes(nodes, self._our_jobs, self._our_reservations)
+        except EnvironmentProblem:
+            return {}
+
+    def _say(self, words: str, about: str | None = None) -> None:
+        if (about or words) not in self._told:
+            self._told.add(about or words)
+            self._tell(words)
+
+
+def _message(error: JobError) -> str:
+    return str(error).partition("] ")[2] or str(error)
+
+
+#: The session's own: one process is one session.
+session = Queue()

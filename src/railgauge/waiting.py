@@ -1,0 +1,130 @@
+"""Why Slurm starts no job on some nodes: in words, and whether it is any use to wait."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from railgauge import hostlist, slurm
+from railgauge.errors import EnvironmentProblem
+from railgauge.node import slurm_nodes
+from railgauge.node.slurm_nodes import SlurmNode, SlurmProblem
+
+_FIELD = re.compile(r"(\w+)=(\S+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Obstacle:
+    """What keeps a job from starting. `standing`: it goes only when somebody removes it."""
+
+    why: str
+    standing: bool
+
+
+def of_partition(name: str) -> Obstacle | None:
+    """What keeps all jobs of a Slurm partition from starting.
+
+    EnvironmentProblem where Slurm does not answer.
+    """
+    shown = dict(_FIELD.findall(slurm.ask("scontrol", "show", "partition", name, "--oneliner")))
+    state = shown.get("State", "UP")
+    if state == "UP":
+        return None
+    step = f"scontrol update partitionname={name} state=up"
+    return Obstacle(f"partition {name} is {state} ({step})", standing=True)
+
+
+def of_nodes(
+    nodes: Collection[str], our_jobs: Collection[str] = (), our_reservations: Collection[str] = ()
+) -> dict[str, Obstacle]:
+    """Node -> what keeps a job from starting there: drained by somebody, reserved, busy.
+
+    Of a node that does not answer Slurm itself speaks, in the reason of the job that waits.
+    EnvironmentProblem where Slurm does not answer.
+    """
+    if not nodes:
+        return {}
+    try:
+        states = slurm_nodes.show(nodes)
+    except SlurmProblem as error:
+        raise EnvironmentProblem(str(error)) from None
+    return {
+        **_jobs(states, our_jobs),
+        **_reservations(states, our_reservations),
+        **_drained(states),
+    }
+
+
+def of_pending(job_id: str) -> str:
+    """Slurm's own reason of a job that waits; "" where it has none."""
+    reason = slurm.ask("squeue", "--noheader", f"--jobs={job_id}", "--format=%r").strip()
+    return "" if reason == "None" else reason
+
+
+def words(obstacles: Mapping[str, Obstacle]) -> str:
+    """All of them, each once, with its nodes."""
+    nodes: dict[str, list[str]] = {}
+    for node, obstacle in sorted(obstacles.items()):
+        nodes.setdefault(obstacle.why, []).append(node)
+    return "; ".join(f"{hostlist.fold(names)} {why}" for why, names in nodes.items())
+
+
+def _drained(states: Mapping[str, SlurmNode]) -> dict[str, Obstacle]:
+    return {
+        name: Obstacle(
+            f"drained{f' by {node.by}' if node.by else ''}: {node.reason}", standing=True
+        )
+        for name, node in states.items()
+        if node.drained and node.answers
+    }
+
+
+def _reservations(states: Mapping[str, SlurmNode], ours: Collection[str]) -> dict[str, Obstacle]:
+    """They end by themselves, or with what they were made for."""
+    reserved = {name for name, node in states.items() if "RESERVED" in node.flags}
+    if not reserved:
+        return {}
+    found = {}
+    for line in slurm.ask("scontrol", "show", "reservation", "--oneliner").splitlines():
+        fields = dict(_FIELD.findall(line))
+        name, listed = fields.get("ReservationName", ""), fields.get("Nodes", "(null)")
+        if fields.get("State") != "ACTIVE" or name in ours or listed == "(null)":
+            continue
+        why = f"reserved as {name} for {fields.get('Users', 'others')}"
+        for node in reserved & set(hostlist.expand(listed)):
+            found[node] = Obstacle(why, standing=False)
+    return found
+
+
+def _jobs(states: Mapping[str, SlurmNode], ours: Collection[str]) -> dict[str, Obstacle]:
+    busy = {name for name, node in states.items() if node.busy}
+    if not busy:
+        return {}
+    found = {}
+    listed = slurm.ask(
+        *("squeue", "--noheader", "--states=R,CG,S", "--format=%A|%u|%e|%N"),
+        f"--nodelist={','.join(sorted(busy))}",
+    )
+    for line in listed.splitlines():
+        job, user, ends, where = [*line.strip().split("|"), "", "", ""][:4]
+        if job and job not in ours:
+            until = f", until {ends} at the latest" if ends not in ("", "N/A", "NONE") else ""
+            for node in busy & set(hostlist.expand(where)):
+                found[node] = Obstacle(f"busy with job {job} of {user}{until}", standing=False)
+    return found
+
+
+def option(name: str, short: str, options: Sequence[str]) -> str:
+    """The value of one of sbatch's options, `--NAME=x`, `--NAME x`, `-n x`; "" where it is not
+    given.
+    """
+    told = [word for each in options for word in each.split()]
+    for place, word in enumerate(told):
+        if word in (f"--{name}", f"-{short}") and place + 1 < len(told):
+            return told[place + 1]
+        if word.startswith(f"--{name}="):
+            return word.partition("=")[2]
+        if short and word.startswith(f"-{short}") and not word.startswith("--"):
+            return word[2:]
+    return ""

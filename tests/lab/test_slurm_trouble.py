@@ -1,0 +1,141 @@
+"""Slurm's trouble, and what somebody did to it on purpose: never a node's fault, and said so."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge.lab.cluster import Lab
+
+from .conftest import Run
+from .test_accept import start, suspects, wait_for_traffic
+
+Verdict = Callable[[], dict[str, Any]]
+
+PAIRS = ("--", "-n", "Iperf2Pair")
+
+
+@pytest.fixture
+def control(cluster: Lab) -> Iterator[Callable[..., str]]:
+    """`scontrol update` and the like on the head; all is as before afterwards."""
+
+    def run(*command: str) -> str:
+        return cluster.on_head(*command).stdout
+
+    yield run
+    run("scontrol", "update", "partitionname=ns", "state=up")
+    run("scancel", "--user=root")
+    for node in ("n2", "n4"):
+        shown = run("scontrol", "show", "node", node)
+        if "DRAIN" in shown:
+            run("scontrol", "update", f"nodename={node}", "state=resume")
+    cluster.up()
+
+
+def not_started(found: dict[str, Any]) -> dict[str, Any]:
+    """The one finding of what was kept from starting."""
+    (finding,) = [f for f in found["findings"] if f["kind"] == "no-result"]
+    assert finding["weight"] == "inconclusive"
+    return dict(finding)
+
+
+def test_what_a_drained_node_keeps_from_starting_is_one_finding(
+    railgauge: Run, verdict: Verdict, control: Callable[..., str]
+) -> None:
+    control("scontrol", "update", "nodename=n4", "state=drain", "reason=bad disk")
+    answer = railgauge("accept", "--partition", "ns", *PAIRS)
+    assert "waiting: n4 drained by root: bad disk" in answer.stdout
+    found = verdict()
+    assert "not submitted: n4 drained by root: bad disk" in not_started(found)["message"]
+    assert "n4" not in suspects(found)
+
+
+def test_a_partition_that_is_down_starts_nothing_and_is_said(
+    railgauge: Run, verdict: Verdict, control: Callable[..., str]
+) -> None:
+    control("scontrol", "update", "partitionname=ns", "state=down")
+    answer = railgauge("accept", "--partition", "ns")
+    assert answer.returncode == 2, answer.stdout
+    assert "9 cases" in not_started(verdict())["message"]
+    assert "partition ns is DOWN" in answer.stdout.splitlines()[-1]
+
+
+def test_one_case_waits_for_a_long_foreign_job_and_the_others_do_not(
+    railgauge: Run, verdict: Verdict, control: Callable[..., str]
+) -> None:
+    control(
+        *("sbatch", "--partition=ns", "--nodelist=n2", "--exclusive", "--time=60"),
+        *("--output=/dev/null", "--wrap=sleep 3000"),
+    )
+    answer = railgauge("accept", "--partition", "ns", *PAIRS, "-S", "max_pending_time=15s")
+    assert "n2 busy with job" in answer.stdout
+    found = verdict()
+    messages = [f["message"] for f in found["findings"] if f["kind"] == "no-result"]
+    assert sorted(message.split()[0] for message in messages) == ["not", "waited"]
+    assert "n2" not in suspects(found)
+
+
+def test_a_job_that_somebody_cancels_is_inconclusive_and_measured_again(
+    railgauge: Run, area: Path, verdict: Verdict, control: Callable[..., str], cluster: Lab
+) -> None:
+    campaign = start(area, "--partition", "ns")
+    wait_for_traffic(area, 1)
+    (job,) = control("squeue", "--noheader", "--states=R", "--format=%A").split()
+    control("scancel", job)
+    output, _ = campaign.communicate(timeout=240)
+    found = verdict()
+    (finding,) = [f for f in found["findings"] if f["kind"] == "job-disturbed"]
+    assert finding["weight"] == "inconclusive"
+    assert "CANCELLED by root" in finding["message"], output
+    assert "accept --resume" in finding["next_step"]
+    assert not {"n1", "n2"} & set(suspects(found))
+    railgauge("accept", "--resume", "latest")
+    assert "job-disturbed" not in [f["kind"] for f in verdict()["findings"]]
+
+
+@pytest.fixture
+def cut(cluster: Lab) -> Iterator[tuple[str, str]]:
+    """The way from n1 to n3 is cut, and no other."""
+    there = next(n for n in cluster.spec.all_nodes() if n.name == "n3")
+    for word in ("add", "del"):
+        if word == "del":
+            yield "n1", "n3"
+        command = cluster.enter("n1", "ip", "route", word, "blackhole", f"{there.address}/32")
+        subprocess.run(command, check=True)
+
+
+def test_a_cut_way_is_named_by_its_ends_and_no_node_is(
+    railgauge: Run, verdict: Verdict, cut: tuple[str, str]
+) -> None:
+    answer = railgauge("accept", "--partition", "ns", "--", "-n", "Iperf2Pair|MpiWorld")
+    assert answer.returncode == 1, answer.stdout
+    assert "failed on node n3" in answer.stdout
+    found = verdict()
+    unreached = [f for f in found["findings"] if f["kind"] == "launch-failed"]
+    assert [f["nodes"] for f in unreached] == [["n3"]]
+    assert list(cut) in [way["nodes"] for way in found["ways"]]
+
+
+def test_a_controller_that_hangs_accuses_nobody(area: Path, verdict: Verdict, cluster: Lab) -> None:
+    """Stopped as a job begins, for longer than srun waits for it."""
+    campaign = start(area, "--partition", "ns", *PAIRS)
+    deadline = time.monotonic() + 60
+    while not cluster.on_head("squeue", "--noheader", "--states=R,CF", "--format=%A").stdout:
+        assert time.monotonic() < deadline
+    cluster.on_head("pkill", "-STOP", "-x", "slurmctld")
+    going_on = threading.Timer(45, cluster.on_head, ["pkill", "-CONT", "-x", "slurmctld"])
+    going_on.start()
+    output, _ = campaign.communicate(timeout=400)
+    going_on.join()
+    cluster.up()
+    found = verdict()
+    # Under load a pair may be slow all the same: then it was measured.
+    silent = [f for f in found["findings"] if f["kind"] in ("silent-node", "no-exit-line")]
+    assert not silent, output
+    assert not [s for s in found["suspects"] if "exit line" in s["why"]]

@@ -1,0 +1,256 @@
+"""What keeps a job from starting, in Slurm's own answers; and what a session makes of it."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from reframe.core.exceptions import JobBlockedError, JobError
+
+from railgauge import slurm, waiting
+from railgauge.checks import queue
+from railgauge.errors import EnvironmentProblem
+from railgauge.node import slurm_nodes
+from railgauge.node.slurm_nodes import SlurmNode
+
+
+class Controller:
+    """Slurm's answers: everything idle and up until changed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.flags: dict[str, set[str]] = {f"n{number}": {"IDLE"} for number in range(1, 5)}
+        self.partition = "UP"
+        self.jobs = ""
+        self.reservations = ""
+        self.reason = "Resources"
+        self.asked: list[str] = []
+        monkeypatch.setattr(slurm, "ask", self.ask)
+        monkeypatch.setattr(slurm_nodes, "show", self.show)
+
+    def ask(self, *words: str) -> str:
+        self.asked.append(" ".join(words[:3]))
+        if words[:3] == ("scontrol", "show", "partition"):
+            return f"PartitionName=ns AllowGroups=ALL State={self.partition} TotalNodes=4\n"
+        if words[0] == "scontrol":
+            return self.reservations
+        return f"{self.reason}\n" if "--format=%r" in words else self.jobs
+
+    def show(self, names: Any) -> dict[str, SlurmNode]:
+        self.asked.append("nodes")
+        held = ("bad disk", "alice", "2026-11-20T10:00:00")
+        return {
+            n: SlurmNode(n, frozenset(self.flags[n]), *(held if "DRAIN" in self.flags[n] else ()))
+            for n in names
+        }
+
+
+@pytest.fixture
+def controller(monkeypatch: pytest.MonkeyPatch) -> Controller:
+    return Controller(monkeypatch)
+
+
+def words(*nodes: str, **known: Any) -> str:
+    return waiting.words(waiting.of_nodes(nodes, **known))
+
+
+def test_idle_nodes_have_nothing_in_their_way(controller: Controller) -> None:
+    assert waiting.of_nodes(["n1", "n2"]) == {}
+    assert waiting.of_partition("ns") is None
+
+
+@pytest.mark.parametrize("state", ["DOWN", "DRAIN", "INACTIVE"])
+def test_a_partition_that_is_not_up_stands_in_the_way(controller: Controller, state: str) -> None:
+    controller.partition = state
+    obstacle = waiting.of_partition("ns")
+    assert obstacle is not None and obstacle.standing
+    assert f"partition ns is {state}" in obstacle.why
+
+
+def test_a_drained_node_is_told_with_who_and_why(controller: Controller) -> None:
+    for name in ("n2", "n3"):
+        controller.flags[name].add("DRAIN")
+    assert words("n1", "n2", "n3") == "n[2-3] drained by alice: bad disk"
+    assert waiting.of_nodes(["n2"])["n2"].standing
+
+
+def test_a_node_that_does_not_answer_is_left_to_slurms_own_reason(controller: Controller) -> None:
+    controller.flags["n2"] = {"DOWN", "NOT_RESPONDING", "DRAIN"}
+    assert waiting.of_nodes(["n2"]) == {}
+
+
+def test_a_foreign_job_is_told_with_its_end(controller: Controller) -> None:
+    controller.flags["n2"] = {"ALLOCATED"}
+    controller.jobs = "12|alice|2026-11-22T10:00:00|n[2-3]\n"
+    assert (
+        words("n1", "n2") == "n2 busy with job 12 of alice, until 2026-11-22T10:00:00 at the latest"
+    )
+    assert not waiting.of_nodes(["n2"])["n2"].standing
+    assert words("n2", our_jobs=("12",)) == ""
+
+
+def test_a_reservation_of_others_is_told(controller: Controller) -> None:
+    controller.flags["n4"].add("RESERVED")
+    controller.reservations = (
+        "ReservationName=repair StartTime=x Nodes=n4 Users=alice State=ACTIVE BurstBuffer=(null)\n"
+    )
+    assert words("n3", "n4") == "n4 reserved as repair for alice"
+    assert words("n4", our_reservations=("repair",)) == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--partition=ns"], "ns"),
+        (["--partition ns"], "ns"),
+        (["-p", "ns"], "ns"),
+        (["-pns"], "ns"),
+        (["--account=x"], ""),
+        ([], ""),
+    ],
+)
+def test_the_partition_is_read_from_the_options(options: list[str], found: str) -> None:
+    assert waiting.option("partition", "p", options) == found
+
+
+# ---- a session ----
+
+ACCESS = ["--partition=ns"]
+
+
+def case(*nodes: str) -> Any:
+    partition = SimpleNamespace(access=ACCESS, scheduler=SimpleNamespace(registered_name="slurm"))
+    return SimpleNamespace(partition=partition, check=SimpleNamespace(pinned_nodes=list(nodes)))
+
+
+def job(number: int = 7, waited_s: float = 0.0, state: str = "PENDING") -> Any:
+    return SimpleNamespace(
+        **{"name": f"case{number}", "jobid": str(number), "state": state, "_exception": None},
+        **{"options": [], "cli_options": [], "is_cancelling": False},
+        submit_time=time.time() - waited_s,
+    )
+
+
+class Session(queue.Queue):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.cancelled: list[Any] = []
+        super().__init__(self.said.append)
+
+    def cancel(self, job: Any) -> None:
+        self.cancelled.append(job.jobid)
+
+    def submitted(self, waiter: Any, *nodes: str) -> Any:
+        self.submit(waiter, ACCESS, nodes)
+        return waiter
+
+
+@pytest.fixture
+def session(controller: Controller) -> Session:
+    return Session()
+
+
+def test_a_healthy_session_asks_slurm_once(controller: Controller, session: Session) -> None:
+    session.begin([case("n1", "n2"), case("n2", "n3")])
+    asked = len(controller.asked)
+    session.submitted(job(), "n1", "n2")
+    assert (len(controller.asked), session.said) == (asked, [])
+
+
+def test_what_a_drained_node_keeps_from_starting_is_decided_before_it_waits(
+    controller: Controller, session: Session
+) -> None:
+    controller.flags["n2"].add("DRAIN")
+    session.begin([case("n1", "n2"), case("n3", "n4")])
+    assert session.said == ["n2 drained by alice: bad disk"]
+    with pytest.raises(JobError, match="not submitted: n2 drained by alice: bad disk"):
+        session.submitted(job(), "n1", "n2")
+    session.submitted(job(), "n3", "n4")
+
+
+def test_a_partition_that_is_down_decides_all_its_cases(
+    controller: Controller, session: Session
+) -> None:
+    controller.partition = "DOWN"
+    session.begin([case("n1", "n2")])
+    for nodes in (("n1", "n2"), ("n3", "n4")):
+        with pytest.raises(JobError, match="partition ns is DOWN"):
+            session.submitted(job(), *nodes)
+
+
+def test_what_was_removed_meanwhile_is_no_obstacle(
+    controller: Controller, session: Session
+) -> None:
+    controller.flags["n2"].add("DRAIN")
+    session.begin([case("n1", "n2")])
+    controller.flags["n2"].discard("DRAIN")
+    session.submitted(job(), "n1", "n2")
+
+
+def test_a_job_that_waits_is_explained_once(controller: Controller, session: Session) -> None:
+    controller.flags["n2"] = {"ALLOCATED"}
+    controller.jobs = "12|alice|2026-11-22T10:00:00|n2\n"
+    waiter = session.submitted(job(waited_s=6), "n1", "n2")
+    for _ in range(3):
+        session.look_at(session, [waiter])
+    (line,) = session.said
+    assert line.startswith("job 7 on n[1-2]: n2 busy with job 12 of alice, until ")
+    assert session.cancelled == []
+
+
+def test_a_job_that_has_just_been_submitted_is_not_asked_for(
+    controller: Controller, session: Session
+) -> None:
+    waiter = session.submitted(job(waited_s=1), "n1", "n2")
+    controller.asked.clear()
+    session.look_at(session, [waiter])
+    assert controller.asked == []
+
+
+def test_slurms_own_reason_is_told_where_nothing_else_is_known(session: Session) -> None:
+    session.look_at(session, [session.submitted(job(waited_s=6), "n1", "n2")])
+    assert session.said == ["job 7 on n[1-2]: Slurm says Resources"]
+
+
+def test_a_job_that_waits_in_vain_is_cancelled(controller: Controller, session: Session) -> None:
+    waiter = session.submitted(job(waited_s=6), "n1", "n2")
+    controller.flags["n2"].add("DRAIN")
+    session.look_at(session, [waiter])
+    assert session.cancelled == ["7"]
+    assert "n2 drained by alice" in str(waiter._exception)
+
+
+def test_once_a_job_has_waited_long_enough_the_others_for_that_node_do_not(
+    controller: Controller, session: Session
+) -> None:
+    controller.flags["n2"] = {"ALLOCATED"}
+    controller.jobs = "12|alice|2026-11-22T10:00:00|n2\n"
+    session.give_up(session.submitted(job(7, waited_s=300), "n1", "n2"))
+    with pytest.raises(JobError, match="not submitted: n2 busy with job 12 of alice"):
+        session.submitted(job(8), "n2", "n3")
+    session.submitted(job(9), "n3", "n4")
+    controller.flags["n2"] = {"IDLE"}
+    session.submitted(job(10), "n2", "n3")
+
+
+def test_what_reframe_cancelled_is_explained(controller: Controller, session: Session) -> None:
+    controller.flags["n4"].add("DRAIN")
+    waiter = session.submitted(job(), "n3", "n4")
+    waiter.is_cancelling = True
+    waiter._exception = JobBlockedError("blocked: ReqNodeNotAvail, UnavailableNodes:n4", "7")
+    session.look_at(session, [waiter])
+    message = str(waiter._exception)
+    assert "UnavailableNodes:n4; n4 drained by alice: bad disk" in message
+
+
+def test_a_controller_that_is_silent_is_no_obstacle(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: str) -> str:
+        raise EnvironmentProblem("squeue did not answer within 60 s")
+
+    monkeypatch.setattr(slurm, "ask", silent)
+    session.begin([case("n1", "n2")])
+    session.look_at(session, [session.submitted(job(waited_s=6), "n1", "n2")])
+    assert session.said == ["job 7 on n[1-2]: Slurm says squeue did not answer within 60 s"]
