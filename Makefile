@@ -37,9 +37,9 @@ bench: ## figures: start-up, harness cost, iperf2 through the suite over by hand
 	bin/bootstrap lab dev
 	.venv/bin/python tests/bench.py
 
-soak: ## many acceptances and starts of MPI on a loaded machine, hours: [ACCEPTS=20] [STARTS=300]
+soak: ## many acceptances and starts of MPI on a loaded machine, hours: [ACCEPTS=20] [STARTS=300] [RDMA=100]
 	bin/bootstrap lab dev
-	.venv/bin/python -m tests.soak $(ACCEPTS:%=--accepts %) $(STARTS:%=--starts %)
+	.venv/bin/python -m tests.soak $(ACCEPTS:%=--accepts %) $(STARTS:%=--starts %) $(RDMA:%=--rdma %)
 
 drill: ## the firmware gate against real faults: what it did, and how long it took
 	bin/bootstrap lab dev

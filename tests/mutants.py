@@ -600,6 +600,20 @@ MUTANTS = [
         "        if False:\n",
         f"{_RESUME} -k refused",
     ),
+    Mutant(
+        "a session is only asked to end",
+        "src/railgauge/children.py",
+        "        os.killpg(process.pid, signal.SIGKILL)\n",
+        "        pass\n",
+        "tests/unit/test_follow.py -k whatever",
+    ),
+    Mutant(
+        "a session ignores what nohup ignores",
+        "src/railgauge/accept.py",
+        "            preexec_fn=children.default_signals,\n",
+        "",
+        "tests/unit/test_follow.py -k hears",
+    ),
 ]
 
 

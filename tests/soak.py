@@ -1,7 +1,8 @@
-"""Many acceptances of a healthy lab in a row, and many starts of MPI: none may fail.
+"""Many acceptances of a healthy lab in a row, many starts of MPI and many runs of RDMA over several
+queue pairs: none may fail.
 
-    make soak [ACCEPTS=20] [STARTS=300]
-    .venv/bin/python -m tests.soak [--accepts N] [--starts N] [--results FILE]
+    make soak [ACCEPTS=20] [STARTS=300] [RDMA=100]
+    .venv/bin/python -m tests.soak [--accepts N] [--starts N] [--rdma N] [--results FILE]
 
 Another process loads one core all the while. Each outcome is one line of the results' file, so that
 a soak that broke off goes on where it was; `--again` starts it anew. Prints a table; the exit code
@@ -14,6 +15,7 @@ import argparse
 import contextlib
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
@@ -24,7 +26,12 @@ from typing import Any
 
 import yaml
 
-from railgauge import paths
+from railgauge import paths, systems
+from railgauge.lab.cli import open_lab
+from railgauge.lab.cluster import Lab
+from railgauge.lab.nodes import VM
+from railgauge.lab.spec import Node
+from railgauge.tools import perftest
 
 AREA = paths.HOME / "results" / "soak"
 
@@ -35,6 +42,9 @@ NODES = "n[1-2]"
 #: What an acceptance may take on a slow machine, before it counts as one that hangs.
 ACCEPT_LIMIT_S = 1800
 START_LIMIT_S = 120
+
+#: What the server of an RDMA run printed, and its exit code.
+_SERVED = "/tmp/soak-served"
 
 #: Loads one core until its parent is gone, or an acceptance at its limit would be over.
 _LOAD = f"""
@@ -110,7 +120,58 @@ def start() -> dict[str, Any]:
     return {"good": good, "exit_code": code, "seconds": round(seconds, 1), "said": said}
 
 
-KINDS = {"make accept": accept, "MPI start": start}
+def rdma() -> dict[str, Any]:
+    """One ib_write_bw between the VM nodes, as RdmaQueuePairs runs it over their first rail."""
+    lab = open_lab()
+    fabric = systems.load("lab").partition("vm").extras.rdma
+    assert fabric is not None
+    tuning = fabric.perftest
+    options = perftest.Options(
+        *("write", "bw"),
+        size_bytes=65536,
+        iterations=tuning.bandwidth_iterations,
+        queue_pairs=tuning.queue_pairs,
+        qp_timeout=tuning.qp_timeout,
+    )
+    server, client = (node for node in lab.spec.all_nodes() if node.kind == "vm")
+    # The first entry of the table is the link-local one, the second that of the IPv4 address.
+    way = {"port": "18600", "device": "rxe0", "ib_port": "1", "gid_index": "1"}
+    before = _counters(lab, server)
+    began = time.monotonic()
+    serve = shlex.join(perftest.server_argv(options, **way))
+    # In the background: a guest's agent runs one command at a time.
+    begin = (
+        f"rm -f {_SERVED}; (timeout {START_LIMIT_S} {serve}; echo exit code $?) >{_SERVED} 2>&1 & "
+    )
+    ready = (
+        f"until ss -Hltn 'sport = :{way['port']}' | grep -q . || ! kill -0 $!; do sleep 0.1; done"
+    )
+    end = f"until tail -n 1 {_SERVED} | grep '^exit code'; do sleep 0.1; done; cat {_SERVED} >&2"
+    VM.run(lab, server, ["sh", "-c", begin + ready], START_LIMIT_S)
+    asked = VM.run(lab, client, perftest.client_argv(options, server.address, **way), START_LIMIT_S)
+    served = VM.run(lab, server, ["sh", "-c", end], START_LIMIT_S)
+    seconds = time.monotonic() - began
+    after = _counters(lab, server)
+    received = after["rcvd_pkts"] - before["rcvd_pkts"]
+    twice = after["duplicate_request"] - before["duplicate_request"]
+    good = asked.returncode == 0 and served.stdout == "exit code 0\n"
+    said = (asked.stdout + asked.stderr + served.stderr)[-2000:]
+    return {
+        "good": good,
+        "exit_code": asked.returncode,
+        "seconds": round(seconds, 1),
+        "said": f"{twice} of {received} packets came twice" if good else said,
+    }
+
+
+def _counters(lab: Lab, node: Node) -> dict[str, int]:
+    """The counters of a VM's first RDMA device."""
+    folder = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
+    said = VM.run(lab, node, ["sh", "-c", f"cd {folder} && grep -H . *"]).stdout
+    return {name: int(value) for name, _, value in (n.partition(":") for n in said.splitlines())}
+
+
+KINDS = {"MPI start": start, "RDMA run": rdma, "make accept": accept}
 
 
 def earlier(results: Path) -> list[dict[str, Any]]:
@@ -138,6 +199,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--accepts", type=int, default=20)
     parser.add_argument("--starts", type=int, default=300)
+    parser.add_argument("--rdma", type=int, default=100)
     parser.add_argument("--results", type=Path, default=AREA / "soak.jsonl")
     parser.add_argument("--again", action="store_true", help="forget what was done before")
     chosen = parser.parse_args()
@@ -151,7 +213,8 @@ def main() -> int:
     code, _, said = timed([railgauge, "lab", "up"], ACCEPT_LIMIT_S)
     if code != 0:
         sys.exit(said)
-    for kind, count in (("MPI start", chosen.starts), ("make accept", chosen.accepts)):
+    counts = (chosen.starts, chosen.rdma, chosen.accepts)
+    for kind, count in zip(KINDS, counts, strict=True):
         done = sum(row["kind"] == kind for row in earlier(results))
         for number in range(done + 1, count + 1):
             with loaded_core():

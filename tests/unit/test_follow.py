@@ -63,6 +63,14 @@ def test_a_session_is_stopped_whatever_it_and_its_parent_ignore(
     assert time.monotonic() - began < 30
 
 
+def test_a_session_hears_the_ctrl_c_that_its_parent_ignores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started_by_nohup: None
+) -> None:
+    monkeypatch.setattr(accept._Watchdog, "MARGIN_S", 0)
+    (tmp_path / "plan.json").write_text(json.dumps([{"limit_s": 0.3}]))
+    assert follow(tmp_path, HANGS)[0] == -signal.SIGINT
+
+
 def test_a_hangup_that_nohup_ignores_does_not_stop_a_session(
     tmp_path: Path, started_by_nohup: None
 ) -> None:

@@ -13,6 +13,7 @@ import difflib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -206,6 +207,18 @@ def test_the_jobs_of_a_system_are_as_stored(system: str, tmp_path: Path) -> None
         )
     ]
     assert not changes, "\n".join([*changes, "", "as it should be? make golden"])
+
+
+def test_a_checkout_whose_path_has_a_blank_is_one_word_of_a_job(tmp_path: Path) -> None:
+    home = tmp_path / "a checkout"
+    for folder in ("src", "configs", "results/references"):
+        shutil.copytree(paths.HOME / folder, home / folder)
+    source = str(home / "src")
+    cases = _dry_run("lab", tmp_path / "out", ["-n", "^Iperf2Pair"], PYTHONPATH=source)
+    assert cases
+    for stage in cases.values():
+        launch = (stage / _SCRIPT).read_text(encoding="utf-8").splitlines()[-1]
+        assert f"PYTHONPATH={source}" in shlex.split(launch)
 
 
 def test_every_golden_file_is_of_a_system() -> None:

@@ -23,7 +23,17 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def start(*outcomes: dict[str, Any], accepts: int, options: tuple[str, ...] = ()) -> Any:
         left = list(outcomes)
         monkeypatch.setitem(soak.KINDS, "make accept", lambda: left.pop(0))
-        words = ["soak", "--accepts", str(accepts), "--starts", "0", "--results", str(results)]
+        words = [
+            "soak",
+            "--accepts",
+            str(accepts),
+            "--starts",
+            "0",
+            "--rdma",
+            "0",
+            "--results",
+            str(results),
+        ]
         monkeypatch.setattr(sys, "argv", [*words, *options])
         return soak.main(), len(outcomes) - len(left)
 

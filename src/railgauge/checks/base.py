@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -351,9 +352,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         orders = Path(self.stagedir, f"{program}.json")
         orders.write_text(json.dumps(told, indent=2), encoding="utf-8")
         # The nodes see this checkout at the same place, and need nothing else of it.
+        source = shlex.quote(str(paths.SOURCE))
         self.executable = "env"
         self.executable_opts = [
-            *(f"PYTHONPATH={paths.SOURCE}", "python3", "-m", f"railgauge.node.{program}"),
+            *(f"PYTHONPATH={source}", "python3", "-m", f"railgauge.node.{program}"),
             orders.name,
         ]
 

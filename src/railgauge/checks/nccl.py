@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -250,14 +251,14 @@ class NcclCheck(RanksCheck):
         binaries = self.fabric.binaries
         if binaries.spack and not installed.provides(self.current_system.name, binaries.spack):
             # In two steps: the shell goes on after a command that fails within eval.
-            loading = f"spack --env {paths.HOME} load --sh {binaries.spack}"
+            loading = f"spack --env {shlex.quote(str(paths.HOME))} load --sh {binaries.spack}"
             self.prerun_cmds += [f'loaded="$({loading})"', 'eval "$loaded"']
         if binaries.image:
             mounts = f"{paths.HOME},{self.stagedir}"
             self.job.launcher.options += [
                 f"--container-image={binaries.image}",
-                f"--container-mounts={mounts}",
-                f"--container-workdir={self.stagedir}",
+                shlex.quote(f"--container-mounts={mounts}"),
+                shlex.quote(f"--container-workdir={self.stagedir}"),
             ]
         if self.rehearsal:
             replay = Path(self.stagedir, "replay.json")

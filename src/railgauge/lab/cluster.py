@@ -30,6 +30,9 @@ COMMANDS = ("sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sinfo", "sque
 
 _TOOLS = {"nsenter": "util-linux", "unshare": "util-linux", "ip": "iproute2", "tc": "iproute2"}
 
+#: How long Slurm may take to have all nodes: a few seconds, and more on a busy machine.
+IDLE_LIMIT_S = 180
+
 _NEEDED_MEMORY_MIB = 1024
 _MEMORY = Path("/proc/meminfo")
 _OS_RELEASE = Path("/etc/os-release")
@@ -186,7 +189,7 @@ class Lab:
     def up(
         self,
         say: Callable[[str], None] = _ignore,
-        timeout_s: float = 90,
+        timeout_s: float = IDLE_LIMIT_S,
         nodes: Sequence[str] | None = None,
     ) -> None:
         """Start what is not running, and return when Slurm has every node that was asked for.
@@ -338,7 +341,7 @@ class Lab:
                 self.start_service(service)
 
     def wait_until_idle(
-        self, timeout_s: float = 90, nodes_off: Container[str | None] = frozenset()
+        self, timeout_s: float = IDLE_LIMIT_S, nodes_off: Container[str | None] = frozenset()
     ) -> None:
         """Return once Slurm can start jobs on every node but those that are meant to be off."""
         names = [node.name for node in self.in_use() if node.name not in nodes_off]

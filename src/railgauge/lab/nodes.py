@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from railgauge.lab import network
 from railgauge.lab.spec import Node
-from railgauge.lab.vm import VmNodes
+from railgauge.lab.vm import BOOT_LIMIT_S, VmNodes
 
 if TYPE_CHECKING:
     from railgauge.lab.cluster import Lab
@@ -23,7 +23,7 @@ class NodeKind(Protocol):
     def start(self, lab: Lab, node: Node) -> None:
         """Power the node on and give it its link; it registers with Slurm by itself."""
 
-    def wait_until_up(self, lab: Lab, node: Node, timeout_s: float = 90) -> None:
+    def wait_until_up(self, lab: Lab, node: Node, timeout_s: float = BOOT_LIMIT_S) -> None:
         """Return once a node that was started runs commands."""
 
     def power_off(self, lab: Lab, node: Node) -> None:
@@ -69,7 +69,7 @@ class NamespaceNodes:
             machine.kill()
             raise
 
-    def wait_until_up(self, lab: Lab, node: Node, timeout_s: float = 90) -> None:
+    def wait_until_up(self, lab: Lab, node: Node, timeout_s: float = BOOT_LIMIT_S) -> None:
         lab.require_machine(node.name)
 
     def power_off(self, lab: Lab, node: Node) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -25,7 +26,13 @@ _QEMU = {"x86_64": "qemu-system-x86_64"}
 #: A guest under KVM is up within a second; one that hangs is not worth waiting for.
 _PROBE_LIMIT_S = 8
 
+#: A guest in emulation is up in 15 s, and on a machine that is busy with ten others in two minutes;
+#: one that died is not waited for.
+BOOT_LIMIT_S = 300
+
 _KVM = Path("/dev/kvm")
+
+_PANIC = re.compile(r"Kernel panic - .*")
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -241,7 +248,7 @@ class VmNodes:
     def interfaces(self, lab: Lab, rdma: bool = False) -> list[str]:
         return rail_interfaces(lab.spec) if rdma else _interfaces(lab.spec)
 
-    def wait_until_up(self, lab: Lab, node: Node, timeout_s: float = 90) -> None:
+    def wait_until_up(self, lab: Lab, node: Node, timeout_s: float = BOOT_LIMIT_S) -> None:
         """Return once the guest answers; Slurm may take a node for idle that is only just gone."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -253,9 +260,12 @@ class VmNodes:
                 if ended or time.monotonic() > deadline:
                     how = "ended while it booted" if ended else f"did not boot in {timeout_s:g} s"
                     log = f"boot-{node.name}"
+                    lines = lab.last_lines(log, 200)
+                    # A trace of a screen and more stands behind it.
+                    panic = "".join(f" ({line})" for line in _PANIC.findall(lines)[:1])
                     raise EnvironmentProblem(
-                        f"{node.name} {how}; the last lines of its console:\n"
-                        + lab.last_lines(log),
+                        f"{node.name} {how}{panic}; the last lines of its console:\n"
+                        + "\n".join(lines.splitlines()[-12:]),
                         next_step=f"railgauge lab logs {log}",
                     ) from None
                 time.sleep(0.2)
