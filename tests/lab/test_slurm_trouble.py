@@ -113,7 +113,7 @@ def cut(cluster: Lab) -> Iterator[tuple[str, str]]:
 def test_a_cut_way_is_named_by_its_ends_and_no_node_is(
     railgauge: Run, verdict: Verdict, cut: tuple[str, str]
 ) -> None:
-    answer = railgauge("accept", "--partition", "ns", "--", "-n", "Iperf2Pair|MpiWorld")
+    answer = railgauge("accept", "--partition", "ns", "--", "-n", "NodeState|MpiWorld")
     assert answer.returncode == 1, answer.stdout
     assert "failed on node n3" in answer.stdout
     found = verdict()
