@@ -1,5 +1,5 @@
 # Two commands: `make accept` shows the gate at work, `make test` checks the project.
-.PHONY: help setup accept test lint golden bench drill mutants lab-up lab-down stack mirror lock-check distclean
+.PHONY: help setup accept test lint golden bench soak drill mutants lab-up lab-down stack mirror lock-check distclean
 
 SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe bin/stack .ci/run $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch) jobs/gate/railgauge.nhc
 
@@ -36,6 +36,10 @@ golden: ## write tests/data/golden anew
 bench: ## figures: start-up, harness cost, iperf2 through the suite over by hand
 	bin/bootstrap lab dev
 	.venv/bin/python tests/bench.py
+
+soak: ## many acceptances and starts of MPI on a loaded machine, hours: [ACCEPTS=20] [STARTS=300]
+	bin/bootstrap lab dev
+	.venv/bin/python -m tests.soak $(ACCEPTS:%=--accepts %) $(STARTS:%=--starts %)
 
 drill: ## the firmware gate against real faults: what it did, and how long it took
 	bin/bootstrap lab dev

@@ -5,6 +5,7 @@ verdict.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -23,13 +24,14 @@ from types import FrameType
 from typing import Any
 
 from railgauge import campaign as campaigns
-from railgauge import hostlist, paths, references, rehearsal, session, slurm, systems
+from railgauge import children, hostlist, paths, references, rehearsal, session, slurm, systems
 from railgauge.atomic import write_json, write_text
 from railgauge.campaign import REMAINING, Asked, Campaign, Gate, RunningError, Scope, Session, State
 from railgauge.checks import guard, queue
 from railgauge.checks.pair import NODES_VARIABLE
 from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.gate import store
 from railgauge.report import text
 from railgauge.verdict.compare import BrokenRecordError, Remaining, fingerprints, remaining
 from railgauge.verdict.rules import Verdict, decide
@@ -47,6 +49,9 @@ _FINISHED = re.compile(
     r"\[\s+(?P<word>OK|FAIL|ABORT|SKIP)\s*\]\s*\(\s*(?P<done>\d+)/(?P<all>\d+)\)"
 )
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+#: How the files of a system's data end.
+_DATA = (".yaml", ".json")
 
 Say = Callable[[str], None]
 
@@ -151,8 +156,10 @@ def run(
     command: list[str],
     say: Say,
     begun: Callable[[Campaign], None] = lambda _: None,
+    owner: str | None = None,
 ) -> Verdict:
-    """A new campaign of one session; `begun` is told of it before anything runs.
+    """A new campaign of one session; `begun` is told of it before anything runs. `owner` is whose
+    it is where that is a gate run.
 
     Raises EnvironmentProblem before anything has run where Slurm or the results area is unusable.
     """
@@ -162,9 +169,10 @@ def run(
     asked = Asked(
         options=list(options),
         environment=_variables(chosen, nodes),
-        judged_by={str(path): _digest(path) for path in _judges(system)},
+        judged_by=judged_by(system),
     )
-    campaign = Campaign.create(system, gate, chosen, command, asked)
+    chosen = dataclasses.replace(chosen, tested=store.tested(system, chosen.nodes))
+    campaign = Campaign.create(system, gate, chosen, command, asked, owner)
     say(f"campaign {campaign.id}")
     begun(campaign)
     try:
@@ -174,12 +182,13 @@ def run(
         raise _no_room(campaign, error) from None
 
 
-def resume(campaign: Campaign, command: list[str], say: Say) -> Verdict:
+def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None = None) -> Verdict:
     """Measure what a campaign that broke off still lacks, and decide on all of it.
 
     Scope, gate and options are those of its record. RailgaugeError, with nothing changed, where it
-    is at its end, still running, or would be judged by something else than before.
+    is at its end, still running, somebody else's, or would be judged by something else than before.
     """
+    _require_owner(campaign, owner)
     _require_resumable(campaign)
     try:
         with _hold(campaign, say) as lock:
@@ -209,6 +218,27 @@ def resume(campaign: Campaign, command: list[str], say: Say) -> Verdict:
         raise _no_room(campaign, error) from None
 
 
+def _require_owner(campaign: Campaign, owner: str | None) -> None:
+    """A gate run's campaign runs in its reservation, and decides which nodes return."""
+    if campaign.owner == owner:
+        return
+    own = [folder.name for folder in campaigns.all_folders() if _owner_in(folder) == owner]
+    raise RailgaugeError(
+        f"campaign {campaign.id} is that of {campaign.owner or 'railgauge accept'}, which alone "
+        "goes on with it",
+        next_step="railgauge gate run --act"
+        + (f"; the newest of accept: railgauge accept --resume {own[-1]}" if own else ""),
+    )
+
+
+def _owner_in(folder: Path) -> str | None:
+    """Whose campaign the folder has; one that cannot be read is nobody's."""
+    try:
+        return campaigns.load(str(folder)).owner
+    except RailgaugeError:
+        return "nobody"
+
+
 def _require_resumable(campaign: Campaign) -> None:
     """What no waiting changes."""
     if campaign.simulated is not None:
@@ -229,8 +259,10 @@ def _require_resumable(campaign: Campaign) -> None:
             next_step=f"resume it on {host}; or, once you are sure that {host} is down or has no "
             f"such process: rm {campaign.lock_file}",
         )
-    for path, before in campaign.asked.judged_by.items():
-        if _digest(Path(path)) != before:
+    before = campaign.asked.judged_by
+    now = judged_by(campaign.system) | {path: _digest(Path(path)) for path in before}
+    for path, digest in sorted(now.items()):
+        if digest != before.get(path):
             raise RailgaugeError(
                 f"{path} has changed since campaign {campaign.id} began: its cases would be judged "
                 "by two of them",
@@ -277,8 +309,18 @@ def _require_something_missing(campaign: Campaign) -> Remaining | None:
     return lacks
 
 
-def _judges(system: str) -> tuple[Path, ...]:
-    return references.path_for(system), paths.SYSTEMS / system / "reframe.yaml"
+def judged_by(system: str) -> dict[str, str | None]:
+    """The files that say what is measured and what is good, with their SHA-256: the system's data
+    but what only the gate or the lab reads, the references, the checks, and the settings.
+    """
+    data = [path for path in (paths.SYSTEMS / system).glob("*") if path.suffix in _DATA]
+    files = [
+        references.path_for(system),
+        *(path for path in data if path.name not in ("gate.yaml", "lab.yaml")),
+        paths.SETTINGS,
+        *paths.CHECKS.glob("*.py"),
+    ]
+    return {str(path): _digest(path) for path in sorted(files)}
 
 
 def _digest(path: Path) -> str | None:
@@ -351,8 +393,12 @@ class _Interrupt:
     """Passes the first SIGINT, SIGTERM or SIGHUP on to the session as the Ctrl-C it understands.
 
     The session runs in a process group of its own, so that a Ctrl-C at the terminal reaches it
-    once; ReFrame cancels its jobs at the first and gives up at the second.
+    once; ReFrame cancels its jobs at the first and gives up at the second. One that goes on all the
+    same is ended by force. A hangup that this process was started to ignore (`nohup`) is ignored.
     """
+
+    #: For cancelling jobs and writing the report, before a stronger signal.
+    PATIENCE_S = 60
 
     def __init__(self, process: subprocess.Popen[str], say: Say) -> None:
         self.process = process
@@ -363,6 +409,8 @@ class _Interrupt:
 
     def __enter__(self) -> _Interrupt:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                continue
             self._before[number] = signal.signal(number, self._handle)
         return self
 
@@ -377,7 +425,8 @@ class _Interrupt:
         if not self.seen:
             self.seen = why
             self.say(f"{why}: cancelling the jobs, keeping what there is")
-            self.process.send_signal(signal.SIGINT)
+            ending = [self.process, self.PATIENCE_S]
+            threading.Thread(target=children.end, args=ending, daemon=True).start()
 
 
 class _Watchdog:
@@ -451,6 +500,7 @@ def _follow(
             text=True,
             errors="replace",
             start_new_session=True,
+            preexec_fn=children.default_signals,
             pass_fds=keep_open,
         )
         try:

@@ -78,6 +78,8 @@ class Scope:
     absent: dict[str, str] = dataclasses.field(default_factory=dict)
     #: nodes that a gate run tests after a change: among themselves they must agree
     updated: list[str] = dataclasses.field(default_factory=list)
+    #: of nodes that a gate run accepted before: fields in which they may differ from the others
+    tested: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,6 +135,8 @@ class Campaign:
     fingerprints: dict[str, str] = dataclasses.field(default_factory=dict)
     #: the scenario of a rehearsal: stand-ins were run, nothing here is a measurement
     simulated: str | None = None
+    #: whose campaign it is where that is a gate run: only that run resumes it
+    owner: str | None = None
     #: None in a campaign that cannot be resumed: made by an older Railgauge
     asked: Asked | None = None
     earlier: list[Earlier] = dataclasses.field(default_factory=list)
@@ -172,6 +176,7 @@ class Campaign:
         scope: Scope,
         command: list[str],
         asked: Asked | None = None,
+        owner: str | None = None,
     ) -> Campaign:
         """A new folder under the results root, marked as running."""
         now = datetime.datetime.now(datetime.timezone.utc)
@@ -189,7 +194,7 @@ class Campaign:
         simulated = str(happening) if happening else None
         campaign = cls(folder, system, gate, scope, started=_now(), simulated=simulated)
         campaign.context = _context(command)
-        campaign.asked = asked
+        campaign.asked, campaign.owner = asked, owner
         campaign.save()
         return campaign
 
@@ -209,6 +214,7 @@ class Campaign:
                 "system": self.system,
                 "gate": self.gate,
                 "simulated": self.simulated,
+                "owner": self.owner,
                 "scope": dataclasses.asdict(self.scope),
                 "state": self.state,
                 "started": self.started,

@@ -333,21 +333,32 @@ def parse_iperf2(
             "--streams and --seconds belong together: what was asked for",
             next_step=f"railgauge parse iperf2 {shlex.quote(str(file))} --streams 4 --seconds 3",
         )
+    text = file.read_text(encoding="utf-8", errors="replace")
     asked = None
     if streams is not None and seconds is not None:
         try:
-            asked = iperf2.Options(streams=streams, duration_s=seconds)
+            asked = _iperf2_options(text, streams, seconds)
         except ValueError as error:
             raise RailgaugeError(str(error)) from None
     calls = _side_calls("iperf2", exit_code, server_exit_code, float(seconds or 0))
     reading = iperf2.read(
-        file.read_text(encoding="utf-8", errors="replace"),
+        text,
         server=server.read_text(encoding="utf-8", errors="replace") if server else None,
         calls=calls,
         options=asked,
     )
     click.echo(json.dumps(reading.as_dict(), indent=2))
     sys.exit(0 if reading.ok else 1)
+
+
+def _iperf2_options(text: str, streams: int, seconds: int) -> iperf2.Options:
+    """What was asked for; the direction, which the command line does not say, as in the output."""
+    try:
+        ways = [way.direction for way in iperf2.parse(text).ways]
+    except ParseError:
+        ways = ["forward"]
+    direction = "both" if len(ways) > 1 else ways[0]
+    return iperf2.Options(streams=streams, duration_s=seconds, direction=direction)
 
 
 @parse.command("perftest")
@@ -525,6 +536,12 @@ def parse_wdt(
             "--files and --size belong together: what was to be sent",
             next_step=f"railgauge parse wdt {shlex.quote(str(file))} --files 1 --size 1GiB",
         )
+    if skip_writes and files is None:
+        raise RailgaugeError(
+            "--skip-writes says how files were to be received, and not which",
+            next_step=f"railgauge parse wdt {shlex.quote(str(file))} --skip-writes --files 1 "
+            "--size 1GiB",
+        )
     asked = None
     if files is not None and size is not None:
         try:
@@ -581,13 +598,14 @@ def parse_osu(
 def _side_calls(
     tool: str, client: int | None, server: int | None, seconds: float = math.inf
 ) -> list[Call]:
-    """Calls of known exit code; where nobody says how long they took, it contradicts nothing."""
+    """Calls of known exit code; where nobody says how long they took, it contradicts nothing.
+
+    One of them proves nothing where the other is not known, but may be a failure.
+    """
+    if None in (client, server) and not client and not server:
+        return []
     known = [("server", 0, server), ("client", 1, client)]
-    return [
-        Call(tool, role, rank, role, code, seconds)
-        for role, rank, code in known
-        if code is not None
-    ]
+    return [Call(tool, role, rank, role, code or 0, seconds) for role, rank, code in known]
 
 
 #: What --expect may name, and how its value is read.

@@ -10,6 +10,8 @@ EXIT_ACCEPT = 0
 EXIT_REJECT = 1
 EXIT_INCONCLUSIVE = 2
 EXIT_USAGE = 3
+#: of `gate run`: a node in service failed as a partner
+EXIT_SUSPECT = 4
 
 
 class RailgaugeError(Exception):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NoReturn
@@ -13,8 +14,15 @@ from typing import NoReturn
 import click
 
 from railgauge import campaign, hostlist, inventory, paths, session, slurm, systems
-from railgauge.errors import EXIT_ACCEPT, EXIT_REJECT, EXIT_USAGE, RailgaugeError
+from railgauge.errors import (
+    EXIT_ACCEPT,
+    EXIT_REJECT,
+    EXIT_USAGE,
+    EnvironmentProblem,
+    RailgaugeError,
+)
 from railgauge.inventory import Change, Inventory
+from railgauge.node import slurm_nodes
 from railgauge.node.inventory import take
 from railgauge.node.rdma import natural
 
@@ -102,7 +110,11 @@ def collect(
             f"{hostlist.fold(strangers)} not in {system} ({hostlist.fold(access)})"
         )
 
+    closed = _closed(wanted)
+
     def one(node: str) -> Inventory | RailgaugeError:
+        if node in closed and not any(word.startswith("--reservation") for word in access[node]):
+            return EnvironmentProblem(f"no job starts on it: {closed[node]}")
         try:
             said = slurm.ask(
                 *("srun", "--quiet", "--nodes=1", "--ntasks=1", f"--nodelist={node}"),
@@ -119,6 +131,21 @@ def collect(
         answers = dict(zip(wanted, pool.map(one, wanted), strict=True))
     failed = {n: str(a) for n, a in answers.items() if isinstance(a, RailgaugeError)}
     return [a for a in answers.values() if isinstance(a, Inventory)], failed
+
+
+def _closed(nodes: Sequence[str]) -> dict[str, str]:
+    """Those of `nodes` on which Slurm starts no job of ours, and why: none has to wait for it."""
+    try:
+        states = slurm_nodes.show(nodes) if nodes else {}
+    except slurm_nodes.SlurmProblem:
+        # The job's own words will do.
+        return {}
+    invited = "SLURM_RESERVATION" in os.environ
+    return {
+        name: node.outside
+        for name, node in states.items()
+        if node.outside and not (invited and node.answers and not node.drained)
+    }
 
 
 def _print(one: Inventory) -> None:

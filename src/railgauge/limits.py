@@ -239,6 +239,26 @@ def collective_over_nics(
     return Limit(value, "GB/s", reason)
 
 
+#: Operations whose busbw is their size over their time.
+_ONCE = ("broadcast", "reduce", "sendrecv")
+
+
+def least_node_share(operation: str, nodes: int, ranks: int) -> float:
+    """What the NICs of every node must carry, one way or the other, as a share of the size.
+
+    The counts of `collective_over_nics` where a domain is a node, in bytes instead of time, with
+    the network adding and copying: all_reduce 1, broadcast, reduce and sendrecv 1, all_gather,
+    reduce_scatter and hypercube (N-1)/N, alltoall g(n-g)/n. A NIC that counted less did not carry
+    it. 0 for gather and scatter, where only the root's node must.
+    """
+    if operation in ("gather", "scatter") or nodes < 2:
+        return 0.0
+    share = 1.0 if operation in _ONCE else (ranks - 1) / ranks
+    factor = 2 * share if operation == "all_reduce" else share
+    whole = collective_over_nics(operation, nodes, ranks, 1.0, in_network_reduction=True)
+    return factor / whole.value
+
+
 def collective_over_nvlink(
     operation: str, ranks: int, gpu_gbytes_s: float, nvls: bool = False
 ) -> Limit:

@@ -67,6 +67,11 @@ METRIC_BETTER: Mapping[str, Literal["more", "less"]] = {
 }
 
 
+#: Metrics that are the same at all places where all is well. Others count events, are tails, or
+#: depend on the way: a latency grows with every switch.
+METRIC_ALIKE = frozenset(("bandwidth", "message_rate", "busbw"))
+
+
 @pydantic.with_config(extra="forbid")
 @dataclasses.dataclass(frozen=True)
 class Measurement:

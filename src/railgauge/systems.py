@@ -44,6 +44,9 @@ class Perftest(Strict):
     latency_iterations: int = pydantic.Field(default=10_000, ge=5)
     sweep_iterations: int = pydantic.Field(default=1000, ge=5)
     queue_pairs: int = pydantic.Field(default=4, ge=2, le=1024)
+    #: a queue pair sends again what is not acknowledged within 4.096 us x 2^this; none for
+    #: perftest's own 14, 67 ms, which software emulation may need for what is under way
+    qp_timeout: int | None = pydantic.Field(default=None, ge=1, le=31)
     duration_s: int = pydantic.Field(default=10, ge=2)
     #: how long RailProbe looks at each rail before anything else does; none for no RailProbe
     probe_s: int | None = pydantic.Field(default=3, ge=2)
@@ -324,7 +327,10 @@ class Extras(Strict):
     launcher (srun, mpirun) needs to start MPI here. `required` names the checks without which no
     campaign can end in `accept`. Nodes that are `absent` are left out of all checks. `counters`
     are budgets for tests between two nodes; a counter that none matches is recorded and judged by
-    nothing.
+    nothing. With `strict_provenance` no campaign ends in `accept` that ran a tool of no package, or
+    one whose file is not the one that its package brought; without it that is only noted.
+    `peer_spread` is what numbers of equal places differ by in one run each, as a share: what is 3.5
+    times as far below its peers stands out. A shared machine needs more than the default.
     """
 
     nodes: str
@@ -335,6 +341,8 @@ class Extras(Strict):
     absent: list[Absent] = []
     rdma: Rdma | None = None
     counters: list[Budget] = []
+    strict_provenance: bool = False
+    peer_spread: float = pydantic.Field(default=0.05, ge=0.005, le=0.2)
     wan: Wan | None = None
     bond: Bond | None = None
     nics: Nics | None = None

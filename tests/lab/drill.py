@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import paths, session
-from railgauge.errors import RailgaugeError
-from railgauge.gate import run, store
+from railgauge.errors import EXIT_SUSPECT, RailgaugeError
+from railgauge.gate import journal, run
 from railgauge.lab import faults
 from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
@@ -192,7 +192,8 @@ def prepared(lab: Lab, area: Path) -> Iterator[Gate]:
                 slurm_nodes.ask("scontrol", "delete", line.split()[0])
         for node, state in slurm_nodes.show(NODES).items():
             if state.drained:
-                slurm_nodes.resume([node])
+                # By whomever.
+                slurm_nodes.ask("scontrol", "update", f"nodename={node}", "state=resume")
         faults.clear(lab)
         for node in NODES:
             gate.on(node, "ip", "link", "set", "eth0", "txqueuelen", str(BEFORE))
@@ -305,6 +306,163 @@ def killed_after(step: str) -> Callable[[Gate], None]:
     return drill
 
 
+def _update_command(gate: Gate, seconds: float) -> str:
+    """An update as a site types it: it takes its time, and changes the nodes in the middle."""
+    railgauge = paths.HOME / "bin" / "railgauge"
+    change = f"{railgauge} lab exec {{nodes}} ip link set eth0 txqueuelen {AFTER}"
+    return f"sleep {seconds}; {change}; sleep {seconds}"
+
+
+def _in_update(gate: Gate, process: subprocess.Popen[str]) -> journal.Roll:
+    """The rolling update once its first command runs; its nodes are watched from here on."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        roll = journal.rolling("lab")
+        if roll is not None and roll.phase == "update":
+            gate._watched |= set(roll.batch)
+            return roll
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.05)
+    raise AssertionError("no update was begun")
+
+
+def killed_in_update(gate: Gate) -> None:
+    """kill -9 while firmware is written: the next run waits for it, and goes on with the rest."""
+    command = _update_command(gate, 10)
+    process = gate.start("run", "--nodes", "n[2-3]", "--update", command, "--act")
+    _in_update(gate, process)
+    process.kill()
+    process.wait()
+    gate("release", "--nodes", "n2", "--why", "drill", "--act", code=3)
+    out = gate("run", "--act")
+    for node in ("n2", "n3"):
+        assert gate.is_accepted(node) and gate.state(node).in_service, out
+
+
+def update_lost(gate: Gate) -> None:
+    """The update is killed with its run: nothing is tested until somebody says that it is done."""
+    process = gate.start("run", "--nodes", "n2", "--update", "sleep 600", "--act")
+    roll = _in_update(gate, process)
+    process.kill()
+    process.wait()
+    assert roll.update is not None
+    os.killpg(roll.update.pid, signal.SIGKILL)
+    gate("run", "--act", code=1)
+    assert not gate.state("n2").in_service
+    gate.update("n2")
+    gate("update-done", "--nodes", "n2", "--act")
+    gate("run", "--act")
+    assert gate.is_accepted("n2") and gate.state("n2").in_service
+
+
+def drained_meanwhile(gate: Gate) -> None:
+    """A human drains the node before it is returned: it is theirs, and the gate says so."""
+    gate.update("n2")
+    gate.hold("n2")
+    gate.killed_after("drain")
+    slurm_nodes.ask("scontrol", "update", "nodename=n2", "state=drain", "reason=bad fan")
+    out = gate("run", "--act", code=1)
+    assert "n2: accepted, and not in service: drained by root: bad fan" in out, out
+    assert gate.state("n2").reason == "bad fan"
+
+
+def reservation_deleted(gate: Gate) -> None:
+    """Somebody deletes the reservation in the middle: drained at once, and one more run ends it."""
+    gate.update("n2")
+    gate.hold("n2")
+    process = gate.start("run", "--act")
+    _first_result(gate)
+    broken = journal.unended("lab")
+    assert broken is not None
+    # What Slurm opens then is not the gate's doing; it drains it as soon as it sees.
+    gate._watched.clear()
+    slurm_nodes.ask("scontrol", "delete", f"reservationname={broken.reservation}", limit_s=60)
+    out, _ = process.communicate(timeout=400)
+    assert gate.state("n2").ours, out
+    gate("run", "--act")
+    assert gate.is_accepted("n2") and gate.state("n2").in_service
+
+
+def in_maintenance(gate: Gate) -> None:
+    """The node is in somebody's maintenance: neither tested nor resumed without the word."""
+    gate.update("n2")
+    gate.hold("n2")
+    words = ["starttime=now", "duration=60", "users=root", "flags=MAINT,IGNORE_JOBS", "nodes=n2"]
+    slurm_nodes.ask("scontrol", "create", "reservation", "reservationname=drill_other", *words)
+    try:
+        out = gate("run", "--act", code=1)
+        assert "inside reservation drill_other" in out and gate.state("n2").drained, out
+        gate("release", "--nodes", "n2", "--why", "drill", "--act", code=3)
+        gate("run", "--nodes", "n2", "--despite-reservations", "--act", code=1)
+        assert gate.is_accepted("n2") and gate.state("n2").reservations == ("drill_other",)
+    finally:
+        slurm_nodes.ask("scontrol", "delete", "reservationname=drill_other")
+
+
+def bad_partner(gate: Gate) -> None:
+    """A healthy node is tested beside a bad one in service: the bad one is held, a suspect."""
+    gate.update("n2")
+    gate.hold("n2")
+    faults.add(gate.lab, "rate", "n1", 1)
+    out = gate("run", "--act", code=EXIT_SUSPECT)
+    assert gate.is_accepted("n2") and gate.state("n2").in_service, out
+    assert gate.state("n1").reason.startswith("railgauge: suspect"), out
+    assert "suspect, by gate run" in gate("status", "--nodes", "n1")
+
+
+def cap(gate: Gate) -> None:
+    """Nodes change one after the other, with runs between: beyond max_hold only the alarm."""
+    for node in ("n1", "n2"):
+        gate.update(node)
+        assert "held" in gate.hold(node)
+        gate("run", "--act")
+    gate.update("n3")
+    out = gate("hold", "--nodes", "n3", "--act", code=1)
+    assert "alarm" in out and "max_hold" in out and gate.state("n3").in_service, out
+
+
+def resumed_by_another(gate: Gate) -> None:
+    """`accept --resume latest` after kill -9 of a run: the campaign is the run's."""
+    gate.update("n2")
+    gate.hold("n2")
+    process = gate.start("run", "--act")
+    _first_result(gate)
+    process.kill()
+    process.wait()
+    command = [str(paths.HOME / "bin" / "railgauge"), "accept", "--system", "lab"]
+    done = subprocess.run(
+        [*command, "--resume", "latest"],
+        cwd=paths.HOME,
+        env=gate.environment(),
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 3 and "railgauge gate run --act" in done.stderr, done.stderr
+    gate("run", "--act")
+    assert gate.is_accepted("n2") and gate.state("n2").in_service
+
+
+def not_odd(gate: Gate) -> None:
+    """What the gate accepted differs from its peers, and the next acceptance knows why."""
+    gate.update("n2")
+    gate.hold("n2")
+    gate("run", "--act")
+    command = [str(paths.HOME / "bin" / "railgauge"), "accept", "--system", "lab"]
+    done = subprocess.run(
+        [*command, "--nodes", "n[1-4]", "--json", "--", "-n", "NodeState"],
+        cwd=paths.HOME,
+        env=gate.environment(),
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    kinds = {finding["kind"] for finding in json.loads(done.stdout)["findings"]}
+    assert kinds and "odd-node" not in kinds, done.stdout
+
+
 def _first_result(gate: Gate) -> Path:
     """The first record of a case that has come to its end."""
     deadline = time.monotonic() + 120
@@ -339,6 +497,15 @@ DRILLS: dict[str, Callable[[Gate], None]] = {
     "slurmdbd-stop": no_accounting,
     "results-full": results_full,
     "killed-in-campaign": killed_in_campaign,
+    "killed-in-update": killed_in_update,
+    "update-lost": update_lost,
+    "drained-meanwhile": drained_meanwhile,
+    "reservation-deleted": reservation_deleted,
+    "in-maintenance": in_maintenance,
+    "bad-partner": bad_partner,
+    "cap": cap,
+    "resumed-by-another": resumed_by_another,
+    "not-odd": not_odd,
     **{f"killed-after-{step.__name__}": killed_after(step.__name__) for step in run.STEPS},
 }
 
@@ -352,7 +519,7 @@ def drill(lab: Lab, area: Path, name: str) -> tuple[str, str, float]:
     with prepared(lab, area) as gate:
         DRILLS[name](gate)
         gate.nothing_left()
-        ended = [r for r in store.runs("lab") if r.ended]
+        ended = [r for r in journal.runs("lab") if r.ended]
         decided = ended[-1].decided.get("n2", "") if ended else "nothing"
         state = gate.state("n2")
         shown = f"{state.state}: {state.reason}" if state.drained else state.state

@@ -82,6 +82,11 @@ def test_a_good_check_passes(fool: Fool) -> None:
         ("OutOfReference", "latency_4B=99.0 us, expected 2.0"),
         ("Singletons", r"MPI numbered its ranks \[0, 0, 0, 0\]"),
         ("ServerDies", "iperf2 .server. on n1 ended with exit code"),
+        (
+            "Inflated",
+            r"counters contradict: iperf2 .client. says it moved .* \(8[.0-9]* Gb/s\), eth0",
+        ),
+        ("ClaimsNothing", "nothing says how much the tool moved"),
         ("TransferTooShort", "the transfer had ended on n[12] before the MPI program did"),
     ],
 )
@@ -121,6 +126,12 @@ def test_a_baseline_is_recorded_without_a_reference(fool: Fool) -> None:
 
 def test_a_baseline_is_not_judged_by_the_numbers_of_before(fool: Fool) -> None:
     code, output = fool("OutOfReference", "--mode", "baseline")
+    assert code == 0, output
+
+
+def test_a_tool_whose_devices_say_the_same_is_believed(fool: Fool) -> None:
+    """The control of `Inflated`: through the same program."""
+    code, output = fool("NotInflated", "--mode", "baseline")
     assert code == 0, output
 
 

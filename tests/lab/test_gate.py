@@ -12,7 +12,9 @@ from railgauge.lab.cluster import Lab
 from .drill import drill
 
 
-@pytest.mark.parametrize("name", ["changed-field", "shaped-link", "killed-in-campaign"])
+@pytest.mark.parametrize(
+    "name", ["changed-field", "shaped-link", "killed-in-campaign", "killed-in-update"]
+)
 def test_no_untested_node_is_ever_open(
     mended: Lab, area: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

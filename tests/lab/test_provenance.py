@@ -14,7 +14,7 @@ from typing import Any
 
 from railgauge import paths
 from railgauge.lab.cluster import Lab
-from railgauge.stack import build, manifest
+from railgauge.stack import activation, manifest
 
 from .conftest import Run
 
@@ -35,8 +35,10 @@ def stand_in(lab: Lab, stack: Path) -> str:
         ("install_manifest.json", {str(prefix / ".spack"): {}, str(tool): {"hash": digest}}),
     ):
         (prefix / ".spack" / name).write_text(json.dumps(document))
+    path = {"action": "prepend", "name": "PATH", "value": str(prefix / "bin"), "separator": ":"}
     root = {**about, "prefix": str(prefix), "root": True, "installed": True}
-    build.activation(manifest.read("lab"), [root], stack / "lab")
+    root["run_environment"] = [path]
+    activation.write(manifest.read("lab"), [root], stack / "lab")
     return str(prefix)
 
 
@@ -59,4 +61,18 @@ def test_what_make_stack_built_is_measured_and_named_by_its_hash(
     # Another version speaks against no node.
     (notice,) = found["notices"]
     assert "Iperf2Pair measured with iperf2 2.1.9, this campaign used 2.2.1" in notice["message"]
+    assert f"note: {notice['message']}" in answer.stdout
+
+
+def test_a_packaged_tool_whose_file_was_changed_is_noted(
+    cluster: Lab, railgauge: Run, area: Path, verdict: Callable[[], dict[str, Any]]
+) -> None:
+    tool = Path(stand_in(cluster, area / "stack"), "bin/iperf")
+    with tool.open("ab") as stream:
+        stream.write(b"\0")
+    answer = railgauge(
+        *("accept", "--partition", "ns", "--nodes", "n1,n2", "--", "-n", "Iperf2Pair")
+    )
+    (notice,) = [n for n in verdict()["notices"] if n["kind"] == "tool-changed"]
+    assert "not as packaged: unknown (changed since spack iperf2-stand-in" in notice["message"]
     assert f"note: {notice['message']}" in answer.stdout

@@ -69,6 +69,16 @@ def test_all_of_a_rehearsal_says_simulated(railgauge: Run, area: Path, verdict: 
     assert [path.name for path in area.iterdir()] == ["rehearsals"]
 
 
+def test_every_case_of_a_system_that_mpirun_starts_is_measured(
+    railgauge: Run, verdict: Verdict
+) -> None:
+    """dgx-spark has no references of these yet, which is all that it lacks."""
+    answer = railgauge("rehearse", "dgx-spark")
+    said = {line for f in verdict()["findings"] for line in f["message"].splitlines()}
+    assert {m["check"] for m in verdict()["measurements"]} == {"NcclPair"}, answer.stdout
+    assert all(line.startswith("no reference for busbw") for line in said), said
+
+
 #: Scenario, system, transport, and what the answer must say.
 WRONG = [
     ("singletons", "gb200-nvl72", "mnnvl", r"each started alone"),
@@ -79,6 +89,7 @@ WRONG = [
     ("hang", "gb200-nvl72", "mnnvl", r"ncclras says: SIMULATED.*last words: rank"),
     ("cut-log", "gb200-nvl72", "mnnvl", r"NCCL's log: .*7"),
     ("exit-7", "gb200-nvl72", "mnnvl", r"exit code 7"),
+    ("no-memory", "gb200-nvl72", "mnnvl", r"memory of the GPUs ended the sweep at 16777216 bytes"),
     ("no-mnnvl", "gb200-nvl72", "mnnvl", r"is \('NET/IB/GDRDMA',\), expected \('MNNVL',\)"),
     (
         "lost-nic:{second}",
@@ -132,6 +143,20 @@ def test_what_goes_wrong_is_rejected_with_its_reason(
     assert code == 1, output
     assert re.search(reason, output, re.DOTALL), output
     assert "SIMULATED REJECT" in output
+
+
+def test_a_sweep_that_memory_ended_is_judged_at_its_largest_size(
+    railgauge: Run, verdict: Verdict
+) -> None:
+    _, output = rehearse(railgauge, "gb200-nvl72", "mnnvl", "--scenario", "less-memory")
+    assert "its largest size is 8589934592, not 17179869184" in " ".join(output.split())
+    # What was published is of 16 GiB: near is not the same.
+    missing = [f for f in verdict()["findings"] if f["kind"] == "no-reference"]
+    assert missing and all("busbw" in f["message"] for f in missing)
+    assert {"busbw_8589934592B", "busbw_in_place_8589934592B"} == {
+        word for f in missing for word in f["message"].split() if word.endswith("8589934592B")
+    }
+    assert not [f for f in verdict()["findings"] if "not measured: " in f["message"]]
 
 
 def test_every_operation_and_scale_of_a_dgx_runs(railgauge: Run, verdict: Verdict) -> None:

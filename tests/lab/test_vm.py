@@ -341,4 +341,9 @@ def test_a_healthy_lab_is_accepted(
     assert facts["address"].startswith("10.77.0.") and facts["netdev"] == "eth1"
     assert facts["counters"]["counters"]["rdma/rxe0/1/hw_counters/sent_pkts"] > 1000
     assert facts["counters"]["peak_gbits"]["net/eth1"]["tx"] > 0.02
+    # Nothing is lost in a healthy lab: what is only slow is not sent again.
+    facts = json.loads((case_folder(area, "RdmaQueuePairs") / "server.json").read_text())["facts"]
+    grown = facts["counters"]["counters"]
+    again = grown.get("rdma/rxe0/1/hw_counters/duplicate_request", 0)
+    assert again < 0.1 * grown["rdma/rxe0/1/hw_counters/rcvd_pkts"]
     assert jobs_left(cluster) == ""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,39 @@ def test_a_session_in_which_no_case_ends_is_stopped(
     assert interrupted and code != 0
     assert time.monotonic() - began < 30
     assert "no case has ended for" in said[0]
+
+
+@pytest.fixture
+def started_by_nohup() -> Iterator[None]:
+    """As `nohup ... &` starts a process: it, and what it starts, ignore both."""
+    before = {n: signal.signal(n, signal.SIG_IGN) for n in (signal.SIGINT, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+DEAF = "import signal; [signal.signal(n, signal.SIG_IGN) for n in ({})]; " + HANGS
+
+
+@pytest.mark.parametrize("deaf_to", ["", "signal.SIGINT,", "signal.SIGINT, signal.SIGTERM"])
+def test_a_session_is_stopped_whatever_it_and_its_parent_ignore(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started_by_nohup: None, deaf_to: str
+) -> None:
+    monkeypatch.setattr(accept._Watchdog, "MARGIN_S", 0)
+    monkeypatch.setattr(accept._Interrupt, "PATIENCE_S", 0.3)
+    (tmp_path / "plan.json").write_text(json.dumps([{"limit_s": 0.3}]))
+    program = DEAF.format(deaf_to) if deaf_to else HANGS
+    began = time.monotonic()
+    code, interrupted, _ = follow(tmp_path, program)
+    assert interrupted and code != 0
+    assert time.monotonic() - began < 30
+
+
+def test_a_hangup_that_nohup_ignores_does_not_stop_a_session(
+    tmp_path: Path, started_by_nohup: None
+) -> None:
+    hangs_up_its_parent = f"import os, signal; os.kill(os.getppid(), signal.SIGHUP); {ENDS}"
+    assert follow(tmp_path, hangs_up_its_parent)[:2] == (0, False)
 
 
 def test_a_session_that_ends_is_left_alone(tmp_path: Path) -> None:

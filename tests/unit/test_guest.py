@@ -203,6 +203,16 @@ def test_closed_connection_is_told(serve: Serve, last: str) -> None:
         guest.run(server.path, COMMAND, 10)
 
 
+def test_connection_that_is_reset_is_told() -> None:
+    """As by a QEMU that ends with a question unread."""
+    ours, other = socket.socketpair()
+    with ours:
+        ours.sendall(b"{}\n")
+        other.close()
+        with pytest.raises(EnvironmentProblem, match=r"^n5\.agent: Connection reset by peer$"):
+            guest._Line(ours, "n5.agent").receive()
+
+
 @pytest.mark.parametrize("silent", ["guest-sync", "guest-exec", "guest-exec-status"])
 def test_guest_that_does_not_answer_is_given_up(serve: Serve, silent: str) -> None:
     agent = Agent(DONE)

@@ -190,9 +190,14 @@ def image(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def built(image: Path) -> bytes:
+    shares = [Path("/lab/run"), Path("/a folder, with: signs")]
+    return initrd.build(image, Path("/lab/run"), Path("/lab/boot"), shares)
+
+
 @pytest.fixture
 def entries(image: Path) -> dict[str, Entry]:
-    return read_cpio(gzip.decompress(initrd.build(image)))
+    return read_cpio(gzip.decompress(built(image)))
 
 
 def test_archive_has_the_modules_named_in_the_order_of_loading(entries: dict[str, Entry]) -> None:
@@ -205,6 +210,16 @@ def test_archive_has_an_executable_init_and_busybox(entries: dict[str, Entry]) -
     assert busybox.content == b"\x7fELF busybox"
     assert init.content.startswith(b"#!/bin/")
     assert {busybox.mode, init.mode} == {stat.S_IFREG | 0o755}
+
+
+def test_archive_says_where_the_folders_belong_a_line_each(entries: dict[str, Entry]) -> None:
+    told = entries["orders"].content.decode().splitlines()
+    assert told == [
+        "run=/lab/run",
+        "boot=/lab/boot",
+        "share=/lab/run",
+        "share=/a folder, with: signs",
+    ]
 
 
 def test_every_folder_comes_before_what_is_in_it(entries: dict[str, Entry]) -> None:
@@ -223,16 +238,16 @@ def test_all_of_it_belongs_to_root_at_no_time(entries: dict[str, Entry]) -> None
 
 
 def test_same_image_gives_the_same_archive(image: Path) -> None:
-    assert initrd.build(image) == initrd.build(image)
+    assert built(image) == built(image)
 
 
 def test_missing_busybox_is_no_archive(image: Path) -> None:
     (image / "bin" / "busybox").unlink()
     with pytest.raises(FileNotFoundError):
-        initrd.build(image)
+        built(image)
 
 
 def test_cpio_lists_the_same_entries(image: Path, entries: dict[str, Entry]) -> None:
-    archive = gzip.decompress(initrd.build(image))
+    archive = gzip.decompress(built(image))
     answer = subprocess.run(["cpio", "-t"], input=archive, capture_output=True, check=True)
     assert answer.stdout.decode().split() == list(entries)

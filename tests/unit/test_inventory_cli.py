@@ -11,6 +11,8 @@ from click.testing import CliRunner, Result
 from railgauge import inventory_cli, slurm
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.inventory import Inventory
+from railgauge.node import slurm_nodes
+from railgauge.node.slurm_nodes import SlurmNode
 
 from .test_inventory import BEFORE, but
 
@@ -103,6 +105,23 @@ def test_a_node_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -
     found, failed = inventory_cli.collect("vm-pair", ["vm00", "vm01"])
     assert (len(found), list(failed)) == (1, ["vm01"])
     assert "Unable to allocate" in failed["vm01"]
+
+
+def test_a_drained_node_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job would wait for it, and never start."""
+    drained = SlurmNode("vm01", frozenset({"IDLE", "DRAIN"}), "bad fan", "alice")
+    states = {"vm00": SlurmNode("vm00", frozenset({"IDLE"})), "vm01": drained}
+    monkeypatch.setattr(slurm_nodes, "show", lambda _: states)
+    asked = []
+
+    def ask(*command: str, limit_s: float = 60) -> str:
+        asked.append(command)
+        return json.dumps(BEFORE.as_dict())
+
+    monkeypatch.setattr(slurm, "ask", ask)
+    found, failed = inventory_cli.collect("vm-pair", ["vm00", "vm01"])
+    assert (len(found), len(asked)) == (1, 1)
+    assert failed == {"vm01": "no job starts on it: drained by alice: bad fan"}
 
 
 def test_a_node_of_no_partition_is_one_clear_error() -> None:

@@ -233,6 +233,21 @@ def test_a_stream_that_moved_nothing_refuses() -> None:
     assert "1 of 2 streams moved nothing" in judged(client=changed(stall)).reason
 
 
+def sending(found: dict[str, Any], size: int) -> None:
+    """Let each of the streams have handed over so much."""
+    for stream in found["end"]["streams"]:
+        stream["sender"] = row(0, 2.0, size)
+    found["end"]["sum_sent"] = row(0, 2.0, 2 * size)
+    found.update(intervals=[])
+
+
+def slowed(found: dict[str, Any]) -> None:
+    """Let every interval have moved half of what it did."""
+    for interval in found["intervals"]:
+        for part in (*interval["streams"], interval["sum"]):
+            part["bytes"] //= 2
+
+
 Change = Callable[[dict[str, Any]], Any]
 CONTRADICTIONS: dict[str, tuple[Change, str]] = {
     "no end": (lambda d: d["end"].clear(), "an empty 'end'"),
@@ -240,7 +255,6 @@ CONTRADICTIONS: dict[str, tuple[Change, str]] = {
     "udp": (lambda d: d["start"]["test_start"].update(protocol="UDP"), "protocol 'UDP'"),
     "reverse": (lambda d: d["start"]["test_start"].update(reverse=1), "reverse 1"),
     "bidirectional": (lambda d: d["start"]["test_start"].update(bidir=1), "bidir 1"),
-    "omitted": (lambda d: d["start"]["test_start"].update(omit=1), "omit 1"),
     "a lost stream": (lambda d: d["end"]["streams"].pop(), "1 streams at the end"),
     "no streams": (lambda d: d["end"].update(streams=[]), "the streams of the run"),
     "no side": (lambda d: d["start"].pop("connecting_to"), "no side"),
@@ -254,9 +268,27 @@ CONTRADICTIONS: dict[str, tuple[Change, str]] = {
     "bytes as text": (lambda d: d["end"]["sum_sent"].update(bytes="12"), "an integer"),
     "a negative": (lambda d: d["end"]["sum_sent"].update(bytes=-5), "an integer of 0 or more"),
     "more than sent": (
-        lambda d: d["end"].update(sum_sent=row(0, 2.0, 10_000)),
-        "at most the 10000 that were sent",
+        lambda d: sending(d, 10_000),
+        "at most the 20000 that were sent",
     ),
+    "a sum of what was sent": (
+        lambda d: d["end"].update(sum_sent=row(0, 2.0, 10_000)),
+        "the 2500000000 bytes of its streams",
+    ),
+    "a stream's rate": (
+        lambda d: d["end"]["streams"][1]["receiver"].update(bits_per_second=9e9),
+        r"streams\[1\].receiver.bits_per_second",
+    ),
+    "a missing interval": (lambda d: d["intervals"].pop(0), "intervals over 1 s"),
+    "a missing last interval": (lambda d: d["intervals"].pop(), "intervals over 1 s"),
+    "an interval again": (lambda d: d["intervals"].append(d["intervals"][0]), "as number 3"),
+    "an interval's sum": (
+        lambda d: d["intervals"][1]["sum"].update(bytes=5),
+        "the 1250000000 of its streams",
+    ),
+    "an interval's stream": (lambda d: d["intervals"][1]["streams"].pop(), "of its streams"),
+    "an interval without streams": (lambda d: d["intervals"][1].pop("streams"), "a list of obj"),
+    "bytes of intervals": (lambda d: slowed(d), "intervals of 1250000000 bytes"),
     "intervals": (lambda d: d.update(intervals={}), "intervals {}"),
     "an interval": (lambda d: d["intervals"][0].pop("sum"), r"intervals\[0\].sum"),
     "backwards": (lambda d: d["intervals"][0]["sum"].update(end=-0.0, start=3), "after its start"),
@@ -357,12 +389,116 @@ def test_what_does_not_agree_refuses(
 
 
 def test_a_run_that_stopped_early_refuses() -> None:
-    def stop(found: dict[str, Any]) -> None:
-        found["end"]["sum_received"] = row(0, 1.2, sum(GOT))
-        found["end"]["sum_sent"] = row(0, 1.2, sum(SENT))
-
     reading = judged(client=changed(stop))
     assert "received for 1.2 s, expected 1.65 to 3.2 s" in reading.reason
+
+
+def stop(found: dict[str, Any]) -> None:
+    """End the run after 1.2 s."""
+    found["end"]["sum_received"] = row(0, 1.2, sum(GOT))
+    found["end"]["sum_sent"] = row(0, 1.2, sum(SENT))
+    for t, interval in zip((0, 0.6), found["intervals"], strict=True):
+        interval["sum"].update(row(t, t + 0.6, sum(SENT) // 2))
+
+
+def test_a_document_alone_tells_that_its_run_stopped_early() -> None:
+    reading = iperf3.read(changed(stop))
+    assert not reading.ok and "ran for 1.2 s, 2 s were asked for" in reading.reason
+
+
+def test_a_document_without_intervals_proves_nothing() -> None:
+    reading = iperf3.read(changed(lambda found: found.update(intervals=[])))
+    assert (reading.ok, reading.completeness) == (True, UNKNOWN)
+    assert "no interval to compare" in reading.reason
+
+
+def lose(found: dict[str, Any]) -> None:
+    """Let the server have got a tenth."""
+    for stream, size in zip(found["end"]["streams"], GOT, strict=True):
+        stream["receiver"] = row(0, END_S, size // 10)
+    found["end"]["sum_received"] = row(0, END_S, sum(GOT) // 10)
+
+
+def test_a_client_alone_does_not_prove_what_hardly_arrived() -> None:
+    reading = iperf3.read(changed(lose))
+    assert (reading.ok, reading.completeness) == (True, UNKNOWN)
+    assert "bytes sent did not arrive" in reading.reason
+
+
+def amount(size: int) -> Change:
+    return lambda found: found["start"]["test_start"].update(duration=0, bytes=size)
+
+
+def test_an_amount_that_was_sent_is_proved() -> None:
+    assert iperf3.read(changed(amount(sum(SENT)))).completeness is PROVED
+
+
+def test_less_than_the_amount_that_was_asked_for_refuses() -> None:
+    reading = iperf3.read(changed(amount(2 * sum(SENT))))
+    assert not reading.ok and "5000000000 were asked for" in reading.reason
+
+
+def test_a_run_without_an_end_that_was_asked_for_proves_nothing() -> None:
+    assert iperf3.read(changed(amount(0))).completeness is UNKNOWN
+
+
+# ---- an omitted start, and recordings ----
+
+RECORDED = REPOSITORY / "tests" / "data" / "iperf3"
+
+
+def recorded(name: str, role: str = "client") -> str:
+    return (RECORDED / f"{name}-{role}.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["omit-3.12", "omit-3.18", "p4-3.18", "amount-3.12"])
+def test_recordings_are_read_and_proved(name: str) -> None:
+    for server in (None, recorded(name, "server")):
+        reading = iperf3.read(recorded(name), server=server)
+        assert (reading.ok, reading.completeness) == (True, PROVED), reading.reason
+
+
+@pytest.mark.parametrize("name", ["omit-3.12", "omit-3.18"])
+def test_an_omitted_start_is_in_no_number(name: str) -> None:
+    output = iperf3.parse(recorded(name))
+    assert (output.omitted_s, output.duration_s, len(output.intervals)) == (1, 3, 3)
+    assert output.sent.duration_s == pytest.approx(3, abs=0.1)
+
+
+def test_an_omitted_start_that_was_not_asked_for_refuses() -> None:
+    asked = iperf3.Options(streams=2, duration_s=3)
+    assert "-O 1 asked for" in iperf3.read(recorded("omit-3.12"), options=asked).reason
+
+
+def test_a_total_that_holds_the_omitted_start_is_rejected() -> None:
+    found = json.loads(recorded("omit-3.12").partition("\n")[2])
+    end = found["end"]
+    for stream in end["streams"]:
+        got = stream["receiver"]
+        stream["receiver"] = row(0, got["end"], got["bytes"] * 4 // 3)
+    total = sum(stream["receiver"]["bytes"] for stream in end["streams"])
+    end["sum_received"] = row(0, end["sum_received"]["end"], total)
+    assert "that were sent" in iperf3.read(json.dumps(found)).reason
+
+
+def test_an_interval_that_is_marked_as_omitted_is_missed() -> None:
+    found = json.loads(recorded("omit-3.12").partition("\n")[2])
+    found["intervals"][1]["sum"]["omitted"] = True
+    assert "intervals over" in iperf3.read(json.dumps(found)).reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"version":', '"version": "iperf 3.1", "version":'),
+        ('"omit":', '"omit": 0, "omit":'),
+        ('"sum_sent":', '"sum_sent": {}, "sum_sent":'),
+    ],
+)
+def test_a_key_that_is_there_twice_is_rejected(old: str, new: str) -> None:
+    assert CLIENT.count(old) == 1
+    with pytest.raises(ParseError, match="twice in one object"):
+        iperf3.parse(CLIENT.replace(old, new))
 
 
 def test_bytes_that_only_the_client_believes_in_refuse() -> None:
@@ -370,6 +506,10 @@ def test_bytes_that_only_the_client_believes_in_refuse() -> None:
         for stream in found["end"]["streams"]:
             stream["receiver"] = row(0, END_S, 5_000_000)
         found["end"]["sum_received"] = row(0, END_S, 10_000_000)
+        for interval in found["intervals"]:
+            for part in interval["streams"]:
+                part["bytes"] = 2_500_000
+            interval["sum"]["bytes"] = 5_000_000
 
     assert "bytes received by one" in judged(server=changed(less, "server")).reason
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 import pytest
 
-from railgauge import cli, paths
+from railgauge import children, cli, paths
 from railgauge.tools import iperf2, nccl_tests, perftest
 from tests.unit.test_golden import GOLDEN, Job, stored
 
@@ -660,6 +660,8 @@ def test_slurms_signal_reaches_the_gate_which_is_waited_for(tmp_path: Path) -> N
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        # As slurmd starts it; bash traps nothing that it was started to ignore.
+        preexec_fn=children.default_signals,
     )
     assert job.stdout is not None
     assert "ready\n" in iter(job.stdout.readline, "")

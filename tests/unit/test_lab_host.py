@@ -81,7 +81,7 @@ def test_the_image_is_another_when_its_recipe_changes(monkeypatch: pytest.Monkey
 
 
 def test_slurm_is_told_of_every_node() -> None:
-    files = render.render(spec.load(), {"ns": "n[1-4]", "vm": "n[5-6]"}, Path("/log"))
+    files = render.render(spec.load(), {"ns": "n[1-4]", "vm": "n[5-6]"})
     lines = files["slurm.conf"].splitlines()
     assert sum(line.startswith("NodeName=") for line in lines) == 6
     assert "PartitionName=ns Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP" in lines
@@ -93,7 +93,7 @@ def test_slurm_is_told_of_every_node() -> None:
 
 
 def test_slurm_knows_a_vm_node_by_its_feature_and_without_gpus() -> None:
-    files = render.render(spec.load(), {"vm": "n[5-6]"}, Path("/log"))
+    files = render.render(spec.load(), {"vm": "n[5-6]"})
     (line,) = [x for x in files["slurm.conf"].splitlines() if x.startswith("NodeName=n5 ")]
     assert "Feature=vm State=" in line
 

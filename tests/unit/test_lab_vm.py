@@ -265,22 +265,39 @@ def test_comma_in_a_path_is_doubled_for_qemu(lab: Lab, tmp_path: Path) -> None:
     assert any(f"path={tmp_path}/a,,b," in value for value in after(command(lab), "-virtfs"))
 
 
-def test_kernel_is_told_the_nodes_name_and_its_folders(lab: Lab, tmp_path: Path) -> None:
+def test_kernel_is_told_the_nodes_name_and_no_path(lab: Lab, tmp_path: Path) -> None:
+    share(lab, tmp_path / "with a blank" / ("x" * 200))
     (line,) = after(command(lab), "-append")
     told = dict(word.split("=", 1) for word in line.split() if word.startswith("railgauge."))
-    assert told["railgauge.node"] == "n5"
-    assert told["railgauge.shares"] == f"{lab.folders.run}:{tmp_path}/checkout"
+    assert told == {"railgauge.node": "n5"}
 
 
-@pytest.mark.parametrize("name", ["with a space", "x" * 1500])
-def test_folder_that_a_kernels_command_line_cannot_hold_is_refused(
-    lab: Lab, tmp_path: Path, name: str
+def test_folders_are_those_that_qemu_shares_in_their_order(lab: Lab, tmp_path: Path) -> None:
+    assert vm.shares(lab) == [lab.folders.run, tmp_path / "checkout"]
+
+
+@pytest.mark.parametrize(
+    ("alive", "how"), [(False, "ended while it booted"), (True, "did not boot")]
+)
+def test_node_that_does_not_boot_is_told_with_the_end_of_its_console(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, alive: bool, how: str
 ) -> None:
-    share(lab, tmp_path / name)
-    with pytest.raises(EnvironmentProblem, match="too long for a kernel's command line") as caught:
-        command(lab)
-    assert caught.value.next_step is not None
-    assert "RAILGAUGE_LAB_DIR" in caught.value.next_step
+    lab.folders.log.mkdir()
+    console = "\x1bc\x1b[?7l\x1b[2JLinux\r\nKernel panic - not syncing: no init\r\n"
+    (lab.folders.log / "boot-n5.log").write_text(console)
+
+    def silent(*_: Any, **__: Any) -> Any:
+        raise EnvironmentProblem("n5.agent: Connection reset by peer")
+
+    monkeypatch.setattr(vm.VmNodes, "run", silent)
+    monkeypatch.setattr(Lab, "machine", lambda *_: object() if alive else None)
+    with pytest.raises(EnvironmentProblem, match=f"^n5 {how}.*") as caught:
+        vm.VmNodes().wait_until_up(lab, node(), timeout_s=0.1)
+    assert caught.value.message.splitlines()[-2:] == [
+        "    Linux",
+        "    Kernel panic - not syncing: no init",
+    ]
+    assert caught.value.next_step == "railgauge lab logs boot-n5"
 
 
 @pytest.mark.parametrize(("kind", "cpu"), [("kvm", "host"), ("tcg", "max,-pclmulqdq,-la57")])

@@ -818,3 +818,25 @@ def test_hypercube_reaches_the_limit_with_its_ranks_dealt_out() -> None:
     machine = Machine((0, 1, 0, 1, 0, 1, 0, 1), (0, 1), 50, 900)
     busbw = busbw_factor("hypercube", 8) / machine.seconds(doubling(8))
     assert busbw == pytest.approx(limit_on(machine, "hypercube", 1).value)
+
+
+# ---- what every node must carry ----
+
+
+@pytest.mark.parametrize(
+    ("operation", "nodes", "ranks", "share"),
+    [
+        ("all_reduce", 2, 16, 1),
+        ("all_reduce", 32, 256, 1),
+        ("all_gather", 4, 32, 3 / 4),
+        ("reduce_scatter", 4, 32, 3 / 4),
+        ("alltoall", 4, 32, 8 * 24 / 32),
+        ("sendrecv", 4, 32, 1),
+        ("gather", 4, 32, 0),
+        ("all_reduce", 1, 8, 0),
+    ],
+)
+def test_every_node_must_carry_its_share(
+    operation: str, nodes: int, ranks: int, share: float
+) -> None:
+    assert limits.least_node_share(operation, nodes, ranks) == pytest.approx(share)

@@ -390,10 +390,71 @@ def test_prefix_of_a_launcher_is_stripped(prefix: str) -> None:
     assert judged(text=text).measurements == judged().measurements
 
 
-def test_advice_of_nccl_is_counted_only() -> None:
-    advice = "n1:1:1 [0] NCCL WARN NUMA auto balancing enabled which can lead to variability in the"
-    reading = judged(text=f"{advice} NCCL performance!\n{printed(RUN)}")
+ADVICE = (
+    "NUMA auto balancing enabled which can lead to variability in the NCCL performance!",
+    "NUMA auto balancing enabled which can lead to variability in the RCCL performance! Disable",
+    'Missing "iommu=pt" from kernel command line which can lead to system instability or hang!',
+)
+
+
+@pytest.mark.parametrize("advice", ADVICE)
+def test_advice_of_nccl_is_counted_only(advice: str) -> None:
+    reading = judged(text=f"n1:1:1 [0] /src/init.cc:140 NCCL WARN {advice}\n{printed(RUN)}")
     assert (reading.ok, reading.seen["warnings"]) == (True, 1)
+
+
+@pytest.mark.parametrize("advice", ADVICE)
+def test_advice_as_the_last_error_is_advice(advice: str) -> None:
+    reading = judged(
+        text=f"{printed(RUN)}# error: {advice}\n", json_text=json_text(RUN, errors=[advice])
+    )
+    assert (reading.ok, reading.seen["warnings"]) == (True, 1), reading.reason
+
+
+def test_an_error_below_the_end_line_is_a_failure() -> None:
+    text = printed(RUN) + "# error: Call to ibv_modify_qp failed with 110 Connection timed out\n"
+    assert "expected no error of NCCL" in judged(text=text).reason
+
+
+@pytest.mark.parametrize("errors", [["remote process exited"], ["", "x"], "x", {"a": 1}, [3]])
+def test_errors_in_the_json_are_failures(errors: Any) -> None:
+    assert "error" in judged(json_text=json_text(RUN, errors=errors)).reason
+
+
+@pytest.mark.parametrize("errors", [[], [""]])
+def test_no_error_in_the_json_is_none(errors: list[str]) -> None:
+    assert judged(json_text=json_text(RUN, errors=errors)).ok
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[node2:04711] *** Process received signal ***",
+        "[node2:04711] Signal: Segmentation fault (11)",
+        "ORTE has lost communication with a remote daemon.",
+        "PRTE has lost communication with a remote daemon.",
+        "Terminated",
+        "run.sh: line 3:  4711 Terminated              ./all_reduce_perf",
+        "slurmstepd: error: *** STEP 17.0 ON n1 CANCELLED AT 2026-11-21T10:11:12 ***",
+        "JOB 17 CANCELLED BY USER",
+        "Floating point exception",
+    ],
+)
+def test_an_end_that_was_none_is_a_failure_below_the_footer_too(line: str) -> None:
+    assert "no failure" in judged(text=f"{printed(RUN)}{line}\n").reason
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[node2:04711] Set MCA parameter "orte_base_help_aggregate" to 0 to see all help / error '
+        "messages",
+        "[node2:04711] 7 more processes have sent help message help-mpi-btl-openib.txt / no device",
+        "node1:21:41 [0] NCCL INFO [Service thread] terminated",
+    ],
+)
+def test_what_reads_like_a_failure_and_is_none_is_passed_over(line: str) -> None:
+    assert judged(text=f"{line}\n{printed(RUN)}{line}\n").ok
 
 
 def test_exponents_are_numbers() -> None:
@@ -629,10 +690,177 @@ def test_other_conditions_are_refused(words: str) -> None:
     assert words in judged(text=text).reason
 
 
-def test_smaller_sweep_for_lack_of_memory_is_refused_in_a_bare_file() -> None:
-    notice = "#\n# Reducing maxBytes to 524288 due to memory limitation\n# Using devices"
+def reduced(to: int, run: Run = RUN) -> str:
+    """The output of a run whose GPUs hold only so many bytes."""
+    left = dataclasses.replace(run.options, max_bytes=to)
+    text = printed(dataclasses.replace(run, options=left))
+    text = edited(text, f"maxBytes {to} ", f"maxBytes {run.options.max_bytes} ")
+    notice = f"#\n# Reducing maxBytes to {to} due to memory limitation\n#\n"
+    return edited(text, "#\n#                     ", notice + "#                     ")
+
+
+@pytest.mark.parametrize("given", [{"options": None, "calls": ()}, {}])
+def test_a_sweep_that_memory_ended_is_read_to_its_end(given: dict[str, Any]) -> None:
+    reading = judged(text=reduced(40_000), **given)
+    assert (reading.ok, reading.completeness) == (True, PROVED), reading.reason
+    assert max(m.size_bytes or 0 for m in reading.measurements) == 32768
+    assert reading.seen["reduced_bytes"] == 40_000
+
+
+def test_a_sweep_that_memory_ended_is_a_note() -> None:
+    (note,) = judged(text=reduced(40_000)).notes
+    assert "its largest size is 32768, not 1048576" in note
+
+
+def test_a_sweep_that_memory_ended_must_be_whole_up_to_there() -> None:
+    lines = reduced(40_000).split("\n")
+    lines.pop(row_of(32768, lines))
+    text = "\n".join(lines)
+    assert "no row of 32768 bytes" in judged(text=text).reason
+    assert not nccl_tests.read({0: text}).ok
+
+
+def test_no_row_is_above_what_memory_holds() -> None:
+    notice = "#\n# Reducing maxBytes to 40000 due to memory limitation\n# Using devices"
     text = edited(printed(RUN), "# Using devices", notice)
-    assert "a smaller sweep" in nccl_tests.read({0: text}).reason
+    assert "a row of 262144 bytes" in judged(text=text).reason
+    assert not nccl_tests.read({0: text}).ok
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("# Reducing maxBytes to 40000", "# Reducing maxBytes to 1048576"),
+        (
+            "memory limitation\n",
+            "memory limitation\n# Reducing maxBytes to 9 due to memory limitation\n",
+        ),
+    ],
+)
+def test_a_reduction_that_cannot_be_is_refused(old: str, new: str) -> None:
+    assert not judged(text=edited(reduced(40_000), old, new)).ok
+
+
+def test_more_than_fits_into_memory_is_measured_at_what_does() -> None:
+    """-b above the memory: the tool then measures one size."""
+    run = of(min_bytes=2**20)
+    text = edited(reduced(40_000, of(min_bytes=40_000)), "minBytes 40000", "minBytes 1048576")
+    assert {m.size_bytes for m in nccl_tests.read({0: text}).measurements} == {40_000}
+    assert not judged(run, text).ok
+
+
+# ---- several tests, reductions and cycles in one file ----
+
+
+def repeated(change: Callable[[Run], Run], kinds: int) -> str:
+    """The output of a run with the rows of `kinds` sweeps, each but the first another run's."""
+    runs = [dataclasses.replace(RUN, seed=1 + kind) for kind in range(kinds)]
+    runs = [runs[0], *map(change, runs[1:])]
+    lines = printed_lines(RUN)
+    rows = [line for run in runs for line in printed_lines(run) if line.lstrip()[:1].isdigit()]
+    first, last = row_of(8, lines), row_of(262144, lines)
+    mean = sum(nccl_outputs.average(run) for run in runs) / kinds
+    text = "\n".join([*lines[:first], *rows, *lines[last + 1 :]])
+    return edited(text, f"{nccl_outputs.average(RUN):g}", f"{mean:g}")
+
+
+def with_redops(text: str, *redops: str) -> str:
+    """The sweeps in a text, each with another reduction."""
+    lines = text.split("\n")
+    place = -1
+    for number, line in enumerate(lines):
+        if line.split()[:1] == ["8"]:
+            place += 1
+        if line.lstrip()[:1].isdigit():
+            lines[number] = line.replace("   sum ", f"{redops[place]:>6} ")
+    return "\n".join(lines)
+
+
+def test_every_cycle_is_read_and_their_mean_is_what_counts() -> None:
+    text = repeated(lambda run: run, 2)
+    reading = nccl_tests.read({0: text})
+    assert (reading.ok, reading.completeness) == (True, PROVED), reading.reason
+    (result,) = nccl_tests.parse(text)
+    columns = [row.out_of_place for row in result.rows if row.size_bytes == 262144]
+    last = next(m for m in reading.measurements[-4:] if m.metric == "busbw")
+    assert last.value == pytest.approx(sum(column.busbw_gbytes_s for column in columns) / 2)
+    assert last.samples == 40
+    assert len(reading.measurements) == 24
+
+
+def test_every_reduction_is_read() -> None:
+    text = with_redops(repeated(lambda run: run, 3), "sum", "prod", "avg")
+    reading = nccl_tests.read({0: text})
+    assert reading.ok, reading.reason
+    operations = list(dict.fromkeys(m.operation for m in reading.measurements))
+    assert operations == ["all_reduce sum", "all_reduce prod", "all_reduce avg"]
+    assert len(reading.measurements) == 72
+
+
+def test_a_sweep_that_misses_a_size_is_found_among_others() -> None:
+    for text in (
+        repeated(lambda run: run, 2),
+        with_redops(repeated(lambda run: run, 2), "sum", "max"),
+    ):
+        lines = text.split("\n")
+        lines.pop(row_of(512, lines))
+        assert not nccl_tests.read({0: "\n".join(lines)}).ok
+
+
+def test_the_same_table_twice_is_no_second_cycle() -> None:
+    lines = printed_lines(RUN)
+    rows = [line for line in lines if line.lstrip()[:1].isdigit()]
+    first = row_of(8, lines)
+    text = "\n".join([*lines[:first], *rows, *lines[first:]])
+    assert "the same rows are there twice" in nccl_tests.read({0: text}).reason
+
+
+def test_cycles_and_reductions_that_were_not_asked_for_are_refused() -> None:
+    text = repeated(lambda run: run, 2)
+    assert not judged(text=text).ok
+    assert (
+        "another datatype, reduction or root" in judged(text=with_redops(text, "sum", "max")).reason
+    )
+
+
+OTHER = Run(Options("broadcast", 2, 8, 64), seed=2)
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        printed(dataclasses.replace(RUN, wrong=((2, 0, 5),))),
+        edited(printed(RUN), last_row(), nccl_outputs.FAILURES[0]),
+        printed(RUN) + "[node1:77] *** Process received signal ***\n",
+        printed(RUN)[:1500],
+    ],
+    ids=["wrong values", "a failure", "a signal at its end", "cut"],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_test_that_failed_leaves_the_numbers_of_the_other(failed: str, first: bool) -> None:
+    if not failed.endswith("\n"):
+        failed += "\n"
+    text = failed + printed(OTHER) if first else printed(OTHER) + failed
+    reading = nccl_tests.read({0: text})
+    assert (reading.ok, reading.completeness) == (False, BROKEN)
+    assert {m.operation for m in reading.measurements} == {"broadcast"}
+    assert numbers_of_good(reading) == numbers_of_good(nccl_tests.read({0: printed(OTHER)}))
+    assert reading.reason.endswith("1 good test(s)")
+
+
+def numbers_of_good(reading: Reading) -> list[tuple[str, int | None, float]]:
+    return nccl_outputs.numbers(reading)
+
+
+def test_a_failure_is_told_with_its_line_in_the_whole_file() -> None:
+    text = printed(OTHER) + printed(OTHER) + nccl_outputs.FAILURES[0] + "\n"
+    line = text.count("\n")
+    assert f"line {line}: found" in nccl_tests.read({0: text}).reason
+
+
+def test_exit_codes_that_failed_leave_no_numbers() -> None:
+    reading = nccl_tests.read({0: printed(RUN) + printed(OTHER)}, calls=calls(RUN, exit_code=3))
+    assert (reading.ok, reading.measurements) == (False, ())
 
 
 # ---- rows ----

@@ -9,7 +9,7 @@ import pytest
 
 from railgauge import paths, references, systems
 from railgauge.checks import nic_cases
-from railgauge.checks.nics import _merged, bypassed, uneven
+from railgauge.checks.nics import _merged, uneven
 from railgauge.measurement import Measurement
 from railgauge.references import Condition
 from railgauge.site import check as site
@@ -55,24 +55,6 @@ def test_nics_of_the_series_are_measured_when_it_is_asked_for(
 
 
 # ---- what went over each ----
-
-
-def messages(failures: list[Any]) -> str:
-    return "; ".join(failure.message for failure in failures)
-
-
-def test_a_nic_that_counted_what_the_tool_moved_is_fine() -> None:
-    assert bypassed("n1", {"eth1": 1005 * MB}, {"eth1": 1000 * MB}) == []
-
-
-def test_bytes_that_took_another_way_name_the_nic_and_its_node() -> None:
-    (found,) = bypassed("n1", {"eth1": 2000 * MB, "eth2": 3 * MB}, {"eth1": MB, "eth2": 1000 * MB})
-    assert found.message.startswith("eth2 of n1 counted 3 MB of the 1000 MB")
-    assert found.nodes == ("n1",)
-
-
-def test_a_nic_without_a_count_is_no_pass() -> None:
-    assert "eth1 of n1 has no count" in messages(bypassed("n1", {}, {"eth1": MB}))
 
 
 @pytest.mark.parametrize(

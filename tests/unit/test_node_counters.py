@@ -7,6 +7,7 @@ import json
 import math
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -368,6 +369,47 @@ def test_record_tells_of_a_device_that_was_made_anew(
 
 def test_record_has_the_bytes_of_each_interface(record: dict[str, Any]) -> None:
     assert record["bytes"]["eth0"] == {"rx": record["counters"]["net/eth0/rx_bytes"], "tx": 0}
+
+
+def test_record_has_the_bytes_of_each_port(record: dict[str, Any]) -> None:
+    words = record["counters"]["rdma/mlx5_0/1/counters/port_xmit_data"]
+    assert record["bytes"]["rdma/mlx5_0/1"] == {"rx": 0, "tx": 4 * words}
+
+
+def test_record_has_the_bytes_that_never_left_the_node(record: dict[str, Any]) -> None:
+    assert record["bytes"]["lo"] == {"rx": 0}
+
+
+@pytest.mark.parametrize(
+    ("counter", "device"),
+    [
+        ("net/eth0/tx_bytes", "eth0"),
+        ("rdma/bnxt_re0/1/hw_counters/tx_bytes", "rdma/bnxt_re0/1"),
+        ("ethtool/eth2/tx_vport_rdma_unicast_bytes", "ethtool/eth2"),
+    ],
+)
+def test_bytes_are_found_where_drivers_keep_them(counter: str, device: str) -> None:
+    assert counters.byte_counts({counter: 7, "net/eth0/tx_packets": 9}) == {device: {"tx": 7}}
+
+
+def test_bytes_of_a_counter_that_was_reset_are_not_told() -> None:
+    before, after = {"net/eth0/rx_bytes": 9, "net/eth0/tx_bytes": 1}, {"net/eth0/rx_bytes": 8}
+    assert counters._bytes(before, {**after, "net/eth0/tx_bytes": 3}) == {"eth0": {"tx": 2}}
+
+
+def test_what_a_driver_shows_late_is_waited_for(tmp_path: Path) -> None:
+    """A counter refreshed once, after the test has ended."""
+    write(tmp_path, MLX5)
+    watch = Watch(["eth0"], root=str(tmp_path))
+    watch.start()
+    time.sleep(1)
+    grow(tmp_path, "class/net/eth0/statistics/rx_bytes", 2**30)
+    time.sleep(1)
+    later = threading.Timer(0.5, grow, (tmp_path, "class/net/eth0/statistics/rx_bytes", 3 * 2**30))
+    later.start()
+    record = watch.stop()
+    later.join()
+    assert record["bytes"]["eth0"]["rx"] == 3 * 2**30 - 1000
 
 
 def test_record_has_only_counters_that_changed(record: dict[str, Any]) -> None:

@@ -137,6 +137,27 @@ def test_a_rank_that_slurm_stops_leaves_its_line(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "rank0.json").read_text())["call"]["exit_code"] is None
 
 
+# ---- the node's counters ----
+
+
+def test_the_first_rank_of_a_node_watches_its_counters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_LOCALID", "0")
+    _, line = run(tmp_path, spec(["true"], watched=["mlx5_0"]), rank=4)
+    assert {"bytes", "peak_gbits", "seconds"} <= line["facts"]["counters"].keys()
+    assert line["facts"]["netdevs"] == {"mlx5_0": []}
+
+
+@pytest.mark.parametrize(("local", "more"), [("1", {"watched": ["mlx5_0"]}), ("0", {})])
+def test_the_others_do_not_and_none_where_nobody_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: str, more: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("SLURM_LOCALID", local)
+    _, line = run(tmp_path, spec(["true"], **more))
+    assert "counters" not in line["facts"]
+
+
 @pytest.mark.parametrize("name", ["env", "environment", "Environ"])
 def test_environments_are_dropped_at_any_depth(name: str) -> None:
     document = {"a": [{name: {"KEY": "x"}, "b": 1}]}

@@ -279,6 +279,33 @@ def test_many_fields_are_counted_not_listed() -> None:
     assert only.message.endswith("and 4 more")
 
 
+def odd_beside(tested: dict[str, dict[str, str]], *nodes: Inventory) -> list[OddNodes]:
+    return odd_nodes([case(one) for one in nodes], tested=tested)
+
+
+def test_what_a_gate_run_accepted_of_a_node_is_not_odd() -> None:
+    updated = node("n2", kernel__release="6.13")
+    tested = {"n2": {"kernel/release": "6.13"}}
+    assert odd_beside(tested, node("n1"), updated, node("n3")) == []
+    assert odd_beside(tested, node("n1"), updated) == []
+
+
+def test_what_changed_since_the_gate_run_is_odd() -> None:
+    tested = {"n2": {"kernel/release": "6.13"}}
+    (again,) = odd_beside(tested, node("n1"), node("n2", kernel__release="6.14"), node("n3"))
+    assert again.nodes == ("n2",)
+    other = node("n2", kernel__release="6.13", nic__mlx5_1__firmware="28.43.1014")
+    (another,) = odd_beside(tested, node("n1"), other, node("n3"))
+    assert "firmware" in another.message and "kernel" not in another.message
+
+
+def test_a_node_that_no_gate_run_tested_stays_odd_beside_those_that_one_did() -> None:
+    updated = [node(n, kernel__release="6.13") for n in ("n2", "n3")]
+    tested = {n: {"kernel/release": "6.13"} for n in ("n2", "n3")}
+    (left,) = odd_beside(tested, node("n1"), *updated)
+    assert left.nodes == ("n1",)
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=2, max_size=6))
 def test_whoever_differs_is_named(values: list[str]) -> None:

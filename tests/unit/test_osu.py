@@ -102,7 +102,7 @@ def test_lines_of_ucx_in_between_are_left_alone() -> None:
         ("7327.25", "7.3e3", "latency_us '7.3e3'"),
         ("         100\n", "         100", "a whole last line"),
         ("         100\n", "         100\nMPI_ABORT was invoked on rank 1\n", "no error message"),
-        ("         100\n", "         100\n1024   5.0   4.0   6.0   100\n", "ascending sizes"),
+        ("         100\n", "         100\n1024   5.00   4.00   6.00   100\n", "ascending sizes"),
     ],
 )
 def test_a_table_that_contradicts_itself_is_no_result(old: str, new: str, says: str) -> None:
@@ -130,6 +130,112 @@ def test_a_world_of_one_is_an_error_of_the_tool() -> None:
 
 def reason(reading: Reading) -> str:
     return reading.reason
+
+
+# ---- what stands around and between the rows ----
+
+LATENCY = TEXTS["latency-7.1"]
+
+
+@pytest.mark.parametrize(
+    "tag", ["[1,0]<stdout>: ", "[1,0]<stdout>:", "0: ", "[0] ", "[p-n1@1,0]<stdout>: "]
+)
+def test_the_tag_of_a_launcher_is_stripped(tag: str) -> None:
+    text = "".join(f"{tag}{line}\n" for line in LATENCY.splitlines())
+    assert osu.parse(text) == osu.parse(LATENCY)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("\x1b[32m", "\x1b[0m"), ("\x1b[1;31m", "\x1b[m\x1b[K"), ("", "\r")]
+)
+def test_colours_hide_no_row(before: str, after: str) -> None:
+    row = row_of(LATENCY, 1024)
+    text = LATENCY.replace(row, f"{before}{row.rstrip()}{after}\n")
+    assert osu.parse(text) == osu.parse(LATENCY)
+
+
+def row_of(text: str, size: int) -> str:
+    (found,) = [line for line in text.splitlines(keepends=True) if line.split()[:1] == [str(size)]]
+    return found
+
+
+@pytest.mark.parametrize("place", ["first", "last"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "node7> {row}",
+        "{row}node7: UCX WARN",
+        "10x{row}",
+        "x {row}",
+        "{size}",
+        "{size}  ",
+        "{size}  7",
+        "{size}  7.1",
+        ".{row}",
+        "{row} 5.00",
+        "[1,1]<stdout>: {row}",
+        "3: {row}",
+    ],
+)
+def test_a_line_that_may_hold_a_row_and_is_none_is_no_result(change: str, place: str) -> None:
+    rows = osu.parse(LATENCY).rows
+    row = row_of(LATENCY, rows[-1 if place == "last" else 3].size_bytes)
+    damaged = change.format(row=row.rstrip(), size=row.split()[0])
+    assert not osu.read(LATENCY.replace(row, f"{damaged}\n")).ok
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS))
+def test_a_size_that_is_missing_is_found_without_knowing_what_was_asked(name: str) -> None:
+    lines = TEXTS[name].splitlines(keepends=True)
+    rows = [number for number, line in enumerate(lines) if line[:1].isdigit()]
+    for number in rows[1:-1]:
+        reading = osu.read("".join(lines[:number] + lines[number + 1 :]))
+        assert not reading.ok and "no row of" in reading.reason
+
+
+@pytest.mark.parametrize(
+    "notice",
+    [
+        '[n1:4711] Set "orte_base_help_aggregate" to 0 to see all help / error messages',
+        "[n1:4711] 3 more processes have sent help message help-mpi-btl-openib.txt / init failed",
+        "STDERR: srun: warning: can't honor --ntasks-per-node, an error in the prolog was ignored",
+        "[warn] Epoll ADD(4) on fd 0 failed. Old events were 0",
+        "The word error alone, or failed, in what a launcher tells is none.",
+    ],
+)
+@pytest.mark.parametrize("at_end", [True, False])
+def test_words_of_failure_in_a_notice_are_none(notice: str, at_end: bool) -> None:
+    text = f"{LATENCY}{notice}\n" if at_end else f"{notice}\n{LATENCY}"
+    assert osu.parse(text) == osu.parse(LATENCY)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        "srun: error: n1: task 0: Killed",
+        "slurmstepd: error: *** STEP 4.0 ON n1 CANCELLED AT 2026-11-21T10:00:00 ***",
+        "[n1:4711] *** An error occurred in MPI_Allreduce",
+        "[n1:4711] *** Process received signal ***",
+        "Fatal error in PMPI_Init: Other MPI error",
+        "Error: invalid message size",
+        "osu_latency: error while loading shared libraries: libmpi.so.40: not there",
+        "[n1:1] CUDA call 'cudaMalloc((void **)buffer, size)' failed with 2: out of memory",
+        "mpirun noticed that process rank 1 exited on signal 11 (Segmentation fault).",
+        "1 process returned a non-zero exit code",
+        "DATA VALIDATION ERROR: osu_bw exited with status 1 on message size 4.",
+        "ORTE has lost communication with a remote daemon.",
+        "Terminated",
+    ],
+)
+def test_failures_are_still_failures(failure: str) -> None:
+    for text in (f"{LATENCY}{failure}\n", f"STDERR: {failure}\n{LATENCY}"):
+        with pytest.raises(ParseError, match="no error message"):
+            osu.parse(text)
+
+
+def test_a_number_without_its_decimals_is_cut() -> None:
+    with pytest.raises(ParseError, match="a number"):
+        osu.parse(FULL.replace("7330.34", "7330.3"))
 
 
 # ---- readings ----

@@ -241,10 +241,11 @@ def test_every_option_reaches_the_program() -> None:
         queue_pairs=2,
         rdma_cm=True,
         traffic_class=106,
+        qp_timeout=19,
         pkey_index=0,
         cuda_device=3,
     )
-    asked = "-a -n 100 -b -q 2 -R --tclass=106 --pkey_index=0 --use_cuda=3"
+    asked = "-a -n 100 -b -q 2 -R -u 19 --tclass=106 --pkey_index=0 --use_cuda=3"
     assert " ".join(perftest.server_argv(options)).endswith(f"--report_gbits {asked}")
 
 
@@ -514,6 +515,69 @@ def test_a_number_cut_by_the_end_is_rejected() -> None:
     text = printed(RUNS["write"], "client")
     with pytest.raises(ParseError, match="line of dashes"):
         perftest.parse(text[: text.index("0.17") + 6])
+
+
+def sweep_row(text: str, size: int) -> str:
+    lines = text.splitlines(keepends=True)
+    (found,) = [line for line in lines if line.split()[:1] == [str(size)]]
+    return found
+
+
+@pytest.mark.parametrize("tag", ["[1,0]<stdout>: ", "[1,0]<stdout>:", "0: ", "[0] "])
+@pytest.mark.parametrize("run", RUNS)
+def test_the_tag_of_a_launcher_is_stripped(run: str, tag: str) -> None:
+    text = printed(RUNS[run], "client")
+    tagged = "".join(f"{tag}{line}\n" for line in text.splitlines())
+    assert perftest.parse(tagged) == perftest.parse(text)
+
+
+def test_colours_hide_no_row() -> None:
+    text = printed(RUNS["sweep"], "client")
+    row = sweep_row(text, 1024)
+    coloured = text.replace(row, f"\x1b[32m{row.rstrip()}\x1b[0m\n")
+    assert perftest.parse(coloured) == perftest.parse(text)
+
+
+@pytest.mark.parametrize(
+    "change", ["node7> {row}", "x {row}", "10x{row}", ".{row}", "[1,1]<stdout>: {row}", "9: {row}"]
+)
+@pytest.mark.parametrize("size", [2, 1024, 2**23])
+def test_a_line_that_may_hold_a_row_and_is_none_is_no_result(change: str, size: int) -> None:
+    text = printed(RUNS["sweep"], "client")
+    row = sweep_row(text, size)
+    damaged = text.replace(row, change.format(row=row.strip()) + "\n")
+    assert not perftest.read(damaged).ok
+
+
+@pytest.mark.parametrize("size", [2, 4, 65536, 2**22])
+def test_a_size_that_is_missing_is_found_without_knowing_what_was_asked(size: int) -> None:
+    text = printed(RUNS["sweep"], "client")
+    reading = perftest.read(text.replace(sweep_row(text, size), ""))
+    assert not reading.ok and f"no row of {size} bytes" in reading.reason
+
+
+@pytest.mark.parametrize(
+    "notice",
+    [
+        '[n1:4711] Set "orte_base_help_aggregate" to 0 to see all help / error messages',
+        "[n1:4711] 3 more processes have sent help message help-mpi-btl-openib.txt / init failed",
+        "STDERR: srun: warning: can't honor --ntasks-per-node set to 2",
+        "[warn] Epoll ADD(4) on fd 0 failed. Old events were 0",
+    ],
+)
+def test_words_of_failure_in_a_launchers_notice_are_none(notice: str) -> None:
+    text = printed(RUNS["write"], "client")
+    for changed in (f"{notice}\n{text}", f"{text}{notice}\n"):
+        assert perftest.parse(changed) == perftest.parse(text)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    ["srun: error: n1: task 0: Killed", "srun: Job step aborted: Waiting up to 32 seconds"],
+)
+def test_what_a_launcher_says_of_a_failure_is_one(failure: str) -> None:
+    with pytest.raises(ParseError, match="no error message"):
+        perftest.parse(printed(RUNS["write"], "client") + f"{failure}\n")
 
 
 def test_the_dashes_must_be_whole() -> None:

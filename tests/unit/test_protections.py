@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge import job_end
+from railgauge.checks.claims import Claim
 from railgauge.checks.protections import DISTURBED, PROTECTIONS, Evidence, Failure, failures
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
@@ -54,6 +55,16 @@ def counted(growth: int, counter: str = SYMBOL_ERRORS) -> dict[str, Any]:
         "device": "eth0",
         "counters": {"counters": {counter: growth}, "gone": []},
     }
+
+
+#: What iperf2 says that eth0 of n2 sent, and what it counted.
+CLAIM = Claim("iperf2 (client)", "n2", "tx", ((("eth0",),),), 3_560_000_000, 3.0, 3_650_000_000)
+
+
+def sent(**moved: int) -> dict[str, Any]:
+    """What n2 says of itself, with bytes that its interfaces sent."""
+    counters = {"bytes": {name: {"tx": count} for name, count in moved.items()}}
+    return {"mtu_bytes": 4200, "device": "eth0", "counters": counters}
 
 
 GOOD = Evidence(
@@ -104,6 +115,11 @@ def but_gone(*names: str) -> Evidence:
 def but_bandwidth(**changes: Any) -> Evidence:
     bandwidth, retransmits = READING.measurements
     return but_reading(measurements=(dataclasses.replace(bandwidth, **changes), retransmits))
+
+
+def but_claim(**moved: int) -> Evidence:
+    """The good evidence of a tool that claims 3.56 GB, with what n2's interfaces sent."""
+    return but(claims=(CLAIM,), seen_on={**GOOD.seen_on, "n2": sent(**moved)})
 
 
 MISSING = Failure("tool-missing", "wdt not found on n2", ("n2",), "make stack")
@@ -165,6 +181,12 @@ BAD = [
     # counters
     ("over-budget", but(seen_on={**GOOD.seen_on, "n2": counted(3)}), "counter"),
     ("lost-device", but_gone(SYMBOL_ERRORS, "rdma/mlx5_0/1/counters/link_downed"), "device-lost"),
+    # the devices' own count
+    ("contradicted", but_claim(eth0=390_000_000), "counters"),
+    ("another-way", but_claim(eth0=0, eth1=3_600_000_000), "counters"),
+    ("uncounted", but_claim(eth1=3_600_000_000), "counters-unread"),
+    ("not-alone", but_claim(eth0=9_000_000_000), "counters-exceeded"),
+    ("nothing-claimed", but(counted=True), "counters-unread"),
     # numbers
     ("missing-metric", but(required=("bandwidth", "retransmits", "latency")), "missing"),
     ("stopped-sweep", but(required=("bandwidth", "bandwidth_8B", "bandwidth_16B")), "missing"),
@@ -239,6 +261,19 @@ def test_what_measured_something_was_not_left_out() -> None:
 
 def test_a_program_that_is_optional_and_there_must_work() -> None:
     assert kinds(but(optional=True, reading=None, references={})) == ["no-output"]
+
+
+def test_what_the_devices_counted_too_is_believed() -> None:
+    assert failures(but_claim(eth0=3_600_000_000)) == []
+
+
+def test_of_a_run_that_is_no_result_nothing_is_counted() -> None:
+    evidence = dataclasses.replace(but_claim(eth0=0), reading=Reading.refused("it broke off"))
+    assert kinds(evidence) == ["output"]
+
+
+def test_a_contradiction_names_its_node() -> None:
+    assert only_failure(but_claim(eth0=0)).nodes == ("n2",)
 
 
 # ---- what is said ----
@@ -572,6 +607,8 @@ WORSE: dict[str, Worse] = {
     "counters gone": lambda data: but_gone(
         *data.draw(st.lists(st.sampled_from([SYMBOL_ERRORS]), min_size=1))
     ),
+    "claims": lambda data: but_claim(eth0=data.draw(st.integers(0, 3_400_000_000))),
+    "counted": _field(counted=st.just(True)),
     "budgets": _field(
         budgets=st.integers(0, 1).map(
             lambda most: (BUDGETS[0].model_copy(update={"most": most}), *BUDGETS[1:])

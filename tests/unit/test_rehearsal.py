@@ -67,7 +67,8 @@ def test_a_partition_moves_to_the_lab() -> None:
 def test_only_nccls_checks_are_required() -> None:
     found = staged()
     assert found["extras"]["required"] == ["NcclPair"]
-    assert found["features"] == ["tcp", "nccl"]
+    # TCP has no stand-in: what it measured would be the lab's link, judged as the system's.
+    assert found["features"] == ["nccl"]
     assert "rdma" not in found["extras"]
 
 
@@ -77,6 +78,12 @@ def test_interfaces_of_the_site_are_not_named() -> None:
 
 
 @pytest.mark.usefixtures("healthy")
+def test_mpirun_may_start_the_ranks_of_root() -> None:
+    variables = dict(staged(launcher="mpirun")["env_vars"])
+    assert variables["OMPI_ALLOW_RUN_AS_ROOT"] == variables["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
+    assert "OMPI_ALLOW_RUN_AS_ROOT" not in dict(staged(launcher="srun")["env_vars"])
+
+
 def test_the_replayer_stands_in_with_the_sites_version() -> None:
     binaries = staged()["extras"]["nccl"]["binaries"]
     assert binaries == {"path": str(rehearsal.REPLAYER), "version": "2.17.6"}

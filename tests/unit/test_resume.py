@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,7 +34,7 @@ from railgauge.verdict.rules import Verdict, decide
 
 from .test_verdict import NODE_FAILURE, Recorded, kinds
 
-ASKED = Asked([], {"RFM_SYSTEM": "lab:ns"}, {})
+ASKED = Asked([], {"RFM_SYSTEM": "lab:ns"}, accept.judged_by("lab"))
 
 
 class Resumed(Recorded):
@@ -594,8 +595,33 @@ def test_a_campaign_of_another_host_needs_certainty(found: Campaign) -> None:
 def test_other_references_than_before_are_refused(found: Campaign, tmp_path: Path) -> None:
     file = tmp_path / "lab.yaml"
     file.write_text("changed")
-    found.asked = Asked([], {}, {str(file): hashlib.sha256(b"before").hexdigest()})
+    before = {**ASKED.judged_by, str(file): hashlib.sha256(b"before").hexdigest()}
+    found.asked = Asked([], {}, before)
     assert f"{file} has changed" in refused(found)
+
+
+@pytest.mark.parametrize("name", ["expected.yaml", "reframe.yaml", "fabric.json"])
+def test_another_system_than_before_is_refused(
+    found: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Its data changed, or came to be, after the campaign began."""
+    shutil.copytree(accept.paths.SYSTEMS / "lab", tmp_path / "systems" / "lab")
+    monkeypatch.setattr(accept.paths, "SYSTEMS", tmp_path / "systems")
+    found.asked = Asked([], {}, accept.judged_by("lab"))
+    file = tmp_path / "systems" / "lab" / name
+    file.write_text(file.read_text() + "# \n" if file.exists() else "{}")
+    assert f"{file} has changed" in refused(found)
+
+
+def test_a_campaign_of_a_gate_run_is_resumed_by_that_run_only(found: Campaign) -> None:
+    found.owner = "gate run 20261121T042300Z_0a1b"
+    assert "railgauge gate run --act" in refused(found)
+
+
+def test_a_gate_run_resumes_no_campaign_of_somebody_else(found: Campaign) -> None:
+    found.save()
+    with pytest.raises(RailgaugeError, match="that of railgauge accept"):
+        accept.resume(found, [], lambda _: None, owner="gate run 20261121T042300Z_0a1b")
 
 
 def test_references_that_are_gone_are_refused(found: Campaign, tmp_path: Path) -> None:

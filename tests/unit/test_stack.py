@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,29 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railgauge import paths, rehearsal, systems
-from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
-from railgauge.stack import build, externals, installed, manifest
+from railgauge import paths
+from railgauge.errors import ConfigurationError, RailgaugeError
+from railgauge.stack import fetching, manifest
 from railgauge.stack import lock as locks
 
-SYSTEMS = ["dgx-h100", "dgx-spark", "eth400g", "gb200-nvl72", "lab"]
+from .spack_scopes import SYSTEMS, change, copied
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A checkout's manifest and scopes, to be changed."""
-    shutil.copy(paths.HOME / manifest.MANIFEST, tmp_path)
-    for system in SYSTEMS:
-        shutil.copytree(
-            paths.SYSTEMS / system / "spack", tmp_path / "configs/systems" / system / "spack"
-        )
-    return tmp_path
-
-
-def change(path: Path, old: str, new: str) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new), encoding="utf-8")
+    return copied(tmp_path)
 
 
 def change_lock(home: Path, system: str, edit: Callable[[dict[str, Any]], None]) -> None:
@@ -224,10 +210,20 @@ def test_range_of_cuda_is_refused(home: Path) -> None:
         manifest.read("dgx-h100", home)
 
 
+def test_cuda_of_the_site_needs_no_wish_beside_it(home: Path) -> None:
+    change(
+        home / "configs/systems/dgx-h100/spack/packages.yaml",
+        "    require: ['@12.6.3']",
+        "    buildable: false\n    externals:\n"
+        "      - spec: cuda@12.6.3 target=x86_64_v4\n        prefix: /usr/local/cuda-12.6",
+    )
+    assert manifest.read("dgx-h100", home).cuda == "12.6.3"
+
+
 def test_missing_lock_says_what_writes_it(home: Path) -> None:
     stack = manifest.read("lab", home)
     stack.lock.unlink()
-    with pytest.raises(ConfigurationError, match=r"no such file.*\n.*make lock-check"):
+    with pytest.raises(ConfigurationError, match=r"no such file.*\n.*bin/stack solve --write lab"):
         locks.read(stack.lock)
 
 
@@ -253,193 +249,6 @@ def test_no_truncated_lock_is_read(tmp_path_factory: pytest.TempPathFactory, len
         locks.read(path)
 
 
-# --- building: what is looked at before Spack is asked for anything ---------------------------
-
-
-def answers(command: list[str]) -> str:
-    """A site as configs/systems/eth400g describes it."""
-    if command[-1] == "-dumpfullversion":
-        return "11.5.0"
-    return {"srun": "slurm 23.11.11", "dpkg-query": "51.0-1"}.get(Path(command[0]).name, "")
-
-
-@pytest.fixture
-def site(home: Path) -> Path:
-    """eth400g with every external where its scope says."""
-    prefix = home / "usr"
-    for name in ("bin/gcc", "bin/g++", "bin/gfortran", "bin/srun", "include/infiniband/verbs.h"):
-        (prefix / name).parent.mkdir(parents=True, exist_ok=True)
-        (prefix / name).touch(mode=0o755)
-    packages = home / "configs/systems/eth400g/spack/packages.yaml"
-    change(packages, "/SITE-EXTERNAL/slurm", str(prefix))
-    change(packages, ": /usr", f": {prefix}")
-    return home
-
-
-def site_problems(site: Path, machine: str = "x86_64") -> list[str]:
-    stack = manifest.read("eth400g", site)
-    return [
-        line.removeprefix(f"{stack.folder}/")
-        for line in externals.problems(stack, answers, machine)
-    ]
-
-
-def test_site_with_all_externals_may_build(site: Path) -> None:
-    assert site_problems(site) == []
-
-
-def test_placeholder_is_a_missing_external(site: Path) -> None:
-    packages = site / "configs/systems/eth400g/spack/packages.yaml"
-    change(
-        packages,
-        f"        prefix: {site}/usr\n\n  perftest",
-        "        prefix: /SITE-EXTERNAL/x\n\n  perftest",
-    )
-    [problem] = site_problems(site)
-    assert "slurm: found prefix /SITE-EXTERNAL/x, expected where this site has it" in problem
-
-
-def test_reference_scopes_cannot_be_built_without_a_site() -> None:
-    for system in ("dgx-h100", "dgx-spark", "gb200-nvl72", "eth400g"):
-        assert any("/SITE-EXTERNAL" in line for line in externals.problems(manifest.read(system)))
-
-
-def test_another_compiler_than_the_scopes_is_named_with_its_line(site: Path) -> None:
-    packages = site / "configs/systems/eth400g/spack/packages.yaml"
-    change(packages, "gcc@11.5.0", "gcc@14.2.0")
-    assert site_problems(site)[0].startswith("packages.yaml:")
-    assert site_problems(site)[0].endswith(f"found 11.5.0, expected 14.2.0 ({site}/usr/bin/gcc)")
-
-
-def test_missing_compiler_is_found(site: Path) -> None:
-    (site / "usr/bin/gfortran").unlink()
-    [problem] = site_problems(site)
-    assert f"fortran: found no program {site}/usr/bin/gfortran" in problem
-
-
-def test_another_slurm_than_the_scopes_is_found(site: Path) -> None:
-    packages = site / "configs/systems/eth400g/spack/packages.yaml"
-    change(packages, "slurm@23-11-11-1", "slurm@25-05-1-1")
-    [problem] = site_problems(site)
-    assert problem.endswith("slurm: found 23.11.11, expected 25-05-1-1 as in this line")
-
-
-def test_rdma_without_headers_is_found(site: Path) -> None:
-    (site / "usr/include/infiniband/verbs.h").unlink()
-    [problem] = site_problems(site)
-    assert "infiniband/verbs.h, expected rdma-core@51.0 there" in problem
-
-
-def test_machine_of_another_kind_cannot_build(site: Path) -> None:
-    [problem] = site_problems(site, machine="aarch64")
-    assert "this machine is aarch64, expected x86_64" in problem
-
-
-SOURCE = {"path": "_source-cache/archive/ab/abc.tar.gz", "url": "https://example.org/x.tar.gz"}
-
-
-def package(sha256: str, installed: bool = False) -> dict[str, Any]:
-    sources = [{**SOURCE, "sha256": sha256}]
-    return {"name": "x", "version": "1", "installed": installed, "sources": sources}
-
-
-@pytest.fixture
-def mirror(tmp_path: Path) -> Path:
-    archive = tmp_path / "mirror" / SOURCE["path"]
-    archive.parent.mkdir(parents=True)
-    archive.write_bytes(b"source")
-    return tmp_path / "mirror"
-
-
-RIGHT = hashlib.sha256(b"source").hexdigest()
-
-
-def test_complete_mirror_has_no_problems(mirror: Path) -> None:
-    build.require_mirror(mirror)
-    assert list(build.source_problems([package(RIGHT)], mirror)) == []
-
-
-def test_wrong_checksum_in_the_mirror_is_an_error(mirror: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match=rf"found sha256 {RIGHT}, expected {'0' * 64}"):
-        build.require_sources([package("0" * 64)], mirror, "lab")
-
-
-def test_source_that_the_mirror_lacks_is_an_error(mirror: Path) -> None:
-    (mirror / SOURCE["path"]).unlink()
-    with pytest.raises(EnvironmentProblem, match=r"no such file, expected https://example.org"):
-        build.require_sources([package(RIGHT)], mirror, "lab")
-
-
-def test_source_of_what_is_installed_is_not_needed(mirror: Path) -> None:
-    (mirror / SOURCE["path"]).unlink()
-    assert list(build.source_problems([package(RIGHT, installed=True)], mirror)) == []
-
-
-@pytest.mark.parametrize(("made", "found"), [(True, "no _source-cache"), (False, "no such folder")])
-def test_folder_that_is_no_mirror_is_refused(tmp_path: Path, made: bool, found: str) -> None:
-    folder = tmp_path / "m"
-    if made:
-        folder.mkdir()
-    with pytest.raises(RailgaugeError, match=found):
-        build.require_mirror(folder)
-
-
-def spack_root(folder: Path, version: str) -> Path:
-    source = folder / "lib/spack/spack/__init__.py"
-    source.parent.mkdir(parents=True)
-    source.write_text(f'__version__ = "{version}"\n', encoding="utf-8")
-    return folder
-
-
-def test_spack_of_another_version_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RailgaugeError, match=r"found Spack 1.1.1, expected Spack 1.2.0"):
-        build.require_spack(spack_root(tmp_path, "1.1.1"))
-
-
-@pytest.mark.parametrize("version", ["1.2.0", "1.2.0.dev0"])
-def test_pinned_spack_is_taken(tmp_path: Path, version: str) -> None:
-    build.require_spack(spack_root(tmp_path, version))
-
-
-def test_folder_without_spack_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RailgaugeError, match="found no Spack"):
-        build.require_spack(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "==> Error: All fetchers failed for spack-stage-lftp-4.9.2",
-        "curl: (6) Could not resolve host: lftp.yar.ru",
-    ],
-)
-def test_build_without_network_and_mirror_names_both_ways_out(line: str) -> None:
-    error = build.failure("install", 1, [line], "lab")
-    assert error.next_step is not None and "MIRROR=dir" in error.next_step
-    assert "https_proxy" in error.next_step
-
-
-def test_pin_that_no_recipe_has_is_named() -> None:
-    said = [
-        "==> Error: No version exists that satisfies these input specs:",
-        "    perftest@25.01.0-0.79 target=x86_64",
-    ]
-    error = build.failure("solve", 1, said, "lab")
-    assert "perftest@25.01.0-0.79" in str(error)
-    assert error.next_step is not None and "spack.yaml" in error.next_step
-
-
-def test_mirror_whose_archive_is_cut_off_is_to_be_filled_again(tmp_path: Path) -> None:
-    archive = tmp_path / build.archive_name("spack", build.SPACK_COMMIT)
-    archive.write_bytes(b"cut off")
-    with pytest.raises(EnvironmentProblem, match="cannot be fetched") as caught:
-        build._checkout(
-            tmp_path / "spack", build.SPACK_URL, build.SPACK_COMMIT, tmp_path, "SPACK_ROOT"
-        )
-    assert f"make mirror SYSTEM=... MIRROR={tmp_path}" in (caught.value.next_step or "")
-    assert not (tmp_path / "spack").exists()
-
-
 def stack_cli(*arguments: str) -> str:
     """What `bin/stack` says of arguments that it refuses."""
     done = subprocess.run([str(paths.HOME / "bin/stack"), *arguments], capture_output=True)
@@ -456,95 +265,9 @@ def test_mirror_is_not_made_in_whatever_folder_one_stands() -> None:
     assert stack_cli("mirror", "lab", "").startswith("stack: MIRROR: found none")
 
 
-def test_wrong_checksum_from_the_network_is_never_skipped() -> None:
-    said = ["==> Error: ChecksumError: sha256 checksum failed for /x/lftp-4.9.2.tar.gz"]
-    error = build.failure("install", 1, said, "lab")
-    assert error.next_step is not None and "never skip" in error.next_step
-
-
-def root(tmp_path: Path, installed: bool) -> dict[str, Any]:
-    prefix = str(tmp_path / "opt/iperf2-2.1.9-abcdefg")
-    about = {"name": "iperf2", "version": "2.1.9", "hash": "abcdefgh", "prefix": prefix}
-    return {**about, "installed": installed, "root": True, "sources": []}
-
-
-def test_activation_puts_the_tools_on_the_path(tmp_path: Path) -> None:
-    folder = tmp_path / "with a blank/lab"
-    build.activation(manifest.read("lab"), [root(tmp_path, True)], folder)
-    command = f". '{folder}/activate.sh'; echo $PATH; echo $RAILGAUGE_STACK"
-    done = subprocess.run(["bash", "-euc", command], capture_output=True, text=True, check=True)
-    path, stack = done.stdout.splitlines()
-    assert path.startswith(f"{tmp_path}/opt/iperf2-2.1.9-abcdefg/bin:")
-    assert stack == str(folder)
-
-
-def test_what_was_built_is_recorded_with_its_hash(tmp_path: Path) -> None:
-    build.activation(manifest.read("lab"), [root(tmp_path, True)], tmp_path)
-    [tool] = json.loads((tmp_path / "stack.json").read_text(encoding="utf-8"))
-    assert (tool["name"], tool["version"], tool["hash"]) == ("iperf2", "2.1.9", "abcdefgh")
-
-
-@pytest.fixture
-def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What `make stack` leaves of the lab: one tool."""
-    monkeypatch.setenv("RAILGAUGE_STACK_DIR", str(tmp_path))
-    build.activation(manifest.read("lab"), [root(tmp_path, True)], tmp_path / "lab")
-    return tmp_path / "lab"
-
-
-def prepared(system: str) -> list[list[str]]:
-    """The commands that jobs begin with, by partition."""
-    configured = systems.site_configuration()["systems"]
-    (found,) = [entry for entry in configured if entry["name"] == system]
-    return [partition.get("prepare_cmds", []) for partition in found["partitions"]]
-
-
-def test_jobs_of_every_partition_begin_with_what_was_built(built: Path) -> None:
-    command = f"source {built}/activate.sh || exit 1"
-    assert prepared("lab") == [[command], [command]]
-    assert not any(prepared("dgx-h100"))
-
-
-def test_a_rehearsal_is_not_prepared_with_the_systems_own_tools(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAILGAUGE_STACK_DIR", str(tmp_path))
-    build.activation(manifest.read("dgx-h100"), [root(tmp_path, True)], tmp_path / "dgx-h100")
-    monkeypatch.setenv("RFM_SYSTEM", "dgx-h100")
-    assert all(prepared("dgx-h100"))
-    systems.load.cache_clear()
-    monkeypatch.setenv(rehearsal.VARIABLE, "healthy")
-    try:
-        assert not any(prepared("dgx-h100"))
-    finally:
-        systems.load.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("spec", "there"),
-    [
-        ("iperf2", True),
-        ("iperf2@2.1.9", True),
-        ("iperf2@=2.1.9", True),
-        ("iperf2@2.2.1", False),
-        ("perftest", False),
-        ("iperf2 +debug", False),
-    ],
-)
-def test_specs_that_the_built_stack_provides(built: Path, spec: str, there: bool) -> None:
-    assert installed.provides("lab", spec) is there
-    assert not installed.provides("eth400g", spec)
-
-
-def test_nothing_installed_activates_nothing(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match="found nothing installed"):
-        build.activation(manifest.read("lab"), [root(tmp_path, False)], tmp_path)
-    assert not (tmp_path / "activate.sh").exists()
-
-
 def test_repository_commit_is_the_same_in_manifest_and_driver() -> None:
     text = (paths.HOME / manifest.MANIFEST).read_text(encoding="utf-8")
-    assert f"commit: {build.PACKAGES_COMMIT}" in text
+    assert f"commit: {fetching.PACKAGES.commit}" in text
 
 
 def test_recipe_that_changed_is_seen_by_a_fresh_solve(home: Path) -> None:

@@ -66,6 +66,8 @@ class Recorded:
     state: campaigns.State = "finished"
     session: Session | None = dataclasses.field(default_factory=lambda: Session(0, ""))
     plan: list[dict[str, Any]] = dataclasses.field(init=False)
+    #: what the reference admits at least, in Gb/s; 10 % below it where none
+    floor: float | None = None
     #: one dictionary a run: case number -> what ReFrame's report says
     runs: list[dict[int, dict[str, Any]]] = dataclasses.field(init=False)
     #: check -> partition -> number of cases without a filter; None as in an old campaign
@@ -103,9 +105,14 @@ class Recorded:
             "calls": [{"tool": "iperf2", "version": "iperf version 2.2.1"}],
             "measurements": [measurement.as_dict()],
             "limits": {"bandwidth": dataclasses.asdict(LIMIT)},
-            "references": {"bandwidth": REFERENCE.model_dump(mode="json")},
+            "references": {"bandwidth": self._reference().model_dump(mode="json")},
             "failures": [failure.as_dict() for failure in failures],
         }
+
+    def _reference(self) -> Reference:
+        if self.floor is None:
+            return REFERENCE
+        return REFERENCE.model_copy(update={"value": self.floor, "lower": 0.0, "kind": "floor"})
 
     def fail(self, number: int, *failures: Failure, run: int = 0, value: float = 9.5) -> None:
         self.runs[run][number] = {"result": "fail", "fail_reason": "sanity error"}
@@ -173,6 +180,71 @@ def recorded(tmp_path: Path) -> Recorded:
 
 def kinds(verdict: Verdict) -> list[str]:
     return [finding.kind for finding in verdict.findings]
+
+
+# ---- within every bound, and not right ----
+
+
+def test_a_node_far_below_its_peers_is_named_and_not_accepted(recorded: Recorded) -> None:
+    """n2 at 6 of 10 Gb/s, above its floor."""
+    recorded.floor = 5.0
+    for number, value in enumerate((6.0, 6.0, 9.7, 9.75)):
+        recorded.result(number, value=value)
+    verdict = recorded.decide()
+    assert verdict.decision == "inconclusive"
+    assert [(f.kind, f.nodes) for f in verdict.findings] == [("stands-out", ("n2",))]
+    assert [suspect.node for suspect in verdict.suspects] == ["n2"]
+
+
+def test_a_pair_far_below_its_peers_accuses_neither_of_its_nodes(recorded: Recorded) -> None:
+    recorded.floor = 5.0
+    for number, value in enumerate((6.0, 9.6, 9.7, 9.75)):
+        recorded.result(number, value=value)
+    verdict = recorded.decide()
+    assert [(f.kind, f.nodes) for f in verdict.findings] == [("stands-out", ("n1", "n2"))]
+    assert verdict.suspects == ()
+
+
+def test_a_baseline_is_not_judged_by_peers(recorded: Recorded) -> None:
+    recorded.gate = "baseline"
+    recorded.floor = 5.0
+    for number, value in enumerate((6.0, 6.0, 9.7, 9.75)):
+        recorded.result(number, value=value)
+    assert recorded.decide().findings == ()
+
+
+CHANGED = "unknown (changed since dpkg iperf 2.2.1+dfsg-1)"
+
+
+@pytest.mark.parametrize(
+    ("package", "strict", "decision", "noted"),
+    [
+        ("dpkg iperf 2.2.1+dfsg-1", True, "accept", False),
+        (CHANGED, False, "accept", True),
+        (CHANGED, True, "inconclusive", False),
+        ("unknown (of no package of Spack, dpkg or rpm)", False, "accept", False),
+        ("unknown (of no package of Spack, dpkg or rpm)", True, "inconclusive", False),
+    ],
+)
+def test_a_tool_that_is_not_as_packaged_is_noted_or_counts(
+    recorded: Recorded, package: str, strict: bool, decision: str, noted: bool
+) -> None:
+    record = recorded.results[0, 0]
+    assert record is not None
+    record["strict_provenance"] = strict
+    record["calls"] = [
+        {
+            "tool": "iperf2",
+            "version": "iperf version 2.2.1",
+            "host": "n1",
+            "path": "/usr/bin/iperf",
+            "package": package,
+        }
+    ]
+    verdict = recorded.decide()
+    assert verdict.decision == decision
+    assert ("tool-changed" in [notice.kind for notice in verdict.notices]) == noted
+    assert kinds(verdict) == (["tool-changed"] if decision == "inconclusive" else [])
 
 
 # ---- accept ----

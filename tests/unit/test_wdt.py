@@ -660,3 +660,113 @@ def test_command_prints_no_key(tmp_path: Path) -> None:
     code, document = run(str(tmp_path / "send"))
     assert code == 1
     assert KEY not in json.dumps(document)
+
+
+def test_command_reads_a_receiver_alone_with_its_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "recv").write_text(receiver())
+    code, document = run(str(tmp_path / "recv"), "--receiver-exit-code", "0")
+    assert (code, document["completeness"]) == (0, "unknown"), document["reason"]
+    asked = ["--files", "3", "--size", "40000000", "--streams", "2"]
+    assert run(str(tmp_path / "recv"), *asked, "--receiver-exit-code", "0")[0] == 0
+
+
+def test_one_exit_code_that_is_none_of_success_refuses(tmp_path: Path) -> None:
+    (tmp_path / "recv").write_text(receiver())
+    code, document = run(str(tmp_path / "recv"), "--receiver-exit-code", "6")
+    assert code == 1 and "ended with exit code 6" in document["reason"]
+
+
+def test_one_exit_code_of_success_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    (tmp_path / "send").write_text(sender())
+    code, document = run(str(tmp_path / "send"), "--exit-code", "0")
+    assert (code, document["completeness"]) == (0, "unknown")
+    assert "without the exit codes of both sides" in document["reason"]
+
+
+def test_how_files_were_received_needs_which(tmp_path: Path) -> None:
+    (tmp_path / "send").write_text(sender())
+    result = CliRunner().invoke(cli, ["parse", "wdt", str(tmp_path / "send"), "--skip-writes"])
+    assert result.exit_code != 0 and "--skip-writes" in str(result.exception)
+
+
+# ---- a receiver that wrote, ends that were none, and old versions ----
+
+WROTE = "dir already exists /dst/"
+
+
+def with_line(text: str, body: str, before: str) -> str:
+    """A log with one more line, before the one that has `before` in it."""
+    stamp = "I20261121 02:00:00.000000 4580 FileCreator.cpp:325] wdt>\t"
+    lines = text.split("\n")
+    place = next(number for number, line in enumerate(lines) if before in line)
+    return "\n".join([*lines[:place], stamp + body, *lines[place:]])
+
+
+@pytest.mark.parametrize("line", [WROTE, "made dir /dst/data/"])
+def test_a_receiver_that_wrote_did_not_throw_away(line: str) -> None:
+    text = with_line(receiver(), line, "Starting (receiving)")
+    reading = wdt.read(sender(), server=text, calls=calls(), options=DISCARDED)
+    assert not reading.ok and "made folders to write to" in reading.reason
+
+
+def test_a_receiver_that_was_to_write_may_make_folders() -> None:
+    text = with_line(receiver(), WROTE, "Starting (receiving)")
+    reading = wdt.read(sender(), server=text, calls=calls(), options=KEPT)
+    assert reading.ok, reading.reason
+
+
+def test_samples_tell_whether_the_receiver_wrote() -> None:
+    folder = SAMPLES / "wdt"
+    if not folder.is_dir():
+        pytest.skip(f"no samples at {SAMPLES}; set RAILGAUGE_SAMPLES")
+    assert not wdt.parse((folder / "local-big_p8_skip1-recv.txt").read_text()).wrote
+    assert wdt.parse((folder / "local-fail-diskfull-recv.txt").read_text()).wrote
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "F20261121 02:00:00.000000 4580 Sender.cpp:1] wdt>\tCheck failed: threads > 0",
+        '*** Aborted at 1795219200 (unix time) try "date -d @1795219200" ***',
+        "*** SIGSEGV (@0x0) received by PID 4580 (TID 0x7f) from PID 0; stack trace: ***",
+        "Segmentation fault (core dumped)",
+        "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-11-21T02:00:01 ***",
+        "srun: error: n1: task 1: Killed",
+        "Killed",
+        "Terminated",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+    ],
+)
+@pytest.mark.parametrize("side", [sender, receiver])
+def test_an_end_that_was_none_is_a_failure_beside_returning_with_ok(line: str, side: Any) -> None:
+    for text in (f"{side()}{line}\n", f"{line}\n{side()}", f"{side()}STDERR: {line}\n"):
+        with pytest.raises(ParseError, match=r"no fatal error|no failure"):
+            wdt.parse(text)
+
+
+def of_2015(status: str = "OK") -> str:
+    """A sender's log as WDT wrote it before October 2015: no last line, another word for rate."""
+    text = sender("old").replace("pure transfer rate", "pure transf rate")
+    text = "".join(line + "\n" for line in text.splitlines() if "Returning with" not in line)
+    bad = f"Transfer status (local) = {status}, (remote) = {status}."
+    return text if status == "OK" else text.replace("Transfer status = OK.", bad)
+
+
+def test_totals_of_versions_without_a_last_line_are_read() -> None:
+    output = wdt.parse(of_2015())
+    assert (output.code, output.seconds) == (0, pytest.approx(SECONDS, rel=1e-3))
+    reading = wdt.read(of_2015())
+    assert (reading.ok, reading.completeness) == (True, UNKNOWN)
+    assert reading.measurements == wdt.read(sender("old")).measurements
+
+
+def test_a_failure_of_a_version_without_a_last_line_is_one() -> None:
+    assert wdt.parse(of_2015("CONN_ERROR")).code == wdt.ERRORS.index("CONN_ERROR")
+    assert not wdt.read(of_2015("CONN_ERROR")).ok
+
+
+def test_a_log_that_was_cut_before_its_rate_has_no_end() -> None:
+    text = of_2015()
+    for end in range(text.index("Total sender throughput") + 10):
+        if end % 37 == 0:
+            assert not wdt.read(text[:end]).ok

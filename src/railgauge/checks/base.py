@@ -19,6 +19,7 @@ from railgauge import hostlist, paths, references, rehearsal, slurm, systems
 from railgauge.atomic import write_json
 from railgauge.campaign import RESULT_FILE
 from railgauge.checks import guard, queue
+from railgauge.checks.claims import Claim
 from railgauge.checks.protections import DISTURBED, Evidence, Failure, failures
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
@@ -92,6 +93,20 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
         """What is wrong with the run beside what every check is judged by."""
+        return ()
+
+    def claims(self, reading: Reading, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Claim]:
+        """What the tool says that the nodes' devices carried, to be held against their counters."""
+        return ()
+
+    @property
+    def counted(self) -> bool:
+        """Whether the nodes count what the tool moves, so that its rates need a claim."""
+        return False
+
+    @property
+    def budgets(self) -> tuple[systems.Budget, ...]:
+        """How much the nodes' counters may grow during the test."""
         return ()
 
     @property
@@ -204,6 +219,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             )
             reading = dataclasses.replace(reading, measurements=placed)
         measurements = reading.measurements if reading else ()
+        # What stands in for a tool moves nothing.
+        claims = (
+            self.claims(reading, facts) if reading and reading.ok and not self.rehearsal else ()
+        )
         limits = {m.variable: limit for m in measurements if (limit := self.limit(m))}
         return Evidence(
             job_id=self.job.jobid,
@@ -224,7 +243,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             limits=limits,
             references=self._references(measurements),
             recorded=frozenset(m.variable for m in measurements if not self.gates(m)),
-            budgets=tuple(self.partition_data.extras.counters),
+            budgets=self.budgets,
+            claims=tuple(claims),
+            counted=self.counted and not self.rehearsal,
             acceptance=self.gate == "acceptance",
             rehearsal=self.rehearsal,
             missing_program=self._missing_program(facts),
@@ -277,6 +298,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 "system": self.current_system.name,
                 "partition": self.current_partition.name,
                 "gate": self.gate,
+                "strict_provenance": self.partition_data.extras.strict_provenance,
+                "peer_spread": self.partition_data.extras.peer_spread,
                 "simulated": bool(evidence.reading and evidence.reading.simulated),
                 "run": rt.runtime().current_run,
                 "job": {
@@ -302,6 +325,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                     if (context := stored.context(check, partition, m))
                 },
                 "recorded": sorted(evidence.recorded),
+                "notes": list(evidence.reading.notes) if evidence.reading else [],
                 "left_out": evidence.missing_program.as_dict()
                 if evidence.missing_program and evidence.optional
                 else None,

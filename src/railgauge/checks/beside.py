@@ -14,6 +14,7 @@ from railgauge.checks.pair import PairCheck, neighbours
 from railgauge.checks.protections import Failure
 from railgauge.checks.wan import is_series, tcp_commands
 from railgauge.measurement import Measurement
+from railgauge.stack import activation
 from railgauge.systems import Mpi, Tcp
 from railgauge.tools import Call, Completeness, Reading, iperf2, mpi_allreduce, osu
 
@@ -43,6 +44,7 @@ class MpiBesideCheck(PairCheck):
 
     tool = iperf2
     node_program = "beside"
+    shares_devices = True
 
     @property
     def asked(self) -> Mpi:
@@ -130,6 +132,7 @@ class MpiBesideCheck(PairCheck):
             unproved[0].completeness if unproved else Completeness.PROVED,
             tuple(m for reading in readings.values() for m in reading.measurements),
             {**readings["alone"].seen, **readings["beside"].seen, **readings["iperf2"].seen},
+            moved=readings["iperf2"].moved,
         ), self.calls()
 
     def _transfer(self) -> Reading:
@@ -159,8 +162,9 @@ class MpiBesideCheck(PairCheck):
         for call in (*self._mpi_calls("alone"), *self._mpi_calls("beside")):
             if call.note.startswith("cannot be started"):
                 message = f"{self.asked.program} is not on the path of {call.host}"
-                step = f"make stack SYSTEM={self.current_system.name}, or extras.mpi.program"
-                found.append(Failure("no-program", message, (call.host,), f"{step}: allreduce"))
+                step = activation.bringing(self.asked.program, self.current_system.name)
+                steps = f"{step or 'install it there'}; or extras.mpi.program: allreduce"
+                found.append(Failure("no-program", message, (call.host,), steps))
         mean = [m.value for m in self._transfer().measurements if m.metric == "bandwidth"]
         for side in self.sides():
             said = side.facts.get("beside")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before
 
-from railgauge import hostlist, paths, references, rehearsal, systems
+from railgauge import hostlist, limits, paths, references, rehearsal, systems
+from railgauge.checks.claims import Claim
 from railgauge.checks.node_state import node_state_case
 from railgauge.checks.pair import chosen_nodes
 from railgauge.checks.protections import Failure
@@ -27,6 +28,10 @@ from railgauge.tools import Call, Reading, nccl_log, nccl_tests
 
 #: What the tool writes beside its table, where its version can.
 _RESULT = "nccl-tests.json"
+
+#: A sweep that GPU memory ends must reach this share of the size that was asked for: a message
+#: that is much smaller tells the latency, not the bandwidth.
+_LEAST_SHARE = 1 / 16
 
 #: What a job gets beyond `timeout_s`: for the state of one that hangs, and for Slurm's own work.
 _MARGIN_S = 120
@@ -221,9 +226,14 @@ class NcclCheck(RanksCheck):
         self.num_tasks = len(self.pinned_nodes) * fabric.gpus_per_node
         self.time_limit = f"{fabric.timeout_s + _MARGIN_S}s"
         self.modules = list(fabric.binaries.modules)
-        sizes = [size for size in dict.fromkeys(self.options.sizes()) if size]
-        self.metrics = [f"{metric}_{size}B" for size in sizes for metric in ("busbw", "time")]
+        self._measures(self.options.sizes())
         self.expected = fabric.expected(self.transport, len(self.pinned_nodes), self.domains)
+
+    def _measures(self, sizes: Sequence[int]) -> None:
+        """The sizes of a complete result."""
+        self._largest_bytes = sizes[-1]
+        measured = [size for size in dict.fromkeys(sizes) if size]
+        self.metrics = [f"{metric}_{size}B" for size in measured for metric in ("busbw", "time")]
 
     @run_after("setup")
     def ask_for_gpus(self) -> None:
@@ -292,8 +302,15 @@ class NcclCheck(RanksCheck):
                 if (absent := self.absent(node))
             },
             "on_hang": [fabric.ras, "-v"],
+            **self._watched(),
             **({"result": _RESULT} if self.options.has_json else {}),
         }
+
+    def _watched(self) -> dict[str, list[str]]:
+        """The RDMA devices whose counters are wanted, where anything leaves a node."""
+        if len(self.pinned_nodes) < 2 or self.rehearsal:
+            return {}
+        return {"watched": list(self.fabric.devices(self.transport))}
 
     def _replay(self) -> dict[str, Any]:
         """What the replayer is told."""
@@ -357,6 +374,7 @@ class NcclCheck(RanksCheck):
         used = self._used
         if reading.ok:
             (table, *_) = nccl_tests.parse(self.output("rank0"))
+            self._measures(self.options.sizes(table.reduced_bytes))
             models = sorted({device.name for device in table.devices})
             model = models[0] if len(models) == 1 else models
             reading = dataclasses.replace(reading, seen={**reading.seen, "gpu": model})
@@ -371,6 +389,52 @@ class NcclCheck(RanksCheck):
             dataclasses.replace(call, version=version, package=self._package(call))
             for call in calls
         ]
+
+    def facts(self) -> Mapping[str, Mapping[str, Any]]:
+        """Of every node by its first rank, which watched its counters."""
+        return {
+            line.call.host: line.facts for line in self.exit_lines() if "counters" in line.facts
+        }
+
+    def claims(self, reading: Reading, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Claim]:
+        """What every node's NICs must have carried at least, whatever the algorithm.
+
+        Of gather and scatter that is only one node's, of NVLink domains of several nodes only one
+        domain's: there nothing is claimed.
+        """
+        nodes = len(self.pinned_nodes)
+        share = limits.least_node_share(self.operation, nodes, self.num_tasks)
+        if self.domains < nodes or not share:
+            return ()
+        timed = [m for m in reading.measurements if m.metric in ("time", "time_in_place")]
+        iterations = self.options.iterations
+        payload = share * sum((m.size_bytes or 0) * iterations for m in timed)
+        seconds = sum(m.value * 1e-6 * iterations for m in timed)
+        return [
+            Claim(
+                f"{self.operation}_perf",
+                node,
+                "either",
+                tuple(self._ways(devices, facts.get(node, {}))),
+                int(payload),
+                seconds,
+            )
+            for node, devices in zip(self.pinned_nodes, self.devices, strict=True)
+        ]
+
+    def _ways(
+        self, devices: Sequence[str], said: Mapping[str, Any]
+    ) -> Iterator[tuple[tuple[str, ...], ...]]:
+        """How a node counts each device; over sockets all of its interfaces together."""
+        moved = said.get("counters", {}).get("bytes", {})
+        if not self.fabric.crosses_nics(self.transport, self.domains):
+            yield (tuple(name for name in moved if "/" not in name and name != "lo"),)
+            return
+        for device in devices:
+            ports = tuple(name for name in moved if name.startswith(f"rdma/{device}/"))
+            netdevs = tuple(said.get("netdevs", {}).get(device, ()))
+            beneath = (netdevs, tuple(f"ethtool/{name}" for name in netdevs)) if netdevs else ()
+            yield (ports or (f"rdma/{device}/1",), *beneath)
 
     def _package(self, call: Call) -> str:
         """The image, where the program came with one; this checkout is mounted into it."""
@@ -390,6 +454,16 @@ class NcclCheck(RanksCheck):
         if found or not self._is_result:
             # What else is in the logs of a job that failed follows from that.
             return found
+        asked = self.options.sizes()[-1]
+        if self._largest_bytes < _LEAST_SHARE * asked:
+            found.append(
+                Failure(
+                    "memory",
+                    f"the memory of the GPUs ended the sweep at {self._largest_bytes} bytes, "
+                    f"expected {asked}, or at least a {1 / _LEAST_SHARE:.0f}th of it",
+                    next_step="does something else hold GPU memory there? nvidia-smi",
+                )
+            )
         used = self._used
         # Where a node has no device left, NCCL knows other networks there; nothing crosses them.
         uneven = not all(self.devices) and any(self.devices)
@@ -441,8 +515,8 @@ class NcclCheck(RanksCheck):
         return found
 
     def gates(self, measurement: Measurement) -> bool:
-        """The largest message; the smallest gives the latency, all are recorded."""
-        largest = self.options.sizes()[-1]
+        """The largest message that fits into the GPUs; all are recorded."""
+        largest = self._largest_bytes
         return measurement.metric.startswith("busbw") and measurement.size_bytes == largest
 
     def limit(self, measurement: Measurement) -> Limit | None:

@@ -9,10 +9,11 @@ from typing import Any
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before, variable
 
-from railgauge import hostlist, systems
+from railgauge import hostlist, limits, systems
 from railgauge.checks.base import ExitLine, StrictCheck
+from railgauge.checks.claims import Claim
 from railgauge.checks.protections import Failure
-from railgauge.tools import Call
+from railgauge.tools import Call, Moved, Reading
 
 #: Restricts a session to some nodes, as a host list: `railgauge accept --nodes`.
 NODES_VARIABLE = "RAILGAUGE_NODES"
@@ -48,6 +49,25 @@ def neighbours(*features: str) -> list[str]:
     return list(kept.values())
 
 
+def _counted(said: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """How a node counts what goes over the device that it names in its facts.
+
+    RDMA is counted by the port, by the interface beneath it (Soft-RoCE), or by the interfaces of
+    both links that are one device. See `railgauge.node.counters.byte_counts`.
+    """
+    device = said.get("device")
+    if device is None:
+        return ()
+    if "port" not in said:
+        return ((device,),)
+    netdev = said.get("netdev")
+    others = tuple(f"ethtool/{n}" for n in said.get("sampled", ()) if n not in (device, netdev))
+    ways: list[tuple[str, ...]] = [(f"rdma/{device}/{said['port']}",)]
+    if netdev is not None:
+        ways += [(netdev,), others or (f"ethtool/{netdev}",)]
+    return tuple(ways)
+
+
 class PairCheck(StrictCheck):
     """One Slurm job of two tasks: a server on one node, a client on the other.
 
@@ -57,8 +77,9 @@ class PairCheck(StrictCheck):
 
     num_tasks = 2
     num_tasks_per_node = 1
-    #: the module of railgauge.node that both tasks run
-    node_program = "pair"
+    counted = True
+    #: whether something else goes over the same devices while the tool runs
+    shares_devices = False
     #: longest time, in seconds, until the server listens
     start_limit_s = variable(int, value=30)
     #: what runs on the nodes, of railgauge.node
@@ -89,6 +110,13 @@ class PairCheck(StrictCheck):
     def expected_run_s(self) -> float:
         """About how long the client takes."""
         raise NotImplementedError
+
+    def payload_share(self, moved: Moved, said: Mapping[str, Any]) -> float | None:
+        """The payload's share of what a link carries at most, by the limit model; None where the
+        MTU is not known. `said` are a node's facts.
+        """
+        mtu = said.get("mtu_bytes")
+        return limits.tcp(1, mtu).value if mtu else None
 
     @property
     def expected_seconds(self) -> float:
@@ -129,7 +157,7 @@ class PairCheck(StrictCheck):
             "client_host": self.client_node,
             "start_limit_s": self.start_limit_s,
             "run_limit_s": self.run_limit_s(),
-            "budgets": [budget.counters for budget in self.partition_data.extras.counters],
+            "budgets": [budget.counters for budget in self.budgets],
             **self.commands(),
             **self.way(),
             **self.orders(),
@@ -147,6 +175,47 @@ class PairCheck(StrictCheck):
 
     def facts(self) -> Mapping[str, Mapping[str, Any]]:
         return {side.call.host: side.facts for side in self.sides()}
+
+    @property
+    def budgets(self) -> tuple[systems.Budget, ...]:
+        return tuple(self.partition_data.extras.counters)
+
+    def claims(self, reading: Reading, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Claim]:
+        """Of each side, in each direction: what its device must have counted."""
+        found = []
+        for role, node in (("server", self.server_node), ("client", self.client_node)):
+            said = facts.get(node, {})
+            for inward in (True, False):
+                moved = [m for m in reading.moved if (m.to == role) is inward]
+                if moved:
+                    found.append(self.claim(moved, role, node, inward, said))
+        return found
+
+    def claim(
+        self,
+        moved: Sequence[Moved],
+        role: str,
+        node: str,
+        inward: bool,
+        said: Mapping[str, Any],
+    ) -> Claim:
+        """What one side's device must have counted of what was moved to it, or from it."""
+        shares = [self.payload_share(m, said) for m in moved]
+        whole = not self.shares_devices and not any(m.at_least for m in moved)
+        known = [share for share in shares if share is not None]
+        wire_bytes = None
+        if whole and len(known) == len(shares):
+            wire_bytes = sum(m.payload_bytes / s for m, s in zip(moved, known, strict=True))
+        ways = _counted(said)
+        return Claim(
+            f"{self.tool_name} ({role})",
+            node,
+            "rx" if inward else "tx",
+            (ways,) if ways else (),
+            sum(m.payload_bytes for m in moved),
+            sum(m.seconds for m in moved),
+            wire_bytes,
+        )
 
     def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
         """A link that went away during the test, also if it came back."""

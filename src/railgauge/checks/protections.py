@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from railgauge import hostlist, job_end
+from railgauge.checks.claims import Claim, contradictions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.references import Reference
@@ -35,8 +36,9 @@ class Failure:
 #: A job whose end says nothing of its nodes: it is Slurm's trouble, or somebody's will.
 DISTURBED = "job-disturbed"
 
-#: Kinds of failure that say nothing against a node: something was not measured, and why.
-NOT_MEASURED = ("tool-missing", DISTURBED)
+#: Kinds of failure that say nothing against a node: something was not measured, and why; or not
+#: alone.
+NOT_MEASURED = ("tool-missing", "counters-exceeded", DISTURBED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +75,9 @@ class Evidence:
     #: a node lacks a program, so that nothing was run; with `optional` that fails nothing
     missing_program: Failure | None = None
     optional: bool = False
+    #: what the tool claims that the nodes' devices carried; `counted` where its rates need a claim
+    claims: tuple[Claim, ...] = ()
+    counted: bool = False
 
     @property
     def reading_ok(self) -> bool:
@@ -285,6 +290,23 @@ def counters_within_budget(evidence: Evidence) -> Iterator[Failure]:
             yield Failure("device-lost", message, (node,))
 
 
+def counters_agree(evidence: Evidence) -> Iterator[Failure]:
+    """A tool that counts wrongly, or was made to, and traffic that took another way.
+
+    The record is that of the nodes' own devices, which the tool has no hand in.
+    """
+    if not evidence.reading_ok:
+        return
+    rates = any(m.unit == "Gb/s" for m in evidence.measurements)
+    if evidence.counted and rates and not evidence.claims:
+        message = "nothing says how much the tool moved, so no counter can confirm its rate"
+        yield Failure("counters-unread", message)
+    for claim in evidence.claims:
+        record = evidence.seen_on.get(claim.node, {}).get("counters", {})
+        for found in contradictions(claim, record):
+            yield Failure(found.kind, found.message, (claim.node,), found.next_step)
+
+
 def within_limits(evidence: Evidence) -> Iterator[Failure]:
     """More than physics allows: a wrong unit, a cache, a loopback, singleton ranks."""
     for measurement in evidence.measurements:
@@ -333,6 +355,7 @@ PROTECTIONS: tuple[Callable[[Evidence], Iterator[Failure]], ...] = (
     conditions_as_asked,
     nothing_is_missing,
     counters_within_budget,
+    counters_agree,
     within_limits,
     every_number_has_a_reference,
 )

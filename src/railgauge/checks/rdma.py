@@ -18,7 +18,7 @@ from railgauge.checks.path import numbered, path_preconditions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.systems import Perftest, Rdma
-from railgauge.tools import Call, Reading, perftest
+from railgauge.tools import Call, Moved, Reading, perftest
 
 Rails = Literal["first", "same", "each", "all"]
 
@@ -120,6 +120,7 @@ class RdmaCheck(PairCheck):
             test,  # type: ignore[arg-type]
             traffic_class=self.fabric.traffic_class,
             pkey_index=self.fabric.pkey_index,
+            qp_timeout=self.tuning.qp_timeout,
             cuda_device=int(self.rails.partition("-")[0]) if gpu else None,
             **options,
         )
@@ -210,15 +211,19 @@ class RdmaCheck(PairCheck):
         """What the check names; peaks, rates and means are recorded beside it."""
         return measurement.variable in self.metrics
 
-    def limit(self, measurement: Measurement) -> Limit | None:
+    def payload_share(self, moved: Moved, said: Mapping[str, Any]) -> float | None:
+        return self._payload(1, moved.size_bytes, self.options.operation).value
+
+    def _payload(self, gbits: float, size_bytes: int | None, operation: str) -> Limit:
         fabric = self.fabric
-        if measurement.unit != "Gb/s" or fabric.line_gbits is None:
+        compute = limits.roce if fabric.link_layer == "Ethernet" else limits.infiniband
+        return compute(gbits, fabric.active_mtu_bytes, size_bytes, operation)
+
+    def limit(self, measurement: Measurement) -> Limit | None:
+        if measurement.unit != "Gb/s" or self.fabric.line_gbits is None:
             return None
         operation, _, both = measurement.operation.partition("_")
-        compute = limits.roce if fabric.link_layer == "Ethernet" else limits.infiniband
-        one_way = compute(
-            fabric.line_gbits, fabric.active_mtu_bytes, measurement.size_bytes, operation
-        )
+        one_way = self._payload(self.fabric.line_gbits, measurement.size_bytes, operation)
         return one_way.both_ways() if both else one_way
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before, variable
@@ -18,15 +18,15 @@ from railgauge.checks.wan import is_series, long_way, of_another_length
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.node import wdt_url
+from railgauge.stack import activation
 from railgauge.systems import Transfers, TransferTool
-from railgauge.tools import Call, Reading, file_transfer, iperf3, wdt
+from railgauge.tools import Call, Moved, Reading, file_transfer, iperf3, wdt
 from railgauge.tools.file_transfer import DISCARDED, FileSet, Login
 
 #: The way between two nodes as it is.
 LAN = "lan"
 
-#: Programs of the pinned stack (spack.yaml).
-_IN_STACK = ("wdt", "lftp", "iperf3", "hpnscp", "hpnssh", "hpnsshd")
+#: Of programs that the pinned stack lacks.
 _PROVIDERS = {
     "scp": "Debian's openssh-client, or the system's own",
     "ssh": "Debian's openssh-client, or the system's own",
@@ -108,9 +108,8 @@ class TransferCase(PairCheck):
         return self.tool_of_case in self.transfers.optional
 
     def provider(self, program: str) -> str:
-        if program in _IN_STACK:
-            return f"make stack SYSTEM={self.current_system.name} brings {program}"
-        return f"{program}: {_PROVIDERS[program]}"
+        step = activation.bringing(program, self.current_system.name)
+        return step or f"{program}: {_PROVIDERS[program]}"
 
     def programs(self) -> Mapping[str, list[str]]:
         """What each side runs; the first is the tool itself, or its server."""
@@ -288,7 +287,14 @@ class TransferCheck(TransferCase):
         calls, arrived = self.calls(), self._arrived()
         sent = Path(self.stagedir, "manifest.json")
         manifest = sent.read_text(encoding="utf-8") if sent.exists() else None
-        return self.on_this_way(self.judged(calls, arrived, manifest)), calls
+        reading = self.on_this_way(self.judged(calls, arrived, manifest))
+        return dataclasses.replace(reading, moved=self._moved(reading)), calls
+
+    def _moved(self, reading: Reading) -> tuple[Moved, ...]:
+        """All files to the receiver, in the time that the tool's call took."""
+        times = [m.value for m in reading.measurements if m.metric == "transfer_time"]
+        to: Literal["server", "client"] = "client" if self.sender == "server" else "server"
+        return tuple(Moved(self.files.total_bytes, seconds, to) for seconds in times[:1])
 
     def judged(self, calls: Sequence[Call], arrived: str | None, sent: str | None) -> Reading:
         """By the tool's reader: what its calls, and the files on the other side, prove."""

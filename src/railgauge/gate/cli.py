@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from railgauge import hostlist, session, systems
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.errors import EXIT_SUSPECT, EnvironmentProblem, RailgaugeError
 
 _Answer = TypeVar("_Answer")
 _Command = TypeVar("_Command", bound=Callable[..., None])
@@ -73,31 +73,68 @@ def _asked(question: Callable[[], _Answer]) -> _Answer:
 def status(system: str | None, nodes: str | None, act: bool) -> None:
     """Say of every node what was accepted, and whether it is held."""
     chosen = _enter(system)
-    from railgauge.gate import run, store
+    from railgauge.gate import journal, run, update
     from railgauge.node import slurm_nodes
 
     wanted = _expand(chosen, nodes) or run.all_nodes(chosen)
     states = _asked(lambda: slurm_nodes.show(wanted))
-    broken = store.unended(chosen)
+    broken, roll = journal.unended(chosen), journal.rolling(chosen)
+    updating = run.in_update(chosen, states)
     width = max(map(len, wanted))
     for name in wanted:
-        record = store.accepted(chosen, name)
-        accepted = (
-            f"accepted {record.date[:10]} by {record.how} {record.by}, firmware "
-            f"{record.fingerprint}"
-            if record
-            else "unadopted"
-        )
         state = states[name]
-        held = f"{state.reason} ({state.by} {state.since})" if state.drained else ""
-        if broken and name in broken.nodes:
-            held = held or f"in gate run {broken.id}"
-        click.echo(f"{name:<{width}}  {state.state:<16}  {accepted}" + f"  {held}".rstrip())
+        words = [_accepted_words(chosen, name)]
+        if state.drained:
+            words.append(f"{state.reason} ({state.by} {state.since})")
+        elif broken and name in broken.nodes:
+            words.append(f"in gate run {broken.id}")
+        if name in updating:
+            words.append(f"in update: {updating[name]}")
+        words += _suspect_words(chosen, name)
+        words += [f"in reservation {other}" for other in state.foreign_reservations]
+        click.echo(f"{name:<{width}}  {state.state:<16}  " + "  ".join(words))
     if broken:
         click.echo(
             f"gate run {broken.id} of {broken.by} has not ended (after {broken.step})\n"
             "  next: if nobody runs it, railgauge gate run --act goes on with it"
         )
+    if roll:
+        click.echo(f"rolling update {roll.id} of {roll.by} has not ended: `{roll.command}`")
+        if roll.phase == "update":
+            found = update.state(roll)
+            click.echo(f"  {hostlist.fold(roll.batch)}: update {found.word}: {found.words}")
+        elif roll.batch:
+            click.echo(f"  {hostlist.fold(roll.batch)}: {_PHASES[roll.phase]}")
+        if roll.waiting:
+            click.echo(f"  not begun: {hostlist.fold(roll.waiting)}")
+        click.echo("  next: if nobody runs it, railgauge gate run --act goes on with it")
+    for lost in journal.lost(chosen):
+        click.echo(f"{lost.path}: damaged: {lost.why}\n  next: railgauge gate run --act")
+
+
+_PHASES = {"take": "being drained for it", "test": "updated, being tested"}
+
+
+def _accepted_words(system: str, node: str) -> str:
+    from railgauge.errors import ConfigurationError
+    from railgauge.gate import store
+
+    try:
+        record = store.accepted(system, node)
+    except ConfigurationError as error:
+        return f"record damaged: {error.message}; next: {error.next_step}"
+    if record is None:
+        return "unadopted"
+    return f"accepted {record.date[:10]} by {record.how} {record.by}, firmware {record.fingerprint}"
+
+
+def _suspect_words(system: str, node: str) -> list[str]:
+    from railgauge.gate import store
+
+    found = store.suspected(system, node)
+    if found is None:
+        return []
+    return [f"suspect, by gate run {found.by} {found.date}: {found.why}"]
 
 
 @gate.command()
@@ -109,21 +146,40 @@ def adopt(system: str | None, nodes: str | None, act: bool, again: bool) -> None
     Needed once for nodes that Railgauge has never accepted: from then on a change is noticed.
     """
     chosen = _enter(system)
-    from railgauge import inventory_cli
     from railgauge.gate import run, store
+    from railgauge.gate.lock import alone
 
     wanted = _expand(chosen, nodes) or run.all_nodes(chosen)
-    known = {name: store.accepted(chosen, name) for name in wanted}
-    new = [name for name in wanted if again or known[name] is None]
-    if act:
+    if not act:
+        _adopt(chosen, wanted, again, act)
+        return
+    with alone(chosen):
         store.publish_rules(chosen)
-    if not new:
+        _adopt(chosen, wanted, again, act)
+
+
+def _adopt(system: str, wanted: list[str], again: bool, act: bool) -> None:
+    from railgauge import inventory_cli
+    from railgauge.errors import ConfigurationError
+    from railgauge.gate import store
+
+    new: list[str] = []
+    damaged: dict[str, str] = {}
+    for name in wanted:
+        try:
+            if again or store.accepted(system, name) is None:
+                new.append(name)
+        except ConfigurationError as error:
+            damaged[name] = error.message
+    for name, wrong in damaged.items():
+        click.echo(f"{name}: not adopted, its record is damaged: {wrong}")
+    if not new and not damaged:
         click.echo(f"{hostlist.fold(wanted)}: all accepted before; --again takes them as they are")
         return
-    taken, silent = inventory_cli.collect(chosen, new)
+    taken, silent = inventory_cli.collect(system, new) if new else ([], {})
     for found in taken:
         if act:
-            record = store.accept(chosen, found, "adopt", "untested")
+            record = store.accept(system, found, "adopt", "untested")
             click.echo(f"{found.node}: adopted, firmware {record.fingerprint}")
         else:
             click.echo(f"{found.node}: would be adopted, {len(found.fields)} fields")
@@ -134,7 +190,12 @@ def adopt(system: str | None, nodes: str | None, act: bool, again: bool) -> None
     if silent:
         raise EnvironmentProblem(
             f"{hostlist.fold(silent)}: no inventory, so nothing was adopted of them",
-            next_step="railgauge inventory show --nodes " + hostlist.fold(silent),
+            next_step="railgauge gate status --nodes " + hostlist.fold(silent),
+        )
+    if damaged:
+        raise EnvironmentProblem(
+            f"{hostlist.fold(damaged)}: damaged records, so nothing was adopted of them",
+            next_step=f"railgauge gate adopt --again --act --nodes {hostlist.fold(damaged)}",
         )
 
 
@@ -147,13 +208,14 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
     `python3 -m railgauge.node.gate hold` does the same and needs no installation. Nodes never
     accepted are reported, not held; no more than gate.yaml's max_hold are drained at a time.
 
-    Exit code: 0 nothing differs, 1 something does, 3 nothing could be compared.
+    Exit code: 0 nothing differs, 1 something does, 3 something could not be compared.
     """
     chosen = _enter(system)
     from railgauge import inventory_cli
     from railgauge.gate import store
     from railgauge.gate.run import all_nodes
     from railgauge.node import gate as node_gate
+    from railgauge.node import slurm_nodes
     from railgauge.node.calls import node_name
     from railgauge.node.inventory import take
 
@@ -167,12 +229,17 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
     if wanted is None:
         seen: dict[str, Any] = {node_name(): take(quick=True)}
         silent: Mapping[str, str] = {}
+        held: list[str] = []
     else:
         if act:
             store.publish_rules(chosen)
-        taken, silent = inventory_cli.collect(chosen, wanted, quick=True)
+        states = _asked(lambda: slurm_nodes.show(wanted))
+        held = [name for name in wanted if states[name].ours]
+        rest = [name for name in wanted if name not in held]
+        taken, silent = inventory_cli.collect(chosen, rest, quick=True)
         seen = {found.node: found.as_dict() for found in taken}
-    outcomes = _asked(lambda: node_gate.hold(store.folder(chosen), seen, act))
+    outcomes = [node_gate.Outcome(n, "was held", why=states[n].reason) for n in held]
+    outcomes += _asked(lambda: node_gate.hold(store.folder(chosen), seen, act))
     for outcome in outcomes:
         click.echo(outcome)
     for name, why in sorted(silent.items()):
@@ -181,73 +248,150 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
     sys.exit(1 if differ else 3 if silent else 0)
 
 
+def _despite(command: _Command) -> _Command:
+    return click.option(
+        "--despite-reservations",
+        is_flag=True,
+        help="Also nodes inside of somebody's reservation, with their leave.",
+    )(command)
+
+
 @gate.command("run")
 @_options("These held nodes; all that railgauge holds if not given.")
+@_despite
 @click.option("--update", help="First drain the nodes, and run this command: 'cmd {nodes}'.")
 @click.option("--batch", type=click.IntRange(min=1), default=1, help="With --update: at a time.")
 @click.option("--wait", "wait_s", type=float, default=3600, help="... s for their jobs to end.")
 def run_(
-    system: str | None, nodes: str | None, act: bool, update: str | None, batch: int, wait_s: float
+    system: str | None,
+    nodes: str | None,
+    act: bool,
+    despite_reservations: bool,
+    update: str | None,
+    batch: int,
+    wait_s: float,
 ) -> NoReturn:
     """Test held nodes inside a reservation; return them, or keep them out with the reason.
 
-    A run that broke off is finished first. With --update the nodes need not be held: they are
-    taken out in batches, updated, tested and returned, within gate.yaml's budget.
+    A run that broke off is finished first, and so is a rolling update: an update that still runs
+    is waited for. With --update the nodes need not be held: they are taken out in batches,
+    updated, tested and returned, within gate.yaml's budget.
 
-    Exit code: 0 all returned, 1 some stay out, 3 usage or environment.
+    RAILGAUGE_ON_SUSPECT is a command that gets a node in service that failed as a partner, and
+    why.
+
+    Exit code: 0 all returned, 1 some stay out, 4 a partner is at fault, 3 usage or environment.
     """
     chosen = _enter(system)
-    from railgauge.gate import run, store
+    from railgauge.gate import store
+    from railgauge.gate.lock import alone
 
     wanted = _expand(chosen, nodes)
     if update is not None and wanted is None:
         raise RailgaugeError("--update needs --nodes: which ones to update")
-    broken = store.unended(chosen)
     if not act:
-        _say_plan(chosen, wanted, update, batch, broken)
+        _say_plan(chosen, wanted, update, batch, despite_reservations)
         sys.exit(0)
-    say = click.echo
-    command = ["railgauge", *sys.argv[1:]]
-    ended = []
-    with run.alone(chosen):
+    with alone(chosen):
         store.publish_rules(chosen)
-        if broken is not None:
-            say(f"going on with gate run {broken.id}, which broke off after {broken.step}")
-            ended.append(_asked(lambda: run.finish(broken, command, say)))
         if update is not None and wanted is not None:
-            ended += _asked(lambda: run.roll(chosen, wanted, update, batch, wait_s, command, say))
-        else:
-            held = _asked(lambda: run.candidates(chosen, wanted))
-            # Those that the broken run has just kept out were tested already.
-            tested = {node for one in ended for node in one.nodes}
-            rest = sorted(set(held) - tested)
-            if rest:
-                ended.append(_asked(lambda: run.finish(run.plan(chosen, rest), command, say)))
+            _begin_roll(chosen, wanted, update, batch, wait_s, despite_reservations)
+            # A rolling update goes on from its journal, a new one as any other.
+            wanted = []
+        code = _asked(lambda: _run_all(chosen, wanted, despite_reservations))
+    sys.exit(code)
+
+
+def _begin_roll(
+    system: str, nodes: list[str], update: str, batch: int, wait_s: float, despite: bool
+) -> None:
+    from railgauge.gate import roll
+
+    _asked(lambda: roll.begin(system, nodes, update, batch, wait_s, despite))
+
+
+def _run_all(system: str, wanted: list[str] | None, despite_reservations: bool) -> int:
+    """What broke off, then the held nodes, then the batches that are left; the exit code."""
+    from railgauge.gate import journal, roll, run
+
+    say, command = click.echo, ["railgauge", *sys.argv[1:]]
+    ended: list[journal.Run] = []
+    for lost in journal.lost(system):
+        run.recover(system, lost, say)
+    broken, rolling = journal.unended(system), journal.rolling(system)
+    if broken is not None:
+        say(f"going on with gate run {broken.id}, which broke off after {broken.step}")
+        broken.despite_reservations |= despite_reservations
+        try:
+            run.finish(broken, command, say)
+        except run.LostReservationError as error:
+            # Lost while nobody ran it: its nodes are tested below as any other.
+            say(error.message)
+            run.finish(broken, command, say)
+        ended.append(broken)
+    stuck: roll.StuckError | None = None
+    if rolling is not None:
+        rolling.despite_reservations |= despite_reservations
+        try:
+            ended += roll.finish_batch(rolling, command, say)
+        except roll.StuckError as error:
+            stuck = error
+    barred: dict[str, str] = {}
+    if wanted != []:
+        held = run.candidates(system, wanted, despite_reservations)
+        # What becomes of the rolling update's batch it says itself.
+        rolled = rolling.batch if rolling is not None else []
+        barred = {name: why for name, why in held.barred.items() if name not in rolled}
+        for name, why in sorted(barred.items()):
+            say(f"{name}: not tested: {why}")
+        # Those that the broken run has just kept out were tested already.
+        tested = {node for one in ended for node in one.nodes if node not in one.lost}
+        rest = sorted(set(held.nodes) - tested)
+        if rest:
+            planned = run.plan(system, rest, despite_reservations)
+            ended.append(run.finish(planned, command, say))
+    if stuck is not None:
+        raise stuck
+    if rolling is not None and rolling.ended is None:
+        ended += roll.go_on(rolling, command, say)
     if not ended:
-        click.echo("railgauge holds no idle node: nothing to test")
-    sys.exit(int(any(why for one in ended for why in one.decided.values())))
+        say("railgauge holds no idle node: nothing to test")
+    if any(one.bad_partners for one in ended):
+        return EXIT_SUSPECT
+    # A node that lost its reservation in one run may have returned by the next one.
+    out = {node: node in one.kept_out for one in ended for node in one.nodes}
+    return int(bool(barred) or any(out.values()))
 
 
 def _say_plan(
-    system: str, nodes: list[str] | None, update: str | None, batch: int, broken: object
+    system: str,
+    nodes: list[str] | None,
+    update: str | None,
+    batch: int,
+    despite_reservations: bool,
 ) -> None:
-    from railgauge.gate import run
-    from railgauge.gate.store import Run
+    from railgauge.gate import journal, run
 
-    if isinstance(broken, Run):
+    broken, roll = journal.unended(system), journal.rolling(system)
+    if broken is not None:
         click.echo(f"would go on with gate run {broken.id}, which broke off after {broken.step}")
+    if roll is not None:
+        left = hostlist.fold([*roll.batch, *roll.waiting])
+        click.echo(f"would go on with rolling update {roll.id}: {left}")
     if update is not None and nodes is not None:
         for start in range(0, len(nodes), batch):
             chosen = hostlist.fold(nodes[start : start + batch])
             line = update.replace("{nodes}", chosen)
             click.echo(f"would drain {chosen}, run `{line}`, test and return it")
         return
-    held = _asked(lambda: run.candidates(system, nodes))
-    if not held:
+    held = _asked(lambda: run.candidates(system, nodes, despite_reservations))
+    for name, why in sorted(held.barred.items()):
+        click.echo(f"{name}: would not be tested: {why}")
+    if not held.nodes:
         click.echo("railgauge holds no idle node: nothing to test")
         return
-    planned = _asked(lambda: run.plan(system, sorted(held)))
-    for name, node in sorted(held.items()):
+    planned = _asked(lambda: run.plan(system, sorted(held.nodes)))
+    for name, node in sorted(held.nodes.items()):
         click.echo(f"{name}: {node.reason}")
     click.echo(
         f"would reserve {hostlist.fold([*planned.nodes, *planned.partners])}, resume and test "
@@ -258,35 +402,120 @@ def _say_plan(
 
 @gate.command()
 @_options("These held nodes.")
+@_despite
 @click.option("--why", required=True, help="Kept with the node's record.")
-def release(system: str | None, nodes: str | None, act: bool, why: str) -> None:
-    """Return nodes that railgauge holds, untested, on an operator's word."""
+@click.option(
+    "--force-release",
+    is_flag=True,
+    help="Also from an update, on your word that nothing is being written.",
+)
+def release(
+    system: str | None,
+    nodes: str | None,
+    act: bool,
+    despite_reservations: bool,
+    why: str,
+    force_release: bool,
+) -> None:
+    """Return nodes that railgauge holds, untested, on an operator's word.
+
+    Exit code: 0 all in service, 1 returned and not in service, 3 usage or environment.
+    """
     chosen = _enter(system)
-    from railgauge import inventory_cli
-    from railgauge.gate import run, store
-    from railgauge.node import slurm_nodes
+    from railgauge.gate import run
+    from railgauge.gate.lock import alone
 
     wanted = _expand(chosen, nodes)
     if wanted is None:
         raise RailgaugeError("release needs --nodes", next_step="railgauge gate status")
-    held = sorted(_asked(lambda: run.candidates(chosen, wanted)))
-    broken = store.unended(chosen)
-    if broken and set(held) & set(broken.nodes):
+    with alone(chosen):
+        held = sorted(
+            _asked(
+                lambda: run.candidates(chosen, wanted, despite_reservations, force_release)
+            ).nodes
+        )
+        _require_not_in_run(chosen, held)
+        if not act:
+            click.echo(f"would return {hostlist.fold(held)} untested\n  next: add --act")
+            return
+        outside = _release(chosen, held, why)
+    sys.exit(int(outside))
+
+
+def _require_not_in_run(system: str, nodes: list[str]) -> None:
+    from railgauge.gate import journal
+
+    broken = journal.unended(system)
+    if broken and set(nodes) & set(broken.nodes):
         raise RailgaugeError(
-            f"{hostlist.fold(held)} in gate run {broken.id}, which has not ended",
+            f"{hostlist.fold(nodes)} in gate run {broken.id}, which has not ended",
             next_step="railgauge gate run --act",
         )
-    if not act:
-        click.echo(f"would return {hostlist.fold(held)} untested\n  next: add --act")
-        return
-    _asked(lambda: slurm_nodes.resume(held))
-    taken, silent = inventory_cli.collect(chosen, held)
+
+
+def _release(system: str, nodes: list[str], why: str) -> bool:
+    """Whether Slurm starts no job on some of them afterwards."""
+    from railgauge import inventory_cli
+    from railgauge.gate import roll, store
+    from railgauge.node import slurm_nodes
+
+    store.publish_rules(system)
+    roll.let_go(system, nodes, f"released untested: {why}")
+    _asked(lambda: slurm_nodes.resume(nodes))
+    taken, silent = inventory_cli.collect(system, nodes)
     for found in taken:
-        store.accept(chosen, found, "release", why)
-        click.echo(f"{found.node}: back in service, untested: {why}")
+        store.accept(system, found, "release", why)
+    states = _asked(lambda: slurm_nodes.show(nodes))
+    for name in nodes:
+        outside = states[name].outside
+        words = f"released, and not in service: {outside}" if outside else "back in service"
+        click.echo(f"{name}: {words}, untested: {why}")
     if silent:
         raise EnvironmentProblem(
-            f"{hostlist.fold(silent)}: back in service, but no inventory of it could be taken: "
+            f"{hostlist.fold(silent)}: released, but no inventory of it could be taken: "
             "the next hold will drain it again",
             next_step=f"railgauge gate adopt --again --act --nodes {hostlist.fold(silent)}",
         )
+    return any(states[name].outside for name in nodes)
+
+
+@gate.command("update-done")
+@_options("These nodes, on which an update was being installed.")
+@click.option("--no-more", is_flag=True, help="Drop the batches that have not begun.")
+def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool) -> None:
+    """Say that the update of these nodes is done: the next `gate run` tests them.
+
+    For an update that failed and was mended, or whose end nobody knows (the login node went down
+    with it, or it was killed). What was said, when and by whom stays in the journal.
+    """
+    chosen = _enter(system)
+    from railgauge.gate import roll, run
+    from railgauge.gate.lock import alone
+    from railgauge.node import slurm_nodes
+
+    wanted = _expand(chosen, nodes) or []
+    if not wanted and not no_more:
+        raise RailgaugeError("update-done needs --nodes", next_step="railgauge gate status")
+    with alone(chosen):
+        states = _asked(lambda: slurm_nodes.show(run.all_nodes(chosen)))
+        updating = run.in_update(chosen, states)
+        others = sorted(set(wanted) - set(updating))
+        if others:
+            raise RailgaugeError(
+                f"{hostlist.fold(others)}: no update is known of it",
+                next_step="railgauge gate status",
+            )
+        roll.require_ended(chosen, wanted)
+        for name in wanted:
+            click.echo(f"{name}: {updating[name]}" + ("" if act else ": would be taken as done"))
+        if not act:
+            click.echo("  next: the same command with --act")
+            return
+        if no_more:
+            click.echo(f"not begun any more: {hostlist.fold(roll.drop_rest(chosen)) or 'none'}")
+        if wanted:
+            roll.let_go(chosen, wanted, "update done")
+            _asked(lambda: slurm_nodes.drain(wanted, run.UPDATED))
+            click.echo(
+                f"{hostlist.fold(wanted)}: updated, to be tested\n  next: railgauge gate run --act"
+            )

@@ -8,23 +8,16 @@ reserved; whatever kills a run, the next one goes on from its journal.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import datetime
-import fcntl
-import getpass
 import os
-import secrets
-import socket
-import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from railgauge import accept, hostlist, inventory, slurm, systems
 from railgauge.campaign import Campaign, RunningError, load
 from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.gate import decide, store
-from railgauge.gate.store import Run
+from railgauge.gate import decide, journal, partners, store
+from railgauge.gate.journal import Lost, Run
 from railgauge.node import slurm_nodes
 from railgauge.node.slurm_nodes import SlurmNode
 from railgauge.verdict import rules
@@ -36,33 +29,101 @@ Say = Callable[[str], None]
 _ANSWER_LIMIT_S = 60
 _POLL_S = 0.5
 
-#: What a node's reason says while an update is installed.
+#: How a node's reason begins from before its update starts until somebody knows that it is done.
 UPDATE = "update"
+#: And then, until it is tested.
+UPDATED = "updated, to be tested"
 
 
-def candidates(system: str, nodes: Sequence[str] | None) -> dict[str, SlurmNode]:
-    """The nodes to test: those named, else all that Railgauge drained. They must be ours and idle.
+class LostReservationError(RailgaugeError):
+    """Somebody has deleted a run's reservation; its nodes are drained again, and decided."""
 
-    RailgaugeError where a named node is not held by Railgauge.
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """The held nodes that may be tested or released now, and why others may not."""
+
+    nodes: dict[str, SlurmNode]
+    barred: dict[str, str]
+
+
+def candidates(
+    system: str,
+    nodes: Sequence[str] | None,
+    despite_reservations: bool = False,
+    despite_updates: bool = False,
+) -> Held:
+    """The nodes named, else all that Railgauge drained: idle, and in no update.
+
+    RailgaugeError where a named node is not held by Railgauge, or barred.
     """
     known = slurm_nodes.show(all_nodes(system))
-    if nodes is None:
-        return {name: node for name, node in known.items() if node.ours and not node.busy}
+    for name in nodes or ():
+        _require_ours(known[name])
+    updating = {} if despite_updates else in_update(system, known)
+    asked = nodes if nodes is not None else [name for name, node in known.items() if node.ours]
+    barred = {
+        name: why
+        for name in asked
+        if (why := updating.get(name) or _barred(known[name], despite_reservations))
+    }
+    if nodes is not None and barred:
+        name, why = sorted(barred.items())[0]
+        raise RailgaugeError(f"{name}: {why}", next_step=_next_step(name, name in updating))
+    return Held({name: known[name] for name in asked if name not in barred}, barred)
+
+
+def _next_step(node: str, updating: bool) -> str:
+    if updating:
+        return (
+            "railgauge gate status; a process that runs is waited for by railgauge gate run "
+            f"--act; once you know that it is done: railgauge gate update-done --nodes {node} --act"
+        )
+    return (
+        f"squeue -w {node}; scontrol show reservation; then the same command again, or in "
+        "somebody's reservation with their leave: --despite-reservations"
+    )
+
+
+def _require_ours(node: SlurmNode) -> None:
+    if node.ours:
+        return
+    name = node.name
+    if node.drained:
+        raise RailgaugeError(
+            f"{name} is not held by railgauge ({node.outside}), and only what it held is released",
+            next_step=f"ask {node.by or 'them'}; once they have returned it: railgauge gate hold "
+            f"--nodes {name} --act",
+        )
+    raise RailgaugeError(
+        f"{name} is not held by railgauge ({node.state}), and only what it held is released",
+        next_step=f'scontrol update nodename={name} state=drain reason="railgauge: test"',
+    )
+
+
+def _barred(node: SlurmNode, despite_reservations: bool) -> str:
+    """Why a held node cannot be tested now; "" where it can."""
+    if node.busy:
+        return "held, but a job still runs there"
+    foreign = node.foreign_reservations
+    if foreign and not despite_reservations:
+        return f"inside reservation {' '.join(foreign)}, which is not the gate's"
+    return ""
+
+
+def in_update(system: str, states: dict[str, SlurmNode]) -> dict[str, str]:
+    """The nodes on which an update may still be written, and what is known of it.
+
+    By the journal or by the node's own reason: one of them is enough.
+    """
+    roll = journal.rolling(system)
     found = {}
-    for name in nodes:
-        node = known[name]
-        if not node.ours:
-            held = f"drained by {node.by}: {node.reason}" if node.drained else node.state
-            raise RailgaugeError(
-                f"{name} is not held by railgauge ({held}), and only what it held is released",
-                next_step=f'scontrol update nodename={name} state=drain reason="railgauge: test"',
-            )
-        if node.busy:
-            raise RailgaugeError(
-                f"{name} is drained, but a job still runs there",
-                next_step=f"squeue -w {name}; then the same command again",
-            )
-        found[name] = node
+    if roll is not None and roll.phase != "test":
+        found = dict.fromkeys(roll.batch, f"in rolling update {roll.id}")
+    for name, node in states.items():
+        words = node.reason.removeprefix(slurm_nodes.OURS)
+        if node.ours and words.split()[:1] in ([UPDATE], [f"{UPDATE},"]):
+            found.setdefault(name, f"drained for an update: {words}")
     return found
 
 
@@ -71,65 +132,16 @@ def all_nodes(system: str) -> list[str]:
     return sorted({node for partition in partitions for node in partition.nodes})
 
 
-def partners(system: str, nodes: Sequence[str]) -> list[str]:
-    """Healthy nodes to test with: idle, in service, accepted as they are, of the same partitions.
-
-    As many as gate.yaml says, so that of a failing pair the one at fault can be told.
-    """
-    wanted = store.rules(system).partners
-    states = slurm_nodes.show(all_nodes(system))
-    found: list[str] = []
-    for partition in systems.load(system).partitions:
-        if not set(partition.nodes) & set(nodes):
-            continue
-        able = [
-            name
-            for name in partition.nodes
-            if name not in nodes
-            and states[name].in_service
-            and not states[name].busy
-            and store.accepted(system, name) is not None
-        ]
-        have = [name for name in able if name in found]
-        found += [name for name in able if name not in found][: max(wanted - len(have), 0)]
-    return found
-
-
-@contextlib.contextmanager
-def alone(system: str) -> Iterator[None]:
-    """One gate run of a system at a time; the lock ends with the process, however it ends."""
-    path = store.folder(system) / "run.lock"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise EnvironmentProblem(f"{path}: {error.strerror}") from None
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(lock, 200, 0).decode("utf-8", "replace").strip()
-            raise RailgaugeError(
-                f"a gate run of {system} is under way ({holder})",
-                next_step="wait for it, or look at: railgauge gate status",
-            ) from None
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{getpass.getuser()} on {socket.gethostname()}".encode(), 0)
-        yield
-    finally:
-        os.close(lock)
-
-
-def plan(system: str, nodes: Sequence[str]) -> Run:
+def plan(system: str, nodes: Sequence[str], despite_reservations: bool = False) -> Run:
     """A new run for these nodes, with its partners; nothing is changed yet."""
-    moment = datetime.datetime.now(datetime.timezone.utc)
     return Run(
-        id=f"{moment:%Y%m%dT%H%M%SZ}_{secrets.token_hex(2)}",
+        id=journal.new_id(),
         system=system,
         nodes=sorted(nodes),
-        partners=partners(system, nodes),
+        partners=partners.lent(system, nodes),
         started=store.now(),
-        by=f"{getpass.getuser()} on {socket.gethostname()}",
+        by=journal.me(),
+        despite_reservations=despite_reservations,
     )
 
 
@@ -142,6 +154,19 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
     run.ended = store.now()
     run.save()
     return run
+
+
+def recover(system: str, lost: Lost, say: Say) -> None:
+    """Take back the nodes of a run whose journal is lost: drained, they are tested as any other."""
+    nodes = slurm.reservation_nodes(lost.reservation)
+    words = f"journal {lost.path} is damaged ({lost.why})"
+    if nodes is not None:
+        say(f"{words}; draining what its run had reserved: {hostlist.fold(nodes)}")
+        slurm_nodes.drain(nodes, f"gate run {lost.path.stem} lost its journal")
+        slurm.unreserve(lost.reservation)
+    if lost.path.parent.name == "rolls":
+        words += ", and the batches that its rolling update has not begun are not known any more"
+    say(f"{words}; set aside as {lost.set_aside()}")
 
 
 # --- the steps, in their order -------------------------------------------------------------------
@@ -165,11 +190,13 @@ def resume(run: Run, command: list[str], say: Say) -> None:
         return
     _require_reserved(run)
     states = slurm_nodes.show(run.open_nodes)
-    ours = [name for name, node in states.items() if node.ours]
-    lost = [name for name, node in states.items() if node.drained and not node.ours]
-    for name in lost:
-        # Somebody else drained it since: it is theirs now.
-        run.decided[name] = f"drained by {states[name].by}: {states[name].reason}"
+    for name, node in states.items():
+        if node.drained and not node.ours:
+            # Somebody else drained it since: it is theirs now.
+            run.decided[name] = node.outside
+        elif node.foreign_reservations and not run.despite_reservations:
+            run.decided[name] = f"inside reservation {' '.join(node.foreign_reservations)}"
+    ours = [name for name in run.open_nodes if states[name].ours]
     if ours:
         say(f"resuming {hostlist.fold(ours)} inside of it")
         slurm_nodes.resume(ours)
@@ -181,7 +208,7 @@ def resume(run: Run, command: list[str], say: Say) -> None:
             return
         if time.monotonic() > deadline:
             for name in silent:
-                run.decided[name] = f"does not answer Slurm ({states[name].state})"
+                run.decided[name] = states[name].outside
             return
         time.sleep(_POLL_S)
 
@@ -207,7 +234,7 @@ def _campaign(run: Run, command: list[str], say: Say) -> Verdict:
         if last.state == "finished":
             return rules.decide(last)
         try:
-            return accept.resume(last, command, say)
+            return accept.resume(last, command, say, owner=_owner(run))
         except (EnvironmentProblem, RunningError):
             raise
         except RailgaugeError as error:
@@ -220,7 +247,15 @@ def _campaign(run: Run, command: list[str], say: Say) -> Verdict:
         run.campaigns.append(campaign.id)
         run.save()
 
-    return accept.run(run.system, scope, names, "acceptance", (), command, say, begun=begun)
+    return accept.run(
+        *(run.system, scope, names, "acceptance", (), command, say),
+        begun=begun,
+        owner=_owner(run),
+    )
+
+
+def _owner(run: Run) -> str:
+    return f"gate run {run.id}"
 
 
 def _found(campaign: str) -> Campaign | None:
@@ -245,8 +280,8 @@ def _judge(run: Run, verdict: Verdict, say: Say) -> None:
         if node not in again:
             run.decided[node] = f"{kept[node]} ({verdict.campaign.id})" if node in kept else ""
     for node in sorted(guilty & set(run.partners)):
-        # It was in service, and is not ours to drain.
-        say(f"partner {node} is at fault, hold it: {decide.why_not(verdict, node)}")
+        why = f"{decide.why_not(verdict, node)} ({verdict.campaign.id})"
+        partners.accuse(run, node, why, say)
         run.partners.remove(node)
         run.bad_partners.append(node)
     if again:
@@ -258,7 +293,7 @@ def _judge(run: Run, verdict: Verdict, say: Say) -> None:
 def record(run: Run, command: list[str], say: Say) -> None:
     """What was accepted is written down before its node returns."""
     for node in [name for name, why in run.decided.items() if not why]:
-        known = store.accepted(run.system, node)
+        known = store.readable(run.system, node)
         if known is not None and known.by in run.campaigns:
             continue
         found = None
@@ -286,14 +321,21 @@ def _drain_rejected(run: Run) -> None:
 
 
 def unreserve(run: Run, command: list[str], say: Say) -> None:
-    """The accepted nodes, and the partners, are everybody's again."""
-    if slurm.reservation_nodes(run.reservation) is None:
-        return
+    """The accepted nodes, and the partners, are everybody's again; what Slurm says then is told."""
     if run.open_nodes:
         raise RuntimeError(f"{run.open_nodes} are not decided")
-    slurm.unreserve(run.reservation)
+    if slurm.reservation_nodes(run.reservation) is not None:
+        slurm.unreserve(run.reservation)
+    accepted = [node for node, why in run.decided.items() if not why]
+    states = slurm_nodes.show(accepted) if accepted else {}
+    run.outside = {name: node.outside for name, node in states.items() if node.outside}
     for node, why in sorted(run.decided.items()):
-        say(f"{node}: stays out: {why}" if why else f"{node}: accepted, back in service")
+        if why:
+            say(f"{node}: stays out: {why}")
+        elif node in run.outside:
+            say(f"{node}: accepted, and not in service: {run.outside[node]}")
+        else:
+            say(f"{node}: accepted, back in service")
 
 
 STEPS = (reserve, resume, test, record, drain, unreserve)
@@ -305,88 +347,13 @@ def _require_reserved(run: Run) -> None:
     missing = sorted(set(run.open_nodes) - set(reserved or ()))
     if not missing:
         return
-    states = slurm_nodes.show(missing)
-    slurm_nodes.drain(
-        [n for n in missing if not states[n].drained] or missing,
-        f"gate run {run.id} lost its reservation",
-    )
+    slurm_nodes.drain(missing, f"gate run {run.id} lost its reservation")
     for node in missing:
         run.decided[node] = "its reservation was deleted by somebody during the test"
+        run.lost.append(node)
+    run.save()
     if reserved is None:
-        raise RailgaugeError(
+        raise LostReservationError(
             f"reservation {run.reservation} is gone; {hostlist.fold(missing)} drained again",
             next_step="railgauge gate run --act",
-        )
-
-
-# --- rolling updates -----------------------------------------------------------------------------
-
-
-def roll(
-    system: str,
-    nodes: Sequence[str],
-    update: str,
-    batch: int,
-    wait_s: float,
-    command: list[str],
-    say: Say,
-) -> list[Run]:
-    """Take `nodes` out in batches, run `update` on each, test, and go on while the budget lasts.
-
-    `update` is a shell command line with {nodes} the batch's host list. A batch starts only if the
-    system's nodes out of service are then within gate.yaml's budget.
-    """
-    ended = []
-    waiting = list(nodes)
-    while waiting:
-        states = slurm_nodes.show(all_nodes(system))
-        out = [n for n, s in states.items() if not s.in_service and n not in waiting]
-        budget = store.rules(system).budget
-        size = min(batch, budget - len(out))
-        if size < 1:
-            raise RailgaugeError(
-                f"{len(out)} nodes are out of service ({hostlist.fold(out)}), and the budget is "
-                f"{budget}; not begun: {hostlist.fold(waiting)}",
-                next_step="railgauge gate status; or raise budget in gate.yaml",
-            )
-        chosen, waiting = waiting[:size], waiting[size:]
-        say(f"draining {hostlist.fold(chosen)}")
-        _take(chosen, states)
-        _wait_until_idle(chosen, wait_s)
-        _update(update, chosen, say)
-        run = finish(plan(system, chosen), command, say)
-        ended.append(run)
-    return ended
-
-
-def _take(nodes: Sequence[str], states: Mapping[str, SlurmNode]) -> None:
-    foreign = [n for n in nodes if states[n].drained and not states[n].ours]
-    if foreign:
-        raise RailgaugeError(
-            f"{hostlist.fold(foreign)} drained by somebody else: {states[foreign[0]].reason}",
-            next_step="leave them out of --nodes",
-        )
-    slurm_nodes.drain(nodes, UPDATE)
-
-
-def _wait_until_idle(nodes: Sequence[str], limit_s: float) -> None:
-    deadline = time.monotonic() + limit_s
-    while any(node.busy for node in slurm_nodes.show(nodes).values()):
-        if time.monotonic() > deadline:
-            raise RailgaugeError(
-                f"jobs still run on {hostlist.fold(nodes)} after {limit_s:g} s; they stay drained",
-                next_step="the same command again, or --wait with more seconds",
-            )
-        time.sleep(5 * _POLL_S)
-
-
-def _update(line: str, nodes: Sequence[str], say: Say) -> None:
-    filled = line.replace("{nodes}", hostlist.fold(nodes))
-    say(f"update: {filled}")
-    code = subprocess.run(["bash", "-c", filled], stdin=subprocess.DEVNULL, check=False).returncode
-    if code != 0:
-        slurm_nodes.drain(nodes, f"{UPDATE} failed with exit code {code}")
-        raise RailgaugeError(
-            f"`{filled}` ended with exit code {code}; {hostlist.fold(nodes)} stay drained",
-            next_step="mend it, then: railgauge gate run --nodes ... --act",
         )

@@ -1,15 +1,19 @@
 """What was accepted of each node, under `gate/<system>` in the results root.
 
-rules.json          what `railgauge.node.gate` needs of the system's gate.yaml, for the nodes
-nodes/<node>.json   an accepted node: the fields that count, when, by whom, by which campaign
-runs/<id>.json      the journal of a gate run (railgauge.gate.run)
+rules.json             what `railgauge.node.gate` needs of the system's gate.yaml, for the nodes
+nodes/<node>.json      an accepted node: the fields that count, when, by whom, by which campaign
+suspects/<node>.json   a node in service that failed as the partner of a tested one
+holds.json             what was held within the window (railgauge.node.gate)
+runs/<id>.json         the journal of a gate run;  rolls/<id>.json  of a rolling update
+                       (railgauge.gate.journal)
+run.lock, hold.lock    held by the run, and by whoever counts and drains
 """
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import getpass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +22,7 @@ import pydantic
 from railgauge import inventory, paths
 from railgauge.atomic import write_json
 from railgauge.errors import ConfigurationError, EnvironmentProblem
+from railgauge.inventory import LASTING
 from railgauge.node import gate as node_gate
 from railgauge.yamlfile import Strict, load_model
 
@@ -26,10 +31,11 @@ class GateRules(Strict):
     """`configs/systems/<system>/gate.yaml`: what the gate watches, and how much it may take away.
 
     `ignore` are patterns (fnmatch) of inventory fields whose change holds no node; all others that
-    are firmware or tuning do, and serial numbers. No more than `max_hold` nodes are drained within
-    `window_s` seconds: a change everywhere at once is for a person to look at. `partners` is how
-    many healthy nodes a test borrows at least, so that a bad pair can be told from a bad node;
-    `budget` how many nodes of the system a rolling update may have out of service.
+    are firmware or tuning do, and serial numbers. No more than `max_hold` times is a node drained
+    within `window_s` seconds, whatever has become of those that were: a change everywhere at once
+    is for a person to look at. `partners` is how many healthy nodes a test borrows at least, so
+    that a bad pair can be told from a bad node; `budget` how many nodes of the system a rolling
+    update may have out of service.
     """
 
     ignore: list[str] = []
@@ -75,23 +81,34 @@ def publish_rules(system: str) -> GateRules:
     found = rules(system)
     store = folder(system)
     try:
-        (store / "nodes").mkdir(parents=True, exist_ok=True)
-        (store / "runs").mkdir(exist_ok=True)
-        write_json(
-            store / "rules.json",
-            {
-                "system": system,
-                "ignore": found.ignore,
-                "max_hold": found.max_hold,
-                "window_s": found.window_s,
-            },
-        )
+        for name in ("nodes", "suspects", "runs", "rolls"):
+            (store / name).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise EnvironmentProblem(
-            f"{store}: cannot be written: {error.strerror}",
-            next_step="make room, or set RAILGAUGE_RESULTS to a folder that the nodes share",
-        ) from None
+        raise _unwritable(store, error) from None
+    document = {
+        "system": system,
+        "ignore": found.ignore,
+        "max_hold": found.max_hold,
+        "window_s": found.window_s,
+    }
+    write(store / "rules.json", document)
     return found
+
+
+def write(path: Path, document: Any) -> None:
+    """A file of the store, whole; EnvironmentProblem where it cannot be written."""
+    try:
+        write_json(path, document)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> EnvironmentProblem:
+    return EnvironmentProblem(
+        f"{path}: cannot be written: {error.strerror}",
+        next_step="make room there, or set RAILGAUGE_RESULTS to a folder that the nodes share; "
+        "then the same command again",
+    )
 
 
 def now() -> str:
@@ -112,7 +129,8 @@ def accept(system: str, taken: inventory.Inventory, how: How, by: str) -> Accept
         user=getpass.getuser(),
         date=now(),
     )
-    write_json(node_gate.record_path(folder(system), taken.node), record.model_dump(mode="json"))
+    write(node_gate.record_path(folder(system), taken.node), record.model_dump(mode="json"))
+    _suspect_path(system, taken.node).unlink(missing_ok=True)
     return record
 
 
@@ -126,67 +144,71 @@ def accepted(system: str, node: str) -> Accepted | None:
     except OSError as error:
         raise EnvironmentProblem(f"{path}: {error.strerror}") from None
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise ConfigurationError(f"{path}: {place}: {first['msg']}") from None
+        raise ConfigurationError(
+            f"{path}: {first_error(error)}",
+            next_step=f"railgauge gate adopt --again --act --nodes {node}",
+        ) from None
 
 
-# --- journals ------------------------------------------------------------------------------------
+def readable(system: str, node: str) -> Accepted | None:
+    """The same; a damaged record accepts nothing."""
+    try:
+        return accepted(system, node)
+    except ConfigurationError:
+        return None
 
 
-@dataclasses.dataclass
-class Run:
-    """The journal of a gate run; whatever ends it, the next run goes on from here.
+def first_error(error: pydantic.ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"])) or "the document"
+    return f"{place}: {first['msg']}"
 
-    `nodes` are those to be tested, `partners` healthy ones borrowed for it. `campaigns` are the ids
-    of its campaigns, one a round, `judged` of those that have decided something. `decided` has of
-    every node that a round decided why it stays out, "" for one that may return.
+
+def tested(system: str, partitions: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
+    """Of nodes that a gate run accepted: the lasting fields that set them apart from the records
+    of other nodes of their partition, as they were tested.
     """
+    found: dict[str, dict[str, Any]] = {}
+    for nodes in partitions.values():
+        records = {node: record for node in nodes if (record := readable(system, node))}
+        fields = {node: {**record.fields, **record.more} for node, record in records.items()}
+        keys = {key for one in fields.values() for key in one if inventory.kind(key) in LASTING}
+        apart = {key for key in keys if len({repr(one.get(key)) for one in fields.values()}) > 1}
+        for node, record in records.items():
+            if record.how == "run":
+                own = {key: fields[node].get(key) for key in sorted(apart)}
+                found.setdefault(node, {}).update(own)
+    return {node: own for node, own in found.items() if own}
 
-    id: str
-    system: str
-    nodes: list[str]
-    partners: list[str]
-    started: str
+
+# --- suspects ------------------------------------------------------------------------------------
+
+
+class Suspect(Strict):
+    """A node in service that a gate run found at fault as a partner, until it is accepted again."""
+
+    node: str
+    why: str
+    #: the gate run
     by: str
-    campaigns: list[str] = dataclasses.field(default_factory=list)
-    judged: list[str] = dataclasses.field(default_factory=list)
-    decided: dict[str, str] = dataclasses.field(default_factory=dict)
-    #: partners that turned out to be at fault themselves
-    bad_partners: list[str] = dataclasses.field(default_factory=list)
-    step: str = "planned"
-    ended: str | None = None
-
-    @property
-    def reservation(self) -> str:
-        return f"railgauge_{self.id}"
-
-    @property
-    def open_nodes(self) -> list[str]:
-        """Those that no round has decided yet."""
-        return [node for node in self.nodes if node not in self.decided]
-
-    def save(self) -> None:
-        write_json(folder(self.system) / "runs" / f"{self.id}.json", dataclasses.asdict(self))
+    date: str
 
 
-_RUN = pydantic.TypeAdapter(Run)
+def _suspect_path(system: str, node: str) -> Path:
+    return folder(system) / "suspects" / f"{node}.json"
 
 
-def runs(system: str) -> list[Run]:
-    """All gate runs of a system, oldest first."""
-    found = []
-    for path in sorted((folder(system) / "runs").glob("*.json")):
-        try:
-            found.append(_RUN.validate_json(path.read_bytes()))
-        except pydantic.ValidationError as error:
-            first = error.errors()[0]
-            raise ConfigurationError(
-                f"{path}: {'.'.join(map(str, first['loc'])) or 'the document'}: {first['msg']}"
-            ) from None
-    return found
+def suspect(system: str, node: str, why: str, by: str) -> None:
+    found = Suspect(node=node, why=why, by=by, date=now())
+    write(_suspect_path(system, node), found.model_dump(mode="json"))
 
 
-def unended(system: str) -> Run | None:
-    """The run that broke off, if one did. There is one at a time."""
-    return next((run for run in runs(system) if run.ended is None), None)
+def suspected(system: str, node: str) -> Suspect | None:
+    path = _suspect_path(system, node)
+    try:
+        return Suspect.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, pydantic.ValidationError):
+        # That there is one is what counts.
+        return Suspect(node=node, why=f"{path} is damaged", by="unknown", date="")

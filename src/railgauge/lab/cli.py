@@ -36,9 +36,11 @@ def lab() -> None:
 
 
 @lab.command()
-@click.option("--nodes", help="Only these nodes, as a host list: n[1-4] needs no QEMU.")
+@click.option(
+    "--nodes", help="These nodes, beside those that it has: n[1-4] needs no QEMU. Default: all."
+)
 def up(nodes: str | None) -> None:
-    """Bring the lab up, or start again what has died in it."""
+    """Bring the lab up, add nodes to it, or start again what has died in it."""
     cluster, say = open_lab(), _timed()
     try:
         wanted = hostlist.expand(nodes) if nodes else None
@@ -50,6 +52,12 @@ def up(nodes: str | None) -> None:
     active = faults.active(cluster)
     if active:
         say("faults in place: " + "; ".join(map(str, active)))
+    _say_kept_out(cluster)
+
+
+def _say_kept_out(cluster: Lab) -> None:
+    for name, why in cluster.kept_out().items():
+        click.echo(f"{name} is {why}; what the lab does not undo: scontrol show node {name}")
 
 
 @lab.command()
@@ -154,5 +162,7 @@ def list_faults() -> None:
 @click.option("--node", help="Only the faults of this node.")
 def clear_faults(node: str | None) -> None:
     """Mend the faults, and wait until Slurm has its nodes back."""
-    mended = faults.clear(open_lab(), node)
+    cluster = open_lab()
+    mended = faults.clear(cluster, node)
     click.echo("mended: " + ("; ".join(map(str, mended)) if mended else "nothing was in place"))
+    _say_kept_out(cluster)

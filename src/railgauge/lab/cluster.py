@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import fcntl
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -14,9 +15,10 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from railgauge import lab, paths
+from railgauge import children, lab, paths
+from railgauge.atomic import write_text
 from railgauge.errors import EnvironmentProblem
-from railgauge.lab import initrd, network, processes, render, rootfs, vm
+from railgauge.lab import network, processes, render, rootfs, vm
 from railgauge.lab.nodes import KINDS
 from railgauge.lab.processes import Process
 from railgauge.lab.spec import LabSpec, Node
@@ -31,6 +33,13 @@ _TOOLS = {"nsenter": "util-linux", "unshare": "util-linux", "ip": "iproute2", "t
 _NEEDED_MEMORY_MIB = 1024
 _MEMORY = Path("/proc/meminfo")
 _OS_RELEASE = Path("/etc/os-release")
+
+_ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|c)")
+
+_READY = {"idle", "allocated", "mixed", "completing", "planned", "reserved"}
+
+#: Slurm's words for a node that answers and that a person, or the gate, has drained or reserved.
+KEPT_OUT = {"drained", "draining", "maint"}
 
 #: The head is a machine like the nodes; its services are started and stopped one by one.
 HEAD_SERVICES = ("mariadb", "slurmdbd", "slurmctld")
@@ -152,6 +161,12 @@ class Lab:
         pairs = (line.split() for line in outcome.stdout.splitlines())
         return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
+    def kept_out(self) -> dict[str, str]:
+        """The nodes that somebody drained or reserved, and Slurm's reason for each."""
+        outcome = self.on_head("sinfo", "-h", "-N", "-o", "%N|%T|%E", check=False)
+        rows = (line.split("|", 2) for line in outcome.stdout.splitlines())
+        return {row[0]: f"{row[1]} ({row[2]})" for row in rows if row[1:] and row[1] in KEPT_OUT}
+
     # --- up ------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -174,25 +189,31 @@ class Lab:
         timeout_s: float = 90,
         nodes: Sequence[str] | None = None,
     ) -> None:
-        """Start what is not running, and return when every node is idle.
+        """Start what is not running, and return when Slurm has every node that was asked for.
 
-        With `nodes`, a lab that was not up gets only those; the others stay off, also at the next
-        `up`. Raises EnvironmentProblem, naming what is missing or which node did not come.
+        All nodes of the lab, or with `nodes` those and the ones that it has already. Raises
+        EnvironmentProblem, naming what is missing or which node did not come.
         """
         _require_host()
+        _require_usable([self.folders.lab, paths.HOME, paths.results_root()])
         wanted = [self.node(name) for name in nodes] if nodes else self.spec.all_nodes()
+        if any(node.kind == "vm" for node in wanted):
+            vm.require()
         with self.locked():
             image = rootfs.ensure(self.folders.lab, say)
             if self.init is None:
                 self._require_memory(wanted)
-                self._start_namespaces(image, wanted, say)
-            missing = [n for n in self.in_use() if self.machine(n.name) is None]
+                self._start_namespaces(image, say)
+            elif any(n.kind == "vm" and self.machine(n.name) is None for n in wanted):
+                self._require_memory([n for n in wanted if self.machine(n.name) is None])
+            missing = self._use(wanted)
             # The virtual machines first: they take longest to come.
-            missing.sort(key=lambda node: node.kind != "vm")
-            for node in missing:
+            machines = [node for node in missing if node.kind == "vm"]
+            if machines:
+                self._prepare_vms(say)
+            for node in machines:
                 say(f"starting {node.name} ({node.kind})")
-                if node.kind == "vm":
-                    KINDS[node.kind].start(self, node)
+                KINDS[node.kind].start(self, node)
             if self.machine(self.spec.head.name) is None:
                 say(f"starting {self.spec.head.name}: munge, MariaDB, slurmdbd, slurmctld")
                 self.start_machine("head", self.spec.head.name, gpus=0)
@@ -200,38 +221,37 @@ class Lab:
                 self._restart_dead_services(say)
             for node in missing:
                 if node.kind != "vm":
+                    say(f"starting {node.name} ({node.kind})")
                     KINDS[node.kind].start(self, node)
             say("waiting for Slurm")
             for node in missing:
                 KINDS[node.kind].wait_until_up(self, node)
             self.wait_until_idle(timeout_s)
 
+    def _use(self, nodes: Sequence[Node]) -> list[Node]:
+        """Add nodes to those of this lab; all of them that do not run."""
+        names = {node.name for node in [*self.in_use(), *nodes]}
+        chosen = [node for node in self.spec.all_nodes() if node.name in names]
+        write_text(self.folders.run / "nodes", " ".join(node.name for node in chosen))
+        return [node for node in chosen if self.machine(node.name) is None]
+
     def in_use(self) -> list[Node]:
-        """The nodes that this lab came up with."""
-        names = (self.folders.run / "nodes").read_text().split()
+        """The nodes that this lab was told to have, so far."""
+        recorded = self.folders.run / "nodes"
+        names = recorded.read_text().split() if recorded.exists() else []
         return [node for node in self.spec.all_nodes() if node.name in names]
 
-    def _start_namespaces(
-        self, image: Path, nodes: Sequence[Node], say: Callable[[str], None]
-    ) -> None:
+    def _start_namespaces(self, image: Path, say: Callable[[str], None]) -> None:
         self._remove_leftovers()
-        if any(node.kind == "vm" for node in nodes):
-            vm.require()
         say("starting the lab's namespaces and bridge")
         run = self.folders.run
         for folder in (self.folders.log, self.folders.machines, self.folders.bin):
             folder.mkdir(parents=True, exist_ok=True)
-        files = render.render(self.spec, self.partitions, self.folders.log)
+        files = render.render(self.spec, self.partitions)
         render.write(run / "etc", files)
         (run / "munge.key").write_bytes(secrets.token_bytes(1024))
         (run / "munge.key").chmod(0o600)
         (run / "rootfs").write_text(str(image))
-        (run / "nodes").write_text(" ".join(node.name for node in nodes))
-        if any(node.kind == "vm" for node in nodes):
-            initial = run / "initrd"
-            initial.write_bytes(initrd.build(image))
-            kind = vm.accelerator(self.folders.lab, image, initial, say)
-            (run / "accelerator").write_text(kind)
         results = paths.results_root()
         results.mkdir(parents=True, exist_ok=True)
         shared = [paths.HOME] if results.is_relative_to(paths.HOME) else [paths.HOME, results]
@@ -250,6 +270,15 @@ class Lab:
             self.folders.log / "lab-init.log",
         )
         self._wait_for(lambda: self.init is not None, 10, "lab-init")
+
+    def _prepare_vms(self, say: Callable[[str], None]) -> None:
+        """What the first VM node of a lab needs, and the others take."""
+        run = self.folders.run
+        if (run / "accelerator").exists():
+            return
+        image, initial = Path((run / "rootfs").read_text()), run / "initrd"
+        initial.write_bytes(vm.initial(self, image))
+        write_text(run / "accelerator", vm.accelerator(self.folders.lab, image, initial, say))
 
     def start_machine(self, role: str, name: str, gpus: int) -> Process:
         """Start the namespaces of the head or of a node, from the image of this lab."""
@@ -366,15 +395,26 @@ class Lab:
                 stderr=output,
                 start_new_session=True,
                 cwd="/",
+                # Slurm hands its own dispositions down to every job.
+                preexec_fn=children.default_signals,
             )
 
     def _wait_for(self, ready: Callable[[], bool], timeout_s: float, log: str) -> None:
         deadline = time.monotonic() + timeout_s
         while not ready():
             if time.monotonic() > deadline:
-                text = (self.folders.log / f"{log}.log").read_text(errors="replace").strip()
-                raise EnvironmentProblem(f"{log} did not start:\n    {text[-800:] or 'no output'}")
+                raise EnvironmentProblem(f"{log} did not start:\n{self.last_lines(log)}")
             time.sleep(0.02)
+
+    def last_lines(self, log: str, count: int = 12) -> str:
+        """The end of one of the lab's logs, indented."""
+        path = self.folders.log / f"{log}.log"
+        text = path.read_text(errors="replace") if path.exists() else ""
+        # A console ends its lines by \r\n, and may hold escapes of a terminal.
+        lines = [_ESCAPES.sub("", line).rstrip() for line in text.replace("\r", "\n").split("\n")]
+        return (
+            "\n".join(f"    {line}" for line in [n for n in lines if n][-count:]) or "    nothing"
+        )
 
     def _require_memory(self, nodes: Sequence[Node]) -> None:
         needed = _NEEDED_MEMORY_MIB + sum(n.memory_mib for n in nodes if n.kind == "vm")
@@ -387,13 +427,26 @@ class Lab:
             )
 
 
+def _require_usable(folders: Sequence[Path]) -> None:
+    """EnvironmentProblem for a path that PATH, or the list of shared folders, cannot hold."""
+    for folder in folders:
+        signs = ((":", "a colon"), ("\n", "a line break"))
+        bad = [name for sign, name in signs if sign in str(folder)]
+        if bad:
+            raise EnvironmentProblem(
+                f"the path {str(folder)!r} holds {' and '.join(bad)}, which separates paths in "
+                "lists of them",
+                next_step="move the checkout (RAILGAUGE_LAB_DIR, RAILGAUGE_RESULTS) elsewhere",
+            )
+
+
 def _daemon(service: str) -> str:
     return "mariadbd" if service == "mariadb" else service
 
 
 def _is_ready(state: str) -> bool:
-    """Slurm can start jobs there: idle or busy, and answering (no `*`)."""
-    return state in {"idle", "allocated", "mixed", "completing", "planned", "reserved"}
+    """It answers (no `*`), and Slurm can start jobs there, or somebody keeps it from that."""
+    return state in _READY or state in KEPT_OUT
 
 
 def _require_host() -> None:

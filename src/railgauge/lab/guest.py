@@ -33,6 +33,8 @@ class _Line:
             line = self._lines.readline()
         except TimeoutError:
             raise EnvironmentProblem(f"{self._name} does not answer") from None
+        except OSError as error:
+            raise EnvironmentProblem(f"{self._name}: {error.strerror}") from None
         if not line:
             raise EnvironmentProblem(f"{self._name} closed the connection")
         # The agent marks the end of what was left from before with this byte.

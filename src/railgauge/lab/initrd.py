@@ -1,5 +1,5 @@
 """The small initial file system that a VM node starts from: busybox, and the few kernel modules
-that it takes to reach the image over 9p.
+that it takes to reach the image over 9p, and where the shared folders belong.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from railgauge.errors import EnvironmentProblem
@@ -27,8 +27,12 @@ def kernel(image: Path) -> Path:
     return found[0]
 
 
-def build(image: Path) -> bytes:
-    """The archive (gzip, cpio newc) for the kernel of `image`."""
+def build(image: Path, run: Path, boot: Path, shares: Sequence[Path]) -> bytes:
+    """The archive (gzip, cpio newc) for the kernel of `image`.
+
+    A node finds the 9p shares `share0`, `share1`, ... at `shares`, which hold `run`, the lab's
+    folder of this time, and `boot`, that of the script which it goes on with.
+    """
     version = kernel(image).name.removeprefix("vmlinuz-")
     modules = image / "lib" / "modules" / version
     archive = _Archive()
@@ -36,6 +40,9 @@ def build(image: Path) -> bytes:
         archive.add(folder, stat.S_IFDIR | 0o755)
     archive.add("bin/busybox", stat.S_IFREG | 0o755, (image / "bin" / "busybox").read_bytes())
     archive.add("init", stat.S_IFREG | 0o755, _INIT.read_bytes())
+    orders = [f"run={run}", f"boot={boot}", *(f"share={folder}" for folder in shares)]
+    # The kernel's command line would end a path at its first blank, or after some 2000 bytes.
+    archive.add("orders", stat.S_IFREG | 0o644, "".join(f"{o}\n" for o in orders).encode())
     order = load_order((modules / "modules.dep").read_text(), _MODULES)
     for place, path in enumerate(order):
         name = Path(path).name.removesuffix(".xz")

@@ -26,6 +26,12 @@ class Process:
     start_ticks: int
 
     @classmethod
+    def of(cls, pid: int) -> Process | None:
+        """The process that has this number now; None where it has ended."""
+        ticks = _start_ticks(pid)
+        return None if ticks is None else cls(pid, ticks)
+
+    @classmethod
     def read(cls, path: Path) -> Process | None:
         """The process that `path` ("PID START") records; None where it records none."""
         try:

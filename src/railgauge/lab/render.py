@@ -22,12 +22,12 @@ _TEMPLATES = jinja2.Environment(
 _MODES = {"slurmdbd.conf": 0o600}
 
 
-def render(spec: LabSpec, partitions: Mapping[str, str], log: Path) -> dict[str, str]:
-    """File name -> text. `partitions` maps each name to its host list; `log` is a folder."""
+def render(spec: LabSpec, partitions: Mapping[str, str]) -> dict[str, str]:
+    """File name -> text. `partitions` maps each name to its host list."""
     names = ["slurm.conf", "slurmdbd.conf", "gres.conf", "cgroup.conf", "hosts"]
     if spec.blocks:
         names.append("topology.conf")
-    values = {"spec": spec, "nodes": spec.all_nodes(), "partitions": partitions, "log": log}
+    values = {"spec": spec, "nodes": spec.all_nodes(), "partitions": partitions}
     return {name: _TEMPLATES.get_template(name).render(values) for name in names}
 
 

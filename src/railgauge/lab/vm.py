@@ -97,6 +97,16 @@ def _guest_runs(image: Path, initial: Path) -> bool:
     return answer.returncode == 0 and b"railgauge: the guest runs" in answer.stdout
 
 
+def shares(lab: Lab) -> list[Path]:
+    """The folders that a VM node reaches over 9p."""
+    return [lab.folders.run, *lab.shared]
+
+
+def initial(lab: Lab, image: Path) -> bytes:
+    """The initial file system of this lab's VM nodes."""
+    return initrd.build(image, lab.folders.run, _BOOT, shares(lab))
+
+
 # ---- the interfaces of a node --------------------------------------------------------------
 
 
@@ -187,25 +197,14 @@ class VmNodes:
                 network.shape_device(init, name, bond.link_gbits, mtu)
 
     def _command(self, lab: Lab, node: Node) -> list[str]:
-        shares = [lab.folders.run, *lab.shared]
-        orders = (
-            f"railgauge.node={node.name} railgauge.run={lab.folders.run} railgauge.boot={_BOOT} "
-            f"railgauge.shares={':'.join(map(str, shares))}"
-        )
-        if set(" :") & set("".join(map(str, shares))) or len(orders) > 1500:
-            raise EnvironmentProblem(
-                "the folders that a VM node needs are too long for a kernel's command line, or "
-                f"hold a space: {orders}",
-                next_step="use a shorter path for this checkout, RAILGAUGE_LAB_DIR and "
-                "RAILGAUGE_RESULTS, or railgauge lab up --nodes with namespace nodes only",
-            )
         image = Path((lab.folders.run / "rootfs").read_text())
         kind = (lab.folders.run / "accelerator").read_text()
+        options = f"{_KERNEL_OPTIONS} railgauge.node={node.name}"
         command = [
             *_machine(image, kind),
             *("-name", node.name, "-smp", str(node.cpus), "-m", str(node.memory_mib)),
             *("-kernel", str(initrd.kernel(image))),
-            *("-initrd", str(lab.folders.run / "initrd"), "-append", f"{_KERNEL_OPTIONS} {orders}"),
+            *("-initrd", str(lab.folders.run / "initrd"), "-append", options),
             *("-serial", "stdio", "-device", "virtio-rng-pci"),
             # Sockets by relative name: QEMU is started in their folder, their path may be too long.
             *("-qmp", f"unix:{node.name}.qmp,server=on,wait=off"),
@@ -214,7 +213,7 @@ class VmNodes:
             *("-device", "virtserialport,chardev=agent,name=org.qemu.guest_agent.0"),
             *_share("image", str(image), "readonly=on"),
         ]
-        for number, folder in enumerate(shares):
+        for number, folder in enumerate(shares(lab)):
             command += _share(f"share{number}", str(folder), "readonly=off")
         for number, interface in enumerate(_interfaces(lab.spec)):
             # LACP bonds only links whose speed it is told.
@@ -250,10 +249,14 @@ class VmNodes:
                 self.run(lab, node, ["true"], timeout_s=2)
                 return
             except EnvironmentProblem:
-                if time.monotonic() > deadline:
+                ended = lab.machine(node.name) is None
+                if ended or time.monotonic() > deadline:
+                    how = "ended while it booted" if ended else f"did not boot in {timeout_s:g} s"
+                    log = f"boot-{node.name}"
                     raise EnvironmentProblem(
-                        f"{node.name} did not boot within {timeout_s:g} s",
-                        next_step=f"railgauge lab logs boot-{node.name}",
+                        f"{node.name} {how}; the last lines of its console:\n"
+                        + lab.last_lines(log),
+                        next_step=f"railgauge lab logs {log}",
                     ) from None
                 time.sleep(0.2)
 

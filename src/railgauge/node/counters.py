@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from railgauge.node.calls import read_sysfs
 from railgauge.node.rdma import Unknown, ask, devices, names_in, ports
 
 #: How often the byte counters are read.
@@ -35,6 +36,12 @@ WINDOW_S = 0.5
 #: Documentation/ABI/stable/sysfs-class-infiniband: "divided by 4"; for mlx5 on RoCE
 #: drivers/infiniband/hw/mlx5/mad.c, which shifts the octets of RDMA traffic right by two).
 RDMA_WORD_BYTES = 4
+
+#: A driver may refresh its counters each second (bnxt_en), so that what a test moved last stands
+#: there only a while after its end. That is waited for where a counter grew in steps, by more than
+#: `STEP_BYTES`.
+SETTLE_S = 1.2
+STEP_BYTES = 2**20
 
 #: No more counters than this are sampled: 64 take 0.6 % of a core of a small VM.
 MOST_SAMPLED = 96
@@ -161,14 +168,52 @@ def ethtool_counts(text: str) -> dict[str, int]:
     return counts
 
 
+#: What counts bytes, by the name of what carried them, with the bytes of one count: interfaces,
+#: RDMA ports (port counters, or a driver's own where there are none: bnxt_re, efa), and RDMA as an
+#: interface of mlx5 counts it, which is all of it where two ports are one device (RoCE LAG).
+_BYTE_COUNTERS = (
+    (re.compile(r"net/(?P<of>[^/]+)/(?P<way>rx|tx)_bytes"), 1),
+    (re.compile(r"(?P<of>rdma/.+)/hw_counters/(?P<way>rx|tx)_bytes"), 1),
+    (re.compile(r"(?P<of>rdma/.+)/counters/port_(?P<way>rcv|xmit)_data"), RDMA_WORD_BYTES),
+    (re.compile(r"(?P<of>ethtool/[^/]+)/(?P<way>rx|tx)_vport_rdma_unicast_bytes"), 1),
+)
+_WAYS = {"rx": "rx", "rcv": "rx", "tx": "tx", "xmit": "tx"}
+
+
+def byte_counts(counts: Counts) -> dict[str, dict[str, int]]:
+    """The byte counters of a snapshot by what they belong to, then `rx` and `tx`, in bytes.
+
+    `eth0` is an interface, `rdma/mlx5_0/1` a port, `ethtool/eth0` RDMA that an interface counts.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for pattern, unit_bytes in _BYTE_COUNTERS:
+        for name, value in counts.items():
+            match = pattern.fullmatch(name)
+            if match:
+                found.setdefault(match["of"], {})[_WAYS[match["way"]]] = value * unit_bytes
+    return found
+
+
 def _bytes(before: Counts, after: Counts) -> dict[str, dict[str, int]]:
-    """Bytes that each interface received and sent, where its counters did not go backwards."""
-    moved: dict[str, dict[str, int]] = {}
-    for name in sorted(before.keys() & after.keys()):
-        match = re.fullmatch(r"net/(.+)/(rx|tx)_bytes", name)
-        if match and after[name] >= before[name]:
-            moved.setdefault(match[1], {})[match[2]] = after[name] - before[name]
-    return moved
+    """Bytes that each device received and sent, where its counters did not go backwards."""
+    began, ended = byte_counts(before), byte_counts(after)
+    moved = {
+        device: {
+            way: ended[device][way] - value
+            for way, value in ways.items()
+            if ended.get(device, {}).get(way, -1) >= value
+        }
+        for device, ways in sorted(began.items())
+    }
+    return {device: ways for device, ways in moved.items() if ways}
+
+
+def _loopback(root: str) -> dict[str, int]:
+    """The loopback's byte counters, in the names of a snapshot: what went there crossed no link."""
+    folder = Path(root, "class/net/lo/statistics")
+    names = ("rx_bytes", "tx_bytes")
+    said = {name: read_sysfs(str(folder / name)) for name in names}
+    return {f"net/lo/{name}": int(text) for name, text in said.items() if text and text.isdigit()}
 
 
 # ---- the peak rate ----
@@ -190,11 +235,15 @@ class Peak:
         self._readings: deque[Reading] = deque()
         self._grew = self._steady = False
         self._highest: float | None = None
+        #: the longest time between two readings
+        self.gap_s = 0.0
 
     def add(self, reading: Reading) -> None:
         readings = self._readings
         if readings and reading.value < readings[-1].value:
             readings.clear()  # reset: nothing before it compares
+        if readings:
+            self.gap_s = max(self.gap_s, reading.after_s - readings[-1].before_s)
         readings.append(reading)
         self._note_growth()
         while len(readings) > 2 and reading.before_s - readings[1].after_s >= WINDOW_S:
@@ -239,11 +288,32 @@ class _Counter:
         self.direction = direction
         self.peak = Peak(unit_bytes)
         self._file = os.open(str(path), os.O_RDONLY)
+        self._first: int | None = None
+        self._last = 0
+
+    def value(self) -> int:
+        return int(os.pread(self._file, 32, 0))
 
     def sample(self) -> None:
         before_s = time.monotonic()
-        text = os.pread(self._file, 32, 0)
-        self.peak.add(Reading(before_s, time.monotonic(), int(text)))
+        self._last = self.value()
+        self.peak.add(Reading(before_s, time.monotonic(), self._last))
+        if self._first is None:
+            self._first = self._last
+
+    @property
+    def may_lag(self) -> bool:
+        """Whether it looks like an interface's counter that its driver refreshes now and then."""
+        grown = self._last - (self._first or 0)
+        return self.device.startswith("net/") and self.peak.in_steps and grown > STEP_BYTES
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it has been refreshed since the last sample, or is gone."""
+        try:
+            return self.value() != self._last
+        except (OSError, ValueError):
+            return True
 
     def close(self) -> None:
         os.close(self._file)
@@ -284,9 +354,12 @@ class Sampler:
         self._thread.start()
 
     def stop(self) -> dict[str, Any]:
-        """Peak rates in Gb/s by device and direction, and the share of a core that this took."""
+        """Peak rates in Gb/s by device and direction, the longest time that the sampler was held
+        up, and the share of a core that it took.
+        """
         self._ended.set()
         self._thread.join()
+        self._settle()
         peaks: dict[str, dict[str, float | None]] = {}
         in_steps = []
         for counter in self._counters:
@@ -301,9 +374,18 @@ class Sampler:
             )
         return {
             "peak_gbits": peaks,
+            "sampler_gap_s": round(max((c.peak.gap_s for c in self._counters), default=0.0), 3),
             "sampler_cpu_share": round(self._cpu_share, 5),
             "notes": self.notes,
         }
+
+    def _settle(self) -> None:
+        """Wait until what lags has been refreshed once more, or as long as that may take."""
+        deadline = time.monotonic() + SETTLE_S
+        late = [counter for counter in self._counters if counter.may_lag]
+        while late and time.monotonic() < deadline:
+            time.sleep(PERIOD_S / 5)
+            late = [counter for counter in late if not counter.is_settled]
 
     def _run(self) -> None:
         began_s, began_cpu_s = time.monotonic(), time.thread_time()
@@ -368,6 +450,7 @@ class Watch:
     def start(self) -> None:
         began_s = time.monotonic()
         self._before, self._notes = snapshot(self._root, self._sampled)
+        self._loopback = _loopback(self._root)
         self._sampler = Sampler(self._sampled, self._root)
         self._started_s = time.monotonic()
         self._snapshot_s = self._started_s - began_s
@@ -392,8 +475,9 @@ class Watch:
             ],
             "gone": changes.gone,
             "new": changes.new,
-            "bytes": _bytes(self._before, after),
+            "bytes": _bytes({**self._before, **self._loopback}, {**after, **_loopback(self._root)}),
             "peak_gbits": sampled["peak_gbits"],
+            "sampler_gap_s": sampled["sampler_gap_s"],
             "sampler_cpu_share": sampled["sampler_cpu_share"],
             "snapshot_s": round(self._snapshot_s, 3),
             "notes": list(dict.fromkeys([*self._notes, *sampled["notes"], *notes])),

@@ -8,9 +8,11 @@ process where nothing has changed, and asks Slurm only to drain this node. FOLDE
 
 rules.json          what is watched, and how many nodes one pass may drain
 nodes/<node>.json   what was last accepted of a node, when and by what
+holds.json          what was held within the window, whatever has become of it
 hold.lock           held while somebody counts and drains
 
-A store that cannot be read changes nothing. What a source does not tell (`unknown`) is no change.
+A store that cannot be read changes nothing; a damaged record concerns its own node. What a source
+does not tell (`unknown`) is no change.
 
 Exit code: 0 nothing to hold, 1 a node differs from what was accepted, 3 nothing could be compared.
 """
@@ -20,7 +22,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import datetime
 import fcntl
 import fnmatch
 import json
@@ -30,20 +31,23 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from railgauge.node import slurm_nodes
-from railgauge.node.calls import node_name
+from railgauge.node.calls import node_name, write_whole
 from railgauge.node.inventory import take
 from railgauge.node.inventory.kinds import LASTING, kind
 
 #: A store on a file server that hangs is given up after this.
 STORE_LIMIT_S = 5.0
 
-#: What a drained node's reason says first, by which a pass counts what was held lately.
+#: What the reason of a node says first that was held for a change.
 CHANGED = "firmware changed"
+
+#: What was held within the window, beside the rules.
+HOLDS = "holds.json"
 
 #: A part that was replaced is as untested as one that was updated.
 _HARDWARE = re.compile(r".*/(serial|uuid|node_guid)")
@@ -60,8 +64,8 @@ class Rules:
     """What counts, for all nodes of a system.
 
     A field counts if it is firmware or tuning, or tells one piece of hardware from another, and
-    matches none of the patterns (fnmatch) in `ignore`. No more than `max_hold` nodes are drained
-    within `window_s` seconds.
+    matches none of the patterns (fnmatch) in `ignore`. No more than `max_hold` times is a node
+    drained within `window_s` seconds, whatever became of those that were.
     """
 
     ignore: tuple[str, ...]
@@ -168,11 +172,32 @@ def record_path(store: Path, node: str) -> Path:
     return store / "nodes" / f"{node}.json"
 
 
-def read_store(store: Path, nodes: list[str]) -> tuple[Rules, dict[str, Document]]:
-    """The rules, and what was accepted of these nodes; a node never accepted is not in it."""
+def _record(path: Path) -> Any:
+    """[the record or None, what is wrong with it]"""
+    try:
+        return [_load(path), ""]
+    except (OSError, ValueError) as error:
+        words = error.strerror if isinstance(error, OSError) else error
+        return [None, str(words) or "cannot be read"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """The rules, and by node what was accepted of it; of a damaged record what is wrong with it.
+
+    A node never accepted is in neither.
+    """
+
+    rules: Rules
+    accepted: Mapping[str, Document]
+    damaged: Mapping[str, str]
+
+
+def read_store(store: Path, nodes: list[str]) -> Stored:
+    """What the store knows of these nodes. NoStore where it does not answer, or has no rules."""
 
     def read() -> Any:
-        return [_load(store / "rules.json"), {n: _load(record_path(store, n)) for n in nodes}]
+        return [_load(store / "rules.json"), {n: _record(record_path(store, n)) for n in nodes}]
 
     try:
         rules, records = _within(STORE_LIMIT_S, read)
@@ -183,14 +208,25 @@ def read_store(store: Path, nodes: list[str]) -> tuple[Rules, dict[str, Document
             f"{store}: no rules.json; nothing was compared\n  next: railgauge gate adopt --act"
         )
     try:
-        accepted: dict[str, Document] = {
-            node: {"fields": dict(record["fields"]), "unknown": list(record["unknown"])}
-            for node, record in records.items()
-            if record is not None
-        }
-        return Rules.from_dict(rules), accepted
+        known = Rules.from_dict(rules)
     except (KeyError, TypeError, ValueError) as error:
-        raise NoStore(f"{store}: rules.json or nodes/: not the store's form: {error!r}") from None
+        raise NoStore(
+            f"{store}: rules.json: not the store's form: {error!r}; nothing was compared\n"
+            "  next: railgauge gate adopt --act writes it anew"
+        ) from None
+    accepted: dict[str, Document] = {}
+    damaged = {}
+    for node, (record, wrong) in records.items():
+        if wrong:
+            damaged[node] = wrong
+        elif record is not None:
+            try:
+                fields = {"fields": dict(record["fields"]), "unknown": list(record["unknown"])}
+            except (KeyError, TypeError, ValueError) as error:
+                damaged[node] = f"{record_path(store, node)}: not a record's form: {error!r}"
+            else:
+                accepted[node] = fields
+    return Stored(known, accepted, damaged)
 
 
 # --- one pass ------------------------------------------------------------------------------------
@@ -215,8 +251,8 @@ class Outcome:
 
 
 @contextlib.contextmanager
-def _alone(store: Path) -> Iterator[None]:
-    """One pass at a time counts and drains, on whichever node."""
+def _alone(store: Path) -> Iterator[float]:
+    """One pass at a time counts and drains, on whichever node; the time by the store's clock."""
     path = store / "hold.lock"
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -227,6 +263,8 @@ def _alone(store: Path) -> Iterator[None]:
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # The nodes' own clocks may differ, or jump.
+                os.utime(lock)
                 break
             except BlockingIOError:
                 if time.monotonic() >= deadline:
@@ -234,25 +272,21 @@ def _alone(store: Path) -> Iterator[None]:
                 time.sleep(0.05)
             except OSError as error:
                 raise NoStore(f"{path}: cannot be locked: {error.strerror}") from None
-        yield
+        yield os.fstat(lock).st_mtime
     finally:
         os.close(lock)
 
 
-def _held_lately(nodes: Mapping[str, slurm_nodes.SlurmNode], window_s: int) -> int:
-    """How many nodes were drained for a change within the window."""
-    earliest = datetime.datetime.now() - datetime.timedelta(seconds=window_s)
-    found = 0
-    for node in nodes.values():
-        if not (node.ours and node.reason.startswith(slurm_nodes.OURS + CHANGED)):
-            continue
-        try:
-            since = datetime.datetime.fromisoformat(node.since)
-        except ValueError:
-            # Better one too many: what is counted is not drained.
-            since = datetime.datetime.now()
-        found += since >= earliest
-    return found
+def _held_lately(store: Path, earliest: float) -> list[dict[str, Any]]:
+    """What was held since then, as `holds.json` has it; NoStore where that cannot be told."""
+    path = store / HOLDS
+    try:
+        found = _within(STORE_LIMIT_S, lambda: _load(path)) or []
+        return [dict(one) for one in found if float(one["at"]) >= earliest]
+    except (NoStore, KeyError, TypeError, ValueError) as error:
+        raise NoStore(
+            f"{path}: {error}, so it is not known how many were held; next: rm {path}"
+        ) from None
 
 
 def hold(store: Path, seen: Mapping[str, Document], act: bool) -> list[Outcome]:
@@ -261,46 +295,81 @@ def hold(store: Path, seen: Mapping[str, Document], act: bool) -> list[Outcome]:
     Without `act` it only says what it would do. Raises NoStore, having changed nothing, where the
     store does not answer; SlurmProblem where Slurm does not.
     """
-    rules, accepted = read_store(store, sorted(seen))
+    stored = read_store(store, sorted(seen))
     outcomes = []
     differing: dict[str, tuple[Change, ...]] = {}
     for node, document in sorted(seen.items()):
-        found = changes(accepted[node], document, rules) if node in accepted else []
-        if node not in accepted:
+        accepted = stored.accepted.get(node)
+        if node in stored.damaged:
+            next_step = f"next: railgauge gate adopt --again --act --nodes {node}"
+            why = f"not compared: its record is damaged: {stored.damaged[node]}; {next_step}"
+            outcomes.append(Outcome(node, "alarm", why=why))
+        elif accepted is None:
             outcomes.append(Outcome(node, "unadopted", why="never accepted, not held"))
-        elif found:
+        elif found := changes(accepted, document, stored.rules):
             differing[node] = tuple(found)
         else:
             outcomes.append(Outcome(node, "unchanged"))
     if differing:
         # Slurm is asked only here: where nothing changed it need not even be up.
-        with _alone(store) if act else contextlib.nullcontext():
-            outcomes += _hold(differing, rules, act)
+        reasons = {node: f"{CHANGED}: {_listed(found)}" for node, found in differing.items()}
+        held = keep_out(store, stored.rules, reasons, act)
+        outcomes += [dataclasses.replace(one, changes=differing[one.node]) for one in held]
     return sorted(outcomes, key=lambda outcome: outcome.node)
 
 
-def _hold(
-    differing: Mapping[str, tuple[Change, ...]], rules: Rules, act: bool
+def _listed(found: Sequence[Change]) -> str:
+    return "; ".join(map(str, found))
+
+
+def keep_out(
+    store: Path, rules: Rules, reasons: Mapping[str, str], act: bool, run: str = ""
+) -> list[Outcome]:
+    """Drain these nodes, each with its reason, as far as the cap lets.
+
+    `run` is the reservation of the gate run that asks for it; nodes in any other one are left
+    alone. Raises NoStore, SlurmProblem.
+    """
+    with _alone(store) if act else contextlib.nullcontext(time.time()) as now:
+        return list(_keep_out(store, rules, reasons, act, run, now))
+
+
+def _keep_out(
+    store: Path, rules: Rules, reasons: Mapping[str, str], act: bool, run: str, now: float
 ) -> Iterator[Outcome]:
     nodes = slurm_nodes.show()
-    room = rules.max_hold - _held_lately(nodes, rules.window_s)
-    for name, found in differing.items():
+    full = ""
+    try:
+        holds = _held_lately(store, now - rules.window_s)
+    except NoStore as error:
+        holds, full = [], str(error)
+    for name, reason in reasons.items():
+        if not full and len(holds) >= rules.max_hold:
+            full = f"max_hold, {rules.max_hold} in {rules.window_s} s, is reached"
         state = nodes.get(name)
         if state is None:
-            yield Outcome(name, "alarm", found, "Slurm knows no such node")
+            yield Outcome(name, "alarm", why="Slurm knows no such node")
         elif state.drained:
-            yield Outcome(name, "was held" if state.ours else "alarm", found, state.reason)
-        elif state.flags & {"RESERVED", "MAINTENANCE"}:
+            yield Outcome(name, "was held" if state.ours else "alarm", why=state.reason)
+        elif state.flags & {"RESERVED", "MAINTENANCE"} and state.reservations != (run,):
             # A gate run has it, or its administrators.
-            yield Outcome(name, "alarm", found, f"in a reservation ({state.state}), left alone")
-        elif room <= 0:
-            limit = f"max_hold, {rules.max_hold} in {rules.window_s} s, is reached"
-            yield Outcome(name, "alarm", found, f"not held: {limit}")
+            yield Outcome(name, "alarm", why=f"{state.outside} ({state.state}), left alone")
+        elif full:
+            yield Outcome(name, "alarm", why=f"not held: {full}")
         else:
-            room -= 1
+            holds.append({"node": name, "at": now, "why": reason})
             if act:
-                slurm_nodes.drain([name], f"{CHANGED}: {'; '.join(map(str, found))}")
-            yield Outcome(name, "held" if act else "changed", found, "" if act else "would be held")
+                _write_holds(store, holds)
+                slurm_nodes.drain([name], reason)
+            yield Outcome(name, "held" if act else "changed", why="" if act else "would be held")
+
+
+def _write_holds(store: Path, holds: Sequence[Mapping[str, Any]]) -> None:
+    """Before the node is drained: whoever is killed in between has counted one too many."""
+    try:
+        write_whole(str(store / HOLDS), holds)
+    except OSError as error:
+        raise NoStore(f"{store / HOLDS}: {error.strerror}, so nobody can count this hold") from None
 
 
 def main(arguments: list[str] | None = None) -> int:

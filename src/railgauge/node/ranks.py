@@ -5,19 +5,25 @@
 
 Every rank leaves its tool's `rank<N>.out` and `.err`, and last its exit line `rank<N>.json`. A tool
 that hangs is asked for its state first (`hang.out`), while all of its ranks still live.
+
+`watched` names RDMA devices whose counters are wanted: the first rank of a node then has them in
+its facts, with the interfaces beneath (`netdevs`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from railgauge.node import rdma
 from railgauge.node.calls import (
     Call,
     exit_line,
@@ -27,6 +33,7 @@ from railgauge.node.calls import (
     node_name,
     write_whole,
 )
+from railgauge.node.counters import Watch
 
 #: What asks a hung job for its state may take so long; the other ranks wait for it.
 HANG_S = 20
@@ -94,6 +101,42 @@ def run(spec: Spec, rank: int, scratch: str) -> Call:
     return call
 
 
+#: By the launcher's number of a rank, which rank it is of those on its node.
+LOCAL_RANK = {
+    "SLURM_PROCID": "SLURM_LOCALID",
+    "OMPI_COMM_WORLD_RANK": "OMPI_COMM_WORLD_LOCAL_RANK",
+}
+
+
+def netdevs_of(devices: list[str]) -> dict[str, list[str]]:
+    """The interfaces beneath each RDMA device, those of them that are known."""
+    found: dict[str, list[str]] = {}
+    for device in devices:
+        found[device] = []
+        for port in rdma.ports(device):
+            with contextlib.suppress(rdma.Unknown):
+                found[device].append(rdma.netdev(device, port))
+    return found
+
+
+@contextlib.contextmanager
+def watched(spec: Spec, facts: dict[str, Any]) -> Iterator[None]:
+    """The counters of this node around what happens inside, by its first rank."""
+    devices = spec.get("watched")
+    if devices is None or os.environ.get(LOCAL_RANK[spec["rank_variable"]]) != "0":
+        yield
+        return
+    netdevs = netdevs_of(devices)
+    facts["netdevs"] = netdevs
+    facts["sampled"] = sorted({*devices, *(name for names in netdevs.values() for name in names)})
+    watch = Watch(facts["sampled"])
+    watch.start()
+    try:
+        yield
+    finally:
+        facts["counters"] = watch.stop()
+
+
 def terminate(*_: object) -> None:
     """At Slurm's first signal: end the tool and leave the exit line; undisturbed by others."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -112,12 +155,14 @@ def main() -> int:
         return 1
     with tempfile.TemporaryDirectory(prefix="railgauge-") as scratch:
         call = Call.never_started(f"rank{rank}", "ended with the job")
+        facts: dict[str, Any] = {"hostname": host_name()}
         try:
-            call = run(spec, rank, scratch)
+            with watched(spec, facts):
+                call = run(spec, rank, scratch)
         finally:
             if "result" in spec and rank == 0:
                 keep_result(Path(scratch, spec["result"]), spec["result"])
-            exit_line(call, spec["tool"], spec["version"], {"hostname": host_name()}, rank)
+            exit_line(call, spec["tool"], spec["version"], facts, rank)
     return 0 if call.exit_code == 0 else 1
 
 

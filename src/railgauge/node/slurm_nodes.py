@@ -10,12 +10,15 @@ from collections.abc import Iterable
 #: How the reason of a node begins that Railgauge drained. By this alone it knows its own.
 OURS = "railgauge: "
 
+#: How the name of a reservation begins that a gate run made.
+OUR_RESERVATIONS = "railgauge_"
+
 #: Slurm cuts nothing, but `sinfo -R` gets hard to read.
 _LONGEST_REASON = 160
 
 _RECORD = re.compile(r"^NodeName=(\S+) ", re.MULTILINE)
 _STATE = re.compile(r" State=(\S+) ")
-_NODES = re.compile(r" Nodes=(\S+) ")
+_RESERVATION = re.compile(r"^ReservationName=(\S+) .* Nodes=(\S+) ")
 _REASON = re.compile(r" Reason=(.*?)(?: \[(\S+)@(\S+)\])?(?: Comment=.*)?\s*$")
 
 
@@ -33,6 +36,8 @@ class SlurmNode:
     #: who gave the reason, and when (the controller's local time)
     by: str = ""
     since: str = ""
+    #: the names of the reservations that have begun on it
+    reservations: tuple[str, ...] = ()
 
     @property
     def drained(self) -> bool:
@@ -53,9 +58,25 @@ class SlurmNode:
         return self.drained and self.reason.startswith(OURS)
 
     @property
+    def foreign_reservations(self) -> tuple[str, ...]:
+        """Those that no gate run made: what happens in them is their owner's."""
+        return tuple(r for r in self.reservations if not r.startswith(OUR_RESERVATIONS))
+
+    @property
+    def outside(self) -> str:
+        """Why it does not take anybody's jobs; "" where it does."""
+        if self.drained:
+            return f"drained by {self.by or 'somebody'}: {self.reason}"
+        if not self.answers:
+            return ": ".join(filter(None, [f"does not answer Slurm ({self.state})", self.reason]))
+        if self.reservations:
+            return f"in reservation {' '.join(self.reservations)}"
+        return "in a reservation" if self.flags & {"RESERVED", "MAINTENANCE"} else ""
+
+    @property
     def in_service(self) -> bool:
         """It takes anybody's jobs."""
-        return self.answers and not self.drained and not self.flags & {"RESERVED", "MAINTENANCE"}
+        return not self.outside
 
     @property
     def state(self) -> str:
@@ -94,8 +115,8 @@ def parse(text: str) -> dict[str, SlurmNode]:
         # NOT_RESPONDING stands as a suffix in some versions.
         flags = state[1].replace("*", "+NOT_RESPONDING").split("+")
         reason = _REASON.search(line)
-        said = reason.groups(default="") if reason else ("", "", "")
-        nodes[named[1]] = SlurmNode(named[1], frozenset(flags), *said)
+        words, by, since = reason.groups(default="") if reason else ("", "", "")
+        nodes[named[1]] = SlurmNode(named[1], frozenset(flags), words, by, since)
     return nodes
 
 
@@ -109,29 +130,52 @@ def show(names: Iterable[str] = ()) -> dict[str, SlurmNode]:
         raise SlurmProblem(f"Slurm shows no state of {', '.join(missing)}")
     reserved = _reserved()
     return {
-        name: dataclasses.replace(node, flags=node.flags | {"RESERVED"})
+        name: dataclasses.replace(
+            node, flags=node.flags | {"RESERVED"}, reservations=tuple(sorted(reserved[name]))
+        )
         if name in reserved
         else node
         for name, node in nodes.items()
     }
 
 
-def _reserved() -> set[str]:
-    """The nodes of reservations that have begun: a node's own state does not always say so."""
+def _reserved() -> dict[str, list[str]]:
+    """The reservations that have begun, by node: a node's own state does not always say so."""
     shown = ask("scontrol", "show", "reservation", "--oneliner").splitlines()
-    active = [line for line in shown if " State=ACTIVE" in line]
-    lists = [found[1] for line in active if (found := _NODES.search(line)) and found[1] != "(null)"]
-    return set(ask("scontrol", "show", "hostnames", ",".join(lists)).split()) if lists else set()
+    reserved: dict[str, list[str]] = {}
+    for line in shown:
+        found = _RESERVATION.match(line)
+        if not found or " State=ACTIVE" not in line or found[2] == "(null)":
+            continue
+        for node in ask("scontrol", "show", "hostnames", found[2]).split():
+            reserved.setdefault(node, []).append(found[1])
+    return reserved
 
 
 def drain(names: Iterable[str], reason: str) -> None:
-    """Let no new job start on these nodes; running ones go on. `reason` follows OURS."""
+    """Let no new job start on these nodes; running ones go on. `reason` follows OURS.
+
+    A node that somebody else has drained stays theirs, with their reason.
+    """
     words = OURS + " ".join(reason.split())
     if len(words) > _LONGEST_REASON:
         words = words[: _LONGEST_REASON - 3] + "..."
-    ask("scontrol", "update", f"nodename={','.join(names)}", "state=drain", f"reason={words}")
+    free = [name for name, node in _asked(names).items() if node.ours or not node.drained]
+    if free:
+        ask("scontrol", "update", f"nodename={','.join(free)}", "state=drain", f"reason={words}")
 
 
 def resume(names: Iterable[str]) -> None:
-    """Let jobs start on these nodes again (those of a reservation only, if they are in one)."""
-    ask("scontrol", "update", f"nodename={','.join(names)}", "state=resume")
+    """Let jobs start again on these nodes, as far as Railgauge drained them.
+
+    In a reservation those of the reservation only.
+    """
+    ours = [name for name, node in _asked(names).items() if node.ours]
+    if ours:
+        ask("scontrol", "update", f"nodename={','.join(ours)}", "state=resume")
+
+
+def _asked(names: Iterable[str]) -> dict[str, SlurmNode]:
+    """These nodes, none where none is named."""
+    wanted = list(names)
+    return show(wanted) if wanted else {}

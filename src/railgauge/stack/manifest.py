@@ -163,12 +163,17 @@ def _cuda(path: Path) -> str | None:
     asked = _mapping(path, "packages").get("cuda")
     if asked is None:
         return None
-    require = asked.get("require")
+    # The site's own, of which there is one, or the one that Spack builds.
+    own = [item.get("spec") for item in asked.get("externals", ()) if not asked.get("buildable")]
+    require = asked.get("require") or own
     if isinstance(require, list) and len(require) == 1:
-        match = re.fullmatch(r"@=?(\d+\.\d+\.\d+)", str(require[0]))
+        match = re.match(r"(?:cuda)?@=?(\d+\.\d+\.\d+)(?:\s|$)", str(require[0]))
         if match:
             return match[1]
-    raise ConfigurationError(f"{path}: cuda: found {require!r}, expected require: ['@X.Y.Z']")
+    raise ConfigurationError(
+        f"{path}: cuda: found {require!r}, expected require: ['@X.Y.Z'], or one external "
+        "cuda@X.Y.Z with buildable: false"
+    )
 
 
 def _externals(path: Path) -> Iterator[External]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from railgauge.measurement import Measurement
 
@@ -70,12 +70,28 @@ class Call:
 
 
 @dataclasses.dataclass(frozen=True)
+class Moved:
+    """Payload that a tool says it moved to one side, and the seconds that it says this took.
+
+    `size_bytes` is the message size, None where the tool streams. `at_least`: the tool moved more
+    than it counts, as before and after a time that it measures.
+    """
+
+    payload_bytes: int
+    seconds: float
+    to: Literal["server", "client"] = "server"
+    size_bytes: int | None = None
+    at_least: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class Reading:
     """What a careful person takes from one run of a tool.
 
     `seen` holds the conditions that the output itself states (streams, mtu_bytes, congestion,
-    sizes, ranks, hosts); a check compares them with what it asked for. `simulated` output comes
-    from a stand-in program.
+    sizes, ranks, hosts); a check compares them with what it asked for. `moved` is what the tool
+    says went over the network, which the devices' own counters are held against. `simulated` output
+    comes from a stand-in program. `notes` are worth knowing, and speak against nothing.
     """
 
     ok: bool
@@ -84,6 +100,8 @@ class Reading:
     measurements: tuple[Measurement, ...] = ()
     seen: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     simulated: bool = False
+    notes: tuple[str, ...] = ()
+    moved: tuple[Moved, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -93,6 +111,7 @@ class Reading:
             "measurements": [m.as_dict() for m in self.measurements],
             "seen": dict(self.seen),
             "simulated": self.simulated,
+            "notes": list(self.notes),
         }
 
     @classmethod

@@ -8,6 +8,7 @@ server's own rows and the options agree with the client's rows.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import re
 import statistics
@@ -15,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from railgauge.measurement import Measurement
-from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.tools import Call, Completeness, Moved, ParseError, Reading
+from railgauge.tools.iperf2_directions import Direction, apart
 from railgauge.tools.sides import CALL_SLACK_S, collect
 
 TOOL = "iperf2"
@@ -28,8 +30,9 @@ Role = Literal["client", "server", "unknown"]
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What is asked of one TCP run from client to server; ValueError where it cannot be run."""
+    """What is asked of one TCP run; ValueError where it cannot be run."""
 
+    #: per direction
     streams: int = 4
     duration_s: int = 5
     #: socket buffer asked for with -w; None leaves it to the kernel's autotuning
@@ -42,8 +45,13 @@ class Options:
     interval_s: float | None = None
     #: how long what is buffered may still be on its way when the time is up
     drain_s: float = 0
+    #: from client to server, from server to client (-R), both at once (--full-duplex)
+    direction: Literal["forward", "reverse", "both"] = "forward"
 
     def __post_init__(self) -> None:
+        if self.direction not in ("forward", "reverse", "both"):
+            expected = "forward, reverse or both"
+            raise ValueError(f"iperf2 direction is {self.direction!r}, expected {expected}")
         for name in ("streams", "duration_s", "window_bytes", "length_bytes"):
             value = getattr(self, name)
             if value is None and name in ("window_bytes", "length_bytes"):
@@ -84,6 +92,7 @@ def client_argv(options: Options, server: str = "{server}", port: str = "{port}"
     argv = ["iperf", "-c", server, "-p", port, "-P", str(options.streams)]
     interval = f"{options.interval_s or 1:g}"
     argv += ["-t", str(options.duration_s), "-e", "-i", interval, "-f", "k"]
+    argv += {"forward": [], "reverse": ["-R"], "both": ["--full-duplex"]}[options.direction]
     if options.window_bytes is not None:
         argv += ["-w", str(options.window_bytes)]
     if options.congestion is not None:
@@ -124,8 +133,17 @@ class Bounceback:
 
 
 @dataclasses.dataclass(frozen=True)
+class Stall:
+    """Whole intervals in a row in which one stream, or 'SUM' all together, moved nothing."""
+
+    id: str
+    start_s: float
+    end_s: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Output:
-    """One output of one run: its totals, and the conditions that it states."""
+    """One output of one run in one direction: its totals, and the conditions that it states."""
 
     role: Role
     #: the total of every stream; empty for --sum-only
@@ -148,6 +166,14 @@ class Output:
     udp: bool
     #: the rows say what arrived; False where they say only what was sent
     received: bool
+    direction: Direction = "forward"
+    #: what went the other way at once, or after it (-r)
+    other: Output | None = None
+    stalls: tuple[Stall, ...] = ()
+
+    @property
+    def ways(self) -> tuple[Output, ...]:
+        return (self,) if self.other is None else (self, self.other)
 
 
 # ---- parse ---------------------------------------------------------------------------------
@@ -155,9 +181,9 @@ class Output:
 # Rows round to 3 digits or to 1 KiB, and clocks to 0.1 ms or 0.1 s; that is computed per row.
 # This is what may remain: the rate is taken at another instant than the bytes.
 _SLACK = 0.005
-# The sum has a clock of its own. The client of 2.2.1 ended it at 3.1 s for streams that a slow or
-# dead link held until 5.2 s and 6.3 s, and so showed up to twice the rate of its streams.
-_SUM_RATE_SLACK = 0.10
+# The sum has a clock of its own, which runs on for streams that started late; never so long. Where
+# it ends before them by more than this, its rate was never there.
+_SUM_LONGEST, _SUM_SHORTER = 2, 1.02
 # A run that ends between two intervals prints the rest as a row; only a shorter tail has none.
 _TAIL = 0.9
 
@@ -165,7 +191,7 @@ _NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,9})?"
 _ROW = re.compile(
     rf"\[\s*(?P<id>[^\]\s]{{1,40}})\]\s+(?P<start>{_NUMBER})\s?-\s*(?P<end>{_NUMBER})\s+sec\s+"
     rf"(?P<bytes>{_NUMBER})\s+(?P<bytes_unit>[KMGT]?)Bytes\s+"
-    rf"(?P<rate>{_NUMBER})\s+(?P<rate_unit>[KMGT]?)bits/sec(?:\s+(?P<rest>.*))?"
+    rf"(?P<rate>{_NUMBER})\s+(?P<rate_unit>[KMGT]?)(?P<rate_of>bits|Bytes)/sec(?:\s+(?P<rest>.*))?"
 )
 # What starts like a row; a histogram, a note on datagrams or clocks goes on with a word.
 _ROW_LIKE = re.compile(
@@ -254,8 +280,10 @@ class _Row(NamedTuple):
 def parse(text: str) -> Output:
     """The totals of one client's or one server's output (stdout, with stderr if it was kept).
 
-    Text with or without -e of 2.0.9 to 2.2.1, and csv (-y C). ParseError where the tool reports
-    an error, where there is no total, and where rows contradict each other beyond rounding.
+    Text with or without -e of 2.0.9 to 2.2.1, and csv (-y C), whichever way the bytes went; of a
+    run both ways (--full-duplex, -d, -r) the reverse direction is `other`. ParseError where the
+    tool reports an error, where there is no total, and where rows contradict each other beyond
+    rounding.
     """
     told = []
     # Not splitlines(): it also breaks at form feeds and the like, and line numbers would be off.
@@ -270,10 +298,31 @@ def parse(text: str) -> Output:
     for number, line in told:
         if _FAILURE.search(line) or _CONNECT_ERRORS.search(line):
             raise ParseError(number, _quote(line), "no error message")
+    found = apart(told)
+    outputs = []
+    for direction, lines in found.lines.items():
+        reader = _Reader()
+        for number, line in lines:
+            reader.take(number, line)
+        output, stalls = reader.output(), _stalls(reader.rows)
+        outputs.append(dataclasses.replace(output, direction=direction, stalls=stalls))
+    first, *others = outputs
+    if others:
+        _check_both(found.sums, outputs)
+    return dataclasses.replace(first, other=others[0] if others else None)
+
+
+def _check_both(sums: Sequence[tuple[int, str]], ways: Sequence[Output]) -> None:
+    """Whether the total of the [SUM] rows, if there is one, is that of both directions."""
     reader = _Reader()
-    for number, line in told:
+    for number, line in sums:
         reader.take(number, line)
-    return reader.output()
+    if not reader.rows:
+        return
+    total, moved = reader.rows[-1], sum(way.total.transferred_bytes for way in ways)
+    if total.start.value == 0 and abs(total.bytes.value - moved) > _BYTES_SLACK * moved:
+        found = f"a sum of {total.bytes.value:.0f} bytes"
+        raise ParseError(total.line, found, f"the {moved} of both directions")
 
 
 def _quote(line: str) -> str:
@@ -369,7 +418,7 @@ class _Reader:
             _Shown.of(matched["start"]),
             _Shown.of(matched["end"]),
             _Shown.of(matched["bytes"], 1024.0 ** _UNITS[matched["bytes_unit"]]),
-            _Shown.of(matched["rate"], 1000.0 ** _UNITS[matched["rate_unit"]]),
+            _Shown.of(matched["rate"], _bits(matched["rate_unit"], matched["rate_of"])),
             self._retransmits(number, rest.split(), is_sum=total is not None),
             bounceback,
             received=_JITTER.match(rest) is not None,
@@ -467,14 +516,17 @@ class _Reader:
         if streams and len(self.ports) > len(streams):
             found = f"{len(self.ports)} 'connected with' lines but {len(streams)} totals"
             raise ParseError(0, found, "a total for every connected stream")
-        total = _added(streams) if streams and (sums is None or self.udp) else sums
-        assert total is not None, "there are rows, so a stream or a sum has a total"
+        if sums is None or (streams and self.udp):
+            assert streams, "there are rows, so a stream or a sum has a total"
+            total = _added(streams)
+        else:
+            total = _whole_time(sums, streams)
         measured = groups.get("SUM") or next(iter(groups.values()))
         side = {"client": 0, "server": 1}.get(self.role)
         return Output(
             role=self.role,
             streams=tuple(row.stream() for row in streams),
-            total=total if isinstance(total, Stream) else total.stream(),
+            total=total,
             intervals=tuple(row.stream() for row in measured[:-1]),
             stream_count=len(streams) or (sums.of if sums else None),
             connected=len(self.ports),
@@ -503,6 +555,27 @@ class _Reader:
         if expected and len(self.ports) != len(streams):
             raise ParseError(0, f"{len(streams)} streams without a [SUM] row", "their [SUM] row")
         return None
+
+
+def _bits(unit: str, of: str) -> float:
+    """Bits in one of a rate's unit: of bits (-f m) by thousands, of bytes (-f M) by 1024."""
+    return 1000.0 ** _UNITS[unit] if of == "bits" else 8 * 1024.0 ** _UNITS[unit]
+
+
+def _stalls(rows: Sequence[_Row]) -> tuple[Stall, ...]:
+    """The stalls of all together, or else those of streams."""
+    found: dict[str, list[Stall]] = {}
+    for name in dict.fromkeys(row.id for row in rows):
+        still: list[Stall] = []
+        for row in [row for row in rows if row.id == name][:-1]:
+            start, end = row.start.value, row.end.value
+            if row.bytes.value == 0 and still and still[-1].end_s == start:
+                still[-1] = Stall(name, still[-1].start_s, end)
+            elif row.bytes.value == 0:
+                still.append(Stall(name, start, end))
+        found[name] = still
+    everything = found.pop("SUM", [])
+    return tuple(everything or itertools.chain.from_iterable(found.values()))
 
 
 def _bounceback(number: int, rest: str) -> Bounceback:
@@ -563,17 +636,29 @@ def _check_sum(total: _Row, streams: list[_Row]) -> None:
     if abs(total.bytes.value - moved) > half + _SLACK * moved:
         found = f"a sum of {total.bytes.value:.0f} bytes"
         raise ParseError(total.line, found, f"the {moved:.0f} bytes of its {len(streams)} streams")
-    rate = sum(row.rate.value for row in streams)
-    half = total.rate.half + sum(row.rate.half for row in streams)
-    # Streams that started late have higher rates of their own than they add to the sum.
-    if not rate / 2 <= total.rate.value <= rate * (1 + _SUM_RATE_SLACK) + half:
-        found = f"a sum of {total.rate.value / 1e9:.4g} Gb/s"
-        expected = f"about the {rate / 1e9:.4g} Gb/s of its {len(streams)} streams"
-        raise ParseError(total.line, found, expected)
+    ends = max(row.end.value for row in streams)
+    if total.end.value > _SUM_LONGEST * ends:
+        found = f"a sum to {total.end.value:g} s"
+        raise ParseError(total.line, found, f"an end near the {ends:g} s of its streams")
     retransmits = [row.retransmits for row in streams if row.retransmits is not None]
     if total.retransmits not in (None, sum(retransmits)) and len(retransmits) == len(streams):
         found = f"a sum of {total.retransmits} retransmits"
         raise ParseError(total.line, found, f"the {sum(retransmits)} of its streams")
+
+
+def _whole_time(total: _Row, streams: list[_Row]) -> Stream:
+    """The sum's bytes, over the time until the last of its streams has ended.
+
+    The sum has a clock of its own: the client of 2.2.1 ended it at 3.1 s for streams that a slow
+    link held until 5.2 s, so that the rate that it prints was never there. Streams that started
+    late have clocks that start late; then the sum's is the longer one.
+    """
+    ends = max((row.end.value for row in streams), default=0.0)
+    printed = total.stream()
+    if ends <= _SUM_SHORTER * total.end.value + total.end.half:
+        return printed
+    rate = 8e-9 * printed.transferred_bytes / (ends - printed.start_s)
+    return dataclasses.replace(printed, end_s=ends, bandwidth_gbits_s=rate)
 
 
 def _added(streams: list[_Row]) -> Stream:
@@ -615,9 +700,12 @@ def read(
     """
     sides = collect(TOOL, parse, client, server, calls)
     side, outputs, complaints = sides.names, sides.outputs, sides.complaints
+    alone = server is None and not calls and options is None
+    runs = _runs(outputs) if sides.parsed else []
     if sides.parsed:
-        alone = server is None and not calls and options is None
-        for role, output in outputs.items():
+        complaints += _direction_complaints(outputs, options, side)
+    for run in runs:
+        for role, output in run.items():
             if output.role not in (role, "unknown") and not alone:
                 complaints.append(f"{side[role]}: the output is that of a {output.role}")
             complaints += [f"{side[role]}: {why}" for why in _complaints(output, options)]
@@ -626,28 +714,90 @@ def read(
                     took = f"the call took {call.seconds:.1f} s"
                     spans = f"its rows span {output.total.duration_s:.1f} s"
                     complaints.append(f"{side[role]}: {took} but {spans}")
-        if server is not None:
-            complaints += _disagreements(outputs["client"], outputs["server"], side)
+        if len(run) == 2:
+            complaints += _disagreements(run["client"], run["server"], side)
+    notes = tuple(
+        f"{side[role]}: [{stall.id}] moved nothing from {stall.start_s:g} to {stall.end_s:g} s, "
+        f"{stall.end_s - stall.start_s:g} s long"
+        for run in runs
+        for role, output in run.items()
+        for stall in output.stalls
+    )
     if complaints:
-        return Reading.refused("; ".join(complaints))
-    measured = outputs.get("server", outputs["client"])
-    seen = _seen(outputs)
+        refused = Reading.refused("; ".join(dict.fromkeys(complaints)))
+        return dataclasses.replace(refused, notes=notes)
+    receivers = [_receiver(run) for run in runs]
+    measured = receivers[0]
+    seen = _seen(runs[0], measured)
     if measured.udp and not measured.received:
         reason = f"{side['client']}: no report of the server: UDP rows say only what was sent"
         return dataclasses.replace(Reading.refused(reason, Completeness.UNKNOWN), seen=seen)
-    measurements = _measurements(measured, outputs["client"], sides.nodes, options)
-    missing = _missing(outputs, bool(calls), options)
+    measurements = tuple(
+        measurement for run in runs for measurement in _measurements(run, sides.nodes, options)
+    )
+    moved = tuple(map(_moved, runs))
+    missing = list(
+        dict.fromkeys(what for run in runs for what in _missing(run, bool(calls), options))
+    )
     if missing:
         reason = (
             "nothing in it is contradicted, but that the run finished is not proved without "
             + ", ".join(missing)
         )
-        return Reading(True, reason, Completeness.UNKNOWN, measurements, seen)
+        return Reading(
+            True, reason, Completeness.UNKNOWN, measurements, seen, notes=notes, moved=moved
+        )
     reason = (
         f"{measured.stream_count} stream(s) over {measured.total.duration_s:.1f} s: "
         "client and server ended with exit code 0 and agree on the bytes"
     )
-    return Reading(True, reason, Completeness.PROVED, measurements, seen)
+    return Reading(True, reason, Completeness.PROVED, measurements, seen, notes=notes, moved=moved)
+
+
+def _runs(outputs: Mapping[str, Output]) -> list[dict[str, Output]]:
+    """The outputs by role, for every direction that the client's has."""
+    return [
+        {
+            role: way
+            for role, output in outputs.items()
+            for way in output.ways
+            if way.direction == ours.direction
+        }
+        for ours in outputs["client"].ways
+    ]
+
+
+def _receiver(run: Mapping[str, Output]) -> Output:
+    """The output of the side that the bytes went to, where it is there."""
+    forward = run["client"].direction == "forward"
+    return run.get("server", run["client"]) if forward else run["client"]
+
+
+def _moved(run: Mapping[str, Output]) -> Moved:
+    """What went over the network in one direction, as its receiver counts it."""
+    total = _receiver(run).total
+    to: Literal["server", "client"] = "client"
+    if run["client"].direction == "forward":
+        to = "server"
+    return Moved(total.transferred_bytes, total.duration_s, to)
+
+
+def _direction_complaints(
+    outputs: Mapping[str, Output], options: Options | None, side: Mapping[str, str]
+) -> list[str]:
+    told = {role: {way.direction for way in output.ways} for role, output in outputs.items()}
+    complaints = []
+    if len({frozenset(found) for found in told.values()}) > 1:
+        ways = " and ".join(f"{side[role]} {'+'.join(sorted(w))}" for role, w in told.items())
+        complaints.append(f"their streams go other ways: {ways}")
+    if options is not None:
+        asked = {"forward", "reverse"} if options.direction == "both" else {options.direction}
+        for role, found in told.items():
+            if found != asked:
+                ways = " and ".join(sorted(found))
+                wanted = " and ".join(sorted(asked))
+                complaints.append(f"{side[role]}: streams {ways}, expected {wanted}")
+    return complaints
 
 
 def _complaints(output: Output, options: Options | None) -> list[str]:
@@ -729,8 +879,7 @@ def _missing(outputs: Mapping[str, Output], has_calls: bool, options: Options | 
     return missing
 
 
-def _seen(outputs: Mapping[str, Output]) -> dict[str, Any]:
-    measured = outputs.get("server", outputs["client"])
+def _seen(outputs: Mapping[str, Output], measured: Output) -> dict[str, Any]:
     seen: dict[str, Any] = {"duration_s": measured.total.duration_s}
     if measured.stream_count is not None:
         seen["streams"] = measured.stream_count
@@ -742,10 +891,15 @@ def _seen(outputs: Mapping[str, Output]) -> dict[str, Any]:
 
 
 def _measurements(
-    measured: Output, client: Output, nodes: tuple[str, ...], options: Options | None
+    run: Mapping[str, Output], nodes: tuple[str, ...], options: Options | None
 ) -> tuple[Measurement, ...]:
+    client, measured = run["client"], _receiver(run)
+    sender = client if client.direction == "forward" else run.get("server")
     transport = "udp" if measured.udp else "tcp"
     operation = "bounceback" if client.bounceback else transport
+    if client.direction == "reverse":
+        # from server to client
+        operation, nodes = f"{operation} reverse", nodes[::-1]
     metrics: dict[str, float] = {}
     if client.bounceback:
         metrics["latency"] = client.bounceback.avg_us
@@ -758,9 +912,10 @@ def _measurements(
         if measured.streams:
             slowest = min(stream.bandwidth_gbits_s for stream in measured.streams)
             metrics["stream_bandwidth_min"] = slowest
-        counts = [stream.retransmits for stream in client.streams or (client.total,)]
+        rows = (sender.streams or (sender.total,)) if sender else ()
+        counts = [stream.retransmits for stream in rows]
         known = [count for count in counts if count is not None]
-        if len(known) == len(counts):
+        if known and len(known) == len(counts):
             metrics["retransmits"] = sum(known)
         if options and options.interval_s is not None and measured.intervals:
             metrics["time_to_stable"] = time_to_stable_s(measured.intervals)

@@ -192,8 +192,11 @@ _N = r"[0-9]{1,9}"
 #: Longer than any message that is read here.
 _LONGEST_MESSAGE = 4000
 
-#: What NCCL warns of and then goes on as it should.
-ADVICE = re.compile(r"can lead to variability in the NCCL performance|\bdeprecated\b")
+#: What NCCL, or AMD's RCCL, warns of and then goes on as it should (ncclInit in their init.cc).
+ADVICE = re.compile(
+    r"can lead to variability in the [NR]CCL performance|\bdeprecated\b|"
+    r'Missing "(?:iommu=pt|HSA_FORCE_FINE_GRAIN_PCIE=1)" from '
+)
 
 _MARK = re.compile(r"NCCL (INFO|WARN|ATTN) ")
 #: Bare, or behind the tag of a launcher ("[1,0]<stdout>:", "0: "), where it is not an INFO line.

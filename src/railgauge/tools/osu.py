@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.tools.lines import NOTICE, plain
 
 TOOL = "osu"
 
@@ -101,13 +102,27 @@ _COLUMNS: Mapping[str, str] = {
     "validation": "validation",
 }
 _WHOLE = ("size_bytes", "iterations")
-_NUMBER = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,6})?")
-# UCX prints lines of its own in between, which begin with an address such as 0x556b.
-_ROW_LIKE = re.compile(r"[0-9]+(?:\s|$)")
-# Whoever prints it: OSU, MPI, the launcher or the loader.
+_STDERR = "STDERR: "
+# All of them print two decimals: with fewer a number is cut.
+_NUMBER = re.compile(r"[0-9]{1,15}\.[0-9]{2}")
+_COUNT = re.compile(r"[0-9]{1,15}")
+# What starts as a row, or as a part of one, does. UCX prints lines of its own in between, which
+# begin with an address such as 0x556b, and logs begin with a date or a time.
+_ROW_LIKE = re.compile(
+    r"(?!0x[0-9a-f]{4,}\s)(?![0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{2}:[0-9]{2}:)[0-9.]"
+)
+# A row behind something else, wherever it ends.
+_HIDDEN_ROW = re.compile(r"[0-9]\s+[0-9]+\.[0-9]")
+# Whoever prints it: OSU, MPI, the launcher or the loader. The words error and failed alone are in
+# notices too; then the exit code tells.
 _FAILURE = re.compile(
-    r"requires (?:at least|exactly) |validation error|\berror\b|\bfailed\b|\bfailure\b|"
-    r"\bfatal\b|\baborted?\b|mpi_abort|segmentation fault|\bkilled\b|\bcancelled\b|\bterminated\b|"
+    r"requires (?:at least|exactly) |validation (?:error|fail)|^\W*(?:fatal )?error\b *[:!]|"
+    r"\b(?:srun|slurmstepd|mpirun|mpiexec(?:\.hydra)?|prterun|orterun|hydra_\w+|osu_\w+): error\b|"
+    r"\ban error occurred in mpi|\berror while loading\b|\bcuda (?:runtime )?error\b|"
+    r"\bmpi_\w+ (?:call )?failed\b|\bcall '.*' failed\b|\bmpi_err\w*:|"
+    r"\bfatal\b|\baborted?\b|mpi_abort|segmentation fault|bus error|floating point exception|"
+    r"illegal instruction|process received signal|\bkilled\b|\bcancelled\b|"
+    r"\bterminated\b(?! normally)|lost communication|unexpectedly failed|non-zero exit|"
     r"core dumped|not found|no such file|could not|\bcannot\b|unrecognized|invalid option|"
     r"^\s*usage:|out of memory|unreachable|timed out",
     re.IGNORECASE,
@@ -118,15 +133,17 @@ def parse(text: str) -> Output:
     """The table in the output of one run.
 
     ParseError where there is none, more than one, a row that contradicts the header or itself, a
-    validation that failed, or an error message.
+    validation that failed, a line in the table that may hold a row and is none, a size left out, or
+    an error message. The tags of launchers and colour codes are passed over.
     """
-    lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), start=1)]
+    lines = list(enumerate(text.split("\n"), start=1))
     for number, line in lines:
-        if _FAILURE.search(line):
+        if _FAILURE.search(plain(line.removeprefix(_STDERR))[0]) and not NOTICE.match(line):
             raise ParseError(number, ascii(line[:120]), "no error message")
     table = _Table()
     for number, line in lines:
-        table.take(number, line)
+        if not line.startswith(_STDERR):
+            table.take(number, *plain(line))
     if table.benchmark is None:
         raise ParseError(0, "no title", "a line such as '# OSU MPI Latency Test v7.5'")
     if not table.rows:
@@ -145,18 +162,29 @@ class _Table:
         self.columns: list[str] = []
         self.datatypes = 0
         self.rows: list[Row] = []
+        #: what a launcher put before the title
+        self.tag = ""
 
-    def take(self, number: int, line: str) -> None:
+    def take(self, number: int, line: str, tag: str) -> None:
         if title := _TITLE.fullmatch(line):
             self._take_title(number, line, title)
+            self.tag = tag
         elif re.match(r"# Size\s", line):
             self._take_header(number, line)
         elif line.startswith("# Datatype:"):
             self.datatypes += 1
             if self.datatypes > 1 or self.rows:
                 raise ParseError(number, ascii(line[:80]), "one datatype a run")
-        elif self.columns and _ROW_LIKE.match(line):
-            self._take_row(number, line)
+        elif self.columns and line and not line.startswith("#"):
+            if _ROW_LIKE.match(line):
+                self._take_row(number, line)
+            elif _HIDDEN_ROW.search(line):
+                raise ParseError(number, ascii(line[:120]), "a row, or nothing that may hold one")
+            else:
+                return
+            if tag != self.tag:
+                mine, other = self.tag or "no tag", tag or "no tag"
+                raise ParseError(number, f"a row of {other} in the table of {mine}", "one table")
 
     def _take_title(self, number: int, line: str, title: re.Match[str]) -> None:
         if self.benchmark is not None:
@@ -189,13 +217,17 @@ class _Table:
                 if word != "Pass":
                     raise ParseError(number, f"validation {word[:20]!a}", "Pass")
             elif column:
-                if not _NUMBER.fullmatch(word) or (column in _WHOLE and not word.isdecimal()):
+                if not (_COUNT if column in _WHOLE else _NUMBER).fullmatch(word):
                     raise ParseError(number, f"{column} {word[:20]!a}", "a number")
                 fields[column] = int(word) if column in _WHOLE else float(word)
         row = Row(**fields)
         if self.rows and row.size_bytes <= self.rows[-1].size_bytes:
             found = f"size {row.size_bytes} after {self.rows[-1].size_bytes}"
             raise ParseError(number, found, "ascending sizes")
+        following = 2 * self.rows[-1].size_bytes or 1 if self.rows else row.size_bytes
+        if row.size_bytes != following:
+            found = f"no row of {following} bytes above {line[:80]!a}"
+            raise ParseError(number, found, "every size, each twice the one before")
         least, most = row.latency_min_us, row.latency_max_us
         if row.latency_us is not None and not (
             (0 if least is None else least)

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from railgauge.measurement import Measurement
-from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.tools import Call, Completeness, Moved, ParseError, Reading
+from railgauge.tools.lines import NOTICE, plain
 from railgauge.tools.sides import CALL_SLACK_S, collect
 
 TOOL = "perftest"
@@ -40,6 +41,7 @@ _LIMITS = {
     "traffic_class": (0, 255),
     "pkey_index": (0, 65535),
     "cuda_device": (0, 2**15),
+    "qp_timeout": (1, 31),
 }
 _OPTIONAL = set(_LIMITS) - {"queue_pairs"}
 
@@ -71,6 +73,9 @@ class Options:
     #: byte with DSCP in its upper six bits
     traffic_class: int | None = None
     pkey_index: int | None = None
+    #: how long a queue pair waits for an acknowledgement before it sends again: 4.096 us x 2^this
+    #: (perftest's own is 14, 67 ms); librdmacm has its own
+    qp_timeout: int | None = None
     #: number of the GPU that holds the buffers
     cuda_device: int | None = None
 
@@ -156,6 +161,8 @@ def server_argv(
         argv += ["-q", str(options.queue_pairs)]
     if options.rdma_cm:
         argv.append("-R")
+    if options.qp_timeout is not None:
+        argv += ["-u", str(options.qp_timeout)]
     if options.traffic_class is not None:
         argv.append(f"--tclass={options.traffic_class}")
     if options.pkey_index is not None:
@@ -281,6 +288,8 @@ _ADDRESS = re.compile(
 _GID = re.compile(r"GID:\s*(\S{2,64})")
 _HISTOGRAM = re.compile(r"#, \w+")
 _ROW_LIKE = re.compile(r"[0-9]+\s+[0-9]+\s+[0-9]")
+# A row, or its end, behind something else.
+_HIDDEN_ROW = re.compile(r"[0-9]\s+[0-9]+\.[0-9]+\s+[0-9]+\.[0-9]")
 _INTEGER = re.compile(r"[0-9]{1,18}")
 _NUMBER = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 
@@ -366,13 +375,15 @@ def parse(text: str) -> Output:
         raise ParseError(0, "nothing", "the output of perftest")
     # An error explains missing rows, so it is told first, wherever it stands.
     for number, line in lines:
-        message = line.removeprefix("STDERR: ").lstrip()
-        if _FAILURE.search(message) and not _NOISE.match(message):
+        message, _ = plain(line.removeprefix("STDERR: "))
+        harmless = _NOISE.match(message) or NOTICE.match(message)
+        if _FAILURE.search(message) and not harmless:
             raise ParseError(number, _quote(message), "no error message")
     reader = _Reader()
     for number, line in lines:
-        if line and not line.startswith("STDERR: "):
-            reader.take(number, line)
+        text, tag = plain(line)
+        if text and not line.startswith("STDERR: "):
+            reader.take(number, text, tag)
     return reader.output()
 
 
@@ -395,10 +406,13 @@ class _Reader:
         # header that comes again below it.
         self.place: Literal["head", "table", "histogram", "closed"] = "head"
         self.ruled = False
+        #: what a launcher put before the name of the test
+        self.tag = ""
 
-    def take(self, number: int, line: str) -> None:
+    def take(self, number: int, line: str, tag: str) -> None:
         if _WAITING in line or _BANNER.fullmatch(line) or _OTHER_BANNER.fullmatch(line):
             self._take_banner(number, line)
+            self.tag = tag
         elif self.banner is None:
             return
         elif line.startswith("#bytes"):
@@ -406,7 +420,7 @@ class _Reader:
         elif self.place == "head":
             self._take_head(number, line)
         elif self.place == "table":
-            self._take_table(number, line)
+            self._take_table(number, line, tag)
         elif self.place == "closed" and _ROW_LIKE.match(line):
             raise ParseError(number, "a row below the end of the table", "nothing more")
 
@@ -448,19 +462,35 @@ class _Reader:
             raise ParseError(number, _quote(line), "the columns of the first header")
         self.columns, self.place = columns, "table"
 
-    def _take_table(self, number: int, line: str) -> None:
+    def _take_table(self, number: int, line: str, tag: str) -> None:
         if _RULE.fullmatch(line):
             if not self.rows:
                 raise ParseError(number, "the end of a table without rows", "a row")
             self.place = "closed"
         elif _HISTOGRAM.fullmatch(line):
             self.place = "histogram"
-        elif line[0] in "0123456789":
+        elif line[0] in "0123456789.":
+            if tag != self.tag:
+                mine, other = self.tag or "no tag", tag or "no tag"
+                raise ParseError(number, f"a row of {other} in the table of {mine}", "one table")
             row = self._row(number, line)
             if self.rows and row.size_bytes <= self.rows[-1].size_bytes:
                 found = f"{row.size_bytes} bytes after {self.rows[-1].size_bytes}"
                 raise ParseError(number, found, "every size once, in rising order")
+            # Only -a has several sizes, from 2 bytes on.
+            if self.rows:
+                sizes = [*(row.size_bytes for row in self.rows), row.size_bytes]
+                left_out = next(
+                    (s for s, size in zip(SWEEP_SIZES, sizes, strict=False) if s != size), None
+                )
+                if left_out is not None:
+                    found = f"no row of {left_out} bytes above {_quote(line)}"
+                    raise ParseError(
+                        number, found, "a sweep from 2 bytes, each size twice the last"
+                    )
             self.rows.append(row)
+        elif _HIDDEN_ROW.search(line):
+            raise ParseError(number, _quote(line), "a row, or nothing that may hold one")
 
     def _row(self, number: int, line: str) -> Bandwidth | Latency:
         words = line.split()
@@ -661,18 +691,44 @@ def read(
         for row in measured.rows
         for measurement in _measurements(measured, row, sides.nodes)
     )
+    moved = _moved(measured, options)
     missing = _missing(outputs, bool(calls), options)
     if missing:
         reason = (
             "nothing in it is contradicted, but that the run finished is not proved without "
             + ", ".join(missing)
         )
-        return Reading(True, reason, Completeness.UNKNOWN, measurements, _seen(outputs))
+        return Reading(
+            True, reason, Completeness.UNKNOWN, measurements, _seen(outputs), moved=moved
+        )
     reason = (
         f"{len(measured.rows)} size(s) of ib_{measured.operation}_{measured.test}: client and "
         "server ended with exit code 0 and agree on the connection"
     )
-    return Reading(True, reason, Completeness.PROVED, measurements, _seen(outputs))
+    return Reading(True, reason, Completeness.PROVED, measurements, _seen(outputs), moved=moved)
+
+
+def _moved(output: Output, options: Options | None) -> tuple[Moved, ...]:
+    """Every size's messages, each way that they went; a latency's are next to nothing.
+
+    Without the options it is not known whether it was a time that was measured (-D): then what was
+    counted is a part.
+    """
+    at_least = options is None or options.duration_s is not None
+    ways: tuple[Literal["server", "client"], ...] = (
+        ("server", "client")
+        if output.bidirectional
+        else ("client" if output.operation == "read" else "server",)
+    )
+    moved = []
+    for row in output.rows:
+        if not isinstance(row, Bandwidth) or not row.bandwidth_gbits_s:
+            continue
+        payload = row.size_bytes * row.iterations
+        # Of both ways the rate is the sum.
+        seconds = 8e-9 * payload * len(ways) / row.bandwidth_gbits_s
+        moved += [Moved(payload, seconds, to, row.size_bytes, at_least) for to in ways]
+    return tuple(moved)
 
 
 def _short_calls(calls: Mapping[str, list[Call]], options: Options | None) -> list[str]:

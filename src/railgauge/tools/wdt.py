@@ -198,6 +198,8 @@ class Output:
     failed: tuple[str, ...] = ()
     #: lines that WDT itself marks as errors
     error_lines: int = 0
+    #: the folders for its files, which a receiver that throws them away does not make (since 2016)
+    wrote: bool = False
     simulated: bool = False
 
     def covers(self, size: int) -> bool:
@@ -245,7 +247,16 @@ _ENCRYPTION = re.compile(r"Encryption type = ([a-z0-9]+)\.")
 _PREVIOUSLY = re.compile(r"Previously sent bytes : ([0-9]{1,18})\.")
 _SENDER_TIME = re.compile(rf"Total sender time = ({_NUMBER}) seconds \(({_NUMBER}) dirTime\)")
 _THROUGHPUT = re.compile(
-    rf"Total sender throughput = ({_NUMBER}) Mbytes/sec \((\S+) Mbytes/sec pure transfer rate\)"
+    rf"Total sender throughput = ({_NUMBER}) Mbytes/sec \((\S+) Mbytes/sec pure transf(er)? rate\)"
+)
+_FOLDER = re.compile(r"(?:dir already exists|made dir) ")
+# What others say beside WDT's own lines: a shell, Slurm, the C library, glog.
+_FAILURE = re.compile(
+    r"^\*\*\* (?:aborted at|sig)|segmentation fault|core dumped|bus error|double free|"
+    r"\b(?:srun|slurmstepd|mpirun|prterun): error\b|\bkilled\b|\bcancelled\b|\baborted\b|"
+    r"\bterminated\b(?! normally)|\bterminate called\b|process received signal|out of memory|"
+    r"illegal instruction|floating point exception|error while loading|command not found",
+    re.IGNORECASE,
 )
 _EXPLORED = re.compile(r"Number of files explored: ([0-9]{1,18})\b(?:.* errors (true|false))?")
 _ATTEMPTS = re.compile(r"Connection took ([0-9]{1,9}) attempt\(s\)")
@@ -306,6 +317,9 @@ class _Reader:
         self.failed: list[str] = []
         self.listing_failed = False
         self.error_lines = 0
+        self.wrote = False
+        #: 2014 and 2015: the sender's last line is its throughput
+        self.without_end = False
         self.simulated = False
         self.words = 0
 
@@ -320,13 +334,17 @@ class _Reader:
         stamp = _GLOG.match(line)
         body = line[stamp.end() :] if stamp else line
         body = _PREFIX.sub("", body, count=1)
-        if stamp and stamp["level"] in "EF":
+        if stamp and stamp["level"] == "F":
+            raise ParseError(number, _quote(line), "no fatal error")
+        if stamp and stamp["level"] == "E":
             self.error_lines += 1
         if stamp or body.startswith("Total sender throughput"):
             self.listing_failed = False
         elif self.listing_failed and body.strip():
             self._failed(body)
             return
+        elif _FAILURE.search(body):
+            raise ParseError(number, _quote(line), "no failure beside WDT's own lines")
         if _FEWER.fullmatch(body.strip()):
             raise ParseError(
                 number, "FEWER_PORTS", "a receiver on all of its ports; some are in use"
@@ -367,6 +385,7 @@ class _Reader:
             self.explored = int(matched[1])
             if matched[2] == "true":
                 self.failed.append("errors while looking for files")
+        self.wrote = self.wrote or bool(_FOLDER.match(body))
         matched = _ATTEMPTS.search(body)
         if matched:
             self.retries += max(int(matched[1]) - 1, 0)
@@ -395,6 +414,7 @@ class _Reader:
         if matched:
             self._once(self.throughput, number, "Total sender throughput")
             self.throughput = _Shown(matched[1]), _number(matched[2])
+            self.without_end = matched[3] is None
         elif body.startswith("Total sender throughput"):
             raise ParseError(number, _quote(body), "Total sender throughput = X Mbytes/sec (...)")
         if _FAILED.search(body):
@@ -417,6 +437,10 @@ class _Reader:
     def output(self) -> Output:
         if not self.words:
             raise ParseError(0, "nothing", "the log of a WDT sender or receiver")
+        if self.end is None and self.without_end and self.own is not None:
+            line, summary = self.own
+            code = ERRORS.index(summary.status) if summary.status in ERRORS else 1
+            self.end, self.end_line = (code, summary.status), line
         if self.end is None:
             raise ParseError(0, "no end", "a last line 'Returning with ...'")
         code, status = self.end
@@ -435,6 +459,7 @@ class _Reader:
             recovered=tuple(self.recovered),
             failed=tuple(self.failed),
             error_lines=self.error_lines,
+            wrote=self.wrote,
             simulated=self.simulated,
         )
         if code == 0:
@@ -546,7 +571,7 @@ def read(
         TOOL, parse, redacted(client), None if server is None else redacted(server), calls
     )
     side, outputs, complaints = sides.names, sides.outputs, list(sides.complaints)
-    alone = server is None and not calls and options is None
+    alone = server is None and not calls
     for role, output in outputs.items():
         expected = "sender" if role == "client" else "receiver"
         if output.role not in (expected, "unknown") and not alone:
@@ -621,6 +646,8 @@ def _complaints(output: Output, options: Options | None) -> list[str]:
         complaints.append(f"{found}, expected {asked.total_bytes}")
     if len(output.ports) != options.streams:
         complaints.append(f"{len(output.ports)} ports, expected {options.streams}")
+    if options.skip_writes and output.wrote and output.version is not None:
+        complaints.append("it made folders to write to, expected a receiver that throws all away")
     if summary.encryption not in (None, options.encryption):
         complaints.append(f"encryption {summary.encryption}, expected {options.encryption}")
     wanted, stated = options.version, output.version

@@ -90,6 +90,8 @@ class Case:
     left_out: Failure | None = None
     #: acceptance or baseline, as the check ran
     gate: str = ""
+    #: what its output tells beside its numbers
+    notes: tuple[str, ...] = ()
     #: why the check's own record cannot be read
     damage: str = ""
     #: nodes that did not answer Slurm, so that its job did not start
@@ -107,6 +109,10 @@ class Case:
     fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: what each node said of itself, by node
     facts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    #: whether only tools that are as their package brought them count here
+    strict_provenance: bool = False
+    #: what equal places differ by at least, as a share of their median
+    peer_spread: float = 0.05
 
     @property
     def passed(self) -> bool:
@@ -259,12 +265,15 @@ class _Limit(pydantic.BaseModel):
 
 class _Result(pydantic.BaseModel):
     gate: str
+    strict_provenance: bool = False
+    peer_spread: float = 0.05
     measurements: list[dict[str, Any]]
     limits: dict[str, _Limit]
     references: dict[str, Reference]
     context: dict[str, list[Reference]] = {}
     ratios: list[Ratio] = []
     recorded: list[str] = []
+    notes: list[str] = []
     facts: dict[str, dict[str, Any]] = {}
     left_out: _Failure | None = None
     failures: list[_Failure]
@@ -349,8 +358,11 @@ def _case(planned: _Planned, ran: _Ran | None, run: int, session: int = 1) -> Ca
         case,
         rows=rows,
         gate=result.gate,
+        strict_provenance=result.strict_provenance,
+        peer_spread=result.peer_spread,
         recorded=True,
         facts=result.facts,
+        notes=tuple(result.notes),
         ratios=tuple(result.ratios),
         failures=tuple(Failure(**failure.model_dump()) for failure in result.failures),
         fingerprints={

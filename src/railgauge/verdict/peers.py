@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from railgauge.inventory import shown
@@ -42,6 +43,12 @@ class _Node:
     fields: Mapping[str, Any]
     keys: Mapping[str, str]
     mends: Mapping[str, str]
+    tested: Mapping[str, Any]
+
+    def as_tested(self, field: str) -> bool:
+        """Whether a gate run accepted it with the value that it has."""
+        key = self.key(field)
+        return key in self.tested and self.fields.get(field) == self.tested[key]
 
     def value(self, field: str) -> str | None:
         """As text; None where it is unknown, which is no difference."""
@@ -54,10 +61,16 @@ class _Node:
         return self.keys.get(field, field)
 
 
-def odd_nodes(cases: Sequence[Case], updated: Collection[str] = ()) -> list[OddNodes]:
+def odd_nodes(
+    cases: Sequence[Case],
+    updated: Collection[str] = (),
+    tested: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> list[OddNodes]:
     """The odd ones out of every partition; both sides where there is no majority.
 
     Nodes that were `updated` are each other's peers, and differ from the others on purpose.
+    `tested` has of nodes the fields in which a gate run accepted them as something else than the
+    others: as long as they still are so, that is not odd.
     """
     by_peers: dict[tuple[str, bool], dict[str, _Node]] = {}
     for case in cases:
@@ -70,6 +83,7 @@ def odd_nodes(cases: Sequence[Case], updated: Collection[str] = ()) -> list[OddN
                     agreed.get("fields", {}),
                     agreed.get("keys", {}),
                     agreed.get("mends", {}),
+                    tested.get(name, {}),
                 )
                 by_peers.setdefault((case.partition, name in updated), {})[name] = node
     return [
@@ -84,6 +98,7 @@ def _of_partition(partition: str, nodes: list[_Node]) -> list[OddNodes]:
     #: odd nodes -> (field, found, what the others have)
     odd: dict[tuple[str, ...], list[tuple[str, str, str]]] = {}
     ties: dict[tuple[tuple[str, ...], ...], list[tuple[str, list[str]]]] = {}
+    by_name = {node.name: node for node in nodes}
     for field in sorted({f for node in nodes for f in node.fields}, key=natural):
         groups: dict[str, list[str]] = {}
         for node in nodes:
@@ -97,11 +112,15 @@ def _of_partition(partition: str, nodes: list[_Node]) -> list[OddNodes]:
         (most, many), (_, next_many) = ranked[0], ranked[1]
         if len(many) == len(next_many):
             sides = tuple(tuple(names) for _, names in ranked)
+            strange = [s for s in sides if not all(by_name[n].as_tested(field) for n in s)]
+            if len(strange) < 2:
+                continue
             ties.setdefault(sides, []).append((field, [value for value, _ in ranked]))
             continue
         for value, names in ranked[1:]:
-            odd.setdefault(tuple(names), []).append((field, value, most))
-    by_name = {node.name: node for node in nodes}
+            names = [name for name in names if not by_name[name].as_tested(field)]
+            if names:
+                odd.setdefault(tuple(names), []).append((field, value, most))
     found = [_odd(partition, [by_name[n] for n in names], d) for names, d in odd.items()]
     return found + [_tie(partition, by_name, sides, d) for sides, d in ties.items()]
 

@@ -1,7 +1,8 @@
 """Which builds of the tools a campaign ran, and what about them is worth a look.
 
 A notice never changes the decision: another version of a tool says nothing against a node, only
-that two numbers may not compare.
+that two numbers may not compare. Where a system asks for `strict_provenance`, a tool that is not
+as its package brought it is a finding: its numbers may be anything.
 """
 
 from __future__ import annotations
@@ -57,11 +58,48 @@ def builds(cases: Sequence[Case]) -> tuple[Build, ...]:
 
 def notices(cases: Sequence[Case], ratios: Sequence[RatioRow]) -> tuple[Notice, ...]:
     found = [
+        # Where it is strict it is a finding.
+        *(Notice("tool-changed", f.message) for f in not_as_packaged(cases) if not f.strict),
         *_not_the_same(cases),
         *_other_than_referenced(cases, ratios),
         *_other_fingerprints(cases),
+        *(Notice("output", f"{case.name}: {note}") for case in cases for note in case.notes),
     ]
     return tuple(dict.fromkeys(found))
+
+
+@dataclasses.dataclass(frozen=True)
+class Unpackaged:
+    """A program that ran and is not what a package brought; `strict` where that counts."""
+
+    build: Build
+    partition: str
+    strict: bool
+
+    @property
+    def message(self) -> str:
+        name = f"{self.build.tool} ({self.build.path or 'no file'})"
+        where = hostlist.fold(self.build.nodes) if self.build.nodes else "unknown nodes"
+        return f"{name} on {where} is not as packaged: {_LONG.sub(_CUT, self.build.package)}"
+
+
+#: How railgauge.node.provenance names what it found of no package, or changed since.
+_UNKNOWN = "unknown"
+_CHANGED = "unknown (changed since "
+
+
+def not_as_packaged(cases: Sequence[Case]) -> list[Unpackaged]:
+    """Programs whose file is another than their package's; of a strict partition also those of no
+    package, or of one that cannot be told.
+    """
+    found = []
+    for partition in dict.fromkeys(case.partition for case in cases):
+        there = [case for case in cases if case.partition == partition]
+        strict = any(case.strict_provenance for case in there)
+        for build in builds(there):
+            if build.package.startswith(_UNKNOWN if strict else _CHANGED):
+                found.append(Unpackaged(build, partition, strict))
+    return found
 
 
 def _not_the_same(cases: Sequence[Case]) -> Iterator[Notice]:
@@ -131,10 +169,11 @@ def _other_versions(reference: Bounded, cases: Sequence[Case]) -> Iterator[str]:
 
 #: A hash of Spack's, or an image's digest: its beginning, and the rest.
 _LONG = re.compile(r"(/[a-z2-7]{7})[a-z2-7]{25}|(sha256:[0-9a-f]{12})[0-9a-f]{52}")
+_CUT = r"\1\2"
 
 
 def describe(build: Build) -> str:
     """A build in few words: its version, and its package with the hash cut short."""
     numbers = version.stated(build.tool, build.version)
     stated = numbers.get(build.tool, build.version)
-    return ", ".join(filter(None, [stated, _LONG.sub(r"\1\2", build.package)]))
+    return ", ".join(filter(None, [stated, _LONG.sub(_CUT, build.package)]))

@@ -25,8 +25,9 @@ from railgauge.verdict.compare import (
     read_possible,
 )
 from railgauge.verdict.locate import Suspect, Way, suspects, ways
+from railgauge.verdict.outliers import Outlier, outliers
 from railgauge.verdict.peers import OddNodes, odd_nodes
-from railgauge.verdict.provenance import Build, Notice, builds, notices
+from railgauge.verdict.provenance import Build, Notice, builds, not_as_packaged, notices
 from railgauge.verdict.ratios import RatioRow, judge
 
 Decision = Literal["accept", "reject", "inconclusive"]
@@ -400,6 +401,8 @@ def _resume(campaign: Campaign) -> str:
     """What to type where something is missing."""
     if campaign.simulated is not None:
         return f"railgauge rehearse {campaign.system}"
+    if campaign.owner is not None:
+        return "railgauge gate run --act"
     return f"railgauge accept --resume {campaign.id}" if campaign.asked else "railgauge accept"
 
 
@@ -417,7 +420,44 @@ def _peer_findings(odd: Sequence[OddNodes]) -> list[Finding]:
     ]
 
 
-def _suspects(cases: Sequence[Case], odd: Sequence[OddNodes]) -> list[Suspect]:
+def _outlier_findings(far: Sequence[Outlier]) -> list[Finding]:
+    """Within every bound, and far worse than the peers.
+
+    One run of each place tells a bad one from a bad moment less surely than a bound does: nobody is
+    rejected for it, and nobody is accepted with it.
+    """
+    return [
+        Finding(
+            "inconclusive",
+            "stands-out",
+            outlier.message,
+            next_step="measure again: railgauge accept; where it is so again, look at the link's "
+            "rate and errors, PCIe and power there",
+            **{**_place(outlier.case), "nodes": outlier.nodes},
+        )
+        for outlier in far
+    ]
+
+
+def _provenance_findings(cases: Sequence[Case]) -> list[Finding]:
+    """Tools that are not as packaged, where the system's data says that this counts."""
+    return [
+        Finding(
+            "inconclusive",
+            "tool-changed",
+            found.message,
+            partition=found.partition,
+            nodes=found.build.nodes,
+            next_step="install the package anew, and measure again; or build it: make stack",
+        )
+        for found in not_as_packaged(cases)
+        if found.strict
+    ]
+
+
+def _suspects(
+    cases: Sequence[Case], odd: Sequence[OddNodes], far: Sequence[Outlier]
+) -> list[Suspect]:
     """The nodes to look at first; with them those that differ from their peers."""
     found = suspects(cases)
     named = {suspect.node for suspect in found}
@@ -425,7 +465,9 @@ def _suspects(cases: Sequence[Case], odd: Sequence[OddNodes]) -> list[Suspect]:
         if not nodes.tie:
             found += [Suspect(n, "not as its peers") for n in nodes.nodes if n not in named]
             named |= set(nodes.nodes)
-    return found
+    # Of a pair that stands out either may be why.
+    alone = {outlier.nodes[0]: outlier for outlier in far if len(outlier.nodes) == 1}
+    return [*found, *(Suspect(n, alone[n].message) for n in alone if n not in named)]
 
 
 def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
@@ -489,8 +531,10 @@ def decide(campaign: Campaign) -> Verdict:
         findings += _case_findings(case) + _gate_findings(campaign, case)
     findings = _together(findings)
     findings += _retry_findings(campaign, cases)
-    odd = odd_nodes(cases, campaign.scope.updated)
+    odd = odd_nodes(cases, campaign.scope.updated, campaign.scope.tested)
     findings += _peer_findings(odd)
+    far = outliers(cases) if campaign.gate == "acceptance" else []
+    findings += _outlier_findings(far) + _provenance_findings(cases)
     ratios = judge(cases)
     findings += _ratio_findings(campaign, ratios)
     findings += _fingerprint_findings(cases)
@@ -511,7 +555,7 @@ def decide(campaign: Campaign) -> Verdict:
         campaign,
         tuple(cases),
         tuple(findings),
-        tuple(_suspects(cases, odd)),
+        tuple(_suspects(cases, odd, far)),
         tuple(ratios),
         tuple(ways(cases)),
         notices(cases, ratios),

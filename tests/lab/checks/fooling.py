@@ -5,6 +5,7 @@ Each runs as a real job in the lab. `Good` is the control: the same, with nothin
 
 import dataclasses
 import os
+from pathlib import Path
 
 from reframe.core.builtins import parameter, run_after, run_before
 
@@ -256,3 +257,50 @@ class TransferTooShort(MpiBesideCheck):
     @property
     def options(self):
         return dataclasses.replace(super().options, duration_s=2)
+
+
+class ByFake(PairCheck):
+    """iperf2 between n1 and n2, by a program that makes more of its numbers."""
+
+    pair = parameter(["ns:n1:n2"])
+    tool = iperf2
+    metrics = ["bandwidth"]
+    asked = iperf2.Options(streams=1, duration_s=3)
+    factor = 1
+
+    def commands(self):
+        fake = ["python3", str(Path(__file__).resolve().with_name("fake_iperf.py"))]
+        return {
+            "server": [*fake, str(self.factor), *iperf2.server_argv(self.asked)],
+            "client": [*fake, str(self.factor), *iperf2.client_argv(self.asked)],
+            "version": iperf2.version_argv(),
+        }
+
+    def run_limit_s(self):
+        return 20
+
+    def read(self):
+        calls = self.calls()
+        client, server = self.output("client"), self.output("server")
+        return iperf2.read(client, server=server, calls=calls, options=self.asked), calls
+
+
+@rfm.simple_test
+class NotInflated(ByFake):
+    """The control: the same, with nothing made of it."""
+
+
+@rfm.simple_test
+class Inflated(ByFake):
+    """Moves 0.9 Gb/s and says 8.1."""
+
+    factor = 9
+
+
+@rfm.simple_test
+class ClaimsNothing(ByFake):
+    """Rates by a reader that does not say what was moved."""
+
+    def read(self):
+        reading, calls = super().read()
+        return dataclasses.replace(reading, moved=()), calls

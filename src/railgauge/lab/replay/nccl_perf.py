@@ -36,6 +36,9 @@ LATENCY_US = 25.0
 
 SOCKETS_GBYTES_S = 2.0
 
+#: What fits into the GPUs, as a part of the largest message that was asked for.
+FITS = {"less-memory": 0.5, "no-memory": 2**-10}
+
 Replay = dict[str, Any]
 
 
@@ -118,6 +121,8 @@ def print_header(replay: Replay, asked: argparse.Namespace, hosts: list[str]) ->
             f"#  Rank {d['rank']:2d} Group  0 Pid {d['pid']:6d} on {d['hostname']:>10} "
             f"device {d['device']:2d} [{d['device_hex']}] {d['device_info']}"
         )
+    if "reduced_bytes" in replay:
+        print(f"#\n# Reducing maxBytes to {replay['reduced_bytes']} due to memory limitation")
     print(
         "#\n#                                                              out-of-place"
         "                       in-place          \n"
@@ -259,6 +264,10 @@ def show(replay: Replay, asked: argparse.Namespace, hosts: list[str]) -> None:
         replay["recorded"] = replay["fallback"]
     elif any(happens(replay, hosts, name) for name in ("slow", "sockets", "lost-nic")):
         replay["recorded"] = {}
+    for name, share in FITS.items():
+        if happens(replay, hosts, name):
+            replay["reduced_bytes"] = fits = int(asked.maxbytes * share)
+            replay["sizes"] = [size for size in replay["sizes"] if size <= fits]
     table = Table(replay, len(hosts), busbw(replay, hosts))
     named = list(hosts)
     if happens(replay, hosts, "wrong-host"):

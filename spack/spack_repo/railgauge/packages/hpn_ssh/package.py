@@ -49,6 +49,9 @@ class HpnSsh(AutotoolsPackage):
         args = [
             # Otherwise /var/empty, which `make install` makes when it is not there.
             f"--with-privsep-path={prefix.var.empty}",
+            # As root it drops its rights to this user. HPN-SSH's own, hpnsshd, exists on no node
+            # that did not install HPN-SSH as a package.
+            "--with-privsep-user=nobody",
             f"--with-ssl-dir={spec['openssl'].prefix}",
             f"--with-zlib={spec['zlib-api'].prefix}",
             f"--with-libedit={spec['libedit'].prefix}",
@@ -62,6 +65,9 @@ class HpnSsh(AutotoolsPackage):
     def install_targets(self):
         # `install` would put a host's keys into the prefix, where a build cache takes them along.
         return ["install-nokeys"]
+
+    def setup_run_environment(self, env: EnvironmentModifications) -> None:
+        env.prepend_path("PATH", self.prefix.sbin)
 
     def test_version(self):
         """hpnssh starts and says that it is HPN-SSH"""

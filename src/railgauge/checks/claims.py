@@ -1,0 +1,192 @@
+"""What a tool claims to have moved, against what the node's own devices counted meanwhile.
+
+Every result is measured twice. A tool that counts wrongly, or was made to, prints any number; the
+byte counters of the interface or RDMA port that it names do not come from it. Pure: claims come
+from a check, records from `railgauge.node.counters.Watch`.
+
+The tolerance follows from the limit model: no counter shows less than the payload, and none more
+than the payload with the headers of its layer and what was sent again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from railgauge.node.counters import PERIOD_S, WINDOW_S
+
+#: Clocks of tool and counter differ, and what a tool rounds.
+_SLACK = 0.01
+#: What leaves after the counters were read, or is shown rounded; claims below it are not judged.
+_SLACK_BYTES = 2**20
+#: Beside the headers a counter shows what was sent again, and a job's own small traffic. More than
+#: that was somebody else's.
+_SENT_AGAIN = 0.25
+_OTHERS_BYTES = 2**26
+#: Another device that counted this share of what is missing is where it went.
+_WENT = 0.5
+
+#: Names of counters that are added up: those of one device, or of the links of one.
+Counted = tuple[str, ...]
+
+#: A node's record of a test, as `Watch.stop` leaves it.
+Record = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """What a tool says that devices of one node carried in one direction.
+
+    Each of `devices` is counted in one of several ways, of which the largest counts: NICs keep
+    RDMA out of their interface's counters, or of their port's. `either` is a node that must
+    receive or send as much, whichever it is. `wire_bytes` is the most that counters show of it,
+    without what is sent again; None where others use the devices too, or it claims only a part.
+    """
+
+    tool: str
+    node: str
+    direction: Literal["rx", "tx", "either"]
+    devices: tuple[tuple[Counted, ...], ...]
+    payload_bytes: int
+    seconds: float
+    wire_bytes: float | None = None
+
+    @property
+    def named(self) -> str:
+        """The devices, by the first way that each is counted."""
+        return ", ".join(_shown(ways[0]) for ways in self.devices)
+
+
+class Contradiction(NamedTuple):
+    """Why a claim cannot be believed: a kind of failure, in words, and what to do."""
+
+    kind: str
+    message: str
+    next_step: str
+
+
+class _Carried(NamedTuple):
+    """What devices counted: bytes, the sum of their peaks in Gb/s, and under which names."""
+
+    counted_bytes: int
+    peak_gbits: float | None
+    names: tuple[str, ...]
+
+
+def contradictions(claim: Claim, record: Record) -> Iterator[Contradiction]:
+    """What the counters of the claim's node say against it; nothing for less than 1 MiB."""
+    if claim.payload_bytes <= _SLACK_BYTES:
+        return
+    carried = _carried(claim, record)
+    if carried is None:
+        yield Contradiction(
+            "counters-unread",
+            f"no bytes counted by {claim.named or 'any device'} of {claim.node}, over which "
+            f"{claim.tool} says it moved {_gb(claim.payload_bytes)}",
+            f"ls /sys/class/net/*/statistics /sys/class/infiniband/*/ports/*/counters "
+            f"on {claim.node}",
+        )
+        return
+    mean_gbits = 8e-9 * claim.payload_bytes / claim.seconds if claim.seconds > 0 else 0.0
+    told = (
+        f"{claim.tool} says it moved {_gb(claim.payload_bytes)} in {claim.seconds:.3g} s "
+        f"({mean_gbits:.3g} Gb/s), {claim.named} of {claim.node} {_verb(claim.direction)} "
+        f"{_gb(carried.counted_bytes)}"
+    )
+    if carried.peak_gbits is not None:
+        told += f", at most {carried.peak_gbits:.3g} Gb/s"
+    missing = (1 - _SLACK) * claim.payload_bytes - _SLACK_BYTES - carried.counted_bytes
+    gap_s = max(record.get("sampler_gap_s", 0), PERIOD_S)
+    if missing > 0 or _is_faster(mean_gbits, claim.seconds, carried.peak_gbits, gap_s):
+        elsewhere = _elsewhere(claim, record, carried, missing) if missing > 0 else ""
+        yield Contradiction(
+            "counters",
+            f"counters contradict: {told}{elsewhere}",
+            f"ip route get from {claim.node} to its peer; which file is the tool, of which package?"
+            if elsewhere
+            else "which file is the tool, of which package? compare with another tool",
+        )
+    elif claim.wire_bytes is not None:
+        most = (1 + _SENT_AGAIN) * claim.wire_bytes + _OTHERS_BYTES
+        if carried.counted_bytes > most:
+            yield Contradiction(
+                "counters-exceeded",
+                f"not alone: {told}, expected at most {_gb(most)} with headers",
+                f"who else uses {claim.node}? squeue --nodelist={claim.node}",
+            )
+
+
+def _is_faster(mean_gbits: float, seconds: float, peak_gbits: float | None, gap_s: float) -> bool:
+    """Whether a mean over `seconds` is above what a peak allows.
+
+    Windows of the sampler lie side by side over all of the run, and reach beyond it by one window
+    and a reading at either end: what was moved in that time was moved at the peak at most.
+    """
+    if peak_gbits is None:
+        return False
+    return mean_gbits * (1 - _SLACK) * seconds / (seconds + WINDOW_S + 2 * gap_s) > peak_gbits
+
+
+def _carried(claim: Claim, record: Record) -> _Carried | None:
+    """What the claim's devices counted; None where one of them has no count."""
+    found = []
+    for direction in ("rx", "tx") if claim.direction == "either" else (claim.direction,):
+        of_devices = [_device(ways, direction, record) for ways in claim.devices]
+        known = [device for device in of_devices if device is not None]
+        if known and len(known) == len(of_devices):
+            peaks = [device.peak_gbits for device in known if device.peak_gbits is not None]
+            found.append(
+                _Carried(
+                    sum(device.counted_bytes for device in known),
+                    sum(peaks) if len(peaks) == len(known) else None,
+                    tuple(name for device in known for name in device.names),
+                )
+            )
+    return max(found, key=lambda carried: carried.counted_bytes, default=None)
+
+
+def _device(ways: Sequence[Counted], direction: str, record: Record) -> _Carried | None:
+    """One device, by the way of counting it that shows most."""
+    moved, peaks = record.get("bytes", {}), record.get("peak_gbits", {})
+    found = []
+    for names in ways:
+        counts = [moved.get(name, {}).get(direction) for name in names]
+        if counts and None not in counts:
+            rates = [peaks.get(_sampled(name), {}).get(direction) for name in names]
+            peak = None if None in rates else sum(rates)
+            found.append(_Carried(sum(counts), peak, tuple(names)))
+    return max(found, key=lambda carried: carried.counted_bytes, default=None)
+
+
+def _sampled(name: str) -> str:
+    """Under which name peaks are kept: an interface stands behind `net/` there."""
+    return name if "/" in name else f"net/{name}"
+
+
+def _elsewhere(claim: Claim, record: Record, carried: _Carried, missing: float) -> str:
+    """The other devices of the node that carried what is missing, in words; "" where none did."""
+    own = {name for ways in claim.devices for names in ways for name in names}
+    found = {}
+    for name, ways in record.get("bytes", {}).items():
+        directions = ("rx", "tx") if claim.direction == "either" else (claim.direction,)
+        most = max((ways.get(direction, 0) for direction in directions), default=0)
+        if name not in own and most >= _WENT * missing:
+            found[name] = most
+    if not found:
+        return ""
+    told = ", ".join(f"{_shown((name,))} {_gb(most)}" for name, most in sorted(found.items()))
+    return f"; in the same time {told}: the traffic took that way"
+
+
+def _shown(names: Counted) -> str:
+    """`mlx5_0` of `rdma/mlx5_0/1`, `eth0`."""
+    return "+".join(name.split("/")[1] if "/" in name else name for name in names)
+
+
+def _verb(direction: str) -> str:
+    return {"rx": "received", "tx": "sent"}.get(direction, "received or sent")
+
+
+def _gb(count: float) -> str:
+    return f"{count / 1e9:.3g} GB"

@@ -1,0 +1,201 @@
+"""The journals of gate runs and of rolling updates: what broke off goes on from them.
+
+A journal that cannot be read concerns the nodes of its own run; `lost` lists such.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import getpass
+import os
+import secrets
+import shutil
+import socket
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import pydantic
+
+from railgauge.gate import store
+from railgauge.node.slurm_nodes import OUR_RESERVATIONS
+
+_Journal = TypeVar("_Journal", "Run", "Roll")
+
+
+def new_id() -> str:
+    moment = datetime.datetime.now(datetime.timezone.utc)
+    return f"{moment:%Y%m%dT%H%M%SZ}_{secrets.token_hex(2)}"
+
+
+def me() -> str:
+    return f"{getpass.getuser()} on {socket.gethostname()}, process {os.getpid()}"
+
+
+@dataclasses.dataclass
+class Run:
+    """The journal of a gate run.
+
+    `nodes` are those to be tested, `partners` healthy ones borrowed for it. `campaigns` are the ids
+    of its campaigns, one a round, `judged` of those that have decided something. `decided` has of
+    every node that a round decided why it stays out, "" for one that may return.
+    """
+
+    id: str
+    system: str
+    nodes: list[str]
+    partners: list[str]
+    started: str
+    by: str
+    campaigns: list[str] = dataclasses.field(default_factory=list)
+    judged: list[str] = dataclasses.field(default_factory=list)
+    decided: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: partners that turned out to be at fault themselves
+    bad_partners: list[str] = dataclasses.field(default_factory=list)
+    #: those whose reservation was deleted in the middle: decided without a test
+    lost: list[str] = dataclasses.field(default_factory=list)
+    #: somebody's word that nodes in reservations of others are tested too
+    despite_reservations: bool = False
+    #: of the accepted nodes at the end: why Slurm starts no job on them after all
+    outside: dict[str, str] = dataclasses.field(default_factory=dict)
+    step: str = "planned"
+    ended: str | None = None
+
+    @property
+    def reservation(self) -> str:
+        return f"{OUR_RESERVATIONS}{self.id}"
+
+    @property
+    def open_nodes(self) -> list[str]:
+        """Those that no round has decided yet."""
+        return [node for node in self.nodes if node not in self.decided]
+
+    @property
+    def kept_out(self) -> list[str]:
+        """Those that do not take anybody's jobs afterwards."""
+        return [node for node, why in self.decided.items() if why or node in self.outside]
+
+    def save(self) -> None:
+        store.write(_path(self.system, "runs", self.id), dataclasses.asdict(self))
+
+
+@dataclasses.dataclass(frozen=True)
+class Update:
+    """The process that installs an update: a process id alone may be used again, or be of another
+    start of the machine.
+    """
+
+    host: str
+    boot_id: str
+    pid: int
+    #: field 22 of /proc/PID/stat (proc(5))
+    start_ticks: int
+    started: str
+    command: str
+
+
+#: take: the batch is being drained; update: its update was started; test: it has ended well.
+Phase = Literal["take", "update", "test"]
+
+
+@dataclasses.dataclass
+class Roll:
+    """The journal of a rolling update.
+
+    `waiting` are the nodes whose batch has not begun, `batch` are those of the present one and
+    `number` says which it is, `update` what installs it, `run` the gate run that tests it.
+    """
+
+    id: str
+    system: str
+    command: str
+    size: int
+    wait_s: float
+    nodes: list[str]
+    waiting: list[str]
+    started: str
+    by: str
+    despite_reservations: bool = False
+    batch: list[str] = dataclasses.field(default_factory=list)
+    number: int = 0
+    phase: Phase = "take"
+    update: Update | None = None
+    run: str | None = None
+    #: what operators have said of nodes that an update had
+    words: list[str] = dataclasses.field(default_factory=list)
+    ended: str | None = None
+
+    def save(self) -> None:
+        store.write(_path(self.system, "rolls", self.id), dataclasses.asdict(self))
+
+    @property
+    def end_file(self) -> Path:
+        """Where the batch's update leaves how it ended."""
+        return store.folder(self.system) / "rolls" / f"{self.id}.{self.number}.end"
+
+    @property
+    def log_file(self) -> Path:
+        """What the batch's update prints."""
+        return store.folder(self.system) / "rolls" / f"{self.id}.{self.number}.log"
+
+
+_SCHEMAS: dict[str, Any] = {"runs": pydantic.TypeAdapter(Run), "rolls": pydantic.TypeAdapter(Roll)}
+
+
+def _path(system: str, kind: str, identifier: str) -> Path:
+    return store.folder(system) / kind / f"{identifier}.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Lost:
+    """A journal that cannot be read, and why."""
+
+    path: Path
+    why: str
+
+    @property
+    def reservation(self) -> str:
+        """That of the gate run, if it is one's."""
+        return f"{OUR_RESERVATIONS}{self.path.stem}"
+
+    def set_aside(self) -> Path:
+        target = self.path.with_suffix(".damaged")
+        shutil.move(self.path, target)
+        return target
+
+
+def _read(system: str, kind: str) -> tuple[list[Any], list[Lost]]:
+    found, lost = [], []
+    for path in sorted((store.folder(system) / kind).glob("*.json")):
+        try:
+            found.append(_SCHEMAS[kind].validate_json(path.read_bytes()))
+        except pydantic.ValidationError as error:
+            lost.append(Lost(path, store.first_error(error)))
+        except OSError as error:
+            lost.append(Lost(path, error.strerror or str(error)))
+    return found, lost
+
+
+def runs(system: str) -> list[Run]:
+    """All gate runs of a system that can be read, oldest first."""
+    return list(_read(system, "runs")[0])
+
+
+def lost(system: str) -> list[Lost]:
+    """The journals that cannot be read."""
+    return _read(system, "runs")[1] + _read(system, "rolls")[1]
+
+
+def unended(system: str) -> Run | None:
+    """The run that broke off, if one did. There is one at a time."""
+    return next((run for run in runs(system) if run.ended is None), None)
+
+
+def rolling(system: str) -> Roll | None:
+    """The rolling update that has not come to its end, if there is one."""
+    return next((roll for roll in _read(system, "rolls")[0] if roll.ended is None), None)
+
+
+def run_of(system: str, identifier: str | None) -> Run | None:
+    """The gate run of that id; None where it has no journal that can be read."""
+    return next((run for run in runs(system) if run.id == identifier), None)

@@ -1,0 +1,48 @@
+"""One at a time changes what a gate holds: runs, releases, adoptions, an operator's word."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+
+from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.gate import journal, store
+
+
+@contextlib.contextmanager
+def alone(system: str) -> Iterator[None]:
+    """The lock ends with the process, however it ends. What a journal says is read inside of it.
+
+    RailgaugeError that names the holder where another one has it.
+    """
+    path = store.folder(system) / "run.lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"{path}: {error.strerror}",
+            next_step="make it writable, or set RAILGAUGE_RESULTS to a folder that is",
+        ) from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(lock, 400, 0).decode("utf-8", "replace").strip()
+            raise RailgaugeError(
+                f"the gate of {system} is at work already ({holder})",
+                next_step="wait for it, or look at: railgauge gate status",
+            ) from None
+        except OSError as error:
+            raise EnvironmentProblem(f"{path}: cannot be locked: {error.strerror}") from None
+        order = " ".join(["railgauge", *sys.argv[1:]])
+        os.ftruncate(lock, 0)
+        with contextlib.suppress(OSError):  # a full disk: only the holder's name is lost
+            words = f"{journal.me()}, since {store.now()}: {order}"
+            os.pwrite(lock, words.encode()[:400], 0)
+        yield
+    finally:
+        os.close(lock)

@@ -1,0 +1,105 @@
+"""Healthy nodes that a test borrows, and one that turns out to be at fault itself."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Callable, Sequence
+
+from railgauge import inventory_cli, systems
+from railgauge.gate import store
+from railgauge.gate.journal import Run
+from railgauge.node import gate as node_gate
+from railgauge.node import slurm_nodes
+
+Say = Callable[[str], None]
+
+#: A command that gets a suspect node and why it is one; none if it is not set.
+ALARM_VARIABLE = "RAILGAUGE_ON_SUSPECT"
+
+_ALARM_LIMIT_S = 60
+
+
+def lent(system: str, nodes: Sequence[str]) -> list[str]:
+    """Nodes to test `nodes` with, as many as gate.yaml says, so that of a failing pair the one at
+    fault can be told.
+
+    They are idle, in service, of the same partitions, no suspects, and accepted as they are now:
+    each is looked at by a job.
+    """
+    wanted = store.rules(system).partners
+    states = slurm_nodes.show(sorted({n for p in systems.load(system).partitions for n in p.nodes}))
+    found: list[str] = []
+    for partition in systems.load(system).partitions:
+        if not set(partition.nodes) & set(nodes):
+            continue
+        able = [
+            name
+            for name in partition.nodes
+            if name not in nodes
+            and states[name].in_service
+            and not states[name].busy
+            and store.suspected(system, name) is None
+            and store.readable(system, name) is not None
+        ]
+        missing = wanted - sum(name in found for name in able)
+        able = [name for name in able if name not in found]
+        while missing > 0 and able:
+            asked, able = able[:missing], able[missing:]
+            good = _as_accepted(system, asked)
+            found += good
+            missing -= len(good)
+    return found
+
+
+def _as_accepted(system: str, nodes: Sequence[str]) -> list[str]:
+    """Those of `nodes` that are now as they were accepted."""
+    taken, _ = inventory_cli.collect(system, nodes, quick=True)
+    rules = store.rules(system)
+    counted = node_gate.Rules(tuple(rules.ignore), rules.max_hold, rules.window_s)
+    as_accepted = set()
+    for one in taken:
+        record = store.readable(system, one.node)
+        known = {"fields": record.fields, "unknown": record.unknown} if record else None
+        if known is not None and not node_gate.changes(known, one.as_dict(), counted):
+            as_accepted.add(one.node)
+    return [node for node in nodes if node in as_accepted]
+
+
+def accuse(run: Run, node: str, why: str, say: Say) -> None:
+    """A partner is at fault: it is a suspect from now on, held if the cap lets, and an alarm."""
+    known = store.suspected(run.system, node)
+    if known is not None and known.by == run.id:
+        return
+    rules = store.rules(run.system)
+    counted = node_gate.Rules(tuple(rules.ignore), rules.max_hold, rules.window_s)
+    reason = f"suspect: as a partner: {why}"
+    try:
+        outcome = node_gate.keep_out(
+            store.folder(run.system), counted, {node: reason}, act=True, run=run.reservation
+        )[0]
+        words = "held" if outcome.state == "held" else f"{outcome.state}: {outcome.why}"
+    except node_gate.NoStore as error:
+        words = f"alarm: not held: {error}"
+    store.suspect(run.system, node, why, run.id)
+    say(f"{node}: suspect, at fault as a partner ({words}): {why}")
+    _alarm(node, f"{words}: {why}", say)
+
+
+def _alarm(node: str, words: str, say: Say) -> None:
+    command = shlex.split(os.environ.get(ALARM_VARIABLE, ""))
+    if not command:
+        return
+    try:
+        code = subprocess.run(
+            [*command, node, words],
+            stdin=subprocess.DEVNULL,
+            timeout=_ALARM_LIMIT_S,
+            check=False,
+        ).returncode
+    except (OSError, subprocess.TimeoutExpired) as error:
+        say(f"{ALARM_VARIABLE}: {error}")
+        return
+    if code != 0:
+        say(f"{ALARM_VARIABLE}: `{' '.join(command)}` ended with exit code {code}")

@@ -1,0 +1,271 @@
+"""Rolling updates: nodes are taken out in batches, updated, tested and returned.
+
+The journal is ahead of what is done: a batch is written down before it is drained, and its update
+before it starts. A node is tested only after its update is known to have ended well, by its own
+end or on an operator's word.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from railgauge import hostlist
+from railgauge.errors import EXIT_REJECT, RailgaugeError
+from railgauge.gate import journal, run, store, update
+from railgauge.gate.journal import Roll, Run
+from railgauge.node import slurm_nodes
+from railgauge.node.slurm_nodes import SlurmNode
+
+Say = Callable[[str], None]
+
+_POLL_S = 2.5
+
+_LEAVE_OUT = (
+    "leave it out of --nodes; out of a rolling update that has begun: railgauge gate update-done "
+    "--nodes {node} --act"
+)
+
+
+class StuckError(RailgaugeError):
+    """A batch waits for an operator's word, or for another host: its nodes stay out."""
+
+    exit_code = EXIT_REJECT
+
+
+def begin(
+    system: str,
+    nodes: Sequence[str],
+    command: str,
+    size: int,
+    wait_s: float,
+    despite_reservations: bool,
+) -> Roll:
+    """The journal of a new rolling update; nothing is drained yet.
+
+    RailgaugeError where there is one already, or where a node is somebody else's.
+    """
+    open_one = journal.rolling(system)
+    if open_one is not None:
+        raise RailgaugeError(
+            f"rolling update {open_one.id} of {open_one.by} has not ended; not begun: "
+            f"{hostlist.fold([*open_one.batch, *open_one.waiting])}",
+            next_step="railgauge gate run --act goes on with it; railgauge gate update-done "
+            "--no-more --act drops the batches that it has not begun",
+        )
+    states = slurm_nodes.show(run.all_nodes(system))
+    for name, why in run.in_update(system, states).items():
+        if name in nodes:
+            raise RailgaugeError(
+                f"{name}: {why}",
+                next_step="railgauge gate status; once you know that it is done: "
+                f"railgauge gate update-done --nodes {name} --act",
+            )
+    _require_free([states[name] for name in nodes], despite_reservations)
+    roll = Roll(
+        id=journal.new_id(),
+        system=system,
+        command=command,
+        size=size,
+        wait_s=wait_s,
+        nodes=sorted(nodes),
+        waiting=list(nodes),
+        started=store.now(),
+        by=journal.me(),
+        despite_reservations=despite_reservations,
+    )
+    roll.save()
+    return roll
+
+
+def _require_free(states: Sequence[SlurmNode], despite_reservations: bool) -> None:
+    for node in states:
+        if node.drained and not node.ours:
+            raise RailgaugeError(
+                f"{node.name} is {node.outside}", next_step=_LEAVE_OUT.format(node=node.name)
+            )
+        if node.foreign_reservations and not despite_reservations:
+            raise RailgaugeError(
+                f"{node.name} is {node.outside}, which is not the gate's",
+                next_step=_LEAVE_OUT.format(node=node.name)
+                + "; or with their leave: --despite-reservations",
+            )
+
+
+def finish_batch(roll: Roll, command: list[str], say: Say) -> list[Run]:
+    """Bring the batch whose update has begun to its end; none where there is no such batch.
+
+    Waits for an update that runs. StuckError where nothing tells how it ended.
+    """
+    ended = []
+    if roll.phase == "update":
+        found = update.state(roll)
+        waiting = "waiting for " if found.word == "running" else ""
+        say(f"{hostlist.fold(roll.batch)} in update: {waiting}{found.words}")
+        _require_good(roll, update.wait(roll, say))
+        roll.phase = "test"
+        roll.save()
+    if roll.phase == "test":
+        tested = _test(roll, command, say)
+        ended = [tested] if tested else []
+        _next_batch(roll)
+    return ended
+
+
+def _require_good(roll: Roll, found: update.State) -> None:
+    if found.good:
+        return
+    nodes = hostlist.fold(roll.batch)
+    left = f"; not begun: {hostlist.fold(roll.waiting)}" if roll.waiting else ""
+    if found.word == "elsewhere":
+        assert roll.update is not None
+        raise StuckError(
+            f"{nodes} in update by {found.words}{left}",
+            next_step=f"railgauge gate run --act on {roll.update.host}; or, once you know that it "
+            f"is done: railgauge gate update-done --nodes {nodes} --act",
+        )
+    if found.word == "ended":
+        slurm_nodes.drain(roll.batch, f"{run.UPDATE} failed with {_how(found)}")
+    last = update.last_words(roll)
+    raise StuckError(
+        f"the update of {nodes} {found.words}{f': {last}' if last else ''}; it stays drained{left}",
+        next_step="look at the nodes and bring the update to its end; then: railgauge gate "
+        f"update-done --nodes {nodes} --act, and railgauge gate run --act",
+    )
+
+
+def _how(found: update.State) -> str:
+    code = found.exit_code or 0
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _test(roll: Roll, command: list[str], say: Say) -> Run | None:
+    """The batch's gate run, brought to its end; None where none of its nodes is ours any more."""
+    known = journal.run_of(roll.system, roll.run)
+    if known is not None:
+        return known if known.ended else run.finish(known, command, say)
+    # From here on the nodes are held ones to everybody.
+    ours = [name for name, node in slurm_nodes.show(roll.batch).items() if node.ours]
+    slurm_nodes.drain(ours, run.UPDATED)
+    if not ours:
+        return None
+    planned = run.plan(roll.system, ours, roll.despite_reservations)
+    roll.run = planned.id
+    roll.save()
+    return run.finish(planned, command, say)
+
+
+def _next_batch(roll: Roll) -> None:
+    roll.batch, roll.phase, roll.run, roll.update = [], "take", None, None
+    if not roll.waiting:
+        roll.ended = store.now()
+    roll.save()
+
+
+def go_on(roll: Roll, command: list[str], say: Say) -> list[Run]:
+    """The batches that are left, one after the other, while gate.yaml's budget lasts."""
+    ended = finish_batch(roll, command, say)
+    while roll.ended is None:
+        if not roll.batch and not _choose(roll):
+            break
+        say(f"draining {hostlist.fold(roll.batch)}")
+        _take(roll)
+        update.start(roll)
+        ended += finish_batch(roll, command, say)
+    return ended
+
+
+def _choose(roll: Roll) -> bool:
+    """The next batch, if there is one: no more nodes than the budget lets be out of service."""
+    if not roll.waiting:
+        _next_batch(roll)
+        return False
+    states = slurm_nodes.show(run.all_nodes(roll.system))
+    out = [n for n, s in states.items() if not s.in_service and n not in roll.waiting]
+    budget = store.rules(roll.system).budget
+    size = min(roll.size, budget - len(out))
+    if size < 1:
+        goes_on = "; railgauge gate run --act goes on then"
+        if roll.number == 0:
+            # Nobody expects a later run to begin what was refused.
+            roll.ended, goes_on = store.now(), ", and the same command again"
+            roll.save()
+        raise RailgaugeError(
+            f"{len(out)} nodes are out of service ({hostlist.fold(out)}), and the budget is "
+            f"{budget}; not begun: {hostlist.fold(roll.waiting)}",
+            next_step=f"railgauge gate status; or raise budget in gate.yaml{goes_on}",
+        )
+    roll.batch, roll.waiting = roll.waiting[:size], roll.waiting[size:]
+    roll.number += 1
+    roll.save()
+    return True
+
+
+def _take(roll: Roll) -> None:
+    """Drain the batch and wait until its jobs have ended."""
+    _require_free(list(slurm_nodes.show(roll.batch).values()), roll.despite_reservations)
+    slurm_nodes.drain(roll.batch, f"{run.UPDATE} by rolling update {roll.id}")
+    deadline = time.monotonic() + roll.wait_s
+    while any(node.busy for node in slurm_nodes.show(roll.batch).values()):
+        if time.monotonic() > deadline:
+            raise RailgaugeError(
+                f"jobs still run on {hostlist.fold(roll.batch)} after {roll.wait_s:g} s; they stay "
+                "drained",
+                next_step="railgauge gate run --act waits again",
+            )
+        time.sleep(_POLL_S)
+    _require_drained(roll)
+
+
+def _require_drained(roll: Roll) -> None:
+    """Somebody may have taken them over, or resumed them, while we waited."""
+    states = slurm_nodes.show(roll.batch)
+    lost = [name for name, node in states.items() if not node.ours]
+    if lost:
+        roll.batch = [name for name in roll.batch if name not in lost]
+        roll.words.append(f"{store.now()} {', '.join(states[n].outside or n for n in lost)}")
+        roll.save()
+        raise RailgaugeError(
+            f"{hostlist.fold(lost)} left the rolling update: "
+            + "; ".join(f"{name}: {states[name].outside or 'in service'}" for name in lost),
+            next_step="railgauge gate run --act goes on with the others",
+        )
+
+
+def require_ended(system: str, nodes: Sequence[str]) -> None:
+    """RailgaugeError where an update of one of these nodes is seen to run."""
+    roll = journal.rolling(system)
+    if roll is None or roll.phase != "update" or not set(nodes) & set(roll.batch):
+        return
+    found = update.state(roll)
+    if found.word == "running":
+        raise RailgaugeError(
+            f"the update of {hostlist.fold(roll.batch)} still runs: {found.words}",
+            next_step="railgauge gate run --act waits for it",
+        )
+
+
+def let_go(system: str, nodes: Sequence[str], words: str) -> None:
+    """An operator answers for these nodes: the rolling update has no more to do with them."""
+    roll = journal.rolling(system)
+    if roll is None or not set(nodes) & set(roll.batch):
+        return
+    roll.batch = [name for name in roll.batch if name not in nodes]
+    roll.words.append(f"{store.now()} {journal.me()}: {hostlist.fold(nodes)}: {words}")
+    if not roll.batch:
+        _next_batch(roll)
+    else:
+        roll.save()
+
+
+def drop_rest(system: str) -> list[str]:
+    """Forget the batches that have not begun; which nodes they were."""
+    roll = journal.rolling(system)
+    if roll is None:
+        return []
+    dropped, roll.waiting = roll.waiting, []
+    roll.words.append(f"{store.now()} {journal.me()}: no more: {hostlist.fold(dropped)}")
+    if not roll.batch:
+        roll.ended = store.now()
+    roll.save()
+    return dropped

@@ -1,0 +1,193 @@
+"""The update of a batch: a process that outlives whoever started it, and leaves how it ended.
+
+    python -m railgauge.gate.update END_FILE COMMAND
+
+`start` writes the journal before the command begins; this program begins it at the word of
+`start`, waits, and writes END_FILE. It has a session of its own: neither a Ctrl-C nor a hang-up of
+the terminal ends an update in the middle. What it prints goes into a file, for a terminal or a
+pipe may be gone before it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from railgauge import hostlist
+from railgauge.errors import EnvironmentProblem
+from railgauge.gate import store
+from railgauge.gate.journal import Roll, Update
+from railgauge.lab.processes import Process
+from railgauge.node.calls import write_whole
+
+Say = Callable[[str], None]
+
+_POLL_S = 0.2
+_BEGIN = b"begin"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_id() -> str:
+    return _BOOT_ID.read_text(encoding="ascii").strip()
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """What is known of a batch's update.
+
+    running: its process of this host lives. elsewhere: it is another host's, and from here it
+    cannot be seen. ended: it has left its exit code (negative for a signal's number). unknown: its
+    process is gone, and it has left nothing.
+    """
+
+    word: Literal["running", "elsewhere", "ended", "unknown"]
+    words: str
+    exit_code: int | None = None
+
+    @property
+    def good(self) -> bool:
+        return self.word == "ended" and self.exit_code == 0
+
+
+def start(roll: Roll) -> None:
+    """Begin the update of the batch; its journal is written first."""
+    line = roll.command.replace("{nodes}", hostlist.fold(roll.batch))
+    roll.end_file.unlink(missing_ok=True)
+    try:
+        log = roll.log_file.open("wb")
+    except OSError as error:
+        raise EnvironmentProblem(f"{roll.log_file}: {error.strerror}; nothing was begun") from None
+    program = [sys.executable, "-m", "railgauge.gate.update", str(roll.end_file), line]
+    with log:
+        process = subprocess.Popen(
+            program,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    assert process.stdin is not None
+    # Closed without the word, by a kill too, it begins nothing.
+    with process.stdin:
+        ours = Process.of(process.pid)
+        if ours is None:
+            raise EnvironmentProblem(f"`{' '.join(program)}` ended at once: {roll.log_file}")
+        roll.phase = "update"
+        roll.update = Update(
+            socket.gethostname(), boot_id(), ours.pid, ours.start_ticks, store.now(), line
+        )
+        try:
+            roll.save()
+        except BaseException:
+            roll.phase, roll.update = "take", None
+            raise
+        # Gone already: then it has left no end, and that is what is found.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(process.stdin.fileno(), _BEGIN)
+
+
+def state(roll: Roll) -> State:
+    """Where the update of the batch is."""
+    update = roll.update
+    if update is None:
+        return State("unknown", "its journal does not say which process installs it")
+    who = (
+        f"process {update.pid} on {update.host}, since {update.started}: `{update.command}` "
+        f"(log {roll.log_file})"
+    )
+    here = update.host == socket.gethostname()
+    same_boot = here and update.boot_id == boot_id()
+    alive = same_boot and Process(update.pid, update.start_ticks).alive
+    # Read after the look at the process: who has ended in between has written it.
+    end = _end(roll.end_file)
+    if end is not None:
+        code = end["exit_code"]
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return State("ended", f"ended with {how}: {who}", code)
+    if alive:
+        return State("running", who)
+    if not here:
+        return State("elsewhere", who)
+    why = "its process is gone" if same_boot else f"{update.host} was started again since"
+    return State("unknown", f"{why}, and how it ended is not known: {who}")
+
+
+def _end(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {"exit_code": int(found["exit_code"])}
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def wait(roll: Roll, say: Say) -> State:
+    """The state of the batch's update once its process, if it is this host's, has ended.
+
+    A first Ctrl-C (or SIGTERM, SIGHUP) is kept until then; with a second one the update is left to
+    itself. KeyboardInterrupt for both.
+    """
+    with _kept_interrupts(say) as interrupted:
+        while (found := state(roll)).word == "running":
+            time.sleep(_POLL_S)
+    if interrupted:
+        raise KeyboardInterrupt
+    return found
+
+
+@contextlib.contextmanager
+def _kept_interrupts(say: Say) -> Iterator[list[int]]:
+    seen: list[int] = []
+
+    def keep(number: int, _: object) -> None:
+        seen.append(number)
+        if len(seen) > 1:
+            say("left to itself; railgauge gate run --act goes on with it")
+            raise KeyboardInterrupt
+        say(
+            f"{signal.Signals(number).name}: an update is not ended in the middle; waiting for its "
+            "end, and testing nothing then. Once more leaves it to itself"
+        )
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, keep) for number in numbers}
+    try:
+        yield seen
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def last_words(roll: Roll) -> str:
+    """The last line that the update printed."""
+    try:
+        with roll.log_file.open("rb") as log:
+            log.seek(max(roll.log_file.stat().st_size - 4096, 0))
+            lines = log.read().decode("utf-8", "replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _main(end_file: Path, line: str) -> int:
+    if sys.stdin.buffer.read() != _BEGIN:
+        return 0
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # For the command to end by, with this one left to say so: a handler is not inherited.
+        signal.signal(number, lambda *_: None)
+    code = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, check=False).returncode
+    write_whole(str(end_file), {"exit_code": code, "ended": store.now()})
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(_main(Path(sys.argv[1]), sys.argv[2]))

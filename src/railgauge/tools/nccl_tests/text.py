@@ -1,0 +1,493 @@
+"""What nccl-tests prints, as the tests that are in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from railgauge.tools import ParseError
+from railgauge.tools.nccl_log import ADVICE
+from railgauge.tools.nccl_tests.layout import HUGE, Layout, layout_of
+from railgauge.tools.nccl_tests.result import Device, Result, Row
+
+# `mpirun --tag-output`, `srun --label`, and others that put the rank before a line.
+_TAG = re.compile(r"\s*(?:\[[^\]\s]*,[0-9]+\]<std(?:out|err)>:|[0-9]+:(?=\s|$)|\[[0-9]+\])\s?")
+_TAG_STARTS = frozenset("[0123456789")
+_DIGITS = frozenset("0123456789")
+_SIGNED = re.compile(r"[-+.][0-9.]")
+#: First words of the lines that the first versions print without a '#'.
+_WITHOUT_SIGN = frozenset({"Out", "Avg", "size", "bytes", "nThread"})
+_DATE_OR_ADDRESS = re.compile(
+    r"[0-9]{4}[-/][0-9]{2}[-/]|[0-9]{2}:[0-9]{2}|(?:[0-9]{1,3}\.){3}[0-9]"
+)
+
+_PROGRAM = re.compile(r"Collective test (?:starting|concluded):\s*(\S+)\s*")
+_VERSION = re.compile(
+    r"nccl-tests version ([0-9]+\.[0-9]+\.[0-9]+)\b.*?(?:nccl-library=([0-9]{4,6})\b.*)?"
+)
+_NCCL_VERSION = re.compile(r"NCCL version ([0-9]+(?:\.[0-9]+)+)")
+_PARAMETERS = re.compile(
+    r"(nThread|nGpus|minBytes|maxBytes|warmup iters|agg iters|iters|validation|graph|unalign)s?:?"
+    r"\s+([0-9]{1,18})(?![0-9])"
+)
+_STEP = re.compile(r"step:\s*([0-9]{1,18})\((factor|bytes)\)")
+_DEVICE = re.compile(
+    r"Rank\s+([0-9]{1,9})(?:\s+Group\s+([0-9]{1,9}))?(?:\s+Pid\s+([0-9]{1,9}))?\s+on\s+(\S+)\s+"
+    r"device\s+([0-9]{1,9})\s+\[([^\]\s]+)\]\s*(.*)"
+)
+_REDUCING = re.compile(r"Reducing maxBytes to ([0-9]{1,18}) due to memory limitation\s*")
+_OUT_OF_BOUNDS = re.compile(r"Out of bounds values\s*:\s*([0-9]{1,18})\s+(OK|FAILED)\s*")
+_AVERAGE = re.compile(
+    r"Avg bus bandwidth\s*:\s*([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?)\s*(OK|FAILED|)\s*"
+)
+
+# What the tool, MPI, Slurm, a shell or the loader say when a run fails; in lower case.
+_FAILURE = re.compile(
+    r"test (?:cuda|nccl) failure|test failure |test timeout|\bnccl failure\b|\bcuda failure\b|"
+    r"\binvalid number of gpus\b|\binvalid (?:option|size specified|sizes for|type|op)\b|\busage:|"
+    r"not a power of 2, skipping|or later is needed for|incompatible nccl versions|"
+    r"not supported by this test|\bmpi_abort\b|exited on signal|returned a non-zero exit|"
+    r"\b(?:srun|slurmstepd|mpirun|prterun|orterun): error\b|\bsegmentation fault\b|"
+    r"\bcore dumped\b|\bbus error\b|\bout of memory\b|\boom.kill|\bkilled\b|\baborted\b|"
+    r"error while loading shared libraries|command not found|cannot execute|"
+    r"\bprocess received signal\b|\blost communication\b|\bunexpectedly failed\b|"
+    r"\bterminated\b(?! normally)|\bcancelled\b|floating point exception|illegal instruction"
+)
+#: Each of these has one of them, and to look for them is fast.
+_FAILURE_WORDS = (
+    *("failure", "timeout", "invalid", "usage:", "skipping", "needed for", "incompatible"),
+    *("not supported", "abort", "signal", "non-zero", "error", "fault", "dumped", "memory"),
+    *("oom", "killed", "not found", "cannot execute", "lost", "unexpectedly", "terminated"),
+    *("cancelled", "exception", "illegal"),
+)
+# NCCL warns of what it cannot do, but for known advice.
+_WARNING = "NCCL WARN"
+
+
+def parse(text: str) -> tuple[Result, ...]:
+    """The tests in one output, in order.
+
+    Columns are found by their header; columns that are not known, log lines and prefixes of
+    launchers are passed over. ParseError where the tool reports a failure, where a row or a line of
+    the header or footer cannot be read, where ranks print beside each other, and where there is
+    no test. What is missing is left to `read`.
+    """
+    found = scan(text)
+    if not found:
+        raise ParseError(0, "no test", "the output of nccl-tests")
+    return found
+
+
+def quoted(line: str) -> str:
+    return ascii(line.strip()[:160])
+
+
+def scan(text: str) -> tuple[Result, ...]:
+    reader = _Reader()
+    try:
+        # Not splitlines(): it also breaks at form feeds and the like.
+        *lines, last = text.split("\n")
+        reader.take_all(lines)
+        if last.strip():
+            reader.take(len(lines) + 1, last, whole=False)
+        return reader.results()
+    except ParseError:
+        # A failure explains torn rows, so it is told first, wherever it stands.
+        for number, line in enumerate(text.split("\n"), 1):
+            if _fails(line) and not line.lstrip().startswith("#"):
+                raise ParseError(number, quoted(line), "no failure") from None
+        raise
+
+
+#: The lines that a test may begin with, in their order.
+_BEGINNINGS = ("nccl-tests version", "Collective test starting", "nThread")
+
+
+def apart(text: str) -> list[str]:
+    """Each test of a text by itself, with empty lines in place of what stands before it.
+
+    So a failure in one leaves the others readable, and line numbers are those of the text. What
+    stands between two tests belongs to the first of them. Tests of several ranks are not told
+    apart: they ran beside each other.
+    """
+    lines = text.split("\n")
+    starts: list[int] = []
+    tags: set[str] = set()
+    last = len(_BEGINNINGS)
+    for number, line in enumerate(lines):
+        tag = _TAG.match(line)
+        body = line[tag.end() if tag else 0 :].strip(" \t\r#")
+        stage = next((i for i, word in enumerate(_BEGINNINGS) if body.startswith(word)), None)
+        if stage is not None:
+            tags.add(tag[0].strip() if tag else "")
+            if stage <= last:
+                starts.append(number)
+            last = stage
+    if len(tags) > 1:
+        return [text]
+    starts[:1] = [0]
+    ends = [*starts[1:], len(lines)]
+    return [
+        "\n" * start + "\n".join(lines[start:end]) + ("\n" if end < len(lines) else "")
+        for start, end in zip(starts, ends, strict=True)
+    ]
+
+
+def _fails(line: str) -> bool:
+    if _WARNING in line:
+        return not ADVICE.search(line)
+    if "NCCL INFO" in line:
+        return False
+    lower = line.lower()
+    return any(word in lower for word in _FAILURE_WORDS) and bool(_FAILURE.search(lower))
+
+
+class _Test:
+    """One test while its lines are read. Its parts stand in a fixed order."""
+
+    VERSION, PROGRAM, PARAMETERS, DEVICES, TABLE, BOUNDS, AVERAGE, END = range(1, 9)
+
+    def __init__(self) -> None:
+        self.stage = 0
+        self.facts: dict[str, Any] = {}
+        self.conditions: list[str] = []
+        self.devices: list[Device] = []
+        self.layout: Layout | None = None
+        #: its rows: their line numbers, their lines, and the values of each
+        self.numbers: list[int] = []
+        self.texts: list[str] = []
+        self.values: list[list[str]] = []
+
+    def rows(self) -> tuple[Row, ...]:
+        layout = self.layout
+        if layout is None or not self.values:
+            return ()
+        others = len(self.devices) - 1
+        try:
+            return layout.rows(self.numbers, self.texts, self.values, others)
+        except (ValueError, OverflowError):
+            for number, text, values in zip(self.numbers, self.texts, self.values, strict=True):
+                try:
+                    layout.rows([number], [text], [values], others)
+                except (ValueError, OverflowError):
+                    raise ParseError(number, quoted(text), "a row of numbers") from None
+            raise
+
+
+class _Reader:
+    """Takes the lines of one output in their order."""
+
+    def __init__(self) -> None:
+        self.tests: list[_Test] = []
+        self.test = _Test()
+        #: what a launcher put before the lines of the rank that prints
+        self.tag: str | None = None
+        self.simulated = False
+        self.warnings = 0
+        self.nccl_version = ""
+        #: False while the last line is taken, if its end is missing
+        self.whole = True
+
+    def take_all(self, lines: Sequence[str]) -> None:
+        """Rows and comments are told apart here, which is fast; `take` knows all lines."""
+        width, tag, test = -1, "", self.test
+        for number, line in enumerate(lines, 1):
+            text = line[len(tag) :] if tag and line.startswith(tag) else line
+            words = text.split()
+            if not words:
+                continue
+            tagged = not tag or text is not line
+            if (
+                len(words) == width
+                and tagged
+                and words[0].isdigit()
+                and line.isascii()
+                and "_" not in line
+            ):
+                test.numbers.append(number)
+                test.texts.append(text)
+                test.values.append(words)
+                continue
+            if words[0] == "#" and tagged:
+                if len(words) == 1:
+                    continue
+                self._take_comment(number, text, tag)
+            else:
+                self.take(number, line)
+            test, tag = self.test, self.tag or ""
+            layout = test.layout if test.stage == _Test.TABLE else None
+            width = layout.width if layout else -1
+
+    def take(self, number: int, line: str, whole: bool = True) -> None:
+        words = line.split()
+        if not words:
+            return
+        first = words[0]
+        tag = ""
+        if first[0] in _TAG_STARTS and (first[-1] == ":" or first[0] == "["):
+            found = _TAG.match(line)
+            if found:
+                tag = found[0].rstrip()
+                line = line[found.end() :]
+                words = line.split()
+                if not words:
+                    return
+                first = words[0]
+        self.whole = whole
+        if first[0] == "#" or first in _WITHOUT_SIGN:
+            self._take_comment(number, line, tag)
+        elif (first[0] in _DIGITS or _SIGNED.match(first)) and self._is_row(words):
+            self._belongs(number, line, tag)
+            self._take_row(number, line, words)
+        elif first == "NCCL" and (version := _NCCL_VERSION.match(line.strip())):
+            self.nccl_version = version[1]
+        elif _fails(line):
+            raise ParseError(number, quoted(line), "no failure")
+        elif _WARNING in line:
+            self.warnings += 1
+
+    def _take_comment(self, number: int, line: str, tag: str) -> None:
+        if _WARNING in line and _fails(line):
+            raise ParseError(number, quoted(line), "no warning of NCCL")
+        body = line.strip(" \t\r#")
+        word = body.partition(" ")[0]
+        handler = _HANDLERS.get(word)
+        if handler is not None:
+            self._belongs(number, line, tag)
+            handler(self, number, body)
+        elif word == "SIMULATED":
+            self.simulated = True
+
+    def results(self) -> tuple[Result, ...]:
+        tests = [*self.tests, self.test]
+        return tuple(self._result(test) for test in tests if test.stage)
+
+    def _result(self, test: _Test) -> Result:
+        facts = {"nccl_version": self.nccl_version, **test.facts}
+        return Result(
+            **facts,
+            devices=tuple(test.devices),
+            conditions=tuple(test.conditions),
+            cpu_time=test.layout is not None and test.layout.cpu_time,
+            rows=test.rows(),
+            warnings=self.warnings,
+            layout=test.layout,
+            simulated=self.simulated,
+        )
+
+    def _belongs(self, number: int, line: str, tag: str) -> None:
+        """Whether the line is of the rank that printed the others."""
+        if not self.whole:
+            raise ParseError(number, f"{quoted(line)}, without a line end", "a whole output")
+        if self.tag is None:
+            self.tag = tag
+        elif tag != self.tag:
+            mine, other = self.tag or "no prefix", tag or "no prefix"
+            raise ParseError(
+                number,
+                f"a table of {other} beside that of {mine}",
+                "one table (did every rank start alone?)",
+            )
+
+    def _enter(self, stage: int) -> _Test:
+        """The test that this part belongs to: a new one where it would come too late."""
+        if self.test.stage >= stage:
+            self.tests.append(self.test)
+            self.test = _Test()
+        self.test.stage = stage
+        return self.test
+
+    # --- rows ---
+
+    def _is_row(self, words: Sequence[str]) -> bool:
+        """Within a table every line that starts with a number; elsewhere what looks like a row."""
+        if self.test.stage == _Test.TABLE:
+            return not _DATE_OR_ADDRESS.match(words[0])
+        return len(words) >= 9 and words[0].isdigit() and words[1].isdigit()
+
+    def _take_row(self, number: int, line: str, words: list[str]) -> None:
+        test = self.test
+        layout = test.layout
+        if layout is None:
+            raise ParseError(number, f"a row without a header, {quoted(line)}", "a header above it")
+        if test.stage != _Test.TABLE:
+            raise ParseError(number, "a row below the end of the table", "nothing more")
+        if layout.first and len(words) == layout.width - 4 and not test.values:
+            test.layout = layout = layout._replace(
+                width=layout.width - 4, sides=layout.sides[:1], intervals=()
+            )
+        elif len(words) == layout.width - 1 and layout.redop >= 0:
+            # operations that do not reduce print blanks
+            words.insert(layout.redop, "")
+        if len(words) != layout.width:
+            found = f"{len(words)} values in {quoted(line)}"
+            raise ParseError(number, found, f"{layout.width}, as the header has")
+        if not line.isascii() or "_" in line:
+            # Python would read them as numbers
+            raise ParseError(number, quoted(line), "a row of plain numbers")
+        test.numbers.append(number)
+        test.texts.append(line)
+        test.values.append(words)
+
+    # --- header and footer ---
+
+    def _take_version(self, number: int, body: str) -> None:
+        found = _VERSION.fullmatch(body)
+        if not found:
+            raise ParseError(number, quoted(body), "'nccl-tests version N.N.N'")
+        test = self._enter(_Test.VERSION)
+        test.facts["version"] = found[1]
+        if found[2]:
+            test.facts["nccl_version"] = nccl_version_of(int(found[2]))
+
+    def _take_collective(self, number: int, body: str) -> None:
+        found = _PROGRAM.fullmatch(body)
+        if not found:
+            raise ParseError(number, quoted(body), "'Collective test starting' or 'concluded'")
+        program = found[1]
+        if body.startswith("Collective test starting"):
+            facts = self._enter(_Test.PROGRAM).facts
+            facts["program"], facts["operation"] = program, operation_of(program)
+            return
+        facts = self._enter(_Test.END).facts
+        if program != facts.setdefault("program", program):
+            raise ParseError(number, quoted(body), f"the end of {facts['program']}")
+        facts["operation"], facts["concluded"] = operation_of(program), True
+
+    def _take_parameters(self, number: int, body: str) -> None:
+        shown = {name: int(value) for name, value in _PARAMETERS.findall(body)}
+        step = _STEP.search(body)
+        needed = {"nThread", "nGpus", "minBytes", "maxBytes", "iters", "validation"}
+        if step is None or not needed <= set(shown):
+            raise ParseError(number, quoted(body), "nThread, nGpus, minBytes ... validation")
+        test = self._enter(_Test.PARAMETERS)
+        test.facts.update(
+            threads=shown["nThread"],
+            gpus_per_thread=shown["nGpus"],
+            min_bytes=shown["minBytes"],
+            max_bytes=shown["maxBytes"],
+            warmup=shown.get("warmup iters"),
+            iterations=shown["iters"],
+            aggregated=shown.get("agg iters"),
+            validation=shown["validation"],
+        )
+        test.facts["step_factor" if step[2] == "factor" else "step_bytes"] = int(step[1])
+        for name in ("graph", "unalign"):
+            if shown.get(name):
+                test.conditions.append(f"{name}: {shown[name]}")
+
+    def _take_condition(self, number: int, body: str) -> None:
+        self.test.conditions.append(body)
+
+    def _take_reducing(self, number: int, body: str) -> None:
+        found = _REDUCING.fullmatch(body)
+        if not found:
+            expected = "'Reducing maxBytes to N due to memory limitation'"
+            raise ParseError(number, quoted(body), expected)
+        test = self.test
+        if test.stage >= _Test.TABLE or "reduced_bytes" in test.facts:
+            raise ParseError(number, quoted(body), "it once, above the table")
+        test.facts["reduced_bytes"] = int(found[1])
+
+    def _take_error(self, number: int, body: str) -> None:
+        """The last error of NCCL, which newer versions tell below their end line."""
+        if not ADVICE.search(body):
+            raise ParseError(number, quoted(body), "no error of NCCL")
+        self.warnings += 1
+
+    def _take_devices(self, number: int, body: str) -> None:
+        if body.startswith("Using devices"):
+            self._enter(_Test.DEVICES)
+
+    def _take_device(self, number: int, body: str) -> None:
+        found = _DEVICE.fullmatch(body)
+        if not found:
+            raise ParseError(number, quoted(body), "'Rank N ... on HOST device N [ID] NAME'")
+        rank, group, pid, host, device, bus_id, name = found.groups()
+        if self.test.stage > _Test.DEVICES:
+            self._enter(_Test.DEVICES)
+        self.test.stage = _Test.DEVICES
+        self.test.devices.append(
+            Device(
+                int(rank),
+                host,
+                int(device),
+                bus_id,
+                name.strip(),
+                int(pid) if pid else None,
+                int(group or 0),
+            )
+        )
+
+    def _take_sides(self, number: int, body: str) -> None:
+        if 0 <= body.find("in-place") < body.find("out-of-place"):
+            raise ParseError(number, quoted(body), "out-of-place before in-place")
+
+    def _take_header(self, number: int, body: str) -> None:
+        if "algbw" not in body:
+            return
+        layout = layout_of(body)
+        if layout is None:
+            expected = "size, count, type, and time, algbw, busbw, #wrong of one or two sides"
+            raise ParseError(number, quoted(body), expected)
+        self._enter(_Test.TABLE).layout = layout
+
+    def _take_units(self, number: int, body: str) -> None:
+        if not {"(us)", "(GB/s)"} <= set(body.split()):
+            raise ParseError(number, quoted(body), "times in (us), bandwidths in (GB/s)")
+
+    def _take_bounds(self, number: int, body: str) -> None:
+        found = _OUT_OF_BOUNDS.fullmatch(body)
+        if not found:
+            raise ParseError(number, quoted(body), "'Out of bounds values : N OK' or 'FAILED'")
+        facts = self._enter(_Test.BOUNDS).facts
+        facts["out_of_bounds"], facts["out_of_bounds_ok"] = int(found[1]), found[2] == "OK"
+
+    def _take_average(self, number: int, body: str) -> None:
+        found = _AVERAGE.fullmatch(body)
+        if not found or not float(found[1]) < HUGE:
+            raise ParseError(number, quoted(body), "'Avg bus bandwidth : X', perhaps with OK")
+        facts = self._enter(_Test.AVERAGE).facts
+        facts["average_busbw_gbytes_s"], facts["average_ok"] = float(found[1]), found[2] != "FAILED"
+
+    def _take_bitwise(self, number: int, body: str) -> None:
+        if "mismatch" in body and "0 OK" not in body:
+            raise ParseError(number, quoted(body), "the same bits in every repetition")
+
+
+#: By the first word of a line, without its '#'.
+_HANDLERS = {
+    "nccl-tests": _Reader._take_version,
+    "Collective": _Reader._take_collective,
+    "nThread": _Reader._take_parameters,
+    "nThreads:": _Reader._take_parameters,
+    "Blocking": _Reader._take_condition,
+    "Parallel": _Reader._take_condition,
+    "Reducing": _Reader._take_reducing,
+    "Using": _Reader._take_devices,
+    "Rank": _Reader._take_device,
+    "out-of-place": _Reader._take_sides,
+    "in-place": _Reader._take_sides,
+    "size": _Reader._take_header,
+    "bytes": _Reader._take_header,
+    "timestamp": _Reader._take_header,
+    "(B)": _Reader._take_units,
+    "Out": _Reader._take_bounds,
+    "Avg": _Reader._take_average,
+    "Bitwise": _Reader._take_bitwise,
+    "error:": _Reader._take_error,
+}
+
+
+def operation_of(program: str) -> str:
+    """all_reduce of build/all_reduce_perf_mpi; the name as it is where it is none of ours."""
+    return PurePosixPath(program).name.partition("_perf")[0]
+
+
+def nccl_version_of(code: int) -> str:
+    """NCCL_VERSION_CODE: 2.28.9 is 22809, before 2.9 2.8.4 was 2804."""
+    if code >= 10000:
+        return f"{code // 10000}.{code // 100 % 100}.{code % 100}"
+    return f"{code // 1000}.{code // 100 % 10}.{code % 100}"

@@ -1,0 +1,136 @@
+"""Places that stand out among their peers in one campaign: fast enough for a floor, and not alike.
+
+A first look, until baselines say what is normal for a place: the modified z-score of B. Iglewicz
+and D. Hoaglin (How to Detect and Handle Outliers, 1993), by median and median absolute deviation,
+on the bad side of the metric only. With few places that deviation is next to nothing, so it counts
+as at least what the system's data says that equal places differ by (`peer_spread`): at its default
+of 5 % nothing that is less than 17.5 % worse stands out.
+
+A place is judged by its best number. Where every pair of a node is slow, the node is named; where
+one pair is, and both of its nodes do well elsewhere, the pair.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Literal, TypeVar
+
+from railgauge.measurement import METRIC_ALIKE, METRIC_BETTER, Measurement
+from railgauge.verdict.compare import Case, Row
+
+#: Of fewer places none is an outlier: two of three may be the odd ones.
+LEAST_PLACES = 4
+
+#: A modified z-score above it is an outlier (Iglewicz and Hoaglin).
+SCORE = 3.5
+
+#: Makes the median absolute deviation that of a normal distribution's standard deviation.
+_NORMAL = 1.4826
+
+Place = TypeVar("Place", bound=Hashable)
+
+
+@dataclasses.dataclass(frozen=True)
+class Outlier:
+    """Nodes whose best number is far worse than what their peers have, in the metric's unit."""
+
+    nodes: tuple[str, ...]
+    measurement: Measurement
+    median: float
+    places: int
+    case: Case
+
+    @property
+    def message(self) -> str:
+        m = self.measurement
+        share = m.value / self.median - 1
+        return (
+            f"{m.variable} of {' and '.join(self.nodes)} is {m.value:.4g} {m.unit}, {share:+.0%} "
+            f"of the {self.median:.4g} that is the median of {self.places} "
+            f"{'nodes' if len(self.nodes) == 1 else 'places'}: stands out"
+        )
+
+
+def outlying(
+    values: Mapping[Place, float], better: Literal["more", "less"], least_spread: float
+) -> list[Place]:
+    """The places whose value is far worse than the median of all; none of fewer than four.
+
+    `least_spread` is a share of the median.
+    """
+    if len(values) < LEAST_PLACES:
+        return []
+    median = statistics.median(values.values())
+    spread = _NORMAL * statistics.median(abs(value - median) for value in values.values())
+    least = SCORE * max(spread, least_spread * abs(median))
+    sign = 1 if better == "more" else -1
+    return [place for place, value in values.items() if sign * (median - value) > least]
+
+
+def outliers(cases: Sequence[Case]) -> list[Outlier]:
+    """Nodes and pairs that stand out in a condition, among the cases that passed."""
+    conditions: dict[Hashable, list[tuple[Case, Row]]] = {}
+    for case in cases:
+        if case.passed:
+            for row in case.rows:
+                if row.gates and row.measurement.metric in METRIC_ALIKE:
+                    conditions.setdefault(_condition(case, row.measurement), []).append((case, row))
+    found: dict[tuple[str, ...], Outlier] = {}
+    for measured in conditions.values():
+        for outlier in _of_condition(measured):
+            # Of a place that stands out in many conditions the first is told.
+            found.setdefault(outlier.nodes, outlier)
+    return list(found.values())
+
+
+def _condition(case: Case, measurement: Measurement) -> Hashable:
+    """All of what is measured but where: which rail or NIC it is, is a place."""
+    m = measurement
+    rails = m.rails.split("-") if m.rails else []
+    across = len(set(rails)) > 1
+    nics = len(m.nics.split("+")) if m.nics else 0
+    like = dataclasses.replace(m, value=0.0, nodes=(), rails=None, nics=None, samples=None)
+    return case.check, case.partition, len(m.nodes), across, nics, like
+
+
+def _of_condition(measured: Sequence[tuple[Case, Row]]) -> list[Outlier]:
+    better = METRIC_BETTER[measured[0][1].measurement.metric]
+    least_spread = measured[0][0].peer_spread
+    of_nodes: dict[str, tuple[Case, Measurement]] = {}
+    of_places: dict[tuple[str, ...], tuple[Case, Measurement]] = {}
+    for case, row in measured:
+        m = row.measurement
+        for node in m.nodes:
+            _keep_best(of_nodes, node, case, m, better)
+        _keep_best(of_places, (*m.nodes, m.rails or "", m.nics or ""), case, m, better)
+    # Rails and directions of two nodes are no peers of each other: too few to tell who is odd.
+    if len(of_nodes) < LEAST_PLACES:
+        return []
+    nodes = {node: m.value for node, (_, m) in of_nodes.items()}
+    median = statistics.median(nodes.values())
+    found = [
+        Outlier((node,), of_nodes[node][1], median, len(nodes), of_nodes[node][0])
+        for node in outlying(nodes, better, least_spread)
+    ]
+    named = {node for outlier in found for node in outlier.nodes}
+    places = {place: m.value for place, (_, m) in of_places.items() if not named & set(m.nodes)}
+    for place in outlying(places, better, least_spread):
+        case, m = of_places[place]
+        median = statistics.median(places.values())
+        found.append(Outlier(m.nodes, m, median, len(places), case))
+    return found
+
+
+def _keep_best(
+    best: dict[Place, tuple[Case, Measurement]],
+    place: Place,
+    case: Case,
+    measurement: Measurement,
+    better: Literal["more", "less"],
+) -> None:
+    known = best.get(place)
+    sign = 1 if better == "more" else -1
+    if known is None or sign * (measurement.value - known[1].value) > 0:
+        best[place] = case, measurement

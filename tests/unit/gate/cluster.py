@@ -1,0 +1,184 @@
+"""A Slurm and campaigns of our own, for tests of the gate."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from click.testing import CliRunner
+
+from railgauge import inventory
+from railgauge.cli import cli
+from railgauge.errors import RailgaugeError
+from railgauge.gate import journal, run
+from railgauge.node import slurm_nodes
+from railgauge.node.slurm_nodes import SlurmNode
+from railgauge.verdict.rules import Finding
+
+
+class Slurm:
+    """Slurm's nodes and reservations, and what may never be: an untested node that is open.
+
+    `at_each` is called after every change that somebody made.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.flags: dict[str, set[str]] = {name: {"IDLE"} for name in names}
+        self.reason: dict[str, tuple[str, str, str]] = dict.fromkeys(names, ("", "", ""))
+        self.reserved: dict[str, tuple[str, ...]] = {}
+        self.kernel: dict[str, str] = dict.fromkeys(names, "6.12")
+        self.at_each: Callable[[], None] = lambda: None
+
+    def show(self, names: Any = ()) -> dict[str, SlurmNode]:
+        found = {}
+        for name in names or self.flags:
+            inside = tuple(r for r, nodes in sorted(self.reserved.items()) if name in nodes)
+            flags = frozenset(self.flags[name] | ({"RESERVED"} if inside else set()))
+            words, by, since = self.reason[name]
+            found[name] = SlurmNode(name, flags, words, by, since, inside)
+        return found
+
+    def drain(self, names: Any, reason: str, by: str = slurm_nodes.OURS) -> None:
+        for name in names:
+            node = self.show([name])[name]
+            if by == slurm_nodes.OURS and node.drained and not node.ours:
+                continue
+            self.flags[name] |= {"DRAIN"}
+            self.reason[name] = (by + reason, "root", "2026-11-21T10:00:00")
+            self.at_each()
+
+    def collect(self, system: str, names: Any, quick: bool = False) -> Any:
+        return [taken(name, self.kernel[name]) for name in names], {}
+
+    def resume(self, names: Any) -> None:
+        for name in names:
+            self.flags[name] -= {"DRAIN"}
+            self.reason[name] = ("", "", "")
+            self.at_each()
+
+    def reserve(self, name: str, nodes: Any) -> None:
+        self.reserved[name] = tuple(nodes)
+        self.at_each()
+
+    def unreserve(self, name: str) -> None:
+        del self.reserved[name]
+        self.at_each()
+
+    def open(self) -> set[str]:
+        """The namespace nodes that take anybody's jobs."""
+        return {n for n, node in self.show().items() if node.in_service and n < "n5"}
+
+
+def document(node: str, kernel: str = "6.12") -> dict[str, Any]:
+    return {
+        "schema": "railgauge-inventory-1",
+        "node": node,
+        "boot_id": "b",
+        "taken": "2026-11-21T10:00:00+00:00",
+        "seconds": 0.1,
+        "fields": {"kernel/release": kernel},
+        "unknown": {},
+        "quick": ["kernel/release"],
+    }
+
+
+def taken(node: str, kernel: str = "6.12") -> inventory.Inventory:
+    return inventory.load(json.dumps(document(node, kernel)))
+
+
+@dataclasses.dataclass
+class Campaigns:
+    """Stands in for campaigns: `bad` nodes fail with everyone who is tested beside them.
+
+    `at_each` is called in the middle of each.
+    """
+
+    bad: set[str]
+    at_each: Callable[[], None]
+    made: dict[str, Any] = dataclasses.field(default_factory=dict)
+    resumed: list[str] = dataclasses.field(default_factory=list)
+
+    def run(self, system: str, scope: Any, nodes: str, *_: Any, begun: Any, owner: str) -> Any:
+        name = f"20261121T100000Z-lab-{len(self.made):06}"
+        self.made[name] = SimpleNamespace(
+            id=name, gate="acceptance", state="running", scope=scope, folder=None
+        )
+        begun(self.made[name])
+        return self.ended(self.made[name])
+
+    def resume(self, campaign: Any, *_: Any, owner: str) -> Any:
+        assert campaign.state == "running"
+        self.resumed.append(campaign.id)
+        return self.ended(campaign)
+
+    def ended(self, campaign: Any) -> Any:
+        self.at_each()
+        campaign.state = "finished"
+        self.at_each()
+        return self.verdict(campaign)
+
+    def verdict(self, campaign: Any) -> Any:
+        members = sorted({n for part in campaign.scope.nodes.values() for n in part})
+        bad = sorted(self.bad & set(members))
+        pairs = list(zip(members, [*members[1:], members[0]], strict=True))
+        cases = [
+            SimpleNamespace(
+                check="Iperf2Pair",
+                partition="ns",
+                nodes=p,
+                passed=not set(p) & self.bad,
+                result="",
+                was_left_out=False,
+            )
+            for p in pairs
+        ]
+        findings = [
+            Finding("reject", "out", "too slow", "Iperf2Pair", "ns", c.nodes)
+            for c in cases
+            if not c.passed
+        ]
+        told = bad if len(members) > 2 and len(bad) == 1 else []
+        return SimpleNamespace(
+            campaign=campaign,
+            simulated=False,
+            findings=findings,
+            cases=cases,
+            suspects=[SimpleNamespace(node=n) for n in told],
+        )
+
+
+class Killed(BaseException):
+    """As SIGKILL does, nothing of ours runs after it; locks and Slurm stay as they are."""
+
+
+def held(nodes: Slurm, *names: str) -> None:
+    nodes.drain(names, "firmware changed: kernel/release 6.12 -> 6.13")
+
+
+def go(nodes: Slurm) -> journal.Run:
+    """What `gate run --act` does: finish what broke off, then what is held."""
+    broken = journal.unended("lab")
+    if broken is not None:
+        run.finish(broken, [], lambda _: None)
+    rest = sorted(run.candidates("lab", None).nodes)
+    ended = run.finish(run.plan("lab", rest), [], lambda _: None) if rest and not broken else broken
+    assert ended is not None
+    return ended
+
+
+def gate(*words: str) -> int:
+    """`railgauge gate ...`: its exit code; what it says with `said`."""
+    return said(*words)[1]
+
+
+def said(*words: str) -> tuple[str, int]:
+    """What `railgauge gate ...` says, and its exit code."""
+    answer = CliRunner().invoke(cli, ["gate", words[0], "--system", "lab", *words[1:]])
+    error = answer.exception
+    if isinstance(error, RailgaugeError):
+        return f"{answer.output}{error}", error.exit_code
+    assert error is None or isinstance(error, SystemExit), repr(error)
+    return answer.output, answer.exit_code

@@ -1,0 +1,58 @@
+"""The gate's fixtures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from railgauge import accept, inventory, inventory_cli, session, slurm
+from railgauge.gate import run, store
+from railgauge.node import slurm_nodes
+
+from .cluster import Campaigns, Slurm, taken
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Slurm:
+    fake = Slurm(["n1", "n2", "n3", "n4", "n5", "n6"])
+    for name in ("show", "drain", "resume"):
+        monkeypatch.setattr(slurm_nodes, name, getattr(fake, name))
+    monkeypatch.setattr(inventory_cli, "collect", fake.collect)
+    monkeypatch.setattr(slurm, "reserve", fake.reserve)
+    monkeypatch.setattr(slurm, "unreserve", fake.unreserve)
+    monkeypatch.setattr(slurm, "reservation_nodes", fake.reserved.get)
+    return fake
+
+
+@pytest.fixture
+def area(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The store of the lab, with n1 to n4 accepted."""
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
+    store.publish_rules("lab")
+    for name in ("n1", "n2", "n3", "n4"):
+        store.accept("lab", taken(name), "adopt", "untested")
+    folder = store.folder("lab")
+    rules = json.loads((folder / "rules.json").read_text())
+    (folder / "rules.json").write_text(json.dumps({**rules, "max_hold": 2}))
+    return folder
+
+
+@pytest.fixture
+def tests(monkeypatch: pytest.MonkeyPatch, nodes: Slurm) -> Iterator[Campaigns]:
+    fake = Campaigns({"n2"}, lambda: nodes.at_each())
+    monkeypatch.setattr(accept, "run", fake.run)
+    monkeypatch.setattr(accept, "resume", fake.resume)
+    monkeypatch.setattr(run, "load", fake.made.__getitem__)
+    monkeypatch.setattr(run.rules, "decide", fake.verdict)
+    as_tested = {node: taken(node, "6.13") for node in ("n1", "n2", "n3")}
+    monkeypatch.setattr(inventory, "in_campaign", lambda _: as_tested)
+    yield fake
+
+
+@pytest.fixture(autouse=True)
+def no_mounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands stay in this process, where Slurm is ours."""
+    monkeypatch.setattr(session, "in_lab", lambda _: False)

@@ -1,0 +1,238 @@
+"""What counts as a change, and what is held for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.gate import store
+from railgauge.node import gate as node_gate
+from railgauge.node import slurm_nodes
+from railgauge.node.gate import Change, NoStore, Rules, changes
+from railgauge.node.slurm_nodes import SlurmNode
+
+from .cluster import Slurm, document, taken
+
+RULES = Rules(("kernel/ignored",), max_hold=2, window_s=600)
+
+ONELINE = (
+    "NodeName=n1 Arch=x86_64 CoresPerSocket=8 State=IDLE+DRAIN ThreadsPerCore=1 "
+    "BootTime=2026-11-21T07:59:39 CurrentWatts=0  "
+    "Reason=railgauge: firmware changed: nic/mlx5_0/firmware 1 -> 2 [root@2026-11-21T14:55:39]\n"
+    "NodeName=n2 Arch=x86_64 CoresPerSocket=8 State=IDLE* ThreadsPerCore=1 CurrentWatts=0 \n"
+    "NodeName=n3 Arch=x86_64 State=MIXED+DRAIN+RESERVED ThreadsPerCore=1  "
+    "Reason=bad disk [root] [alice@2026-11-20T10:00:00] Comment=x\n"
+)
+
+
+def seen(**fields: Any) -> dict[str, Any]:
+    return {"fields": {k.replace("__", "/"): v for k, v in fields.items()}, "unknown": {}}
+
+
+def accepted(**fields: Any) -> dict[str, Any]:
+    return {**seen(**fields), "unknown": []}
+
+
+# ---- Slurm's words ----
+
+
+def test_the_states_of_nodes_are_read() -> None:
+    nodes = slurm_nodes.parse(ONELINE)
+    assert nodes["n1"].ours and not nodes["n1"].busy
+    assert nodes["n1"].reason.endswith("1 -> 2")
+    assert (nodes["n1"].by, nodes["n1"].since) == ("root", "2026-11-21T14:55:39")
+    assert not nodes["n2"].answers and not nodes["n2"].in_service
+    assert nodes["n3"].drained and nodes["n3"].busy and not nodes["n3"].ours
+    assert nodes["n3"].reason == "bad disk [root]"
+
+
+def test_only_a_reason_that_begins_so_is_ours() -> None:
+    drained = frozenset({"IDLE", "DRAIN"})
+    assert not SlurmNode("n1", drained, "alice on railgauge: testing").ours
+    assert not SlurmNode("n1", frozenset({"IDLE"}), "railgauge: left over").ours
+
+
+# ---- what counts as a change ----
+
+
+def test_a_field_of_another_value_is_a_change() -> None:
+    found = changes(accepted(nic__a__firmware="1"), seen(nic__a__firmware="2"), RULES)
+    assert found == [Change("nic/a/firmware", "1", "2")]
+    assert str(found[0]) == "nic/a/firmware 1 -> 2"
+
+
+def test_a_part_that_was_replaced_is_a_change() -> None:
+    assert changes(accepted(nic__a__node_guid="1"), seen(nic__a__node_guid="2"), RULES)
+    assert changes(accepted(gpu__0__serial="1"), seen(gpu__0__serial="2"), RULES)
+
+
+def test_a_device_that_is_gone_or_new_is_a_change() -> None:
+    gone = changes(accepted(nic__a__firmware="1"), seen(), RULES)
+    new = changes(accepted(), seen(nic__b__firmware="1"), RULES)
+    assert [str(c) for c in gone] == ["nic/a/firmware is gone (was 1)"]
+    assert [str(c) for c in new] == ["nic/b/firmware is new (1)"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (accepted(nic__a__firmware="1"), {"fields": {}, "unknown": {"nic/a/firmware": "EACCES"}}),
+        ({"fields": {}, "unknown": ["nic/a/firmware"]}, seen(nic__a__firmware="1")),
+        (accepted(kernel__ignored="1"), seen(kernel__ignored="2")),
+        (accepted(net__eth0__speed_mbits=1), seen(net__eth0__speed_mbits=2)),
+        (accepted(), seen(net__eth0__operstate="up")),
+    ],
+    ids=["now unknown", "unknown before", "ignored", "state", "new state"],
+)
+def test_unknown_and_ignored_are_no_change(before: dict[str, Any], now: dict[str, Any]) -> None:
+    assert changes(before, now, RULES) == []
+
+
+def states(outcomes: Sequence[node_gate.Outcome]) -> dict[str, str]:
+    return {outcome.node: outcome.state for outcome in outcomes}
+
+
+def test_a_changed_node_is_drained_with_the_field_in_its_reason(area: Path, nodes: Slurm) -> None:
+    outcomes = node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)
+    assert states(outcomes) == {"n1": "held"}
+    assert nodes.show(["n1"])["n1"].reason == (
+        "railgauge: firmware changed: kernel/release 6.12 -> 6.13"
+    )
+
+
+def test_without_act_nothing_is_drained(area: Path, nodes: Slurm) -> None:
+    outcomes = node_gate.hold(area, {"n1": document("n1", "6.13")}, act=False)
+    assert states(outcomes) == {"n1": "changed"}
+    assert nodes.open() == {"n1", "n2", "n3", "n4"}
+
+
+def test_where_nothing_changed_slurm_is_not_asked(
+    area: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_nodes, "ask", lambda *_: pytest.fail("asked"))
+    assert states(node_gate.hold(area, {"n1": document("n1")}, act=True)) == {"n1": "unchanged"}
+
+
+def test_a_node_never_accepted_is_reported_and_not_held(area: Path, nodes: Slurm) -> None:
+    node_gate.record_path(area, "n1").unlink()
+    assert states(node_gate.hold(area, {"n1": document("n1")}, act=True)) == {"n1": "unadopted"}
+    assert "n1" in nodes.open()
+
+
+def test_beyond_max_hold_there_is_only_the_alarm(area: Path, nodes: Slurm) -> None:
+    everyone = {name: document(name, "6.13") for name in ("n1", "n2", "n3", "n4")}
+    outcomes = node_gate.hold(area, everyone, act=True)
+    assert sorted(states(outcomes).values()) == ["alarm", "alarm", "held", "held"]
+    assert len(nodes.open()) == 2
+
+
+def test_what_was_held_a_moment_ago_counts_whatever_became_of_it(area: Path, nodes: Slurm) -> None:
+    """Returned, or drained again with another reason, as by gate runs in between."""
+    for name in ("n3", "n4"):
+        assert states(node_gate.hold(area, {name: document(name, "6.13")}, act=True)) == {
+            name: "held"
+        }
+    nodes.resume(["n3"])
+    nodes.drain(["n4"], "Iperf2Pair n3 n4: too slow")
+    assert states(node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)) == {"n1": "alarm"}
+
+
+def test_what_was_held_before_the_window_does_not_count(area: Path, nodes: Slurm) -> None:
+    old = node_gate.time.time() - 901
+    held_then = [{"node": name, "at": old, "why": ""} for name in ("n3", "n4")]
+    (area / node_gate.HOLDS).write_text(json.dumps(held_then))
+    assert states(node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)) == {"n1": "held"}
+    assert len(json.loads((area / node_gate.HOLDS).read_text())) == 1
+
+
+def test_holds_that_cannot_be_counted_are_alarms(area: Path, nodes: Slurm) -> None:
+    (area / node_gate.HOLDS).write_text('[{"node": "n')
+    found = node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)
+    assert states(found) == {"n1": "alarm"} and "holds.json" in str(found[0])
+    assert "n1" in nodes.open()
+
+
+def test_a_node_of_somebody_else_is_left_alone(area: Path, nodes: Slurm) -> None:
+    nodes.drain(["n1"], "bad disk", by="")
+    nodes.reserve("other", ["n2"])
+    everyone = {name: document(name, "6.13") for name in ("n1", "n2")}
+    assert set(states(node_gate.hold(area, everyone, act=True)).values()) == {"alarm"}
+    assert nodes.show(["n1"])["n1"].reason == "bad disk"
+
+
+def test_a_store_that_is_not_there_changes_nothing(tmp_path: Path, nodes: Slurm) -> None:
+    with pytest.raises(NoStore, match=r"gate adopt --act"):
+        node_gate.hold(tmp_path / "gone", {"n1": document("n1")}, act=True)
+    assert "n1" in nodes.open()
+
+
+def test_a_store_that_hangs_changes_nothing(
+    area: Path, nodes: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = node_gate.record_path(area, "n1")
+    record.unlink()
+    # Reading a FIFO that nobody writes waits for ever, as a file server may.
+    node_gate.os.mkfifo(record)
+    monkeypatch.setattr(node_gate, "STORE_LIMIT_S", 0.2)
+    with pytest.raises(NoStore, match="no answer within"):
+        node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)
+    assert "n1" in nodes.open()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"ignore": 3}', "nul"])
+def test_damaged_rules_change_nothing(area: Path, nodes: Slurm, content: str) -> None:
+    (area / "rules.json").write_text(content)
+    with pytest.raises(NoStore):
+        node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)
+    assert "n1" in nodes.open()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"fields": 3, "unknown": []}', "nul"])
+def test_a_damaged_record_concerns_its_own_node(area: Path, nodes: Slurm, content: str) -> None:
+    node_gate.record_path(area, "n1").write_text(content)
+    found = node_gate.hold(area, {name: document(name, "6.13") for name in ("n1", "n2")}, act=True)
+    assert states(found) == {"n1": "alarm", "n2": "held"}
+    assert "gate adopt --again --act --nodes n1" in str(found[0])
+    assert "n1" in nodes.open()
+
+
+def test_damaged_records_are_named(area: Path) -> None:
+    node_gate.record_path(area, "n1").write_text("{}")
+    with pytest.raises(RailgaugeError, match=r"n1\.json"):
+        store.accepted("lab", "n1")
+
+
+def test_an_unwritable_store_is_one_clear_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "gate").write_text("a file where the folder should be")
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
+    with pytest.raises(EnvironmentProblem, match="RAILGAUGE_RESULTS"):
+        store.publish_rules("lab")
+
+
+# ---- what sets the nodes of a gate run apart ----
+
+
+def test_only_what_a_gate_run_accepted_may_differ(area: Path) -> None:
+    store.accept("lab", taken("n2", "6.13"), "run", "a campaign")
+    store.accept("lab", taken("n3", "6.14"), "release", "a word")
+    found = store.tested("lab", {"ns": ["n1", "n2", "n3", "n4"]})
+    assert found == {"n2": {"kernel/release": "6.13"}}
+
+
+def test_where_all_records_agree_nothing_may_differ(area: Path) -> None:
+    for name in ("n1", "n2", "n3", "n4"):
+        store.accept("lab", taken(name, "6.13"), "run", "a campaign")
+    assert store.tested("lab", {"ns": ["n1", "n2", "n3", "n4"]}) == {}
+
+
+def test_a_damaged_record_lets_nothing_differ(area: Path) -> None:
+    store.accept("lab", taken("n2", "6.13"), "run", "a campaign")
+    node_gate.record_path(area, "n2").write_text("")
+    assert store.tested("lab", {"ns": ["n1", "n2"]}) == {}

@@ -1,0 +1,441 @@
+"""That nothing untested is ever open, whatever ends a run."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from railgauge.cli import cli
+from railgauge.errors import EXIT_SUSPECT, RailgaugeError
+from railgauge.gate import journal, partners, run, store
+from railgauge.gate.lock import alone
+from railgauge.node import gate as node_gate
+from railgauge.node import slurm_nodes
+from railgauge.node.slurm_nodes import SlurmProblem
+
+from .cluster import Campaigns, Killed, Slurm, gate, go, held, taken
+
+# ---- a run, killed at each step ----
+
+
+def test_a_good_node_returns_and_is_accepted_as_it_is_now(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    ended = go(nodes)
+    assert ended.decided == {"n1": ""}
+    assert nodes.open() == {"n1", "n2", "n3", "n4"} and not nodes.reserved
+    assert len(tests.made) == 1
+    record = store.accepted("lab", "n1")
+    assert record is not None
+    assert (record.fields["kernel/release"], record.how, record.by) == (
+        "6.13",
+        "run",
+        next(iter(tests.made)),
+    )
+
+
+def test_a_bad_node_stays_out_with_the_check_in_its_reason(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    held(nodes, "n2")
+    go(nodes)
+    assert nodes.open() == {"n1", "n3", "n4"} and not nodes.reserved
+    assert nodes.show(["n2"])["n2"].reason.startswith("railgauge: Iperf2Pair ")
+    record = store.accepted("lab", "n2")
+    assert record is not None and record.fields["kernel/release"] == "6.12"
+
+
+def test_who_failed_beside_a_bad_node_is_tested_again_without_it(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    held(nodes, "n1", "n2")
+    ended = go(nodes)
+    assert ended.decided["n1"] == "" and ended.decided["n2"]
+    first, second = ({*c.scope.nodes["ns"]} for c in tests.made.values())
+    assert "n2" in first and "n2" not in second
+    assert nodes.open() == {"n1", "n3", "n4"}
+
+
+def test_a_partner_at_fault_keeps_nobody_else_out(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    held(nodes, "n1")
+    ended = go(nodes)
+    assert ended.decided == {"n1": ""} and ended.bad_partners == ["n2"]
+
+
+def test_a_partner_at_fault_is_held_and_a_suspect_until_it_is_accepted(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    held(nodes, "n1")
+    go(nodes)
+    assert nodes.open() == {"n1", "n3", "n4"}
+    assert nodes.show(["n2"])["n2"].reason.startswith(
+        "railgauge: suspect: as a partner: Iperf2Pair"
+    )
+    assert store.suspected("lab", "n2") is not None
+    tests.bad = set()
+    assert go(nodes).decided == {"n2": ""}
+    assert store.suspected("lab", "n2") is None
+    assert nodes.open() == {"n1", "n2", "n3", "n4"}
+
+
+def test_a_partner_at_fault_beyond_max_hold_stays_in_service_and_is_nobodys_partner(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    now = node_gate.time.time()
+    two = [{"node": "n4", "at": now, "why": ""}] * 2
+    (area / node_gate.HOLDS).write_text(json.dumps(two))
+    held(nodes, "n1")
+    said: list[str] = []
+    run.finish(run.plan("lab", ["n1"]), [], said.append)
+    assert nodes.open() == {"n1", "n2", "n3", "n4"}
+    assert any("max_hold" in line for line in said)
+    held(nodes, "n1")
+    assert run.plan("lab", ["n1"]).partners == ["n3", "n4"]
+
+
+def test_a_suspect_raises_the_alarm_once(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told = tmp_path / "told"
+    monkeypatch.setenv(partners.ALARM_VARIABLE, f"bash -c 'echo \"$0 $1\" >> {told}'")
+    planned = run.plan("lab", ["n1"])
+    run.reserve(planned, [], lambda _: None)
+    for _ in range(2):
+        partners.accuse(planned, "n2", "too slow", lambda _: None)
+    assert told.read_text().splitlines() == ["n2 held: too slow"]
+
+
+@pytest.mark.parametrize("names", ["", "n1", "n2", "n1 n2"])
+def test_killed_anywhere_no_untested_node_is_open_and_the_next_run_ends_it(
+    area: Path, nodes: Slurm, tests: Campaigns, names: str
+) -> None:
+    """After every single change of Slurm's state, and before every journal entry, in turn."""
+    bad = tests.bad = set(names.split())
+    save, steps = journal.Run.save, 0
+    while True:
+        for name in ("n1", "n2"):
+            store.accept("lab", taken(name), "adopt", "untested")
+        nodes.resume(["n1", "n2", "n3", "n4"])
+        held(nodes, "n1", "n2")
+        left = steps
+
+        def step() -> None:
+            nonlocal left
+            good = {
+                name
+                for name in ("n1", "n2")
+                if (record := store.accepted("lab", name))
+                and record.fields["kernel/release"] == "6.13"
+            }
+            assert not nodes.open() & ({"n1", "n2"} - good)
+            left -= 1
+            if left == 0:
+                raise Killed
+
+        nodes.at_each = step
+
+        def saving(self: journal.Run, step: Callable[[], None] = step) -> None:
+            step()
+            save(self)
+
+        journal.Run.save = saving  # type: ignore[method-assign]
+        try:
+            if left:
+                with pytest.raises(Killed):
+                    go(nodes)
+                    raise StopIteration
+            ended = go(nodes)
+        except StopIteration:
+            return
+        finally:
+            journal.Run.save = save  # type: ignore[method-assign]
+            nodes.at_each = lambda: None
+        assert {name for name, why in ended.decided.items() if why} == bad or len(bad) == 2
+        assert nodes.open() == {"n1", "n2", "n3", "n4"} - bad
+        assert not nodes.reserved
+        assert journal.unended("lab") is None
+        # What was killed in the middle of a campaign has gone on with it.
+        assert all(tests.made[name].state == "finished" for name in ended.campaigns)
+        steps += 1
+
+
+def test_a_campaign_whose_folder_is_gone_is_measured_anew(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a full results area that was given another file system."""
+    tests.bad = set()
+    held(nodes, "n1")
+    broken = run.plan("lab", ["n1"])
+    broken.campaigns.append("gone")
+    broken.save()
+
+    def load(name: str) -> Any:
+        if name not in tests.made:
+            raise RailgaugeError(f"no campaign {name!r}")
+        return tests.made[name]
+
+    monkeypatch.setattr(run, "load", load)
+    assert run.finish(broken, [], lambda _: None).decided == {"n1": ""}
+    assert nodes.open() == {"n1", "n2", "n3", "n4"}
+
+
+def test_a_node_that_somebody_took_over_meanwhile_is_left_to_them(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    held(nodes, "n1")
+    broken = run.plan("lab", ["n1"])
+    broken.save()
+    nodes.drain(["n1"], "bad fan", by="")
+    ended = run.finish(broken, [], lambda _: None)
+    assert "bad fan" in ended.decided["n1"]
+    assert nodes.show(["n1"])["n1"].reason == "bad fan" and not nodes.reserved
+
+
+def test_a_reservation_that_somebody_deletes_does_not_open_the_node(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    held(nodes, "n1")
+
+    def delete() -> None:
+        nodes.at_each = lambda: None
+        nodes.reserved.clear()
+
+    planned = run.plan("lab", ["n1"])
+    run.reserve(planned, [], lambda _: None)
+    run.resume(planned, [], lambda _: None)
+    delete()
+    with pytest.raises(RailgaugeError, match="is gone"):
+        run.test(planned, [], lambda _: None)
+    assert "n1" not in nodes.open()
+    assert not tests.made
+
+
+def test_what_railgauge_did_not_hold_is_not_tested_or_returned(area: Path, nodes: Slurm) -> None:
+    nodes.drain(["n1"], "bad disk", by="")
+    with pytest.raises(RailgaugeError, match="not held by railgauge") as refused:
+        run.candidates("lab", ["n1"])
+    # What would take the node over erases the reason of whom it belongs to.
+    assert "scontrol update" not in str(refused.value)
+    with pytest.raises(RailgaugeError, match="not held by railgauge"):
+        run.candidates("lab", ["n2"])
+    assert run.candidates("lab", None).nodes == {}
+
+
+def test_partners_are_idle_in_service_and_accepted(area: Path, nodes: Slurm) -> None:
+    held(nodes, "n1")
+    nodes.flags["n2"] |= {"MIXED"}
+    node_gate.record_path(area, "n3").unlink()
+    assert partners.lent("lab", ["n1"]) == ["n4"]
+
+
+def test_a_partner_is_accepted_as_it_is_now(area: Path, nodes: Slurm) -> None:
+    """One that changed and is in service: beyond max_hold, or not looked at yet."""
+    nodes.kernel["n2"] = "6.13"
+    assert partners.lent("lab", ["n1"]) == ["n3", "n4"]
+
+
+def test_one_run_at_a_time(area: Path) -> None:
+    with alone("lab"), pytest.raises(RailgaugeError, match="at work already"), alone("lab"):
+        pass
+
+
+def test_slurm_that_refuses_leaves_the_node_reserved_or_drained(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held(nodes, "n2")
+
+    def refuse(*_: object) -> None:
+        raise SlurmProblem("Access/permission denied")
+
+    real = slurm_nodes.drain
+    monkeypatch.setattr(slurm_nodes, "drain", refuse)
+    with pytest.raises(SlurmProblem):
+        go(nodes)
+    assert "n2" not in nodes.open()
+    monkeypatch.setattr(slurm_nodes, "drain", real)
+    go(nodes)
+    assert nodes.show(["n2"])["n2"].drained and not nodes.reserved
+
+
+# ---- what Slurm says in the end ----
+
+
+def last_words(nodes: Slurm, tests: Campaigns, meanwhile: Callable[[], None]) -> tuple[Any, str]:
+    """The run of n1, all good, and its last line; `meanwhile` happens in its campaign."""
+    tests.bad = set()
+    held(nodes, "n1")
+    planned = run.plan("lab", ["n1"])
+    run.reserve(planned, [], lambda _: None)
+    run.resume(planned, [], lambda _: None)
+    tests.at_each = meanwhile
+    said: list[str] = []
+    ended = run.finish(planned, [], said.append)
+    return ended, said[-1]
+
+
+def test_a_node_that_a_human_drained_meanwhile_is_not_back_in_service(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    ended, last = last_words(nodes, tests, lambda: nodes.drain(["n1"], "bad fan", by=""))
+    assert "not in service: drained by root: bad fan" in last
+    assert ended.kept_out == ["n1"] and nodes.show(["n1"])["n1"].reason == "bad fan"
+
+
+def test_a_node_in_somebodys_reservation_is_not_back_in_service(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    ended, last = last_words(nodes, tests, lambda: nodes.reserve("hpl", ["n1"]))
+    assert "not in service: in reservation hpl" in last and ended.kept_out == ["n1"]
+
+
+def test_a_node_that_went_down_meanwhile_is_not_back_in_service(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    ended, last = last_words(nodes, tests, lambda: nodes.flags["n1"].add("DOWN"))
+    assert "not in service: does not answer Slurm" in last and ended.kept_out == ["n1"]
+
+
+# ---- somebody's reservation ----
+
+
+def test_in_somebodys_reservation_nothing_is_tested_without_the_word(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    held(nodes, "n1")
+    nodes.reserve("hpl", ["n1"])
+    assert run.candidates("lab", None).barred.keys() == {"n1"}
+    with pytest.raises(RailgaugeError, match="--despite-reservations"):
+        run.candidates("lab", ["n1"])
+    assert run.candidates("lab", ["n1"], despite_reservations=True).nodes.keys() == {"n1"}
+
+
+def test_a_reservation_that_begins_before_the_resume_keeps_the_node_drained(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    held(nodes, "n1")
+    planned = run.plan("lab", ["n1"])
+    nodes.reserve("hpl", ["n1"])
+    ended = run.finish(planned, [], lambda _: None)
+    assert ended.decided == {"n1": "inside reservation hpl"} and not tests.made
+    assert nodes.show(["n1"])["n1"].ours
+
+
+# ---- dead ends ----
+
+
+def test_a_lost_reservation_needs_one_more_run(area: Path, nodes: Slurm, tests: Campaigns) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    planned = run.plan("lab", ["n1"])
+    run.reserve(planned, [], lambda _: None)
+    run.resume(planned, [], lambda _: None)
+    planned.step = "resume"
+    planned.save()
+    nodes.reserved.clear()
+    with pytest.raises(RailgaugeError, match="is gone"):
+        run.test(planned, [], lambda _: None)
+    assert "n1" not in nodes.open()
+    assert gate("run", "--act") == 0
+    assert nodes.open() == {"n1", "n2", "n3", "n4"}
+
+
+def test_a_reservation_lost_while_nobody_runs_needs_one_run(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    planned = run.plan("lab", ["n1"])
+    run.reserve(planned, [], lambda _: None)
+    planned.step = "resume"
+    planned.save()
+    nodes.reserved.clear()
+    assert gate("run", "--act") == 0
+    assert nodes.open() == {"n1", "n2", "n3", "n4"}
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"id": 3}'])
+def test_a_damaged_journal_leaves_its_nodes_to_be_tested_anew(
+    area: Path, nodes: Slurm, tests: Campaigns, content: str
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    planned = run.plan("lab", ["n1"])
+    run.reserve(planned, [], lambda _: None)
+    run.resume(planned, [], lambda _: None)
+    path = area / "runs" / f"{planned.id}.json"
+    path.write_text(content)
+    opened: set[str] = set()
+    nodes.at_each = lambda: opened.update(nodes.open() if not tests.made else ())
+    assert gate("status") == 0
+    assert gate("run", "--act") == 0
+    assert "n1" not in opened
+    assert nodes.open() == {"n1", "n2", "n3", "n4"} and not nodes.reserved
+    assert not path.exists() and path.with_suffix(".damaged").exists()
+
+
+@pytest.mark.parametrize("content", ["", "{}", "nul"])
+def test_a_damaged_record_of_one_node_stops_nobody_else(
+    area: Path, nodes: Slurm, tests: Campaigns, content: str
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    node_gate.record_path(area, "n4").write_text(content)
+    assert gate("status") == 0
+    assert gate("run", "--act") == 0
+    assert gate("adopt", "--nodes", "n[3-4]", "--act") == 3
+    assert gate("adopt", "--again", "--nodes", "n4", "--act") == 0
+    assert gate("adopt", "--nodes", "n[3-4]", "--act") == 0
+
+
+def test_what_another_run_left_just_before_is_seen(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journals are read while nobody else can write them."""
+    tests.bad = set()
+    held(nodes, "n1")
+    real = fcntl.flock
+
+    def lock(*arguments: Any) -> None:
+        real(*arguments)
+        if journal.unended("lab") is None and not tests.made:
+            left = run.plan("lab", ["n1"])
+            run.reserve(left, [], lambda _: None)
+            run.resume(left, [], lambda _: None)
+
+    monkeypatch.setattr(fcntl, "flock", lock)
+    assert gate("run", "--act") == 0
+    assert len(journal.runs("lab")) == 1 and not nodes.reserved
+
+
+@pytest.mark.parametrize("order", ["release", "adopt", "update-done"])
+def test_beside_a_run_nothing_is_changed(area: Path, nodes: Slurm, order: str) -> None:
+    held(nodes, "n1")
+    words = ["--why", "x"] if order == "release" else []
+    with alone("lab"):
+        assert gate(order, "--nodes", "n1", "--act", *words) == 3
+    assert "n1" not in nodes.open()
+
+
+def test_a_partner_at_fault_has_an_exit_code_of_its_own(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    held(nodes, "n1")
+    assert gate("run", "--act") == EXIT_SUSPECT
+    answer = CliRunner().invoke(cli, ["gate", "status", "--system", "lab", "--nodes", "n2"])
+    assert "suspect, by gate run" in answer.output
+
+
+def test_a_released_node_is_looked_at(area: Path, nodes: Slurm) -> None:
+    held(nodes, "n1")
+    nodes.flags["n1"].add("DOWN")
+    assert gate("release", "--nodes", "n1", "--why", "x", "--act") == 1

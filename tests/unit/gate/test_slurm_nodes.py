@@ -1,0 +1,86 @@
+"""What Slurm says of nodes, and what it is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from railgauge.node import slurm_nodes
+from railgauge.node.slurm_nodes import SlurmNode
+
+ALICES = (
+    "NodeName=n1 Arch=x86_64 State=IDLE+DRAIN ThreadsPerCore=1  Reason=bad fan "
+    "[alice@2026-11-20T10:00:00]\n"
+)
+OURS = (
+    "NodeName=n2 Arch=x86_64 State=IDLE+DRAIN ThreadsPerCore=1  Reason=railgauge: update "
+    "[root@2026-11-20T10:00:00]\n"
+)
+OPEN = "NodeName=n3 Arch=x86_64 State=IDLE ThreadsPerCore=1 \n"
+RESERVATION = (
+    "ReservationName=hpl StartTime=2026-11-20T10:00:00 EndTime=2026-11-22T10:00:00 Nodes=n3 "
+    "NodeCnt=1 Flags=MAINT Users=alice State=ACTIVE BurstBuffer=(null)\n"
+)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was asked of Slurm to change."""
+    changes: list[str] = []
+
+    def ask(*command: str, limit_s: float = 30) -> str:
+        if command[1:3] == ("show", "node"):
+            return ALICES + OURS + OPEN
+        if command[1:3] == ("show", "reservation"):
+            return RESERVATION
+        if command[1:3] == ("show", "hostnames"):
+            return command[3]
+        changes.append(" ".join(command[2:]))
+        return ""
+
+    monkeypatch.setattr(slurm_nodes, "ask", ask)
+    return changes
+
+
+def test_the_reason_of_whoever_drained_a_node_is_never_overwritten(told: list[str]) -> None:
+    slurm_nodes.drain(["n1", "n2", "n3"], "test")
+    assert told == ["nodename=n2,n3 state=drain reason=railgauge: test"]
+
+
+def test_only_what_railgauge_drained_is_resumed(told: list[str]) -> None:
+    slurm_nodes.resume(["n1", "n2", "n3"])
+    assert told == ["nodename=n2 state=resume"]
+
+
+def test_without_nodes_nothing_is_asked_for(told: list[str]) -> None:
+    slurm_nodes.drain([], "test")
+    slurm_nodes.resume([])
+    assert told == []
+
+
+def test_the_reservation_of_a_node_is_known(told: list[str]) -> None:
+    nodes = slurm_nodes.show(["n1", "n2", "n3"])
+    assert nodes["n3"].foreign_reservations == ("hpl",)
+    assert not nodes["n3"].in_service and "RESERVED" in nodes["n3"].flags
+    assert nodes["n1"].reservations == ()
+
+
+def test_a_gate_runs_reservation_is_not_foreign() -> None:
+    idle = frozenset({"IDLE"})
+    assert SlurmNode("n1", idle, reservations=("railgauge_x",)).foreign_reservations == ()
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("IDLE", ""),
+        ("MIXED", ""),
+        ("IDLE+DRAIN", "drained by alice: bad fan"),
+        ("DOWN+DRAIN", "drained by alice: bad fan"),
+        ("DOWN", "does not answer Slurm (down): bad fan"),
+        ("IDLE+NOT_RESPONDING", "does not answer Slurm (idle+not_responding): bad fan"),
+        ("IDLE+MAINTENANCE", "in a reservation"),
+    ],
+)
+def test_why_a_node_takes_nobodys_jobs_is_said(flags: str, words: str) -> None:
+    node = SlurmNode("n1", frozenset(flags.split("+")), "bad fan", "alice")
+    assert node.outside == words

@@ -1,0 +1,448 @@
+"""Rolling updates: a node on which an update may still be written is never tested or released."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.gate import journal, roll, run, store, update
+from railgauge.gate.journal import Roll
+from railgauge.lab import processes
+from railgauge.lab.processes import Process
+
+from .cluster import Campaigns, Killed, Slurm, held
+from .cluster import said as gate
+
+
+def begin(nodes: list[str], command: str, size: int = 1) -> Roll:
+    return roll.begin("lab", nodes, command, size, 1, False)
+
+
+@pytest.fixture
+def good(tests: Campaigns) -> Campaigns:
+    tests.bad = set()
+    return tests
+
+
+@contextlib.contextmanager
+def left_in_update(nodes: list[str], command: str, size: int = 1) -> Iterator[Roll]:
+    """As after kill -9 of `gate run --update` while the command runs."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def killed(*_: object) -> None:
+            raise Killed
+
+        patch.setattr(update, "wait", killed)
+        with pytest.raises(Killed):
+            roll.go_on(begin(nodes, command, size), [], lambda _: None)
+    left = journal.rolling("lab")
+    assert left is not None and left.update is not None
+    process = Process(left.update.pid, left.update.start_ticks)
+    yield left
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def ends(left: Roll) -> None:
+    deadline = time.monotonic() + 60
+    while update.state(left).word == "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def nobody_begins(one: Roll) -> None:
+    """Wait until the process that would have begun it has ended."""
+    while processes.running("railgauge.gate.update", str(one.end_file)):
+        time.sleep(0.02)
+
+
+# ---- what is known of an update ----
+
+
+def test_the_journal_is_written_before_the_command_begins(
+    area: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Killed as it is written: nothing has begun, and nothing begins."""
+    one = begin(["n1"], f"touch {tmp_path}/begun")
+    save = Roll.save
+
+    def saving(self: Roll) -> None:
+        if self.phase == "update":
+            raise Killed
+        save(self)
+
+    monkeypatch.setattr(Roll, "save", saving)
+    with pytest.raises(Killed):
+        roll.go_on(one, [], lambda _: None)
+    monkeypatch.setattr(Roll, "save", save)
+    left = journal.rolling("lab")
+    assert left is not None and left.phase == "take"
+    nobody_begins(one)
+    assert not (tmp_path / "begun").exists()
+    assert [ended.decided for ended in roll.go_on(left, [], lambda _: None)] == [{"n1": ""}]
+    assert (tmp_path / "begun").exists()
+
+
+def test_a_journal_that_cannot_be_written_begins_nothing(
+    area: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    one = begin(["n1"], f"touch {tmp_path}/begun")
+    monkeypatch.setattr(store, "write_json", full)
+    with pytest.raises(EnvironmentProblem, match="No space left"):
+        roll.go_on(one, [], lambda _: None)
+    nobody_begins(one)
+    assert not (tmp_path / "begun").exists()
+
+
+def test_an_update_runs_on_without_whoever_started_it(
+    area: Path, nodes: Slurm, good: Campaigns
+) -> None:
+    with left_in_update(["n1"], "sleep 0.5; echo flashed") as left:
+        assert update.state(left).word == "running"
+        ends(left)
+        assert update.state(left).good
+        assert update.last_words(left) == "flashed"
+
+
+@pytest.mark.parametrize(
+    ("changed", "word", "words"),
+    [
+        ({"boot_id": "another"}, "unknown", "was started again since"),
+        ({"host": "login2"}, "elsewhere", "login2"),
+        ({"start_ticks": 1}, "unknown", "its process is gone"),
+        ({"pid": 2**22 + 1}, "unknown", "its process is gone"),
+    ],
+    ids=["rebooted", "other host", "number used again", "gone"],
+)
+def test_what_cannot_be_seen_is_not_taken_for_an_end(
+    area: Path,
+    nodes: Slurm,
+    good: Campaigns,
+    changed: dict[str, Any],
+    word: str,
+    words: str,
+) -> None:
+    with left_in_update(["n1"], "sleep 600") as left:
+        assert left.update is not None
+        left.update = dataclasses.replace(left.update, **changed)
+        left.save()
+        found = update.state(left)
+        assert (found.word, words in found.words) == (word, True)
+        said, code = gate("run", "--act")
+        assert code == 1 and "gate update-done --nodes n1 --act" in said
+        assert nodes.open() == {"n2", "n3", "n4"} and not good.made
+
+
+def test_how_it_ended_is_known_also_from_elsewhere(
+    area: Path, nodes: Slurm, good: Campaigns
+) -> None:
+    with left_in_update(["n1"], "true") as left:
+        ends(left)
+        assert left.update is not None
+        left.update = dataclasses.replace(left.update, host="login2", boot_id="another")
+        left.save()
+        said, code = gate("run", "--act")
+    assert code == 0 and "n1: accepted, back in service" in said
+
+
+def test_a_signal_to_the_update_is_an_end_that_failed(
+    area: Path, nodes: Slurm, good: Campaigns
+) -> None:
+    """As by scancel of the job that it is in."""
+    with left_in_update(["n1"], "echo begun; exec sleep 600") as left:
+        assert left.update is not None
+        while update.last_words(left) != "begun":
+            time.sleep(0.02)
+        os.killpg(left.update.pid, signal.SIGTERM)
+        ends(left)
+        found = update.state(left)
+        assert (found.word, found.exit_code) == ("ended", -signal.SIGTERM)
+
+
+def test_a_killed_update_has_an_unknown_end(area: Path, nodes: Slurm, good: Campaigns) -> None:
+    with left_in_update(["n1"], "exec sleep 600") as left:
+        assert left.update is not None
+        os.killpg(left.update.pid, signal.SIGKILL)
+        ends(left)
+        assert update.state(left).word == "unknown"
+        said, code = gate("run", "--act")
+        assert code == 1 and "how it ended is not known" in said
+        assert not good.made
+
+
+# ---- nobody tests or releases it ----
+
+
+def test_the_next_run_waits_for_the_update_and_then_tests(
+    area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path
+) -> None:
+    """The defect: it was tested and returned while its firmware was being written."""
+    ended = tmp_path / "ended"
+    with left_in_update(["n1"], f"sleep 1; touch {ended}"):
+        opened_early: list[bool] = []
+        nodes.at_each = lambda: opened_early.append("n1" in nodes.open() and not ended.exists())
+        said, code = gate("run", "--act")
+    assert code == 0 and "n1: accepted, back in service" in said
+    assert ended.exists() and not any(opened_early)
+    assert "n1" in nodes.open()
+
+
+def test_the_batches_that_are_left_are_not_forgotten(
+    area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path
+) -> None:
+    done = tmp_path / "done"
+    with left_in_update(["n1", "n2", "n3"], f"echo {{nodes}} >> {done}"):
+        assert gate("run", "--act")[1] == 0
+    assert done.read_text().split() == ["n1", "n2", "n3"]
+    assert nodes.open() == {"n1", "n2", "n3", "n4"}
+    assert journal.rolling("lab") is None
+
+
+@pytest.mark.parametrize(
+    "words", [["run", "--nodes", "n1", "--act"], ["release", "--nodes", "n1", "--why", "x"]]
+)
+def test_a_node_in_update_is_neither_tested_nor_released_by_name(
+    area: Path, nodes: Slurm, good: Campaigns, words: list[str]
+) -> None:
+    with left_in_update(["n1"], "sleep 600") as left:
+        assert left.update is not None
+        left.update = dataclasses.replace(left.update, host="login2")
+        left.save()
+        said, code = gate(*words)
+        assert code in (1, 3) and "gate update-done --nodes n1 --act" in said
+        assert nodes.open() == {"n2", "n3", "n4"} and not good.made
+
+
+def test_a_lost_journal_does_not_open_a_node_in_update(
+    area: Path, nodes: Slurm, good: Campaigns
+) -> None:
+    """Its own reason in Slurm says that it is in one."""
+    with left_in_update(["n1"], "sleep 600"):
+        for path in (area / "rolls").iterdir():
+            path.unlink()
+        said, code = gate("run", "--act")
+        assert code == 1 and "n1: not tested: drained for an update" in said
+        assert gate("release", "--nodes", "n1", "--why", "x", "--act")[1] == 3
+        assert nodes.open() == {"n2", "n3", "n4"} and not good.made
+
+
+def test_another_reason_does_not_open_a_node_in_update(
+    area: Path, nodes: Slurm, good: Campaigns
+) -> None:
+    """Its journal says that it is in one."""
+    with left_in_update(["n1"], "sleep 600"):
+        nodes.drain(["n1"], "firmware changed: x")
+        assert run.in_update("lab", nodes.show()) != {}
+        assert gate("release", "--nodes", "n1", "--why", "x", "--act")[1] == 3
+        assert "n1" not in nodes.open()
+
+
+def test_another_update_of_a_node_in_update_is_refused(
+    area: Path, nodes: Slurm, good: Campaigns
+) -> None:
+    with left_in_update(["n1"], "sleep 600"):
+        with pytest.raises(RailgaugeError, match="has not ended"):
+            begin(["n1"], "true")
+        for path in (area / "rolls").iterdir():
+            path.unlink()
+        with pytest.raises(RailgaugeError, match="drained for an update"):
+            begin(["n1"], "true")
+
+
+def test_other_held_nodes_are_tested_meanwhile(area: Path, nodes: Slurm, good: Campaigns) -> None:
+    with left_in_update(["n1"], "exit 7") as left:
+        ends(left)
+        held(nodes, "n2")
+        said, code = gate("run", "--act")
+        assert code == 1 and "n2: accepted, back in service" in said
+        assert nodes.open() == {"n2", "n3", "n4"}
+
+
+# ---- an operator's word ----
+
+
+def test_an_update_that_runs_is_not_said_to_be_done(
+    area: Path, nodes: Slurm, good: Campaigns
+) -> None:
+    with left_in_update(["n1"], "sleep 600"):
+        said, code = gate("update-done", "--nodes", "n1", "--act")
+        assert code == 3 and "still runs" in said
+
+
+def test_what_is_said_to_be_done_is_tested_next(area: Path, nodes: Slurm, good: Campaigns) -> None:
+    with left_in_update(["n1", "n2"], "exec sleep 600") as left:
+        assert left.update is not None
+        os.killpg(left.update.pid, signal.SIGKILL)
+        ends(left)
+        assert gate("update-done", "--nodes", "n1")[1] == 0
+        assert run.in_update("lab", nodes.show()).keys() == {"n1"}
+        assert gate("update-done", "--nodes", "n1", "--act")[1] == 0
+        assert run.in_update("lab", nodes.show()) == {}
+    rolling = journal.rolling("lab")
+    assert rolling is not None and rolling.waiting == ["n2"] and "n1" in rolling.words[0]
+    rolling.command = "true"
+    rolling.save()
+    assert gate("run", "--act")[1] == 0
+    assert len(good.made) == 2 and journal.rolling("lab") is None
+
+
+def test_what_has_not_begun_can_be_dropped(area: Path, nodes: Slurm, good: Campaigns) -> None:
+    with left_in_update(["n1", "n2"], "exit 7") as left:
+        ends(left)
+        assert gate("update-done", "--no-more", "--nodes", "n1", "--act")[1] == 0
+    assert journal.rolling("lab") is None
+    assert gate("run", "--act")[1] == 0 and nodes.show(["n2"])["n2"].reason == ""
+
+
+def test_a_forced_release_is_the_operators_word(area: Path, nodes: Slurm, good: Campaigns) -> None:
+    with left_in_update(["n1"], "sleep 600"):
+        words = ["--force-release", "--why", "replaced by hand", "--act"]
+        assert gate("release", "--nodes", "n1", *words)[1] == 0
+    record = store.accepted("lab", "n1")
+    assert record is not None and (record.how, record.by) == ("release", "replaced by hand")
+    assert "n1" in nodes.open() and journal.rolling("lab") is None
+
+
+def test_a_node_in_no_update_needs_no_word(area: Path, nodes: Slurm) -> None:
+    held(nodes, "n1")
+    assert gate("update-done", "--nodes", "n1", "--act")[1] == 3
+
+
+# ---- rolling ----
+
+
+def test_a_rolling_update_stops_where_the_budget_ends(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "rules", lambda _: store.GateRules(budget=1, partners=2))
+    tests.bad = {"n1", "n2"}
+    updated = area / "updated"
+    with pytest.raises(RailgaugeError, match="budget"):
+        roll.go_on(begin(["n1", "n2", "n3"], f"echo {{nodes}} >> {updated}"), [], lambda _: None)
+    assert updated.read_text().split() == ["n1"]
+    rolling = journal.rolling("lab")
+    assert rolling is not None and rolling.waiting == ["n2", "n3"]
+
+
+def test_what_the_budget_refuses_at_once_is_not_begun_by_a_later_run(
+    area: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes.flags["n4"] |= {"DOWN"}
+    monkeypatch.setattr(store, "rules", lambda _: store.GateRules(budget=1))
+    with pytest.raises(RailgaugeError, match="budget"):
+        roll.go_on(begin(["n1"], "true"), [], lambda _: None)
+    assert journal.rolling("lab") is None
+
+
+def test_an_update_that_fails_leaves_its_nodes_drained(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    with pytest.raises(RailgaugeError, match="exit code 7"):
+        roll.go_on(begin(["n1", "n2"], "echo no such firmware; exit 7"), [], lambda _: None)
+    assert nodes.show(["n1"])["n1"].reason == "railgauge: update failed with exit code 7"
+    assert nodes.open() == {"n2", "n3", "n4"} and not tests.made
+    assert gate("run", "--act")[1] == 1 and not tests.made
+
+
+def test_a_node_of_somebody_else_is_not_updated(area: Path, nodes: Slurm) -> None:
+    nodes.drain(["n1"], "bad fan", by="")
+    with pytest.raises(RailgaugeError, match="bad fan"):
+        begin(["n1"], "true")
+    nodes.reserve("hpl", ["n2"])
+    with pytest.raises(RailgaugeError, match="hpl"):
+        begin(["n2"], "true")
+    assert journal.rolling("lab") is None
+
+
+def test_a_node_that_somebody_takes_before_its_batch_is_not_updated(
+    area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path
+) -> None:
+    one = begin(["n1"], f"touch {tmp_path}/begun")
+    nodes.drain(["n1"], "bad fan", by="")
+    with pytest.raises(RailgaugeError, match="bad fan"):
+        roll.go_on(one, [], lambda _: None)
+    assert not (tmp_path / "begun").exists()
+
+
+def test_killed_anywhere_in_a_rolling_update_nothing_in_update_is_open(
+    area: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """After every change of Slurm's state, and before every entry of a journal, in turn."""
+    saves = {kind: kind.save for kind in (journal.Run, Roll)}
+    log = tmp_path / "log"
+    steps = 1
+    while True:
+        log.write_text("")
+        nodes.resume(["n1", "n2", "n3", "n4"])
+        left = steps
+
+        def step() -> None:
+            nonlocal left
+            for name in ("n1", "n2"):
+                begun, ended = (f"{word} {name}" in log.read_text() for word in ("begin", "end"))
+                assert not (begun and not ended and name in nodes.open())
+            left -= 1
+            if left == 0:
+                raise Killed
+
+        nodes.at_each = step
+        for kind, save in saves.items():
+
+            def saving(self: Any, save: Any = save, step: Any = step) -> None:
+                step()
+                save(self)
+
+            monkeypatch.setattr(kind, "save", saving)
+        command = f"echo begin {{nodes}} >> {log}; sleep 0.05; echo end {{nodes}} >> {log}"
+        killed = False
+        try:
+            roll.go_on(begin(["n1", "n2"], command), [], lambda _: None)
+        except Killed:
+            killed = True
+        nodes.at_each = lambda: None
+        for kind, save in saves.items():
+            monkeypatch.setattr(kind, "save", save)
+        if not killed:
+            return
+        if journal.rolling("lab") is None and journal.unended("lab") is None:
+            # Killed before the first entry: nothing was begun.
+            assert log.read_text() == "" or "end n2" in log.read_text()
+        said, code = gate("run", "--act")
+        assert code == 0, said
+        assert journal.rolling("lab") is None and journal.unended("lab") is None
+        assert nodes.open() == {"n1", "n2", "n3", "n4"} and not nodes.reserved
+        steps += 1
+
+
+def test_a_first_interrupt_waits_for_the_end_of_the_update(
+    area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path
+) -> None:
+    """As of a job at its time limit: what is left of it would be killed with it."""
+    ended = tmp_path / "ended"
+    one = begin(["n1"], f"kill -INT {os.getpid()}; sleep 0.5; touch {ended}")
+    with pytest.raises(KeyboardInterrupt):
+        roll.go_on(one, [], lambda _: None)
+    assert ended.exists() and not good.made and "n1" not in nodes.open()
+    assert gate("run", "--act")[1] == 0
+
+
+def test_the_end_of_a_terminal_does_not_reach_the_update(tmp_path: Path) -> None:
+    """It has a session of its own."""
+    end = tmp_path / "end"
+    program = [sys.executable, "-m", "railgauge.gate.update", str(end), "ps -o sid= -p $$"]
+    done = subprocess.run(program, input="begin", capture_output=True, text=True, check=True)
+    assert end.exists() and done.stdout.strip().isdigit()

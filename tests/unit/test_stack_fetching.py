@@ -1,0 +1,131 @@
+"""What Spack needs: the pinned commits, from upstream, a mirror, or a checkout that is there."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.stack import fetching
+from railgauge.stack.fetching import Source, Supply
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+    command = ["git", "-C", str(folder), *identity, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> tuple[Path, Source]:
+    """A repository with two commits, of which the first is pinned."""
+    folder = tmp_path / "upstream"
+    (folder / "etc/spack/defaults").mkdir(parents=True)
+    (folder / "etc/spack/defaults/config.yaml").write_text("config: {}\n", encoding="utf-8")
+    (folder / ".gitignore").write_text("/etc/spack/*.yaml\n", encoding="utf-8")
+    git(folder, "init", "--quiet")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--message=pinned")
+    pinned = git(folder, "rev-parse", "HEAD")
+    (folder / "later").touch()
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--message=later")
+    return folder, Source("spack", str(folder), pinned, "SPACK_ROOT")
+
+
+@pytest.fixture(autouse=True)
+def _no_checkouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPACK_ROOT", raising=False)
+
+
+def test_commit_is_fetched_from_upstream(upstream: tuple[Path, Source], tmp_path: Path) -> None:
+    _, source = upstream
+    fetched = fetching.checkout(tmp_path / "spack", source, Supply())
+    assert git(fetched, "rev-parse", "HEAD") == source.commit
+    assert not (fetched / "later").exists()
+
+
+def test_given_checkout_that_stands_elsewhere_gives_the_pinned_commit(
+    upstream: tuple[Path, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, source = upstream
+    monkeypatch.setenv("SPACK_ROOT", str(folder))
+    nowhere = dataclasses.replace(source, url=str(tmp_path / "nowhere"))
+    fetched = fetching.checkout(tmp_path / "spack", nowhere, Supply())
+    assert git(fetched, "rev-parse", "HEAD") == source.commit
+
+
+@pytest.mark.parametrize("poisoned", ["etc/spack/packages.yaml", "etc/spack/defaults/config.yaml"])
+def test_configuration_in_a_given_checkout_reaches_no_solve(
+    upstream: tuple[Path, Source],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    poisoned: str,
+) -> None:
+    folder, source = upstream
+    (folder / poisoned).write_text("packages: {all: {require: ['%clang']}}\n", encoding="utf-8")
+    monkeypatch.setenv("SPACK_ROOT", str(folder))
+    fetched = fetching.checkout(tmp_path / "spack", source, Supply())
+    assert "clang" not in "".join(
+        path.read_text(encoding="utf-8") for path in (fetched / "etc").rglob("*.yaml")
+    )
+
+
+@pytest.mark.parametrize("fetched_before", [False, True])
+def test_given_checkout_without_the_commit_is_refused(
+    upstream: tuple[Path, Source],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fetched_before: bool,
+) -> None:
+    _, source = upstream
+    if fetched_before:
+        fetching.checkout(tmp_path / "spack", source, Supply())
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "--quiet")
+    git(other, "commit", "--quiet", "--allow-empty", "--message=other")
+    monkeypatch.setenv("SPACK_ROOT", str(other))
+    head = git(other, "rev-parse", "HEAD")
+    with pytest.raises(RailgaugeError, match=f"found {head}, expected .* {source.commit}"):
+        fetching.checkout(tmp_path / "spack", source, Supply())
+
+
+def test_given_folder_that_is_no_checkout_is_refused(
+    upstream: tuple[Path, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "release").mkdir()
+    monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "release"))
+    with pytest.raises(RailgaugeError, match="found no git checkout"):
+        fetching.checkout(tmp_path / "spack", upstream[1], Supply())
+
+
+def test_mirror_gives_what_was_packed_into_it(
+    upstream: tuple[Path, Source], tmp_path: Path
+) -> None:
+    _, source = upstream
+    (tmp_path / "mirror").mkdir()
+    fetching.pack(fetching.checkout(tmp_path / "a", source, Supply()), source, tmp_path / "mirror")
+    unpacked = fetching.checkout(tmp_path / "b", source, Supply(tmp_path / "mirror"))
+    assert (unpacked / "etc/spack/defaults/config.yaml").is_file()
+    assert not (unpacked / "later").exists()
+
+
+def test_mirror_whose_archive_is_cut_off_is_to_be_filled_again(tmp_path: Path) -> None:
+    (tmp_path / fetching.SPACK.archive).write_bytes(b"cut off")
+    with pytest.raises(EnvironmentProblem, match="cannot be fetched") as caught:
+        fetching.checkout(tmp_path / "spack", fetching.SPACK, Supply(tmp_path))
+    assert f"make mirror SYSTEM=... MIRROR={tmp_path}" in (caught.value.next_step or "")
+    assert not (tmp_path / "spack").exists()
+
+
+def test_filling_a_mirror_that_cannot_fetch_does_not_send_one_to_make_mirror(
+    tmp_path: Path,
+) -> None:
+    source = dataclasses.replace(fetching.SPACK, url=str(tmp_path / "nowhere"))
+    with pytest.raises(EnvironmentProblem, match="cannot be fetched") as caught:
+        fetching.checkout(tmp_path / "spack", source, Supply(filling=True))
+    assert "make mirror" not in (caught.value.next_step or "")
