@@ -114,8 +114,10 @@ class Queue:
         """This job has waited long enough; so has every other for what is in its way."""
         obstacle = self._of(job)
         why = f": {obstacle.why}" if obstacle else ""
-        waited = time.time() - job.submit_time
-        job._exception = JobError(f"waited {waited:.0f} s for its nodes{why}", job.jobid)
+        # How long is no word of a reason that stands: two cases have the same one.
+        waited = f"waited {time.time() - job.submit_time:.0f} s for its nodes"
+        begins = "not started" if obstacle and obstacle.standing else waited
+        job._exception = JobError(f"{begins}{why}", job.jobid)
         self._remember(job)
         if obstacle and obstacle.why.startswith(_SLURM_SAYS):
             self._vain.add((self._place(job).partition, obstacle.why.removeprefix(_SLURM_SAYS)))
