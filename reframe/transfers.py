@@ -31,6 +31,7 @@ class Iperf2Pair(PairCheck):
     descr = "TCP between two nodes, by iperf2"
     tags = {"tcp", "acceptance"}
     tool = iperf2
+    both_where_slow = True
     metrics = ["bandwidth", "stream_bandwidth_min", "retransmits"]
 
     pair = parameter(ring_pairs("tcp"), loggable=True)
@@ -75,6 +76,10 @@ class Iperf2Pair(PairCheck):
         calls = self.calls()
         client, server = self.output("client"), self.output("server")
         return iperf2.read(client, server=server, calls=calls, options=self.options), calls
+
+    def read_back(self, calls):
+        client, server = self.output("back/client"), self.output("back/server")
+        return iperf2.read(client, server=server, calls=calls, options=self.options)
 
     def limit(self, measurement):
         path = self.partition_data.extras

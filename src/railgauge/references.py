@@ -342,6 +342,15 @@ class References:
                 return reference
         return None
 
+    def least(self, check: str, partition: str, metric: str) -> float | None:
+        """The highest lower bound of a metric under any condition of a check on a partition."""
+        bounds = [
+            reference.lowest
+            for key, reference in self._gating.items()
+            if key[:2] == (check, partition) and key[-2] == metric and reference.lowest is not None
+        ]
+        return max(bounds, default=None)
+
     def context(self, check: str, partition: str, measurement: Measurement) -> list[Reference]:
         """Published numbers to look at beside this one, none of which is its reference.
 

@@ -11,6 +11,18 @@ from railgauge.errors import EnvironmentProblem
 from railgauge.node import slurm_nodes
 from railgauge.node.slurm_nodes import SlurmNode, SlurmProblem
 
+#: Slurm's reasons that time does not change (squeue(1), JOB REASON CODES): a limit that the job is
+#: over, a right that it lacks, or a hand that holds it.
+STANDING = frozenset(
+    {
+        *("PartitionTimeLimit", "PartitionNodeLimit", "PartitionConfig", "PartitionDown"),
+        *("PartitionInactive", "BadConstraints", "AccountNotAllowed", "QOSNotAllowed"),
+        *("InvalidAccount", "InvalidQOS", "JobHeldAdmin", "JobHeldUser"),
+        *("QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit"),
+        *("QOSMaxNodePerJobLimit", "AssocMaxNodePerJobLimit"),
+    }
+)
+
 _FIELD = re.compile(r"(\w+)=(\S+)")
 
 
@@ -59,7 +71,7 @@ def of_nodes(
 def of_pending(job_id: str) -> str:
     """Slurm's own reason of a job that waits; "" where it has none."""
     reason = slurm.ask("squeue", "--noheader", f"--jobs={job_id}", "--format=%r").strip()
-    return "" if reason == "None" else reason
+    return "" if reason in ("None", "(null)") else reason
 
 
 def words(obstacles: Mapping[str, Obstacle]) -> str:

@@ -21,7 +21,14 @@ from railgauge.limits import tcp
 from railgauge.measurement import Measurement
 from railgauge.references import Provenance, Ratio, Reference
 from railgauge.report import text
-from railgauge.verdict.compare import BrokenRecordError, Case, Row, read, unavailable_nodes
+from railgauge.verdict.compare import (
+    BrokenRecordError,
+    Case,
+    Row,
+    ToolCall,
+    read,
+    unavailable_nodes,
+)
 from railgauge.verdict.locate import suspects, ways
 from railgauge.verdict.rules import Verdict, decide
 
@@ -1487,6 +1494,19 @@ def test_a_cut_way_names_its_two_ends_and_no_node() -> None:
     cases += [case_on(NODES, passed=False, failures=(UNREACHED,), rows=(), check="MpiWorld")]
     assert named(cases) == []
     assert [way.nodes for way in ways(cases)] == [("n1", "n3")]
+
+
+def test_a_job_that_ran_on_a_node_says_that_srun_gets_there_whatever_it_measured() -> None:
+    """On a busy machine every pair may be slow: that is no silence."""
+    cases = [
+        case_on(
+            pair, passed=False, calls=tuple(ToolCall(tool="a", version="", host=n) for n in pair)
+        )
+        for pair in ring(NODES)
+    ]
+    cases += [case_on(NODES, passed=False, failures=(UNREACHED,), rows=(), check="MpiWorld")]
+    assert named(cases) == []
+    assert ("n1", "n3") in [way.nodes for way in ways(cases)]
 
 
 def test_a_node_that_no_job_reaches_is_named_although_srun_says_it_of_the_way() -> None:

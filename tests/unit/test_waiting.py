@@ -213,6 +213,24 @@ def test_slurms_own_reason_is_told_where_nothing_else_is_known(session: Session)
     assert session.said == ["job 7 on n[1-2]: Slurm says Resources"]
 
 
+def test_a_limit_that_a_job_is_over_is_not_waited_for(
+    controller: Controller, session: Session
+) -> None:
+    controller.reason = "PartitionTimeLimit"
+    session.look_at(session, [session.submitted(job(waited_s=6), "n1", "n2")])
+    assert session.cancelled == ["7"]
+
+
+def test_what_one_job_has_waited_for_in_vain_no_other_waits_for(
+    controller: Controller, session: Session
+) -> None:
+    session.look_at(session, [session.submitted(job(7, waited_s=6), "n1", "n2")])
+    assert session.cancelled == []
+    session.give_up(session.submitted(job(7, waited_s=300), "n1", "n2"))
+    session.look_at(session, [session.submitted(job(8, waited_s=6), "n3", "n4")])
+    assert session.cancelled == ["8"]
+
+
 def test_a_job_that_waits_in_vain_is_cancelled(controller: Controller, session: Session) -> None:
     waiter = session.submitted(job(waited_s=6), "n1", "n2")
     controller.flags["n2"].add("DRAIN")

@@ -9,11 +9,15 @@ from typing import Any
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before, variable
 
-from railgauge import hostlist, limits, systems
+from railgauge import hostlist, limits, references, systems
 from railgauge.checks.base import ExitLine, StrictCheck
 from railgauge.checks.claims import Claim
 from railgauge.checks.protections import Failure
+from railgauge.node import back
 from railgauge.tools import Call, Moved, Reading
+
+#: By so much more than the bound an interface may carry, of what is below the bound.
+_HEADROOM = 1.05
 
 #: Restricts a session to some nodes, as a host list: `railgauge accept --nodes`.
 NODES_VARIABLE = "RAILGAUGE_NODES"
@@ -68,6 +72,38 @@ def _counted(said: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
     return tuple(ways)
 
 
+def directions(
+    first: str, there: Reading, second: str, back_again: Reading, least_gbits: float
+) -> list[Failure]:
+    """Which of two directions, `client -> server` and back, is below `least_gbits`.
+
+    None is told where the first one is not low: then nothing failed.
+    """
+
+    def gbits(reading: Reading) -> float | None:
+        rates = [m.value for m in reading.measurements if m.metric == "bandwidth"]
+        return rates[0] if reading.ok and rates else None
+
+    rate, other = gbits(there), gbits(back_again)
+    if rate is None or rate >= least_gbits:
+        return []
+    if other is None:
+        message = f"{first} carries {rate:.4g} Gb/s; {second} not measured: {back_again.reason}"
+        return [Failure("direction", message)]
+    sender, _, receiver = first.split()
+    one = other >= least_gbits
+    return [
+        Failure(
+            "direction",
+            f"{first} carries {rate:.4g} Gb/s, {second} {other:.4g} Gb/s: "
+            + ("only one direction is slow" if one else "both directions are slow"),
+            next_step=f"look at what {sender} sends and {receiver} receives: port, cable, shaping"
+            if one
+            else "",
+        )
+    ]
+
+
 class PairCheck(StrictCheck):
     """One Slurm job of two tasks: a server on one node, a client on the other.
 
@@ -84,6 +120,8 @@ class PairCheck(StrictCheck):
     start_limit_s = variable(int, value=30)
     #: what runs on the nodes, of railgauge.node
     node_program = "pair"
+    #: whether the client's bandwidth is measured the other way too where it is low
+    both_where_slow = False
 
     # --- for subclasses ----------------------------------------------------------------------
 
@@ -123,7 +161,21 @@ class PairCheck(StrictCheck):
         # Starting two tasks and a server, and Slurm's own second for a job.
         return self.expected_run_s() + 2
 
+    def read_back(self, calls: Sequence[Call]) -> Reading | None:
+        """The reading of the other direction, whose outputs are those of `back/server` and so on.
+
+        None for a check that measures only one.
+        """
+        return None
+
     # --- the job -------------------------------------------------------------------------------
+
+    def least_gbits(self) -> float | None:
+        """The bandwidth below which the pair fails, as far as that is known before it runs."""
+        if self.gate != "acceptance":
+            return None
+        stored = references.load(self.current_system.name)
+        return stored.least(type(self).__name__, self.current_partition.name, "bandwidth")
 
     @property
     def server_node(self) -> str:
@@ -162,6 +214,10 @@ class PairCheck(StrictCheck):
             **self.way(),
             **self.orders(),
         }
+        least = self.least_gbits() if self.both_where_slow else None
+        if least is not None:
+            # The interface counts headers too, and the call's time holds more than the traffic.
+            spec["least_gbits"] = least * _HEADROOM
         self.run_on_nodes(self.node_program, spec)
 
     # --- what it left --------------------------------------------------------------------------
@@ -217,9 +273,26 @@ class PairCheck(StrictCheck):
             wire_bytes,
         )
 
+    def _directions(self) -> list[Failure]:
+        """Which direction is slow, where the first one was and the other was measured too."""
+        lines = [self.exit_line(f"{back.FOLDER}/{role}") for role in ("server", "client")]
+        least = self.least_gbits()
+        if least is None or not any(lines):
+            return []
+        other = self.read_back([line.call for line in lines if line is not None])
+        if other is None:
+            return []
+        return directions(
+            f"{self.client_node} -> {self.server_node}",
+            self.read()[0],
+            f"{self.server_node} -> {self.client_node}",
+            other,
+            least,
+        )
+
     def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
-        """A link that went away during the test, also if it came back."""
-        found = []
+        """A link that went away during the test, also if it came back; one slow direction."""
+        found = self._directions() if self.both_where_slow else []
         for node, said in sorted(facts.items()):
             after, device = said.get("after", {}), said.get("device")
             if after.get("state", "ACTIVE") != "ACTIVE":

@@ -19,6 +19,8 @@ from railgauge.waiting import Obstacle
 #: How a line of the session begins that `railgauge accept` shows.
 WAITING = "waiting: "
 
+_SLURM_SAYS = "Slurm says "
+
 #: So long a job waits before Slurm is asked why: longer than it takes to start one.
 _PATIENCE_S = 5.0
 #: So often while it waits: what it waits for may change.
@@ -50,6 +52,8 @@ class Queue:
         #: partitions and nodes for which it was no use to wait
         self._blocked_partitions: set[str] = set()
         self._blocked_nodes: set[str] = set()
+        #: (partition, Slurm's reason) for which a job has waited in vain
+        self._vain: set[tuple[str, str]] = set()
 
     def begin(self, cases: Sequence[Any]) -> None:
         """Look at all that the session will need, before it waits for any of it."""
@@ -110,9 +114,13 @@ class Queue:
         """This job has waited long enough; so has every other for what is in its way."""
         obstacle = self._of(job)
         why = f": {obstacle.why}" if obstacle else ""
-        waited = time.time() - job.submit_time
-        job._exception = JobError(f"waited {waited:.0f} s for its nodes{why}", job.jobid)
+        # How long is no word of a reason that stands: two cases have the same one.
+        waited = f"waited {time.time() - job.submit_time:.0f} s for its nodes"
+        begins = "not started" if obstacle and obstacle.standing else waited
+        job._exception = JobError(f"{begins}{why}", job.jobid)
         self._remember(job)
+        if obstacle and obstacle.why.startswith(_SLURM_SAYS):
+            self._vain.add((self._place(job).partition, obstacle.why.removeprefix(_SLURM_SAYS)))
 
     def _explain(self, job: Any) -> None:
         """ReFrame has cancelled it for the reason that Slurm gives; that says not who, nor why."""
@@ -142,8 +150,12 @@ class Queue:
         try:
             reason = waiting.of_pending(job.jobid)
         except EnvironmentProblem as error:
-            reason = error.message
-        return Obstacle(f"Slurm says {reason}", standing=False) if reason else None
+            return Obstacle(f"{_SLURM_SAYS}{error.message}", standing=False)
+        if not reason:
+            return None
+        # As one job has waited, so would the others.
+        standing = reason in waiting.STANDING or (place.partition, reason) in self._vain
+        return Obstacle(f"{_SLURM_SAYS}{reason}", standing)
 
     def _place(self, job: Any) -> _Place:
         return self._places.get(job.name, _Place("", frozenset()))

@@ -15,6 +15,8 @@ In the tools' argv, {port} is the server's port, {server} its address; {own_addr
 `interface` that the side should use; {device}, {ib_port} and {gid_index} are those of the rail that
 `rdma` names for the side.
 
+With `least_gbits` the other direction is measured too where the first was slower (back.py).
+
 A side that finds one of its `programs` neither in the folders of `path` nor on PATH starts nothing
 and says so; both then end with 0, as the check decides what that means.
 """
@@ -34,7 +36,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import rdma, way
+from railgauge.node import back, rdma, way
 from railgauge.node.calls import Call, exit_line, filled, node_name, write_whole
 from railgauge.node.counters import Watch
 
@@ -297,7 +299,10 @@ def main(works: Mapping[str, Work]) -> int:
     name = node_name()
     for role in ("server", "client"):
         if name == spec[f"{role}_host"]:
-            return run(spec, role, works)
+            code = run(spec, role, works)
+            if "least_gbits" in spec:
+                back.measure(spec, role, lambda spec, role: run(spec, role, works), wait_for)
+            return code
     print(
         f"pair.py: this is {name}, expected {spec['server_host']} or {spec['client_host']}",
         file=sys.stderr,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from railgauge.checks.protections import Failure
 from railgauge.verdict.compare import Case, Outcome
 
 #: Failures that are a node's silence. It may be healthy, and its partner or the way to it not: a
@@ -77,7 +76,7 @@ def _silent(cases: Sequence[Case]) -> dict[str, str]:
         for failure in case.failures:
             for node in failure.nodes if failure.kind in _SILENCE else ():
                 silent.setdefault(node, failure.message)
-                if _clears(cases, case, failure, node):
+                if _clears(cases, case, node):
                     cleared.add(node)
     everyone = {node for case in cases for node in case.nodes}
     if set(silent) == everyone:
@@ -92,11 +91,13 @@ def ways(cases: Sequence[Case]) -> list[Way]:
     for case in _failed(cases):
         for a, b, why in _between(case):
             elsewhere = [
-                other.nodes
-                for other in _passed(cases)
-                if other.partition == case.partition and set(other.nodes) != {a, b}
+                other
+                for other in cases
+                if other.partition == case.partition
+                and set(other.nodes) != {a, b}
+                and (other.outcome is Outcome.PASSED or _nobody_spoke(case))
             ]
-            cleared = all(any(node in nodes for nodes in elsewhere) for node in (a, b))
+            cleared = all(any(_spoke(other, node) for other in elsewhere) for node in (a, b))
             if cleared and not guilty & {a, b}:
                 first, second = sorted((a, b))
                 found.setdefault((first, second), why)
@@ -128,19 +129,30 @@ def _passed(cases: Sequence[Case]) -> list[Case]:
     return [case for case in cases if case.outcome is Outcome.PASSED]
 
 
-def _clears(cases: Sequence[Case], case: Case, failure: Failure, node: str) -> bool:
-    """Whether a case that passed on `node` says that its silence was not its own.
+def _clears(cases: Sequence[Case], case: Case, node: str) -> bool:
+    """Whether another case says that the silence of `node` was not its own.
 
-    Where others of the job did speak it takes one of the same kind; where nobody did, or srun did
-    not get there, any job that ran on it.
+    Where others of the job did speak it takes one of the same kind that passed; where nobody did,
+    or srun did not get there, any job that ran on it, whatever it measured.
     """
-    nobody_spoke = failure.kind == "launch-failed" or set(failure.nodes) >= set(case.nodes)
+    if _nobody_spoke(case):
+        return any(_spoke(other, node) for other in cases if other.partition == case.partition)
+    return any(node in other.nodes and _kind(other) == _kind(case) for other in _passed(cases))
+
+
+def _nobody_spoke(case: Case) -> bool:
+    """Whether its job says nothing of which of its nodes did not start."""
     return any(
-        node in other.nodes
-        and other.partition == case.partition
-        and (nobody_spoke or _kind(other) == _kind(case))
-        for other in _passed(cases)
+        failure.kind == "launch-failed" or set(failure.nodes) >= set(case.nodes)
+        for failure in case.failures
+        if failure.kind in _SILENCE
     )
+
+
+def _spoke(case: Case, node: str) -> bool:
+    """Whether a job ran on that node."""
+    passed = case.outcome is Outcome.PASSED and node in case.nodes
+    return passed or any(call.host == node for call in case.calls)
 
 
 def _kind(case: Case) -> tuple[str, str, str]:
