@@ -431,6 +431,25 @@ def test_sums_that_came_in_parts_do_not_hide_the_total() -> None:
     assert all(interval.end_s <= 5 for interval in output.intervals)
 
 
+def test_a_bond_is_not_refused_for_a_sum_that_ended_early() -> None:
+    """Seen of a healthy one: [SUM] to 4.32 s, streams to 5.06 s, the same bytes on both sides."""
+    rate = round(8 * 90570 * 1024 / 4.32 / 1e3)
+    client = edited(
+        "sums-in-parts-client",
+        "[SUM-16] 0.0000-4.9458 sec  90570 KBytes  150017 Kbits/sec",
+        f"[SUM-16] 0.0000-4.3200 sec  90570 KBytes  {rate} Kbits/sec",
+    )
+    reading = iperf2.read(
+        client,
+        server=recorded("sums-in-parts-server"),
+        calls=calls(),
+        options=iperf2.Options(streams=16, duration_s=4, drain_s=5),
+    )
+    assert (reading.ok, reading.completeness) == (True, PROVED), reading.reason
+    (bandwidth,) = [m.value for m in reading.measurements if m.metric == "bandwidth"]
+    assert bandwidth == pytest.approx(8e-9 * 90570 * 1024 / 5.1429)
+
+
 def test_sums_in_parts_still_need_a_total_that_is_the_streams() -> None:
     text = recorded("sums-in-parts-client")
     (total,) = [line for line in text.splitlines() if "[SUM-16] 0.0000-4.9458" in line]
