@@ -51,6 +51,7 @@ class Iperf2Pair(PairCheck):
             duration_s=self.duration_s,
             window_bytes=self.window_bytes,
             congestion=self.congestion,
+            drain_s=5,
         )
 
     @run_after("setup")

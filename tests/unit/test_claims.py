@@ -163,6 +163,12 @@ def test_rdma_is_found_in_whichever_counter_has_it() -> None:
     assert kinds(over_port, record({"eth2": {"tx": GB // 2}})) == ["counters"]
 
 
+def test_the_interface_that_counted_for_a_port_is_named() -> None:
+    soft = claim(2 * GB, devices=((("rdma/rxe0/1",), ("eth1",)),))
+    (found,) = contradictions(soft, record({"eth1": {"tx": GB}}))
+    assert "rxe0 (by eth1) of n2 sent 1 GB" in found.message
+
+
 def test_links_of_one_device_are_added_up() -> None:
     bonded = claim(2 * GB, devices=((("ethtool/eth2", "ethtool/eth3"),),))
     assert kinds(bonded, record({f"ethtool/eth{n}": {"tx": GB} for n in (2, 3)})) == []

@@ -385,6 +385,7 @@ def test_record_has_the_bytes_that_never_left_the_node(record: dict[str, Any]) -
     [
         ("net/eth0/tx_bytes", "eth0"),
         ("rdma/bnxt_re0/1/hw_counters/tx_bytes", "rdma/bnxt_re0/1"),
+        ("rdma/irdma0/1/hw_counters/ip4OutOctets", "rdma/irdma0/1"),
         ("ethtool/eth2/tx_vport_rdma_unicast_bytes", "ethtool/eth2"),
     ],
 )

@@ -202,12 +202,16 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         reading: Reading | None = None
         calls: Sequence[Call] = ()
         facts: Mapping[str, Mapping[str, Any]] = {}
+        claims: Sequence[Claim] = ()
         if self.gate not in ("acceptance", "baseline"):
             found.append(Failure("gate", f"gate is {self.gate!r}, expected acceptance or baseline"))
         try:
             reading, calls = self.read()
             facts = self.facts()
             found += self.violations(facts)
+            # What stands in for a tool moves nothing.
+            if reading.ok and not self.rehearsal:
+                claims = self.claims(reading, facts)
         except (OSError, ValueError) as error:
             found.append(Failure("output", f"{type(error).__name__}: {error}"))
         nodes = tuple(self.pinned_nodes) or tuple(self.job.nodelist or ())
@@ -220,10 +224,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             )
             reading = dataclasses.replace(reading, measurements=placed)
         measurements = reading.measurements if reading else ()
-        # What stands in for a tool moves nothing.
-        claims = (
-            self.claims(reading, facts) if reading and reading.ok and not self.rehearsal else ()
-        )
         limits = {m.variable: limit for m in measurements if (limit := self.limit(m))}
         return Evidence(
             job_id=self.job.jobid,
@@ -312,6 +312,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 "nodes": list(evidence.nodes),
                 "facts": {node: dict(facts) for node, facts in evidence.seen_on.items()},
                 "calls": [dataclasses.asdict(call) for call in evidence.calls],
+                "claims": [dataclasses.asdict(claim) for claim in evidence.claims],
                 "measurements": [m.as_dict() for m in evidence.measurements],
                 "limits": {
                     name: dataclasses.asdict(limit) for name, limit in evidence.limits.items()

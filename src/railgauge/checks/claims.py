@@ -89,10 +89,12 @@ def contradictions(claim: Claim, record: Record) -> Iterator[Contradiction]:
         )
         return
     mean_gbits = 8e-9 * claim.payload_bytes / claim.seconds if claim.seconds > 0 else 0.0
+    counted_by = ", ".join(_shown((name,)) for name in carried.names)
+    beneath = f" (by {counted_by})" if counted_by != claim.named else ""
     told = (
         f"{claim.tool} says it moved {_gb(claim.payload_bytes)} in {claim.seconds:.3g} s "
-        f"({mean_gbits:.3g} Gb/s), {claim.named} of {claim.node} {_verb(claim.direction)} "
-        f"{_gb(carried.counted_bytes)}"
+        f"({mean_gbits:.3g} Gb/s), {claim.named}{beneath} of {claim.node} "
+        f"{_verb(claim.direction)} {_gb(carried.counted_bytes)}"
     )
     if carried.peak_gbits is not None:
         told += f", at most {carried.peak_gbits:.3g} Gb/s"

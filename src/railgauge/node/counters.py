@@ -169,15 +169,17 @@ def ethtool_counts(text: str) -> dict[str, int]:
 
 
 #: What counts bytes, by the name of what carried them, with the bytes of one count: interfaces,
-#: RDMA ports (port counters, or a driver's own where there are none: bnxt_re, efa), and RDMA as an
-#: interface of mlx5 counts it, which is all of it where two ports are one device (RoCE LAG).
+#: RDMA ports (port counters, or a driver's own where there are none: bnxt_re and efa, irdma), and
+#: RDMA as an interface of mlx5 counts it, which is all of it where two ports are one device (RoCE
+#: LAG).
 _BYTE_COUNTERS = (
     (re.compile(r"net/(?P<of>[^/]+)/(?P<way>rx|tx)_bytes"), 1),
     (re.compile(r"(?P<of>rdma/.+)/hw_counters/(?P<way>rx|tx)_bytes"), 1),
+    (re.compile(r"(?P<of>rdma/.+)/hw_counters/ip4(?P<way>In|Out)Octets"), 1),
     (re.compile(r"(?P<of>rdma/.+)/counters/port_(?P<way>rcv|xmit)_data"), RDMA_WORD_BYTES),
     (re.compile(r"(?P<of>ethtool/[^/]+)/(?P<way>rx|tx)_vport_rdma_unicast_bytes"), 1),
 )
-_WAYS = {"rx": "rx", "rcv": "rx", "tx": "tx", "xmit": "tx"}
+_WAYS = {"rx": "rx", "rcv": "rx", "In": "rx", "tx": "tx", "xmit": "tx", "Out": "tx"}
 
 
 def byte_counts(counts: Counts) -> dict[str, dict[str, int]]:

@@ -617,7 +617,10 @@ def _final(rows: list[_Row]) -> _Row:
         raise ParseError(last.line, found, f"an end at {clock:g} s or later")
     if intervals:
         length = max(row.end.value - row.start.value for row in intervals)
-        if last.end.value - clock > _TAIL * length:
+        # One that moved to the last and then nothing more waited for its end, and has no row of
+        # that; one that stood still before hung.
+        waited = intervals[-1].bytes.value > 0 and moved >= last.bytes.value - half
+        if last.end.value - clock > _TAIL * length and not waited:
             found = f"no interval of [{name}] from {clock:g} to {last.end.value:g} s"
             raise ParseError(last.line, found, "intervals to the end of the run")
     if moved > last.bytes.value * (1 + _SLACK) + half:
@@ -680,10 +683,10 @@ def _added(streams: list[_Row]) -> Stream:
 # TCP delivers what the client wrote before it closed, so both sides count the same bytes.
 _BYTES_SLACK = 0.01
 # iperf ends a stream at the first write after its time; a stream that took much longer hung. A
-# server starts its clock with the first bytes, which come late where many streams start on a slow
-# machine; that none of them are lost is seen from the bytes.
+# server starts its clock with the first bytes, which come late on a slow machine; that none of them
+# are lost is seen from the bytes, and the time of the whole run makes no rate too high.
 _SHORT, _SHORT_S, _LONG, _LONG_S = 0.95, 0.25, 1.1, 1.0
-_LATE, _MANY = 0.75, 8
+_LATE = 0.75
 
 
 def read(
@@ -819,8 +822,7 @@ def _complaints(output: Output, options: Options | None) -> list[str]:
         complaints.append("the options ask for a TCP transfer, found UDP or bounceback")
     if output.stream_count not in (None, options.streams):
         complaints.append(f"{output.stream_count} streams, expected {options.streams}")
-    late = output.role == "server" and options.streams >= _MANY
-    least = (_LATE if late else _SHORT) * options.duration_s - _SHORT_S
+    least = (_LATE if output.role == "server" else _SHORT) * options.duration_s - _SHORT_S
     most = _LONG * options.duration_s + _LONG_S + options.drain_s
     rows = sorted((*output.streams, output.total), key=lambda row: row.duration_s)
     for row in (rows[0], rows[-1]):
@@ -908,9 +910,8 @@ def _measurements(
         metrics["latency"] = client.bounceback.avg_us
     else:
         metrics["bandwidth"] = measured.total.bandwidth_gbits_s
-        if options and options.streams >= _MANY:
-            # The server's clock may start late; the time of the whole run makes no rate too high.
-            seconds = max(measured.total.duration_s, client.total.duration_s)
+        seconds = client.total.duration_s
+        if seconds > _SUM_SHORTER * measured.total.duration_s:
             metrics["bandwidth"] = measured.total.transferred_bytes * 8e-9 / seconds
         if measured.streams:
             slowest = min(stream.bandwidth_gbits_s for stream in measured.streams)
