@@ -18,7 +18,7 @@ HANGS = "print('[----------] start processing checks', flush=True); import time;
 ENDS = "print('[       OK ] (1/2) Iperf2Pair %pair=ns:n1:n2 /357b0dcf @lab:ns+builtin')"
 
 
-def follow(folder: Path, program: str) -> tuple[int, bool, list[str]]:
+def follow(folder: Path, program: str) -> tuple[int, str, list[str]]:
     said: list[str] = []
     command = [sys.executable, "-c", program]
     code, interrupted = accept._follow(command, os.environ, folder / "reframe.out", said.append)
@@ -75,12 +75,12 @@ def test_a_hangup_that_nohup_ignores_does_not_stop_a_session(
     tmp_path: Path, started_by_nohup: None
 ) -> None:
     hangs_up_its_parent = f"import os, signal; os.kill(os.getppid(), signal.SIGHUP); {ENDS}"
-    assert follow(tmp_path, hangs_up_its_parent)[:2] == (0, False)
+    assert follow(tmp_path, hangs_up_its_parent)[:2] == (0, "")
 
 
 def test_a_session_that_ends_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(json.dumps([{"limit_s": 60}]))
-    assert follow(tmp_path, ENDS) == (0, False, ["  1/2 ok    Iperf2Pair %pair=ns:n1:n2"])
+    assert follow(tmp_path, ENDS) == (0, "", ["  1/2 ok    Iperf2Pair %pair=ns:n1:n2"])
     assert "1/2" in (tmp_path / "reframe.out").read_text()
 
 
