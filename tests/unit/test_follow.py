@@ -75,7 +75,7 @@ def test_a_hangup_that_nohup_ignores_does_not_stop_a_session(
     tmp_path: Path, started_by_nohup: None
 ) -> None:
     hangs_up_its_parent = f"import os, signal; os.kill(os.getppid(), signal.SIGHUP); {ENDS}"
-    assert follow(tmp_path, hangs_up_its_parent)[:2] == (0, False)
+    assert follow(tmp_path, hangs_up_its_parent)[:2] == (0, "")
 
 
 def test_a_session_that_ends_is_left_alone(tmp_path: Path) -> None:
