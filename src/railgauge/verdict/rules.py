@@ -375,6 +375,12 @@ def _resume(campaign: Campaign) -> str:
     return f"railgauge accept --resume {campaign.id}" if campaign.asked else "railgauge accept"
 
 
+def _updated(campaign: Campaign, cases: Sequence[Case]) -> list[str]:
+    """The nodes that a gate run tests and that are not as they were accepted before."""
+    now, accepted = fingerprints(cases), campaign.scope.accepted
+    return [n for n in campaign.scope.updated if n not in accepted or now.get(n) != accepted[n]]
+
+
 def _peer_findings(odd: Sequence[OddNodes]) -> list[Finding]:
     """Each node may be as its system expects, and still not as its peers."""
     return [
@@ -459,7 +465,7 @@ def decide(campaign: Campaign) -> Verdict:
     for case in cases:
         findings += _case_findings(case) + _gate_findings(campaign, case)
     findings += _retry_findings(campaign, cases)
-    odd = odd_nodes(cases, campaign.scope.updated, campaign.scope.tested)
+    odd = odd_nodes(cases, _updated(campaign, cases), campaign.scope.tested)
     findings += _peer_findings(odd)
     ratios = judge(cases)
     findings += _ratio_findings(campaign, ratios)
