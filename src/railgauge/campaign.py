@@ -78,6 +78,8 @@ class Scope:
     absent: dict[str, str] = dataclasses.field(default_factory=dict)
     #: nodes that a gate run tests after a change: among themselves they must agree
     updated: list[str] = dataclasses.field(default_factory=list)
+    #: the fingerprints that were accepted of these before: as it was, a node was not updated
+    accepted: dict[str, str] = dataclasses.field(default_factory=dict)
     #: of nodes that a gate run accepted before: fields in which they may differ from the others
     tested: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
 

@@ -368,6 +368,16 @@ def test_the_odd_node_is_rejected_and_looked_at_first(tmp_path: Path) -> None:
     assert [suspect.node for suspect in verdict.suspects] == ["n2"]
 
 
+def test_a_held_node_that_is_as_accepted_is_no_peer_of_an_updated_one(tmp_path: Path) -> None:
+    """A suspect and an updated node, tested in one gate run."""
+    updated, suspect = node("n2", kernel__release="6.13"), node("n3")
+    campaign = campaign_of(tmp_path, [node("n1"), updated, suspect, node("n4")])
+    accepted = {name: inventory.fingerprint(node()) for name in ("n2", "n3")}
+    scope = dataclasses.replace(campaign.scope, updated=["n2", "n3"], accepted=accepted)
+    campaign.scope = scope
+    assert decide(campaign).decision == "accept"
+
+
 def test_a_tie_rejects_and_suspects_nobody(tmp_path: Path) -> None:
     verdict = decide(campaign_of(tmp_path, [node("n1"), node("n2", kernel__release="6.11")]))
     assert (verdict.decision, verdict.suspects) == ("reject", ())

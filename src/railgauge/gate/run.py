@@ -220,6 +220,8 @@ def test(run: Run, command: list[str], say: Say) -> None:
         while run.open_nodes:
             _require_reserved(run)
             verdict = _campaign(run, command, say)
+            # What failed for want of it accuses nobody.
+            _require_reserved(run)
             _judge(run, verdict, say)
             run.judged.append(verdict.campaign.id)
             run.save()
@@ -241,7 +243,12 @@ def _campaign(run: Run, command: list[str], say: Say) -> Verdict:
             say(f"{error.message}; measuring anew")
     names = hostlist.fold([*run.open_nodes, *run.partners])
     say(f"testing {hostlist.fold(run.open_nodes)} with {' '.join(run.partners) or 'nobody'}")
-    scope = dataclasses.replace(accept.scope(run.system, None, names), updated=list(run.open_nodes))
+    records = {node: store.readable(run.system, node) for node in run.open_nodes}
+    scope = dataclasses.replace(
+        accept.scope(run.system, None, names),
+        updated=list(run.open_nodes),
+        accepted={node: record.fingerprint for node, record in records.items() if record},
+    )
 
     def begun(campaign: Campaign) -> None:
         run.campaigns.append(campaign.id)

@@ -133,8 +133,8 @@ def _end(path: Path) -> dict[str, Any] | None:
 def wait(roll: Roll, say: Say) -> State:
     """The state of the batch's update once its process, if it is this host's, has ended.
 
-    A first Ctrl-C (or SIGTERM, SIGHUP) is kept until then; with a second one the update is left to
-    itself. KeyboardInterrupt for both.
+    Ctrl-C, SIGTERM and SIGHUP are kept until then; with a second Ctrl-C the update is left to
+    itself. KeyboardInterrupt for all.
     """
     with _kept_interrupts(say) as interrupted:
         while (found := state(roll)).word == "running":
@@ -150,12 +150,12 @@ def _kept_interrupts(say: Say) -> Iterator[list[int]]:
 
     def keep(number: int, _: object) -> None:
         seen.append(number)
-        if len(seen) > 1:
+        if seen.count(signal.SIGINT) > 1:
             say("left to itself; railgauge gate run --act goes on with it")
             raise KeyboardInterrupt
         say(
             f"{signal.Signals(number).name}: an update is not ended in the middle; waiting for its "
-            "end, and testing nothing then. Once more leaves it to itself"
+            "end, and testing nothing then. A second Ctrl-C leaves it to itself"
         )
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

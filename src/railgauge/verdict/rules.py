@@ -406,6 +406,12 @@ def _resume(campaign: Campaign) -> str:
     return f"railgauge accept --resume {campaign.id}" if campaign.asked else "railgauge accept"
 
 
+def _updated(campaign: Campaign, cases: Sequence[Case]) -> list[str]:
+    """The nodes that a gate run tests and that are not as they were accepted before."""
+    now, accepted = fingerprints(cases), campaign.scope.accepted
+    return [n for n in campaign.scope.updated if n not in accepted or now.get(n) != accepted[n]]
+
+
 def _peer_findings(odd: Sequence[OddNodes]) -> list[Finding]:
     """Each node may be as its system expects, and still not as its peers."""
     return [
@@ -531,7 +537,7 @@ def decide(campaign: Campaign) -> Verdict:
         findings += _case_findings(case) + _gate_findings(campaign, case)
     findings = _together(findings)
     findings += _retry_findings(campaign, cases)
-    odd = odd_nodes(cases, campaign.scope.updated, campaign.scope.tested)
+    odd = odd_nodes(cases, _updated(campaign, cases), campaign.scope.tested)
     findings += _peer_findings(odd)
     far = outliers(cases) if campaign.gate == "acceptance" else []
     findings += _outlier_findings(far) + _provenance_findings(cases)

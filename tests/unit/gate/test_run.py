@@ -349,6 +349,16 @@ def test_a_lost_reservation_needs_one_more_run(area: Path, nodes: Slurm, tests: 
     assert nodes.open() == {"n1", "n2", "n3", "n4"}
 
 
+def test_what_failed_for_want_of_the_reservation_accuses_nobody(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    tests.bad = {"n3"}
+    held(nodes, "n1")
+    tests.at_each = nodes.reserved.clear
+    assert gate("run", "--act") == 3
+    assert nodes.open() == {"n2", "n3", "n4"} and store.suspected("lab", "n3") is None
+
+
 def test_a_reservation_lost_while_nobody_runs_needs_one_run(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
