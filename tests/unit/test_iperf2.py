@@ -431,6 +431,20 @@ def test_sums_that_came_in_parts_do_not_hide_the_total() -> None:
     assert all(interval.end_s <= 5 for interval in output.intervals)
 
 
+def test_a_full_socket_buffer_may_take_its_time_to_arrive() -> None:
+    """-t 3 -w 8M over 44 ms between two busy VMs: 16 MiB of buffer at 20 Mb/s take 6 s more."""
+    options = iperf2.Options(1, 3, 8 * 2**20, "bbr", interval_s=0.5, drain_s=5)
+    outputs = [recorded(f"wan-bbr-busy-{role}") for role in ("client", "server")]
+    ended = [dataclasses.replace(call, seconds=13.0) for call in calls()]
+    reading = iperf2.read(outputs[0], server=outputs[1], calls=ended, options=options)
+    assert (reading.ok, reading.completeness) == (True, PROVED), reading.reason
+    (bandwidth,) = [m.value for m in reading.measurements if m.metric == "bandwidth"]
+    assert bandwidth == pytest.approx(0.021811)
+    smaller = dataclasses.replace(options, window_bytes=2**18, drain_s=0)
+    refused = iperf2.read(outputs[0], server=outputs[1], calls=ended, options=smaller)
+    assert not refused.ok and "ran for 9.301 s" in refused.reason
+
+
 def test_a_bond_is_not_refused_for_a_sum_that_ended_early() -> None:
     """Seen of a healthy one: [SUM] to 4.32 s, streams to 5.06 s, the same bytes on both sides."""
     rate = round(8 * 90570 * 1024 / 4.32 / 1e3)
