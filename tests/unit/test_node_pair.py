@@ -22,7 +22,7 @@ from railgauge.node import pair, rdma
 # Names that are addresses need no resolver; both are this machine.
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"
 
-#: What a loaded machine may need beside the limits: the interpreters of all scenarios start at once.
+#: What a loaded machine may need beside the limits: all interpreters start at once.
 #: A wait without its limit lasts the 60 s of the stand-ins.
 SLACK_S = 40
 
