@@ -1531,6 +1531,11 @@ def test_a_slow_pair_whose_nodes_pass_with_others_is_a_way_between_them() -> Non
     assert [way.nodes for way in ways(cases)] == [("n2", "n3")]
 
 
+def test_nodes_that_passed_alone_say_nothing_of_the_way_between_them() -> None:
+    cases = [case_on((node,), passed=True, check="Path") for node in ("n1", "n2")]
+    assert ways([*cases, case_on(("n1", "n2"), passed=False)]) == []
+
+
 def test_a_missing_reference_accuses_no_node() -> None:
     bare = Failure("no-reference", "no reference for bandwidth")
     cases = [case_on(pair, passed=True) for pair in ring(NODES)[2:]]
