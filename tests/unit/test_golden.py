@@ -122,6 +122,8 @@ def _written(stage: Path) -> str:
         if (stage / name).exists():
             orders = json.loads((stage / name).read_text(encoding="utf-8"))
             text += f"-- {name}\n{_flat(orders)}\n"
+    # Quoted where this checkout's path asks for it.
+    text = text.replace(shlex.quote(str(paths.SOURCE)), str(paths.SOURCE))
     return text.replace(str(stage), "$STAGE").replace(str(paths.HOME), "$HOME_OF_RAILGAUGE")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -58,7 +59,7 @@ def in_a_full_folder(tmp_path: Path, orders: dict[str, Any]) -> tuple[int, dict[
     (tmp_path / "ranks.json").write_text(json.dumps(orders))
     fill = "mount -t tmpfs -o size=4k none /mnt && (cat /dev/zero > /mnt/filler || true)"
     answer = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", f"{fill}; TMPDIR=/mnt exec {' '.join(PROGRAM)}"],
+        ["unshare", "--mount", "sh", "-c", f"{fill}; TMPDIR=/mnt exec {shlex.join(PROGRAM)}"],
         **{"cwd": tmp_path, "env": environment(0), "check": False},
     )
     return answer.returncode, json.loads((tmp_path / "rank0.json").read_text())

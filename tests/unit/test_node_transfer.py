@@ -140,7 +140,8 @@ runpy.run_path({replayer!r}, run_name="__main__")
 
 def make_fakes(folder: Path) -> Path:
     folder.mkdir()
-    head = HEAD.replace("{python}", sys.executable)
+    # The kernel takes a blank in this line, as a checkout's path may have, for the path's end.
+    head = HEAD.replace("{python}", os.path.realpath(sys.executable))
     for name, text in FAKES.items():
         program = folder / name
         body = text.replace("{replayer!r}", repr(str(rehearsal.REPLAYER / "wdt")))

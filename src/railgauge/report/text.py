@@ -261,8 +261,8 @@ def render(verdict: Verdict, console: Console) -> None:
     for way in verdict.ways:
         between = " and ".join(way.nodes)
         console.print(
-            f"  no node explains it; look at the way between [bold]{escape(between)}[/], which "
-            f"passed with others: {escape(way.why)}",
+            f"  no node explains it; look at the way between [bold]{escape(between)}[/], on which "
+            f"other jobs ran: {escape(way.why)}",
             soft_wrap=True,
         )
     for line in _sessions(verdict):

@@ -94,9 +94,12 @@ def ways(cases: Sequence[Case]) -> list[Way]:
                 other
                 for other in cases
                 if other.partition == case.partition
+                and set(other.nodes) != {a, b}
                 # With a third node: alone a node passes whatever lies between.
-                and set(other.nodes) - {a, b}
-                and (other.outcome is Outcome.PASSED or _nobody_spoke(case))
+                and (
+                    _nobody_spoke(case)
+                    or (other.outcome is Outcome.PASSED and set(other.nodes) - {a, b})
+                )
             ]
             cleared = all(any(_spoke(other, node) for other in elsewhere) for node in (a, b))
             if cleared and not guilty & {a, b}:
