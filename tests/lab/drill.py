@@ -31,7 +31,7 @@ from railgauge.lab import faults
 from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
 from railgauge.node import slurm_nodes
-from railgauge.node.slurm_nodes import SlurmNode
+from railgauge.node.slurm_nodes import SlurmNode, SlurmProblem
 
 #: What stands for firmware: the field, before and after an `update`.
 FIELD, BEFORE, AFTER = "net/eth0/transmit_queue_frames", 1000, 900
@@ -189,7 +189,7 @@ def prepared(lab: Lab, area: Path) -> Iterator[Gate]:
         shown = slurm_nodes.ask("scontrol", "show", "reservation", "--oneliner").splitlines()
         for line in shown:
             if line.startswith("ReservationName=railgauge_"):
-                slurm_nodes.ask("scontrol", "delete", line.split()[0])
+                _delete_reservation(line.split()[0].partition("=")[2])
         for node, state in slurm_nodes.show(NODES).items():
             if state.drained:
                 # By whomever.
@@ -199,6 +199,19 @@ def prepared(lab: Lab, area: Path) -> Iterator[Gate]:
             gate.on(node, "ip", "link", "set", "eth0", "txqueuelen", str(BEFORE))
         lab.up()
         lab.wait_until_idle()
+
+
+def _delete_reservation(name: str) -> None:
+    """Slurm deletes none in which a job runs: between two jobs, then."""
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            slurm_nodes.ask("scontrol", "delete", f"reservationname={name}")
+            return
+        except SlurmProblem as error:
+            if "in use" not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
 
 
 # --- the faults ----------------------------------------------------------------------------------
@@ -376,7 +389,7 @@ def reservation_deleted(gate: Gate) -> None:
     assert broken is not None
     # What Slurm opens then is not the gate's doing; it drains it as soon as it sees.
     gate._watched.clear()
-    slurm_nodes.ask("scontrol", "delete", f"reservationname={broken.reservation}", limit_s=60)
+    _delete_reservation(broken.reservation)
     out, _ = process.communicate(timeout=400)
     assert gate.state("n2").ours, out
     gate("run", "--act")
