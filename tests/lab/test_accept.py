@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -213,13 +214,14 @@ def test_a_results_area_that_fills_up_gives_no_pass_until_resumed(
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(area))
     # Just what a campaign asks for before it starts; all of it taken once the second pair runs.
     faults.add(mended, "results-full", value=65 * 2**20)
-    second = f"[ $(ls {area}/campaigns/*/stage/*/*/*/*/ready.json 2> /dev/null | wc -l) -ge 2 ]"
+    here = shlex.quote(str(area))
+    second = f"[ $(ls {here}/campaigns/*/stage/*/*/*/*/ready.json 2> /dev/null | wc -l) -ge 2 ]"
     write = [
         "timeout",
         "120",
         "sh",
         "-c",
-        f"until {second}; do sleep 0.1; done; cat /dev/zero > {area}/filler",
+        f"until {second}; do sleep 0.1; done; cat /dev/zero > {here}/filler",
     ]
     background = subprocess.Popen(mended.in_lab_mounts(*write))
     answer = railgauge("accept", "--partition", "ns")
