@@ -45,15 +45,15 @@ def submit(cluster: Lab, area: Path) -> Submit:
         lines = [
             "#!/bin/bash",
             f"echo campaign {CAMPAIGN} >&2",
-            f"mkdir -p {campaign}",
-            f"cat >{campaign}/verdict.json <<'END'\n{verdict}\nEND",
-            f"env >{area}/environment",
+            f'mkdir -p "{campaign}"',
+            f"cat >'{campaign}/verdict.json' <<'END'\n{verdict}\nEND",
+            f'env >"{area}/environment"',
             then,
             f"exit {code}",
         ]
         for name, text in (
             ("railgauge", "\n".join(lines)),
-            ("hook", f'#!/bin/bash\necho "$1" >{area}/called'),
+            ("hook", f'#!/bin/bash\necho "$1" >"{area}/called"'),
         ):
             (area / name).write_text(f"{text}\n")
             (area / name).chmod(0o755)
