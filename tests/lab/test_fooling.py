@@ -106,7 +106,7 @@ def test_out_of_memory_is_failed(reframe: Run, area: Path, cluster: Lab) -> None
         (lab / "bin" / command.name).symlink_to(command.readlink())
     (lab / "bin" / "sacct").unlink()
     (lab / "bin" / "sacct").write_text(
-        f"#!/bin/sh\n{cluster.folders.bin}/sacct \"$@\" | sed 's/|COMPLETED|/|OUT_OF_MEMORY|/'\n"
+        f"#!/bin/sh\n'{cluster.folders.bin}/sacct' \"$@\" | sed 's/|COMPLETED|/|OUT_OF_MEMORY|/'\n"
     )
     (lab / "bin" / "sacct").chmod(0o755)
     answer = reframe(
