@@ -63,7 +63,8 @@ class EnvironmentTrouble:
     next_step: str
 
 
-_MPI_STEP = (
+#: What to type where MPI finds no launcher.
+MPI_STEP = (
     "set launch_options of the partition in reframe.yaml (--mpi=pmix is what Open MPI needs; "
     "`srun --mpi=list` says what this Slurm has)"
 )
@@ -72,7 +73,8 @@ PYTHON_STEP = (
     "jobs start `python3`, 3.9 or newer, as the node's PATH finds it: mend it there, or put "
     "another first by prepare_cmds of the partition"
 )
-_SEES_STEP = (
+#: What to type where a node lacks a folder.
+SEES_STEP = (
     "a clone, and RAILGAUGE_RESULTS where it is set, in a folder that the login node and all nodes "
     "share; `railgauge system check NAME --run` says what each node sees"
 )
@@ -82,27 +84,33 @@ _ENVIRONMENT: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str], st
     (
         re.compile(r"OMPI was not built with (SLURM's )?PMI[\w/ -]*support"),
         lambda found: f"MPI finds no launcher: {found[0]}",
-        _MPI_STEP,
+        MPI_STEP,
     ),
     (
         re.compile(r"No PMIx server was reachable, but a PMI1/2 was detected"),
         lambda found: f"MPI finds no launcher: {found[0]}",
-        _MPI_STEP,
+        MPI_STEP,
+    ),
+    (
+        re.compile(r"libmpi\.so\.\d+: cannot open shared object file"),
+        lambda found: f"MPI does not start: {found[0]}",
+        "install Open MPI 4 or 5 on the nodes, or put its folder of libraries into LD_LIBRARY_PATH "
+        "by env_vars of the partition in reframe.yaml",
     ),
     (
         re.compile(r"Invalid MPI type '[^']*'|Couldn't find the specified plugin name for mpi/\S+"),
         lambda found: f"srun cannot start MPI: {found[0]}",
-        _MPI_STEP,
+        MPI_STEP,
     ),
     (
         re.compile(r"slurmstepd-(\S+): error: couldn't chdir to [`'](/[^']*)': ([^:\n]*)"),
         lambda found: f"{found[1]} does not see {found[2]}: {found[3]}",
-        _SEES_STEP,
+        SEES_STEP,
     ),
     (
         re.compile(r"(\S*activate\.sh): No such file or directory"),
         lambda found: f"the job's node does not see {found[1]}",
-        _SEES_STEP,
+        SEES_STEP,
     ),
     (
         re.compile(
@@ -115,7 +123,7 @@ _ENVIRONMENT: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str], st
     (
         re.compile(r"(No module named 'railgauge'|specification for 'railgauge\.)[^\n]*"),
         lambda found: "the job's node does not see the checkout: " + found[0],
-        _SEES_STEP,
+        SEES_STEP,
     ),
     (
         re.compile(
@@ -179,7 +187,9 @@ def _errors(stderr: str, lines: Sequence[str]) -> Iterator[str]:
 def _exception(stderr: str) -> str:
     """The exception of the first traceback, `json.decoder.JSONDecodeError: Expecting value`."""
     after = stderr.partition(_TRACEBACK)[2].splitlines()[1:]
-    return next((line.strip() for line in after if line[:1].strip()), "")
+    # Two programs that fail at once mix their lines.
+    told = (line for line in after if line[:1].strip() and line != _TRACEBACK)
+    return next((line.strip() for line in told if not _FOLLOWS.search(line)), "")
 
 
 def _box(lines: Sequence[str]) -> str:

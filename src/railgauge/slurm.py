@@ -107,6 +107,15 @@ def other_names() -> Mapping[str, tuple[str, ...]]:
     return found
 
 
+def names_of(nodes: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Those of `other_names` that some nodes have; none where Slurm does not answer."""
+    try:
+        known = other_names()
+    except EnvironmentProblem:
+        return {}
+    return {node: known[node] for node in nodes if node in known}
+
+
 def require_answer() -> None:
     """EnvironmentProblem where the controller or the accounting does not answer.
 

@@ -55,7 +55,7 @@ def address_of(names: Sequence[str]) -> str:
             problems.append(f"{name}: {error.strerror or error}")
             continue
         # What some installers write of a machine's own name, copied to another.
-        if not address.startswith("127."):
+        if address == name or not address.startswith("127."):
             return address
         problems.append(f"{name}: leads to {address}")
     raise OSError("; ".join(problems))
