@@ -61,8 +61,7 @@ def _asked(question: Callable[[], _Answer]) -> _Answer:
     except SlurmProblem as error:
         raise EnvironmentProblem(
             str(error),
-            next_step="nodes are as they were, or reserved: railgauge gate status; "
-            "draining and reserving need a Slurm operator (sacctmgr show user $USER)",
+            next_step="nodes are as they were, or reserved: railgauge gate status",
         ) from None
     except NoStore as error:
         raise EnvironmentProblem(str(error)) from None
@@ -212,7 +211,7 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
     """
     chosen = _enter(system)
     from railgauge import inventory_cli
-    from railgauge.gate import store
+    from railgauge.gate import rights, store
     from railgauge.gate.run import all_nodes
     from railgauge.node import gate as node_gate
     from railgauge.node import slurm_nodes
@@ -232,6 +231,7 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
         held: list[str] = []
     else:
         if act:
+            rights.require(chosen)
             store.publish_rules(chosen)
         states = _asked(lambda: slurm_nodes.show(wanted))
         held = [name for name in wanted if states[name].ours]
@@ -283,7 +283,7 @@ def run_(
     Exit code: 0 all returned, 1 some stay out, 4 a partner is at fault, 3 usage or environment.
     """
     chosen = _enter(system)
-    from railgauge.gate import store
+    from railgauge.gate import rights, store
     from railgauge.gate.lock import alone
 
     wanted = _expand(chosen, nodes)
@@ -291,8 +291,11 @@ def run_(
         raise RailgaugeError("--update needs --nodes: which ones to update")
     if not act:
         _say_plan(chosen, wanted, update, batch, despite_reservations)
+        for right in rights.missing(chosen):
+            click.echo(f"would be refused: {right}\n  next: {right.next_step}")
         sys.exit(0)
     with alone(chosen):
+        rights.require(chosen)
         store.publish_rules(chosen)
         if update is not None and wanted is not None:
             _begin_roll(chosen, wanted, update, batch, wait_s, despite_reservations)
@@ -422,7 +425,7 @@ def release(
     Exit code: 0 all in service, 1 returned and not in service, 3 usage or environment.
     """
     chosen = _enter(system)
-    from railgauge.gate import run
+    from railgauge.gate import rights, run
     from railgauge.gate.lock import alone
 
     wanted = _expand(chosen, nodes)
@@ -438,6 +441,7 @@ def release(
         if not act:
             click.echo(f"would return {hostlist.fold(held)} untested\n  next: add --act")
             return
+        rights.require(chosen)
         outside = _release(chosen, held, why)
     sys.exit(int(outside))
 
@@ -489,7 +493,7 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
     with it, or it was killed). What was said, when and by whom stays in the journal.
     """
     chosen = _enter(system)
-    from railgauge.gate import roll, run
+    from railgauge.gate import rights, roll, run
     from railgauge.gate.lock import alone
     from railgauge.node import slurm_nodes
 
@@ -497,6 +501,8 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
     if not wanted and not no_more:
         raise RailgaugeError("update-done needs --nodes", next_step="railgauge gate status")
     with alone(chosen):
+        if act:
+            rights.require(chosen)
         states = _asked(lambda: slurm_nodes.show(run.all_nodes(chosen)))
         updating = run.in_update(chosen, states)
         others = sorted(set(wanted) - set(updating))

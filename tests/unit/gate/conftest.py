@@ -12,12 +12,13 @@ from railgauge import accept, inventory, inventory_cli, session, slurm
 from railgauge.gate import run, store
 from railgauge.node import slurm_nodes
 
-from .cluster import Campaigns, Slurm, taken
+from .cluster import Answers, Campaigns, Slurm, taken
 
 
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Slurm:
     fake = Slurm(["n1", "n2", "n3", "n4", "n5", "n6"])
+    monkeypatch.setattr(slurm_nodes, "ask", Answers("admin"))
     for name in ("show", "drain", "resume"):
         monkeypatch.setattr(slurm_nodes, name, getattr(fake, name))
     monkeypatch.setattr(inventory_cli, "collect", fake.collect)
