@@ -57,11 +57,14 @@ def unresolved(names: dict[str, list[str]]) -> dict[str, str]:
 
 
 def tools(asked: dict[str, list[str]]) -> dict[str, str]:
-    """The version of each tool by its program, "" where the node has no such program."""
+    """The version of each tool by its program, its path where no argv asks for one; "" where the
+    node has no such program.
+    """
     folders = [os.environ.get("PATH", os.defpath), *SERVER_FOLDERS]
     os.environ["PATH"] = os.pathsep.join(folders)
+    found = {program: shutil.which(program) or "" for program in asked}
     return {
-        program: tool_version(argv) if shutil.which(program) else ""
+        program: tool_version(argv) if argv and found[program] else found[program]
         for program, argv in sorted(asked.items())
     }
 

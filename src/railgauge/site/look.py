@@ -110,11 +110,12 @@ class NodeLook:
 class Look:
     """What the nodes of a partition said, and when srun began and ended, by the clock of here.
 
-    `left` are the nodes that were not asked, and why. `problem` is srun's own where it started
-    nothing.
+    `asked` are the nodes that it named, `left` the others, and why they were left out. `problem` is
+    srun's own where it started nothing.
     """
 
     partition: str
+    asked: Sequence[str]
     nodes: Mapping[str, NodeLook]
     left: Mapping[str, str]
     problem: str = ""
@@ -157,7 +158,19 @@ def from_reframe(options: Sequence[str]) -> list[str]:
     ]
 
 
-def _environment(partition: Partition) -> dict[str, str]:
+def allocating(
+    partition: Partition, nodes: Collection[str], name: str, more: Sequence[str] = ()
+) -> list[str]:
+    """srun for one task on each of `nodes`, that ends where they are not free at once."""
+    return [
+        *("srun", "--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--chdir=/", "--quiet"),
+        *(f"--immediate={_START_S}", "--time=2", f"--job-name={name}"),
+        *(*job_options(partition, more), f"--nodelist={hostlist.fold(nodes)}"),
+        *(f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--ntasks-per-node=1"),
+    ]
+
+
+def environment() -> dict[str, str]:
     """Of a process outside of any job: inside of one srun would start a step of it.
 
     sbatch takes some options from variables, and srun from others.
@@ -169,7 +182,7 @@ def _environment(partition: Partition) -> dict[str, str]:
     return kept
 
 
-def _prepared(system: str, partition: Partition) -> str:
+def prepared(system: str, partition: Partition) -> str:
     """What a job of the partition begins with, as shell commands."""
     given = partition.model_dump()
     exports = [f"export {name}={value}" for name, value in given.get("env_vars", ())]
@@ -210,7 +223,7 @@ def look(
 ) -> Look:
     """Ask `nodes`, which are idle. `names` are those of all nodes of the partition, by NodeName."""
     if not nodes:
-        return Look(partition.name, {}, left)
+        return Look(partition.name, (), {}, left)
     orders = {
         "names": {node: [node, *names.get(node, ())] for node in partition.nodes},
         "tools": {program: list(argv) for program, argv in tools.items()},
@@ -218,20 +231,16 @@ def look(
     seen = [str(paths.HOME), str(paths.SOURCE / "railgauge/node/site_look.py")]
     stack = installed.folder(system) / "activate.sh"
     with _probe() as (probe, token):
-        # A partition without required nodes of its own lists what the nodes must see.
         files = [*seen, *([str(stack)] if stack.is_file() else []), str(probe / "token")]
-        shell = _SHELL.replace("PREPARE", _prepared(system, partition))
+        shell = _SHELL.replace("PREPARE", prepared(system, partition))
         name = f"railgauge-look-{token}"
         command = [
-            *("srun", "--mpi=none", "--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--chdir=/"),
-            *(f"--immediate={_START_S}", "--time=2", f"--job-name={name}", "--quiet"),
-            *(*job_options(partition, more), f"--nodelist={hostlist.fold(nodes)}"),
-            *(f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--ntasks-per-node=1"),
+            *(*allocating(partition, nodes, name, more), "--mpi=none"),
             *("bash", "-c", shell, "look", MARK, str(paths.SOURCE), str(probe), token),
             *(json.dumps(orders), *files),
         ]
         began = time.time()
-        stdout, stderr, code = run(command, _environment(partition), name)
+        stdout, stderr, code = run(command, environment(), name)
         ended = time.time()
         found = parse(stdout)
         for node, said in found.items():
@@ -242,7 +251,7 @@ def look(
                 and not (wrote.is_file() and wrote.read_text(encoding="ascii") == token)
             )
     problem = "" if found else job_end.quoted(stderr) or f"srun ended with exit code {code}"
-    return Look(partition.name, found, left, problem, began, ended, stderr)
+    return Look(partition.name, sorted(nodes), found, left, problem, began, ended, stderr)
 
 
 def run(
