@@ -292,8 +292,12 @@ def conditions_as_asked(evidence: Evidence) -> Iterator[Failure]:
             found = on_node.get(name, "not stated")
             if found != wanted:
                 device = f" {on_node['device']}" if "device" in on_node else ""
+                lost = on_node.get("route_unknown")
                 yield Failure(
-                    "condition", f"{name} on {node}{device} is {found}, expected {wanted}", (node,)
+                    "condition",
+                    f"{name} on {node}{device} is {found}, expected {wanted}"
+                    + (f" (no way to the other node: {lost})" if lost else ""),
+                    (node,),
                 )
 
 
