@@ -65,6 +65,11 @@ def broken(lines: Sequence[Line]) -> bool:
     return any(line.thing == "everything else" for line in lines)
 
 
+def asked_slurm(lines: Sequence[Line]) -> bool:
+    """Whether this host's Slurm is the system's, and has answered."""
+    return any(line.thing.endswith(": nodes in Slurm") for line in lines)
+
+
 def failed(lines: Sequence[Line]) -> bool:
     return any(line.status == "problem" for line in lines)
 
