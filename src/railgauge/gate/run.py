@@ -2,9 +2,9 @@
 
 Slurm starts no job on a drained node, reserved or not. So the nodes get a reservation without an
 end, are resumed inside it, and leave it only accepted, or drained with a reason. At every moment a
-node that is not accepted is drained or reserved; whatever kills a run, the next one goes on from its
-journal. A second reservation, over the first and the healthy partners, is the one that the tests'
-jobs enter; it lapses when the run does (`railgauge.gate.lease`).
+node that is not accepted is drained or reserved; whatever kills a run, the next one goes on from
+its journal. A second reservation, over the first and the healthy partners, is the one that the
+tests' jobs enter; it lapses when the run does (`railgauge.gate.lease`).
 """
 
 from __future__ import annotations
