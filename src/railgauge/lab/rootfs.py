@@ -15,8 +15,6 @@ from railgauge.lab.releases import DEFAULT, RELEASES, Release
 
 _KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}
 
-_ARCHIVE = "http://deb.debian.org/debian"
-
 #: For the VM nodes. The image's own QEMU, whatever the host has: emulation of older ones (7.2)
 #: corrupts a guest that is busy with RDMA.
 _EMULATORS = {"x86_64": "qemu-system-x86"}
@@ -46,17 +44,11 @@ def _mmdebstrap(target: Path, release: Release) -> list[str]:
         known = ", ".join(_KERNELS)
         raise EnvironmentProblem(f"the lab has no kernel package for {machine}; it runs on {known}")
     mirror = os.environ.get("RAILGAUGE_LAB_MIRROR")
-    late: list[str] = []
-    if not release.stable:
-        # A release to come has no updates beside it, and its mirror may be some days behind.
-        mirror = f"deb {mirror or _ARCHIVE} {release.name} main"
-        late = ["--aptopt=Acquire::Check-Valid-Until false"]
     return [
         "mmdebstrap",
         *("--variant=minbase", "--mode=root"),
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED),
         *("--aptopt=Apt::Install-Recommends false", "--aptopt=Acquire::Retries 3"),
-        *late,
         f"--include={','.join(_packages(machine, release))}",
         *(release.name, str(target)),
         *([mirror] if mirror else []),
