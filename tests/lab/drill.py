@@ -26,7 +26,7 @@ from typing import Any
 
 from railgauge import paths, session
 from railgauge.errors import EXIT_SUSPECT, RailgaugeError
-from railgauge.gate import journal, run
+from railgauge.gate import journal, lease, run
 from railgauge.lab import faults
 from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
@@ -78,9 +78,9 @@ class Gate:
         assert code is None or process.returncode == code, f"{words}: {process.returncode}\n{out}"
         return out
 
-    def killed_after(self, step: str) -> None:
+    def killed_after(self, step: str, lease_s: int = lease.LEASE_S) -> None:
         """`gate run --act`, killed after that step of its."""
-        program = [sys.executable, "-m", "tests.lab.gate_killed", step]
+        program = [sys.executable, "-m", "tests.lab.gate_killed", step, str(lease_s)]
         words = ["gate", "run", "--system", "lab", "--act"]
         init = self.lab.init
         assert init is not None
@@ -270,6 +270,7 @@ def no_accounting(gate: Gate) -> None:
     gate.hold("n2")
     faults.add(gate.lab, "slurmdbd-stop")
     gate("run", "--act", code=3)
+    gate.nothing_left()
     assert not gate.state("n2").in_service
     # `faults.clear` would wait for nodes that are reserved.
     gate.lab.start_service("slurmdbd")
@@ -283,6 +284,7 @@ def results_full(gate: Gate) -> None:
     gate.hold("n2")
     with _full(gate):
         gate("run", "--act", code=3)
+        gate.nothing_left()
         assert not gate.state("n2").in_service
     gate("run", "--act")
     assert gate.is_accepted("n2") and gate.state("n2").in_service
@@ -317,6 +319,23 @@ def killed_after(step: str) -> Callable[[Gate], None]:
 
     drill.__doc__ = f"kill -9 of `gate run` after its step `{step}`; the next run ends it."
     return drill
+
+
+def lapsed(gate: Gate) -> None:
+    """kill -9, and nobody goes on: the partners come back by themselves, the untested node not."""
+    gate.update("n2")
+    gate.hold("n2")
+    gate.killed_after("resume", lease_s=20)
+    broken = journal.unended("lab")
+    assert broken is not None and broken.partners
+    killed = time.monotonic()
+    while not all(state.in_service for state in slurm_nodes.show(broken.partners).values()):
+        assert time.monotonic() < killed + 120, slurm_nodes.show(broken.partners)
+        time.sleep(0.5)
+    print(f"partners are back {time.monotonic() - killed:.0f} s after the run with a lease of 20 s")
+    assert gate.state("n2").reservations == (broken.untested,), gate.state("n2")
+    gate("run", "--act")
+    assert gate.is_accepted("n2") and gate.state("n2").in_service
 
 
 def _update_command(gate: Gate, seconds: float) -> str:
@@ -511,6 +530,7 @@ DRILLS: dict[str, Callable[[Gate], None]] = {
     "slurmdbd-stop": no_accounting,
     "results-full": results_full,
     "killed-in-campaign": killed_in_campaign,
+    "killed-and-lapsed": lapsed,
     "killed-in-update": killed_in_update,
     "update-lost": update_lost,
     "drained-meanwhile": drained_meanwhile,
