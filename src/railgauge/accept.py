@@ -33,6 +33,8 @@ from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import store
 from railgauge.report import text
+from railgauge.site import ready
+from railgauge.site.look import from_reframe
 from railgauge.verdict.compare import BrokenRecordError, Remaining, fingerprints, remaining
 from railgauge.verdict.rules import Verdict, decide
 
@@ -161,11 +163,13 @@ def run(
     """A new campaign of one session; `begun` is told of it before anything runs. `owner` is whose
     it is where that is a gate run.
 
-    Raises EnvironmentProblem before anything has run where Slurm or the results area is unusable.
+    Raises EnvironmentProblem before anything has run where Slurm, the results area, or what the
+    nodes see is unusable.
     """
     references.load(system)
     _require_room()
     slurm.require_answer()
+    _require_ready(system, chosen, options, say)
     asked = Asked(
         options=list(options),
         environment=_variables(chosen, nodes),
@@ -198,6 +202,8 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
             references.load(campaign.system)
             _require_room()
             slurm.require_answer()
+            assert campaign.asked is not None
+            _require_ready(campaign.system, campaign.scope, campaign.asked.options, say)
             for job in slurm.cancel_jobs_of(campaign.id):
                 say(f"cancelled job {job}, which an earlier session had left")
             campaign.begin_again(command)
@@ -387,6 +393,12 @@ def _require_room() -> None:
             f"{_NEEDED_BYTES / 2**20:.0f} MiB",
             next_step="make room, or set RAILGAUGE_RESULTS to another shared folder",
         )
+
+
+def _require_ready(system: str, chosen: Scope, options: Sequence[str], say: Say) -> None:
+    """That the nodes see what the checks need there. Stand-ins run on other nodes than these."""
+    if rehearsal.scenario() is None:
+        ready.require(system, chosen.nodes, from_reframe(options), say)
 
 
 class _Interrupt:

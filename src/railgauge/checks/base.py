@@ -21,7 +21,7 @@ from railgauge.atomic import write_json
 from railgauge.campaign import RESULT_FILE
 from railgauge.checks import guard, queue
 from railgauge.checks.claims import Claim
-from railgauge.checks.protections import DISTURBED, Evidence, Failure, failures
+from railgauge.checks.protections import ALONE, Evidence, Failure, failures
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Reading
@@ -170,7 +170,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def judge(self) -> bool:
         evidence, found = self._evidence()
         found = failures(evidence, found)
-        if any(failure.kind == DISTURBED for failure in found):
+        if any(failure.kind in ALONE for failure in found):
             # What it printed before is of a job that did not come to its own end.
             evidence = dataclasses.replace(evidence, reading=None)
         self._store(evidence, found)
@@ -230,6 +230,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             job_state=self._job_state(),
             job_exit_code=self.job.exitcode,
             job_error=self._job_error(),
+            tool_errors={call.role: self._errors_of(call.role) for call in calls},
+            left_output=Path(self.stagedir, self.job.stdout).exists(),
             failed_nodes=slurm.failed_nodes(self.job.jobid, nodes)
             if self.job.state == "NODE_FAIL"
             else (),
@@ -273,6 +275,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def _job_error(self) -> str:
         path = Path(self.stagedir, self.job.stderr)
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+    def _errors_of(self, role: str) -> str:
+        path = Path(self.stagedir, f"{role}.err")
         return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
     def _references(self, measurements: Sequence[Measurement]) -> dict[str, references.Reference]:

@@ -28,6 +28,7 @@ from railgauge.atomic import write_json
 from railgauge.campaign import ENDED, REMAINING, RESULT_FILE
 from railgauge.checks import queue
 from railgauge.errors import EnvironmentProblem
+from railgauge.site import ready
 
 _PINNED = "4.10.4"
 
@@ -53,6 +54,26 @@ def refuse_empty_session(runner: Any, cases: Sequence[Any]) -> None:
             "no test was selected, so nothing was measured: look at -c, -n, -t, -p and --system; "
             "`reframe -c reframe/ -l` lists what there is"
         )
+
+
+#: Why a session of this process began nothing; None where nothing was in its way.
+unready: EnvironmentProblem | None = None
+
+
+def refuse_unready_cluster(runner: Any, cases: Sequence[Any]) -> None:
+    """Nodes that do not see what the checks need there would be rejected for it."""
+    global unready
+    nodes: dict[str, set[str]] = {}
+    for case in cases:
+        if case.partition.scheduler.registered_name == "slurm":
+            pinned = getattr(case.check, "pinned_nodes", ())
+            nodes.setdefault(case.partition.name, set()).update(pinned)
+    options = [word for option in runner.policy.sched_options for word in option.split()]
+    try:
+        ready.require(runtime.runtime().system.name, nodes, options)
+    except EnvironmentProblem as error:
+        unready = error
+        raise ReframeError(str(error)) from None
 
 
 def refuse_unfinished_session(runner: Any, cases: Sequence[Any]) -> None:
@@ -357,6 +378,9 @@ def install() -> None:
         if self.policy.dry_run_mode and os.environ.get(PLAN_ONLY_VARIABLE):
             return
         if not self.policy.dry_run_mode:
+            if paths.campaign_folder() is None:
+                # A campaign has looked before it began.
+                refuse_unready_cluster(self, testcases)
             queue.session.begin(testcases)
         original(self, testcases, restored_cases)
         if not self.policy.dry_run_mode:

@@ -9,7 +9,7 @@ from typing import Any
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before, variable
 
-from railgauge import hostlist, limits, references, systems
+from railgauge import hostlist, limits, references, slurm, systems
 from railgauge.checks.base import ExitLine, StrictCheck
 from railgauge.checks.claims import Claim
 from railgauge.checks.protections import Failure
@@ -207,6 +207,7 @@ class PairCheck(StrictCheck):
             "tool": self.tool_name,
             "server_host": self.server_node,
             "client_host": self.client_node,
+            "names": slurm.names_of(self.pinned_nodes),
             "start_limit_s": self.start_limit_s,
             "run_limit_s": self.run_limit_s(),
             "budgets": [budget.counters for budget in self.budgets],

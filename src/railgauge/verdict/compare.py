@@ -14,7 +14,7 @@ import pydantic
 
 from railgauge import hostlist
 from railgauge.campaign import ENDED, RESULT_FILE, Campaign
-from railgauge.checks.protections import DISTURBED, NOT_MEASURED, Failure
+from railgauge.checks.protections import ALONE, NOT_MEASURED, Failure
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.references import Ratio, Reference
@@ -142,8 +142,10 @@ class Case:
 
     @property
     def disturbed(self) -> bool:
-        """Its job was cancelled, forgotten or not started: it says nothing of its nodes."""
-        return any(failure.kind == DISTURBED for failure in self.failures)
+        """Its job was cancelled, forgotten or not started, or lacked what jobs need of their
+        cluster: it says nothing of its nodes.
+        """
+        return any(failure.kind in ALONE for failure in self.failures)
 
     @property
     def outcome(self) -> Outcome:
