@@ -20,6 +20,8 @@ class Release:
     vm_nodes: bool = False
     #: What its image holds beside what all hold.
     packages: tuple[str, ...] = ()
+    #: Whether somebody can work in it as on a login node: clone, make an environment, call ReFrame.
+    login: bool = False
 
     @property
     def has_blocks(self) -> bool:
@@ -35,17 +37,17 @@ class Release:
         return "disabled" if self.slurm >= (23, 11) else "cgroup/v1"
 
 
-#: So that somebody can work in it as on a login node: clone, make an environment, call ReFrame.
-_LOGIN = ("git", "make", "python3-venv")
+#: What a login node has for that.
+LOGIN_PACKAGES = ("git", "make", "python3-venv")
 
-#: Of Debian 12 only what namespace nodes need: its QEMU 7.2 corrupts a guest that is busy with RDMA.
+#: Debian 12 for namespace nodes only: its QEMU 7.2 corrupts a guest that is busy with RDMA.
 #: Testing (forky, in November 2026) is not here: its slurmdbd 26.05.5 and MariaDB 11.8.9 do not
 #: work together, and its Slurm has no PMIx plugin.
 RELEASES = {
     release.name: release
     for release in (
         # Its Slurm loads PMIx by the name that only the -dev package has.
-        Release("bookworm", slurm=(22, 5), packages=("libpmix-dev", *_LOGIN)),
+        Release("bookworm", slurm=(22, 5), packages=("libpmix-dev",), login=True),
         Release("trixie", slurm=(24, 11), vm_nodes=True),
     )
 }

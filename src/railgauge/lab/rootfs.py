@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from railgauge.errors import EnvironmentProblem
-from railgauge.lab.releases import DEFAULT, RELEASES, Release
+from railgauge.lab.releases import DEFAULT, LOGIN_PACKAGES, RELEASES, Release
 
 _KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}
 
@@ -57,7 +57,8 @@ def _mmdebstrap(target: Path, release: Release) -> list[str]:
 
 def _packages(machine: str, release: Release) -> list[str]:
     virtual = [tables[machine] for tables in (_KERNELS, _EMULATORS) if machine in tables]
-    return [*PACKAGES, *(virtual if release.vm_nodes else []), *release.packages]
+    own = [*release.packages, *(LOGIN_PACKAGES if release.login else ())]
+    return [*PACKAGES, *(virtual if release.vm_nodes else []), *own]
 
 
 def recipe(release: Release = DEFAULT) -> str:
