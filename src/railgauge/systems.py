@@ -475,15 +475,29 @@ def _rehearsed() -> str:
     return os.environ.get("RFM_SYSTEM", "").partition(":")[0]
 
 
+def of_host(host: str) -> list[str]:
+    """The systems whose `hostnames` match that host."""
+    return [n for n in names() if any(re.match(p, host) for p in load(n).hostnames)]
+
+
 def current() -> str:
     """The system of this host: by `hostnames`, else the lab of this checkout while it is up.
 
-    ReFrame asks this only when neither `--system` nor RFM_SYSTEM names one.
+    ReFrame asks this only when neither `--system` nor RFM_SYSTEM names one. ConfigurationError
+    where two systems say that the host is theirs: of the wrong one, other nodes would be measured,
+    and held.
     """
     host = socket.gethostname()
-    for name in names():
-        if any(re.match(pattern, host) for pattern in load(name).hostnames):
-            return name
+    found = of_host(host)
+    if len(found) > 1:
+        raise ConfigurationError(
+            f"host {host!r} is of {len(found)} systems by their `hostnames`: "
+            + "; ".join(f"{_file(name)}: {', '.join(load(name).hostnames)}" for name in found),
+            next_step=f"edit hostnames in all but one, or name the system: "
+            f"RFM_SYSTEM={found[0]}, or RFM_SYSTEM={found[1]}",
+        )
+    if found:
+        return found[0]
     if lab.first_process(paths.lab_folder()) is not None:
         return "lab"
     raise ConfigurationError(

@@ -405,7 +405,7 @@ def test_host_of_two_systems_is_a_problem(pod: Path) -> None:
     write_system("zoo", POD.replace("pod", "zoo").replace("^zoo-login", "^mine-(login|head)1"))
     hostnames(pod, "['^mine-.*[0-9]$']")
     (found,) = only(lines_of(), "problem", "hostnames")
-    assert f"this host, {HOST}, is of pod and of zoo: pod would be taken" in found
+    assert f"this host, {HOST}, is of pod and of zoo: every command refuses it" in found
 
 
 def test_hostnames_that_were_copied_are_a_problem(pod: Path) -> None:

@@ -612,6 +612,32 @@ def test_host_is_known_by_its_hostnames(write: Write, monkeypatch: pytest.Monkey
     assert systems.current() == "daint"
 
 
+def test_host_of_two_systems_is_refused_with_both_names(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write()
+    write("daint", GOOD.replace("alps", "daint").replace("daint-login", "alps-l.*"))
+    on_host(monkeypatch, "alps-login", lab_up=True)
+    with pytest.raises(ConfigurationError) as caught:
+        systems.current()
+    assert "alps/reframe.yaml: " in str(caught.value) and "daint/reframe.yaml: " in str(
+        caught.value
+    )
+    assert "RFM_SYSTEM=alps, or RFM_SYSTEM=daint" in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["daint", None])
+def test_host_of_two_systems_is_told_by_option_or_variable(
+    write: Write, monkeypatch: pytest.MonkeyPatch, option: str | None
+) -> None:
+    write()
+    write("daint", GOOD.replace("name: alps", "name: daint"))
+    on_host(monkeypatch, "alps-login")
+    if option is None:
+        monkeypatch.setenv("RFM_SYSTEM", "daint")
+    assert systems.chosen(option) == "daint"
+
+
 def test_hostnames_are_patterns(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     write(text=GOOD.replace("alps-login", "alps-ln\\d+"))
     on_host(monkeypatch, "alps-ln003")

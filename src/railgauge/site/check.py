@@ -270,15 +270,16 @@ def belongs(system: System, host: str) -> bool:
 
 def _overlap(system: System, other: System, host: str) -> str:
     """Why a host of one system may be taken for one of the other; "" where it may not."""
-    first = min(system.name, other.name)
     same = sorted(set(system.hostnames) & set(other.hostnames))
     if same:
         return (
-            f"{same[0]!r} is that of {other.name} too, and {first} would be taken: "
-            f"a placeholder that was copied?"
+            f"{same[0]!r} is that of {other.name} too, and a host of both is refused by every "
+            "command: a placeholder that was copied?"
         )
     if belongs(system, host) and belongs(other, host):
-        return f"this host, {host}, is of {system.name} and of {other.name}: {first} would be taken"
+        return (
+            f"this host, {host}, is of {system.name} and of {other.name}: every command refuses it"
+        )
     for one, two in ((system, other), (other, system)):
         for example in (e for pattern in two.hostnames for e in examples(pattern)):
             for pattern in one.hostnames:

@@ -214,7 +214,7 @@ def _gate_findings(campaign: Campaign, case: Case) -> list[Finding]:
     named = any(failure.kind == "no-reference" for failure in case.failures)
     if campaign.gate == "acceptance" and bare and not named:
         message = f"no reference for {', '.join(bare)}"
-        found.append(Finding("reject", "no-reference", message, **_place(case)))
+        found.append(Finding("inconclusive", "no-reference", message, **_place(case)))
     return found
 
 
