@@ -608,6 +608,13 @@ MUTANTS = [
         "tests/unit/test_follow.py -k whatever",
     ),
     Mutant(
+        "a stored reference is looked for after the floor",
+        "src/railgauge/checks/base.py",
+        "                or stored.find(check, partition, m)\n                or self.floor(m)\n",
+        "                or self.floor(m)\n                or stored.find(check, partition, m)\n",
+        f"{_FOOLING} -k StoredNumbersWin",
+    ),
+    Mutant(
         "of two systems of a host the first is taken",
         "src/railgauge/systems.py",
         "    if len(found) > 1:\n",

@@ -331,11 +331,14 @@ class Extras(Strict):
     one whose file is not the one that its package brought; without it that is only noted.
     `peer_spread` is what numbers of equal places differ by in one run each, as a share: what is 3.5
     times as far below its peers stands out. A shared machine needs more than the default.
+    `floor_share`, a share of what TCP carries over the link (`link_gbits`, `mtu_bytes`), is what
+    Iperf2Pair must reach where no number is stored: a floor, which proves function only.
     """
 
     nodes: str
     mtu_bytes: int | None = pydantic.Field(default=None, ge=576, le=65535)
     link_gbits: float | None = pydantic.Field(default=None, gt=0)
+    floor_share: float | None = pydantic.Field(default=None, gt=0, lt=1)
     launch_options: list[str] = []
     required: list[str] = []
     absent: list[Absent] = []

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from railgauge import hostlist, lab, paths, references, systems
+from railgauge.cli import cli
 from railgauge.errors import ConfigurationError
 
 GOOD = """\
@@ -624,6 +626,32 @@ def test_host_of_two_systems_is_refused_with_both_names(
         caught.value
     )
     assert "RFM_SYSTEM=alps, or RFM_SYSTEM=daint" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "accept",
+        "accept --plan",
+        "accept --resume latest",
+        "gate adopt --act",
+        "gate hold --act",
+        "gate run --act",
+        "gate status",
+        "gate release --nodes n1 --why tried --act",
+        "gate update-done --nodes n1 --act",
+        "inventory show --nodes n1",
+    ],
+)
+def test_every_command_refuses_a_host_of_two_systems(
+    write: Write, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    write()
+    write("daint", GOOD.replace("name: alps", "name: daint"))
+    on_host(monkeypatch, "alps-login")
+    answer = CliRunner().invoke(cli, words.split())
+    assert isinstance(answer.exception, ConfigurationError), answer.output
+    assert "host 'alps-login' is of 2 systems" in str(answer.exception)
 
 
 @pytest.mark.parametrize("option", ["daint", None])
