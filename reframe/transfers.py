@@ -13,6 +13,7 @@ from railgauge.checks import (
     SshCheck,
     StreamCheck,
     WdtCheck,
+    floors,
     ring_pairs,
     simple_test,
     transfer_cases,
@@ -86,6 +87,10 @@ class Iperf2Pair(PairCheck):
         path = self.partition_data.extras
         if measurement.unit == "Gb/s" and path.link_gbits and path.mtu_bytes:
             return limits.tcp(path.link_gbits, path.mtu_bytes)
+
+    def floor(self, measurement):
+        extras = self.partition_data.extras
+        return floors.of_link(measurement, extras, self.current_system.name, self.duration_s)
 
 
 @simple_test

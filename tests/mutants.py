@@ -657,6 +657,27 @@ MUTANTS = [
         "tests/unit/test_follow.py -k whatever",
     ),
     Mutant(
+        "a stored reference is looked for after the floor",
+        "src/railgauge/checks/base.py",
+        "                or stored.find(check, partition, m)\n                or self.floor(m)\n",
+        "                or self.floor(m)\n                or stored.find(check, partition, m)\n",
+        f"{_FOOLING} -k StoredNumbersWin",
+    ),
+    Mutant(
+        "of two systems of a host the first is taken",
+        "src/railgauge/systems.py",
+        "    if len(found) > 1:\n",
+        "    if False:\n",
+        "tests/unit/test_systems.py -k two_systems",
+    ),
+    Mutant(
+        "a session that did not begin is a verdict",
+        "src/railgauge/accept.py",
+        "        _require_begun(campaign, output)\n",
+        "        pass\n",
+        "tests/lab/test_accept.py -k does_not_begin",
+    ),
+    Mutant(
         "a session ignores what nohup ignores",
         "src/railgauge/accept.py",
         "            preexec_fn=children.default_signals,\n",

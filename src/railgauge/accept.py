@@ -24,7 +24,18 @@ from types import FrameType
 from typing import Any
 
 from railgauge import campaign as campaigns
-from railgauge import children, hostlist, paths, references, rehearsal, session, slurm, systems
+from railgauge import (
+    children,
+    expected,
+    hostlist,
+    inventory,
+    paths,
+    references,
+    rehearsal,
+    session,
+    slurm,
+    systems,
+)
 from railgauge.atomic import write_json, write_text
 from railgauge.campaign import REMAINING, Asked, Campaign, Gate, RunningError, Scope, Session, State
 from railgauge.checks import guard, queue
@@ -51,6 +62,9 @@ _FINISHED = re.compile(
     r"\[\s+(?P<word>OK|FAIL|ABORT|SKIP)\s*\]\s*\(\s*(?P<done>\d+)/(?P<all>\d+)\)"
 )
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+#: How the guard's own words begin: it saw the checks, and refused the session.
+_REFUSED = "run session stopped: reframe error: "
 
 #: How the files of a system's data end.
 _DATA = (".yaml", ".json")
@@ -166,7 +180,7 @@ def run(
     Raises EnvironmentProblem before anything has run where Slurm, the results area, or what the
     nodes see is unusable.
     """
-    references.load(system)
+    _require_configuration(system)
     _require_room()
     slurm.require_answer()
     _require_ready(system, chosen, options, say)
@@ -199,7 +213,7 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
             # As it is now that nobody else writes it.
             campaign = campaigns.load(str(campaign.folder))
             lacks = _require_something_missing(campaign)
-            references.load(campaign.system)
+            _require_configuration(campaign.system)
             _require_room()
             slurm.require_answer()
             assert campaign.asked is not None
@@ -222,6 +236,17 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
             return _conclude(campaign, "finished")
     except OSError as error:
         raise _no_room(campaign, error) from None
+
+
+def _require_configuration(system: str) -> None:
+    """ConfigurationError for what would end the session before it has a plan: all systems and
+    references, which ReFrame loads with this one's, and what this one's nodes must show.
+    """
+    for name in systems.names():
+        systems.load(name)
+        references.load(name)
+    expected.load(system)
+    inventory.fabric_of(system)
 
 
 def _require_owner(campaign: Campaign, owner: str | None) -> None:
@@ -367,10 +392,32 @@ def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
             say(f"cancelled job {job}, which the session had left")
     output = (folder / "reframe.out").read_text(errors="replace")
     campaign.session = Session(code, _last_error(output), interrupted)
+    if not interrupted:
+        _require_begun(campaign, output)
     if "ReqNodeNotAvail" in output:
         everyone = [node for members in campaign.scope.nodes.values() for node in members]
         campaign.unavailable = sorted({*campaign.unavailable, *slurm.dead(everyone)})
     return _conclude(campaign, "interrupted" if interrupted else "finished")
+
+
+def _require_begun(campaign: Campaign, output: str) -> None:
+    """EnvironmentProblem where ReFrame did not come to its checks: of a configuration that it
+    refuses, or an option that it does not know, nothing follows for any node. No campaign is left.
+    """
+    assert campaign.session is not None
+    begun = (campaign.folder / "plan.json").exists() or _REFUSED in output
+    if begun or campaign.session.exit_code <= 0:
+        return
+    last = [line for line in output.splitlines() if line.strip()][-1:]
+    said = campaign.session.last_error or "".join(last) or "it said nothing"
+    shutil.rmtree(campaign.folder, ignore_errors=True)
+    raise EnvironmentProblem(
+        f"ReFrame ended before it had a plan, and nothing was measured: {said}",
+        next_step="reframe --help: what stands behind -- is for ReFrame"
+        if said.startswith("reframe: error:")
+        else f"railgauge system check {campaign.system}, and of each of the other systems: ReFrame "
+        "loads them all",
+    )
 
 
 def _conclude(campaign: Campaign, state: State) -> Verdict:
@@ -549,4 +596,4 @@ def _last_error(output: str) -> str:
     lines = [_ESCAPES.sub("", line) for line in output.splitlines()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     readable = [line for line in errors if not line.startswith("Traceback")]
-    return readable[-1].removeprefix("run session stopped: reframe error: ") if readable else ""
+    return readable[-1].removeprefix(_REFUSED) if readable else ""

@@ -16,6 +16,8 @@ ETHERNET_BYTES = 14 + 4 + 20
 _IPV4_BYTES = 20
 _TCP_BYTES = 20
 _TCP_TIMESTAMP_BYTES = 12
+#: Of a segment with timestamps, between Ethernet's header and the payload.
+TCP_HEADERS_BYTES = _IPV4_BYTES + _TCP_BYTES + _TCP_TIMESTAMP_BYTES
 #: A RoCE v2 packet around its payload: 82 bytes.
 ROCE_PACKET_BYTES = ETHERNET_BYTES + _IPV4_BYTES + 8 + 12 + 4
 #: An InfiniBand packet around its payload: 26 bytes.

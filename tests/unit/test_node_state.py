@@ -384,6 +384,18 @@ def test_a_tie_rejects_and_suspects_nobody(tmp_path: Path) -> None:
     assert verdict.findings[0].nodes == ("n1", "n2")
 
 
+def test_without_entries_a_node_is_looked_at_and_all_is_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "alps").mkdir()
+    (tmp_path / "alps" / "expected.yaml").write_text("expected: []\n")
+    monkeypatch.setattr(paths, "SYSTEMS", tmp_path)
+    found = expected.load("alps")
+    assert found is not None and found.of("gpu") == ()
+    reading = node_state.read(document(node()), [CALL], Options(()))
+    assert (reading.ok, reading.measurements[0].value) == (True, 0)
+
+
 def test_a_campaign_keeps_its_fingerprints(tmp_path: Path) -> None:
     campaign = campaign_of(tmp_path, [node("n1")])
     campaign.fingerprints = fingerprints(decide(campaign).cases)

@@ -245,6 +245,12 @@ BAD = [
 ]
 
 
+def test_missing_reference_is_told_with_what_was_measured_and_no_more() -> None:
+    (failure,) = failures(but(references={"bandwidth": reference("Gb/s")}), [])
+    assert "no reference for retransmits" in failure.message
+    assert "None" not in failure.message
+
+
 @pytest.mark.parametrize(
     ("evidence", "kind"), [pytest.param(e, kind, id=name) for name, e, kind in BAD]
 )

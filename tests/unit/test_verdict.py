@@ -923,7 +923,7 @@ def test_context_is_no_reference(recorded: Recorded) -> None:
         assert result is not None
         result["references"] = {}
     verdict = recorded.decide()
-    assert (verdict.decision, set(kinds(verdict))) == ("reject", {"no-reference"})
+    assert (verdict.decision, set(kinds(verdict))) == ("inconclusive", {"no-reference"})
 
 
 def test_context_is_stored_beside_each_measurement(recorded: Recorded) -> None:
@@ -1261,6 +1261,12 @@ def test_a_node_with_another_build_is_told_and_not_blamed(
     assert " on n3" in message and next(iter(changes.values())).split()[-1] in message
 
 
+def test_what_a_build_does_not_state_leaves_no_gap(recorded: Recorded) -> None:
+    ran(ran_everywhere(recorded), 1, version="", package="", path="/opt/iperf")
+    (message,) = said(recorded.decide())
+    assert ", ," not in message and ": ," not in message and "; ," not in message
+
+
 def test_what_a_call_does_not_state_is_no_difference(recorded: Recorded) -> None:
     ran(ran_everywhere(recorded), 1, version="", package="")
     assert said(recorded.decide()) == []
@@ -1409,6 +1415,25 @@ def test_pass_over_other_rails_does_not_clear_a_node_with_a_bad_rail() -> None:
         for a, b in [(0, 0), (1, 1), (0, 1), (1, 0)]
     ]
     assert named(cases) == ["n1"]
+
+
+STATE = Failure("state", "n1: kernel/release is 6.11, expected 6.12", ("n1",))
+
+
+def test_a_node_with_a_slow_link_is_named_beside_one_that_is_not_as_expected() -> None:
+    state = case_on(("n1",), passed=False, failures=(STATE,), check="NodeState")
+    assert named([*ring_with_bad(5, 2), state]) == ["n1", "n2"]
+
+
+def test_neighbours_of_a_named_node_are_not_named_for_its_failures() -> None:
+    """n2 is between n1 and n3, which fail by themselves."""
+    bad = [Failure("condition", f"mtu_bytes on {n} is 1500", (n,)) for n in ("n1", "n3")]
+    cases = ring_with_bad(5, 1, 3)
+    cases = [
+        dataclasses.replace(c, failures=tuple(f for f in bad if f.nodes[0] in c.nodes))
+        for c in cases
+    ]
+    assert named(cases) == ["n1", "n3"]
 
 
 def test_pass_of_another_kind_does_not_clear_a_node_that_a_failure_names() -> None:

@@ -92,6 +92,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """A reference that follows from the system's description, not from measurements."""
         return None
 
+    def floor(self, measurement: Measurement) -> references.Reference | None:
+        """What proves function only, where no number is stored: from the system's description."""
+        return None
+
     def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
         """What is wrong with the run beside what every check is judged by."""
         return ()
@@ -290,7 +294,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return {
             m.variable: reference
             for m in measurements
-            if (reference := self.own_reference(m) or stored.find(check, partition, m))
+            if (
+                reference := self.own_reference(m)
+                or stored.find(check, partition, m)
+                or self.floor(m)
+            )
         }
 
     def _store(self, evidence: Evidence, found: Sequence[Failure]) -> None:

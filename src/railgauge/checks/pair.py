@@ -13,6 +13,7 @@ from railgauge import hostlist, limits, references, slurm, systems
 from railgauge.checks.base import ExitLine, StrictCheck
 from railgauge.checks.claims import Claim
 from railgauge.checks.protections import Failure
+from railgauge.measurement import Measurement
 from railgauge.node import back
 from railgauge.tools import Call, Moved, Reading
 
@@ -175,7 +176,9 @@ class PairCheck(StrictCheck):
         if self.gate != "acceptance":
             return None
         stored = references.load(self.current_system.name)
-        return stored.least(type(self).__name__, self.current_partition.name, "bandwidth")
+        least = stored.least(type(self).__name__, self.current_partition.name, "bandwidth")
+        floor = self.floor(Measurement("bandwidth", 0, self.tool_name, "tcp", "tcp"))
+        return floor.lowest if least is None and floor is not None else least
 
     @property
     def server_node(self) -> str:

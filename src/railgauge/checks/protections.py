@@ -43,8 +43,8 @@ ENVIRONMENT = "environment"
 ALONE = (DISTURBED, ENVIRONMENT)
 
 #: Kinds of failure that say nothing against a node: something was not measured, and why; or not
-#: alone.
-NOT_MEASURED = ("tool-missing", "counters-exceeded", *ALONE)
+#: alone; or there is nothing yet to compare it with.
+NOT_MEASURED = ("tool-missing", "counters-exceeded", "no-reference", *ALONE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -375,6 +375,18 @@ def within_limits(evidence: Evidence) -> Iterator[Failure]:
             )
 
 
+def _condition(measurement: Measurement) -> str:
+    """What a reference must state, in the words of its file; no more than was measured."""
+    parts = (
+        measurement.operation,
+        measurement.transport,
+        f"nodes {len(measurement.nodes)}",
+        f"streams {measurement.streams}" if measurement.streams is not None else "",
+        f"size_bytes {measurement.size_bytes}" if measurement.size_bytes is not None else "",
+    )
+    return ", ".join(part for part in parts if part)
+
+
 def every_number_has_a_reference(evidence: Evidence) -> Iterator[Failure]:
     """Without a reference ReFrame passes anything."""
     if not evidence.acceptance:
@@ -387,8 +399,7 @@ def every_number_has_a_reference(evidence: Evidence) -> Iterator[Failure]:
             yield Failure(
                 "no-reference",
                 f"no reference for {measurement.variable} under this condition "
-                f"({measurement.operation}, {len(measurement.nodes)} nodes, "
-                f"{measurement.transport}, streams {measurement.streams})",
+                f"({_condition(measurement)})",
                 next_step="record one: railgauge accept --mode baseline",
             )
 

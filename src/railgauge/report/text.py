@@ -241,6 +241,8 @@ def render(verdict: Verdict, console: Console) -> None:
         console.print(_table(verdict))
         if verdict.provisional:
             console.print("bounds marked (published): published, not your baseline")
+        if verdict.by_floors:
+            console.print("bounds marked (floor): they prove function only, and are no baseline")
         console.print()
     for table in (
         _ratio_table(verdict.ratios) if verdict.ratios else None,

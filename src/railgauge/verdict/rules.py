@@ -15,6 +15,7 @@ from railgauge import hostlist
 from railgauge.campaign import Campaign
 from railgauge.checks.protections import DISTURBED, NOT_MEASURED
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
+from railgauge.measurement import METRIC_UNITS
 from railgauge.references import Bounded
 from railgauge.verdict.compare import (
     BrokenRecordError,
@@ -31,6 +32,9 @@ from railgauge.verdict.provenance import Build, Notice, builds, not_as_packaged,
 from railgauge.verdict.ratios import RatioRow, judge
 
 Decision = Literal["accept", "reject", "inconclusive"]
+
+#: Units of what is counted, and not measured: what the description lists is all there.
+_COUNTS = (METRIC_UNITS["links"], METRIC_UNITS["expectations"])
 
 EXIT_CODES: dict[Decision, int] = {
     "accept": EXIT_ACCEPT,
@@ -85,6 +89,17 @@ class Verdict:
             for case in self.cases
             for row in case.rows
         )
+
+    @property
+    def by_floors(self) -> bool:
+        """Whether nothing but floors judged how fast the nodes are."""
+        kinds = {
+            row.reference.kind
+            for case in self.cases
+            for row in case.rows
+            if row.reference is not None and row.measurement.unit not in _COUNTS
+        }
+        return kinds == {"floor"}
 
     @property
     def simulated(self) -> bool:
@@ -214,7 +229,7 @@ def _gate_findings(campaign: Campaign, case: Case) -> list[Finding]:
     named = any(failure.kind == "no-reference" for failure in case.failures)
     if campaign.gate == "acceptance" and bare and not named:
         message = f"no reference for {', '.join(bare)}"
-        found.append(Finding("reject", "no-reference", message, **_place(case)))
+        found.append(Finding("inconclusive", "no-reference", message, **_place(case)))
     return found
 
 

@@ -4,6 +4,7 @@ Each runs as a real job in the lab. `Good` is the control: the same, with nothin
 """
 
 import dataclasses
+import datetime
 import os
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import reframe as rfm
 from railgauge.checks import MpiBesideCheck, PairCheck, RanksCheck, whole_partitions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
+from railgauge.references import Provenance, Reference
 from railgauge.tools import Completeness, Reading, iperf2, mpi_world
 
 
@@ -121,6 +123,38 @@ class SweepStopsEarly(ProbeCheck):
 class NoReference(ProbeCheck):
     metrics = ["latency_1B", "latency_2B", "latency_4B", "latency_8B"]
     script = ProbeCheck.script + "; echo 8 1.8"
+
+
+class Floored(ProbeCheck):
+    """What is stored nowhere has a floor by the description: at most `most`."""
+
+    metrics = NoReference.metrics
+    script = NoReference.script
+    most = 2.0
+
+    def floor(self, measurement):
+        told = Provenance(source="the description", date=datetime.date(2026, 11, 22))
+        unit = measurement.unit
+        return Reference(value=self.most, upper=0, unit=unit, kind="floor", provenance=told)
+
+
+@rfm.simple_test
+class AboveFloor(Floored):
+    pass
+
+
+@rfm.simple_test
+class BelowFloor(Floored):
+    most = 1.0
+
+
+@rfm.simple_test
+class StoredNumbersWin(Floored):
+    """All of these are stored, and higher."""
+
+    metrics = ["latency_1B", "latency_2B", "latency_4B"]
+    script = ProbeCheck.script
+    most = 1.0
 
 
 @rfm.simple_test
