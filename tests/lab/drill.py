@@ -197,7 +197,7 @@ def prepared(lab: Lab, area: Path) -> Iterator[Gate]:
         faults.clear(lab)
         for node in NODES:
             gate.on(node, "ip", "link", "set", "eth0", "txqueuelen", str(BEFORE))
-        lab.up()
+        lab.up(nodes=[node.name for node in lab.in_use()])
         lab.wait_until_idle()
 
 
@@ -543,7 +543,7 @@ def drill(lab: Lab, area: Path, name: str) -> tuple[str, str, float]:
 def main(names: list[str]) -> int:
     lab = open_lab()
     was_up = lab.init is not None
-    lab.up(nodes=None if was_up else list(NODES))
+    lab.up(nodes=NODES)
     area = paths.HOME / "results" / "tests" / "drill"
     failed = 0
     print(f"{'fault':<24} {'verdict':<9} {'s':>5}  n2 afterwards")
