@@ -1,4 +1,4 @@
-"""The commands in bin/ before Python: a virtual environment that this user has not, or cannot run."""
+"""The commands in bin/ before Python: a .venv that is missing, or that this user cannot run."""
 
 from __future__ import annotations
 
