@@ -199,6 +199,7 @@ def prepared(lab: Lab, area: Path) -> Iterator[Gate]:
             gate.on(node, "ip", "link", "set", "eth0", "txqueuelen", str(BEFORE))
         lab.up(nodes=[node.name for node in lab.in_use()])
         lab.wait_until_idle()
+        _wait_until_completed()
 
 
 def _delete_reservation(name: str) -> None:
@@ -212,6 +213,14 @@ def _delete_reservation(name: str) -> None:
             if "in use" not in str(error) or time.monotonic() > deadline:
                 raise
         time.sleep(0.05)
+
+
+def _wait_until_completed() -> None:
+    """A job of a node that lost power is `completing` until its slurmd has answered for it."""
+    deadline = time.monotonic() + 180
+    while left := slurm_nodes.ask("squeue", "--noheader", "--states=CG"):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.2)
 
 
 # --- the faults ----------------------------------------------------------------------------------

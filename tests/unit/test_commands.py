@@ -94,6 +94,21 @@ def test_activation_says_it_and_goes_on(command: Command, private: Path) -> None
     assert answer.stdout.strip().endswith("bin/railgauge")
 
 
+@pytest.mark.parametrize("words", [["campaigns"], ["verdict"]])
+def test_a_results_area_that_this_user_may_not_enter_is_one_message(
+    private: Path, words: list[str]
+) -> None:
+    answer = subprocess.run(
+        [*AS_ANOTHER, paths.HOME / "bin" / "railgauge", *words],
+        env={**os.environ, "RAILGAUGE_RESULTS": str(private / "results")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 3, answer.stderr
+    assert "Traceback" not in answer.stderr and "RAILGAUGE_RESULTS=DIR" in answer.stderr
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="what is root's own is other people's concern")
 def test_root_makes_the_environment_of_a_python_for_everybody(tmp_path: Path) -> None:
     own = tmp_path / "own"
