@@ -148,6 +148,20 @@ MUTANTS = [
         "tests/unit/test_verdict.py",
     ),
     Mutant(
+        "a node may start again while it is measured",
+        "src/railgauge/verdict/rules.py",
+        "    findings += _restart_findings(restarted)\n",
+        "",
+        "tests/unit/test_restarts.py",
+    ),
+    Mutant(
+        "nodes do not tell of their boot",
+        "src/railgauge/node/calls.py",
+        '    told = {"boot_id": boot_id(), **facts}\n',
+        "    told = dict(facts)\n",
+        "tests/unit/test_node_pair.py -k boot",
+    ),
+    Mutant(
         "a strict system accepts a tool that was changed",
         "src/railgauge/verdict/rules.py",
         "    findings += _outlier_findings(far) + _provenance_findings(cases)\n",
