@@ -18,7 +18,7 @@ from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import VM
 
-from .conftest import Run
+from .conftest import Run, start_dead
 from .test_accept import jobs_left, start, suspects, wait_for_traffic
 
 Verdict = Callable[[], dict[str, Any]]
@@ -68,7 +68,7 @@ def test_a_vm_whose_process_is_killed_comes_back(mended: Lab) -> None:
     assert machine is not None
     machine.kill()
     machine.wait_until_ended(10)
-    mended.up()
+    start_dead(mended)
     assert run_on(mended, "n6", "hostname") == "n6\n"
 
 
