@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from railgauge import paths, references, systems
-from railgauge.checks import nic_cases
-from railgauge.checks.nics import _merged, uneven
+from railgauge.checks.nics import _merged, nic_cases, uneven
 from railgauge.measurement import Measurement
 from railgauge.references import Condition
 from railgauge.site import check as site

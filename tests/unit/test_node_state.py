@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from railgauge import campaign as campaigns
 from railgauge import expected, inventory, paths, systems
 from railgauge.campaign import Campaign, Scope, Session
-from railgauge.checks import rail_probes, rdma_links
 from railgauge.checks.node_state import node_state_places
 from railgauge.checks.path import path_preconditions
-from railgauge.checks.rdma import probe_cases
+from railgauge.checks.rdma import probe_cases, rail_probes, rdma_links
 from railgauge.errors import ConfigurationError
 from railgauge.expected import Entry, Expected
 from railgauge.inventory import Inventory, Scalar
+from railgauge.model.record import Row
 from railgauge.systems import Rdma
 from railgauge.tools import Call, Completeness, ParseError, node_state
 from railgauge.tools.node_state import Options, differences
@@ -29,6 +29,7 @@ from railgauge.verdict.compare import Case, fingerprints
 from railgauge.verdict.peers import OddNodes, odd_nodes
 from railgauge.verdict.provenance import notices
 from railgauge.verdict.rules import decide
+from tests.unit import records
 
 from .test_rdma_links import Describe, describe, partition, rails
 from .test_verdict import REFERENCE
@@ -331,19 +332,13 @@ def campaign_of(folder: Path, nodes: list[Inventory]) -> Campaign:
         written = case(one)
         reading = node_state.read(document(one), [CALL], Options((entry(),)))
         reference = REFERENCE.model_copy(update={"value": 1.0, "unit": "entries"})
-        result = {
-            "gate": "acceptance",
-            "measurements": [m.as_dict() for m in reading.measurements],
-            "limits": {},
-            "references": {"expectations": reference.model_dump(mode="json")},
-            "failures": [],
-            "calls": [],
-            "facts": {n: dict(facts) for n, facts in written.facts.items()},
-        }
-        (stage / "railgauge.json").write_text(json.dumps(result))
+        record = records.record(
+            [Row(m, reference, None) for m in reading.measurements],
+            facts={n: dict(facts) for n, facts in written.facts.items()},
+        )
+        (stage / "railgauge.json").write_text(json.dumps(record))
         name = {"unique_name": f"NodeState_{one.node}", "partition": "gpu"}
-        case_of = {"check": "NodeState", "case": f"NodeState {one.node}", "nodes": [one.node]}
-        plan.append({**name, **case_of})
+        plan.append(records.planned("NodeState", f"NodeState {one.node}", nodes=[one.node], **name))
         report.append({**name, "result": "pass", "stagedir": str(stage)})
     (folder / "plan.json").write_text(json.dumps(plan))
     (folder / "report.json").write_text(json.dumps({"runs": [{"testcases": report}]}))

@@ -14,8 +14,11 @@ from reframe.core.builtins import parameter
 
 import reframe as rfm
 from railgauge import hostlist, paths, systems
-from railgauge.checks import neighbours, path, path_places, rdma_links, ring_pairs, wan_ways
-from railgauge.checks.path import path_case
+from railgauge.checks import path
+from railgauge.checks.pair import neighbours, ring_pairs
+from railgauge.checks.path import path_case, path_places
+from railgauge.checks.rdma import rdma_links
+from railgauge.checks.wan import wan_ways
 
 Describe = Callable[..., None]
 

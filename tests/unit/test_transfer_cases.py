@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from railgauge.checks import transfer_cases
-from railgauge.checks.protections import Failure
+from railgauge.checks.transfer import transfer_cases
 from railgauge.cli import cli
 from railgauge.errors import RailgaugeError
 from railgauge.measurement import Measurement
+from railgauge.model.failure import Failure
+from railgauge.model.record import Row
 from railgauge.report import transfers as page
 from railgauge.tools.file_transfer import FileSet
-from railgauge.verdict.compare import Case, Row
+from railgauge.verdict.compare import Case
 
 from .test_rdma_links import WAN, Describe, describe, partition
 from .test_verdict import Recorded, recorded
@@ -229,10 +230,8 @@ def test_a_campaign_without_transfers_says_what_has_some(recorded: Recorded) -> 
 def test_the_page_of_a_rehearsal_says_simulated_first(recorded: Recorded) -> None:
     for planned in recorded.plan:
         planned["check"] = "WdtTransfer"
-    for result in recorded.results.values():
-        assert result is not None
-        for measured in result["measurements"]:
-            measured.update(tool="wdt", operation=LARGE.name, simulated=True)
+    for row in recorded.rows():
+        row["measurement"].update(tool="wdt", operation=LARGE.name, simulated=True)
     answer = shown(recorded)
     assert answer.exit_code == 0, answer.output
     assert answer.output.startswith("SIMULATED: ")

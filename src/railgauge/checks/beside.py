@@ -11,9 +11,9 @@ from reframe.core.builtins import run_after, run_before
 
 from railgauge import systems
 from railgauge.checks.pair import PairCheck, neighbours
-from railgauge.checks.protections import Failure
 from railgauge.checks.wan import is_series, tcp_commands
 from railgauge.measurement import Measurement
+from railgauge.model.failure import Failure
 from railgauge.stack import activation
 from railgauge.systems import Mpi, Tcp
 from railgauge.tools import Call, Completeness, Reading, iperf2, mpi_allreduce, osu

@@ -14,14 +14,14 @@ import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import hostlist, limits, paths, references, rehearsal, systems
-from railgauge.checks.claims import Claim
 from railgauge.checks.node_state import node_state_case
 from railgauge.checks.pair import chosen_nodes
-from railgauge.checks.protections import Failure
 from railgauge.checks.ranks import RanksCheck
 from railgauge.checks.rdma import probe_cases
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
+from railgauge.model.claim import Claim
+from railgauge.model.failure import Failure
 from railgauge.nccl import Nccl, Scale, Transport
 from railgauge.stack import installed
 from railgauge.systems import Partition

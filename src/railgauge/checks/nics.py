@@ -11,12 +11,12 @@ from reframe.core.builtins import run_after
 
 from railgauge import limits, systems
 from railgauge.checks.base import ExitLine
-from railgauge.checks.claims import Claim
 from railgauge.checks.pair import PairCheck, neighbours
-from railgauge.checks.protections import Failure
 from railgauge.checks.wan import is_series, tcp_commands
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
+from railgauge.model.claim import Claim
+from railgauge.model.failure import Failure
 from railgauge.node.counters import jain
 from railgauge.systems import Nics, NicScale
 from railgauge.tools import Call, Completeness, ParseError, Reading, iperf2

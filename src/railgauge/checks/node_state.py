@@ -14,9 +14,9 @@ from railgauge import expected, inventory, references, systems
 from railgauge.checks.base import StrictCheck
 from railgauge.checks.pair import chosen_nodes
 from railgauge.checks.path import numbered
-from railgauge.checks.protections import Failure
 from railgauge.expected import Expected
 from railgauge.measurement import Measurement
+from railgauge.model.failure import Failure
 from railgauge.tools import Call, ParseError, Reading, node_state
 
 #: The concrete check in reframe/, by whose name others depend on it.

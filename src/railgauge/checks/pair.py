@@ -11,8 +11,8 @@ from reframe.core.builtins import run_after, run_before, variable
 
 from railgauge import hostlist, limits, references, systems
 from railgauge.checks.base import ExitLine, StrictCheck
-from railgauge.checks.claims import Claim
-from railgauge.checks.protections import Failure
+from railgauge.model.claim import Claim
+from railgauge.model.failure import Failure
 from railgauge.node import back
 from railgauge.tools import Call, Moved, Reading
 

@@ -14,8 +14,8 @@ from reframe.core.builtins import run_after, run_before
 from railgauge import references, systems
 from railgauge.checks.base import StrictCheck
 from railgauge.checks.pair import chosen_nodes
-from railgauge.checks.protections import Failure
 from railgauge.measurement import Measurement
+from railgauge.model.failure import Failure
 from railgauge.tools import Call, ParseError, Reading, path_state
 
 #: The concrete check in reframe/, by whose name others depend on it.

@@ -13,10 +13,10 @@ from reframe.core.builtins import run_after, run_before, variable
 
 from railgauge import limits, rehearsal, systems
 from railgauge.checks.pair import PairCheck, neighbours
-from railgauge.checks.protections import Failure
 from railgauge.checks.wan import is_series, long_way, of_another_length
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
+from railgauge.model.failure import Failure
 from railgauge.node import wdt_url
 from railgauge.stack import activation
 from railgauge.systems import Transfers, TransferTool

@@ -13,9 +13,9 @@ from reframe.core.builtins import run_after, variable
 from railgauge import limits, systems
 from railgauge.checks.pair import PairCheck, neighbours
 from railgauge.checks.path import path_preconditions
-from railgauge.checks.protections import Failure
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
+from railgauge.model.failure import Failure
 from railgauge.node.counters import jain
 from railgauge.systems import Bond, Wan
 from railgauge.tools import Call, Reading, iperf2

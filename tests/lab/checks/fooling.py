@@ -10,7 +10,9 @@ from pathlib import Path
 from reframe.core.builtins import parameter, run_after, run_before
 
 import reframe as rfm
-from railgauge.checks import MpiBesideCheck, PairCheck, RanksCheck, whole_partitions
+from railgauge.checks.beside import MpiBesideCheck
+from railgauge.checks.pair import PairCheck
+from railgauge.checks.ranks import RanksCheck, whole_partitions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.tools import Completeness, Reading, iperf2, mpi_world
