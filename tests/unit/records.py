@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from railgauge.checks.cases import Case
 from railgauge.model.failure import Failure
 from railgauge.model.record import Job, Planned, Record, Result, Row
 from railgauge.tools import Call
 
 Json = dict[str, Any]
+
+
+def names(cases: Iterable[Case]) -> list[str]:
+    """As ReFrame shows them."""
+    return [str(case) for case in cases]
 
 
 def call(tool: str = "iperf2", **changes: Any) -> Call:

@@ -19,6 +19,7 @@ import reframe as rfm
 from railgauge import hostlist, paths, references, rehearsal, slurm, systems
 from railgauge.campaign import RESULT_FILE
 from railgauge.checks import guard, queue
+from railgauge.checks.cases import Case, RailCase
 from railgauge.checks.protections import Evidence, failures
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
@@ -72,6 +73,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     time_limit = "2m"
 
     # --- for subclasses ----------------------------------------------------------------------
+
+    @property
+    def target(self) -> Case:
+        """What is measured where: the value of the check's first parameter."""
+        raise NotImplementedError
 
     def read(self) -> tuple[Reading, Sequence[Call]]:
         """The reading of what the job left in the stage folder, and its exit lines."""
@@ -131,17 +137,16 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return rehearsal.scenario() is not None
 
     @property
-    def rails(self) -> str | None:
-        """The rails between which a pair is measured, if it is by rails: `0-1`."""
-        return None
-
-    @property
     def partition_data(self) -> systems.Partition:
         """The partition that the check is for; known before ReFrame has set one up."""
-        name, _, partition = self.valid_systems[0].partition(":")
-        return systems.load(name).partition(partition)
+        return systems.load(rt.runtime().system.name).partition(self.target.partition)
 
     # --- the job -------------------------------------------------------------------------------
+
+    @run_after("init")
+    def place_job(self) -> None:
+        self.valid_systems = [f"{rt.runtime().system.name}:{self.target.partition}"]
+        self.pinned_nodes = list(self.target.nodes)
 
     @run_after("setup")
     def pin_job(self) -> None:
@@ -214,11 +219,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         except (OSError, ValueError) as error:
             found.append(Failure("output", f"{type(error).__name__}: {error}"))
         nodes = tuple(self.pinned_nodes) or tuple(self.job.nodelist or ())
+        rails = self.target.rails if isinstance(self.target, RailCase) else None
         if reading is not None:
             placed = tuple(
-                dataclasses.replace(
-                    m, nodes=m.nodes or nodes, ranks=self.num_tasks, rails=self.rails
-                )
+                dataclasses.replace(m, nodes=m.nodes or nodes, ranks=self.num_tasks, rails=rails)
                 for m in reading.measurements
             )
             reading = dataclasses.replace(reading, measurements=placed)

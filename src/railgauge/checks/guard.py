@@ -22,13 +22,14 @@ from reframe.core.schedulers.slurm import SlurmJobScheduler
 from reframe.frontend.executors import Runner, TaskEventListener
 
 import reframe
-from railgauge import paths, slurm, systems
+from railgauge import paths, slurm
 from railgauge.atomic import write_json
 from railgauge.campaign import ENDED, PLAN, POSSIBLE, REMAINING, RESULT_FILE
 from railgauge.checks import queue
+from railgauge.checks.cases import Case
 from railgauge.errors import EnvironmentProblem
 from railgauge.model import record
-from railgauge.model.record import Ended, Key, Planned, Remaining
+from railgauge.model.record import Ended, Key, Planned, Possible, Remaining
 
 _PINNED = "4.10.4"
 
@@ -91,11 +92,10 @@ def _seconds(value: Any) -> float:
     return sum(int(n) * {"d": 86400, "h": 3600, "m": 60, "s": 1}[u] for n, u in parts)
 
 
-def possible_cases(cases: Sequence[Any], partitions: Collection[str]) -> dict[str, dict[str, int]]:
+def possible_cases(cases: Sequence[Any]) -> Possible:
     """Check -> partition -> how many cases there are, selected or not, of each selected check.
 
-    A check's parameter begins with the partition of its case: `PARTITION` or `PARTITION:...`. One
-    without such a parameter runs on each partition that it has a case on.
+    One without a parameter that names the partition runs on each that it has a case on.
     """
     selected: dict[type[Any], set[str]] = {}
     for case in cases:
@@ -105,8 +105,7 @@ def possible_cases(cases: Sequence[Any], partitions: Collection[str]) -> dict[st
         counts: dict[str, int] = {}
         for number in range(check.num_variants):
             values = check.get_variant_info(number)["params"].values()
-            begins = [str(value).partition(":")[0] for value in values]
-            named = [name for name in begins if name in partitions][:1]
+            named = [value.partition for value in values if isinstance(value, Case)]
             for partition in named or reached:
                 counts[partition] = counts.get(partition, 0) + 1
         # --repeat makes of every case a class of the same name, each with all variants.
@@ -117,8 +116,8 @@ def possible_cases(cases: Sequence[Any], partitions: Collection[str]) -> dict[st
 
 
 def _kind(check: Any) -> str:
-    """What a check's cases must share to tell of the same thing: a transport, the rails."""
-    return getattr(check, "kind", None) or getattr(check, "rails", None) or ""
+    target = getattr(check, "target", None)
+    return target.kind if isinstance(target, Case) else ""
 
 
 def _planned(case: Any, runs: int) -> Planned:
@@ -144,10 +143,8 @@ def write_plan(cases: Sequence[Any], runs: int = 1) -> None:
     folder = paths.campaign_folder()
     if folder is None:
         return
-    # All of the system, also those that --partition leaves out: theirs are not this session's.
-    names = {p.name for p in systems.load(runtime.runtime().system.name).partitions}
     # Before the plan: without a plan nothing is accepted.
-    write_json(folder / POSSIBLE, possible_cases(cases, names))
+    write_json(folder / POSSIBLE, possible_cases(cases))
     record.write_plan(folder / PLAN, [_planned(case, runs) for case in cases])
 
 
