@@ -12,39 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from railgauge import hostlist, job_end
-from railgauge.checks.claims import Claim, contradictions
+from railgauge.checks.claims import contradictions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
+from railgauge.model.claim import Claim
+from railgauge.model.failure import ALONE, DISTURBED, ENVIRONMENT, Failure
 from railgauge.references import Reference
 from railgauge.systems import Budget
 from railgauge.tools import Call, Reading
-
-
-@dataclasses.dataclass(frozen=True)
-class Failure:
-    """One reason why a test case is no pass. `nodes` are those it points at, if it can tell."""
-
-    kind: str
-    message: str
-    nodes: tuple[str, ...] = ()
-    next_step: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self), "nodes": list(self.nodes)}
-
-
-#: A job whose end says nothing of its nodes: it is Slurm's trouble, or somebody's will.
-DISTURBED = "job-disturbed"
-
-#: What a job needs of its cluster, and did not have: a folder, Python, a launcher for MPI, names.
-ENVIRONMENT = "environment"
-
-#: Kinds after which nothing else that is wrong with a case counts: it may follow from them.
-ALONE = (DISTURBED, ENVIRONMENT)
-
-#: Kinds of failure that say nothing against a node: something was not measured, and why; or not
-#: alone; or there is nothing yet to compare it with.
-NOT_MEASURED = ("tool-missing", "counters-exceeded", "no-reference", *ALONE)
 
 
 @dataclasses.dataclass(frozen=True)

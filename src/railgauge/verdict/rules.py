@@ -13,18 +13,12 @@ from typing import Any, Literal
 
 from railgauge import hostlist
 from railgauge.campaign import Campaign
-from railgauge.checks.protections import DISTURBED, NOT_MEASURED
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
 from railgauge.measurement import METRIC_UNITS
+from railgauge.model.failure import DISTURBED, NOT_MEASURED
+from railgauge.model.record import BrokenRecordError, Row
 from railgauge.references import Bounded
-from railgauge.verdict.compare import (
-    BrokenRecordError,
-    Case,
-    Row,
-    fingerprints,
-    read,
-    read_possible,
-)
+from railgauge.verdict.compare import Case, fingerprints, read, read_possible
 from railgauge.verdict.locate import Suspect, Way, suspects, ways
 from railgauge.verdict.outliers import Outlier, outliers
 from railgauge.verdict.peers import OddNodes, odd_nodes
@@ -168,7 +162,7 @@ def _row_as_dict(case: Case, row: Row) -> dict[str, Any]:
 def _left_out_as_dict(case: Case) -> dict[str, Any]:
     assert case.left_out is not None
     return {
-        **case.left_out.as_dict(),
+        **dataclasses.asdict(case.left_out),
         "check": case.check,
         "partition": case.partition,
         "case": case.name,
