@@ -423,7 +423,7 @@ MUTANTS = [
     Mutant(
         "whoever cancelled a job, its nodes are blamed",
         "src/railgauge/checks/protections.py",
-        "    return disturbed or found\n",
+        "    return alone or found\n",
         "    return found\n",
         "tests/unit/test_protections.py",
     ),
