@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import getpass
+import os
 import pwd
 import re
 import subprocess
@@ -15,6 +16,10 @@ from railgauge.errors import EnvironmentProblem
 
 #: Set by `railgauge gate run`: the reservation that all jobs of this process's tests run in.
 RESERVATION_VARIABLE = "RAILGAUGE_RESERVATION"
+
+#: How the name of a gate run's other reservation goes on, which no job uses: that of its nodes
+#: which are not accepted yet.
+UNTESTED = "_untested"
 
 
 #: What Slurm says of jobs that it refuses, whatever nodes they are for; what to type then.
@@ -198,6 +203,12 @@ def told_of_jobs_of(campaign: str) -> str:
 # --- reservations --------------------------------------------------------------------------------
 
 
+def our_reservations() -> set[str]:
+    """Those of the gate run that this process works for."""
+    name = os.environ.get(RESERVATION_VARIABLE)
+    return {name, f"{name}{UNTESTED}"} if name else set()
+
+
 def reservation_nodes(name: str) -> tuple[str, ...] | None:
     """The nodes of a reservation; None where there is none of that name."""
     for line in ask("scontrol", "show", "reservation", "--oneliner").splitlines():
@@ -207,15 +218,26 @@ def reservation_nodes(name: str) -> tuple[str, ...] | None:
     return None
 
 
-def reserve(name: str, nodes: Collection[str]) -> None:
-    """Nodes on which only this user's jobs start that name the reservation; it has no end.
+def reserve(name: str, nodes: Collection[str], lease_s: int | None = None) -> None:
+    """Nodes on which only this user's jobs start that name the reservation.
 
-    MAINT: it may lie over others' and counts as maintenance. IGNORE_JOBS: running jobs go on.
+    It ends `lease_s` seconds from now, never where that is None. MAINT: it may lie over others',
+    its own jobs start there all the same, and it counts as maintenance. IGNORE_JOBS: running jobs
+    go on.
     """
     ask(
         *("scontrol", "create", "reservation", f"reservationname={name}"),
-        *(f"nodes={hostlist.fold(nodes)}", f"users={getpass.getuser()}"),
-        *("starttime=now", "duration=UNLIMITED", "flags=MAINT,IGNORE_JOBS"),
+        *(f"nodes={hostlist.fold(nodes)}", f"users={getpass.getuser()}", "starttime=now"),
+        "duration=UNLIMITED" if lease_s is None else f"endtime=now+{lease_s}",
+        "flags=MAINT,IGNORE_JOBS",
+    )
+
+
+def renew(name: str, lease_s: int) -> None:
+    """Let a reservation end `lease_s` seconds from now, and be this user's."""
+    ask(
+        *("scontrol", "update", f"reservationname={name}", f"endtime=now+{lease_s}"),
+        f"users={getpass.getuser()}",
     )
 
 

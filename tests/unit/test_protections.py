@@ -13,17 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge import job_end
-from railgauge.checks.claims import Claim
-from railgauge.checks.protections import (
-    DISTURBED,
-    ENVIRONMENT,
-    PROTECTIONS,
-    Evidence,
-    Failure,
-    failures,
-)
+from railgauge.checks.protections import PROTECTIONS, Evidence, failures
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
+from railgauge.model.claim import Claim
+from railgauge.model.failure import DISTURBED, ENVIRONMENT, Failure
 from railgauge.references import Provenance, Reference
 from railgauge.systems import Budget
 from railgauge.tools import Call, Completeness, Reading
@@ -244,6 +238,12 @@ BAD = [
         "no-reference",
     ),
 ]
+
+
+def test_missing_reference_is_told_with_what_was_measured_and_no_more() -> None:
+    (failure,) = failures(but(references={"bandwidth": reference("Gb/s")}), [])
+    assert "no reference for retransmits" in failure.message
+    assert "None" not in failure.message
 
 
 @pytest.mark.parametrize(
@@ -709,12 +709,3 @@ def test_every_field_that_is_judged_is_made_worse_above() -> None:
         "optional",
     }
     assert judged <= set(WORSE)
-
-
-def test_failure_is_stored_with_its_nodes() -> None:
-    assert Failure("condition", "mtu", ("n1",), "look").as_dict() == {
-        "kind": "condition",
-        "message": "mtu",
-        "nodes": ["n1"],
-        "next_step": "look",
-    }

@@ -12,39 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from railgauge import hostlist, job_end
-from railgauge.checks.claims import Claim, contradictions
+from railgauge.checks.claims import contradictions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
+from railgauge.model.claim import Claim
+from railgauge.model.failure import ALONE, DISTURBED, ENVIRONMENT, Failure
 from railgauge.references import Reference
 from railgauge.systems import Budget
 from railgauge.tools import Call, Reading
-
-
-@dataclasses.dataclass(frozen=True)
-class Failure:
-    """One reason why a test case is no pass. `nodes` are those it points at, if it can tell."""
-
-    kind: str
-    message: str
-    nodes: tuple[str, ...] = ()
-    next_step: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self), "nodes": list(self.nodes)}
-
-
-#: A job whose end says nothing of its nodes: it is Slurm's trouble, or somebody's will.
-DISTURBED = "job-disturbed"
-
-#: What a job needs of its cluster, and did not have: a folder, Python, a launcher for MPI, names.
-ENVIRONMENT = "environment"
-
-#: Kinds after which nothing else that is wrong with a case counts: it may follow from them.
-ALONE = (DISTURBED, ENVIRONMENT)
-
-#: Kinds of failure that say nothing against a node: something was not measured, and why; or not
-#: alone.
-NOT_MEASURED = ("tool-missing", "counters-exceeded", *ALONE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -379,6 +354,18 @@ def within_limits(evidence: Evidence) -> Iterator[Failure]:
             )
 
 
+def _condition(measurement: Measurement) -> str:
+    """What a reference must state, in the words of its file; no more than was measured."""
+    parts = (
+        measurement.operation,
+        measurement.transport,
+        f"nodes {len(measurement.nodes)}",
+        f"streams {measurement.streams}" if measurement.streams is not None else "",
+        f"size_bytes {measurement.size_bytes}" if measurement.size_bytes is not None else "",
+    )
+    return ", ".join(part for part in parts if part)
+
+
 def every_number_has_a_reference(evidence: Evidence) -> Iterator[Failure]:
     """Without a reference ReFrame passes anything."""
     if not evidence.acceptance:
@@ -391,8 +378,7 @@ def every_number_has_a_reference(evidence: Evidence) -> Iterator[Failure]:
             yield Failure(
                 "no-reference",
                 f"no reference for {measurement.variable} under this condition "
-                f"({measurement.operation}, {len(measurement.nodes)} nodes, "
-                f"{measurement.transport}, streams {measurement.streams})",
+                f"({_condition(measurement)})",
                 next_step="record one: railgauge accept --mode baseline",
             )
 

@@ -219,6 +219,11 @@ class Call:
         return None if self.process is None or self.note else self.process.returncode
 
 
+def boot_id() -> str:
+    """What tells one boot of this node from the next (random(4)); "" where the kernel says none."""
+    return read_sysfs("/proc/sys/kernel/random/boot_id") or ""
+
+
 def exit_line(call: Call, tool: str, version: list[str], facts: dict[str, Any], rank: int) -> None:
     """Leave `<role>.json`, the proof that this call has ended, and how.
 
@@ -239,5 +244,7 @@ def exit_line(call: Call, tool: str, version: list[str], facts: dict[str, Any], 
         "note": call.note,
     }
     full = folders_without_room()
-    told = {**facts, "no_room": full} if full else facts
+    told = {"boot_id": boot_id(), **facts}
+    if full:
+        told["no_room"] = full
     write_whole(f"{call.role}.json", {"call": line, "facts": told})

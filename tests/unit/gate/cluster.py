@@ -30,6 +30,7 @@ class Slurm:
         self.flags: dict[str, set[str]] = {name: {"IDLE"} for name in names}
         self.reason: dict[str, tuple[str, str, str]] = dict.fromkeys(names, ("", "", ""))
         self.reserved: dict[str, tuple[str, ...]] = {}
+        self.lease: dict[str, int | None] = {}
         self.kernel: dict[str, str] = dict.fromkeys(names, "6.12")
         self.at_each: Callable[[], None] = lambda: None
 
@@ -60,9 +61,19 @@ class Slurm:
             self.reason[name] = ("", "", "")
             self.at_each()
 
-    def reserve(self, name: str, nodes: Any) -> None:
-        self.reserved[name] = tuple(nodes)
+    def reserve(self, name: str, nodes: Any, lease_s: int | None = None) -> None:
+        self.reserved[name], self.lease[name] = tuple(nodes), lease_s
         self.at_each()
+
+    def renew(self, name: str, lease_s: int) -> None:
+        assert name in self.reserved
+        self.lease[name] = lease_s
+        self.at_each()
+
+    def lapse(self) -> None:
+        """Time goes by, and nobody renews: what has an end has ended."""
+        for name in [name for name in self.reserved if self.lease[name] is not None]:
+            del self.reserved[name]
 
     def unreserve(self, name: str) -> None:
         del self.reserved[name]
