@@ -34,7 +34,7 @@ class Probe:
 class ProbeCheck(RanksCheck):
     """Runs a shell command on two nodes and reads its lines."""
 
-    partition = parameter(whole_partitions("mpi"))
+    partition = parameter(whole_partitions("mpi"), loggable=False)
     tool = Probe
     metrics = ["latency_1B", "latency_2B", "latency_4B"]
     script = "echo 1 1.5; echo 2 1.6; echo 4 1.7"
@@ -232,7 +232,7 @@ class Skips(ProbeCheck):
 class Singletons(RanksCheck):
     """MPI without PMIx: every rank a world of its own."""
 
-    partition = parameter(whole_partitions("mpi"))
+    partition = parameter(whole_partitions("mpi"), loggable=False)
     tool = mpi_world
     metrics = ["startup"]
 
