@@ -11,9 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from railgauge.errors import EnvironmentProblem
-from railgauge.lab.releases import DEFAULT, RELEASES, Release
+from railgauge.lab.releases import DEFAULT, LOGIN_PACKAGES, RELEASES, Release
 
 _KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}
+
+_ARCHIVE = "http://deb.debian.org/debian"
 
 #: For the VM nodes. The image's own QEMU, whatever the host has: emulation of older ones (7.2)
 #: corrupts a guest that is busy with RDMA.
@@ -44,6 +46,8 @@ def _mmdebstrap(target: Path, release: Release) -> list[str]:
         known = ", ".join(_KERNELS)
         raise EnvironmentProblem(f"the lab has no kernel package for {machine}; it runs on {known}")
     mirror = os.environ.get("RAILGAUGE_LAB_MIRROR")
+    if not release.updated:
+        mirror = f"deb {mirror or _ARCHIVE} {release.name} main"
     return [
         "mmdebstrap",
         *("--variant=minbase", "--mode=root"),
@@ -57,7 +61,9 @@ def _mmdebstrap(target: Path, release: Release) -> list[str]:
 
 def _packages(machine: str, release: Release) -> list[str]:
     virtual = [tables[machine] for tables in (_KERNELS, _EMULATORS) if machine in tables]
-    return [*PACKAGES, *(virtual if release.vm_nodes else []), *release.packages]
+    own = [*release.packages, *(LOGIN_PACKAGES if release.login else ())]
+    common = [package for package in PACKAGES if package not in release.without]
+    return [*common, *(virtual if release.vm_nodes else []), *own]
 
 
 def recipe(release: Release = DEFAULT) -> str:
