@@ -22,7 +22,8 @@ class MpiWorld(RanksCheck):
     metrics = ["startup"]
     expected_seconds = 3
 
-    partition = parameter(whole_partitions("mpi"), loggable=True)
+    # As text: ReFrame's history has a column of that name.
+    partition = parameter(whole_partitions("mpi"), fmt=lambda case: str(case), loggable=True)
 
     @run_after("init")
     def expect(self):
