@@ -154,7 +154,7 @@ def test_expectations_and_rules_of_the_gate_are_there() -> None:
 def test_no_number_is_made_up() -> None:
     lines = made("tcp", BATCH)
     assert references.load("mine").entries == []
-    assert any("50% of what link_gbits allows" in line for line in lines)
+    assert any("must reach 50% of what link_gbits allows" in line for line in lines)
 
 
 def test_templates_name_is_no_systems() -> None:
@@ -267,13 +267,20 @@ def test_floors_are_shares_of_what_the_link_carries() -> None:
     stream = floors.of_link(measured("stream_bandwidth_min"), extras, "mine", 3)
     again = floors.of_link(measured("retransmits"), extras, "mine", 3)
     assert found is not None and stream is not None and again is not None
-    # (9000 - 52)/(9000 + 38) of 25 Gb/s is 24.75.
+    # Of 25 Gb/s (9000 - 52)/(9000 + 38) are payload.
     assert found.lowest == pytest.approx(24.75 / 2, rel=1e-3)
     assert stream.lowest == pytest.approx(24.75 / 2 / 4 / 4, rel=1e-3)
     # 3 s at 24.75 Gb/s are 1.04 million segments of 8948 bytes.
     assert again.highest == pytest.approx(10373, rel=1e-3)
     assert {found.kind, stream.kind, again.kind} == {"floor"}
     assert "function only" in found.note
+
+
+def test_of_a_fast_link_no_more_is_asked_than_untuned_hosts_reach() -> None:
+    made("tcp", dataclasses.replace(BATCH, values={"mtu_bytes": 9000, "link_gbits": 400}))
+    extras = systems.load("mine").partition("batch").extras
+    found = floors.of_link(measured("bandwidth"), extras, "mine", 3)
+    assert found is not None and found.lowest == pytest.approx(20)
 
 
 @pytest.mark.parametrize("field", ["floor_share", "link_gbits", "mtu_bytes"])

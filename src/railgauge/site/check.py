@@ -664,6 +664,8 @@ def _required(
     if bare:
         said = f"no reference for {', '.join(bare)}: needs a baseline before it can be accepted"
         step = "railgauge accept --mode baseline"
+        if partition.extras.floor_share is not None and partition.extras.link_gbits is None:
+            step = f"state link_gbits, of which floor_share makes a floor; or {step}"
         lines.append(Line("hint", f"{partition.name}: baselines", said, step))
     elif names:
         said = "every required check has a reference"

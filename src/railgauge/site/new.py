@@ -143,8 +143,8 @@ def make_from_template(
         _put_in_place(target, name, text, {place.name: place.nodes for place in described})
     shares = {p.extras.floor_share for p in systems.load(name).partitions} - {None}
     floors = [
-        f"floors: until there is a baseline, TCP must reach {share:.0%} of what link_gbits allows; "
-        "that proves that a link works, and no more"
+        f"floors: until there is a baseline, TCP must reach {share:.0%} of what link_gbits allows, "
+        "at most 5 Gb/s a stream; that proves that a link works, and no more"
         for share in shares
     ]
     opened = list(templates.open_fields(template, described))
