@@ -7,17 +7,10 @@ optional one is left out, which the verdict says.
 from reframe.core.builtins import parameter, run_after, variable
 
 from railgauge import limits
-from railgauge.checks import (
-    FtpCheck,
-    PairCheck,
-    SshCheck,
-    StreamCheck,
-    WdtCheck,
-    floors,
-    ring_pairs,
-    simple_test,
-    transfer_cases,
-)
+from railgauge.checks import floors
+from railgauge.checks.base import simple_test
+from railgauge.checks.pair import PairCheck, ring_pairs
+from railgauge.checks.transfer import FtpCheck, SshCheck, StreamCheck, WdtCheck, transfer_cases
 from railgauge.tools import iperf2
 
 

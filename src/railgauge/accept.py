@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -37,14 +36,28 @@ from railgauge import (
     systems,
 )
 from railgauge.atomic import write_json, write_text
-from railgauge.campaign import REMAINING, Asked, Campaign, Gate, RunningError, Scope, Session, State
+from railgauge.campaign import (
+    PLAN,
+    REMAINING,
+    Asked,
+    Campaign,
+    Gate,
+    RunningError,
+    Scope,
+    Session,
+    State,
+)
 from railgauge.checks import guard, queue
 from railgauge.checks.pair import NODES_VARIABLE
 from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import store
+from railgauge.model import record
+from railgauge.model.record import BrokenRecordError, Planned, Remaining
 from railgauge.report import text
-from railgauge.verdict.compare import BrokenRecordError, Remaining, fingerprints, remaining
+from railgauge.site import ready
+from railgauge.site.look import from_reframe
+from railgauge.verdict.compare import fingerprints, remaining
 from railgauge.verdict.rules import Verdict, decide
 
 #: A campaign writes a few hundred kB a case; below this it would break off with half of them.
@@ -141,8 +154,10 @@ def _command(gate: Gate, options: Sequence[str]) -> list[str]:
     ]
 
 
-def plan(chosen: Scope, nodes: str | None, gate: Gate, options: Sequence[str]) -> Any:
-    """The test cases that a campaign would run, as plan.json has them; nothing is submitted."""
+def plan(
+    chosen: Scope, nodes: str | None, gate: Gate, options: Sequence[str]
+) -> tuple[Planned, ...]:
+    """The cases that a campaign would run; nothing is submitted."""
     with tempfile.TemporaryDirectory(prefix="railgauge-plan-") as folder:
         answer = subprocess.run(
             _command(gate, ["--dry-run", *options]),
@@ -155,10 +170,10 @@ def plan(chosen: Scope, nodes: str | None, gate: Gate, options: Sequence[str]) -
             text=True,
             check=False,
         )
-        try:
-            return json.loads((Path(folder) / "plan.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise RailgaugeError(_last_error(answer.stdout) or answer.stdout) from None
+        planned = record.read_plan(Path(folder) / PLAN)
+        if planned is None:
+            raise RailgaugeError(_last_error(answer.stdout) or answer.stdout)
+        return planned
 
 
 def run(
@@ -175,11 +190,13 @@ def run(
     """A new campaign of one session; `begun` is told of it before anything runs. `owner` is whose
     it is where that is a gate run.
 
-    Raises EnvironmentProblem before anything has run where Slurm or the results area is unusable.
+    Raises EnvironmentProblem before anything has run where Slurm, the results area, or what the
+    nodes see is unusable.
     """
     _require_configuration(system)
     _require_room()
     slurm.require_answer()
+    _require_ready(system, chosen, options, say)
     asked = Asked(
         options=list(options),
         environment=_variables(chosen, nodes),
@@ -212,6 +229,8 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
             _require_configuration(campaign.system)
             _require_room()
             slurm.require_answer()
+            assert campaign.asked is not None
+            _require_ready(campaign.system, campaign.scope, campaign.asked.options, say)
             for job in slurm.cancel_jobs_of(campaign.id):
                 say(f"cancelled job {job}, which an earlier session had left")
             campaign.begin_again(command)
@@ -219,8 +238,7 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
             if lacks is None:
                 say(f"session {campaign.sessions}: all cases")
                 return _session(campaign, lock, say)
-            document = {"missing": lacks.missing, "failed": lacks.failed}
-            write_json(campaign.session_folder(campaign.sessions) / REMAINING, document)
+            lacks.write(campaign.session_folder(campaign.sessions) / REMAINING)
             if lacks.missing:
                 count = len(lacks.missing)
                 say(f"session {campaign.sessions}: {count} missing, and their nodes' preflight")
@@ -436,6 +454,12 @@ def _require_room() -> None:
         )
 
 
+def _require_ready(system: str, chosen: Scope, options: Sequence[str], say: Say) -> None:
+    """That the nodes see what the checks need there. Stand-ins run on other nodes than these."""
+    if rehearsal.scenario() is None:
+        ready.require(system, chosen.nodes, from_reframe(options), say)
+
+
 class _Interrupt:
     """Passes the first SIGINT, SIGTERM or SIGHUP on to the session as the Ctrl-C it understands.
 
@@ -503,10 +527,12 @@ class _Watchdog:
     def restart(self) -> None:
         self.stop()
         try:
-            cases = json.loads(self.plan.read_text(encoding="utf-8"))
-            limit = max(float(case["limit_s"]) for case in cases) + self.MARGIN_S
-        except (OSError, ValueError, LookupError):
+            cases = record.read_plan(self.plan)
+        except BrokenRecordError:
             return
+        if not cases:
+            return
+        limit = max(case.limit_s for case in cases) + self.MARGIN_S
         self._timer = threading.Timer(limit, self._end, [limit])
         self._timer.daemon = True
         self._timer.start()
@@ -553,7 +579,7 @@ def _follow(
         try:
             with _Interrupt(process, say) as interrupt:
                 assert process.stdout is not None
-                watchdog = _Watchdog(log.with_name("plan.json"), interrupt, waits, why)
+                watchdog = _Watchdog(log.with_name(PLAN), interrupt, waits, why)
                 for line in process.stdout:
                     keep.write(_ESCAPES.sub("", line))
                     keep.flush()

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Annotated
+
+import pydantic
 
 #: Around every Ethernet frame's payload.
 ETHERNET_BYTES = 14 + 4 + 20
@@ -34,7 +37,7 @@ TOLERANCE = 0.01
 class Limit:
     """The most that a measurement can be, in the metric's unit, and what sets it."""
 
-    value: float
+    value: Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
     unit: str
     reason: str
 

@@ -13,12 +13,13 @@ from rich.text import Text
 
 from railgauge import hostlist
 from railgauge.measurement import Measurement
+from railgauge.model.record import Row
 from railgauge.references import Bounded, Reference
 from railgauge.report import transfers
 from railgauge.sizes import format_size
 from railgauge.tools import nccl_tests
 from railgauge.verdict import provenance
-from railgauge.verdict.compare import Case, Row
+from railgauge.verdict.compare import Case
 from railgauge.verdict.ratios import RatioRow
 from railgauge.verdict.rules import Finding, Verdict
 

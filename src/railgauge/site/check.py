@@ -61,6 +61,11 @@ def summary(name: str, lines: Sequence[Line]) -> str:
     return f"{name}: " + ", ".join(f"{n} {words[s][n != 1]}" for s, n in told.items())
 
 
+def broken(lines: Sequence[Line]) -> bool:
+    """Whether the description itself does not load."""
+    return any(line.thing == "everything else" for line in lines)
+
+
 def failed(lines: Sequence[Line]) -> bool:
     return any(line.status == "problem" for line in lines)
 
@@ -1154,12 +1159,25 @@ def _fragment_partitions(system: System, thing: str, found: Sequence[_Fragment])
 # --- Slurm itself --------------------------------------------------------------------------------
 
 
+def _owner(system: System, others: Sequence[System], host: str, named_by: str) -> str:
+    """The other system that this host, and so its Slurm, is of; "" where it may be `system`'s."""
+    if named_by == system.name or belongs(system, host):
+        return ""
+    return next((other.name for other in others if belongs(other, host)), "")
+
+
+def owner(name: str, host: str, named_by: str) -> str:
+    """`_owner` of a system that loads."""
+    others, _ = _others(name)
+    return _owner(systems.load(name), others, host, named_by)
+
+
 def _in_slurm(
     system: System, others: Sequence[System], ask: Ask, host: str, named_by: str
 ) -> list[Line]:
     step = f"on a login node of {system.name}: railgauge system check {system.name}"
-    owner = next((other.name for other in others if belongs(other, host)), None)
-    if owner and named_by != system.name and not belongs(system, host):
+    owner = _owner(system, others, host, named_by)
+    if owner:
         said = f"this host, {host}, is of {owner}, and so is its Slurm"
         return [Line("not checked", "nodes in Slurm", said, step)]
     try:

@@ -15,6 +15,7 @@ from railgauge.site import Slurm, ask_slurm, mapping, propose, templates
 from railgauge.site import check as checking
 from railgauge.site import detect as detecting
 from railgauge.site import new as making
+from railgauge.site import run as running
 from railgauge.site.detect import Value
 
 
@@ -25,10 +26,15 @@ def system() -> None:
 
 @system.command()
 @click.argument("name")
-def check(name: str) -> NoReturn:
+@click.option("--run", "with_jobs", is_flag=True, help="Ask the nodes too, by small jobs.")
+def check(name: str, with_jobs: bool) -> NoReturn:
     """Check the folder configs/systems/NAME and the references of NAME.
 
     One line for each thing checked, then how many of each. Slurm is only asked; nothing runs.
+
+    With --run, on a login node of NAME, two small jobs a partition tell what an acceptance needs of
+    the nodes that are idle: that they start, see this checkout and the results area and write
+    there, Python, names, clocks, tools, one world of MPI; and accounting, and the gate's rights.
 
     Exit code: 0 without problems, 1 with problems, 3 usage.
     """
@@ -37,7 +43,12 @@ def check(name: str) -> NoReturn:
         # Its Slurm answers by commands of its own.
         session.use(name)
         named_by = name
-    lines = checking.check(name, slurm.ask, socket.gethostname(), named_by)
+        if with_jobs:
+            session.enter_lab_mounts([sys.executable, "-m", "railgauge", *sys.argv[1:]])
+    host = socket.gethostname()
+    lines = checking.check(name, slurm.ask, host, named_by)
+    if with_jobs and not checking.broken(lines):
+        lines += running.lines(name, checking.owner(name, host, named_by))
     for line in lines:
         click.echo(str(line))
     click.echo(checking.summary(name, lines))

@@ -11,7 +11,10 @@ from pathlib import Path
 from reframe.core.builtins import parameter, run_after, run_before
 
 import reframe as rfm
-from railgauge.checks import MpiBesideCheck, PairCheck, RanksCheck, whole_partitions
+from railgauge.checks.beside import MpiBesideCheck
+from railgauge.checks.cases import PairCase, SettingCase
+from railgauge.checks.pair import PairCheck
+from railgauge.checks.ranks import RanksCheck, whole_partitions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.references import Provenance, Reference
@@ -254,7 +257,7 @@ class Singletons(RanksCheck):
 class ServerDies(PairCheck):
     """iperf2's client exits with 0 and prints plausible rows when its server is killed."""
 
-    pair = parameter(["ns:n1:n2"])
+    pair = parameter([PairCase("ns", "n1", "n2")])
     tool = iperf2
     metrics = ["bandwidth"]
     asked = iperf2.Options(streams=1, duration_s=3)
@@ -280,7 +283,7 @@ class ServerDies(PairCheck):
 class TransferTooShort(MpiBesideCheck):
     """An MPI program that goes on when the transfer beside it has ended."""
 
-    pair = parameter(["ns:n1:n2:default"])
+    pair = parameter([SettingCase("ns", "n1", "n2", "default")])
 
     def commands(self):
         asked = super().commands()
@@ -296,7 +299,7 @@ class TransferTooShort(MpiBesideCheck):
 class ByFake(PairCheck):
     """iperf2 between n1 and n2, by a program that makes more of its numbers."""
 
-    pair = parameter(["ns:n1:n2"])
+    pair = parameter([PairCase("ns", "n1", "n2")])
     tool = iperf2
     metrics = ["bandwidth"]
     asked = iperf2.Options(streams=1, duration_s=3)
