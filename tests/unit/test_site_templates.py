@@ -154,7 +154,13 @@ def test_expectations_and_rules_of_the_gate_are_there() -> None:
 def test_no_number_is_made_up() -> None:
     lines = made("tcp", BATCH)
     assert references.load("mine").entries == []
-    assert any("must reach 50% of what link_gbits allows" in line for line in lines)
+    assert any("TCP must reach 50% of what 25 Gb/s carry" in line for line in lines)
+    assert not any("--link-gbits" in line for line in lines)
+
+
+def test_open_rate_is_said_with_the_option_that_states_it() -> None:
+    lines = made("tcp", dataclasses.replace(BATCH, values={"mtu_bytes": 1500}))
+    assert any("until link_gbits is stated (--link-gbits RATE" in line for line in lines)
 
 
 def test_templates_name_is_no_systems() -> None:
