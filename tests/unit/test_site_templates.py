@@ -122,6 +122,21 @@ def test_field_that_must_be_there_is_a_placeholder() -> None:
     assert "        rails: 1  # a placeholder: fill in" in text_of()
 
 
+def test_placeholder_that_is_left_is_a_problem_with_its_line() -> None:
+    made("roce", Place("batch", "c[01-02]", values=ROCE))
+    assert not problems()
+    path = paths.SYSTEMS / "mine" / "reframe.yaml"
+    path.write_text(text_of().replace("rails: 2", f"rails: 2  {templates.PLACEHOLDER}"))
+    (found,) = problems()
+    number = next(n for n, line in enumerate(text_of().splitlines(), 1) if "rails: 2" in line)
+    assert f"mine/reframe.yaml:{number}: still a placeholder: rails: 2; next: fill it in" in found
+
+
+def problems() -> list[str]:
+    systems.load.cache_clear()
+    return [str(x) for x in check.check("mine", no_slurm, HOST) if x.status == "problem"]
+
+
 def test_without_slurm_all_is_to_be_filled_in() -> None:
     made("tcp")
     assert "nodes: node[01-02]  # a placeholder: fill in" in text_of()
