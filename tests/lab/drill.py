@@ -92,6 +92,7 @@ def no_accounting(gate: Gate) -> None:
     gate.hold("n2")
     faults.add(gate.lab, "slurmdbd-stop")
     gate("run", "--act", code=3)
+    gate.nothing_left()
     assert not gate.state("n2").in_service
     # `faults.clear` would wait for nodes that are reserved.
     gate.lab.start_service("slurmdbd")
@@ -105,6 +106,7 @@ def results_full(gate: Gate) -> None:
     gate.hold("n2")
     with full(gate):
         gate("run", "--act", code=3)
+        gate.nothing_left()
         assert not gate.state("n2").in_service
     gate("run", "--act")
     assert gate.is_accepted("n2") and gate.state("n2").in_service
@@ -139,6 +141,23 @@ def killed_after(step: str) -> Callable[[Gate], None]:
 
     drill.__doc__ = f"kill -9 of `gate run` after its step `{step}`; the next run ends it."
     return drill
+
+
+def lapsed(gate: Gate) -> None:
+    """kill -9, and nobody goes on: the partners come back by themselves, the untested node not."""
+    gate.update("n2")
+    gate.hold("n2")
+    gate.killed_after("resume", lease_s=20)
+    broken = journal.unended("lab")
+    assert broken is not None and broken.partners
+    killed = time.monotonic()
+    while not all(state.in_service for state in slurm_nodes.show(broken.partners).values()):
+        assert time.monotonic() < killed + 120, slurm_nodes.show(broken.partners)
+        time.sleep(0.5)
+    print(f"partners are back {time.monotonic() - killed:.0f} s after the run with a lease of 20 s")
+    assert gate.state("n2").reservations == (broken.untested,), gate.state("n2")
+    gate("run", "--act")
+    assert gate.is_accepted("n2") and gate.state("n2").in_service
 
 
 def _update_command(gate: Gate, seconds: float) -> str:
@@ -285,6 +304,7 @@ DRILLS: dict[str, Callable[[Gate], None]] = {
     "slurmdbd-stop": no_accounting,
     "results-full": results_full,
     "killed-in-campaign": killed_in_campaign,
+    "killed-and-lapsed": lapsed,
     "killed-in-update": killed_in_update,
     "update-lost": update_lost,
     "drained-meanwhile": drained_meanwhile,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import paths, session
-from railgauge.gate import journal
+from railgauge.gate import journal, lease
 from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.node import slurm_nodes
@@ -89,9 +89,9 @@ class Gate:
         verdict: dict[str, Any] = json.loads(done.stdout)
         return verdict
 
-    def killed_after(self, step: str) -> None:
+    def killed_after(self, step: str, lease_s: int = lease.LEASE_S) -> None:
         """`gate run --act`, killed after that step of its."""
-        program = [sys.executable, "-m", "tests.lab.gate_killed", step]
+        program = [sys.executable, "-m", "tests.lab.gate_killed", step, str(lease_s)]
         words = ["gate", "run", "--system", "lab", "--act"]
         init = self.lab.init
         assert init is not None

@@ -24,7 +24,9 @@ def write_references(folder: Path, unit: str = "us") -> Path:
     number = f"{{value: 2, upper: 0.5, unit: {unit}, kind: floor, provenance: *source}}"
     lines = ["system: lab", "references:"]
     source = "&source {source: made up, date: 2026-11-21}"
-    for name in re.findall(r"^class (\w+)\(ProbeCheck", FOOLING.read_text(), re.MULTILINE):
+    for name in re.findall(
+        r"^class (\w+)\((?:ProbeCheck|Floored)", FOOLING.read_text(), re.MULTILINE
+    ):
         for size in (1, 2, 4):
             lines.append(
                 f"  - {{check: {name}, partition: ns, operation: probe, transport: none, nodes: 2,"
@@ -73,6 +75,7 @@ def test_a_good_check_passes(fool: Fool) -> None:
         ("NotFinite", "not a finite number"),
         ("SweepStopsEarly", "not measured: latency_4B"),
         ("NoReference", "no reference for latency_8B"),
+        ("BelowFloor", "latency_8B=1.8 us, expected 1.0"),
         ("OtherCondition", "transport is sockets, expected ib"),
         ("ConditionNotStated", "nothing states transport"),
         ("AboveLimit", "above the 1 that light in this fibre allows"),
@@ -94,6 +97,12 @@ def test_a_bad_run_is_failed_with_its_reason(fool: Fool, name: str, reason: str)
     code, output = fool(name)
     assert code == 1, output
     assert re.search(reason, output), output
+
+
+@pytest.mark.parametrize("name", ["AboveFloor", "StoredNumbersWin"])
+def test_a_floor_is_a_reference_where_none_is_stored(fool: Fool, name: str) -> None:
+    code, output = fool(name)
+    assert code == 0, output
 
 
 def test_out_of_memory_is_failed(reframe: Run, area: Path, cluster: Lab) -> None:

@@ -245,8 +245,9 @@ def test_a_bond_survives_a_link_lost_in_mid_transfer(
     assert campaign.returncode == 1, output
     found = verdict()
     assert "link eth4 of bond0 on n6 is down after the test" in messages(found)
-    calls = json.loads((case_folder(area, "BondPair") / "railgauge.json").read_text())["calls"]
-    assert [call["exit_code"] for call in calls] == [0, 0]
+    record = json.loads((case_folder(area, "BondPair") / "railgauge.json").read_text())
+    (result,) = record["results"]
+    assert [call["exit_code"] for call in result["calls"]] == [0, 0]
 
 
 # ---- long ways -----------------------------------------------------------------------------

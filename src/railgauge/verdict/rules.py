@@ -13,17 +13,12 @@ from typing import Any, Literal
 
 from railgauge import hostlist
 from railgauge.campaign import Campaign
-from railgauge.checks.protections import DISTURBED, NOT_MEASURED
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
+from railgauge.measurement import METRIC_UNITS
+from railgauge.model.failure import DISTURBED, NOT_MEASURED
+from railgauge.model.record import BrokenRecordError, Row
 from railgauge.references import Bounded
-from railgauge.verdict.compare import (
-    BrokenRecordError,
-    Case,
-    Row,
-    fingerprints,
-    read,
-    read_possible,
-)
+from railgauge.verdict.compare import Case, fingerprints, read, read_possible
 from railgauge.verdict.locate import Suspect, Way, suspects, ways
 from railgauge.verdict.outliers import Outlier, outliers
 from railgauge.verdict.peers import OddNodes, odd_nodes
@@ -32,6 +27,9 @@ from railgauge.verdict.ratios import RatioRow, judge
 from railgauge.verdict.restarts import Restart, restarts
 
 Decision = Literal["accept", "reject", "inconclusive"]
+
+#: Units of what is counted, and not measured: what the description lists is all there.
+_COUNTS = (METRIC_UNITS["links"], METRIC_UNITS["expectations"])
 
 EXIT_CODES: dict[Decision, int] = {
     "accept": EXIT_ACCEPT,
@@ -86,6 +84,17 @@ class Verdict:
             for case in self.cases
             for row in case.rows
         )
+
+    @property
+    def by_floors(self) -> bool:
+        """Whether nothing but floors judged how fast the nodes are."""
+        kinds = {
+            row.reference.kind
+            for case in self.cases
+            for row in case.rows
+            if row.reference is not None and row.measurement.unit not in _COUNTS
+        }
+        return kinds == {"floor"}
 
     @property
     def simulated(self) -> bool:
@@ -153,7 +162,7 @@ def _row_as_dict(case: Case, row: Row) -> dict[str, Any]:
 def _left_out_as_dict(case: Case) -> dict[str, Any]:
     assert case.left_out is not None
     return {
-        **case.left_out.as_dict(),
+        **dataclasses.asdict(case.left_out),
         "check": case.check,
         "partition": case.partition,
         "case": case.name,
@@ -215,7 +224,7 @@ def _gate_findings(campaign: Campaign, case: Case) -> list[Finding]:
     named = any(failure.kind == "no-reference" for failure in case.failures)
     if campaign.gate == "acceptance" and bare and not named:
         message = f"no reference for {', '.join(bare)}"
-        found.append(Finding("reject", "no-reference", message, **_place(case)))
+        found.append(Finding("inconclusive", "no-reference", message, **_place(case)))
     return found
 
 
