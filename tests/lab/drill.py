@@ -330,10 +330,13 @@ def drill(lab: Lab, area: Path, name: str) -> tuple[str, str, float]:
         DRILLS[name](gate)
         gate.nothing_left()
         ended = [r for r in journal.runs("lab") if r.ended]
-        decided = ended[-1].decided.get("n2", "") if ended else "nothing"
+        # A drill without a gate run says itself what `accept` has to say.
+        verdict = "-"
+        if ended:
+            verdict = "rejected" if ended[-1].decided.get("n2") else "accepted"
         state = gate.state("n2")
         shown = f"{state.state}: {state.reason}" if state.drained else state.state
-        return "rejected" if decided else "accepted", shown, time.monotonic() - started
+        return verdict, shown, time.monotonic() - started
 
 
 def main(names: list[str]) -> int:
