@@ -197,7 +197,7 @@ def prepared(lab: Lab, area: Path) -> Iterator[Gate]:
         faults.clear(lab)
         for node in NODES:
             gate.on(node, "ip", "link", "set", "eth0", "txqueuelen", str(BEFORE))
-        lab.up()
+        lab.up(nodes=[node.name for node in lab.in_use()])
         lab.wait_until_idle()
 
 
