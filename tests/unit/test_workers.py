@@ -77,9 +77,13 @@ def test_the_labs_of_this_run_and_of_runs_that_are_gone_are_taken_down(
     ended: list[Path] = []
     monkeypatch.setattr(conftest.Lab, "down", lambda lab: ended.append(lab.folders.lab))
     gone, other = "999999999", "1"
+    labs = tmp_path / "labs"
     for run in (str(os.getpid()), gone, other):
-        (tmp_path / run / "gw0").mkdir(parents=True)
-    monkeypatch.setenv(LABS, str(tmp_path / str(os.getpid())))
+        (labs / run / "gw0").mkdir(parents=True)
+    (tmp_path / "second").mkdir()
+    (labs / gone / "second-7").symlink_to(tmp_path / "second")
+    monkeypatch.setenv(LABS, str(labs / str(os.getpid())))
     conftest.take_labs_down()
-    assert sorted(ended) == sorted(tmp_path / run / "gw0" for run in (str(os.getpid()), gone))
-    assert [folder.name for folder in tmp_path.iterdir()] == [other]
+    of_workers = [labs / run / "gw0" for run in (str(os.getpid()), gone)]
+    assert sorted(ended) == sorted([*of_workers, tmp_path / "second"])
+    assert [folder.name for folder in labs.iterdir()] == [other]
