@@ -1,7 +1,7 @@
 # Two commands: `make accept` shows the gate at work, `make test` checks the project.
-.PHONY: help setup accept test lint golden bench soak drill mutants lab-up lab-down stack mirror lock-check distclean
+.PHONY: help setup accept test lint golden bench soak drill compat mutants lab-up lab-down stack mirror lock-check distclean
 
-SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe bin/stack .ci/run $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch) jobs/gate/railgauge.nhc
+SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe bin/stack bin/venv.sh .ci/run $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch) jobs/gate/railgauge.nhc
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -43,6 +43,10 @@ soak: ## many acceptances and starts of MPI on a loaded machine, hours: [ACCEPTS
 drill: ## the firmware gate against real faults: what it did, and how long it took
 	bin/bootstrap lab dev
 	.venv/bin/python -m tests.lab.drill
+
+compat: ## the suite, the gate and a stranger's first ten minutes with other versions: [RELEASES="bookworm trixie"]
+	bin/bootstrap lab dev
+	.venv/bin/python -m tests.lab.compat $(RELEASES)
 
 mutants: ## take each protection away in turn, and see its test fail
 	bin/bootstrap lab dev

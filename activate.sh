@@ -14,6 +14,5 @@ if [[ -r $_railgauge_stack ]]; then
   source "$_railgauge_stack"
 fi
 unset _railgauge_stack
-if [[ ! -x $RAILGAUGE_HOME/.venv/bin/python ]]; then
-  echo "railgauge: next: make -C $RAILGAUGE_HOME setup" >&2
-fi
+# In a shell of its own: this one may be another than bash, and shall keep no function of ours.
+bash -c 'source "$1/bin/venv.sh"; require_venv railgauge "$1"' bash "$RAILGAUGE_HOME" || true

@@ -2,7 +2,9 @@
 
 from reframe.core.builtins import parameter, run_after
 
-from railgauge.checks import MpiBesideCheck, RanksCheck, mpi_cases, simple_test, whole_partitions
+from railgauge.checks.base import simple_test
+from railgauge.checks.beside import MpiBesideCheck, mpi_cases
+from railgauge.checks.ranks import RanksCheck, whole_partitions
 from railgauge.tools import mpi_world
 
 

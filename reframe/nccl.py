@@ -11,7 +11,8 @@ out of place and in place. All sizes are recorded; the smallest gives the latenc
 
 from reframe.core.builtins import parameter
 
-from railgauge.checks import NcclCheck, nccl_cases, simple_test
+from railgauge.checks.base import simple_test
+from railgauge.checks.nccl import NcclCheck, nccl_cases
 
 
 @simple_test

@@ -6,7 +6,8 @@ campaign: the kernel's own choice of buffers and congestion control against a se
 
 from reframe.core.builtins import parameter
 
-from railgauge.checks import NicsCheck, nic_cases, simple_test
+from railgauge.checks.base import simple_test
+from railgauge.checks.nics import NicsCheck, nic_cases
 
 
 @simple_test

@@ -2,15 +2,10 @@
 
 from reframe.core.builtins import parameter
 
-from railgauge.checks import (
-    NodeStateCheck,
-    PathCheck,
-    RailProbeCheck,
-    node_state_places,
-    path_places,
-    rail_probes,
-    simple_test,
-)
+from railgauge.checks.base import simple_test
+from railgauge.checks.node_state import NodeStateCheck, node_state_places
+from railgauge.checks.path import PathCheck, path_places
+from railgauge.checks.rdma import RailProbeCheck, rail_probes
 
 
 @simple_test

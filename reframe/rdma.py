@@ -2,7 +2,8 @@
 
 from reframe.core.builtins import parameter, run_after
 
-from railgauge.checks import RdmaCheck, rdma_links, simple_test
+from railgauge.checks.base import simple_test
+from railgauge.checks.rdma import RdmaCheck, rdma_links
 from railgauge.tools import perftest
 
 KIB = 1024

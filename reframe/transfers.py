@@ -7,16 +7,10 @@ optional one is left out, which the verdict says.
 from reframe.core.builtins import parameter, run_after, variable
 
 from railgauge import limits
-from railgauge.checks import (
-    FtpCheck,
-    PairCheck,
-    SshCheck,
-    StreamCheck,
-    WdtCheck,
-    ring_pairs,
-    simple_test,
-    transfer_cases,
-)
+from railgauge.checks import floors
+from railgauge.checks.base import simple_test
+from railgauge.checks.pair import PairCheck, ring_pairs
+from railgauge.checks.transfer import FtpCheck, SshCheck, StreamCheck, WdtCheck, transfer_cases
 from railgauge.tools import iperf2
 
 
@@ -86,6 +80,10 @@ class Iperf2Pair(PairCheck):
         path = self.partition_data.extras
         if measurement.unit == "Gb/s" and path.link_gbits and path.mtu_bytes:
             return limits.tcp(path.link_gbits, path.mtu_bytes)
+
+    def floor(self, measurement):
+        extras = self.partition_data.extras
+        return floors.of_link(measurement, extras, self.current_system.name, self.duration_s)
 
 
 @simple_test

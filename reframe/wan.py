@@ -2,7 +2,9 @@
 
 from reframe.core.builtins import parameter
 
-from railgauge.checks import BondCheck, WanCheck, ring_pairs, simple_test, wan_ways
+from railgauge.checks.base import simple_test
+from railgauge.checks.pair import ring_pairs
+from railgauge.checks.wan import BondCheck, WanCheck, wan_ways
 
 
 @simple_test

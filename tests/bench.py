@@ -24,12 +24,16 @@ from pathlib import Path
 from unit import nccl_outputs
 
 from railgauge import paths
+from railgauge.campaign import RESULT_FILE
 from railgauge.lab import faults
 from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
+from railgauge.model import record
+from railgauge.model.record import Record
 from railgauge.tools import iperf2, nccl_tests
 
 AREA = paths.HOME / "results" / "bench"
+STAGE = AREA / "reframe" / "stage"
 
 
 def spread(values: Sequence[float], unit: str = "s") -> str:
@@ -154,9 +158,10 @@ def campaign() -> None:
         for _ in range(3):
             seconds.append(timed(lambda: must(*command, "--partition", "ns")))
             newest = max((AREA / "campaigns").iterdir())
-            results = [json.loads(p.read_text()) for p in newest.glob("stage/**/railgauge.json")]
-            tools.append(sum(max(c["seconds"] for c in r["calls"]) for r in results))
-            cases = len(results)
+            found = list(records(newest / "stage"))
+            calls = [[c.seconds for r in one.results for c in r.calls] for one in found]
+            tools.append(sum(map(max, calls)))
+            cases = len(found)
         rest = [all_of_it - part for all_of_it, part in zip(seconds, tools, strict=True)]
         whole = timed(lambda: must(*command))
     print(f"a campaign of {cases} cases on partition ns:     {spread(seconds)}")
@@ -191,9 +196,9 @@ def link() -> None:
                 *(str(paths.HOME / "bin/reframe"), "-c", str(paths.CHECKS)),
                 *("-n", "Iperf2Pair.*n1:n2", "-r", "--mode", "baseline", "-S", "duration_s=3"),
             )
-            found = next((AREA / "reframe" / "stage").glob("**/railgauge.json"))
-            rows = json.loads(found.read_text())["measurements"]
-            return next(float(row["value"]) for row in rows if row["metric"] == "bandwidth")
+            rows = [row for one in records(STAGE) for result in one.results for row in result.rows]
+            numbers = [row.measurement for row in rows]
+            return next(number.value for number in numbers if number.metric == "bandwidth")
 
         try:
             ratios = []
@@ -210,6 +215,14 @@ def lab_listens(lab: Lab, port: int) -> bool:
         lab.enter("n1", "ss", "-Hltn"), capture_output=True, text=True, check=True
     )
     return f":{port}" in listed.stdout
+
+
+def records(stage: Path) -> Iterator[Record]:
+    """What the checks left below a stage folder."""
+    for path in stage.glob(f"**/{RESULT_FILE}"):
+        found = record.read(path, Record)
+        assert found is not None
+        yield found
 
 
 def measured(pattern: str, runs: int) -> dict[str, list[float]]:
@@ -240,15 +253,16 @@ def rdma() -> None:
 
 def counters() -> None:
     """What watching the counters costs during an iperf2 test, on each kind of node."""
-    records: dict[str, list[dict[str, float]]] = {"namespace": [], "VM": []}
+    samples: dict[str, list[dict[str, float]]] = {"namespace": [], "VM": []}
     with lab_up():
         for _ in range(5):
             measured(r"^Iperf2Pair\b.*(n1:n2|n5:n6)", 1)
-            for path in (AREA / "reframe" / "stage").glob("**/railgauge.json"):
-                for node, facts in json.loads(path.read_text())["facts"].items():
+            told = [result.facts for one in records(STAGE) for result in one.results]
+            for of_nodes in told:
+                for node, facts in of_nodes.items():
                     kind = "VM" if node in ("n5", "n6") else "namespace"
-                    records[kind].append(facts["counters"])
-    for kind, found in records.items():
+                    samples[kind].append(facts["counters"])
+    for kind, found in samples.items():
         shares = [100 * record["sampler_cpu_share"] for record in found]
         seconds = [1e3 * record["snapshot_s"] for record in found]
         print(f"{'sampling, share of a core, ' + kind + ':':<42} {spread(shares, '%')}")

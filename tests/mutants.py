@@ -1,11 +1,17 @@
 """Take each protection away in turn, and see that its test fails: `make mutants`.
 
+    python tests/mutants.py [--nodes n[1-4]] [WORD...]
+
+Words choose mutants by what they say, their file or their test. `--nodes` leaves the others of the
+lab's nodes out, and with the virtual machines their tests.
+
 Works on a copy of the checkout inside `.lab/`, which the lab's nodes see, against the lab that is
 up (or is brought up for it). Prints one line a mutant and ends with 1 if any survived.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -13,7 +19,7 @@ import sys
 import time
 from typing import NamedTuple
 
-from railgauge import paths
+from railgauge import hostlist, paths
 from railgauge.lab.cli import open_lab
 
 TREE = paths.HOME / ".lab" / "mutants"
@@ -35,6 +41,9 @@ _GUARD = "src/railgauge/checks/guard.py"
 _COMPARE = "src/railgauge/verdict/compare.py"
 _RESUME = "tests/unit/test_resume.py"
 _GATE = "tests/unit/gate"
+
+#: The tests on virtual machines.
+_NEEDS_VMS = "tests/lab/test_vm.py"
 
 
 def _without(protection: str, test: str) -> Mutant:
@@ -137,6 +146,20 @@ MUTANTS = [
         "    findings += _outlier_findings(far) + _provenance_findings(cases)\n",
         "    findings += _provenance_findings(cases)\n",
         "tests/unit/test_verdict.py",
+    ),
+    Mutant(
+        "a node may start again while it is measured",
+        "src/railgauge/verdict/rules.py",
+        "    findings += _restart_findings(restarted)\n",
+        "",
+        "tests/unit/test_restarts.py",
+    ),
+    Mutant(
+        "nodes do not tell of their boot",
+        "src/railgauge/node/calls.py",
+        '    told = {"boot_id": boot_id(), **facts}\n',
+        "    told = dict(facts)\n",
+        "tests/unit/test_node_pair.py -k boot",
     ),
     Mutant(
         "a strict system accepts a tool that was changed",
@@ -400,7 +423,7 @@ MUTANTS = [
     Mutant(
         "whoever cancelled a job, its nodes are blamed",
         "src/railgauge/checks/protections.py",
-        "    return disturbed or found\n",
+        "    return alone or found\n",
         "    return found\n",
         "tests/unit/test_protections.py",
     ),
@@ -494,6 +517,55 @@ MUTANTS = [
         "STEPS = (reserve, resume, test, record, drain, unreserve)",
         "STEPS = (reserve, resume, test, record, unreserve, drain)",
         f"{_GATE}/test_run.py",
+    ),
+    Mutant(
+        "the untested nodes' reservation ends",
+        "src/railgauge/gate/run.py",
+        "slurm.reserve(run.untested, run.nodes)",
+        "slurm.reserve(run.untested, run.nodes, lease.LEASE_S)",
+        f"{_GATE}/test_run.py -k has_an_end",
+    ),
+    Mutant(
+        "the partners' reservation has no end",
+        "src/railgauge/gate/run.py",
+        "slurm.reserve(run.reservation, both, lease.LEASE_S)",
+        "slurm.reserve(run.reservation, both)",
+        f"{_GATE}/test_run.py -k has_an_end",
+    ),
+    Mutant(
+        "a run's reservation is renewed after its death",
+        "src/railgauge/gate/lease.py",
+        "    while not select.select([sys.stdin], [], [], lease_s / _RENEWALS)[0]:\n",
+        "    while select.select([], [], [], lease_s / _RENEWALS):\n",
+        f"{_GATE}/test_lease.py -k killed",
+    ),
+    Mutant(
+        "what fails before a test stays reserved",
+        "src/railgauge/gate/run.py",
+        "        if not run.campaigns:\n",
+        "        if False:\n",
+        f"{_GATE}/test_run.py -k undone",
+    ),
+    Mutant(
+        "nodes that a run resumed are not drained again before its reservations go",
+        "src/railgauge/gate/run.py",
+        "            if not state.drained:\n                slurm_nodes.drain([node], run.reasons",
+        "            if False:\n                slurm_nodes.drain([node], run.reasons",
+        f"{_GATE}/test_run.py -k half_way",
+    ),
+    Mutant(
+        "a run that measured nothing has tested a rolling update's batch",
+        "src/railgauge/gate/roll.py",
+        "    if known is not None and not known.undone:\n",
+        "    if known is not None:\n",
+        f"{_GATE}/test_update.py -k measured_nothing",
+    ),
+    Mutant(
+        "nobody asks for the rights",
+        "src/railgauge/gate/rights.py",
+        "    if found:\n",
+        "    if False:\n",
+        f"{_GATE}/test_rights.py -k nothing_is_changed",
     ),
     Mutant(
         "a rehearsal returns nodes to service",
@@ -608,6 +680,27 @@ MUTANTS = [
         "tests/unit/test_follow.py -k whatever",
     ),
     Mutant(
+        "a stored reference is looked for after the floor",
+        "src/railgauge/checks/base.py",
+        "                or stored.find(check, partition, m)\n                or self.floor(m)\n",
+        "                or self.floor(m)\n                or stored.find(check, partition, m)\n",
+        f"{_FOOLING} -k StoredNumbersWin",
+    ),
+    Mutant(
+        "of two systems of a host the first is taken",
+        "src/railgauge/systems.py",
+        "    if len(found) > 1:\n",
+        "    if False:\n",
+        "tests/unit/test_systems.py -k two_systems",
+    ),
+    Mutant(
+        "a session that did not begin is a verdict",
+        "src/railgauge/accept.py",
+        "        _require_begun(campaign, output)\n",
+        "        pass\n",
+        "tests/lab/test_accept.py -k does_not_begin",
+    ),
+    Mutant(
         "a session ignores what nohup ignores",
         "src/railgauge/accept.py",
         "            preexec_fn=children.default_signals,\n",
@@ -652,14 +745,31 @@ def _passes(test: str) -> bool:
     return answer.returncode == 0
 
 
+def _chosen(nodes: str | None, words: list[str]) -> list[Mutant]:
+    return [
+        mutant
+        for mutant in MUTANTS
+        if not (nodes and _NEEDS_VMS in mutant.test)
+        and (not words or any(w in field for w in words for field in mutant))
+    ]
+
+
 def main() -> int:
+    parser = argparse.ArgumentParser(description="See that every protection has a test.")
+    parser.add_argument("--nodes", help="the lab's nodes to use (default: all)")
+    parser.add_argument("words", nargs="*", metavar="WORD")
+    asked = parser.parse_args()
+    chosen = _chosen(asked.nodes, asked.words)
+    if not chosen:
+        parser.error(f"no mutant has {' or '.join(asked.words)}")
     lab = open_lab()
     was_up = lab.init is not None
-    lab.up()
+    if any("tests/lab" in mutant.test for mutant in chosen):
+        lab.up(nodes=hostlist.expand(asked.nodes) if asked.nodes else None)
     _copy()
     survived = 0
     try:
-        for mutant in MUTANTS:
+        for mutant in chosen:
             file = TREE / mutant.file
             text = file.read_text()
             if text.count(mutant.old) != 1:
@@ -679,7 +789,7 @@ def main() -> int:
         shutil.rmtree(TREE, ignore_errors=True)
         if not was_up:
             lab.down()
-    print(f"{len(MUTANTS) - survived} of {len(MUTANTS)} mutants killed")
+    print(f"{len(chosen) - survived} of {len(chosen)} mutants killed")
     return 1 if survived else 0
 
 

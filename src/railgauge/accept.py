@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -24,16 +23,41 @@ from types import FrameType
 from typing import Any
 
 from railgauge import campaign as campaigns
-from railgauge import children, hostlist, paths, references, rehearsal, session, slurm, systems
+from railgauge import (
+    children,
+    expected,
+    hostlist,
+    inventory,
+    paths,
+    references,
+    rehearsal,
+    session,
+    slurm,
+    systems,
+)
 from railgauge.atomic import write_json, write_text
-from railgauge.campaign import REMAINING, Asked, Campaign, Gate, RunningError, Scope, Session, State
+from railgauge.campaign import (
+    PLAN,
+    REMAINING,
+    Asked,
+    Campaign,
+    Gate,
+    RunningError,
+    Scope,
+    Session,
+    State,
+)
 from railgauge.checks import guard, queue
 from railgauge.checks.pair import NODES_VARIABLE
 from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import store
+from railgauge.model import record
+from railgauge.model.record import BrokenRecordError, Planned, Remaining
 from railgauge.report import text
-from railgauge.verdict.compare import BrokenRecordError, Remaining, fingerprints, remaining
+from railgauge.site import ready
+from railgauge.site.look import from_reframe
+from railgauge.verdict.compare import fingerprints, remaining
 from railgauge.verdict.rules import Verdict, decide
 
 #: A campaign writes a few hundred kB a case; below this it would break off with half of them.
@@ -49,6 +73,9 @@ _FINISHED = re.compile(
     r"\[\s+(?P<word>OK|FAIL|ABORT|SKIP)\s*\]\s*\(\s*(?P<done>\d+)/(?P<all>\d+)\)"
 )
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+#: How the guard's own words begin: it saw the checks, and refused the session.
+_REFUSED = "run session stopped: reframe error: "
 
 #: How the files of a system's data end.
 _DATA = (".yaml", ".json")
@@ -127,8 +154,10 @@ def _command(gate: Gate, options: Sequence[str]) -> list[str]:
     ]
 
 
-def plan(chosen: Scope, nodes: str | None, gate: Gate, options: Sequence[str]) -> Any:
-    """The test cases that a campaign would run, as plan.json has them; nothing is submitted."""
+def plan(
+    chosen: Scope, nodes: str | None, gate: Gate, options: Sequence[str]
+) -> tuple[Planned, ...]:
+    """The cases that a campaign would run; nothing is submitted."""
     with tempfile.TemporaryDirectory(prefix="railgauge-plan-") as folder:
         answer = subprocess.run(
             _command(gate, ["--dry-run", *options]),
@@ -141,10 +170,10 @@ def plan(chosen: Scope, nodes: str | None, gate: Gate, options: Sequence[str]) -
             text=True,
             check=False,
         )
-        try:
-            return json.loads((Path(folder) / "plan.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise RailgaugeError(_last_error(answer.stdout) or answer.stdout) from None
+        planned = record.read_plan(Path(folder) / PLAN)
+        if planned is None:
+            raise RailgaugeError(_last_error(answer.stdout) or answer.stdout)
+        return planned
 
 
 def run(
@@ -161,11 +190,13 @@ def run(
     """A new campaign of one session; `begun` is told of it before anything runs. `owner` is whose
     it is where that is a gate run.
 
-    Raises EnvironmentProblem before anything has run where Slurm or the results area is unusable.
+    Raises EnvironmentProblem before anything has run where Slurm, the results area, or what the
+    nodes see is unusable.
     """
-    references.load(system)
+    _require_configuration(system)
     _require_room()
     slurm.require_answer()
+    _require_ready(system, chosen, options, say)
     asked = Asked(
         options=list(options),
         environment=_variables(chosen, nodes),
@@ -195,9 +226,11 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
             # As it is now that nobody else writes it.
             campaign = campaigns.load(str(campaign.folder))
             lacks = _require_something_missing(campaign)
-            references.load(campaign.system)
+            _require_configuration(campaign.system)
             _require_room()
             slurm.require_answer()
+            assert campaign.asked is not None
+            _require_ready(campaign.system, campaign.scope, campaign.asked.options, say)
             for job in slurm.cancel_jobs_of(campaign.id):
                 say(f"cancelled job {job}, which an earlier session had left")
             campaign.begin_again(command)
@@ -205,8 +238,7 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
             if lacks is None:
                 say(f"session {campaign.sessions}: all cases")
                 return _session(campaign, lock, say)
-            document = {"missing": lacks.missing, "failed": lacks.failed}
-            write_json(campaign.session_folder(campaign.sessions) / REMAINING, document)
+            lacks.write(campaign.session_folder(campaign.sessions) / REMAINING)
             if lacks.missing:
                 count = len(lacks.missing)
                 say(f"session {campaign.sessions}: {count} missing, and their nodes' preflight")
@@ -216,6 +248,17 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
             return _conclude(campaign, "finished")
     except OSError as error:
         raise _no_room(campaign, error) from None
+
+
+def _require_configuration(system: str) -> None:
+    """ConfigurationError for what would end the session before it has a plan: all systems and
+    references, which ReFrame loads with this one's, and what this one's nodes must show.
+    """
+    for name in systems.names():
+        systems.load(name)
+        references.load(name)
+    expected.load(system)
+    inventory.fabric_of(system)
 
 
 def _require_owner(campaign: Campaign, owner: str | None) -> None:
@@ -361,10 +404,32 @@ def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
             say(f"cancelled job {job}, which the session had left")
     output = (folder / "reframe.out").read_text(errors="replace")
     campaign.session = Session(code, _last_error(output), interrupted)
+    if not interrupted:
+        _require_begun(campaign, output)
     if "ReqNodeNotAvail" in output:
         everyone = [node for members in campaign.scope.nodes.values() for node in members]
         campaign.unavailable = sorted({*campaign.unavailable, *slurm.dead(everyone)})
     return _conclude(campaign, "interrupted" if interrupted else "finished")
+
+
+def _require_begun(campaign: Campaign, output: str) -> None:
+    """EnvironmentProblem where ReFrame did not come to its checks: of a configuration that it
+    refuses, or an option that it does not know, nothing follows for any node. No campaign is left.
+    """
+    assert campaign.session is not None
+    begun = (campaign.folder / "plan.json").exists() or _REFUSED in output
+    if begun or campaign.session.exit_code <= 0:
+        return
+    last = [line for line in output.splitlines() if line.strip()][-1:]
+    said = campaign.session.last_error or "".join(last) or "it said nothing"
+    shutil.rmtree(campaign.folder, ignore_errors=True)
+    raise EnvironmentProblem(
+        f"ReFrame ended before it had a plan, and nothing was measured: {said}",
+        next_step="reframe --help: what stands behind -- is for ReFrame"
+        if said.startswith("reframe: error:")
+        else f"railgauge system check {campaign.system}, and of each of the other systems: ReFrame "
+        "loads them all",
+    )
 
 
 def _conclude(campaign: Campaign, state: State) -> Verdict:
@@ -387,6 +452,12 @@ def _require_room() -> None:
             f"{_NEEDED_BYTES / 2**20:.0f} MiB",
             next_step="make room, or set RAILGAUGE_RESULTS to another shared folder",
         )
+
+
+def _require_ready(system: str, chosen: Scope, options: Sequence[str], say: Say) -> None:
+    """That the nodes see what the checks need there. Stand-ins run on other nodes than these."""
+    if rehearsal.scenario() is None:
+        ready.require(system, chosen.nodes, from_reframe(options), say)
 
 
 class _Interrupt:
@@ -456,10 +527,12 @@ class _Watchdog:
     def restart(self) -> None:
         self.stop()
         try:
-            cases = json.loads(self.plan.read_text(encoding="utf-8"))
-            limit = max(float(case["limit_s"]) for case in cases) + self.MARGIN_S
-        except (OSError, ValueError, LookupError):
+            cases = record.read_plan(self.plan)
+        except BrokenRecordError:
             return
+        if not cases:
+            return
+        limit = max(case.limit_s for case in cases) + self.MARGIN_S
         self._timer = threading.Timer(limit, self._end, [limit])
         self._timer.daemon = True
         self._timer.start()
@@ -506,7 +579,7 @@ def _follow(
         try:
             with _Interrupt(process, say) as interrupt:
                 assert process.stdout is not None
-                watchdog = _Watchdog(log.with_name("plan.json"), interrupt, waits, why)
+                watchdog = _Watchdog(log.with_name(PLAN), interrupt, waits, why)
                 for line in process.stdout:
                     keep.write(_ESCAPES.sub("", line))
                     keep.flush()
@@ -537,4 +610,4 @@ def _last_error(output: str) -> str:
     lines = [_ESCAPES.sub("", line) for line in output.splitlines()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     readable = [line for line in errors if not line.startswith("Traceback")]
-    return readable[-1].removeprefix("run session stopped: reframe error: ") if readable else ""
+    return readable[-1].removeprefix(_REFUSED) if readable else ""

@@ -42,6 +42,9 @@ from railgauge.errors import EnvironmentProblem, RailgaugeError
 State = Literal["running", "finished", "interrupted"]
 Gate = Literal["acceptance", "baseline"]
 
+#: The cases that ReFrame selected, and how many there are without a filter.
+PLAN = "plan.json"
+POSSIBLE = "possible.json"
 #: What each test case leaves in its stage folder.
 RESULT_FILE = "railgauge.json"
 #: The folder of a session that has the ends of its cases.

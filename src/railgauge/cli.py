@@ -8,7 +8,7 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,6 +27,7 @@ from railgauge.stack.cli import stack
 from railgauge.tools import Call, ParseError, iperf2, iperf3, nccl_tests, osu, perftest, wdt
 
 if TYPE_CHECKING:
+    from railgauge.model.record import Planned
     from railgauge.verdict.rules import Verdict
 
 
@@ -218,14 +219,14 @@ def rehearse(
     _run(system, None, nodes, "acceptance", plan_only, as_json, reframe_options)
 
 
-def _print_plan(cases: list[dict[str, object]]) -> None:
-    node_minutes = 0.0
+def _print_plan(cases: Sequence[Planned]) -> None:
+    total = node_minutes = 0.0
     for case in cases:
-        seconds, count = case["seconds"], case["node_count"]
-        assert isinstance(seconds, (int, float)) and isinstance(count, int)
-        node_minutes += seconds * count / 60
-        click.echo(f"{case['partition']:<10} {seconds:>5.0f} s  {case['case']}")
-    total = sum(float(str(case["seconds"])) for case in cases)
+        # Each of our checks says how long it takes.
+        seconds = case.seconds or 0.0
+        total += seconds
+        node_minutes += seconds * case.node_count / 60
+        click.echo(f"{case.partition:<10} {seconds:>5.0f} s  {case.case}")
     click.echo(f"{len(cases)} cases, about {total:.0f} s, {node_minutes:.1f} node-minutes")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 import traceback
 from typing import NoReturn
 
 import click
 
-from railgauge.errors import EXIT_USAGE, RailgaugeError
+from railgauge.errors import EXIT_USAGE, EnvironmentProblem, RailgaugeError
 
 
 def run(command: click.Command, name: str) -> NoReturn:
@@ -16,8 +17,9 @@ def run(command: click.Command, name: str) -> NoReturn:
     try:
         command.main(standalone_mode=False, prog_name=name)
     except RailgaugeError as error:
-        click.echo(f"{name}: {error}", err=True)
-        sys.exit(error.exit_code)
+        _fail(name, error)
+    except PermissionError as error:
+        _fail(name, _closed(error))
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as error:
@@ -32,3 +34,16 @@ def run(command: click.Command, name: str) -> NoReturn:
         click.echo(f"{name}: this is a defect of Railgauge; no verdict", err=True)
         sys.exit(EXIT_USAGE)
     sys.exit(0)
+
+
+def _fail(name: str, error: RailgaugeError) -> NoReturn:
+    click.echo(f"{name}: {error}", err=True)
+    sys.exit(error.exit_code)
+
+
+def _closed(error: PermissionError) -> EnvironmentProblem:
+    return EnvironmentProblem(
+        f"{error.filename}: {error.strerror}, as {getpass.getuser()}",
+        next_step="have it opened by its owner; for results: RAILGAUGE_RESULTS=DIR, a folder of "
+        "your own that the compute nodes share",
+    )

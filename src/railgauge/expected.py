@@ -74,9 +74,12 @@ class Difference(Strict):
 
 
 class Expected(Strict):
-    """The file. `may_differ` is about the nodes of a partition among each other."""
+    """The file. `may_differ` is about the nodes of a partition among each other.
 
-    expected: list[Entry] = pydantic.Field(min_length=1)
+    Without entries nodes are looked at and compared with each other, and nothing more.
+    """
+
+    expected: list[Entry]
     may_differ: list[Difference] = []
 
     def of(self, partition: str) -> tuple[Entry, ...]:

@@ -1,12 +1,14 @@
 """How a Slurm job ended: whether that says anything of its nodes, and which line says why.
 
-The words are those of Slurm 22.05 to 25.11 (src/srun, src/api, src/slurmd in its sources); those of
-24.11 were seen in the embedded cluster.
+The words of Slurm are those of 22.05 to 25.11 (src/srun, src/api, src/slurmd in its sources); those
+of 24.11, of Python 3.13 and of Open MPI 5.0 were seen in the embedded cluster.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections.abc import Callable, Iterator, Sequence
 
 #: The states that a job's nodes, or what ran on them, bring about. Any other end (somebody
 #: cancelled it, Slurm forgot it, it was preempted) says nothing of the nodes.
@@ -32,10 +34,118 @@ _NO_SPACE = re.compile(
 #: What a job's end brings with it wherever it began: never the reason.
 _FOLLOWS = re.compile(
     r"task \S+: (Killed|Terminated|Exited with exit code)|tasks \S+: (Killed|Terminated)"
+    r"|tasks \S+: Exited with exit code|Force Terminated StepId"
     r"|Job step aborted|STEP \S+ ON \S+ CANCELLED|JOB \S+ ON \S+ CANCELLED"
     r"|Terminating StepId|Application launch failed|forcing job termination|got SIG"
     r"|Timed out waiting for job step to complete|^\(null\)$"
 )
+
+#: How a program says that it cannot go on.
+_ERROR = re.compile(
+    r"\b(error|fatal|failed|failure|abort(ed|ing)?|cannot|can't|could ?n[o']t|unable|invalid"
+    r"|denied|refused|unreachable|not found|no such|exceeded|out of memory|segmentation fault)\b"
+    r"|\w+Error\b",
+    re.IGNORECASE,
+)
+_WARNING = re.compile(r"\bwarn(ing)?\b", re.IGNORECASE)
+_OF_SRUN = re.compile(r"^(srun|sbatch): ")
+
+#: The line of a traceback that names the exception: the first that is not indented.
+_TRACEBACK = "Traceback (most recent call last):"
+_RULE = re.compile(r"^-{20,}$")
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvironmentTrouble:
+    """What is missing where a job runs, and no node's fault; `next_step` is what to type."""
+
+    words: str
+    next_step: str
+
+
+#: What to type where MPI finds no launcher.
+MPI_STEP = (
+    "set launch_options of the partition in reframe.yaml (--mpi=pmix is what Open MPI needs; "
+    "`srun --mpi=list` says what this Slurm has)"
+)
+#: What to type where a node has no Python that runs our programs.
+PYTHON_STEP = (
+    "jobs start `python3`, 3.9 or newer, as the node's PATH finds it: mend it there, or put "
+    "another first by prepare_cmds of the partition"
+)
+#: What to type where a node lacks a folder.
+SEES_STEP = (
+    "a clone, and RAILGAUGE_RESULTS where it is set, in a folder that the login node and all nodes "
+    "share; `railgauge system check NAME --run` says what each node sees"
+)
+
+#: How each reads in a job's standard error, what it is called, and what to type.
+_ENVIRONMENT: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str], str]] = [
+    (
+        re.compile(r"OMPI was not built with (SLURM's )?PMI[\w/ -]*support"),
+        lambda found: f"MPI finds no launcher: {found[0]}",
+        MPI_STEP,
+    ),
+    (
+        re.compile(r"No PMIx server was reachable, but a PMI1/2 was detected"),
+        lambda found: f"MPI finds no launcher: {found[0]}",
+        MPI_STEP,
+    ),
+    (
+        re.compile(r"libmpi\.so\.\d+: cannot open shared object file"),
+        lambda found: f"MPI does not start: {found[0]}",
+        "install Open MPI 4 or 5 on the nodes, or put its folder of libraries into LD_LIBRARY_PATH "
+        "by env_vars of the partition in reframe.yaml",
+    ),
+    (
+        re.compile(r"Invalid MPI type '[^']*'|Couldn't find the specified plugin name for mpi/\S+"),
+        lambda found: f"srun cannot start MPI: {found[0]}",
+        MPI_STEP,
+    ),
+    (
+        re.compile(r"slurmstepd-(\S+): error: couldn't chdir to [`'](/[^']*)': ([^:\n]*)"),
+        lambda found: f"{found[1]} does not see {found[2]}: {found[3]}",
+        SEES_STEP,
+    ),
+    (
+        re.compile(r"(\S*activate\.sh): No such file or directory"),
+        lambda found: f"the job's node does not see {found[1]}",
+        SEES_STEP,
+    ),
+    (
+        re.compile(
+            r"(env: .?python3.?: |execve\(\): (env|python3): |python3: (command )?not found"
+            r"|python3: error while loading shared libraries: )[^\n]*"
+        ),
+        lambda found: f"Python does not start: {found[0]}",
+        PYTHON_STEP,
+    ),
+    (
+        re.compile(r"(No module named 'railgauge'|specification for 'railgauge\.)[^\n]*"),
+        lambda found: "the job's node does not see the checkout: " + found[0],
+        SEES_STEP,
+    ),
+    (
+        re.compile(
+            r"Fatal Python error: [^\n]*|ModuleNotFoundError: [^\n]*"
+            r"|ImportError: [^\n]*cannot open shared object file[^\n]*"
+        ),
+        lambda found: f"Python is not complete: {found[0]}",
+        PYTHON_STEP,
+    ),
+]
+
+
+def environment_trouble(stderr: str) -> EnvironmentTrouble | None:
+    """What of a job's environment its standard error, or a tool's, says is missing."""
+    # Open MPI breaks its lines at 70 characters.
+    joined = re.sub(r"(?<=\S)\n(?=[a-z])", " ", "\n".join(_lines(stderr)))
+    for pattern, words, step in _ENVIRONMENT:
+        for text in (joined, stderr):
+            found = pattern.search(text)
+            if found:
+                return EnvironmentTrouble(" ".join(words(found).split()), step)
+    return None
 
 
 def _lines(stderr: str) -> list[str]:
@@ -47,7 +157,8 @@ def _lines(stderr: str) -> list[str]:
 def quoted(stderr: str) -> str:
     """The line of a job's standard error that says why it ended; "" where there is none.
 
-    Slurm's own reason first; else the last line that is no consequence of the job's end.
+    Slurm's own reason first, then the first error of Python, MPI or the tool; else the last line
+    that is no consequence of the job's end. srun's own lines count only where nothing else does.
     """
     lines = _lines(stderr)
     for pattern in (_LAUNCH_FAILED, _NO_SPACE, _CONTROLLER):
@@ -55,7 +166,39 @@ def quoted(stderr: str) -> str:
         if told:
             return told
     reasons = [line for line in lines if not _FOLLOWS.search(line)]
-    return (reasons or lines or [""])[-1]
+    others = [line for line in reasons if not _OF_SRUN.search(line)]
+    first = next(_errors(stderr, others), None)
+    return first or (others or reasons or lines or [""])[-1]
+
+
+def _errors(stderr: str, lines: Sequence[str]) -> Iterator[str]:
+    """The lines that say what went wrong, the first of them first."""
+    boxed = _box(lines)
+    exception = _exception(stderr)
+    for line in lines:
+        if line == _TRACEBACK and exception:
+            yield exception
+        elif boxed and _RULE.match(line):
+            yield boxed
+        elif _ERROR.search(line) and not _WARNING.search(line):
+            yield line
+
+
+def _exception(stderr: str) -> str:
+    """The exception of the first traceback, `json.decoder.JSONDecodeError: Expecting value`."""
+    after = stderr.partition(_TRACEBACK)[2].splitlines()[1:]
+    # Two programs that fail at once mix their lines.
+    told = (line for line in after if line[:1].strip() and line != _TRACEBACK)
+    return next((line.strip() for line in told if not _FOLLOWS.search(line)), "")
+
+
+def _box(lines: Sequence[str]) -> str:
+    """The first sentence of what Open MPI tells between two rules."""
+    rules = [place for place, line in enumerate(lines) if _RULE.match(line)]
+    if len(rules) < 2:
+        return ""
+    text = " ".join(lines[rules[0] + 1 : rules[1]])
+    return re.split(r"(?<=[.!])\s", text)[0]
 
 
 def launch_failed_on(stderr: str) -> dict[str, str]:

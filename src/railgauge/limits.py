@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Annotated
+
+import pydantic
 
 #: Around every Ethernet frame's payload.
 ETHERNET_BYTES = 14 + 4 + 20
 _IPV4_BYTES = 20
 _TCP_BYTES = 20
 _TCP_TIMESTAMP_BYTES = 12
+#: Of a segment with timestamps, between Ethernet's header and the payload.
+TCP_HEADERS_BYTES = _IPV4_BYTES + _TCP_BYTES + _TCP_TIMESTAMP_BYTES
 #: A RoCE v2 packet around its payload: 82 bytes.
 ROCE_PACKET_BYTES = ETHERNET_BYTES + _IPV4_BYTES + 8 + 12 + 4
 #: An InfiniBand packet around its payload: 26 bytes.
@@ -32,7 +37,7 @@ TOLERANCE = 0.01
 class Limit:
     """The most that a measurement can be, in the metric's unit, and what sets it."""
 
-    value: float
+    value: Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
     unit: str
     reason: str
 

@@ -9,6 +9,7 @@ HOME = Path(__file__).resolve().parents[2]
 CHECKS = HOME / "reframe"
 SETTINGS = HOME / "configs" / "settings.py"
 SYSTEMS = HOME / "configs" / "systems"
+TEMPLATES = HOME / "configs" / "templates"
 SOURCE = HOME / "src"
 
 

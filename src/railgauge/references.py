@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pydantic
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
+from typing_extensions import LiteralString
 
 from railgauge import paths
 from railgauge.errors import ConfigurationError
@@ -49,6 +51,14 @@ class Provenance(Strict):
         return hash((self.source, self.date))
 
 
+def _wrong(field: str, message: LiteralString) -> ValidationError:
+    """An error that is found when all is there, and is of one field."""
+    details = InitErrorDetails(
+        type=PydanticCustomError("wrong_value", message), loc=(field,), input=None
+    )
+    return ValidationError.from_exception_data("Bounded", [details])
+
+
 class Bounded(Strict):
     """One number, and how far what is measured may be from it.
 
@@ -57,7 +67,7 @@ class Bounded(Strict):
     context, has no bounds and gates nothing. `note` says of the condition what no field can.
     """
 
-    value: float = pydantic.Field(gt=0, allow_inf_nan=False)
+    value: float = pydantic.Field(ge=0, allow_inf_nan=False)
     lower: float | None = pydantic.Field(default=None, ge=-1, le=0, allow_inf_nan=False)
     upper: float | None = pydantic.Field(default=None, ge=0, allow_inf_nan=False)
     condition: Literal["stated", "unstated"] = "stated"
@@ -69,6 +79,8 @@ class Bounded(Strict):
         if self.is_context:
             if (self.lower, self.upper) != (None, None):
                 raise ValueError("its condition is unstated, so it gates nothing: no lower, upper")
+        elif self.value == 0 and self.upper != 0:
+            raise _wrong("value", "0, of which no fraction bounds anything: expected upper: 0")
         elif self.lower in (None, -1) and self.upper is None:
             raise ValueError(
                 "this reference bounds nothing: lower is a fraction of value such as -0.1, or "
@@ -90,6 +102,8 @@ class Bounded(Strict):
 
     def deviation(self, value: float) -> float:
         """How far `value` is from the reference, as a fraction of it."""
+        if self.value == 0:
+            return math.inf if value else 0.0
         return value / self.value - 1
 
     def admits(self, value: float) -> bool:

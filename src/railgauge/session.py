@@ -119,7 +119,12 @@ def main() -> None:
 
     guard.install()
     sys.argv[0] = "reframe"
-    cli.main()
+    try:
+        cli.main()
+    except SystemExit:
+        if guard.unready is not None:
+            sys.exit(guard.unready.exit_code)
+        raise
 
 
 if __name__ == "__main__":

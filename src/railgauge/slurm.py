@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import functools
 import getpass
+import os
 import pwd
+import re
 import subprocess
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 from railgauge import hostlist
 from railgauge.errors import EnvironmentProblem
 
 #: Set by `railgauge gate run`: the reservation that all jobs of this process's tests run in.
 RESERVATION_VARIABLE = "RAILGAUGE_RESERVATION"
+
+#: How the name of a gate run's other reservation goes on, which no job uses: that of its nodes
+#: which are not accepted yet.
+UNTESTED = "_untested"
+
+
+#: What Slurm says of jobs that it refuses, whatever nodes they are for; what to type then.
+_REFUSED = (
+    (
+        re.compile(r"Invalid account|Invalid qos|accounting/QOS policy", re.IGNORECASE),
+        "`sacctmgr show assoc user=$USER format=account,qos,partition` says what you may use; put "
+        "--account=... or --qos=... into access of the partition, or behind it: railgauge accept "
+        "-- -J account=...",
+    ),
+    (
+        re.compile(
+            r"not permitted to use this partition|Access/permission denied|Invalid partition"
+            r"|requested reservation is invalid|invalid reservation",
+            re.IGNORECASE,
+        ),
+        "`scontrol show partition` and `scontrol show reservation` say who may use which; edit "
+        "access of the partition",
+    ),
+)
+
+_NO_ACCOUNTING = re.compile(r"accounting storage is disabled", re.IGNORECASE)
 
 
 def ask(*command: str, limit_s: float = 60) -> str:
@@ -28,10 +57,68 @@ def ask(*command: str, limit_s: float = 60) -> str:
     except subprocess.TimeoutExpired:
         raise EnvironmentProblem(f"{command[0]} did not answer within {limit_s:g} s") from None
     except subprocess.CalledProcessError as error:
-        raise EnvironmentProblem(
-            f"`{' '.join(command)}` failed: {error.stderr.strip() or error.returncode}"
-        ) from None
+        words = error.stderr.strip() or error.stdout.strip() or f"exit code {error.returncode}"
+        if _NO_ACCOUNTING.search(words):
+            raise NoAccounting from None
+        raise EnvironmentProblem(f"`{' '.join(command)}` failed: {words}") from None
     return answer.stdout
+
+
+class NoAccounting(EnvironmentProblem):
+    """This Slurm keeps no record of its jobs."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Slurm accounting is off, and jobs are followed by sacct",
+            next_step="AccountingStorageType=accounting_storage/slurmdbd in slurm.conf, with a "
+            "slurmdbd, and `sacctmgr add cluster NAME`: slurm.schedmd.com/accounting.html",
+        )
+
+
+def refusal(options: Sequence[str]) -> EnvironmentProblem | None:
+    """Why Slurm takes no job with these options, whatever nodes it is for: its account, its QOS,
+    its partition. None where it takes them. Nothing is submitted.
+    """
+    try:
+        ask("sbatch", "--test-only", "--output=/dev/null", "--time=2", *options, "--wrap=true")
+    except NoAccounting:
+        return None
+    except EnvironmentProblem as error:
+        for pattern, step in _REFUSED:
+            if pattern.search(error.message):
+                words = next(w for w in error.message.splitlines() if pattern.search(w))
+                reason = words.rpartition("error: ")[2].rpartition("failure: ")[2]
+                told = " ".join(options)
+                return EnvironmentProblem(
+                    f"Slurm takes no job with {told}: {reason}", next_step=step
+                )
+    return None
+
+
+@functools.cache
+def other_names() -> Mapping[str, tuple[str, ...]]:
+    """NodeName -> the other names that a node goes by: its NodeAddr and its NodeHostName.
+
+    Only of nodes that have any. EnvironmentProblem where Slurm does not answer.
+    """
+    found = {}
+    for line in ask("scontrol", "show", "node", "--oneliner").splitlines():
+        fields = dict(part.split("=", 1) for part in line.split() if "=" in part)
+        name = fields.get("NodeName", "")
+        others = dict.fromkeys(fields.get(key, name) for key in ("NodeAddr", "NodeHostName"))
+        others.pop(name, None)
+        if others:
+            found[name] = tuple(others)
+    return found
+
+
+def names_of(nodes: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Those of `other_names` that some nodes have; none where Slurm does not answer."""
+    try:
+        known = other_names()
+    except EnvironmentProblem:
+        return {}
+    return {node: known[node] for node in nodes if node in known}
 
 
 def require_answer() -> None:
@@ -114,6 +201,12 @@ def told_of_jobs_of(campaign: str) -> str:
 # --- reservations --------------------------------------------------------------------------------
 
 
+def our_reservations() -> set[str]:
+    """Those of the gate run that this process works for."""
+    name = os.environ.get(RESERVATION_VARIABLE)
+    return {name, f"{name}{UNTESTED}"} if name else set()
+
+
 def reservation_nodes(name: str) -> tuple[str, ...] | None:
     """The nodes of a reservation; None where there is none of that name."""
     for line in ask("scontrol", "show", "reservation", "--oneliner").splitlines():
@@ -123,15 +216,26 @@ def reservation_nodes(name: str) -> tuple[str, ...] | None:
     return None
 
 
-def reserve(name: str, nodes: Collection[str]) -> None:
-    """Nodes on which only this user's jobs start that name the reservation; it has no end.
+def reserve(name: str, nodes: Collection[str], lease_s: int | None = None) -> None:
+    """Nodes on which only this user's jobs start that name the reservation.
 
-    MAINT: it may lie over others' and counts as maintenance. IGNORE_JOBS: running jobs go on.
+    It ends `lease_s` seconds from now, never where that is None. MAINT: it may lie over others',
+    its own jobs start there all the same, and it counts as maintenance. IGNORE_JOBS: running jobs
+    go on.
     """
     ask(
         *("scontrol", "create", "reservation", f"reservationname={name}"),
-        *(f"nodes={hostlist.fold(nodes)}", f"users={getpass.getuser()}"),
-        *("starttime=now", "duration=UNLIMITED", "flags=MAINT,IGNORE_JOBS"),
+        *(f"nodes={hostlist.fold(nodes)}", f"users={getpass.getuser()}", "starttime=now"),
+        "duration=UNLIMITED" if lease_s is None else f"endtime=now+{lease_s}",
+        "flags=MAINT,IGNORE_JOBS",
+    )
+
+
+def renew(name: str, lease_s: int) -> None:
+    """Let a reservation end `lease_s` seconds from now, and be this user's."""
+    ask(
+        *("scontrol", "update", f"reservationname={name}", f"endtime=now+{lease_s}"),
+        f"users={getpass.getuser()}",
     )
 
 

@@ -331,11 +331,14 @@ class Extras(Strict):
     one whose file is not the one that its package brought; without it that is only noted.
     `peer_spread` is what numbers of equal places differ by in one run each, as a share: what is 3.5
     times as far below its peers stands out. A shared machine needs more than the default.
+    `floor_share`, a share of what TCP carries over the link (`link_gbits`, `mtu_bytes`), is what
+    Iperf2Pair must reach where no number is stored: a floor, which proves function only.
     """
 
     nodes: str
     mtu_bytes: int | None = pydantic.Field(default=None, ge=576, le=65535)
     link_gbits: float | None = pydantic.Field(default=None, gt=0)
+    floor_share: float | None = pydantic.Field(default=None, gt=0, lt=1)
     launch_options: list[str] = []
     required: list[str] = []
     absent: list[Absent] = []
@@ -475,15 +478,29 @@ def _rehearsed() -> str:
     return os.environ.get("RFM_SYSTEM", "").partition(":")[0]
 
 
+def of_host(host: str) -> list[str]:
+    """The systems whose `hostnames` match that host."""
+    return [n for n in names() if any(re.match(p, host) for p in load(n).hostnames)]
+
+
 def current() -> str:
     """The system of this host: by `hostnames`, else the lab of this checkout while it is up.
 
-    ReFrame asks this only when neither `--system` nor RFM_SYSTEM names one.
+    ReFrame asks this only when neither `--system` nor RFM_SYSTEM names one. ConfigurationError
+    where two systems say that the host is theirs: of the wrong one, other nodes would be measured,
+    and held.
     """
     host = socket.gethostname()
-    for name in names():
-        if any(re.match(pattern, host) for pattern in load(name).hostnames):
-            return name
+    found = of_host(host)
+    if len(found) > 1:
+        raise ConfigurationError(
+            f"host {host!r} is of {len(found)} systems by their `hostnames`: "
+            + "; ".join(f"{_file(name)}: {', '.join(load(name).hostnames)}" for name in found),
+            next_step=f"edit hostnames in all but one, or name the system: "
+            f"RFM_SYSTEM={found[0]}, or RFM_SYSTEM={found[1]}",
+        )
+    if found:
+        return found[0]
     if lab.first_process(paths.lab_folder()) is not None:
         return "lab"
     raise ConfigurationError(

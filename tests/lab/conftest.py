@@ -27,6 +27,11 @@ from ..conftest import LABS
 CHECKS = Path(__file__).parent / "checks"
 
 
+def start_dead(lab: Lab) -> None:
+    """Start again what has died of the lab as it is."""
+    lab.up(nodes=[node.name for node in lab.in_use()])
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
@@ -60,12 +65,6 @@ def one_worker_at_a_time() -> Iterator[None]:
         yield
 
 
-def mend(lab: Lab) -> None:
-    """No faults, and every node that the lab has is idle."""
-    faults.clear(lab)
-    lab.up(nodes=[node.name for node in lab.in_use()])
-
-
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Lab]:
     """The lab, with its namespace nodes; those of a lab that was up stay in it."""
@@ -74,7 +73,7 @@ def cluster() -> Iterator[Lab]:
         was_up = lab.init is not None
         with one_worker_at_a_time():
             lab.up(nodes=[n.name for n in lab.spec.all_nodes() if n.kind == "namespace"])
-        mend(lab)
+        faults.clear(lab)
         yield lab
         if not was_up:
             lab.down()
@@ -84,7 +83,8 @@ def cluster() -> Iterator[Lab]:
 def mended(cluster: Lab) -> Iterator[Lab]:
     """The lab, for a test that breaks something in it."""
     yield cluster
-    mend(cluster)
+    faults.clear(cluster)
+    start_dead(cluster)
 
 
 @contextlib.contextmanager

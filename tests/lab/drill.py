@@ -2,219 +2,41 @@
 
     make drill            (python -m tests.lab.drill [NAME...])
 
-The length of a lab node's transmit queue stands for its firmware: it is watched like one, and does
-no harm.
 Throughout, the nodes are looked at several times a second: one that changed and was not accepted
 since must never take anybody's jobs.
 """
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from railgauge import paths, session
+from railgauge import paths
 from railgauge.errors import EXIT_SUSPECT, RailgaugeError
 from railgauge.gate import journal, run
 from railgauge.lab import faults
 from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
 from railgauge.node import slurm_nodes
-from railgauge.node.slurm_nodes import SlurmNode, SlurmProblem
 
-#: What stands for firmware: the field, before and after an `update`.
-FIELD, BEFORE, AFTER = "net/eth0/transmit_queue_frames", 1000, 900
-NODES = ("n1", "n2", "n3", "n4")
-
-
-@dataclasses.dataclass
-class Gate:
-    """The gate of the lab's namespace nodes, with its results in a folder of its own."""
-
-    lab: Lab
-    area: Path
-    #: what was seen open without being accepted
-    breaches: list[str] = dataclasses.field(default_factory=list)
-    _watched: set[str] = dataclasses.field(default_factory=set)
-
-    def command(self, *words: str) -> list[str]:
-        return [str(paths.HOME / "bin" / "railgauge"), "gate", *words, "--system", "lab"]
-
-    def environment(self) -> dict[str, str]:
-        init = self.lab.init
-        assert init is not None
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("RFM_", "RAILGAUGE_"))}
-        return {
-            **clean,
-            "RAILGAUGE_RESULTS": str(self.area),
-            "RAILGAUGE_LAB_DIR": str(paths.lab_folder()),
-        }
-
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*words),
-            cwd=paths.HOME,
-            env=self.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def __call__(self, *words: str, code: int | None = 0) -> str:
-        """What `railgauge gate ...` prints; it must end with `code`."""
-        process = self.start(*words)
-        out, _ = process.communicate(timeout=400)
-        assert code is None or process.returncode == code, f"{words}: {process.returncode}\n{out}"
-        return out
-
-    def killed_after(self, step: str) -> None:
-        """`gate run --act`, killed after that step of its."""
-        program = [sys.executable, "-m", "tests.lab.gate_killed", step]
-        words = ["gate", "run", "--system", "lab", "--act"]
-        init = self.lab.init
-        assert init is not None
-        done = subprocess.run(
-            self.lab.in_lab_mounts(*program, *words),
-            cwd=paths.HOME,
-            env={**self.environment(), session.MOUNTS_VARIABLE: str(init.pid)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=400,
-            check=False,
-        )
-        assert done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL), done.stdout
-
-    # --- the nodes ---
-
-    def on(self, node: str, *command: str) -> str:
-        done = subprocess.run(
-            self.lab.enter(node, *command), stdout=subprocess.PIPE, text=True, check=True
-        )
-        return done.stdout
-
-    def update(self, node: str) -> None:
-        """As an update of firmware: from now on the node must be held or accepted."""
-        self.on(node, "ip", "link", "set", "eth0", "txqueuelen", str(AFTER))
-
-    def hold(self, node: str, code: int = 1) -> str:
-        """As cron does, on the node itself."""
-        program = ["python3", "-m", "railgauge.node.gate", "hold", "--act", "--store"]
-        words = ["env", f"PYTHONPATH={paths.SOURCE}", *program, str(self.store), "--node", node]
-        done = subprocess.run(
-            self.lab.enter(node, *words),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == code, done.stdout
-        self._watched.add(node)
-        return done.stdout
-
-    @property
-    def store(self) -> Path:
-        return self.area / "gate" / "lab"
-
-    def state(self, node: str) -> SlurmNode:
-        return slurm_nodes.show([node])[node]
-
-    def accepted(self, node: str) -> Any:
-        return json.loads((self.store / "nodes" / f"{node}.json").read_text())
-
-    def is_accepted(self, node: str) -> bool:
-        """Whether the store has the node as it is now."""
-        with contextlib.suppress(OSError, ValueError):
-            fields = self.accepted(node)["fields"]
-            return bool(fields[FIELD] == AFTER)
-        return False
-
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
-        """Look all the time whether a node is open that must not be."""
-        ended = threading.Event()
-
-        def look() -> None:
-            while not ended.wait(0.1):
-                # Slurm shows all nodes where none is named.
-                if not self._watched:
-                    continue
-                # First the state: what is accepted afterwards may have opened since.
-                with contextlib.suppress(slurm_nodes.SlurmProblem):
-                    states = slurm_nodes.show(sorted(self._watched))
-                    for node in [n for n, state in states.items() if state.in_service]:
-                        if not self.is_accepted(node):
-                            self.breaches.append(f"{node} is open: {states[node].state}")
-
-        watcher = threading.Thread(target=look, daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            watcher.join()
-
-    def jobs(self) -> str:
-        return slurm_nodes.ask("squeue", "--noheader", "--states=PD,R")
-
-    def nothing_left(self) -> None:
-        shown = slurm_nodes.ask("scontrol", "show", "reservation", "--oneliner")
-        assert "railgauge_" not in shown, shown
-        assert not self.jobs(), self.jobs()
-        assert not self.breaches, self.breaches
-
-
-@contextlib.contextmanager
-def prepared(lab: Lab, area: Path) -> Iterator[Gate]:
-    """All namespace nodes adopted as they are; afterwards as before."""
-    gate = Gate(lab, area)
-    os.environ["PATH"] = os.pathsep.join([str(paths.lab_folder() / "bin"), os.environ["PATH"]])
-    try:
-        gate("adopt", "--nodes", "n[1-4]", "--act")
-        with gate.watched():
-            yield gate
-    finally:
-        # A drained node is none that `faults.clear` waits for.
-        shown = slurm_nodes.ask("scontrol", "show", "reservation", "--oneliner").splitlines()
-        for line in shown:
-            if line.startswith("ReservationName=railgauge_"):
-                _delete_reservation(line.split()[0].partition("=")[2])
-        for node, state in slurm_nodes.show(NODES).items():
-            if state.drained:
-                # By whomever.
-                slurm_nodes.ask("scontrol", "update", f"nodename={node}", "state=resume")
-        faults.clear(lab)
-        for node in NODES:
-            gate.on(node, "ip", "link", "set", "eth0", "txqueuelen", str(BEFORE))
-        lab.up(nodes=[node.name for node in lab.in_use()])
-        lab.wait_until_idle()
-
-
-def _delete_reservation(name: str) -> None:
-    """Slurm deletes none in which a job runs: between two jobs, then."""
-    deadline = time.monotonic() + 120
-    while True:
-        try:
-            slurm_nodes.ask("scontrol", "delete", f"reservationname={name}")
-            return
-        except SlurmProblem as error:
-            if "in use" not in str(error) or time.monotonic() > deadline:
-                raise
-        time.sleep(0.05)
-
-
-# --- the faults ----------------------------------------------------------------------------------
+from . import drills_links, drills_restart
+from .gate_lab import (
+    AFTER,
+    FIELD,
+    NODES,
+    Gate,
+    delete_reservation,
+    first_result,
+    full,
+    in_update,
+    prepared,
+)
 
 
 def changed_field(gate: Gate) -> None:
@@ -244,7 +66,7 @@ def power_off(gate: Gate) -> None:
     gate.update("n2")
     gate.hold("n2")
     process = gate.start("run", "--act")
-    _first_result(gate)
+    first_result(gate)
     faults.add(gate.lab, "off", "n2")
     out, _ = process.communicate(timeout=400)
     assert process.returncode == 1, out
@@ -256,7 +78,7 @@ def controller_restarted(gate: Gate) -> None:
     gate.update("n2")
     gate.hold("n2")
     process = gate.start("run", "--act")
-    _first_result(gate)
+    first_result(gate)
     faults.add(gate.lab, "slurmctld-restart")
     out, _ = process.communicate(timeout=400)
     # Either is right, as long as it is so: returned accepted, or out with a reason.
@@ -270,6 +92,7 @@ def no_accounting(gate: Gate) -> None:
     gate.hold("n2")
     faults.add(gate.lab, "slurmdbd-stop")
     gate("run", "--act", code=3)
+    gate.nothing_left()
     assert not gate.state("n2").in_service
     # `faults.clear` would wait for nodes that are reserved.
     gate.lab.start_service("slurmdbd")
@@ -281,8 +104,9 @@ def results_full(gate: Gate) -> None:
     """No room for results: nothing is tested, the node stays out; afterwards it is tested."""
     gate.update("n2")
     gate.hold("n2")
-    with _full(gate):
+    with full(gate):
         gate("run", "--act", code=3)
+        gate.nothing_left()
         assert not gate.state("n2").in_service
     gate("run", "--act")
     assert gate.is_accepted("n2") and gate.state("n2").in_service
@@ -293,7 +117,7 @@ def killed_in_campaign(gate: Gate) -> None:
     gate.update("n2")
     gate.hold("n2")
     process = gate.start("run", "--act")
-    first = _first_result(gate)
+    first = first_result(gate)
     kept = first.read_bytes()
     process.kill()
     process.wait()
@@ -319,6 +143,23 @@ def killed_after(step: str) -> Callable[[Gate], None]:
     return drill
 
 
+def lapsed(gate: Gate) -> None:
+    """kill -9, and nobody goes on: the partners come back by themselves, the untested node not."""
+    gate.update("n2")
+    gate.hold("n2")
+    gate.killed_after("resume", lease_s=20)
+    broken = journal.unended("lab")
+    assert broken is not None and broken.partners
+    killed = time.monotonic()
+    while not all(state.in_service for state in slurm_nodes.show(broken.partners).values()):
+        assert time.monotonic() < killed + 120, slurm_nodes.show(broken.partners)
+        time.sleep(0.5)
+    print(f"partners are back {time.monotonic() - killed:.0f} s after the run with a lease of 20 s")
+    assert gate.state("n2").reservations == (broken.untested,), gate.state("n2")
+    gate("run", "--act")
+    assert gate.is_accepted("n2") and gate.state("n2").in_service
+
+
 def _update_command(gate: Gate, seconds: float) -> str:
     """An update as a site types it: it takes its time, and changes the nodes in the middle."""
     railgauge = paths.HOME / "bin" / "railgauge"
@@ -326,24 +167,11 @@ def _update_command(gate: Gate, seconds: float) -> str:
     return f"sleep {seconds}; {change}; sleep {seconds}"
 
 
-def _in_update(gate: Gate, process: subprocess.Popen[str]) -> journal.Roll:
-    """The rolling update once its first command runs; its nodes are watched from here on."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        roll = journal.rolling("lab")
-        if roll is not None and roll.phase == "update":
-            gate._watched |= set(roll.batch)
-            return roll
-        assert process.poll() is None, process.communicate()[0]
-        time.sleep(0.05)
-    raise AssertionError("no update was begun")
-
-
 def killed_in_update(gate: Gate) -> None:
     """kill -9 while firmware is written: the next run waits for it, and goes on with the rest."""
     command = _update_command(gate, 10)
     process = gate.start("run", "--nodes", "n[2-3]", "--update", command, "--act")
-    _in_update(gate, process)
+    in_update(gate, process)
     process.kill()
     process.wait()
     gate("release", "--nodes", "n2", "--why", "drill", "--act", code=3)
@@ -355,7 +183,7 @@ def killed_in_update(gate: Gate) -> None:
 def update_lost(gate: Gate) -> None:
     """The update is killed with its run: nothing is tested until somebody says that it is done."""
     process = gate.start("run", "--nodes", "n2", "--update", "sleep 600", "--act")
-    roll = _in_update(gate, process)
+    roll = in_update(gate, process)
     process.kill()
     process.wait()
     assert roll.update is not None
@@ -384,12 +212,12 @@ def reservation_deleted(gate: Gate) -> None:
     gate.update("n2")
     gate.hold("n2")
     process = gate.start("run", "--act")
-    _first_result(gate)
+    first_result(gate)
     broken = journal.unended("lab")
     assert broken is not None
     # What Slurm opens then is not the gate's doing; it drains it as soon as it sees.
-    gate._watched.clear()
-    _delete_reservation(broken.reservation)
+    gate.watching.clear()
+    delete_reservation(broken.reservation)
     out, _ = process.communicate(timeout=400)
     assert gate.state("n2").ours, out
     gate("run", "--act")
@@ -440,7 +268,7 @@ def resumed_by_another(gate: Gate) -> None:
     gate.update("n2")
     gate.hold("n2")
     process = gate.start("run", "--act")
-    _first_result(gate)
+    first_result(gate)
     process.kill()
     process.wait()
     command = [str(paths.HOME / "bin" / "railgauge"), "accept", "--system", "lab"]
@@ -463,44 +291,9 @@ def not_odd(gate: Gate) -> None:
     gate.update("n2")
     gate.hold("n2")
     gate("run", "--act")
-    command = [str(paths.HOME / "bin" / "railgauge"), "accept", "--system", "lab"]
-    done = subprocess.run(
-        [*command, "--nodes", "n[1-4]", "--json", "--", "-n", "NodeState"],
-        cwd=paths.HOME,
-        env=gate.environment(),
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    kinds = {finding["kind"] for finding in json.loads(done.stdout)["findings"]}
-    assert kinds and "odd-node" not in kinds, done.stdout
-
-
-def _first_result(gate: Gate) -> Path:
-    """The first record of a case that has come to its end."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        done = sorted(gate.area.glob("campaigns/*/stage/**/railgauge.json"))
-        if done:
-            # Its end is written a moment after it.
-            time.sleep(1)
-            return done[0]
-        time.sleep(0.1)
-    raise AssertionError("no case came to a result")
-
-
-@contextlib.contextmanager
-def _full(gate: Gate) -> Iterator[None]:
-    """No room below the drill's own results."""
-    folder = gate.area / "campaigns"
-    folder.mkdir(exist_ok=True)
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4096", "railgauge-drill", str(folder)]
-    subprocess.run(gate.lab.in_lab_mounts(*mount), check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(gate.lab.in_lab_mounts("umount", "--lazy", str(folder)), check=True)
+    verdict = gate.accept("--", "-n", "NodeState", code=2)
+    kinds = {finding["kind"] for finding in verdict["findings"]}
+    assert kinds and "odd-node" not in kinds, verdict
 
 
 DRILLS: dict[str, Callable[[Gate], None]] = {
@@ -511,6 +304,7 @@ DRILLS: dict[str, Callable[[Gate], None]] = {
     "slurmdbd-stop": no_accounting,
     "results-full": results_full,
     "killed-in-campaign": killed_in_campaign,
+    "killed-and-lapsed": lapsed,
     "killed-in-update": killed_in_update,
     "update-lost": update_lost,
     "drained-meanwhile": drained_meanwhile,
@@ -520,6 +314,8 @@ DRILLS: dict[str, Callable[[Gate], None]] = {
     "cap": cap,
     "resumed-by-another": resumed_by_another,
     "not-odd": not_odd,
+    **drills_restart.DRILLS,
+    **drills_links.DRILLS,
     **{f"killed-after-{step.__name__}": killed_after(step.__name__) for step in run.STEPS},
 }
 
@@ -543,7 +339,7 @@ def drill(lab: Lab, area: Path, name: str) -> tuple[str, str, float]:
 def main(names: list[str]) -> int:
     lab = open_lab()
     was_up = lab.init is not None
-    lab.up(nodes=None if was_up else list(NODES))
+    lab.up(nodes=NODES)
     area = paths.HOME / "results" / "tests" / "drill"
     failed = 0
     print(f"{'fault':<24} {'verdict':<9} {'s':>5}  n2 afterwards")

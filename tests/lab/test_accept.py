@@ -263,6 +263,13 @@ def test_a_mistyped_name_is_rejected_as_nothing_measured(railgauge: Run) -> None
     assert "nothing was measured" in answer.stdout
 
 
+def test_a_session_that_does_not_begin_is_no_verdict(railgauge: Run, area: Path) -> None:
+    answer = railgauge("accept", "--partition", "ns", "--", "--nosuch-option")
+    assert answer.returncode == 3, answer.stdout
+    assert "unrecognized arguments: --nosuch-option" in answer.stdout
+    assert list((area / "campaigns").iterdir()) == []
+
+
 def test_a_baseline_accepts_nothing(railgauge: Run) -> None:
     answer = railgauge("accept", "--mode", "baseline", "--nodes", "n1,n2")
     assert answer.returncode == 2, answer.stdout
@@ -275,11 +282,11 @@ def test_an_acceptance_cannot_be_told_to_record(railgauge: Run) -> None:
     assert "ran as baseline, expected acceptance" in answer.stdout
 
 
-def test_a_missing_reference_is_rejected(railgauge: Run, area: Path) -> None:
+def test_a_missing_reference_is_inconclusive(railgauge: Run, area: Path) -> None:
     empty = area / "references"
     empty.mkdir()
     answer = railgauge("accept", "--nodes", "n1,n2", RAILGAUGE_REFERENCES=str(empty))
-    assert answer.returncode == 1, answer.stdout
+    assert answer.returncode == 2, answer.stdout
     assert "no reference for bandwidth" in answer.stdout
 
 

@@ -25,7 +25,9 @@ def write_references(folder: Path, unit: str = "us") -> Path:
     number = f"{{value: 2, upper: 0.5, unit: {unit}, kind: floor, provenance: *source}}"
     lines = ["system: lab", "references:"]
     source = "&source {source: made up, date: 2026-11-21}"
-    for name in re.findall(r"^class (\w+)\(ProbeCheck", FOOLING.read_text(), re.MULTILINE):
+    for name in re.findall(
+        r"^class (\w+)\((?:ProbeCheck|Floored)", FOOLING.read_text(), re.MULTILINE
+    ):
         for size in (1, 2, 4):
             lines.append(
                 f"  - {{check: {name}, partition: ns, operation: probe, transport: none, nodes: 2,"
@@ -106,6 +108,7 @@ def bad_runs(cluster: Lab, request: pytest.FixtureRequest) -> Iterator[dict[str,
         ("NotFinite", "not a finite number"),
         ("SweepStopsEarly", "not measured: latency_4B"),
         ("NoReference", "no reference for latency_8B"),
+        ("BelowFloor", "latency_8B=1.8 us, expected 1.0"),
         ("OtherCondition", "transport is sockets, expected ib"),
         ("ConditionNotStated", "nothing states transport"),
         ("AboveLimit", "above the 1 that light in this fibre allows"),
@@ -128,6 +131,12 @@ def test_a_bad_run_is_failed_with_its_reason(
 ) -> None:
     assert name in bad_runs, "it passed"
     assert re.search(reason, bad_runs[name]), bad_runs[name]
+
+
+@pytest.mark.parametrize("name", ["AboveFloor", "StoredNumbersWin"])
+def test_a_floor_is_a_reference_where_none_is_stored(fool: Fool, name: str) -> None:
+    code, output = fool(name)
+    assert code == 0, output
 
 
 def test_out_of_memory_is_failed(reframe: Run, area: Path, cluster: Lab) -> None:

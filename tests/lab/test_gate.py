@@ -3,13 +3,60 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from railgauge.gate import rights
 from railgauge.lab.cluster import Lab
+from railgauge.node import slurm_nodes
+from railgauge.node.slurm_nodes import SlurmProblem
 
 from .drill import drill
+
+#: A user of every Debian, who is nobody to Slurm's accounting.
+USER = "games"
+
+
+@pytest.fixture
+def as_user(cluster: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Ask Slurm as USER; what it gives is for its administrator to type."""
+
+    def asked(*command: str, limit_s: float = 30) -> str:
+        me = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
+        done = subprocess.run(
+            cluster.enter("head", *me, *command), capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise SlurmProblem(done.stderr or done.stdout)
+        return done.stdout
+
+    def administrator(*command: str) -> None:
+        subprocess.run(cluster.enter("head", "sacctmgr", "--immediate", *command), check=True)
+
+    monkeypatch.setattr(slurm_nodes, "ask", asked)
+    monkeypatch.setenv("LOGNAME", USER)
+    yield administrator
+    administrator("delete", "user", USER)
+
+
+def test_slurm_says_which_rights_are_missing(as_user: Callable[..., None], cluster: Lab) -> None:
+    """Of the levels of a user; as root nothing is missing."""
+    both = ["drain and resume nodes", "make reservations"]
+    missing = rights.missing("lab")
+    assert [one.step for one in missing] == both
+    assert f"sacctmgr add user {USER} account=" in missing[0].next_step
+    for level, steps in (("none", both), ("operator", both[:1]), ("admin", [])):
+        if level == "none":
+            as_user("add", "user", USER, "account=root")
+        else:
+            # As the next step says.
+            as_user("modify", "user", USER, "set", f"adminlevel={level}")
+        missing = rights.missing("lab")
+        assert [one.step for one in missing] == steps, level
+        assert all(f"modify user {USER} set adminlevel=admin" in m.next_step for m in missing)
 
 
 @pytest.mark.parametrize(

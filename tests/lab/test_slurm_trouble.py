@@ -13,7 +13,7 @@ import pytest
 
 from railgauge.lab.cluster import Lab
 
-from .conftest import Run, mend
+from .conftest import Run, start_dead
 from .test_accept import start, suspects, wait_for_traffic
 
 Verdict = Callable[[], dict[str, Any]]
@@ -35,7 +35,7 @@ def control(cluster: Lab) -> Iterator[Callable[..., str]]:
         shown = run("scontrol", "show", "node", node)
         if "DRAIN" in shown:
             run("scontrol", "update", f"nodename={node}", "state=resume")
-    mend(cluster)
+    start_dead(cluster)
 
 
 def not_started(found: dict[str, Any]) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def test_a_controller_that_hangs_accuses_nobody(area: Path, verdict: Verdict, cl
     going_on.start()
     output, _ = campaign.communicate(timeout=400)
     going_on.join()
-    mend(cluster)
+    start_dead(cluster)
     found = verdict()
     # Under load a pair may be slow all the same: then it was measured.
     silent = [f for f in found["findings"] if f["kind"] in ("silent-node", "no-exit-line")]

@@ -112,8 +112,9 @@ def test_wdt_is_rehearsed(
     assert answer.returncode == code, answer.stdout
     assert re.search(reason, answer.stdout, re.DOTALL), answer.stdout
     campaign = next((area / "rehearsals" / "campaigns").iterdir())
-    result = json.loads(next(campaign.glob("stage/**/railgauge.json")).read_text())
-    assert result["simulated"] == (scenario != "receiver-gone") or not result["measurements"]
+    record = json.loads(next(campaign.glob("stage/**/railgauge.json")).read_text())
+    (result,) = record["results"]
+    assert record["simulated"] == (scenario != "receiver-gone") or not result["rows"]
     for path in campaign.rglob("*"):
         if path.is_file():
             assert not re.search(rb"Enc=2:[0-9a-f]{8}", path.read_bytes()), path

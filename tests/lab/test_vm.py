@@ -16,7 +16,7 @@ from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import VM
 
-from .conftest import Run, area_of
+from .conftest import Run, area_of, start_dead
 from .test_accept import jobs_left, start, suspects, wait_for_traffic
 
 Verdict = Callable[[], dict[str, Any]]
@@ -77,7 +77,7 @@ def test_a_vm_whose_process_is_killed_comes_back(mended: Lab) -> None:
     assert machine is not None
     machine.kill()
     machine.wait_until_ended(10)
-    mended.up()
+    start_dead(mended)
     assert run_on(mended, "n6", "hostname") == "n6\n"
 
 
@@ -252,8 +252,9 @@ def test_a_bond_survives_a_link_lost_in_mid_transfer(
     assert campaign.returncode == 1, output
     found = verdict()
     assert "link eth4 of bond0 on n6 is down after the test" in messages(found)
-    calls = json.loads((case_folder(area, "BondPair") / "railgauge.json").read_text())["calls"]
-    assert [call["exit_code"] for call in calls] == [0, 0]
+    record = json.loads((case_folder(area, "BondPair") / "railgauge.json").read_text())
+    (result,) = record["results"]
+    assert [call["exit_code"] for call in result["calls"]] == [0, 0]
 
 
 # ---- long ways -----------------------------------------------------------------------------

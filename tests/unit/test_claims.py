@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge import limits
-from railgauge.checks.claims import Claim, contradictions
+from railgauge.checks.claims import contradictions
+from railgauge.model.claim import Claim
 from railgauge.node.counters import Peak, Reading
 
 GB = 10**9

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from railgauge import accept
+from tests.unit import records
 
 HANGS = "print('[----------] start processing checks', flush=True); import time; time.sleep(60)"
 ENDS = "print('[       OK ] (1/2) Iperf2Pair %pair=ns:n1:n2 /357b0dcf @lab:ns+builtin')"
@@ -25,11 +26,20 @@ def follow(folder: Path, program: str) -> tuple[int, str, list[str]]:
     return code, interrupted, said
 
 
+def plan(folder: Path, *limits_s: float) -> None:
+    """A plan of cases that may take that long."""
+    cases = [
+        records.planned("Tcp", f"Tcp {number}", f"Tcp_{number}", ["n1"], limit_s=limit_s)
+        for number, limit_s in enumerate(limits_s)
+    ]
+    (folder / "plan.json").write_text(json.dumps(cases))
+
+
 def test_a_session_in_which_no_case_ends_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accept._Watchdog, "MARGIN_S", 0)
-    (tmp_path / "plan.json").write_text(json.dumps([{"limit_s": 0.3}, {"limit_s": 0.5}]))
+    plan(tmp_path, 0.3, 0.5)
     began = time.monotonic()
     code, interrupted, said = follow(tmp_path, HANGS)
     assert interrupted and code != 0
@@ -55,7 +65,7 @@ def test_a_session_is_stopped_whatever_it_and_its_parent_ignore(
 ) -> None:
     monkeypatch.setattr(accept._Watchdog, "MARGIN_S", 0)
     monkeypatch.setattr(accept._Interrupt, "PATIENCE_S", 0.3)
-    (tmp_path / "plan.json").write_text(json.dumps([{"limit_s": 0.3}]))
+    plan(tmp_path, 0.3)
     program = DEAF.format(deaf_to) if deaf_to else HANGS
     began = time.monotonic()
     code, interrupted, _ = follow(tmp_path, program)
@@ -67,7 +77,7 @@ def test_a_session_hears_the_ctrl_c_that_its_parent_ignores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started_by_nohup: None
 ) -> None:
     monkeypatch.setattr(accept._Watchdog, "MARGIN_S", 0)
-    (tmp_path / "plan.json").write_text(json.dumps([{"limit_s": 0.3}]))
+    plan(tmp_path, 0.3)
     assert follow(tmp_path, HANGS)[0] == -signal.SIGINT
 
 
@@ -79,7 +89,7 @@ def test_a_hangup_that_nohup_ignores_does_not_stop_a_session(
 
 
 def test_a_session_that_ends_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(json.dumps([{"limit_s": 60}]))
+    plan(tmp_path, 60)
     assert follow(tmp_path, ENDS) == (0, "", ["  1/2 ok    Iperf2Pair %pair=ns:n1:n2"])
     assert "1/2" in (tmp_path / "reframe.out").read_text()
 

@@ -14,18 +14,24 @@ from reframe.core.pipeline import RunOnlyRegressionTest
 
 from railgauge import paths
 from railgauge.checks import guard
-
-PARTITIONS = {"ns", "gpu"}
+from railgauge.checks.cases import GroupCase, PairCase, PartitionCase, RailCase
 
 
 class Pairs(RunOnlyRegressionTest):  # type: ignore[misc]
-    pair = parameter(["ns:a:b:0-0", "ns:a:b:1-1", "ns:b:a:0-0", "gpu:c:d:0-0"])
+    pair = parameter(
+        [
+            RailCase("ns", "a", "b", 0, 0),
+            RailCase("ns", "a", "b", 1, 1),
+            RailCase("ns", "b", "a", 0, 0),
+            RailCase("gpu", "c", "d", 0, 0),
+        ]
+    )
     operation = parameter(["read", "send"])
 
 
 class World(RunOnlyRegressionTest):  # type: ignore[misc]
     size = parameter([8, 64])
-    partition = parameter(["ns", "gpu"])
+    partition = parameter([PartitionCase("ns", ("a", "b")), PartitionCase("gpu", ("c",))])
 
 
 class Everywhere(RunOnlyRegressionTest):  # type: ignore[misc]
@@ -43,7 +49,7 @@ def case(check: Any, partition: str = "ns") -> Any:
 
 
 def possible(*cases: Any) -> dict[str, dict[str, int]]:
-    return guard.possible_cases(cases, PARTITIONS)
+    return guard.possible_cases(cases)
 
 
 def test_all_cases_of_a_selected_check_are_counted_by_partition() -> None:
@@ -99,9 +105,9 @@ def planned(folder: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> dic
     ("fields", "kind"),
     [
         ({}, ""),
-        ({"rails": None}, ""),
-        ({"rails": "0-1"}, "0-1"),
-        ({"kind": "all_reduce one-hca", "rails": None}, "all_reduce one-hca"),
+        ({"target": PairCase("ns", "a", "b")}, ""),
+        ({"target": RailCase("ns", "a", "b", 0, 1)}, "0-1"),
+        ({"target": GroupCase("ns", "all_reduce", "one-hca", ("a", "b"))}, "all_reduce one-hca"),
     ],
 )
 def test_plan_has_the_kind_of_each_case(

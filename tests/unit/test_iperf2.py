@@ -617,7 +617,8 @@ def test_no_missing_row_of_any_way_proves_another_result(run: str, side: str) ->
             texts["client"], server=texts["server"], calls=calls(), options=OTHER_WAYS[run]
         )
         if reading.ok and reading.completeness is PROVED:
-            assert values(reading) == pytest.approx(values(whole), rel=0.02), place
+            # The clocks of a stream and of the run may differ by 2 %, and a sum by its rounding.
+            assert values(reading) == pytest.approx(values(whole), rel=0.025), place
 
 
 @pytest.mark.parametrize("first", ["client", "server"])
@@ -762,12 +763,23 @@ def test_a_server_may_start_its_clock_late() -> None:
     assert "server on node2: [4] ran" not in reading.reason
 
 
-def test_no_server_may_start_its_clock_when_a_quarter_is_over() -> None:
-    options = iperf2.Options(streams=4, duration_s=5)
-    reading = iperf2.read(
-        recorded(P4), server=recorded("p4-server"), calls=calls(), options=options
-    )
-    assert "server on node2: [4] ran for 2.998 s, expected 3.5 to 6.5 s" in reading.reason
+def test_a_server_may_come_to_its_last_stream_half_a_run_late() -> None:
+    """Of sixteen streams of 4 s the last one's clock shows 2.2 s; the bytes are all there."""
+    options = iperf2.Options(streams=16, duration_s=4, drain_s=5)
+    client, server = recorded("starved-vm-client"), recorded("starved-vm-server")
+    reading = iperf2.read(client, server=server, calls=calls(), options=options)
+    assert (reading.ok, reading.completeness) == (True, PROVED), reading.reason
+    found = {m.metric: m.value for m in reading.measurements}
+    # Of 107,393 KiB in all, and of 2,447 in the slowest stream, whose own clock shows 2.36 s.
+    assert found["bandwidth"] == pytest.approx(8e-9 * 107393 * 1024 / 4.9421, rel=0.01)
+    assert found["stream_bandwidth_min"] == pytest.approx(8e-9 * 2447 * 1024 / 4.9421, rel=0.01)
+
+
+def test_a_client_that_stopped_early_is_no_result_however_late_its_server_was() -> None:
+    client, server = recorded("starved-vm-client"), recorded("starved-vm-server")
+    options = iperf2.Options(streams=16, duration_s=6, drain_s=5)
+    reading = iperf2.read(client, server=server, calls=calls(), options=options)
+    assert "client on node1: [2] ran for 4.374 s, expected 5.45 to" in reading.reason
 
 
 def busy(side: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from railgauge.errors import EnvironmentProblem
-from railgauge.lab import cluster, render, rootfs, spec
+from railgauge.lab import cluster, releases, render, rootfs, spec
 from railgauge.lab.cluster import Lab
 
 
@@ -101,3 +101,46 @@ def test_slurm_knows_a_vm_node_by_its_feature_and_without_gpus() -> None:
 def test_the_accounting_file_is_private(tmp_path: Path) -> None:
     render.write(tmp_path, {"slurmdbd.conf": "x", "slurm.conf": "y"})
     assert (tmp_path / "slurmdbd.conf").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_image_of_each_release_lies_beside_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAILGAUGE_LAB_ROOTFS", raising=False)
+    monkeypatch.setattr(rootfs, "_build", lambda target, *_: target.mkdir())
+    monkeypatch.setattr(shutil, "which", lambda tool: f"/bin/{tool}")
+    (tmp_path / "rootfs" / "0123456789ab").mkdir(parents=True)
+    images = [rootfs.ensure(tmp_path, print, each) for each in releases.RELEASES.values()]
+    assert sorted((tmp_path / "rootfs").iterdir()) == sorted(images)
+    assert len(set(images)) == len(releases.RELEASES)
+
+
+def test_vm_nodes_are_refused_on_a_release_without_them(lab: Lab) -> None:
+    lab.release = releases.named("bookworm")
+    with pytest.raises(EnvironmentProblem, match=r"n\[5-6\]: the lab has no VM nodes on bookworm"):
+        lab.up(nodes=["n1", "n5", "n6"])
+
+
+def test_all_nodes_of_a_release_without_vms_are_those_that_need_none(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    lab.release = releases.named("bookworm")
+    monkeypatch.setattr(rootfs, "ensure", lambda *_: pytest.fail("as far as the image"))
+    with pytest.raises(pytest.fail.Exception, match="as far as the image"):
+        lab.up(said.append)
+    assert said == ["without n[5-6]: no VM nodes on bookworm"]
+
+
+def test_a_release_that_nobody_knows_is_an_error_with_those_that_are() -> None:
+    with pytest.raises(EnvironmentProblem, match="'buster'; it can from bookworm, trixie"):
+        releases.named("buster")
+
+
+def test_slurm_before_23_11_is_not_told_of_blocks_nor_of_a_disabled_cgroup_plugin() -> None:
+    files = render.render(spec.load(), {"ns": "n[1-4]"}, releases.named("bookworm"))
+    assert "topology" not in files["slurm.conf"] and "topology.conf" not in files
+    assert "CgroupPlugin=cgroup/v1" in files["cgroup.conf"]
+    newer = render.render(spec.load(), {"ns": "n[1-4]"})
+    assert "topology/block" in newer["slurm.conf"] and "topology.conf" in newer
+    assert "CgroupPlugin=disabled" in newer["cgroup.conf"]

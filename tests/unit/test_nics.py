@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from railgauge import paths, references, systems
-from railgauge.checks import nic_cases
-from railgauge.checks.nics import _merged, uneven
+from railgauge.checks.nics import _merged, nic_cases, uneven
 from railgauge.measurement import Measurement
 from railgauge.references import Condition
 from railgauge.site import check as site
+from tests.unit.records import names
 
 from .test_rdma_links import Describe, describe, partition  # noqa: F401 (a fixture)
 
@@ -26,7 +26,7 @@ MB = 10**6
 
 def test_every_nic_is_measured_alone_with_every_setting(describe: Describe) -> None:  # noqa: F811
     describe(partition(nics=NICS))
-    assert nic_cases("nic")[:3] == [
+    assert names(nic_cases("nic")[:3]) == [
         "gpu:n1:n2:eth1:default",
         "gpu:n1:n2:eth1:tuned",
         "gpu:n1:n2:eth2:default",
@@ -38,8 +38,11 @@ def test_nics_of_a_cable_and_of_all_cables_are_measured_at_once(
     describe: Describe,  # noqa: F811
 ) -> None:
     describe(partition(nics={**NICS, "settings": {"default": {}}}))
-    assert nic_cases("cable") == ["gpu:n1:n2:eth1+eth2:default", "gpu:n1:n2:eth3+eth4:default"]
-    assert nic_cases("all") == ["gpu:n1:n2:eth1+eth2+eth3+eth4:default"]
+    assert names(nic_cases("cable")) == [
+        "gpu:n1:n2:eth1+eth2:default",
+        "gpu:n1:n2:eth3+eth4:default",
+    ]
+    assert names(nic_cases("all")) == ["gpu:n1:n2:eth1+eth2+eth3+eth4:default"]
 
 
 @pytest.mark.parametrize(("asked", "cases"), [("", 0), ("1", 4)])

@@ -252,6 +252,12 @@ def test_every_side_states_its_kernel(ran: Ran, role: str) -> None:
     assert ran["good"].facts(role)["kernel"] == os.uname().release
 
 
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_every_side_states_its_boot(ran: Ran, role: str) -> None:
+    known = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert ran["good"].facts(role)["boot_id"] == known
+
+
 @pytest.mark.skipif(shutil.which("ip") is None, reason="needs iproute2")
 @pytest.mark.parametrize("role", ["server", "client"])
 def test_every_side_states_the_device_and_mtu_of_the_path(ran: Ran, role: str) -> None:

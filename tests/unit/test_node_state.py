@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from railgauge import campaign as campaigns
 from railgauge import expected, inventory, paths, systems
 from railgauge.campaign import Campaign, Scope, Session
-from railgauge.checks import rail_probes, rdma_links
 from railgauge.checks.node_state import node_state_places
 from railgauge.checks.path import path_preconditions
-from railgauge.checks.rdma import probe_cases
+from railgauge.checks.rdma import probe_cases, rail_probes, rdma_links
 from railgauge.errors import ConfigurationError
 from railgauge.expected import Entry, Expected
 from railgauge.inventory import Inventory, Scalar
+from railgauge.model.record import Row
 from railgauge.systems import Rdma
 from railgauge.tools import Call, Completeness, ParseError, node_state
 from railgauge.tools.node_state import Options, differences
@@ -29,6 +29,7 @@ from railgauge.verdict.compare import Case, fingerprints
 from railgauge.verdict.peers import OddNodes, odd_nodes
 from railgauge.verdict.provenance import notices
 from railgauge.verdict.rules import decide
+from tests.unit import records
 
 from .test_rdma_links import Describe, describe, partition, rails
 from .test_verdict import REFERENCE
@@ -331,19 +332,13 @@ def campaign_of(folder: Path, nodes: list[Inventory]) -> Campaign:
         written = case(one)
         reading = node_state.read(document(one), [CALL], Options((entry(),)))
         reference = REFERENCE.model_copy(update={"value": 1.0, "unit": "entries"})
-        result = {
-            "gate": "acceptance",
-            "measurements": [m.as_dict() for m in reading.measurements],
-            "limits": {},
-            "references": {"expectations": reference.model_dump(mode="json")},
-            "failures": [],
-            "calls": [],
-            "facts": {n: dict(facts) for n, facts in written.facts.items()},
-        }
-        (stage / "railgauge.json").write_text(json.dumps(result))
+        record = records.record(
+            [Row(m, reference, None) for m in reading.measurements],
+            facts={n: dict(facts) for n, facts in written.facts.items()},
+        )
+        (stage / "railgauge.json").write_text(json.dumps(record))
         name = {"unique_name": f"NodeState_{one.node}", "partition": "gpu"}
-        case_of = {"check": "NodeState", "case": f"NodeState {one.node}", "nodes": [one.node]}
-        plan.append({**name, **case_of})
+        plan.append(records.planned("NodeState", f"NodeState {one.node}", nodes=[one.node], **name))
         report.append({**name, "result": "pass", "stagedir": str(stage)})
     (folder / "plan.json").write_text(json.dumps(plan))
     (folder / "report.json").write_text(json.dumps({"runs": [{"testcases": report}]}))
@@ -384,6 +379,18 @@ def test_a_tie_rejects_and_suspects_nobody(tmp_path: Path) -> None:
     assert verdict.findings[0].nodes == ("n1", "n2")
 
 
+def test_without_entries_a_node_is_looked_at_and_all_is_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "alps").mkdir()
+    (tmp_path / "alps" / "expected.yaml").write_text("expected: []\n")
+    monkeypatch.setattr(paths, "SYSTEMS", tmp_path)
+    found = expected.load("alps")
+    assert found is not None and found.of("gpu") == ()
+    reading = node_state.read(document(node()), [CALL], Options(()))
+    assert (reading.ok, reading.measurements[0].value) == (True, 0)
+
+
 def test_a_campaign_keeps_its_fingerprints(tmp_path: Path) -> None:
     campaign = campaign_of(tmp_path, [node("n1")])
     campaign.fingerprints = fingerprints(decide(campaign).cases)
@@ -420,12 +427,12 @@ def expects(describe: Describe, tmp_path: Path) -> Callable[..., None]:
 
 def test_every_node_of_a_system_with_the_file_is_looked_at(expects: Describe) -> None:
     expects(partition("a", "n[1-2]", rdma=rails(1)), partition("b", "m1"))
-    assert node_state_places() == ["a:n1", "a:n2", "b:m1"]
+    assert records.names(node_state_places()) == ["a:n1", "a:n2", "b:m1"]
 
 
 def test_without_the_file_nobody_is_looked_at(describe: Describe) -> None:
     describe(partition("a", "n[1-2]", rdma=rails(1)))
-    assert node_state_places() == []
+    assert records.names(node_state_places()) == []
 
 
 def test_a_pair_waits_for_its_paths_alone(expects: Describe) -> None:
@@ -436,14 +443,14 @@ def test_a_pair_waits_for_its_paths_alone(expects: Describe) -> None:
 
 def test_every_rail_is_probed_in_both_directions(describe: Describe) -> None:
     describe(partition(nodes="n[1-2]", rdma=rails(2, across_rails=True)))
-    assert rail_probes() == [
+    assert records.names(rail_probes()) == [
         *("gpu:n1:n2:0-0", "gpu:n1:n2:1-1", "gpu:n2:n1:0-0", "gpu:n2:n1:1-1"),
     ]
 
 
 def test_a_system_may_do_without_the_probe(describe: Describe) -> None:
     describe(partition(nodes="n[1-2]", rdma=rails(2, perftest={"probe_s": None})))
-    assert rail_probes() == [] and probe_cases("gpu", "n1", "n2", {0}) == []
+    assert records.names(rail_probes()) == [] and probe_cases("gpu", "n1", "n2", {0}) == []
 
 
 def test_a_pair_needs_the_probes_of_its_rails(describe: Describe) -> None:
@@ -456,7 +463,7 @@ def test_a_pair_needs_the_probes_of_its_rails(describe: Describe) -> None:
 def test_the_probe_may_stand_for_the_same_rails(describe: Describe) -> None:
     by_probe = {"probe_s": 2, "same_rails_by_probe": True}
     describe(partition(nodes="n[1-2]", rdma=rails(2, across_rails=True, perftest=by_probe)))
-    assert rdma_links("all") == ["gpu:n1:n2:0-1", "gpu:n1:n2:1-0"]
+    assert records.names(rdma_links("all")) == ["gpu:n1:n2:0-1", "gpu:n1:n2:1-0"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge.measurement import METRIC_ALIKE, METRIC_BETTER, Measurement
-from railgauge.verdict.compare import Case, Row
+from railgauge.model.record import Row
+from railgauge.verdict.compare import Case
 from railgauge.verdict.outliers import outliers, outlying
 
 

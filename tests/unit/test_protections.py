@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,15 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge import job_end
-from railgauge.checks.claims import Claim
-from railgauge.checks.protections import DISTURBED, PROTECTIONS, Evidence, Failure, failures
+from railgauge.checks.protections import PROTECTIONS, Evidence, failures
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
+from railgauge.model.claim import Claim
+from railgauge.model.failure import DISTURBED, ENVIRONMENT, Failure
 from railgauge.references import Provenance, Reference
 from railgauge.systems import Budget
 from railgauge.tools import Call, Completeness, Reading
 
 NODES = ("n1", "n2")
+
+
+def recorded(name: str) -> str:
+    """What a job left on its standard error."""
+    path = Path(__file__).parents[1] / "data" / "job_end" / f"{name}.txt"
+    return path.read_text(encoding="utf-8").partition("\n")[2]
+
+
 LIMIT = Limit(9.79, "Gb/s", "TCP over 10 Gb/s Ethernet, MTU 4200")
 
 
@@ -72,6 +82,8 @@ GOOD = Evidence(
     job_state="COMPLETED",
     job_exit_code=0,
     job_error="",
+    tool_errors={},
+    left_output=True,
     failed_nodes=(),
     nodes=NODES,
     ranks=2,
@@ -143,6 +155,8 @@ def test_good_evidence_has_no_failure() -> None:
 
 
 FULL = "disk-full"
+NO_PYTHON = recorded("no_python")
+NO_PMI = recorded("mpi_no_pmi")
 
 BAD = [
     # Slurm's word
@@ -157,6 +171,23 @@ BAD = [
     ("state-and-exit-code", but(job_state="FAILED", job_exit_code=1), "job-state"),
     *((f"exit-code-{code}", but(job_exit_code=code), "exit-code") for code in (1, -9, 143)),
     ("exit-code-unknown", but(job_exit_code=None), "exit-code"),
+    # what a job needs of its cluster
+    ("unresolved", but(seen_on={**GOOD.seen_on, "n2": {"unresolved": {"n1": "no"}}}), ENVIRONMENT),
+    ("unseen-results", but(calls=(), left_output=False, reading=None), ENVIRONMENT),
+    ("no-python", but(calls=GOOD.calls[:1], job_error=NO_PYTHON, job_state="FAILED"), ENVIRONMENT),
+    (
+        "no-launcher",
+        but(
+            calls=tuple(dataclasses.replace(call, exit_code=1) for call in GOOD.calls),
+            tool_errors={"server": NO_PMI, "client": NO_PMI},
+        ),
+        ENVIRONMENT,
+    ),
+    (
+        "singletons",
+        but(reading=dataclasses.replace(Reading.refused("worlds of 1"), seen={"ranks": 1})),
+        ENVIRONMENT,
+    ),
     # exit lines
     ("a-rank-more", but(ranks=3), "no-exit-line"),
     ("ran-elsewhere", but(calls=(*GOOD.calls, Call("iperf2", "x", 2, "n9", 0, 1.0))), "wrong-node"),
@@ -206,6 +237,12 @@ BAD = [
         "no-reference",
     ),
 ]
+
+
+def test_missing_reference_is_told_with_what_was_measured_and_no_more() -> None:
+    (failure,) = failures(but(references={"bandwidth": reference("Gb/s")}), [])
+    assert "no reference for retransmits" in failure.message
+    assert "None" not in failure.message
 
 
 @pytest.mark.parametrize(
@@ -402,7 +439,7 @@ def test_silent_peer_of_a_node_that_failed_is_not_pointed_at() -> None:
 
 def test_last_words_of_the_job_are_told() -> None:
     evidence = but(job_state="FAILED", job_error="slurmstepd: out of memory")
-    assert "its last words: slurmstepd: out of memory" in only_failure(evidence).message
+    assert "it says: slurmstepd: out of memory" in only_failure(evidence).message
 
 
 def test_missing_reference_leads_to_a_baseline() -> None:
@@ -638,23 +675,17 @@ def test_any_one_field_made_worse_is_a_failure(field: str, data: st.DataObject) 
 
 
 def test_every_field_that_is_judged_is_made_worse_above() -> None:
-    # Three are only told; `acceptance` made False is a baseline, and a rehearsal accepts nothing.
+    # Four are only told; `acceptance` made False is a baseline, and a rehearsal accepts nothing.
     # `optional` excuses a missing program alone.
     judged = {field.name for field in dataclasses.fields(Evidence)} - {
         "job_id",
         "job_error",
+        "tool_errors",
+        # Missing, it says why there is no exit line, where there is none.
+        "left_output",
         "failed_nodes",
         "acceptance",
         "rehearsal",
         "optional",
     }
     assert judged <= set(WORSE)
-
-
-def test_failure_is_stored_with_its_nodes() -> None:
-    assert Failure("condition", "mtu", ("n1",), "look").as_dict() == {
-        "kind": "condition",
-        "message": "mtu",
-        "nodes": ["n1"],
-        "next_step": "look",
-    }

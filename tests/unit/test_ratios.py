@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.checks.protections import Failure
 from railgauge.measurement import Measurement
+from railgauge.model.failure import Failure
+from railgauge.model.record import Row
 from railgauge.references import Provenance, Ratio, Side
-from railgauge.verdict.compare import Case, Row
+from railgauge.verdict.compare import Case
 from railgauge.verdict.ratios import RatioRow, judge
 
 DEFAULT = Side(check="WanTcp", delay_ms=44, window_bytes=None)

@@ -14,8 +14,13 @@ from reframe.core.builtins import parameter
 
 import reframe as rfm
 from railgauge import hostlist, paths, systems
-from railgauge.checks import neighbours, path, path_places, rdma_links, ring_pairs, wan_ways
-from railgauge.checks.path import path_case
+from railgauge.checks import path
+from railgauge.checks.cases import NodeCase
+from railgauge.checks.pair import neighbours, ring_pairs
+from railgauge.checks.path import path_case, path_places
+from railgauge.checks.rdma import rdma_links
+from railgauge.checks.wan import wan_ways
+from tests.unit.records import names
 
 Describe = Callable[..., None]
 
@@ -73,32 +78,32 @@ def describe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Descri
 
 def test_two_nodes_are_one_pair_of_neighbours(describe: Describe) -> None:
     describe(partition(rdma=RDMA))
-    assert neighbours("rdma") == ["gpu:n1:n2"]
+    assert names(neighbours("rdma")) == ["gpu:n1:n2"]
 
 
 def test_two_nodes_are_a_ring_of_two(describe: Describe) -> None:
     describe(partition(rdma=RDMA))
-    assert ring_pairs("rdma") == ["gpu:n1:n2", "gpu:n2:n1"]
+    assert names(ring_pairs("rdma")) == ["gpu:n1:n2", "gpu:n2:n1"]
 
 
 def test_more_nodes_are_a_ring_of_neighbours(describe: Describe) -> None:
     describe(partition(nodes="n[1-3]", rdma=RDMA))
-    assert neighbours("rdma") == ["gpu:n1:n2", "gpu:n2:n3", "gpu:n3:n1"]
+    assert names(neighbours("rdma")) == ["gpu:n1:n2", "gpu:n2:n3", "gpu:n3:n1"]
 
 
 def test_one_node_has_no_neighbour(describe: Describe) -> None:
     describe(partition(nodes="n1", rdma=RDMA))
-    assert neighbours("rdma") == []
+    assert names(neighbours("rdma")) == []
 
 
 def test_only_partitions_with_every_feature_have_pairs(describe: Describe) -> None:
     describe(partition("a", rdma=RDMA), partition("b", rdma=RDMA, bond=BOND))
-    assert neighbours("rdma", "bond") == ["b:n1:n2"]
+    assert names(neighbours("rdma", "bond")) == ["b:n1:n2"]
 
 
 def test_pairs_of_each_partition_are_its_own(describe: Describe) -> None:
     describe(partition("a", rdma=RDMA), partition("b", rdma=RDMA))
-    assert neighbours("rdma") == ["a:n1:n2", "b:n1:n2"]
+    assert names(neighbours("rdma")) == ["a:n1:n2", "b:n1:n2"]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +123,7 @@ def test_chosen_nodes_are_a_ring_of_their_own(
 ) -> None:
     describe(partition(nodes="n[1-4]", rdma=RDMA))
     monkeypatch.setenv("RAILGAUGE_NODES", chosen)
-    assert neighbours("rdma") == pairs
+    assert names(neighbours("rdma")) == pairs
 
 
 # ---- rails ----
@@ -128,7 +133,7 @@ def test_chosen_nodes_are_a_ring_of_their_own(
 @pytest.mark.parametrize("number", [1, 2, 8])
 def test_first_rail_alone_is_one_link(describe: Describe, number: int, across: bool) -> None:
     describe(partition(rdma=rails(number, across_rails=across)))
-    assert rdma_links("first") == ["gpu:n1:n2:0-0"]
+    assert names(rdma_links("first")) == ["gpu:n1:n2:0-0"]
 
 
 @pytest.mark.parametrize("across", [False, True])
@@ -137,7 +142,7 @@ def test_every_rail_is_a_link_to_the_same_one(
     describe: Describe, number: int, across: bool
 ) -> None:
     describe(partition(rdma=rails(number, across_rails=across)))
-    assert rdma_links("same") == [f"gpu:n1:n2:{rail}-{rail}" for rail in range(number)]
+    assert names(rdma_links("same")) == [f"gpu:n1:n2:{rail}-{rail}" for rail in range(number)]
 
 
 @pytest.mark.parametrize("number", [1, 2, 8])
@@ -151,30 +156,30 @@ def test_rails_that_do_not_reach_each_other_have_no_link_across(
 def test_each_of_two_nodes_sends_over_each_rail(describe: Describe) -> None:
     describe(partition(rdma=rails(2, across_rails=True)))
     links = rdma_links("all")
-    assert links[4:] == ["gpu:n2:n1:0-0", "gpu:n2:n1:1-1"]
+    assert names(links[4:]) == ["gpu:n2:n1:0-0", "gpu:n2:n1:1-1"]
 
 
 def test_single_rail_has_no_other_to_reach(describe: Describe) -> None:
     describe(partition(rdma=rails(1, across_rails=True)))
-    assert rdma_links("all") == ["gpu:n1:n2:0-0", "gpu:n2:n1:0-0"]
+    assert names(rdma_links("all")) == ["gpu:n1:n2:0-0", "gpu:n2:n1:0-0"]
 
 
 def test_two_rails_have_a_link_across_each_way(describe: Describe) -> None:
     describe(partition(rdma=rails(2, across_rails=True)))
-    ends = [link.rpartition(":")[2] for link in rdma_links("all")][:4]
+    ends = [link.rails for link in rdma_links("all")][:4]
     assert ends == ["0-0", "1-1", "0-1", "1-0"]
 
 
 def test_eight_rails_have_a_link_to_the_next_one_and_back_to_the_first(describe: Describe) -> None:
     describe(partition(rdma=rails(8, across_rails=True)))
-    ends = [link.rpartition(":")[2] for link in rdma_links("all")][:16]
+    ends = [link.rails for link in rdma_links("all")][:16]
     across = ["0-1", "1-2", "2-3", "3-4", "4-5", "5-6", "6-7", "7-0"]
     assert ends == [*(f"{rail}-{rail}" for rail in range(8)), *across]
 
 
 def test_every_pair_has_all_its_links(describe: Describe) -> None:
     describe(partition(nodes="n[1-3]", rdma=rails(2)))
-    assert rdma_links("same") == [
+    assert names(rdma_links("same")) == [
         *("gpu:n1:n2:0-0", "gpu:n1:n2:1-1"),
         *("gpu:n2:n3:0-0", "gpu:n2:n3:1-1"),
         *("gpu:n3:n1:0-0", "gpu:n3:n1:1-1"),
@@ -185,12 +190,12 @@ def test_fabrics_that_cannot_do_it_are_left_out(describe: Describe) -> None:
     infiniband = {**RDMA, "link_layer": "InfiniBand"}
     describe(partition("roce", rdma=RDMA), partition("ib", rdma=infiniband))
     links = rdma_links("first", only=lambda fabric: fabric.link_layer == "InfiniBand")
-    assert links == ["ib:n1:n2:0-0"]
+    assert names(links) == ["ib:n1:n2:0-0"]
 
 
 def test_system_without_rdma_has_no_links(describe: Describe) -> None:
     describe(partition(bond=BOND))
-    assert rdma_links("all") == []
+    assert names(rdma_links("all")) == []
 
 
 # ---- long ways ----
@@ -198,7 +203,7 @@ def test_system_without_rdma_has_no_links(describe: Describe) -> None:
 
 def test_every_round_trip_is_measured_with_every_buffer(describe: Describe) -> None:
     describe(partition(wan=WAN))
-    assert wan_ways() == [
+    assert names(wan_ways()) == [
         "gpu:n1:n2:0ms:default:cubic",
         "gpu:n1:n2:0ms:8388608:cubic",
         "gpu:n1:n2:44ms:default:cubic",
@@ -209,25 +214,28 @@ def test_every_round_trip_is_measured_with_every_buffer(describe: Describe) -> N
 def test_every_congestion_control_is_measured(describe: Describe) -> None:
     wan = {**WAN, "round_trips_ms": [44], "window_bytes": [None], "congestion": ["cubic", "bbr"]}
     describe(partition(wan=wan))
-    assert wan_ways() == ["gpu:n1:n2:44ms:default:cubic", "gpu:n1:n2:44ms:default:bbr"]
+    assert names(wan_ways()) == [
+        "gpu:n1:n2:44ms:default:cubic",
+        "gpu:n1:n2:44ms:default:bbr",
+    ]
 
 
-def series(describe: Describe, monkeypatch: pytest.MonkeyPatch, asked: str) -> list[str]:
+def series(describe: Describe, monkeypatch: pytest.MonkeyPatch, asked: str) -> list[float]:
     describe(partition(wan={**WAN, "window_bytes": [None]}))
     monkeypatch.setenv("RAILGAUGE_SERIES", asked)
-    return [way.split(":")[3] for way in wan_ways()]
+    return [way.round_trip_ms for way in wan_ways()]
 
 
 def test_series_is_measured_when_it_is_asked_for_and_nothing_twice(
     describe: Describe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert series(describe, monkeypatch, "1") == ["0ms", "10ms", "20.5ms", "44ms"]
+    assert series(describe, monkeypatch, "1") == [0, 10, 20.5, 44]
 
 
 def test_series_is_not_measured_unasked(
     describe: Describe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert series(describe, monkeypatch, "") == ["0ms", "44ms"]
+    assert series(describe, monkeypatch, "") == [0, 44]
 
 
 def test_long_ways_are_between_the_chosen_nodes(
@@ -235,7 +243,7 @@ def test_long_ways_are_between_the_chosen_nodes(
 ) -> None:
     describe(partition(nodes="n[1-4]", wan={**WAN, "round_trips_ms": [44]}))
     monkeypatch.setenv("RAILGAUGE_NODES", "n2,n4")
-    assert {way.partition(":44ms")[0] for way in wan_ways()} == {"gpu:n2:n4"}
+    assert {way.nodes for way in wan_ways()} == {("n2", "n4")}
 
 
 # ---- preflights ----
@@ -247,7 +255,7 @@ def test_every_node_with_rails_or_a_bond_has_a_preflight(describe: Describe) -> 
         partition("cpu", "c[1-9]", wan=WAN),
         partition("io", "s1", bond=BOND),
     )
-    assert path_places() == ["gpu:n1", "gpu:n2", "io:s1"]
+    assert names(path_places()) == ["gpu:n1", "gpu:n2", "io:s1"]
 
 
 def test_only_chosen_nodes_have_a_preflight(
@@ -255,10 +263,10 @@ def test_only_chosen_nodes_have_a_preflight(
 ) -> None:
     describe(partition(nodes="n[1-4]", rdma=RDMA))
     monkeypatch.setenv("RAILGAUGE_NODES", "n[2-3]")
-    assert path_places() == ["gpu:n2", "gpu:n3"]
+    assert names(path_places()) == ["gpu:n2", "gpu:n3"]
 
 
-def numbered(values: list[str]) -> Any:
+def numbered(values: list[NodeCase]) -> Any:
     """A check of the preflight's name with a parameter of these values, as ReFrame makes one."""
 
     class Path(rfm.RunOnlyRegressionTest):
@@ -279,7 +287,7 @@ def test_preflight_is_found_by_the_name_that_reframe_gives_it(
         check.get_variant_info(number)["params"]["place"]: check.variant_name(number)
         for number in range(check.num_variants)
     }
-    assert names == {place: path_case(*place.split(":")) for place in places}
+    assert names == {place: path_case(place.partition, place.node) for place in places}
 
 
 def test_preflights_of_several_partitions_are_numbered_together(describe: Describe) -> None:
@@ -299,6 +307,6 @@ def test_number_of_a_preflight_is_that_among_the_chosen_nodes(
 @pytest.mark.parametrize("rails_of", ["first", "same", "all"])
 def test_every_link_has_a_preflight_at_both_ends(describe: Describe, rails_of: Any) -> None:
     describe(partition(nodes="n[1-12]", rdma=rails(2)))
-    ends = {node for link in rdma_links(rails_of) for node in link.split(":")[1:3]}
+    ends = {node for link in rdma_links(rails_of) for node in link.nodes}
     cases = {path_case("gpu", node) for node in ends}
     assert (ends, len(cases)) == (set(hostlist.expand("n[1-12]")), 12)

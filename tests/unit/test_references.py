@@ -574,8 +574,17 @@ def test_deviation_is_a_fraction_of_the_reference(value: float, deviation: float
         {"value": math.inf, "lower": -0.1},
         {"value": 10.0, "upper": math.inf},
         {"value": 10.0, "lower": -1},
+        {"value": -1.0, "upper": 0},
+        {"value": 0.0, "lower": 0},
+        {"value": 0.0, "upper": 0.5},
     ],
 )
 def test_bounds_that_bound_nothing_are_refused(fields: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"bounds nothing|finite|greater than|less than"):
+    with pytest.raises(ValueError, match=r"bounds (any|no)thing|finite|greater than|less than"):
         number(**fields)
+
+
+def test_nothing_may_be_what_is_expected() -> None:
+    none = number(value=0.0, lower=0, upper=0)
+    assert none.admits(0) and not none.admits(1)
+    assert (none.deviation(0), none.deviation(1)) == (0, math.inf)

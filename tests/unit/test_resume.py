@@ -22,15 +22,16 @@ from hypothesis import strategies as st
 from reframe.core.exceptions import ReframeError
 from reframe.core.schedulers import Job
 
-from railgauge import accept, paths, session, slurm
+from railgauge import accept, atomic, paths, session, slurm
 from railgauge import campaign as campaigns
 from railgauge.campaign import ENDED, Asked, Campaign, Session
 from railgauge.checks import guard
-from railgauge.checks.protections import DISTURBED, Failure
 from railgauge.cli import cli
 from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.model.failure import DISTURBED, Failure
 from railgauge.verdict.compare import remaining
 from railgauge.verdict.rules import Verdict, decide
+from tests.unit import records
 
 from .test_verdict import NODE_FAILURE, Recorded, kinds
 
@@ -303,9 +304,7 @@ def test_nodes_that_changed_between_the_sessions_are_not_accepted(broken: Resume
     del broken.ends[1]
     second = broken.again(1)
     for recorded, number, fingerprint in ((broken, 0, "a"), (second, 1, "b")):
-        result = recorded.results[0, number]
-        assert result is not None
-        result["facts"] = {"n2": {"fingerprint": fingerprint}}
+        recorded.only(number)["facts"] = {"n2": {"fingerprint": fingerprint}}
     verdict = broken.decide()
     assert (verdict.decision, kinds(verdict)) == ("inconclusive", ["two-states"])
     assert "a, then b" in verdict.findings[0].message
@@ -401,7 +400,7 @@ def test_a_preflight_that_failed_is_not_run_again(selected: list[Any]) -> None:
 def test_another_selection_than_before_is_refused(selected: list[Any]) -> None:
     plan = [guard._planned(c, 1) for c in selected]
     guard.refuse_another_plan(list(reversed(plan)), plan)
-    for other in (plan[1:], [{**plan[0], "nodes": ["n9"]}, *plan[1:]]):
+    for other in (plan[1:], [plan[0].model_copy(update={"nodes": ("n9",)}), *plan[1:]]):
         with pytest.raises(ReframeError, match="are not those of the campaign's plan: Path_1"):
             guard.refuse_another_plan(other, plan)
 
@@ -448,7 +447,7 @@ def test_a_full_results_area_does_not_end_the_session(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(guard, "write_json", full)
+    monkeypatch.setattr(atomic, "write_text", full)
     guard.EndKeeper().on_task_success(task(None))
     assert list((working / ENDED).iterdir()) == []
 
@@ -503,7 +502,8 @@ def test_a_session_whose_job_waits_for_a_campaign_is_not_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accept._Watchdog, "MARGIN_S", 0)
-    (tmp_path / "plan.json").write_text(json.dumps([{"limit_s": 0.2}]))
+    case = records.planned("Tcp", "Tcp 1", "Tcp_1", ["n1"], limit_s=0.2)
+    (tmp_path / "plan.json").write_text(json.dumps([case]))
     answers = iter([True, True, False])
     said: list[str] = []
     program = (

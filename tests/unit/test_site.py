@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railgauge import hostlist, paths, references, slurm, systems
+from railgauge import expected, hostlist, paths, references, slurm, systems
 from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
-from railgauge.site import Ask, Slurm, ask_slurm, check, gpus_in, new
+from railgauge.site import Ask, Slurm, ask_slurm, check, gpus_in, mapping, new
 from railgauge.site.cli import system as commands
 
 COMMITTED = systems.names()
@@ -405,7 +405,7 @@ def test_host_of_two_systems_is_a_problem(pod: Path) -> None:
     write_system("zoo", POD.replace("pod", "zoo").replace("^zoo-login", "^mine-(login|head)1"))
     hostnames(pod, "['^mine-.*[0-9]$']")
     (found,) = only(lines_of(), "problem", "hostnames")
-    assert f"this host, {HOST}, is of pod and of zoo: pod would be taken" in found
+    assert f"this host, {HOST}, is of pod and of zoo: every command refuses it" in found
 
 
 def test_hostnames_that_were_copied_are_a_problem(pod: Path) -> None:
@@ -550,7 +550,8 @@ def test_nothing_required_is_a_warning(pod: Path) -> None:
 def test_required_check_without_a_reference_needs_a_baseline(pod: Path) -> None:
     references.path_for("pod").write_text(FILE + ENTRY)
     (found,) = only(lines_of(), "hint", "baselines")
-    assert "no reference for Iperf2Pair: needs a baseline" in found
+    metrics = "bandwidth, stream_bandwidth_min, retransmits"
+    assert f"no reference for Iperf2Pair ({metrics})" in found
     assert found.endswith("next: railgauge accept --mode baseline")
 
 
@@ -1067,6 +1068,7 @@ def test_unknown_original_is_refused_with_the_known_ones(pod: Path) -> None:
         new.make("mine", "nosuch", HOST, None, {})
     assert "--like nosuch" in str(caught.value)
     assert "it has: pod\n  next: railgauge system new mine --like" in str(caught.value)
+    assert "no such template; it has: roce, tcp" in str(caught.value)
 
 
 def test_system_that_exists_is_not_overwritten(pod: Path) -> None:
@@ -1233,7 +1235,7 @@ def test_choice_that_names_nothing_is_refused(
 @pytest.mark.parametrize("option", ["gpu", "gpu=", "=gpu", ""])
 def test_choice_of_another_form_is_refused(option: str) -> None:
     with pytest.raises(RailgaugeError, match="expected PARTITION=SLURM_PARTITION"):
-        new.chosen([option])
+        mapping.chosen([option])
 
 
 def test_slurms_files_get_slurms_nodes(pod: Path) -> None:
@@ -1275,7 +1277,7 @@ def test_partitions_that_share_their_nodes_by_an_alias_are_refused(pod: Path) ->
 
 
 def test_file_of_published_numbers_is_taken_over_as_it_is(pod: Path) -> None:
-    text = FILE + ENTRY + "\n# what a ratio says\n" + RATIO
+    text = FILE + ENTRY + "\n# what an entry says\n"
     references.path_for("pod").write_text(text)
     made()
     assert references.path_for("mine").read_text() == text.replace("system: pod", "system: mine")
@@ -1287,7 +1289,7 @@ def test_baselines_and_floors_are_dropped(pod: Path) -> None:
     references.path_for("pod").write_text(FILE + baseline + ENTRY + floor)
     lines = made()
     assert [e.metrics["busbw"].kind for e in references.load("mine").entries] == ["published"]
-    assert any("1 published numbers and 0 ratios of pod; left out" in line for line in lines)
+    assert any("1 published numbers of pod; left out" in line for line in lines)
 
 
 def test_only_the_published_metrics_of_an_entry_are_kept(pod: Path) -> None:
@@ -1312,11 +1314,25 @@ def test_no_references_of_the_original_leave_an_empty_list(pod: Path) -> None:
     assert references.path_for("mine").exists()
 
 
-def test_ratio_of_a_campaign_is_dropped(pod: Path) -> None:
-    own = RATIO.partition("\n")[2].replace("tuned", "own").replace("21}", "21, fingerprint: 1a}")
-    references.path_for("pod").write_text("system: pod\nreferences: []\n" + RATIO + own)
-    made()
-    assert [ratio.name for ratio in references.load("mine").ratios] == ["tuned over default"]
+def test_ratios_are_somebodys_tuning_and_dropped(pod: Path) -> None:
+    references.path_for("pod").write_text(FILE + ENTRY + RATIO)
+    lines = made()
+    stored = references.load("mine")
+    assert (len(stored.entries), stored.ratios) == (1, [])
+    assert any("left out, as they are of pod's own machines: 1" in line for line in lines)
+
+
+@pytest.mark.parametrize("like", COMMITTED)
+def test_nothing_that_somebody_chose_for_other_machines_is_taken_over(
+    like: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (paths.SYSTEMS / like).symlink_to(paths.HOME / "configs" / "systems" / like)
+    lines = new.make("mine", like, HOST, None, {})
+    kept = {path.name for path in (paths.SYSTEMS / "mine").iterdir()}
+    assert not kept & {"tuning", "spack", "fabric.json", "recorded"}
+    assert expected.load("mine") == expected.Expected(expected=[])
+    assert f"left out, as they are of {like}'s own machines: " in "\n".join(lines)
+    assert only(lines_of("mine"), "problem", "description") == []
 
 
 def test_kept_number_whose_anchor_was_dropped_is_whole(pod: Path) -> None:

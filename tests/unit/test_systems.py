@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from railgauge import hostlist, lab, paths, references, systems
+from railgauge.cli import cli
 from railgauge.errors import ConfigurationError
 
 GOOD = """\
@@ -610,6 +612,58 @@ def test_host_is_known_by_its_hostnames(write: Write, monkeypatch: pytest.Monkey
     write("daint", GOOD.replace("alps", "daint"))
     on_host(monkeypatch, "daint-login")
     assert systems.current() == "daint"
+
+
+def test_host_of_two_systems_is_refused_with_both_names(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write()
+    write("daint", GOOD.replace("alps", "daint").replace("daint-login", "alps-l.*"))
+    on_host(monkeypatch, "alps-login", lab_up=True)
+    with pytest.raises(ConfigurationError) as caught:
+        systems.current()
+    assert "alps/reframe.yaml: " in str(caught.value) and "daint/reframe.yaml: " in str(
+        caught.value
+    )
+    assert "RFM_SYSTEM=alps, or RFM_SYSTEM=daint" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "accept",
+        "accept --plan",
+        "accept --resume latest",
+        "gate adopt --act",
+        "gate hold --act",
+        "gate run --act",
+        "gate status",
+        "gate release --nodes n1 --why tried --act",
+        "gate update-done --nodes n1 --act",
+        "inventory show --nodes n1",
+    ],
+)
+def test_every_command_refuses_a_host_of_two_systems(
+    write: Write, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    write()
+    write("daint", GOOD.replace("name: alps", "name: daint"))
+    on_host(monkeypatch, "alps-login")
+    answer = CliRunner().invoke(cli, words.split())
+    assert isinstance(answer.exception, ConfigurationError), answer.output
+    assert "host 'alps-login' is of 2 systems" in str(answer.exception)
+
+
+@pytest.mark.parametrize("option", ["daint", None])
+def test_host_of_two_systems_is_told_by_option_or_variable(
+    write: Write, monkeypatch: pytest.MonkeyPatch, option: str | None
+) -> None:
+    write()
+    write("daint", GOOD.replace("name: alps", "name: daint"))
+    on_host(monkeypatch, "alps-login")
+    if option is None:
+        monkeypatch.setenv("RFM_SYSTEM", "daint")
+    assert systems.chosen(option) == "daint"
 
 
 def test_hostnames_are_patterns(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from railgauge.checks import transfer_cases
-from railgauge.checks.protections import Failure
+from railgauge.checks.transfer import transfer_cases
 from railgauge.cli import cli
 from railgauge.errors import RailgaugeError
 from railgauge.measurement import Measurement
+from railgauge.model.failure import Failure
+from railgauge.model.record import Row
 from railgauge.report import transfers as page
 from railgauge.tools.file_transfer import FileSet
-from railgauge.verdict.compare import Case, Row
+from railgauge.verdict.compare import Case
+from tests.unit.records import names
 
 from .test_rdma_links import WAN, Describe, describe, partition
 from .test_verdict import Recorded, recorded
@@ -43,23 +45,23 @@ def transfers(nodes: str = "n[1-2]", wan: bool = False, **changes: Any) -> dict[
 
 def test_every_tool_moves_every_set_of_files(describe: Describe) -> None:
     describe(transfers())
-    assert transfer_cases("scp") == ["gpu:n1:n2:large:lan", "gpu:n1:n2:small:lan"]
+    assert names(transfer_cases("scp")) == ["gpu:n1:n2:large:lan", "gpu:n1:n2:small:lan"]
 
 
 def test_iperf3_moves_no_files(describe: Describe) -> None:
     describe(transfers())
-    assert transfer_cases("iperf3") == ["gpu:n1:n2:lan"]
+    assert names(transfer_cases("iperf3")) == ["gpu:n1:n2:lan"]
 
 
 def test_optional_tools_have_cases_too_and_others_none(describe: Describe) -> None:
     describe(transfers())
     assert len(transfer_cases("bbcp")) == 2
-    assert transfer_cases("lftp") == []
+    assert names(transfer_cases("lftp")) == []
 
 
 def test_wdts_receiver_may_throw_away_what_comes(describe: Describe) -> None:
     describe(transfers(wdt={"skip_writes": [True, False]}))
-    assert [case.split(":")[3] for case in transfer_cases("wdt")] == [
+    assert [case.parts[2] for case in transfer_cases("wdt")] == [
         *("large-discarded", "large"),
         *("small-discarded", "small"),
     ]
@@ -67,13 +69,13 @@ def test_wdts_receiver_may_throw_away_what_comes(describe: Describe) -> None:
 
 def test_all_neighbours_are_measured(describe: Describe) -> None:
     describe(transfers("n[1-3]"))
-    pairs = {tuple(case.split(":")[1:3]) for case in transfer_cases("scp")}
+    pairs = {case.nodes for case in transfer_cases("scp")}
     assert pairs == {("n1", "n2"), ("n2", "n3"), ("n3", "n1")}
 
 
 def test_the_first_pair_may_stand_for_all(describe: Describe) -> None:
     describe(transfers("n[1-3]", pairs="first"))
-    assert {tuple(case.split(":")[1:3]) for case in transfer_cases("scp")} == {("n1", "n2")}
+    assert {case.nodes for case in transfer_cases("scp")} == {("n1", "n2")}
     assert len(transfer_cases("scp")) == 2
 
 
@@ -81,19 +83,19 @@ def test_long_ways_belong_to_the_series(
     describe: Describe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     describe(transfers(wan=True))
-    assert transfer_cases("iperf3") == ["gpu:n1:n2:lan"]
+    assert names(transfer_cases("iperf3")) == ["gpu:n1:n2:lan"]
     monkeypatch.setenv("RAILGAUGE_SERIES", "1")
     # A round trip of nothing is the path as it is.
-    assert transfer_cases("iperf3") == ["gpu:n1:n2:lan", "gpu:n1:n2:44ms"]
+    assert names(transfer_cases("iperf3")) == ["gpu:n1:n2:lan", "gpu:n1:n2:44ms"]
 
 
 def test_all_of_it_may_belong_to_the_series(
     describe: Describe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     describe(transfers(series_only=True))
-    assert transfer_cases("scp") == []
+    assert names(transfer_cases("scp")) == []
     monkeypatch.setenv("RAILGAUGE_SERIES", "1")
-    assert transfer_cases("scp") == ["gpu:n1:n2:large:lan", "gpu:n1:n2:small:lan"]
+    assert names(transfer_cases("scp")) == ["gpu:n1:n2:large:lan", "gpu:n1:n2:small:lan"]
 
 
 # ---- the page ----
@@ -229,10 +231,8 @@ def test_a_campaign_without_transfers_says_what_has_some(recorded: Recorded) -> 
 def test_the_page_of_a_rehearsal_says_simulated_first(recorded: Recorded) -> None:
     for planned in recorded.plan:
         planned["check"] = "WdtTransfer"
-    for result in recorded.results.values():
-        assert result is not None
-        for measured in result["measurements"]:
-            measured.update(tool="wdt", operation=LARGE.name, simulated=True)
+    for row in recorded.rows():
+        row["measurement"].update(tool="wdt", operation=LARGE.name, simulated=True)
     answer = shown(recorded)
     assert answer.exit_code == 0, answer.output
     assert answer.output.startswith("SIMULATED: ")

@@ -17,13 +17,15 @@ from reframe.core.exceptions import SanityError
 
 import reframe as rfm
 from railgauge import hostlist, paths, references, rehearsal, slurm, systems
-from railgauge.atomic import write_json
 from railgauge.campaign import RESULT_FILE
 from railgauge.checks import guard, queue
-from railgauge.checks.claims import Claim
-from railgauge.checks.protections import DISTURBED, Evidence, Failure, failures
+from railgauge.checks.cases import Case, RailCase
+from railgauge.checks.protections import Evidence, failures
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
+from railgauge.model import record
+from railgauge.model.claim import Claim
+from railgauge.model.failure import ALONE, Failure
 from railgauge.tools import Call, Reading
 
 guard.install()
@@ -72,6 +74,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     # --- for subclasses ----------------------------------------------------------------------
 
+    @property
+    def target(self) -> Case:
+        """What is measured where: the value of the check's first parameter."""
+        raise NotImplementedError
+
     def read(self) -> tuple[Reading, Sequence[Call]]:
         """The reading of what the job left in the stage folder, and its exit lines."""
         raise NotImplementedError
@@ -90,6 +97,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def own_reference(self, measurement: Measurement) -> references.Reference | None:
         """A reference that follows from the system's description, not from measurements."""
+        return None
+
+    def floor(self, measurement: Measurement) -> references.Reference | None:
+        """What proves function only, where no number is stored: from the system's description."""
         return None
 
     def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
@@ -130,17 +141,16 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return rehearsal.scenario() is not None
 
     @property
-    def rails(self) -> str | None:
-        """The rails between which a pair is measured, if it is by rails: `0-1`."""
-        return None
-
-    @property
     def partition_data(self) -> systems.Partition:
         """The partition that the check is for; known before ReFrame has set one up."""
-        name, _, partition = self.valid_systems[0].partition(":")
-        return systems.load(name).partition(partition)
+        return systems.load(rt.runtime().system.name).partition(self.target.partition)
 
     # --- the job -------------------------------------------------------------------------------
+
+    @run_after("init")
+    def place_job(self) -> None:
+        self.valid_systems = [f"{rt.runtime().system.name}:{self.target.partition}"]
+        self.pinned_nodes = list(self.target.nodes)
 
     @run_after("setup")
     def pin_job(self) -> None:
@@ -170,10 +180,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def judge(self) -> bool:
         evidence, found = self._evidence()
         found = failures(evidence, found)
-        if any(failure.kind == DISTURBED for failure in found):
+        if any(failure.kind in ALONE for failure in found):
             # What it printed before is of a job that did not come to its own end.
             evidence = dataclasses.replace(evidence, reading=None)
         self._store(evidence, found)
+        self._judged = evidence
         if found:
             raise SanityError("; ".join(failure.message for failure in found))
         return True
@@ -183,17 +194,14 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """Hand ReFrame the numbers and their bounds; it compares, reports and keeps history."""
         if self.is_dry_run():
             return
-        result = json.loads(Path(self.stagedir, RESULT_FILE).read_text(encoding="utf-8"))
-        measurements = [Measurement.from_dict(m) for m in result["measurements"]]
-        found = self._references(measurements)
         bounds = {
             variable: (reference.value, reference.lower, reference.upper, reference.unit)
-            for variable, reference in found.items()
+            for variable, reference in self._judged.references.items()
         }
         self.reference = {self.current_partition.fullname: bounds}
         self.perf_variables = {
             m.variable: sn.make_performance_function(sn.defer(m.value), m.unit)
-            for m in measurements
+            for m in self._judged.measurements
         }
 
     def _evidence(self) -> tuple[Evidence, list[Failure]]:
@@ -215,11 +223,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         except (OSError, ValueError) as error:
             found.append(Failure("output", f"{type(error).__name__}: {error}"))
         nodes = tuple(self.pinned_nodes) or tuple(self.job.nodelist or ())
+        rails = self.target.rails if isinstance(self.target, RailCase) else None
         if reading is not None:
             placed = tuple(
-                dataclasses.replace(
-                    m, nodes=m.nodes or nodes, ranks=self.num_tasks, rails=self.rails
-                )
+                dataclasses.replace(m, nodes=m.nodes or nodes, ranks=self.num_tasks, rails=rails)
                 for m in reading.measurements
             )
             reading = dataclasses.replace(reading, measurements=placed)
@@ -230,6 +237,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             job_state=self._job_state(),
             job_exit_code=self.job.exitcode,
             job_error=self._job_error(),
+            tool_errors={call.role: self._errors_of(call.role) for call in calls},
+            left_output=Path(self.stagedir, self.job.stdout).exists(),
             failed_nodes=slurm.failed_nodes(self.job.jobid, nodes)
             if self.job.state == "NODE_FAIL"
             else (),
@@ -275,6 +284,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         path = Path(self.stagedir, self.job.stderr)
         return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
+    def _errors_of(self, role: str) -> str:
+        path = Path(self.stagedir, f"{role}.err")
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
     def _references(self, measurements: Sequence[Measurement]) -> dict[str, references.Reference]:
         if self.gate == "baseline":
             # A baseline is recorded to be looked at; the numbers of before do not judge it.
@@ -284,61 +297,57 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return {
             m.variable: reference
             for m in measurements
-            if (reference := self.own_reference(m) or stored.find(check, partition, m))
+            if (
+                reference := self.own_reference(m)
+                or stored.find(check, partition, m)
+                or self.floor(m)
+            )
         }
 
     def _store(self, evidence: Evidence, found: Sequence[Failure]) -> None:
         """Leave the result for the campaign, whole or not at all."""
         stored = references.load(self.current_system.name)
         check, partition = type(self).__name__, self.current_partition.name
-        write_json(
-            Path(self.stagedir, RESULT_FILE),
-            {
-                "check": type(self).__name__,
-                "case": self.display_name,
-                "system": self.current_system.name,
-                "partition": self.current_partition.name,
-                "gate": self.gate,
-                "strict_provenance": self.partition_data.extras.strict_provenance,
-                "peer_spread": self.partition_data.extras.peer_spread,
-                "simulated": bool(evidence.reading and evidence.reading.simulated),
-                "run": rt.runtime().current_run,
-                "job": {
-                    "id": self.job.jobid,
-                    "state": evidence.job_state,
-                    "exit_code": evidence.job_exit_code,
-                    "nodes": list(self.job.nodelist or ()),
-                },
-                "nodes": list(evidence.nodes),
-                "facts": {node: dict(facts) for node, facts in evidence.seen_on.items()},
-                "calls": [dataclasses.asdict(call) for call in evidence.calls],
-                "claims": [dataclasses.asdict(claim) for claim in evidence.claims],
-                "measurements": [m.as_dict() for m in evidence.measurements],
-                "limits": {
-                    name: dataclasses.asdict(limit) for name, limit in evidence.limits.items()
-                },
-                "references": {
-                    name: reference.model_dump(mode="json")
-                    for name, reference in evidence.references.items()
-                },
-                "context": {
-                    m.variable: [number.model_dump(mode="json") for number in context]
-                    for m in evidence.measurements
-                    if (context := stored.context(check, partition, m))
-                },
-                "recorded": sorted(evidence.recorded),
-                "notes": list(evidence.reading.notes) if evidence.reading else [],
-                "left_out": evidence.missing_program.as_dict()
-                if evidence.missing_program and evidence.optional
-                else None,
-                # What is left out of a ratio's condition must stay out.
-                "ratios": [
-                    ratio.model_dump(mode="json", exclude_unset=True)
-                    for ratio in stored.ratios_of(check)
-                ],
-                "failures": [failure.as_dict() for failure in found],
-            },
+        extras = self.partition_data.extras
+        rows = tuple(
+            record.Row(
+                m,
+                evidence.references.get(m.variable),
+                evidence.limits.get(m.variable),
+                tuple(stored.context(check, partition, m)),
+                m.variable not in evidence.recorded,
+            )
+            for m in evidence.measurements
         )
+        result = record.Result(
+            nodes=evidence.nodes,
+            calls=evidence.calls,
+            claims=evidence.claims,
+            facts={node: dict(facts) for node, facts in evidence.seen_on.items()},
+            rows=rows,
+            notes=evidence.reading.notes if evidence.reading else (),
+            left_out=evidence.missing_program if evidence.optional else None,
+            failures=tuple(found),
+        )
+        record.Record(
+            check=check,
+            case=self.display_name,
+            system=self.current_system.name,
+            partition=partition,
+            gate=self.gate,
+            strict_provenance=extras.strict_provenance,
+            peer_spread=extras.peer_spread,
+            simulated=bool(evidence.reading and evidence.reading.simulated),
+            run=rt.runtime().current_run,
+            job=record.Job(
+                id=self.job.jobid,
+                state=evidence.job_state,
+                exit_code=evidence.job_exit_code,
+                nodes=tuple(self.job.nodelist or ()),
+            ),
+            ratios=tuple(stored.ratios_of(check)),
+            results=(result,),
+        ).write(Path(self.stagedir, RESULT_FILE))
 
     # --- for the kinds of job in this package ------------------------------------------------
 

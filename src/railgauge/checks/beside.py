@@ -10,10 +10,11 @@ import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import systems
+from railgauge.checks.cases import SettingCase
 from railgauge.checks.pair import PairCheck, neighbours
-from railgauge.checks.protections import Failure
 from railgauge.checks.wan import is_series, tcp_commands
 from railgauge.measurement import Measurement
+from railgauge.model.failure import Failure
 from railgauge.stack import activation
 from railgauge.systems import Mpi, Tcp
 from railgauge.tools import Call, Completeness, Reading, iperf2, mpi_allreduce, osu
@@ -25,14 +26,14 @@ PHASES = ("alone", "beside")
 _CARRIED = 0.25
 
 
-def mpi_cases() -> list[str]:
-    """`partition:server:client:SETTING`: the first two nodes of each partition with extras.mpi."""
-    cases: dict[str, list[str]] = {}
+def mpi_cases() -> list[SettingCase]:
+    """Every setting, between the first two nodes of each partition with extras.mpi."""
+    cases: dict[str, list[SettingCase]] = {}
     for pair in neighbours("mpi", "tcp"):
-        partition = pair.partition(":")[0]
-        asked = systems.load(rt.runtime().system.name).partition(partition).extras.mpi
+        asked = systems.load(rt.runtime().system.name).partition(pair.partition).extras.mpi
         if asked is not None and (is_series() or not asked.series_only):
-            cases.setdefault(partition, [f"{pair}:{setting}" for setting in asked.settings])
+            settings = [SettingCase(*pair.ends, setting) for setting in asked.settings]
+            cases.setdefault(pair.partition, settings)
     return [case for found in cases.values() for case in found]
 
 
@@ -47,6 +48,12 @@ class MpiBesideCheck(PairCheck):
     shares_devices = True
 
     @property
+    def target(self) -> SettingCase:
+        found = self.pair
+        assert isinstance(found, SettingCase)
+        return found
+
+    @property
     def asked(self) -> Mpi:
         found = self.partition_data.extras.mpi
         assert found is not None
@@ -54,7 +61,7 @@ class MpiBesideCheck(PairCheck):
 
     @property
     def setting(self) -> Tcp:
-        return self.asked.settings[str(self.pair).split(":")[3]]
+        return self.asked.settings[self.target.setting]
 
     @property
     def options(self) -> iperf2.Options:

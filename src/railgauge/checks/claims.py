@@ -10,10 +10,10 @@ than the payload with the headers of its layer and what was sent again.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+from railgauge.model.claim import Claim, Counted
 from railgauge.node.counters import PERIOD_S, WINDOW_S
 
 #: Clocks of tool and counter differ, and what a tool rounds.
@@ -27,35 +27,8 @@ _OTHERS_BYTES = 2**26
 #: Another device that counted this share of what is missing is where it went.
 _WENT = 0.5
 
-#: Names of counters that are added up: those of one device, or of the links of one.
-Counted = tuple[str, ...]
-
 #: A node's record of a test, as `Watch.stop` leaves it.
 Record = Mapping[str, Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Claim:
-    """What a tool says that devices of one node carried in one direction.
-
-    Each of `devices` is counted in one of several ways, of which the largest counts: NICs keep
-    RDMA out of their interface's counters, or of their port's. `either` is a node that must
-    receive or send as much, whichever it is. `wire_bytes` is the most that counters show of it,
-    without what is sent again; None where others use the devices too, or it claims only a part.
-    """
-
-    tool: str
-    node: str
-    direction: Literal["rx", "tx", "either"]
-    devices: tuple[tuple[Counted, ...], ...]
-    payload_bytes: int
-    seconds: float
-    wire_bytes: float | None = None
-
-    @property
-    def named(self) -> str:
-        """The devices, by the first way that each is counted."""
-        return ", ".join(_shown(ways[0]) for ways in self.devices)
 
 
 class Contradiction(NamedTuple):
@@ -82,7 +55,7 @@ def contradictions(claim: Claim, record: Record) -> Iterator[Contradiction]:
     if carried is None:
         yield Contradiction(
             "counters-unread",
-            f"no bytes counted by {claim.named or 'any device'} of {claim.node}, over which "
+            f"no bytes counted by {_named(claim) or 'any device'} of {claim.node}, over which "
             f"{claim.tool} says it moved {_gb(claim.payload_bytes)}",
             f"ls /sys/class/net/*/statistics /sys/class/infiniband/*/ports/*/counters "
             f"on {claim.node}",
@@ -90,10 +63,10 @@ def contradictions(claim: Claim, record: Record) -> Iterator[Contradiction]:
         return
     mean_gbits = 8e-9 * claim.payload_bytes / claim.seconds if claim.seconds > 0 else 0.0
     counted_by = ", ".join(_shown((name,)) for name in carried.names)
-    beneath = f" (by {counted_by})" if counted_by != claim.named else ""
+    beneath = f" (by {counted_by})" if counted_by != _named(claim) else ""
     told = (
         f"{claim.tool} says it moved {_gb(claim.payload_bytes)} in {claim.seconds:.3g} s "
-        f"({mean_gbits:.3g} Gb/s), {claim.named}{beneath} of {claim.node} "
+        f"({mean_gbits:.3g} Gb/s), {_named(claim)}{beneath} of {claim.node} "
         f"{_verb(claim.direction)} {_gb(carried.counted_bytes)}"
     )
     if carried.peak_gbits is not None:
@@ -179,6 +152,11 @@ def _elsewhere(claim: Claim, record: Record, carried: _Carried, missing: float) 
         return ""
     told = ", ".join(f"{_shown((name,))} {_gb(most)}" for name, most in sorted(found.items()))
     return f"; in the same time {told}: the traffic took that way"
+
+
+def _named(claim: Claim) -> str:
+    """The devices, by the first way that each is counted."""
+    return ", ".join(_shown(ways[0]) for ways in claim.devices)
 
 
 def _shown(names: Counted) -> str:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from reframe.core import fields, runtime, variables
 from reframe.core.exceptions import ReframeError, what
@@ -23,11 +22,15 @@ from reframe.core.schedulers.slurm import SlurmJobScheduler
 from reframe.frontend.executors import Runner, TaskEventListener
 
 import reframe
-from railgauge import paths, slurm, systems
+from railgauge import paths, slurm
 from railgauge.atomic import write_json
-from railgauge.campaign import ENDED, REMAINING, RESULT_FILE
+from railgauge.campaign import ENDED, PLAN, POSSIBLE, REMAINING, RESULT_FILE
 from railgauge.checks import queue
+from railgauge.checks.cases import Case
 from railgauge.errors import EnvironmentProblem
+from railgauge.model import record
+from railgauge.model.record import Ended, Key, Planned, Possible, Remaining
+from railgauge.site import ready
 
 _PINNED = "4.10.4"
 
@@ -53,6 +56,26 @@ def refuse_empty_session(runner: Any, cases: Sequence[Any]) -> None:
             "no test was selected, so nothing was measured: look at -c, -n, -t, -p and --system; "
             "`reframe -c reframe/ -l` lists what there is"
         )
+
+
+#: Why a session of this process began nothing; None where nothing was in its way.
+unready: EnvironmentProblem | None = None
+
+
+def refuse_unready_cluster(runner: Any, cases: Sequence[Any]) -> None:
+    """Nodes that do not see what the checks need there would be rejected for it."""
+    global unready
+    nodes: dict[str, set[str]] = {}
+    for case in cases:
+        if case.partition.scheduler.registered_name == "slurm":
+            pinned = getattr(case.check, "pinned_nodes", ())
+            nodes.setdefault(case.partition.name, set()).update(pinned)
+    options = [word for option in runner.policy.sched_options for word in option.split()]
+    try:
+        ready.require(runtime.runtime().system.name, nodes, options)
+    except EnvironmentProblem as error:
+        unready = error
+        raise ReframeError(str(error)) from None
 
 
 def refuse_unfinished_session(runner: Any, cases: Sequence[Any]) -> None:
@@ -90,11 +113,10 @@ def _seconds(value: Any) -> float:
     return sum(int(n) * {"d": 86400, "h": 3600, "m": 60, "s": 1}[u] for n, u in parts)
 
 
-def possible_cases(cases: Sequence[Any], partitions: Collection[str]) -> dict[str, dict[str, int]]:
+def possible_cases(cases: Sequence[Any]) -> Possible:
     """Check -> partition -> how many cases there are, selected or not, of each selected check.
 
-    A check's parameter begins with the partition of its case: `PARTITION` or `PARTITION:...`. One
-    without such a parameter runs on each partition that it has a case on.
+    One without a parameter that names the partition runs on each that it has a case on.
     """
     selected: dict[type[Any], set[str]] = {}
     for case in cases:
@@ -104,8 +126,7 @@ def possible_cases(cases: Sequence[Any], partitions: Collection[str]) -> dict[st
         counts: dict[str, int] = {}
         for number in range(check.num_variants):
             values = check.get_variant_info(number)["params"].values()
-            begins = [str(value).partition(":")[0] for value in values]
-            named = [name for name in begins if name in partitions][:1]
+            named = [value.partition for value in values if isinstance(value, Case)]
             for partition in named or reached:
                 counts[partition] = counts.get(partition, 0) + 1
         # --repeat makes of every case a class of the same name, each with all variants.
@@ -116,24 +137,24 @@ def possible_cases(cases: Sequence[Any], partitions: Collection[str]) -> dict[st
 
 
 def _kind(check: Any) -> str:
-    """What a check's cases must share to tell of the same thing: a transport, the rails."""
-    return getattr(check, "kind", None) or getattr(check, "rails", None) or ""
+    target = getattr(check, "target", None)
+    return target.kind if isinstance(target, Case) else ""
 
 
-def _planned(case: Any, runs: int) -> dict[str, Any]:
-    return {
-        "check": type(case.check).__name__,
-        "case": case.check.display_name,
-        "unique_name": case.check.unique_name,
-        "partition": case.partition.name,
-        "nodes": list(getattr(case.check, "pinned_nodes", ())),
-        "node_count": case.check.num_tasks // (case.check.num_tasks_per_node or 1),
-        "seconds": getattr(case.check, "expected_seconds", None),
-        "limit_s": _longest_s(case.check),
-        "depends_on": sorted({dependency.check.unique_name for dependency in case.deps}),
-        "kind": _kind(case.check),
-        "runs": runs,
-    }
+def _planned(case: Any, runs: int) -> Planned:
+    return Planned(
+        check=type(case.check).__name__,
+        case=case.check.display_name,
+        unique_name=case.check.unique_name,
+        partition=case.partition.name,
+        nodes=tuple(getattr(case.check, "pinned_nodes", ())),
+        node_count=case.check.num_tasks // (case.check.num_tasks_per_node or 1),
+        seconds=getattr(case.check, "expected_seconds", None),
+        limit_s=_longest_s(case.check),
+        depends_on=tuple(sorted({dependency.check.unique_name for dependency in case.deps})),
+        kind=_kind(case.check),
+        runs=runs,
+    )
 
 
 def write_plan(cases: Sequence[Any], runs: int = 1) -> None:
@@ -143,17 +164,12 @@ def write_plan(cases: Sequence[Any], runs: int = 1) -> None:
     folder = paths.campaign_folder()
     if folder is None:
         return
-    # All of the system, also those that --partition leaves out: theirs are not this session's.
-    names = {p.name for p in systems.load(runtime.runtime().system.name).partitions}
     # Before the plan: without a plan nothing is accepted.
-    write_json(folder / "possible.json", possible_cases(cases, names))
-    write_json(folder / "plan.json", [_planned(case, runs) for case in cases])
+    write_json(folder / POSSIBLE, possible_cases(cases))
+    record.write_plan(folder / PLAN, [_planned(case, runs) for case in cases])
 
 
 # --- a campaign that is resumed ------------------------------------------------------------------
-
-#: What a case of the plan must still be when the campaign is resumed.
-_IDENTITY = ("check", "case", "unique_name", "partition", "nodes", "depends_on", "kind", "runs")
 
 
 def resume_plan(cases: Sequence[Any], runs: int = 1) -> list[Any]:
@@ -165,32 +181,24 @@ def resume_plan(cases: Sequence[Any], runs: int = 1) -> list[Any]:
     campaign = paths.campaign_folder()
     assert campaign is not None
     kept = list(cases)
-    if (campaign / "plan.json").exists():
-        refuse_another_plan(
-            json.loads((campaign / "plan.json").read_text(encoding="utf-8")),
-            [_planned(case, runs) for case in cases],
-        )
-        told = json.loads((paths.session_folder() / REMAINING).read_text(encoding="utf-8"))
-        kept = to_run(cases, _keys(told["missing"]), _keys(told["failed"]))
+    before = record.read_plan(campaign / PLAN)
+    if before is not None:
+        refuse_another_plan(before, [_planned(case, runs) for case in cases])
+        lacks = record.read(paths.session_folder() / REMAINING, Remaining)
+        assert lacks is not None
+        kept = to_run(cases, lacks.missing, lacks.failed)
     else:
         # The first session died before it had one.
         write_plan(cases, runs)
-    write_json(paths.session_folder() / "plan.json", [_planned(case, runs) for case in kept])
+    record.write_plan(paths.session_folder() / PLAN, [_planned(case, runs) for case in kept])
     return kept
 
 
-def refuse_another_plan(
-    before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]
-) -> None:
+def refuse_another_plan(before: Sequence[Planned], now: Sequence[Planned]) -> None:
     """Another description of the system, other checks, or another environment than before."""
 
-    def identities(plan: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-        return {
-            f"{case['case']} @{case['partition']}": json.dumps(
-                [case.get(name) for name in _IDENTITY]
-            )
-            for case in plan
-        }
+    def identities(plan: Sequence[Planned]) -> dict[str, object]:
+        return {f"{case.case} @{case.partition}": case.identity for case in plan}
 
     old, new = identities(before), identities(now)
     changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
@@ -201,13 +209,7 @@ def refuse_another_plan(
         )
 
 
-def _keys(pairs: Sequence[Sequence[str]]) -> set[tuple[str, str]]:
-    return {(unique_name, partition) for unique_name, partition in pairs}
-
-
-def to_run(
-    cases: Sequence[Any], missing: Collection[tuple[str, str]], failed: Collection[tuple[str, str]]
-) -> list[Any]:
+def to_run(cases: Sequence[Any], missing: Collection[Key], failed: Collection[Key]) -> list[Any]:
     """The missing cases, with what must be known of their nodes again: their preconditions, and
     the preflight of these nodes, where it had not failed already.
     """
@@ -250,7 +252,7 @@ class EndKeeper(TaskEventListener):
     def on_task_failure(self, task: Any) -> None:
         self._keep(task, "fail", str(what(*task.exc_info)))
 
-    def _keep(self, task: Any, result: str, reason: str) -> None:
+    def _keep(self, task: Any, result: Literal["pass", "fail"], reason: str) -> None:
         campaign, session = paths.campaign_folder(), paths.session_folder()
         assert campaign is not None
         check, run = task.check, runtime.runtime().current_run
@@ -259,28 +261,27 @@ class EndKeeper(TaskEventListener):
             # ReFrame was told to stage elsewhere: only its report has this case.
             return
         try:
-            record = (stage / RESULT_FILE).read_bytes() if stage else None
+            content = (stage / RESULT_FILE).read_bytes() if stage else None
         except OSError:
-            record = None
-        document = {
-            "campaign": campaign.name,
-            "session": paths.session_number(),
-            "system": runtime.runtime().system.name,
-            "partition": task.testcase.partition.name,
-            "check": type(check).__name__,
-            "unique_name": check.unique_name,
-            "nodes": list(getattr(check, "pinned_nodes", ())),
-            "run": run,
-            "result": result,
-            "reason": reason,
-            "stage": str(stage.relative_to(session)) if stage else None,
-            # Of this very record: one that is there without its end was broken off.
-            "record_sha256": hashlib.sha256(record).hexdigest() if record is not None else None,
-        }
+            content = None
+        end = Ended(
+            campaign=campaign.name,
+            session=paths.session_number(),
+            system=runtime.runtime().system.name,
+            partition=task.testcase.partition.name,
+            check=type(check).__name__,
+            unique_name=check.unique_name,
+            nodes=tuple(getattr(check, "pinned_nodes", ())),
+            run=run,
+            result=result,
+            reason=reason,
+            stage=stage.relative_to(session) if stage else None,
+            record_sha256=hashlib.sha256(content).hexdigest() if content is not None else None,
+        )
         name = f"{check.short_name}.{task.testcase.partition.name}.{run}.json"
         try:
             (session / ENDED).mkdir(exist_ok=True)
-            write_json(session / ENDED / name, document)
+            end.write(session / ENDED / name)
         except OSError:
             # A full results area. The case then counts as not finished, unless the report has it.
             return
@@ -357,6 +358,9 @@ def install() -> None:
         if self.policy.dry_run_mode and os.environ.get(PLAN_ONLY_VARIABLE):
             return
         if not self.policy.dry_run_mode:
+            if paths.campaign_folder() is None:
+                # A campaign has looked before it began.
+                refuse_unready_cluster(self, testcases)
             queue.session.begin(testcases)
         original(self, testcases, restored_cases)
         if not self.policy.dry_run_mode:

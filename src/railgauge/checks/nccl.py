@@ -14,14 +14,15 @@ import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import hostlist, limits, paths, references, rehearsal, systems
-from railgauge.checks.claims import Claim
+from railgauge.checks.cases import GroupCase
 from railgauge.checks.node_state import node_state_case
 from railgauge.checks.pair import chosen_nodes
-from railgauge.checks.protections import Failure
 from railgauge.checks.ranks import RanksCheck
 from railgauge.checks.rdma import probe_cases
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
+from railgauge.model.claim import Claim
+from railgauge.model.failure import Failure
 from railgauge.nccl import Nccl, Scale, Transport
 from railgauge.stack import installed
 from railgauge.systems import Partition
@@ -106,8 +107,8 @@ def _lacks_every_device(partition: Partition, transport: Transport, nodes: Seque
     )
 
 
-def nccl_cases(scale: Scale) -> list[str]:
-    """`partition:operation:transport:nodes` for all that is measured at that scale.
+def nccl_cases(scale: Scale) -> list[GroupCase]:
+    """All that is measured at that scale.
 
     Every operation of the partition's description with the default transport, all_reduce also with
     each other one. Sockets are slow, and iperf2 measures TCP everywhere: the first pair stands for
@@ -128,8 +129,7 @@ def nccl_cases(scale: Scale) -> list[str]:
                 if transport == "sockets" and nodes != groups[0]:
                     continue
                 if not _lacks_every_device(partition, transport, nodes):
-                    folded = hostlist.fold(nodes)
-                    cases.append(f"{partition.name}:{operation}:{transport}:{folded}")
+                    cases.append(GroupCase(partition.name, operation, transport, tuple(nodes)))
     return cases
 
 
@@ -145,22 +145,18 @@ class NcclCheck(RanksCheck):
     # --- the case ------------------------------------------------------------------------------
 
     @property
+    def target(self) -> GroupCase:
+        found = self.case
+        assert isinstance(found, GroupCase)
+        return found
+
+    @property
     def operation(self) -> str:
-        return str(self.case).split(":")[1]
+        return self.target.operation
 
     @property
     def transport(self) -> Transport:
-        found: Any = str(self.case).split(":")[2]
-        return found  # type: ignore[no-any-return]
-
-    def place(self) -> tuple[str, tuple[str, ...]]:
-        partition, _, _, nodes = str(self.case).split(":")
-        return partition, hostlist.expand(nodes)
-
-    @property
-    def kind(self) -> str:
-        """What a case of this check says something of; others clear no node of it."""
-        return f"{self.operation} {self.transport}"
+        return self.target.transport
 
     @property
     def domains(self) -> int:
@@ -211,7 +207,7 @@ class NcclCheck(RanksCheck):
     def need_nodes(self) -> None:
         if self.rehearsal:
             return  # stand-ins need no healthy node, and no other check is there
-        partition = self.place()[0]
+        partition = self.target.partition
         for node in self.pinned_nodes:
             if node_state := node_state_case(partition, node):
                 self.depends_on(node_state)

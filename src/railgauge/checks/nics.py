@@ -11,26 +11,27 @@ from reframe.core.builtins import run_after
 
 from railgauge import limits, systems
 from railgauge.checks.base import ExitLine
-from railgauge.checks.claims import Claim
+from railgauge.checks.cases import NicCase
 from railgauge.checks.pair import PairCheck, neighbours
-from railgauge.checks.protections import Failure
 from railgauge.checks.wan import is_series, tcp_commands
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
+from railgauge.model.claim import Claim
+from railgauge.model.failure import Failure
 from railgauge.node.counters import jain
 from railgauge.systems import Nics, NicScale
 from railgauge.tools import Call, Completeness, ParseError, Reading, iperf2
 
 
-def nic_cases(scale: NicScale) -> list[str]:
-    """`partition:server:client:NIC+NIC:SETTING`, as each partition's extras.nics lists them."""
-    cases = []
+def nic_cases(scale: NicScale) -> list[NicCase]:
+    """The NICs of neighbours, with every setting, as each partition's extras.nics lists them."""
+    cases: list[NicCase] = []
     for pair in neighbours("nics"):
-        nics = systems.load(rt.runtime().system.name).partition(pair.partition(":")[0]).extras.nics
+        nics = systems.load(rt.runtime().system.name).partition(pair.partition).extras.nics
         assert nics is not None  # a partition with the feature has it
         if is_series() or not nics.series_only:
             cases += [
-                f"{pair}:{'+'.join(names)}:{setting}"
+                NicCase(*pair.ends, tuple(names), setting)
                 for names in nics.at_once(scale)
                 for setting in nics.settings
             ]
@@ -55,12 +56,18 @@ class NicsCheck(PairCheck):
         return found
 
     @property
-    def names(self) -> list[str]:
-        return str(self.pair).split(":")[3].split("+")
+    def target(self) -> NicCase:
+        found = self.pair
+        assert isinstance(found, NicCase)
+        return found
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.target.nics
 
     @property
     def options(self) -> iperf2.Options:
-        asked = self.nics.settings[str(self.pair).split(":")[4]]
+        asked = self.nics.settings[self.target.setting]
         return iperf2.Options(
             streams=asked.streams,
             duration_s=self.nics.duration_s,

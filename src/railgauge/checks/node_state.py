@@ -8,28 +8,29 @@ from pathlib import Path
 from typing import Any
 
 import reframe.core.runtime as rt
-from reframe.core.builtins import run_after, run_before
+from reframe.core.builtins import run_before
 
 from railgauge import expected, inventory, references, systems
 from railgauge.checks.base import StrictCheck
+from railgauge.checks.cases import NodeCase
 from railgauge.checks.pair import chosen_nodes
 from railgauge.checks.path import numbered
-from railgauge.checks.protections import Failure
 from railgauge.expected import Expected
 from railgauge.measurement import Measurement
+from railgauge.model.failure import Failure
 from railgauge.tools import Call, ParseError, Reading, node_state
 
 #: The concrete check in reframe/, by whose name others depend on it.
 NAME = "NodeState"
 
 
-def node_state_places() -> list[str]:
-    """`partition:node` for every node of a system that says what its nodes must show."""
+def node_state_places() -> list[NodeCase]:
+    """Every node of a system that says what its nodes must show."""
     system = rt.runtime().system.name
     if expected.load(system) is None:
         return []
     return [
-        f"{partition.name}:{node}"
+        NodeCase(partition.name, node)
         for partition in systems.load(system).partitions
         for node in chosen_nodes(partition.nodes)
     ]
@@ -37,7 +38,7 @@ def node_state_places() -> list[str]:
 
 def node_state_case(partition: str, node: str) -> str | None:
     """The unique name of the preflight of a node's state, if it has one."""
-    places, place = node_state_places(), f"{partition}:{node}"
+    places, place = node_state_places(), NodeCase(partition, node)
     return numbered(NAME, places, place) if place in places else None
 
 
@@ -52,11 +53,11 @@ class NodeStateCheck(StrictCheck):
     metrics = ["expectations"]
     expected_seconds = 2
 
-    @run_after("init")
-    def place_on_node(self) -> None:
-        partition, node = str(self.place).split(":")
-        self.valid_systems = [f"{rt.runtime().system.name}:{partition}"]
-        self.pinned_nodes = [node]
+    @property
+    def target(self) -> NodeCase:
+        found = self.place
+        assert isinstance(found, NodeCase)
+        return found
 
     @property
     def node_expected(self) -> Expected:

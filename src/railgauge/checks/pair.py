@@ -9,10 +9,12 @@ from typing import Any
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before, variable
 
-from railgauge import hostlist, limits, references, systems
+from railgauge import hostlist, limits, references, slurm, systems
 from railgauge.checks.base import ExitLine, StrictCheck
-from railgauge.checks.claims import Claim
-from railgauge.checks.protections import Failure
+from railgauge.checks.cases import PairCase
+from railgauge.measurement import Measurement
+from railgauge.model.claim import Claim
+from railgauge.model.failure import Failure
 from railgauge.node import back
 from railgauge.tools import Call, Moved, Reading
 
@@ -29,8 +31,8 @@ def chosen_nodes(nodes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(n for n in nodes if n in hostlist.expand(wanted)) if wanted else nodes
 
 
-def ring_pairs(*features: str) -> list[str]:
-    """`partition:server-client` for every neighbour in the ring of each fitting partition's nodes.
+def ring_pairs(*features: str) -> list[PairCase]:
+    """Every two neighbours in the ring of each fitting partition's nodes.
 
     Every node serves once and is client once, so a node with a bad link shows in two pairs, and
     the one that both share is found without testing all pairs.
@@ -40,16 +42,16 @@ def ring_pairs(*features: str) -> list[str]:
         nodes = chosen_nodes(partition.nodes)
         if set(features) <= set(partition.features) and len(nodes) >= 2:
             following = (*nodes[1:], nodes[0])
-            pairs += [f"{partition.name}:{a}:{b}" for a, b in zip(nodes, following, strict=True)]
+            ends = zip(nodes, following, strict=True)
+            pairs += [PairCase(partition.name, server, client) for server, client in ends]
     return pairs
 
 
-def neighbours(*features: str) -> list[str]:
+def neighbours(*features: str) -> list[PairCase]:
     """The pairs of `ring_pairs`, with two nodes alone as one pair instead of two."""
-    kept: dict[tuple[str, frozenset[str]], str] = {}
+    kept: dict[tuple[str, frozenset[str]], PairCase] = {}
     for pair in ring_pairs(*features):
-        partition, *nodes = pair.split(":")
-        kept.setdefault((partition, frozenset(nodes)), pair)
+        kept.setdefault((pair.partition, frozenset(pair.nodes)), pair)
     return list(kept.values())
 
 
@@ -175,21 +177,23 @@ class PairCheck(StrictCheck):
         if self.gate != "acceptance":
             return None
         stored = references.load(self.current_system.name)
-        return stored.least(type(self).__name__, self.current_partition.name, "bandwidth")
+        least = stored.least(type(self).__name__, self.current_partition.name, "bandwidth")
+        floor = self.floor(Measurement("bandwidth", 0, self.tool_name, "tcp", "tcp"))
+        return floor.lowest if least is None and floor is not None else least
+
+    @property
+    def target(self) -> PairCase:
+        found = self.pair
+        assert isinstance(found, PairCase)
+        return found
 
     @property
     def server_node(self) -> str:
-        return str(self.pair).split(":")[1]
+        return self.target.server
 
     @property
     def client_node(self) -> str:
-        return str(self.pair).split(":")[2]
-
-    @run_after("init")
-    def place_pair(self) -> None:
-        partition = str(self.pair).split(":")[0]
-        self.valid_systems = [f"{rt.runtime().system.name}:{partition}"]
-        self.pinned_nodes = [self.server_node, self.client_node]
+        return self.target.client
 
     @run_after("setup")
     def expect_path(self) -> None:
@@ -207,6 +211,7 @@ class PairCheck(StrictCheck):
             "tool": self.tool_name,
             "server_host": self.server_node,
             "client_host": self.client_node,
+            "names": slurm.names_of(self.pinned_nodes),
             "start_limit_s": self.start_limit_s,
             "run_limit_s": self.run_limit_s(),
             "budgets": [budget.counters for budget in self.budgets],

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import reframe.core.runtime as rt
-from reframe.core.builtins import run_after, run_before
+from reframe.core.builtins import run_before
 
 from railgauge import references, systems
 from railgauge.checks.base import StrictCheck
+from railgauge.checks.cases import Case, NodeCase
 from railgauge.checks.pair import chosen_nodes
-from railgauge.checks.protections import Failure
 from railgauge.measurement import Measurement
+from railgauge.model.failure import Failure
 from railgauge.tools import Call, ParseError, Reading, path_state
 
 #: The concrete check in reframe/, by whose name others depend on it.
@@ -24,10 +25,10 @@ NAME = "Path"
 _ORDERS = "path.json"
 
 
-def path_places() -> list[str]:
-    """`partition:node` for every node that has rails or a bond."""
+def path_places() -> list[NodeCase]:
+    """Every node that has rails or a bond."""
     return [
-        f"{partition.name}:{node}"
+        NodeCase(partition.name, node)
         for partition in systems.load(rt.runtime().system.name).partitions
         if partition.extras.rdma or partition.extras.bond
         for node in chosen_nodes(partition.nodes)
@@ -36,10 +37,10 @@ def path_places() -> list[str]:
 
 def path_case(partition: str, node: str) -> str:
     """The unique name, in ReFrame's words, of the preflight of a node."""
-    return numbered(NAME, path_places(), f"{partition}:{node}")
+    return numbered(NAME, path_places(), NodeCase(partition, node))
 
 
-def numbered(check: str, values: Sequence[str], value: str) -> str:
+def numbered(check: str, values: Sequence[Case], value: Case) -> str:
     """The unique name of a check's case, as ReFrame's RegressionTestMeta.variant_name numbers the
     values of its only parameter.
     """
@@ -54,7 +55,7 @@ def path_preconditions(partition: str, node: str) -> list[str]:
     What a single pair measures does not wait for NodeState: whether a wrong setting costs anything,
     the numbers tell. NCCL, which takes many nodes for minutes, does.
     """
-    known = f"{partition}:{node}" in path_places()
+    known = NodeCase(partition, node) in path_places()
     return [path_case(partition, node)] if known else []
 
 
@@ -69,11 +70,11 @@ class PathCheck(StrictCheck):
     metrics = ["links"]
     expected_seconds = 2
 
-    @run_after("init")
-    def place_on_node(self) -> None:
-        partition, node = str(self.place).split(":")
-        self.valid_systems = [f"{rt.runtime().system.name}:{partition}"]
-        self.pinned_nodes = [node]
+    @property
+    def target(self) -> NodeCase:
+        found = self.place
+        assert isinstance(found, NodeCase)
+        return found
 
     @property
     def options(self) -> path_state.Options:

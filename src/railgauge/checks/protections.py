@@ -12,33 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from railgauge import hostlist, job_end
-from railgauge.checks.claims import Claim, contradictions
+from railgauge.checks.claims import contradictions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
+from railgauge.model.claim import Claim
+from railgauge.model.failure import ALONE, DISTURBED, ENVIRONMENT, Failure
 from railgauge.references import Reference
 from railgauge.systems import Budget
 from railgauge.tools import Call, Reading
-
-
-@dataclasses.dataclass(frozen=True)
-class Failure:
-    """One reason why a test case is no pass. `nodes` are those it points at, if it can tell."""
-
-    kind: str
-    message: str
-    nodes: tuple[str, ...] = ()
-    next_step: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self), "nodes": list(self.nodes)}
-
-
-#: A job whose end says nothing of its nodes: it is Slurm's trouble, or somebody's will.
-DISTURBED = "job-disturbed"
-
-#: Kinds of failure that say nothing against a node: something was not measured, and why; or not
-#: alone.
-NOT_MEASURED = ("tool-missing", "counters-exceeded", DISTURBED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,13 +29,17 @@ class Evidence:
     `expected` are the conditions that were asked for; `reading.seen` and `seen_on` (per node) are
     those that the tools and the nodes state themselves. `required` names the performance
     variables that a complete result has, `recorded` those that need no reference. `budgets` say how
-    much counters may grow. `job_error` is the job's standard error.
+    much counters may grow. `job_error` is the job's standard error, with its launcher's words.
     """
 
     job_id: str | None
     job_state: str | None
     job_exit_code: int | None
     job_error: str
+    #: the standard error of the tools, by the role of their call
+    tool_errors: Mapping[str, str]
+    #: whether the job's own output came to where it was to be written
+    left_output: bool
     #: the nodes whose failure ended the job, where Slurm knows them
     failed_nodes: tuple[str, ...]
     nodes: tuple[str, ...]
@@ -112,12 +97,51 @@ def job_completed(evidence: Evidence) -> Iterator[Failure]:
             "job-state",
             told
             + (f"; {hostlist.fold(failed)} failed" if failed else "")
-            + (f"; its last words: {words}" if words else ""),
+            + (f"; it says: {words}" if words else ""),
             failed,
             next_step=step,
         )
     elif evidence.job_exit_code != 0:
         yield Failure("exit-code", f"the job's exit code is {evidence.job_exit_code}, expected 0")
+
+
+def environment_serves(evidence: Evidence) -> Iterator[Failure]:
+    """A folder, a Python or a launcher that is not there as the job needs it is no node's fault.
+
+    Only what kept a program from its end: of one that ended well its words do not count.
+    """
+    unresolved = {
+        node: said["unresolved"] for node, said in evidence.seen_on.items() if "unresolved" in said
+    }
+    for node, peers in sorted(unresolved.items()):
+        for peer, why in peers.items():
+            yield Failure(
+                ENVIRONMENT,
+                f"{node} does not resolve {peer}: {why}",
+                (node,),
+                f"`getent hosts {peer}` on {node}: its NodeName in DNS or /etc/hosts, or a "
+                "NodeAddr in slurm.conf that is an address",
+            )
+    ended = {call.rank for call in evidence.calls}
+    if not evidence.left_output and not ended and evidence.job_state in ("COMPLETED", "FAILED"):
+        yield Failure(
+            ENVIRONMENT,
+            f"the job ran on {hostlist.fold(evidence.nodes)}, and nothing of its output is here: "
+            f"{evidence.nodes[0]} does not see the results area",
+            evidence.nodes[:1],
+            job_end.SEES_STEP,
+        )
+        return
+    texts = [] if len(ended) == evidence.ranks else [evidence.job_error]
+    texts += [evidence.tool_errors.get(call.role, "") for call in evidence.calls if call.failure]
+    found = (job_end.environment_trouble(text) for text in texts if text)
+    for trouble in dict.fromkeys(trouble for trouble in found if trouble):
+        yield Failure(ENVIRONMENT, trouble.words, (), trouble.next_step)
+    reading = evidence.reading
+    alone = reading is not None and not reading.ok and reading.seen.get("ranks") == 1
+    if reading is not None and alone and evidence.ranks > 1:
+        words = f"the launcher started every rank of MPI alone: {reading.reason}"
+        yield Failure(ENVIRONMENT, words, (), job_end.MPI_STEP)
 
 
 def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
@@ -170,7 +194,8 @@ def every_call_succeeded(evidence: Evidence) -> Iterator[Failure]:
     """One rank's tool can fail while another's prints its table."""
     for call in evidence.calls:
         if call.failure and not evidence.missing_program:
-            yield Failure("tool-failed", call.failure)
+            words = job_end.quoted(evidence.tool_errors.get(call.role, ""))
+            yield Failure("tool-failed", f"{call.failure}: {words}" if words else call.failure)
 
 
 def every_program_is_there(evidence: Evidence) -> Iterator[Failure]:
@@ -325,6 +350,18 @@ def within_limits(evidence: Evidence) -> Iterator[Failure]:
             )
 
 
+def _condition(measurement: Measurement) -> str:
+    """What a reference must state, in the words of its file; no more than was measured."""
+    parts = (
+        measurement.operation,
+        measurement.transport,
+        f"nodes {len(measurement.nodes)}",
+        f"streams {measurement.streams}" if measurement.streams is not None else "",
+        f"size_bytes {measurement.size_bytes}" if measurement.size_bytes is not None else "",
+    )
+    return ", ".join(part for part in parts if part)
+
+
 def every_number_has_a_reference(evidence: Evidence) -> Iterator[Failure]:
     """Without a reference ReFrame passes anything."""
     if not evidence.acceptance:
@@ -337,14 +374,14 @@ def every_number_has_a_reference(evidence: Evidence) -> Iterator[Failure]:
             yield Failure(
                 "no-reference",
                 f"no reference for {measurement.variable} under this condition "
-                f"({measurement.operation}, {len(measurement.nodes)} nodes, "
-                f"{measurement.transport}, streams {measurement.streams})",
+                f"({_condition(measurement)})",
                 next_step="record one: railgauge accept --mode baseline",
             )
 
 
 PROTECTIONS: tuple[Callable[[Evidence], Iterator[Failure]], ...] = (
     job_completed,
+    environment_serves,
     every_rank_reported,
     every_call_succeeded,
     every_program_is_there,
@@ -364,8 +401,9 @@ PROTECTIONS: tuple[Callable[[Evidence], Iterator[Failure]], ...] = (
 def failures(evidence: Evidence, others: Sequence[Failure] = ()) -> list[Failure]:
     """All that is wrong, with what the check itself found (`others`).
 
-    Of a job that was disturbed that alone: whatever else is wrong may follow from it.
+    Of a job that was disturbed, or lacked what jobs need, that alone: whatever else is wrong may
+    follow from it.
     """
     found = [*others, *(f for protection in PROTECTIONS for f in protection(evidence))]
-    disturbed = [failure for failure in found if failure.kind == DISTURBED]
-    return disturbed or found
+    alone = [failure for failure in found if failure.kind in ALONE]
+    return alone or found

@@ -5,7 +5,6 @@ all cases that it keeps from starting, instead of one after the other.
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -48,7 +47,7 @@ class Queue:
         self._asked: dict[str, float] = {}
         self._places: dict[str, _Place] = {}
         self._our_jobs: set[str] = set()
-        self._our_reservations = {os.environ.get(slurm.RESERVATION_VARIABLE, "")}
+        self._our_reservations = slurm.our_reservations()
         #: partitions and nodes for which it was no use to wait
         self._blocked_partitions: set[str] = set()
         self._blocked_nodes: set[str] = set()

@@ -10,34 +10,36 @@ from reframe.core.builtins import run_after, run_before
 
 from railgauge import systems
 from railgauge.checks.base import ExitLine, StrictCheck
+from railgauge.checks.cases import Case, PartitionCase
 from railgauge.checks.pair import chosen_nodes
 from railgauge.tools import Call
 
 
-def whole_partitions(*features: str) -> list[str]:
-    """The names of the partitions that have all `features`, and nodes in this session."""
+def whole_partitions(*features: str) -> list[PartitionCase]:
+    """The partitions that have all `features`, and nodes in this session."""
     return [
-        partition.name
+        PartitionCase(partition.name, nodes)
         for partition in systems.load(rt.runtime().system.name).partitions
-        if set(features) <= set(partition.features) and chosen_nodes(partition.nodes)
+        if set(features) <= set(partition.features) and (nodes := chosen_nodes(partition.nodes))
     ]
 
 
 class RanksCheck(StrictCheck):
     """One Slurm job with the same program on every rank, by default on all of a partition's nodes.
 
-    A concrete check gives its own `partition = parameter(whole_partitions(...))` (or `place()`),
-    `command()` and `read()`.
+    A concrete check gives its own `partition = parameter(whole_partitions(...))`, `command()` and
+    `read()`.
     """
 
     num_tasks_per_node = 1
 
     # --- for subclasses ----------------------------------------------------------------------
 
-    def place(self) -> tuple[str, tuple[str, ...]]:
-        """The name of the partition, and the nodes in it."""
-        partition = systems.load(rt.runtime().system.name).partition(self.partition)
-        return partition.name, chosen_nodes(partition.nodes)
+    @property
+    def target(self) -> Case:
+        found = self.partition
+        assert isinstance(found, PartitionCase)
+        return found
 
     def command(self) -> list[str]:
         """argv of the program; {rank} and {scratch} (a folder of the node's own) are filled in."""
@@ -54,11 +56,8 @@ class RanksCheck(StrictCheck):
     # --- the job -------------------------------------------------------------------------------
 
     @run_after("init")
-    def place_ranks(self) -> None:
-        partition, nodes = self.place()
-        self.valid_systems = [f"{rt.runtime().system.name}:{partition}"]
-        self.pinned_nodes = list(nodes)
-        self.num_tasks = len(nodes) * self.num_tasks_per_node
+    def count_ranks(self) -> None:
+        self.num_tasks = len(self.pinned_nodes) * self.num_tasks_per_node
 
     @run_before("run")
     def start_ranks(self) -> None:

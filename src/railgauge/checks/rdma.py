@@ -13,6 +13,7 @@ import reframe.core.runtime as rt
 from reframe.core.builtins import run_after
 
 from railgauge import limits, paths, references, systems
+from railgauge.checks.cases import RailCase
 from railgauge.checks.pair import NODES_VARIABLE, PairCheck, neighbours, ring_pairs
 from railgauge.checks.path import numbered, path_preconditions
 from railgauge.limits import Limit
@@ -32,24 +33,25 @@ LEAST_SHARE = 0.7
 def rdma_links(
     rails: Rails,
     only: Callable[[Rdma], bool] = lambda fabric: True,
-) -> list[str]:
-    """`partition:server:client:rail-rail` for neighbouring nodes of each partition with RDMA.
+) -> list[RailCase]:
+    """Rails of neighbouring nodes of each partition with RDMA.
 
     Over the first rail only, over every rail to the same one, over each likewise and of two nodes
     alone both ways, or over all: then also from each rail to the next one, where the fabric
     connects them. `only` leaves out fabrics that cannot do it.
     """
-    links = []
+    links: list[RailCase] = []
     once = neighbours("rdma")
     for pair in ring_pairs("rdma") if rails in ("each", "all") else once:
-        partition = pair.partition(":")[0]
-        fabric = systems.load(rt.runtime().system.name).partition(partition).extras.rdma
+        fabric = systems.load(rt.runtime().system.name).partition(pair.partition).extras.rdma
         assert fabric is not None  # a partition with the feature has it
         if only(fabric):
             # Data goes from client to server: of two nodes alone, each must be the client once.
             which: Rails = rails if pair in once else "same"
             probed = rails == "all" and fabric.perftest.same_rails_by_probe
-            links += [f"{pair}:{a}-{b}" for a, b in _rails(fabric, which) if a != b or not probed]
+            links += [
+                RailCase(*pair.ends, a, b) for a, b in _rails(fabric, which) if a != b or not probed
+            ]
     return links
 
 
@@ -61,13 +63,13 @@ def _rails(fabric: Rdma, which: Rails) -> list[tuple[int, int]]:
     return pairs
 
 
-def rail_probes() -> list[str]:
+def rail_probes() -> list[RailCase]:
     """The links that RailProbe looks at: each rail, where the system gives the time for it."""
     return rdma_links("each", only=lambda fabric: fabric.perftest.probe_s is not None)
 
 
 @cache
-def _probe_names(system: str, nodes: str | None, folder: Path) -> dict[str, str]:
+def _probe_names(system: str, nodes: str | None, folder: Path) -> dict[RailCase, str]:
     """Link -> unique name of its RailProbe; a large partition has thousands of cases that ask.
 
     Of one system, the nodes of one session, and the folder that the systems are in.
@@ -84,7 +86,7 @@ def probe_cases(
     names = _probe_names(system, os.environ.get(NODES_VARIABLE), paths.SYSTEMS)
     if rails is None:
         rails = range(_most_rails(system, partition))
-    links = [f"{partition}:{server}:{client}:{rail}-{rail}" for rail in sorted(rails)]
+    links = [RailCase(partition, server, client, rail, rail) for rail in sorted(rails)]
     return [names[link] for link in links if link in names]
 
 
@@ -121,7 +123,7 @@ class RdmaCheck(PairCheck):
             traffic_class=self.fabric.traffic_class,
             pkey_index=self.fabric.pkey_index,
             qp_timeout=self.tuning.qp_timeout,
-            cuda_device=int(self.rails.partition("-")[0]) if gpu else None,
+            cuda_device=self.target.server_rail if gpu else None,
             **options,
         )
 
@@ -138,24 +140,24 @@ class RdmaCheck(PairCheck):
         return self.fabric.perftest
 
     @property
-    def rails(self) -> str:
-        """The server's rail and the client's."""
-        return str(self.pair).split(":")[3]
+    def target(self) -> RailCase:
+        found = self.pair
+        assert isinstance(found, RailCase)
+        return found
 
     @run_after("init")
     def need_paths(self) -> None:
-        partition = str(self.pair).split(":")[0]
         for node in self.pinned_nodes:
-            for case in path_preconditions(partition, node):
+            for case in path_preconditions(self.target.partition, node):
                 self.depends_on(case)
 
     @run_after("init")
     def need_rails(self) -> None:
         if not self.needs_rails:
             return
-        partition = str(self.pair).split(":")[0]
-        rails = {int(rail) for rail in self.rails.split("-")}
-        for case in probe_cases(partition, self.server_node, self.client_node, rails):
+        link = self.target
+        rails = {link.server_rail, link.client_rail}
+        for case in probe_cases(link.partition, link.server, link.client, rails):
             self.depends_on(case)
 
     def expected_path(self) -> dict[str, Any]:
@@ -183,13 +185,13 @@ class RdmaCheck(PairCheck):
         }
 
     def way(self) -> Mapping[str, Any]:
-        server, client = (int(rail) for rail in self.rails.split("-"))
+        link = self.target
         return {
             "rdma": {
                 "devices": self.fabric.devices,
                 "gid_type": self.fabric.gid_type if self._gid_index else None,
                 "connection_manager": self.options.rdma_cm,
-                "rails": {"server": server, "client": client},
+                "rails": {"server": link.server_rail, "client": link.client_rail},
             }
         }
 

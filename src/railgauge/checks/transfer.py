@@ -12,16 +12,17 @@ import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before, variable
 
 from railgauge import limits, rehearsal, systems
+from railgauge.checks.cases import TransferCase
 from railgauge.checks.pair import PairCheck, neighbours
-from railgauge.checks.protections import Failure
 from railgauge.checks.wan import is_series, long_way, of_another_length
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
+from railgauge.model.failure import Failure
 from railgauge.node import wdt_url
 from railgauge.stack import activation
 from railgauge.systems import Transfers, TransferTool
 from railgauge.tools import Call, Moved, Reading, file_transfer, iperf3, wdt
-from railgauge.tools.file_transfer import DISCARDED, FileSet, Login
+from railgauge.tools.file_transfer import FileSet, Login
 
 #: The way between two nodes as it is.
 LAN = "lan"
@@ -38,16 +39,15 @@ _PROVIDERS = {
 }
 
 
-def transfer_cases(tool: str) -> list[str]:
-    """`partition:server:client:SET:WAY`, for iperf3 `partition:server:client:WAY`.
+def transfer_cases(tool: str) -> list[TransferCase]:
+    """What the tool moves between neighbours; iperf3 moves no files.
 
-    SET is the name of a file set, with `-discarded` behind it where WDT's receiver throws it away.
-    WAY is `lan`, or the round trip `NNms` of a long way, which belongs to the series.
+    Long ways belong to the series.
     """
-    cases = []
+    cases: list[TransferCase] = []
     begun = set()
     for pair in neighbours("transfers"):
-        name = pair.partition(":")[0]
+        name = pair.partition
         partition = systems.load(rt.runtime().system.name).partition(name)
         transfers = partition.extras.transfers
         assert transfers is not None  # a partition with the feature has it
@@ -56,26 +56,26 @@ def transfer_cases(tool: str) -> list[str]:
         begun.add(name)
         if enough or tool not in (*transfers.tools, *transfers.optional):
             continue
-        ways = [LAN]
+        ways: list[float | None] = [None]
         if is_series() and "wan" in partition.features and partition.extras.wan:
-            ways += [f"{ms:g}ms" for ms in partition.extras.wan.round_trips_ms if ms]
+            ways += [ms for ms in partition.extras.wan.round_trips_ms if ms]
         cases += [
-            ":".join([pair, *what, way]) for what in _file_sets(transfers, tool) for way in ways
+            TransferCase(*pair.ends, files, discarded, round_trip_ms)
+            for files, discarded in _file_sets(transfers, tool)
+            for round_trip_ms in ways
         ]
     return cases
 
 
-def _file_sets(transfers: Transfers, tool: str) -> list[list[str]]:
+def _file_sets(transfers: Transfers, tool: str) -> list[tuple[str | None, bool]]:
+    """Names of sets, and whether the receiver throws what comes away; None for no files."""
     if tool == "iperf3":
-        return [[]]
-    names = list(transfers.file_sets)
-    if tool == "wdt":
-        ends = [DISCARDED if skip else "" for skip in transfers.wdt.skip_writes]
-        return [[name + end] for name in names for end in ends]
-    return [[name] for name in names]
+        return [(None, False)]
+    skips = transfers.wdt.skip_writes if tool == "wdt" else [False]
+    return [(name, skip) for name in transfers.file_sets for skip in skips]
 
 
-class TransferCase(PairCheck):
+class TransferPairCheck(PairCheck):
     """One tool between two neighbours, over their own path or over a long way.
 
     A concrete check gives its own `pair = parameter(transfer_cases("TOOL"))`.
@@ -87,6 +87,12 @@ class TransferCase(PairCheck):
     slack_ms = variable(float, value=15.0)
 
     @property
+    def target(self) -> TransferCase:
+        found = self.pair
+        assert isinstance(found, TransferCase)
+        return found
+
+    @property
     def transfers(self) -> Transfers:
         found = self.partition_data.extras.transfers
         assert found is not None  # or there would be no case
@@ -95,13 +101,7 @@ class TransferCase(PairCheck):
     @property
     def round_trip_ms(self) -> float | None:
         """That of the long way; none over the path as it is."""
-        way = str(self.pair).rpartition(":")[2]
-        return None if way == LAN else float(way.removesuffix("ms"))
-
-    @property
-    def kind(self) -> str:
-        """What a case says something of: this tool with these files on this way."""
-        return " ".join(str(self.pair).split(":")[3:])
+        return self.target.round_trip_ms
 
     @property
     def optional(self) -> bool:
@@ -155,7 +155,7 @@ class TransferCase(PairCheck):
         return dataclasses.replace(reading, measurements=measured)
 
 
-class StreamCheck(TransferCase):
+class StreamCheck(TransferPairCheck):
     """iperf3 beside the transfers: what TCP carries without any file."""
 
     tool = iperf3
@@ -198,7 +198,7 @@ class StreamCheck(TransferCase):
         return self.on_this_way(reading), calls
 
 
-class TransferCheck(TransferCase):
+class TransferCheck(TransferPairCheck):
     """A set of files by one tool: made on one node, verified on the other.
 
     Good is: the tool's exit code, every file there with its sha256 (unless the receiver was to
@@ -233,12 +233,9 @@ class TransferCheck(TransferCase):
         return self.tool_of_case
 
     @property
-    def set_name(self) -> str:
-        return str(self.pair).split(":")[3]
-
-    @property
     def files(self) -> FileSet:
-        chosen = self.transfers.file_sets[self.set_name.removesuffix(DISCARDED)]
+        assert self.target.file_set is not None  # or it is a stream
+        chosen = self.transfers.file_sets[self.target.file_set]
         return FileSet(chosen.files, chosen.file_bytes)
 
     @run_after("init")
@@ -345,7 +342,7 @@ class WdtCheck(TransferCheck):
             self.files,
             streams=transfers.streams,
             encryption=transfers.wdt.encryption,
-            skip_writes=self.set_name.endswith(DISCARDED),
+            skip_writes=self.target.discarded,
             start_port=transfers.wdt.start_port,
         )
 

@@ -11,11 +11,12 @@ import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, variable
 
 from railgauge import limits, systems
+from railgauge.checks.cases import WanCase
 from railgauge.checks.pair import PairCheck, neighbours
 from railgauge.checks.path import path_preconditions
-from railgauge.checks.protections import Failure
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
+from railgauge.model.failure import Failure
 from railgauge.node.counters import jain
 from railgauge.systems import Bond, Wan
 from railgauge.tools import Call, Reading, iperf2
@@ -71,20 +72,18 @@ def of_another_length(
     ]
 
 
-def wan_ways() -> list[str]:
-    """`partition:server:client:RTTms:BUFFER:CONGESTION`, as each partition's data lists them.
+def wan_ways() -> list[WanCase]:
+    """Long ways between neighbours, as each partition's data lists them.
 
-    BUFFER is a number of bytes, or `default`. With RAILGAUGE_SERIES set, the series of round trips
-    is measured too.
+    With RAILGAUGE_SERIES set, the series of round trips is measured too.
     """
     series = is_series()
-    ways = []
+    ways: list[WanCase] = []
     for pair in neighbours("wan"):
-        partition = pair.partition(":")[0]
-        wan = systems.load(rt.runtime().system.name).partition(partition).extras.wan
+        wan = systems.load(rt.runtime().system.name).partition(pair.partition).extras.wan
         assert wan is not None  # a partition with the feature has it
         ways += [
-            f"{pair}:{round_trip:g}ms:{window or 'default'}:{congestion}"
+            WanCase(*pair.ends, round_trip, window, congestion)
             for round_trip in sorted({*wan.round_trips_ms, *(wan.series_ms if series else ())})
             for window in wan.window_bytes
             for congestion in wan.congestion
@@ -110,17 +109,22 @@ class WanCheck(PairCheck):
         return found
 
     @property
+    def target(self) -> WanCase:
+        found = self.pair
+        assert isinstance(found, WanCase)
+        return found
+
+    @property
     def round_trip_ms(self) -> float:
-        return float(str(self.pair).split(":")[3].removesuffix("ms"))
+        return self.target.round_trip_ms
 
     @property
     def options(self) -> iperf2.Options:
-        _, _, _, _, window, congestion = str(self.pair).split(":")
         return iperf2.Options(
             streams=1,
             duration_s=self.wan.duration_s,
-            window_bytes=None if window == "default" else int(window),
-            congestion=congestion,
+            window_bytes=self.target.window_bytes,
+            congestion=self.target.congestion,
             interval_s=0.5,
             drain_s=5,
         )
@@ -221,9 +225,8 @@ class BondCheck(PairCheck):
 
     @run_after("init")
     def need_paths(self) -> None:
-        partition = str(self.pair).split(":")[0]
         for node in self.pinned_nodes:
-            for case in path_preconditions(partition, node):
+            for case in path_preconditions(self.target.partition, node):
                 self.depends_on(case)
 
     @run_after("setup")

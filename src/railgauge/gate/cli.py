@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import click
 
 from railgauge import hostlist, session, systems
-from railgauge.errors import EXIT_SUSPECT, EnvironmentProblem, RailgaugeError
+from railgauge.errors import EXIT_SUSPECT, ConfigurationError, EnvironmentProblem, RailgaugeError
 
 _Answer = TypeVar("_Answer")
 _Command = TypeVar("_Command", bound=Callable[..., None])
@@ -38,7 +38,21 @@ def _enter(system: str | None) -> str:
     session.use(chosen)
     if session.in_lab(chosen):
         session.enter_lab_mounts([sys.executable, "-m", "railgauge", *sys.argv[1:]])
+    _say_store(chosen)
     return chosen
+
+
+def _say_store(system: str) -> None:
+    """What was accepted of the nodes moves with the campaigns, and that is easily forgotten."""
+    from railgauge.gate import store
+
+    other = store.left_behind(system)
+    if other is not None:
+        click.echo(
+            f"note: RAILGAUGE_RESULTS moves the gate's store too: it is {store.folder(system)} "
+            f"here, and {other} does not count",
+            err=True,
+        )
 
 
 def _expand(system: str, nodes: str | None) -> list[str] | None:
@@ -54,18 +68,27 @@ def _expand(system: str, nodes: str | None) -> list[str] | None:
 def _asked(question: Callable[[], _Answer]) -> _Answer:
     """What it answers; Slurm's refusal, or a store that does not answer, as a person's error."""
     from railgauge.node.gate import NoStore
-    from railgauge.node.slurm_nodes import SlurmProblem
+    from railgauge.node.slurm_nodes import SlurmProblem, UnknownNodes
 
     try:
         return question()
+    except UnknownNodes as error:
+        raise _unknown(error.nodes) from None
     except SlurmProblem as error:
         raise EnvironmentProblem(
             str(error),
-            next_step="nodes are as they were, or reserved: railgauge gate status; "
-            "draining and reserving need a Slurm operator (sacctmgr show user $USER)",
+            next_step="nodes are as they were, or reserved: railgauge gate status",
         ) from None
     except NoStore as error:
         raise EnvironmentProblem(str(error)) from None
+
+
+def _unknown(nodes: Sequence[str]) -> ConfigurationError:
+    return ConfigurationError(
+        f"Slurm knows no {hostlist.fold(nodes)}",
+        next_step="scontrol show nodes; leave them out of `nodes` in the system's reframe.yaml, or "
+        "put them under `absent`",
+    )
 
 
 @gate.command()
@@ -73,68 +96,15 @@ def _asked(question: Callable[[], _Answer]) -> _Answer:
 def status(system: str | None, nodes: str | None, act: bool) -> None:
     """Say of every node what was accepted, and whether it is held."""
     chosen = _enter(system)
-    from railgauge.gate import journal, run, update
-    from railgauge.node import slurm_nodes
+    from railgauge.gate import run
+    from railgauge.gate import status as gate_status
 
     wanted = _expand(chosen, nodes) or run.all_nodes(chosen)
-    states = _asked(lambda: slurm_nodes.show(wanted))
-    broken, roll = journal.unended(chosen), journal.rolling(chosen)
-    updating = run.in_update(chosen, states)
-    width = max(map(len, wanted))
-    for name in wanted:
-        state = states[name]
-        words = [_accepted_words(chosen, name)]
-        if state.drained:
-            words.append(f"{state.reason} ({state.by} {state.since})")
-        elif broken and name in broken.nodes:
-            words.append(f"in gate run {broken.id}")
-        if name in updating:
-            words.append(f"in update: {updating[name]}")
-        words += _suspect_words(chosen, name)
-        words += [f"in reservation {other}" for other in state.foreign_reservations]
-        click.echo(f"{name:<{width}}  {state.state:<16}  " + "  ".join(words))
-    if broken:
-        click.echo(
-            f"gate run {broken.id} of {broken.by} has not ended (after {broken.step})\n"
-            "  next: if nobody runs it, railgauge gate run --act goes on with it"
-        )
-    if roll:
-        click.echo(f"rolling update {roll.id} of {roll.by} has not ended: `{roll.command}`")
-        if roll.phase == "update":
-            found = update.state(roll)
-            click.echo(f"  {hostlist.fold(roll.batch)}: update {found.word}: {found.words}")
-        elif roll.batch:
-            click.echo(f"  {hostlist.fold(roll.batch)}: {_PHASES[roll.phase]}")
-        if roll.waiting:
-            click.echo(f"  not begun: {hostlist.fold(roll.waiting)}")
-        click.echo("  next: if nobody runs it, railgauge gate run --act goes on with it")
-    for lost in journal.lost(chosen):
-        click.echo(f"{lost.path}: damaged: {lost.why}\n  next: railgauge gate run --act")
-
-
-_PHASES = {"take": "being drained for it", "test": "updated, being tested"}
-
-
-def _accepted_words(system: str, node: str) -> str:
-    from railgauge.errors import ConfigurationError
-    from railgauge.gate import store
-
-    try:
-        record = store.accepted(system, node)
-    except ConfigurationError as error:
-        return f"record damaged: {error.message}; next: {error.next_step}"
-    if record is None:
-        return "unadopted"
-    return f"accepted {record.date[:10]} by {record.how} {record.by}, firmware {record.fingerprint}"
-
-
-def _suspect_words(system: str, node: str) -> list[str]:
-    from railgauge.gate import store
-
-    found = store.suspected(system, node)
-    if found is None:
-        return []
-    return [f"suspect, by gate run {found.by} {found.date}: {found.why}"]
+    for line in _asked(lambda: gate_status.lines(chosen, wanted)):
+        click.echo(line)
+    unknown = _asked(lambda: gate_status.unknown(wanted))
+    if unknown:
+        raise _unknown(unknown)
 
 
 @gate.command()
@@ -160,7 +130,6 @@ def adopt(system: str | None, nodes: str | None, act: bool, again: bool) -> None
 
 def _adopt(system: str, wanted: list[str], again: bool, act: bool) -> None:
     from railgauge import inventory_cli
-    from railgauge.errors import ConfigurationError
     from railgauge.gate import store
 
     new: list[str] = []
@@ -212,7 +181,7 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
     """
     chosen = _enter(system)
     from railgauge import inventory_cli
-    from railgauge.gate import store
+    from railgauge.gate import rights, store
     from railgauge.gate.run import all_nodes
     from railgauge.node import gate as node_gate
     from railgauge.node import slurm_nodes
@@ -232,6 +201,7 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
         held: list[str] = []
     else:
         if act:
+            rights.require(chosen)
             store.publish_rules(chosen)
         states = _asked(lambda: slurm_nodes.show(wanted))
         held = [name for name in wanted if states[name].ours]
@@ -283,7 +253,7 @@ def run_(
     Exit code: 0 all returned, 1 some stay out, 4 a partner is at fault, 3 usage or environment.
     """
     chosen = _enter(system)
-    from railgauge.gate import store
+    from railgauge.gate import rights, store
     from railgauge.gate.lock import alone
 
     wanted = _expand(chosen, nodes)
@@ -291,8 +261,11 @@ def run_(
         raise RailgaugeError("--update needs --nodes: which ones to update")
     if not act:
         _say_plan(chosen, wanted, update, batch, despite_reservations)
+        for right in rights.missing(chosen):
+            click.echo(f"would be refused: {right}\n  next: {right.next_step}")
         sys.exit(0)
     with alone(chosen):
+        rights.require(chosen)
         store.publish_rules(chosen)
         if update is not None and wanted is not None:
             _begin_roll(chosen, wanted, update, batch, wait_s, despite_reservations)
@@ -422,7 +395,7 @@ def release(
     Exit code: 0 all in service, 1 returned and not in service, 3 usage or environment.
     """
     chosen = _enter(system)
-    from railgauge.gate import run
+    from railgauge.gate import rights, run
     from railgauge.gate.lock import alone
 
     wanted = _expand(chosen, nodes)
@@ -438,6 +411,7 @@ def release(
         if not act:
             click.echo(f"would return {hostlist.fold(held)} untested\n  next: add --act")
             return
+        rights.require(chosen)
         outside = _release(chosen, held, why)
     sys.exit(int(outside))
 
@@ -489,7 +463,7 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
     with it, or it was killed). What was said, when and by whom stays in the journal.
     """
     chosen = _enter(system)
-    from railgauge.gate import roll, run
+    from railgauge.gate import rights, roll, run
     from railgauge.gate.lock import alone
     from railgauge.node import slurm_nodes
 
@@ -497,6 +471,8 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
     if not wanted and not no_more:
         raise RailgaugeError("update-done needs --nodes", next_step="railgauge gate status")
     with alone(chosen):
+        if act:
+            rights.require(chosen)
         states = _asked(lambda: slurm_nodes.show(run.all_nodes(chosen)))
         updating = run.in_update(chosen, states)
         others = sorted(set(wanted) - set(updating))

@@ -19,6 +19,7 @@ import pydantic
 
 from railgauge.gate import store
 from railgauge.node.slurm_nodes import OUR_RESERVATIONS
+from railgauge.slurm import UNTESTED
 
 _Journal = TypeVar("_Journal", "Run", "Roll")
 
@@ -58,12 +59,22 @@ class Run:
     despite_reservations: bool = False
     #: of the accepted nodes at the end: why Slurm starts no job on them after all
     outside: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: of the nodes that were resumed: the reason with which they had been drained
+    reasons: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: why it measured nothing and left everything as it was; "" where it did not
+    undone: str = ""
     step: str = "planned"
     ended: str | None = None
 
     @property
     def reservation(self) -> str:
+        """That of its jobs, on its nodes and partners; it ends soon after the run."""
         return f"{OUR_RESERVATIONS}{self.id}"
+
+    @property
+    def untested(self) -> str:
+        """The reservation of its nodes alone, without an end."""
+        return f"{self.reservation}{UNTESTED}"
 
     @property
     def open_nodes(self) -> list[str]:
@@ -154,9 +165,10 @@ class Lost:
     why: str
 
     @property
-    def reservation(self) -> str:
-        """That of the gate run, if it is one's."""
-        return f"{OUR_RESERVATIONS}{self.path.stem}"
+    def reservations(self) -> tuple[str, str]:
+        """Those of the gate run, if it is one's: of its untested nodes, and of its jobs."""
+        name = f"{OUR_RESERVATIONS}{self.path.stem}"
+        return f"{name}{UNTESTED}", name
 
     def set_aside(self) -> Path:
         target = self.path.with_suffix(".damaged")

@@ -21,12 +21,12 @@ ALARM_VARIABLE = "RAILGAUGE_ON_SUSPECT"
 _ALARM_LIMIT_S = 60
 
 
-def lent(system: str, nodes: Sequence[str]) -> list[str]:
+def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[str]:
     """Nodes to test `nodes` with, as many as gate.yaml says, so that of a failing pair the one at
     fault can be told.
 
     They are idle, in service, of the same partitions, no suspects, and accepted as they are now:
-    each is looked at by a job.
+    each is looked at by a job. Those that were lent `before` come first.
     """
     wanted = store.rules(system).partners
     states = slurm_nodes.show(sorted({n for p in systems.load(system).partitions for n in p.nodes}))
@@ -43,6 +43,7 @@ def lent(system: str, nodes: Sequence[str]) -> list[str]:
             and store.suspected(system, name) is None
             and store.readable(system, name) is not None
         ]
+        able.sort(key=lambda name: name not in before)
         missing = wanted - sum(name in found for name in able)
         able = [name for name in able if name not in found]
         while missing > 0 and able:

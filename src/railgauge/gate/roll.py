@@ -142,7 +142,7 @@ def _how(found: update.State) -> str:
 def _test(roll: Roll, command: list[str], say: Say) -> Run | None:
     """The batch's gate run, brought to its end; None where none of its nodes is ours any more."""
     known = journal.run_of(roll.system, roll.run)
-    if known is not None:
+    if known is not None and not known.undone:
         return known if known.ended else run.finish(known, command, say)
     # From here on the nodes are held ones to everybody.
     ours = [name for name, node in slurm_nodes.show(roll.batch).items() if node.ours]

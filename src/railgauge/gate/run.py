@@ -1,9 +1,10 @@
 """`railgauge gate run`: test held nodes inside a reservation, then return them or keep them out.
 
-Slurm starts no job on a drained node, reserved or not. So the nodes get a reservation that only the
-operator's jobs enter, are resumed inside it, tested with healthy partners, and leave it only
-accepted, or drained with a reason. At every moment a node that is not accepted is drained or
-reserved; whatever kills a run, the next one goes on from its journal.
+Slurm starts no job on a drained node, reserved or not. So the nodes get a reservation without an
+end, are resumed inside it, and leave it only accepted, or drained with a reason. At every moment a
+node that is not accepted is drained or reserved; whatever kills a run, the next one goes on from
+its journal. A second reservation, over the first and the healthy partners, is the one that the
+tests' jobs enter; it lapses when the run does (`railgauge.gate.lease`).
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from collections.abc import Callable, Sequence
 from railgauge import accept, hostlist, inventory, slurm, systems
 from railgauge.campaign import Campaign, RunningError, load
 from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.gate import decide, journal, partners, store
+from railgauge.gate import decide, journal, lease, partners, store
 from railgauge.gate.journal import Lost, Run
 from railgauge.node import slurm_nodes
-from railgauge.node.slurm_nodes import SlurmNode
+from railgauge.node.slurm_nodes import SlurmNode, SlurmProblem
 from railgauge.verdict import rules
 from railgauge.verdict.rules import Verdict
 
@@ -146,24 +147,62 @@ def plan(system: str, nodes: Sequence[str], despite_reservations: bool = False) 
 
 
 def finish(run: Run, command: list[str], say: Say) -> Run:
-    """Bring a run to its end, from wherever it is: every step leaves what is done alone."""
-    for step in STEPS:
-        step(run, command, say)
-        run.step = step.__name__
-        run.save()
+    """Bring a run to its end, from wherever it is: every step leaves what is done alone.
+
+    What fails before anything is measured leaves nothing behind; later the next run goes on.
+    """
+    try:
+        with lease.renewed(run.reservation):
+            for step in STEPS:
+                step(run, command, say)
+                run.step = step.__name__
+                run.save()
+    except LostReservationError:
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        if not run.campaigns:
+            _undo(run, str(error) or type(error).__name__, say)
+        raise
     run.ended = store.now()
     run.save()
     return run
 
 
+def _undo(run: Run, why: str, say: Say) -> None:
+    """The nodes are drained again for what they were; then the reservations go."""
+    try:
+        for node, state in slurm_nodes.show(run.nodes).items():
+            if not state.drained:
+                slurm_nodes.drain([node], run.reasons.get(node, "to be tested"))
+        _unreserve(run)
+        run.undone, run.ended = why, store.now()
+        run.save()
+        say(f"undone: {hostlist.fold(run.nodes)} drained as before, nothing reserved")
+    except (SlurmProblem, EnvironmentProblem) as error:
+        say(f"not undone: {error}; railgauge gate run --act goes on with gate run {run.id}")
+
+
+def _unreserve(run: Run) -> None:
+    for name in (run.reservation, run.untested):
+        if slurm.reservation_nodes(name) is not None:
+            slurm.unreserve(name)
+
+
 def recover(system: str, lost: Lost, say: Say) -> None:
     """Take back the nodes of a run whose journal is lost: drained, they are tested as any other."""
-    nodes = slurm.reservation_nodes(lost.reservation)
+    reserved = {
+        name: nodes
+        for name in lost.reservations
+        if (nodes := slurm.reservation_nodes(name)) is not None
+    }
     words = f"journal {lost.path} is damaged ({lost.why})"
-    if nodes is not None:
+    if reserved:
+        # Where there is none of the untested nodes, it is not known which they are.
+        nodes = next(iter(reserved.values()))
         say(f"{words}; draining what its run had reserved: {hostlist.fold(nodes)}")
         slurm_nodes.drain(nodes, f"gate run {lost.path.stem} lost its journal")
-        slurm.unreserve(lost.reservation)
+        for name in reserved:
+            slurm.unreserve(name)
     if lost.path.parent.name == "rolls":
         words += ", and the batches that its rolling update has not begun are not known any more"
     say(f"{words}; set aside as {lost.set_aside()}")
@@ -174,14 +213,26 @@ def recover(system: str, lost: Lost, say: Say) -> None:
 
 def reserve(run: Run, command: list[str], say: Say) -> None:
     """Nobody else's job starts on the nodes, also once they are resumed."""
-    if run.step not in ("planned", "reserve"):
-        return
     run.save()
-    if slurm.reservation_nodes(run.reservation) is not None:
+    taken_up = slurm.reservation_nodes(run.untested) is not None
+    if not taken_up:
+        if run.reasons:
+            # Somebody deleted it since the nodes were resumed: the next step finds out.
+            return
+        # Without an end: if this run is killed, the nodes must not fall out of it untested.
+        slurm.reserve(run.untested, run.nodes)
+    if not run.open_nodes:
         return
-    say(f"reserving {hostlist.fold([*run.nodes, *run.partners])} as {run.reservation}")
-    # Without an end: if this run is killed, the nodes must not fall out of it untested.
-    slurm.reserve(run.reservation, [*run.nodes, *run.partners])
+    if slurm.reservation_nodes(run.reservation) is not None:
+        slurm.renew(run.reservation, lease.LEASE_S)
+        return
+    if taken_up:
+        # It lapsed, and its partners are in service since.
+        run.partners = partners.lent(run.system, run.open_nodes, before=run.partners)
+        run.save()
+    both = [*run.open_nodes, *run.partners]
+    say(f"reserving {hostlist.fold(both)} as {run.reservation}")
+    slurm.reserve(run.reservation, both, lease.LEASE_S)
 
 
 def resume(run: Run, command: list[str], say: Say) -> None:
@@ -198,6 +249,8 @@ def resume(run: Run, command: list[str], say: Say) -> None:
             run.decided[name] = f"inside reservation {' '.join(node.foreign_reservations)}"
     ours = [name for name in run.open_nodes if states[name].ours]
     if ours:
+        run.reasons |= {n: states[n].reason.removeprefix(slurm_nodes.OURS) for n in ours}
+        run.save()
         say(f"resuming {hostlist.fold(ours)} inside of it")
         slurm_nodes.resume(ours)
     deadline = time.monotonic() + _ANSWER_LIMIT_S
@@ -236,6 +289,8 @@ def _campaign(run: Run, command: list[str], say: Say) -> Verdict:
         if last.state == "finished":
             return rules.decide(last)
         try:
+            if not _nodes_of(last) <= {*run.open_nodes, *run.partners}:
+                raise RailgaugeError(f"campaign {last.id} had partners that are not free now")
             return accept.resume(last, command, say, owner=_owner(run))
         except (EnvironmentProblem, RunningError):
             raise
@@ -331,8 +386,7 @@ def unreserve(run: Run, command: list[str], say: Say) -> None:
     """The accepted nodes, and the partners, are everybody's again; what Slurm says then is told."""
     if run.open_nodes:
         raise RuntimeError(f"{run.open_nodes} are not decided")
-    if slurm.reservation_nodes(run.reservation) is not None:
-        slurm.unreserve(run.reservation)
+    _unreserve(run)
     accepted = [node for node, why in run.decided.items() if not why]
     states = slurm_nodes.show(accepted) if accepted else {}
     run.outside = {name: node.outside for name, node in states.items() if node.outside}
@@ -349,9 +403,10 @@ STEPS = (reserve, resume, test, record, drain, unreserve)
 
 
 def _require_reserved(run: Run) -> None:
-    """Somebody may have deleted it; then the nodes must not be open."""
-    reserved = slurm.reservation_nodes(run.reservation)
-    missing = sorted(set(run.open_nodes) - set(reserved or ()))
+    """Somebody may have deleted one of them; then the nodes must not be open."""
+    reserved = [slurm.reservation_nodes(name) for name in (run.reservation, run.untested)]
+    covered = set.intersection(*(set(nodes or ()) for nodes in reserved))
+    missing = sorted(set(run.open_nodes) - covered)
     if not missing:
         return
     slurm_nodes.drain(missing, f"gate run {run.id} lost its reservation")
@@ -359,7 +414,7 @@ def _require_reserved(run: Run) -> None:
         run.decided[node] = "its reservation was deleted by somebody during the test"
         run.lost.append(node)
     run.save()
-    if reserved is None:
+    if None in reserved:
         raise LostReservationError(
             f"reservation {run.reservation} is gone; {hostlist.fold(missing)} drained again",
             next_step="railgauge gate run --act",

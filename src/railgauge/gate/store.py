@@ -70,6 +70,12 @@ def folder(system: str) -> Path:
     return paths.results_root() / "gate" / system
 
 
+def left_behind(system: str) -> Path | None:
+    """The checkout's own store, where there is one and $RAILGAUGE_RESULTS names another."""
+    own = paths.HOME / "results" / "gate" / system
+    return own if own != folder(system) and (own / "rules.json").exists() else None
+
+
 def rules(system: str) -> GateRules:
     """The system's gate.yaml; the defaults where it has none."""
     path = paths.SYSTEMS / system / "gate.yaml"

@@ -13,16 +13,37 @@ from typing import NoReturn
 import click
 
 from railgauge import hostlist, systems
-from railgauge.errors import RailgaugeError
-from railgauge.lab import faults, spec
-from railgauge.lab.cluster import HEAD_SERVICES, Lab
+from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.lab import faults, releases, spec
+from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import VM
 
 
-def open_lab() -> Lab:
-    """The lab of this checkout, as its two files describe it."""
+def open_lab(release: str | None = None, file: Path | None = None) -> Lab:
+    """The lab that is up in this checkout's folder; else one of `release` as `file` describes it,
+    by default that of the system `lab`. EnvironmentProblem where another than asked for is up.
+    """
     partitions = {p.name: p.extras.nodes for p in systems.load("lab").partitions}
-    return Lab(spec.load(), partitions)
+    wanted = Lab(
+        spec.load(file) if file else spec.load(),
+        partitions,
+        release=releases.named(release) if release else releases.DEFAULT,
+    )
+    # One that an older checkout brought up has no record of what it is.
+    if wanted.init is None or not wanted.is_recorded:
+        return wanted
+    running = Lab(wanted.recorded_spec(), partitions, release=wanted.recorded_release())
+    for asked, name, is_up, would_be in (
+        (release, "release", running.release.name, wanted.release.name),
+        (file, "file", running.spec.model_dump_json(), wanted.spec.model_dump_json()),
+    ):
+        if asked and is_up != would_be:
+            shown = f"{is_up}, not {would_be}" if name == "release" else f"another than {file}"
+            raise EnvironmentProblem(
+                f"the lab that is up in {running.folders.lab} is {shown}",
+                next_step="railgauge lab down, then again",
+            )
+    return running
 
 
 def _timed() -> Callable[[str], None]:
@@ -39,9 +60,23 @@ def lab() -> None:
 @click.option(
     "--nodes", help="These nodes, beside those that it has: n[1-4] needs no QEMU. Default: all."
 )
-def up(nodes: str | None) -> None:
+@click.option(
+    "--release",
+    type=click.Choice(list(releases.RELEASES)),
+    help="The Debian release that its machines are made from, and with it the versions of Slurm "
+    f"and the tools. Default: {releases.DEFAULT.name}. VM nodes: only on "
+    + ", ".join(name for name, each in releases.RELEASES.items() if each.vm_nodes)
+    + ".",
+)
+@click.option(
+    "--spec",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Another cluster than configs/systems/lab/lab.yaml, in the same form.",
+)
+def up(nodes: str | None, release: str | None, file: Path | None) -> None:
     """Bring the lab up, add nodes to it, or start again what has died in it."""
-    cluster, say = open_lab(), _timed()
+    cluster, say = open_lab(release, file), _timed()
     try:
         wanted = hostlist.expand(nodes) if nodes else None
     except ValueError as error:
@@ -77,7 +112,7 @@ def status() -> None:
         state = states.get(node.name, "unknown")
         click.echo(f"{node.name:<8} {node.kind:<10} {node.address:<14} {power:<4} {state}")
     if states:
-        for service in HEAD_SERVICES:
+        for service in cluster.spec.services:
             running = "running" if cluster.service_runs(service) else "not running"
             click.echo(f"{cluster.spec.head.name:<8} {service:<10} {running}")
     for fault in faults.active(cluster):
@@ -85,8 +120,9 @@ def status() -> None:
 
 
 @lab.command()
-def shell() -> NoReturn:
-    """A shell on the login node, in this folder if the lab shares it.
+@click.option("--user", default="root", help="Somebody of the lab's users, in the own home folder.")
+def shell(user: str) -> NoReturn:
+    """A shell on the login node, root's in this folder if the lab shares it.
 
     The login node has Slurm and the tools. `railgauge` and `reframe` run outside, on this host,
     and reach the lab's Slurm from there.
@@ -96,16 +132,20 @@ def shell() -> NoReturn:
     cluster.require_machine(head)
     here = Path.cwd()
     inside = here if any(here.is_relative_to(folder) for folder in cluster.shared) else Path("/")
-    command = cluster.enter(head, "PS1=lab:\\w\\$ ", f"TERM={os.environ.get('TERM', 'dumb')}")
-    command += ["bash", "--norc", "-i"]
-    command[command.index("--wdns=/")] = f"--wdns={inside}"
+    command = cluster.enter(
+        head,
+        *("PS1=lab:\\w\\$ ", f"TERM={os.environ.get('TERM', 'dumb')}", "bash", "--norc", "-i"),
+        workdir=inside if user == "root" else Path(cluster.user(user).folder),
+        user=user,
+    )
     os.execvp(command[0], command)
 
 
 @lab.command("exec", context_settings={"ignore_unknown_options": True})
+@click.option("--user", default="root", help="Somebody of the lab's users, in the own home folder.")
 @click.argument("machine")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def run_inside(machine: str, command: tuple[str, ...]) -> NoReturn:
+def run_inside(user: str, machine: str, command: tuple[str, ...]) -> NoReturn:
     """Run COMMAND on MACHINE (the head or a node): railgauge lab exec n1 ip address"""
     cluster = open_lab()
     if machine != cluster.spec.head.name and cluster.node(machine).kind == "vm":
@@ -113,7 +153,9 @@ def run_inside(machine: str, command: tuple[str, ...]) -> NoReturn:
         click.echo(outcome.stdout, nl=False)
         click.echo(outcome.stderr, nl=False, err=True)
         sys.exit(outcome.returncode)
-    sys.exit(subprocess.run(cluster.enter(machine, *command), check=False).returncode)
+    home = None if user == "root" else Path(cluster.user(user).folder)
+    inside = cluster.enter(machine, *command, workdir=home, user=user)
+    sys.exit(subprocess.run(inside, check=False).returncode)
 
 
 @lab.command()

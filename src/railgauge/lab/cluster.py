@@ -15,13 +15,14 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from railgauge import children, lab, paths
+from railgauge import children, hostlist, lab, paths
 from railgauge.atomic import write_text
 from railgauge.errors import EnvironmentProblem
-from railgauge.lab import network, processes, render, rootfs, vm
+from railgauge.lab import network, processes, releases, render, rootfs, vm
 from railgauge.lab.nodes import KINDS
 from railgauge.lab.processes import Process
-from railgauge.lab.spec import LabSpec, Node
+from railgauge.lab.releases import DEFAULT, Release
+from railgauge.lab.spec import LabSpec, Node, User
 
 _BOOT = Path(__file__).parent / "boot"
 
@@ -43,9 +44,6 @@ _READY = {"idle", "allocated", "mixed", "completing", "planned", "reserved"}
 
 #: Slurm's words for a node that answers and that a person, or the gate, has drained or reserved.
 KEPT_OUT = {"drained", "draining", "maint"}
-
-#: The head is a machine like the nodes; its services are started and stopped one by one.
-HEAD_SERVICES = ("mariadb", "slurmdbd", "slurmctld")
 
 
 def _ignore(_: str) -> None:
@@ -79,11 +77,16 @@ class Lab:
     """One embedded cluster: its description, its folder and its state on this machine."""
 
     def __init__(
-        self, spec: LabSpec, partitions: Mapping[str, str], folder: Path | None = None
+        self,
+        spec: LabSpec,
+        partitions: Mapping[str, str],
+        folder: Path | None = None,
+        release: Release = DEFAULT,
     ) -> None:
         self.spec = spec
         self.partitions = dict(partitions)
         self.folders = Folders(folder or paths.lab_folder())
+        self.release = release
 
     # --- state -----------------------------------------------------------------------------
 
@@ -124,6 +127,17 @@ class Lab:
         return machine
 
     @property
+    def is_recorded(self) -> bool:
+        return (self.folders.run / "lab.json").exists()
+
+    def recorded_spec(self) -> LabSpec:
+        """What the lab that is up was made from."""
+        return LabSpec.model_validate_json((self.folders.run / "lab.json").read_text())
+
+    def recorded_release(self) -> Release:
+        return releases.named((self.folders.run / "release").read_text())
+
+    @property
     def shared(self) -> list[Path]:
         """The folders that every machine sees at the same path; fixed when the lab comes up."""
         recorded = self.folders.run / "shared"
@@ -131,19 +145,34 @@ class Lab:
 
     # --- running things inside ---------------------------------------------------------------
 
-    def enter(self, name: str, *command: str, workdir: Path | None = None) -> list[str]:
-        """`command` as it runs on machine `name`."""
+    def enter(
+        self, name: str, *command: str, workdir: Path | None = None, user: str = "root"
+    ) -> list[str]:
+        """`command` as it runs on machine `name`, for root or another user of the lab."""
         machine = self.require_machine(name)
         if name != self.spec.head.name and self.node(name).kind == "vm":
             raise EnvironmentProblem(f"{name} is a virtual machine, not a set of namespaces")
+        home, become = "/root", ["env"]
+        if user != "root":
+            home = self.user(user).folder
+            # Nothing of root's environment, as after a login.
+            become = ["runuser", f"--user={user}", "--", "env", "-i", "SHELL=/bin/bash"]
         return [
             *("nsenter", "--target", str(machine.pid)),
             *("--mount", "--uts", "--ipc", "--net", "--pid", "--root"),
             f"--wdns={workdir or '/'}",
-            *("--", "env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-            *("HOME=/root", "LANG=C.UTF-8", "LC_ALL=C.UTF-8"),
+            *("--", *become, f"USER={user}", f"LOGNAME={user}", f"HOME={home}"),
+            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            *("LANG=C.UTF-8", "LC_ALL=C.UTF-8"),
             *command,
         ]
+
+    def user(self, name: str) -> User:
+        for user in self.spec.users:
+            if user.name == name:
+                return user
+        known = ", ".join(["root", *(user.name for user in self.spec.users)])
+        raise EnvironmentProblem(f"the lab has no user {name!r}; it has {known}")
 
     def on_head(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         outcome = subprocess.run(
@@ -199,11 +228,11 @@ class Lab:
         """
         _require_host()
         _require_usable([self.folders.lab, paths.HOME, paths.results_root()])
-        wanted = [self.node(name) for name in nodes] if nodes else self.spec.all_nodes()
+        wanted = [self.node(name) for name in nodes] if nodes else self._nodes_of_release(say)
         if any(node.kind == "vm" for node in wanted):
-            vm.require()
+            self._require_vm_nodes(wanted)
         with self.locked():
-            image = rootfs.ensure(self.folders.lab, say)
+            image = rootfs.ensure(self.folders.lab, say, self.release)
             if self.init is None:
                 self._require_memory(wanted)
                 self._start_namespaces(image, say)
@@ -218,7 +247,7 @@ class Lab:
                 say(f"starting {node.name} ({node.kind})")
                 KINDS[node.kind].start(self, node)
             if self.machine(self.spec.head.name) is None:
-                say(f"starting {self.spec.head.name}: munge, MariaDB, slurmdbd, slurmctld")
+                say(f"starting {self.spec.head.name}: munge, {', '.join(self.spec.services)}")
                 self.start_machine("head", self.spec.head.name, gpus=0)
             else:
                 self._restart_dead_services(say)
@@ -230,6 +259,26 @@ class Lab:
             for node in missing:
                 KINDS[node.kind].wait_until_up(self, node)
             self.wait_until_idle(timeout_s)
+
+    def _nodes_of_release(self, say: Callable[[str], None]) -> list[Node]:
+        """All nodes, where the release has the kernel and the emulator for those that are VMs."""
+        every = self.spec.all_nodes()
+        able = [node for node in every if node.kind != "vm" or self.release.vm_nodes]
+        if left := [node.name for node in every if node not in able]:
+            say(f"without {hostlist.fold(left)}: no VM nodes on {self.release.name}")
+        return able
+
+    def _require_vm_nodes(self, wanted: Sequence[Node]) -> None:
+        vm.require()
+        if not self.release.vm_nodes:
+            machines = hostlist.fold(node.name for node in wanted if node.kind == "vm")
+            others = [node.name for node in self.spec.all_nodes() if node.kind != "vm"]
+            raise EnvironmentProblem(
+                f"{machines}: the lab has no VM nodes on {self.release.name}, only on "
+                + ", ".join(name for name, each in releases.RELEASES.items() if each.vm_nodes),
+                next_step=f"railgauge lab up --release {self.release.name} "
+                f"--nodes {hostlist.fold(others)}, without RDMA",
+            )
 
     def _use(self, nodes: Sequence[Node]) -> list[Node]:
         """Add nodes to those of this lab; all of them that do not run."""
@@ -250,15 +299,15 @@ class Lab:
         run = self.folders.run
         for folder in (self.folders.log, self.folders.machines, self.folders.bin):
             folder.mkdir(parents=True, exist_ok=True)
-        files = render.render(self.spec, self.partitions)
-        render.write(run / "etc", files)
+        render.write(run / "etc", render.render(self.spec, self.partitions, self.release))
+        write_text(run / "release", self.release.name)
+        write_text(run / "lab.json", self.spec.model_dump_json())
+        write_text(run / "cluster.env", render.environment(self.spec))
         (run / "munge.key").write_bytes(secrets.token_bytes(1024))
         (run / "munge.key").chmod(0o600)
         (run / "rootfs").write_text(str(image))
-        results = paths.results_root()
-        results.mkdir(parents=True, exist_ok=True)
-        shared = [paths.HOME] if results.is_relative_to(paths.HOME) else [paths.HOME, results]
-        (run / "shared").write_text("".join(f"{folder}\n" for folder in shared))
+        (run / "shared").write_text("".join(f"{folder}\n" for folder in self._to_share()))
+        self._make_homes()
         for command in COMMANDS:
             link = self.folders.bin / command
             link.unlink(missing_ok=True)
@@ -273,6 +322,24 @@ class Lab:
             self.folders.log / "lab-init.log",
         )
         self._wait_for(lambda: self.init is not None, 10, "lab-init")
+
+    def _to_share(self) -> list[Path]:
+        """What every machine sees at the same path, beside /home: of a cluster of somebody else
+        only the lab's scripts, else this checkout and its results area.
+        """
+        if self.spec.slurm_conf:
+            return [_BOOT]
+        results = paths.results_root()
+        results.mkdir(parents=True, exist_ok=True)
+        return [paths.HOME] if results.is_relative_to(paths.HOME) else [paths.HOME, results]
+
+    def _make_homes(self) -> None:
+        """The folder that every machine has as /home, with the homes that are shared."""
+        for user in self.spec.users:
+            if user.home == "shared":
+                home = self.folders.run / "home" / user.name
+                home.mkdir(parents=True, mode=0o755)
+                os.chown(home, user.uid, user.uid)
 
     def _prepare_vms(self, say: Callable[[str], None]) -> None:
         """What the first VM node of a lab needs, and the others take."""
@@ -335,7 +402,7 @@ class Lab:
         return self.on_head("pgrep", "-x", _daemon(service), check=False).returncode == 0
 
     def _restart_dead_services(self, say: Callable[[str], None]) -> None:
-        for service in HEAD_SERVICES:
+        for service in self.spec.services:
             if not self.service_runs(service):
                 say(f"starting {service} again")
                 self.start_service(service)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jinja2
 
+from railgauge.lab.releases import DEFAULT, Release
 from railgauge.lab.spec import LabSpec
 
 _TEMPLATES = jinja2.Environment(
@@ -22,13 +23,35 @@ _TEMPLATES = jinja2.Environment(
 _MODES = {"slurmdbd.conf": 0o600}
 
 
-def render(spec: LabSpec, partitions: Mapping[str, str]) -> dict[str, str]:
+def render(
+    spec: LabSpec, partitions: Mapping[str, str], release: Release = DEFAULT
+) -> dict[str, str]:
     """File name -> text. `partitions` maps each name to its host list."""
-    names = ["slurm.conf", "slurmdbd.conf", "gres.conf", "cgroup.conf", "hosts"]
-    if spec.blocks:
-        names.append("topology.conf")
-    values = {"spec": spec, "nodes": spec.all_nodes(), "partitions": partitions}
-    return {name: _TEMPLATES.get_template(name).render(values) for name in names}
+    blocks = spec.blocks if release.has_blocks else None
+    names = ["slurm.conf", "gres.conf", "cgroup.conf", "hosts"]
+    names += ["slurmdbd.conf"] if spec.accounting else []
+    names += ["topology.conf"] if blocks else []
+    values = {
+        "spec": spec,
+        "release": release,
+        "nodes": spec.all_nodes(),
+        "partitions": partitions,
+        "blocks": blocks,
+    }
+    files = {name: _TEMPLATES.get_template(name).render(values) for name in names}
+    return files | ({"slurm.conf": spec.slurm_conf} if spec.slurm_conf else {})
+
+
+def environment(spec: LabSpec) -> str:
+    """What the scripts in `boot/` are told of the cluster, as shell assignments."""
+    users = " ".join(f"{user.name}:{user.uid}:{user.folder}" for user in spec.users)
+    return (
+        f"head={spec.head.name}\n"
+        f"domain={spec.domain or ''}\n"
+        f"services=({' '.join(spec.services)})\n"
+        f"slurm_user={spec.slurm_user}\n"
+        f"users=({users})\n"
+    )
 
 
 def write(folder: Path, files: Mapping[str, str]) -> None:

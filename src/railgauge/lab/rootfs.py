@@ -1,4 +1,4 @@
-"""The one root file system that every machine of the lab starts from: Debian trixie, built once."""
+"""The root file system that the machines of a lab start from: one a Debian release, built once."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from railgauge.errors import EnvironmentProblem
-
-SUITE = "trixie"
+from railgauge.lab.releases import DEFAULT, LOGIN_PACKAGES, RELEASES, Release
 
 _KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}
+
+_ARCHIVE = "http://deb.debian.org/debian"
 
 #: For the VM nodes. The image's own QEMU, whatever the host has: emulation of older ones (7.2)
 #: corrupts a guest that is busy with RDMA.
 _EMULATORS = {"x86_64": "qemu-system-x86"}
 
 PACKAGES = (
-    # Slurm 24.11 with accounting
+    # Slurm with accounting
     *("slurmctld", "slurmd", "slurmdbd", "slurm-client", "munge", "mariadb-server"),
     *("slurm-wlm-basic-plugins", "slurm-wlm-mysql-plugin"),
     # the measured tools
@@ -39,32 +40,36 @@ _EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*")
 _NEEDED_DISK = 3 * 2**30
 
 
-def _mmdebstrap(target: Path) -> list[str]:
+def _mmdebstrap(target: Path, release: Release) -> list[str]:
     machine = platform.machine()
     if machine not in _KERNELS:
         known = ", ".join(_KERNELS)
         raise EnvironmentProblem(f"the lab has no kernel package for {machine}; it runs on {known}")
     mirror = os.environ.get("RAILGAUGE_LAB_MIRROR")
+    if not release.updated:
+        mirror = f"deb {mirror or _ARCHIVE} {release.name} main"
     return [
         "mmdebstrap",
         *("--variant=minbase", "--mode=root"),
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED),
         *("--aptopt=Apt::Install-Recommends false", "--aptopt=Acquire::Retries 3"),
-        f"--include={','.join(_packages(machine))}",
-        *(SUITE, str(target)),
+        f"--include={','.join(_packages(machine, release))}",
+        *(release.name, str(target)),
         *([mirror] if mirror else []),
     ]
 
 
-def _packages(machine: str) -> list[str]:
-    emulator = [_EMULATORS[machine]] if machine in _EMULATORS else []
-    return [*PACKAGES, _KERNELS[machine], *emulator]
+def _packages(machine: str, release: Release) -> list[str]:
+    virtual = [tables[machine] for tables in (_KERNELS, _EMULATORS) if machine in tables]
+    own = [*release.packages, *(LOGIN_PACKAGES if release.login else ())]
+    common = [package for package in PACKAGES if package not in release.without]
+    return [*common, *(virtual if release.vm_nodes else []), *own]
 
 
-def recipe() -> str:
-    """A hash of all that decides what is in the image."""
+def recipe(release: Release = DEFAULT) -> str:
+    """A hash of all that decides what is in the image of a release."""
     machine = platform.machine()
-    described = "\n".join((machine, SUITE, *_packages(machine), *_EXCLUDED))
+    described = "\n".join((machine, release.name, *_packages(machine, release), *_EXCLUDED))
     return hashlib.sha256(described.encode()).hexdigest()[:12]
 
 
@@ -79,15 +84,18 @@ def program(image: Path, name: str) -> list[str]:
     return [str(loader), "--library-path", libraries, str(image / "usr" / "bin" / name)]
 
 
-def location(lab: Path) -> Path:
+def location(lab: Path, release: Release = DEFAULT) -> Path:
     """Where the image for today's recipe belongs; `RAILGAUGE_LAB_ROOTFS` may share another's."""
     shared = os.environ.get("RAILGAUGE_LAB_ROOTFS")
-    return Path(shared) if shared else lab / "rootfs" / recipe()
+    return Path(shared) if shared else lab / "rootfs" / recipe(release)
 
 
-def ensure(lab: Path, say: Callable[[str], None]) -> Path:
-    """The image, built first if it is not there. A build that broke off leaves nothing usable."""
-    target = location(lab)
+def ensure(lab: Path, say: Callable[[str], None], release: Release = DEFAULT) -> Path:
+    """The image of a release, built first if it is not there; those of others stay beside it.
+
+    A build that broke off leaves nothing usable.
+    """
+    target = location(lab, release)
     if target.is_dir():
         return target
     if os.environ.get("RAILGAUGE_LAB_ROOTFS"):
@@ -98,7 +106,10 @@ def ensure(lab: Path, say: Callable[[str], None]) -> Path:
     if shutil.which("mmdebstrap") is None:
         raise EnvironmentProblem("mmdebstrap is not installed", next_step="make setup")
     target.parent.mkdir(parents=True, exist_ok=True)
+    current = {recipe(each) for each in RELEASES.values()}
     for leftover in target.parent.iterdir():
+        if leftover.name in current:
+            continue
         say(f"removing {'a broken' if leftover.suffix == '.part' else 'an outdated'} image")
         remove(leftover)
     free = shutil.disk_usage(target.parent).free
@@ -108,19 +119,23 @@ def ensure(lab: Path, say: Callable[[str], None]) -> Path:
             f"{_NEEDED_DISK / 2**30:.0f} GiB while it is built",
             next_step="free some room, or set RAILGAUGE_LAB_DIR to a folder that has it",
         )
-    _build(target, say)
+    _build(target, release, say)
     return target
 
 
-def _build(target: Path, say: Callable[[str], None]) -> None:
+def _build(target: Path, release: Release, say: Callable[[str], None]) -> None:
     partial = target.with_suffix(".part")
     log = target.with_suffix(".log")
-    say(f"building the image (Debian {SUITE}, once; a minute or two; log: {log})")
+    say(f"building the image (Debian {release.name}, once; a minute or two; log: {log})")
     # In a PID namespace of its own, so that Ctrl-C or a crash leaves no half of a build running.
-    command = ["unshare", "--pid", "--fork", "--mount", "--kill-child", *_mmdebstrap(partial)]
+    alone = ["unshare", "--pid", "--fork", "--mount", "--kill-child"]
     with log.open("wb") as output:
         outcome = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
+            [*alone, *_mmdebstrap(partial, release)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            check=False,
         )
     if outcome.returncode != 0:
         tail = log.read_text(errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""`configs/systems/lab/lab.yaml`: what the embedded cluster is made of."""
+"""What a lab is made of: `configs/systems/lab/lab.yaml`, or a file of the same form elsewhere."""
 
 from __future__ import annotations
 
@@ -65,6 +65,20 @@ class Blocks(Strict):
     members: list[str]
 
 
+class User(Strict):
+    """Somebody who is not root, on every machine. The home folder of `shared` is one for all
+    machines, /home/NAME; that of `local` each machine has its own of, /local/NAME.
+    """
+
+    name: str = pydantic.Field(pattern=r"^[a-z][a-z0-9_-]{0,30}$")
+    uid: int = pydantic.Field(ge=1000, le=60000)
+    home: Literal["shared", "local"] = "shared"
+
+    @property
+    def folder(self) -> str:
+        return f"/{'home' if self.home == 'shared' else 'local'}/{self.name}"
+
+
 class Node(Strict):
     """One node, with the addresses that follow from its place in the list."""
 
@@ -84,6 +98,28 @@ class LabSpec(Strict):
     head: Head
     nodes: list[NodeGroup]
     blocks: Blocks | None = None
+    #: Machines are called NAME.DOMAIN, as at many sites; Slurm's names of the nodes stay short.
+    domain: str | None = None
+    #: False: without MariaDB and slurmdbd, `sacct` answers nothing.
+    accounting: bool = True
+    #: A cluster of somebody else: the text of its slurm.conf, taken as it is. Its machines do not
+    #: see this checkout. Without it the lab makes one, for the partitions of the system `lab`.
+    slurm_conf: str | None = None
+    users: list[User] = []
+
+    @property
+    def services(self) -> list[str]:
+        """The daemons of the head, in the order in which they start."""
+        return [*(["mariadb", "slurmdbd"] if self.accounting else []), "slurmctld"]
+
+    @property
+    def slurm_user(self) -> str:
+        """Whose slurmctld and slurmdbd are: root's in the lab's own slurm.conf."""
+        return "slurm" if self.slurm_conf else "root"
+
+    def host_name(self, machine: str) -> str:
+        """What the head or a node calls itself."""
+        return f"{machine}.{self.domain}" if self.domain else machine
 
     @property
     def head_address(self) -> str:

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,37 @@ def read_sysfs(path: str) -> str | None:
         return None
 
 
-def path_facts(peer: str) -> dict[str, Any]:
-    """The interface and address that lead to `peer`, and what the kernel says of them."""
+def address_of(names: Sequence[str]) -> str:
+    """The IPv4 address of the first of a node's names that leads to another machine; OSError where
+    none does.
+    """
+    problems = []
+    for name in dict.fromkeys(names):
+        try:
+            address = socket.gethostbyname(name)
+        except OSError as error:
+            problems.append(f"{name}: {error.strerror or error}")
+            continue
+        # What some installers write of a machine's own name, copied to another.
+        if address == name or not address.startswith("127."):
+            return address
+        problems.append(f"{name}: leads to {address}")
+    raise OSError("; ".join(problems))
+
+
+def path_facts(peer: str, names: Sequence[str] = ()) -> dict[str, Any]:
+    """The interface and address that lead to `peer`, and what the kernel says of them.
+
+    `names` are those that Slurm has for it beside its own, tried in this order where that is not
+    known here.
+    """
     facts: dict[str, Any] = {"kernel": platform.release()}
     try:
-        address = socket.gethostbyname(peer)
+        address = address_of([peer, *names])
+    except OSError as error:
+        facts["unresolved"] = {peer: str(error)}
+        return facts
+    try:
         answer = subprocess.run(
             ["ip", "-j", "route", "get", address],
             stdout=subprocess.PIPE,
@@ -192,6 +219,11 @@ class Call:
         return None if self.process is None or self.note else self.process.returncode
 
 
+def boot_id() -> str:
+    """What tells one boot of this node from the next (random(4)); "" where the kernel says none."""
+    return read_sysfs("/proc/sys/kernel/random/boot_id") or ""
+
+
 def exit_line(call: Call, tool: str, version: list[str], facts: dict[str, Any], rank: int) -> None:
     """Leave `<role>.json`, the proof that this call has ended, and how.
 
@@ -212,5 +244,7 @@ def exit_line(call: Call, tool: str, version: list[str], facts: dict[str, Any], 
         "note": call.note,
     }
     full = folders_without_room()
-    told = {**facts, "no_room": full} if full else facts
+    told = {"boot_id": boot_id(), **facts}
+    if full:
+        told["no_room"] = full
     write_whole(f"{call.role}.json", {"call": line, "facts": told})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 #: How the reason of a node begins that Railgauge drained. By this alone it knows its own.
 OURS = "railgauge: "
@@ -16,6 +16,7 @@ OUR_RESERVATIONS = "railgauge_"
 #: Slurm cuts nothing, but `sinfo -R` gets hard to read.
 _LONGEST_REASON = 160
 
+_NOT_FOUND = re.compile(r"^(?:.*: )?Node (\S+) not found$", re.MULTILINE)
 _RECORD = re.compile(r"^NodeName=(\S+) ", re.MULTILINE)
 _STATE = re.compile(r" State=(\S+) ")
 _RESERVATION = re.compile(r"^ReservationName=(\S+) .* Nodes=(\S+) ")
@@ -24,6 +25,14 @@ _REASON = re.compile(r" Reason=(.*?)(?: \[(\S+)@(\S+)\])?(?: Comment=.*)?\s*$")
 
 class SlurmProblem(Exception):
     """Slurm did not do what it was asked, and its words."""
+
+
+class UnknownNodes(SlurmProblem):
+    """Slurm has no such nodes."""
+
+    def __init__(self, nodes: Sequence[str]) -> None:
+        super().__init__(f"Slurm knows no {','.join(nodes)}")
+        self.nodes = tuple(nodes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,13 +130,21 @@ def parse(text: str) -> dict[str, SlurmNode]:
 
 
 def show(names: Iterable[str] = ()) -> dict[str, SlurmNode]:
-    """These nodes, or all. SlurmProblem where the controller does not answer or misses one."""
+    """These nodes, or all. UnknownNodes for those that Slurm has not, SlurmProblem where it does
+    not answer.
+    """
     wanted = list(names)
     chosen = [",".join(wanted)] if wanted else []
-    nodes = parse(ask("scontrol", "show", "node", *chosen, "--oneliner"))
+    try:
+        nodes = parse(ask("scontrol", "show", "node", *chosen, "--oneliner"))
+    except SlurmProblem as error:
+        missing = _NOT_FOUND.findall(str(error))
+        if missing:
+            raise UnknownNodes(missing) from None
+        raise
     missing = [name for name in wanted if name not in nodes]
     if missing:
-        raise SlurmProblem(f"Slurm shows no state of {', '.join(missing)}")
+        raise UnknownNodes(missing)
     reserved = _reserved()
     return {
         name: dataclasses.replace(

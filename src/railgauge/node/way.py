@@ -33,14 +33,17 @@ class NoWay(Exception):
 def describe(spec: Facts, role: str, peer: str, facts: Facts) -> dict[str, str]:
     """Put what this side says of its way into `facts`; the values for the tool's argv.
 
-    Raises NoWay where the rail or interface that the side should use is not there.
+    `spec["names"]` may have other names of the peer. Raises NoWay where nothing leads to it, or
+    where the rail or interface that the side should use is not there.
     """
-    facts.update(path_facts(peer))
+    facts.update(path_facts(peer, spec.get("names", {}).get(peer, ())))
     facts.update(_socket_buffers())
     values: dict[str, str] = {}
     if spec.get("interface"):
         facts.update(_interface(spec["interface"]))
         values["own_address"] = facts["address"]
+    elif "unresolved" in facts:
+        raise NoWay(f"no name of {peer} leads to it: {facts['unresolved'][peer]}")
     if spec.get("rdma"):
         facts.update(_rail(spec["rdma"], spec["rdma"]["rails"][role]))
         values.update(

@@ -13,12 +13,13 @@ from rich.text import Text
 
 from railgauge import hostlist
 from railgauge.measurement import Measurement
+from railgauge.model.record import Row
 from railgauge.references import Bounded, Reference
 from railgauge.report import transfers
 from railgauge.sizes import format_size
 from railgauge.tools import nccl_tests
 from railgauge.verdict import provenance
-from railgauge.verdict.compare import Case, Row
+from railgauge.verdict.compare import Case
 from railgauge.verdict.ratios import RatioRow
 from railgauge.verdict.rules import Finding, Verdict
 
@@ -241,6 +242,8 @@ def render(verdict: Verdict, console: Console) -> None:
         console.print(_table(verdict))
         if verdict.provisional:
             console.print("bounds marked (published): published, not your baseline")
+        if verdict.by_floors:
+            console.print("bounds marked (floor): they prove function only, and are no baseline")
         console.print()
     for table in (
         _ratio_table(verdict.ratios) if verdict.ratios else None,

@@ -57,6 +57,12 @@ def shown(path: Path) -> str:
     return str(path.relative_to(paths.HOME) if path.is_relative_to(paths.HOME) else path)
 
 
+def host_pattern(host: str) -> str:
+    """A pattern for `hostnames` that this host alone matches."""
+    # Outside of brackets a hyphen stands for itself.
+    return "^" + re.escape(host).replace(r"\-", "-") + "$"
+
+
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
     """Each name once, n2 before n10."""
     found = set(names)

@@ -21,9 +21,10 @@ from typing import Any, Literal
 from railgauge import expected, hostlist, paths, references, systems
 from railgauge.errors import ConfigurationError, EnvironmentProblem
 from railgauge.gate.store import rules as gate_rules
+from railgauge.measurement import METRIC_UNITS
 from railgauge.nccl import Nccl, Scale
 from railgauge.references import Condition, Entry, Ratio, References, Side
-from railgauge.site import Ask, Slurm, ask_slurm, gpus_in, in_order, shown
+from railgauge.site import Ask, Slurm, ask_slurm, gpus_in, host_pattern, in_order, shown
 from railgauge.sizes import format_size
 from railgauge.systems import Nics, NicScale, Partition, System, Tcp
 from railgauge.tools.file_transfer import DISCARDED, FileSet
@@ -58,6 +59,11 @@ def summary(name: str, lines: Sequence[Line]) -> str:
     counts = {status: sum(line.status == status for line in lines) for status in words}
     told = {s: n for s, n in counts.items() if n or s in ("ok", "problem")}
     return f"{name}: " + ", ".join(f"{n} {words[s][n != 1]}" for s, n in told.items())
+
+
+def broken(lines: Sequence[Line]) -> bool:
+    """Whether the description itself does not load."""
+    return any(line.thing == "everything else" for line in lines)
 
 
 def failed(lines: Sequence[Line]) -> bool:
@@ -257,12 +263,6 @@ def _hostnames(system: System, others: Sequence[System], host: str) -> list[Line
     ]
 
 
-def host_pattern(host: str) -> str:
-    """A pattern for `hostnames` that this host alone matches."""
-    # Outside of brackets a hyphen stands for itself.
-    return "^" + re.escape(host).replace(r"\-", "-") + "$"
-
-
 def belongs(system: System, host: str) -> bool:
     # As `systems.current` does.
     return any(re.match(pattern, host) for pattern in system.hostnames)
@@ -270,15 +270,16 @@ def belongs(system: System, host: str) -> bool:
 
 def _overlap(system: System, other: System, host: str) -> str:
     """Why a host of one system may be taken for one of the other; "" where it may not."""
-    first = min(system.name, other.name)
     same = sorted(set(system.hostnames) & set(other.hostnames))
     if same:
         return (
-            f"{same[0]!r} is that of {other.name} too, and {first} would be taken: "
-            f"a placeholder that was copied?"
+            f"{same[0]!r} is that of {other.name} too, and a host of both is refused by every "
+            "command: a placeholder that was copied?"
         )
     if belongs(system, host) and belongs(other, host):
-        return f"this host, {host}, is of {system.name} and of {other.name}: {first} would be taken"
+        return (
+            f"this host, {host}, is of {system.name} and of {other.name}: every command refuses it"
+        )
     for one, two in ((system, other), (other, system)):
         for example in (e for pattern in two.hostnames for e in examples(pattern)):
             for pattern in one.hostnames:
@@ -389,6 +390,10 @@ class CheckClass:
     only: tuple[str, ...] = ()
     #: X of ReFrame's own `valid_systems = ["+X"]`, in checks that a site has added
     asked: tuple[str, ...] = ()
+    #: the metrics that need a reference, as far as the file tells
+    metrics: tuple[str, ...] = ()
+    #: whether a floor follows from the description where no number is stored
+    has_floor: bool = False
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -429,6 +434,8 @@ def known_checks(folder: Path) -> tuple[dict[str, CheckClass], list[Line]]:
                 tuple(word for word in words if isinstance(word, str)),
                 _only(call) if call else (),
                 _asked(node),
+                _metrics(node, classes),
+                _defines(node, "floor"),
             )
     return found, lines
 
@@ -462,6 +469,33 @@ def _only(call: ast.Call) -> tuple[str, ...]:
         names.insert(0, part.attr)
         part = part.value
     return tuple(names) if isinstance(part, ast.Name) else ()
+
+
+def _metrics(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> tuple[str, ...]:
+    """What `gates` compares with, else what `metrics` lists; of a class, or one that it inherits
+    from. None where it is computed.
+    """
+    bodies = [
+        *(s for s in node.body if isinstance(s, ast.FunctionDef) and s.name == "gates"),
+        *(
+            s
+            for s in node.body
+            if isinstance(s, ast.Assign) and "metrics" in map(_last_name, s.targets)
+        ),
+    ]
+    for body in bodies:
+        words = [w.value for w in ast.walk(body) if isinstance(w, ast.Constant)]
+        plain = [re.sub("_[0-9]+B$", "", w) for w in words if isinstance(w, str)]
+        known = tuple(word for word in plain if word in METRIC_UNITS)
+        if known:
+            return known
+    bases = [classes[name] for name in map(_last_name, node.bases) if name in classes]
+    inherited = (_metrics(base, classes) for base in bases if base is not node)
+    return next((metrics for metrics in inherited if metrics), ())
+
+
+def _defines(node: ast.ClassDef, name: str) -> bool:
+    return any(isinstance(s, ast.FunctionDef) and s.name == name for s in node.body)
 
 
 def _asked(node: ast.ClassDef) -> tuple[str, ...]:
@@ -627,14 +661,10 @@ def _required(
         said = "the reference file does not load"
         return [*lines, Line("not checked", f"{partition.name}: baselines", said)]
     bare = [
-        name
+        told
         for name in names
         if name in checks and not _judges_itself(checks[name], partition)
-        if not any(
-            (entry.check, entry.partition) == (name, partition.name)
-            and not all(number.is_context for number in entry.metrics.values())
-            for entry in stored.entries
-        )
+        if (told := _without_reference(checks[name], partition, stored))
     ]
     if bare:
         said = f"no reference for {', '.join(bare)}: needs a baseline before it can be accepted"
@@ -646,10 +676,29 @@ def _required(
     return lines
 
 
+def _without_reference(check: CheckClass, partition: Partition, stored: References) -> str:
+    """The check, with those of its metrics that nothing gates; "" where each has a number."""
+    known = {
+        metric
+        for entry in stored.entries
+        if (entry.check, entry.partition) == (check.name, partition.name)
+        for metric, number in entry.metrics.items()
+        if not number.is_context
+    }
+    missing = [metric for metric in check.metrics if metric not in known]
+    if missing:
+        return f"{check.name} ({', '.join(missing)})"
+    return "" if known else check.name
+
+
 def _judges_itself(check: CheckClass, partition: Partition) -> bool:
-    """Whether its reference follows from the description: of the preflights it does."""
-    rdma = partition.extras.rdma
-    known_rate = rdma is not None and rdma.line_gbits is not None
+    """Whether its reference follows from the description: of the preflights it does, and of checks
+    with a floor where the link is described.
+    """
+    extras = partition.extras
+    if check.has_floor:
+        return None not in (extras.floor_share, extras.link_gbits, extras.mtu_bytes)
+    known_rate = extras.rdma is not None and extras.rdma.line_gbits is not None
     return check.places in _OF_NODES or (check.places == "rail_probes" and known_rate)
 
 
@@ -1108,12 +1157,25 @@ def _fragment_partitions(system: System, thing: str, found: Sequence[_Fragment])
 # --- Slurm itself --------------------------------------------------------------------------------
 
 
+def _owner(system: System, others: Sequence[System], host: str, named_by: str) -> str:
+    """The other system that this host, and so its Slurm, is of; "" where it may be `system`'s."""
+    if named_by == system.name or belongs(system, host):
+        return ""
+    return next((other.name for other in others if belongs(other, host)), "")
+
+
+def owner(name: str, host: str, named_by: str) -> str:
+    """`_owner` of a system that loads."""
+    others, _ = _others(name)
+    return _owner(systems.load(name), others, host, named_by)
+
+
 def _in_slurm(
     system: System, others: Sequence[System], ask: Ask, host: str, named_by: str
 ) -> list[Line]:
     step = f"on a login node of {system.name}: railgauge system check {system.name}"
-    owner = next((other.name for other in others if belongs(other, host)), None)
-    if owner and named_by != system.name and not belongs(system, host):
+    owner = _owner(system, others, host, named_by)
+    if owner:
         said = f"this host, {host}, is of {owner}, and so is its Slurm"
         return [Line("not checked", "nodes in Slurm", said, step)]
     try:

@@ -8,50 +8,17 @@ import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 import pydantic
 
 from railgauge import hostlist
-from railgauge.campaign import ENDED, RESULT_FILE, Campaign
-from railgauge.checks.protections import DISTURBED, NOT_MEASURED, Failure
-from railgauge.limits import Limit
-from railgauge.measurement import Measurement
-from railgauge.references import Ratio, Reference
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """One measurement beside what it is compared with."""
-
-    measurement: Measurement
-    reference: Reference | None
-    limit: Limit | None
-    #: published numbers whose condition is not wholly known: to look at, gating nothing
-    context: tuple[Reference, ...] = ()
-    #: whether it must have a reference
-    gates: bool = True
-
-    @property
-    def within(self) -> bool | None:
-        """Whether the reference admits it; None where there is no reference."""
-        return self.reference.admits(self.measurement.value) if self.reference else None
-
-    @property
-    def share_of_limit(self) -> float | None:
-        return self.limit.share(self.measurement.value) if self.limit else None
-
-
-class ToolCall(pydantic.BaseModel):
-    """What ran in one call of a tool; older campaigns know neither path nor package."""
-
-    model_config = pydantic.ConfigDict(frozen=True)
-
-    tool: str
-    version: str
-    host: str = ""
-    path: str = ""
-    package: str = ""
+from railgauge.campaign import ENDED, PLAN, POSSIBLE, RESULT_FILE, Campaign
+from railgauge.model import record
+from railgauge.model.failure import ALONE, NOT_MEASURED, Failure
+from railgauge.model.record import BrokenRecordError, Ended, Key, Planned, Remaining, Row
+from railgauge.references import Ratio
+from railgauge.tools import Call
 
 
 class Outcome(enum.Enum):
@@ -84,8 +51,8 @@ class Case:
     rows: tuple[Row, ...]
     failures: tuple[Failure, ...]
     folder: Path | None
-    #: the tools' calls, as far as their provenance goes
-    calls: tuple[ToolCall, ...] = ()
+    #: the tools' calls
+    calls: tuple[Call, ...] = ()
     #: why an optional tool was not run
     left_out: Failure | None = None
     #: acceptance or baseline, as the check ran
@@ -142,8 +109,10 @@ class Case:
 
     @property
     def disturbed(self) -> bool:
-        """Its job was cancelled, forgotten or not started: it says nothing of its nodes."""
-        return any(failure.kind == DISTURBED for failure in self.failures)
+        """Its job was cancelled, forgotten or not started, or lacked what jobs need of their
+        cluster: it says nothing of its nodes.
+        """
+        return any(failure.kind in ALONE for failure in self.failures)
 
     @property
     def outcome(self) -> Outcome:
@@ -188,30 +157,7 @@ def unavailable_nodes(reason: str) -> tuple[str, ...]:
         return ()
 
 
-class BrokenRecordError(ValueError):
-    """A file of the campaign that is there and cannot be read."""
-
-
-#: By which a case is the same in the plan, in reports and in records: unique name, partition.
-Key = tuple[str, str]
-
-# The parts of the files that are read here; what else is in them is left alone.
-
-
-class _Planned(pydantic.BaseModel):
-    check: str
-    case: str
-    unique_name: str
-    partition: str
-    nodes: list[str]
-    depends_on: list[str] = []
-    kind: str = ""
-    #: how many times it was to run
-    runs: int = 1
-
-    @property
-    def key(self) -> Key:
-        return self.unique_name, self.partition
+# Of ReFrame's report, what is read here; what else is in it is left alone.
 
 
 class _Ran(pydantic.BaseModel):
@@ -225,95 +171,12 @@ class _Ran(pydantic.BaseModel):
     damage: str = ""
 
 
-class _Ended(pydantic.BaseModel):
-    """How a case ended, as the guard leaves it: what ReFrame's report would say, of this record."""
-
-    campaign: str
-    session: int
-    system: str
-    partition: str
-    check: str
-    unique_name: str
-    nodes: list[str]
-    run: pydantic.NonNegativeInt
-    result: Literal["pass", "fail"]
-    reason: str
-    stage: Path | None
-    record_sha256: str | None
-
-
 class _Run(pydantic.BaseModel):
     testcases: list[_Ran]
 
 
 class _Report(pydantic.BaseModel):
     runs: list[_Run]
-
-
-class _Failure(pydantic.BaseModel):
-    kind: str
-    message: str
-    nodes: tuple[str, ...]
-    next_step: str
-
-
-class _Limit(pydantic.BaseModel):
-    value: pydantic.PositiveFloat
-    unit: str
-    reason: str
-
-
-class _Result(pydantic.BaseModel):
-    gate: str
-    strict_provenance: bool = False
-    peer_spread: float = 0.05
-    measurements: list[dict[str, Any]]
-    limits: dict[str, _Limit]
-    references: dict[str, Reference]
-    context: dict[str, list[Reference]] = {}
-    ratios: list[Ratio] = []
-    recorded: list[str] = []
-    notes: list[str] = []
-    facts: dict[str, dict[str, Any]] = {}
-    left_out: _Failure | None = None
-    failures: list[_Failure]
-    calls: list[ToolCall]
-
-    def rows(self) -> tuple[Row, ...]:
-        rows = []
-        for fields in self.measurements:
-            measurement = Measurement.from_dict(fields)
-            limit = self.limits.get(measurement.variable)
-            rows.append(
-                Row(
-                    measurement,
-                    self.references.get(measurement.variable),
-                    Limit(**limit.model_dump()) if limit else None,
-                    tuple(self.context.get(measurement.variable, ())),
-                    measurement.variable not in self.recorded,
-                )
-            )
-        return tuple(rows)
-
-
-_PLAN = pydantic.TypeAdapter(list[_Planned])
-_POSSIBLE = pydantic.TypeAdapter(dict[str, dict[str, pydantic.NonNegativeInt]])
-
-_Content = TypeVar("_Content")
-
-
-def _read(path: Path, content: pydantic.TypeAdapter[_Content]) -> _Content | None:
-    """The document at `path`, None where there is none."""
-    try:
-        return content.validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise BrokenRecordError(f"{path}: {place}: {first['msg']}") from None
-    except OSError as error:
-        raise BrokenRecordError(f"{path}: {error.strerror}") from None
 
 
 #: How ReFrame begins its reason where a job could not be had; two cases have the same one then.
@@ -324,12 +187,12 @@ def _reason(text: str) -> str:
     return _OF_A_JOB.sub("", " ".join(text.split()))
 
 
-def _case(planned: _Planned, ran: _Ran | None, run: int, session: int = 1) -> Case:
+def _case(planned: Planned, ran: _Ran | None, run: int, session: int = 1) -> Case:
     case = Case(
         check=planned.check,
         name=planned.case,
         partition=planned.partition,
-        nodes=tuple(planned.nodes),
+        nodes=planned.nodes,
         run=run,
         result=ran.result if ran else "not run",
         reason=_reason(ran.fail_reason) if ran and ran.fail_reason else "",
@@ -344,43 +207,41 @@ def _case(planned: _Planned, ran: _Ran | None, run: int, session: int = 1) -> Ca
         return dataclasses.replace(case, damage=ran.damage)
     if ran is None or ran.stagedir is None:
         return case
-    path = ran.stagedir / RESULT_FILE
     try:
-        result = _read(path, pydantic.TypeAdapter(_Result))
-        if result is None:
-            return case
-        rows = result.rows()
+        found = record.read(ran.stagedir / RESULT_FILE, record.Record)
     except BrokenRecordError as error:
         return dataclasses.replace(case, damage=str(error))
-    except (TypeError, ValueError) as error:
-        return dataclasses.replace(case, damage=f"{path}: measurements: {error}")
+    if found is None:
+        return case
+    results = found.results
+    facts = {node: told for result in results for node, told in result.facts.items()}
+    left_out = [result.left_out for result in results if result.left_out]
     return dataclasses.replace(
         case,
-        rows=rows,
-        gate=result.gate,
-        strict_provenance=result.strict_provenance,
-        peer_spread=result.peer_spread,
+        rows=tuple(row for result in results for row in result.rows),
+        gate=found.gate,
+        strict_provenance=found.strict_provenance,
+        peer_spread=found.peer_spread,
         recorded=True,
-        facts=result.facts,
-        notes=tuple(result.notes),
-        ratios=tuple(result.ratios),
-        failures=tuple(Failure(**failure.model_dump()) for failure in result.failures),
+        facts=facts,
+        notes=tuple(note for result in results for note in result.notes),
+        ratios=found.ratios,
+        failures=tuple(failure for result in results for failure in result.failures),
         fingerprints={
-            node: str(facts["fingerprint"])
-            for node, facts in result.facts.items()
-            if facts.get("fingerprint")
+            node: str(told["fingerprint"])
+            for node, told in facts.items()
+            if told.get("fingerprint")
         },
-        calls=tuple(dict.fromkeys(result.calls)),
-        left_out=Failure(**result.left_out.model_dump()) if result.left_out else None,
+        calls=tuple(call for result in results for call in result.calls),
+        left_out=left_out[0] if left_out else None,
     )
 
 
-def read_possible(campaign: Campaign) -> dict[str, dict[str, int]]:
-    """Check -> partition -> number of cases without any filter; empty for an old campaign.
-
-    Raises BrokenRecordError where the file is damaged.
+def read_possible(campaign: Campaign) -> record.Possible:
+    """Check -> partition -> number of cases without any filter; BrokenRecordError where the file
+    is damaged.
     """
-    return _read(campaign.folder / "possible.json", _POSSIBLE) or {}
+    return record.read_possible(campaign.folder / POSSIBLE) or {}
 
 
 def _reported(report: _Report) -> dict[Key, list[tuple[int, _Ran]]]:
@@ -393,7 +254,7 @@ def _reported(report: _Report) -> dict[Key, list[tuple[int, _Ran]]]:
 
 
 def _ended(
-    campaign: Campaign, session: int, plan: Sequence[_Planned]
+    campaign: Campaign, session: int, plan: Sequence[Planned]
 ) -> dict[Key, list[tuple[int, _Ran]]]:
     """What the cases of a session without a report left of their ends.
 
@@ -405,7 +266,7 @@ def _ended(
     found: dict[Key, list[tuple[int, _Ran]]] = {}
     for path in sorted((folder / ENDED).glob("*.json")):
         try:
-            ended = _read(path, pydantic.TypeAdapter(_Ended))
+            ended = record.read(path, Ended)
         except BrokenRecordError:
             # Whose it is cannot be told: that case has not ended.
             continue
@@ -437,7 +298,7 @@ def _in_order(runs: Sequence[tuple[int, _Ran]]) -> list[tuple[int, _Ran]]:
     return [(number, ran.model_copy(update=lacks)) for number, ran in ordered]
 
 
-def _strange(campaign: Campaign, session: int, planned: _Planned, ended: _Ended) -> str:
+def _strange(campaign: Campaign, session: int, planned: Planned, ended: Ended) -> str:
     """What of an end is not of this campaign, session and case."""
     for name, found, expected in (
         ("campaign", ended.campaign, campaign.id),
@@ -465,14 +326,14 @@ def _altered(folder: Path, stage: Path, digest: str | None) -> str:
 
 
 def _attempts(
-    campaign: Campaign, session: int, plan: Sequence[_Planned]
+    campaign: Campaign, session: int, plan: Sequence[Planned]
 ) -> dict[Key, list[tuple[int, _Ran]]]:
     """What each case came to in one session, by its runs: from ReFrame's report; where a session
     broke off and left none, from what each case left itself.
     """
     path = campaign.session_folder(session) / "report.json"
     try:
-        report = _read(path, pydantic.TypeAdapter(_Report))
+        report = record.read(path, _Report)
     except BrokenRecordError:
         if campaign.ended_well(session):
             raise
@@ -489,7 +350,7 @@ def read(campaign: Campaign) -> list[Case]:
     so. Where a session broke off and a later one measured what was missing, that stands in its
     place. Raises BrokenRecordError where the plan or a report is damaged.
     """
-    plan = _read(campaign.folder / "plan.json", _PLAN) or []
+    plan = record.read_plan(campaign.folder / PLAN) or ()
     sessions = {n: _attempts(campaign, n, plan) for n in range(1, campaign.sessions + 1)}
     cases = []
     for planned in plan:
@@ -511,7 +372,7 @@ def read(campaign: Campaign) -> list[Case]:
 
 
 def _with_preconditions(
-    cases: Sequence[Case], plan: Sequence[_Planned], ran: Collection[tuple[str, str]]
+    cases: Sequence[Case], plan: Sequence[Planned], ran: Collection[tuple[str, str]]
 ) -> list[Case]:
     """The cases that were left out, with the failed preconditions that they name; `ran` are the
     unique names and results of all that ran.
@@ -561,17 +422,9 @@ def _replaced(case: Case, attempts: Sequence[Case], runs: int) -> bool:
     return any(_enough(attempts, session, runs) for session in later)
 
 
-@dataclasses.dataclass(frozen=True)
-class Remaining:
-    """What a campaign still lacks: `missing` is to be run; what has `failed` is not run again."""
-
-    missing: Collection[Key]
-    failed: Collection[Key]
-
-
 def remaining(campaign: Campaign) -> Remaining | None:
     """What a campaign that broke off still lacks; None where it had not even a plan."""
-    plan = _read(campaign.folder / "plan.json", _PLAN)
+    plan = record.read_plan(campaign.folder / PLAN)
     if plan is None:
         return None
     attempts: dict[Key, list[Case]] = {planned.key: [] for planned in plan}
@@ -596,7 +449,7 @@ def remaining(campaign: Campaign) -> Remaining | None:
             not done or any(_lost(case, cases) for case in cases)
         ):
             missing.append(planned.key)
-    return Remaining(tuple(missing), tuple(sorted(failed)))
+    return Remaining(missing=tuple(missing), failed=tuple(sorted(failed)))
 
 
 def fingerprints(cases: Sequence[Case]) -> dict[str, str]:

@@ -7,7 +7,7 @@ it (`Outcome.FAILED`), and only where nothing clears it. Whoever measured nothin
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from railgauge.verdict.compare import Case, Outcome
 
@@ -38,9 +38,9 @@ class Way:
 def suspects(cases: Sequence[Case]) -> list[Suspect]:
     """The nodes to look at first; none where no single node explains the failures.
 
-    A node that a failure names itself comes first. Else a node is suspect when it is in two or
-    more failing cases of a kind and in none of that kind that passed. Where that is so for every
-    node it says nothing of any of them, and nobody is named.
+    A node that a failure names itself comes first. Beside it a node is suspect when it is in two or
+    more failing cases of a kind that no named node explains, and in none of that kind that passed.
+    Where that is so for every node it says nothing of any of them, and nobody is named.
     """
     named: dict[str, str] = {}
     for case in _failed(cases):
@@ -53,16 +53,16 @@ def suspects(cases: Sequence[Case]) -> list[Suspect]:
     for partition in {case.partition for case in cases}:
         for node, why in _silent([case for case in cases if case.partition == partition]).items():
             named.setdefault(node, why)
-    if named:
-        return [Suspect(node, why) for node, why in sorted(named.items())]
     counts: dict[str, int] = {}
     for kind in sorted({_kind(case) for case in _failed(cases)}):
-        for node, count in _odd_ones_out([case for case in cases if _kind(case) == kind]).items():
+        of_kind = [case for case in cases if _kind(case) == kind]
+        for node, count in _odd_ones_out(of_kind, named).items():
             counts[node] = counts.get(node, 0) + count
-    return [
+    common = [
         Suspect(node, f"in {count} failing cases, and in none of the same kind that passed")
         for node, count in sorted(counts.items())
     ]
+    return [*(Suspect(node, why) for node, why in sorted(named.items())), *common]
 
 
 def _silent(cases: Sequence[Case]) -> dict[str, str]:
@@ -164,12 +164,23 @@ def _kind(case: Case) -> tuple[str, str, str]:
     return case.check, case.partition, case.kind
 
 
-def _odd_ones_out(cases: Sequence[Case]) -> dict[str, int]:
+def _odd_ones_out(cases: Sequence[Case], named: Collection[str]) -> dict[str, int]:
     """Node -> number of failing cases, of one kind: that all nodes find each other over MPI
     says nothing of a link's rate.
+
+    What a case's own failures name explains that case. A `named` node explains every other failure
+    that it is in too, unless it passed in a case of this kind: what it is named for is then of
+    another kind.
     """
     cleared = {node for case in _passed(cases) for node in case.nodes}
-    failed = [node for case in _failed(cases) for node in case.nodes]
+    explaining = set(named) - cleared
+    unexplained = [
+        case
+        for case in _failed(cases)
+        if not explaining & set(case.nodes)
+        and not any(f.nodes and f.kind not in _SILENCE for f in case.failures)
+    ]
+    failed = [node for case in unexplained for node in case.nodes if node not in named]
     found = {n: failed.count(n) for n in failed if failed.count(n) >= 2 and n not in cleared}
-    everyone = {node for case in cases for node in case.nodes}
+    everyone = {node for case in cases for node in case.nodes} - set(named)
     return {} if set(found) == everyone else found

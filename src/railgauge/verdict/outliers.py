@@ -18,7 +18,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal, TypeVar
 
 from railgauge.measurement import METRIC_ALIKE, METRIC_BETTER, Measurement
-from railgauge.verdict.compare import Case, Row
+from railgauge.model.record import Row
+from railgauge.verdict.compare import Case
 
 #: Of fewer places none is an outlier: two of three may be the odd ones.
 LEAST_PLACES = 4

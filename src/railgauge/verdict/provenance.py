@@ -113,11 +113,15 @@ def _not_the_same(cases: Sequence[Case]) -> Iterator[Notice]:
             parts = [{b.version for b in several}, {b.path for b in several}]
             parts.append({b.package for b in several})
             if any(len(values - {""}) > 1 for values in parts):
-                shown = "; ".join(
-                    f"{describe(b)}, {b.path} on {hostlist.fold(b.nodes)}" for b in several
-                )
+                shown = "; ".join(_build_on_nodes(b) for b in several)
                 name = f"{tool} ({program})" if program else tool
                 yield Notice("tool-differs", f"{name} is not the same everywhere: {shown}")
+
+
+def _build_on_nodes(build: Build) -> str:
+    """A build with its file and nodes; of what was not stated nothing stands there."""
+    told = ", ".join(filter(None, [describe(build), build.path])) or "nothing stated"
+    return f"{told} on {hostlist.fold(build.nodes)}" if build.nodes else told
 
 
 def _other_than_referenced(cases: Sequence[Case], ratios: Sequence[RatioRow]) -> Iterator[Notice]:

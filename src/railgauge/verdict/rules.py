@@ -13,24 +13,23 @@ from typing import Any, Literal
 
 from railgauge import hostlist
 from railgauge.campaign import Campaign
-from railgauge.checks.protections import DISTURBED, NOT_MEASURED
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
+from railgauge.measurement import METRIC_UNITS
+from railgauge.model.failure import DISTURBED, NOT_MEASURED
+from railgauge.model.record import BrokenRecordError, Row
 from railgauge.references import Bounded
-from railgauge.verdict.compare import (
-    BrokenRecordError,
-    Case,
-    Row,
-    fingerprints,
-    read,
-    read_possible,
-)
+from railgauge.verdict.compare import Case, fingerprints, read, read_possible
 from railgauge.verdict.locate import Suspect, Way, suspects, ways
 from railgauge.verdict.outliers import Outlier, outliers
 from railgauge.verdict.peers import OddNodes, odd_nodes
 from railgauge.verdict.provenance import Build, Notice, builds, not_as_packaged, notices
 from railgauge.verdict.ratios import RatioRow, judge
+from railgauge.verdict.restarts import Restart, restarts
 
 Decision = Literal["accept", "reject", "inconclusive"]
+
+#: Units of what is counted, and not measured: what the description lists is all there.
+_COUNTS = (METRIC_UNITS["links"], METRIC_UNITS["expectations"])
 
 EXIT_CODES: dict[Decision, int] = {
     "accept": EXIT_ACCEPT,
@@ -85,6 +84,17 @@ class Verdict:
             for case in self.cases
             for row in case.rows
         )
+
+    @property
+    def by_floors(self) -> bool:
+        """Whether nothing but floors judged how fast the nodes are."""
+        kinds = {
+            row.reference.kind
+            for case in self.cases
+            for row in case.rows
+            if row.reference is not None and row.measurement.unit not in _COUNTS
+        }
+        return kinds == {"floor"}
 
     @property
     def simulated(self) -> bool:
@@ -152,7 +162,7 @@ def _row_as_dict(case: Case, row: Row) -> dict[str, Any]:
 def _left_out_as_dict(case: Case) -> dict[str, Any]:
     assert case.left_out is not None
     return {
-        **case.left_out.as_dict(),
+        **dataclasses.asdict(case.left_out),
         "check": case.check,
         "partition": case.partition,
         "case": case.name,
@@ -214,7 +224,7 @@ def _gate_findings(campaign: Campaign, case: Case) -> list[Finding]:
     named = any(failure.kind == "no-reference" for failure in case.failures)
     if campaign.gate == "acceptance" and bare and not named:
         message = f"no reference for {', '.join(bare)}"
-        found.append(Finding("reject", "no-reference", message, **_place(case)))
+        found.append(Finding("inconclusive", "no-reference", message, **_place(case)))
     return found
 
 
@@ -445,6 +455,21 @@ def _outlier_findings(far: Sequence[Outlier]) -> list[Finding]:
     ]
 
 
+def _restart_findings(found: Sequence[Restart]) -> list[Finding]:
+    """A node that goes down while it is measured is not well, however fast it is."""
+    return [
+        Finding(
+            "reject" if restart.in_session else "inconclusive",
+            "restarted",
+            restart.message,
+            nodes=(restart.node,),
+            next_step=f"journalctl --boot=-1 on {restart.node}, and the event log of its BMC, say "
+            "why; then measure anew: railgauge accept",
+        )
+        for restart in found
+    ]
+
+
 def _provenance_findings(cases: Sequence[Case]) -> list[Finding]:
     """Tools that are not as packaged, where the system's data says that this counts."""
     return [
@@ -462,11 +487,17 @@ def _provenance_findings(cases: Sequence[Case]) -> list[Finding]:
 
 
 def _suspects(
-    cases: Sequence[Case], odd: Sequence[OddNodes], far: Sequence[Outlier]
+    cases: Sequence[Case],
+    odd: Sequence[OddNodes],
+    far: Sequence[Outlier],
+    restarted: Sequence[Restart],
 ) -> list[Suspect]:
-    """The nodes to look at first; with them those that differ from their peers."""
+    """The nodes to look at first; with them those that restarted or differ from their peers."""
     found = suspects(cases)
     named = {suspect.node for suspect in found}
+    went_down = [one for one in restarted if one.in_session and one.node not in named]
+    found += [Suspect(one.node, one.message) for one in went_down]
+    named |= {one.node for one in went_down}
     for nodes in odd:
         if not nodes.tie:
             found += [Suspect(n, "not as its peers") for n in nodes.nodes if n not in named]
@@ -541,6 +572,8 @@ def decide(campaign: Campaign) -> Verdict:
     findings += _peer_findings(odd)
     far = outliers(cases) if campaign.gate == "acceptance" else []
     findings += _outlier_findings(far) + _provenance_findings(cases)
+    restarted = restarts(cases)
+    findings += _restart_findings(restarted)
     ratios = judge(cases)
     findings += _ratio_findings(campaign, ratios)
     findings += _fingerprint_findings(cases)
@@ -561,7 +594,7 @@ def decide(campaign: Campaign) -> Verdict:
         campaign,
         tuple(cases),
         tuple(findings),
-        tuple(_suspects(cases, odd, far)),
+        tuple(_suspects(cases, odd, far, restarted)),
         tuple(ratios),
         tuple(ways(cases)),
         notices(cases, ratios),

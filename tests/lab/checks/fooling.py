@@ -4,15 +4,20 @@ Each runs as a real job in the lab. `Good` is the control: the same, with nothin
 """
 
 import dataclasses
+import datetime
 import os
 from pathlib import Path
 
 from reframe.core.builtins import parameter, run_after, run_before
 
 import reframe as rfm
-from railgauge.checks import MpiBesideCheck, PairCheck, RanksCheck, whole_partitions
+from railgauge.checks.beside import MpiBesideCheck
+from railgauge.checks.cases import PairCase, SettingCase
+from railgauge.checks.pair import PairCheck
+from railgauge.checks.ranks import RanksCheck, whole_partitions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
+from railgauge.references import Provenance, Reference
 from railgauge.tools import Completeness, Reading, iperf2, mpi_world
 
 
@@ -127,6 +132,38 @@ class NoReference(ProbeCheck):
     script = ProbeCheck.script + "; echo 8 1.8"
 
 
+class Floored(ProbeCheck):
+    """What is stored nowhere has a floor by the description: at most `most`."""
+
+    metrics = NoReference.metrics
+    script = NoReference.script
+    most = 2.0
+
+    def floor(self, measurement):
+        told = Provenance(source="the description", date=datetime.date(2026, 11, 22))
+        unit = measurement.unit
+        return Reference(value=self.most, upper=0, unit=unit, kind="floor", provenance=told)
+
+
+@rfm.simple_test
+class AboveFloor(Floored):
+    pass
+
+
+@rfm.simple_test
+class BelowFloor(Floored):
+    most = 1.0
+
+
+@rfm.simple_test
+class StoredNumbersWin(Floored):
+    """All of these are stored, and higher."""
+
+    metrics = ["latency_1B", "latency_2B", "latency_4B"]
+    script = ProbeCheck.script
+    most = 1.0
+
+
 @rfm.simple_test
 class OtherCondition(ProbeCheck):
     expected = {"transport": "ib"}
@@ -224,7 +261,7 @@ class Singletons(RanksCheck):
 class ServerDies(PairCheck):
     """iperf2's client exits with 0 and prints plausible rows when its server is killed."""
 
-    pair = parameter(["ns:n1:n2"])
+    pair = parameter([PairCase("ns", "n1", "n2")])
     tool = iperf2
     metrics = ["bandwidth"]
     asked = iperf2.Options(streams=1, duration_s=3)
@@ -250,7 +287,7 @@ class ServerDies(PairCheck):
 class TransferTooShort(MpiBesideCheck):
     """An MPI program that goes on when the transfer beside it has ended."""
 
-    pair = parameter(["ns:n1:n2:default"])
+    pair = parameter([SettingCase("ns", "n1", "n2", "default")])
 
     def commands(self):
         asked = super().commands()
@@ -266,7 +303,7 @@ class TransferTooShort(MpiBesideCheck):
 class ByFake(PairCheck):
     """iperf2 between n1 and n2, by a program that makes more of its numbers."""
 
-    pair = parameter(["ns:n1:n2"])
+    pair = parameter([PairCase("ns", "n1", "n2")])
     tool = iperf2
     metrics = ["bandwidth"]
     asked = iperf2.Options(streams=1, duration_s=3)

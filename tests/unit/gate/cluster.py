@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import getpass
 import json
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from railgauge.cli import cli
 from railgauge.errors import RailgaugeError
 from railgauge.gate import journal, run
 from railgauge.node import slurm_nodes
-from railgauge.node.slurm_nodes import SlurmNode
+from railgauge.node.slurm_nodes import SlurmNode, SlurmProblem
 from railgauge.verdict.rules import Finding
 
 
@@ -29,6 +30,7 @@ class Slurm:
         self.flags: dict[str, set[str]] = {name: {"IDLE"} for name in names}
         self.reason: dict[str, tuple[str, str, str]] = dict.fromkeys(names, ("", "", ""))
         self.reserved: dict[str, tuple[str, ...]] = {}
+        self.lease: dict[str, int | None] = {}
         self.kernel: dict[str, str] = dict.fromkeys(names, "6.12")
         self.at_each: Callable[[], None] = lambda: None
 
@@ -59,9 +61,19 @@ class Slurm:
             self.reason[name] = ("", "", "")
             self.at_each()
 
-    def reserve(self, name: str, nodes: Any) -> None:
-        self.reserved[name] = tuple(nodes)
+    def reserve(self, name: str, nodes: Any, lease_s: int | None = None) -> None:
+        self.reserved[name], self.lease[name] = tuple(nodes), lease_s
         self.at_each()
+
+    def renew(self, name: str, lease_s: int) -> None:
+        assert name in self.reserved
+        self.lease[name] = lease_s
+        self.at_each()
+
+    def lapse(self) -> None:
+        """Time goes by, and nobody renews: what has an end has ended."""
+        for name in [name for name in self.reserved if self.lease[name] is not None]:
+            del self.reserved[name]
 
     def unreserve(self, name: str) -> None:
         del self.reserved[name]
@@ -148,6 +160,38 @@ class Campaigns:
             cases=cases,
             suspects=[SimpleNamespace(node=n) for n in told],
         )
+
+
+REFUSED = "Invalid user id"
+NO_NODE = "slurm_update error: Invalid node name specified"
+NO_RESERVATION = "delete_reservation reservationname=x: Requested reservation is invalid"
+
+
+class Answers:
+    """scontrol and sacctmgr, to a user of that admin level."""
+
+    def __init__(
+        self, level: str, known: bool = True, accounting: str = "accounting_storage/slurmdbd"
+    ) -> None:
+        self.node = NO_NODE if level == "admin" else REFUSED
+        self.reservation = REFUSED if level == "none" else NO_RESERVATION
+        self.known, self.accounting = known, accounting
+
+    def __call__(self, *command: str, limit_s: float = 30) -> str:
+        words = " ".join(command)
+        if "update nodename=" in words:
+            raise SlurmProblem(self.node)
+        if "delete reservationname=" in words:
+            raise SlurmProblem(self.reservation)
+        if "--version" in words:
+            return "slurm-wlm 22.05.8"
+        if "show config" in words:
+            return (
+                f"AccountingStorageType   = {self.accounting}\nSlurmUser    = slurm(64030)\n"
+                "SLURM_VERSION           = 22.05.8"
+            )
+        assert command[0] == "sacctmgr", words
+        return getpass.getuser() if self.known else ""
 
 
 class Killed(BaseException):

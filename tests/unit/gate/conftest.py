@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,21 +10,23 @@ from pathlib import Path
 import pytest
 
 from railgauge import accept, inventory, inventory_cli, session, slurm
-from railgauge.gate import run, store
+from railgauge.gate import lease, run, store
 from railgauge.node import slurm_nodes
 
-from .cluster import Campaigns, Slurm, taken
+from .cluster import Answers, Campaigns, Slurm, taken
 
 
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Slurm:
     fake = Slurm(["n1", "n2", "n3", "n4", "n5", "n6"])
+    monkeypatch.setattr(slurm_nodes, "ask", Answers("admin"))
     for name in ("show", "drain", "resume"):
         monkeypatch.setattr(slurm_nodes, name, getattr(fake, name))
     monkeypatch.setattr(inventory_cli, "collect", fake.collect)
-    monkeypatch.setattr(slurm, "reserve", fake.reserve)
-    monkeypatch.setattr(slurm, "unreserve", fake.unreserve)
+    for name in ("reserve", "renew", "unreserve"):
+        monkeypatch.setattr(slurm, name, getattr(fake, name))
     monkeypatch.setattr(slurm, "reservation_nodes", fake.reserved.get)
+    monkeypatch.setattr(lease, "renewed", lambda _: contextlib.nullcontext())
     return fake
 
 

@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from railgauge import accept
 from railgauge.cli import cli
-from railgauge.errors import EXIT_SUSPECT, RailgaugeError
-from railgauge.gate import journal, partners, run, store
+from railgauge.errors import EXIT_SUSPECT, EnvironmentProblem, RailgaugeError
+from railgauge.gate import journal, lease, partners, run, store
 from railgauge.gate.lock import alone
 from railgauge.node import gate as node_gate
 from railgauge.node import slurm_nodes
 from railgauge.node.slurm_nodes import SlurmProblem
 
-from .cluster import Campaigns, Killed, Slurm, gate, go, held, taken
+from .cluster import Campaigns, Killed, Slurm, gate, go, held, said, taken
 
 # ---- a run, killed at each step ----
 
@@ -115,11 +116,17 @@ def test_a_suspect_raises_the_alarm_once(
     assert told.read_text().splitlines() == ["n2 held: too slow"]
 
 
-@pytest.mark.parametrize("names", ["", "n1", "n2", "n1 n2"])
+@pytest.mark.parametrize(
+    ("names", "lapses"),
+    [("", False), ("n1", False), ("n2", False), ("n1 n2", False), ("", True), ("n1", True)],
+)
 def test_killed_anywhere_no_untested_node_is_open_and_the_next_run_ends_it(
-    area: Path, nodes: Slurm, tests: Campaigns, names: str
+    area: Path, nodes: Slurm, tests: Campaigns, names: str, lapses: bool
 ) -> None:
-    """After every single change of Slurm's state, and before every journal entry, in turn."""
+    """After every single change of Slurm's state, and before every journal entry, in turn.
+
+    The next run comes soon, or when what has an end has ended: then the partners are back.
+    """
     bad = tests.bad = set(names.split())
     save, steps = journal.Run.save, 0
     while True:
@@ -129,8 +136,7 @@ def test_killed_anywhere_no_untested_node_is_open_and_the_next_run_ends_it(
         held(nodes, "n1", "n2")
         left = steps
 
-        def step() -> None:
-            nonlocal left
+        def untested_are_out() -> None:
             good = {
                 name
                 for name in ("n1", "n2")
@@ -138,6 +144,10 @@ def test_killed_anywhere_no_untested_node_is_open_and_the_next_run_ends_it(
                 and record.fields["kernel/release"] == "6.13"
             }
             assert not nodes.open() & ({"n1", "n2"} - good)
+
+        def step() -> None:
+            nonlocal left
+            untested_are_out()
             left -= 1
             if left == 0:
                 raise Killed
@@ -154,6 +164,10 @@ def test_killed_anywhere_no_untested_node_is_open_and_the_next_run_ends_it(
                 with pytest.raises(Killed):
                     go(nodes)
                     raise StopIteration
+                if lapses:
+                    nodes.lapse()
+                    untested_are_out()
+                    assert {"n3", "n4"} <= nodes.open()
             ended = go(nodes)
         except StopIteration:
             return
@@ -167,6 +181,96 @@ def test_killed_anywhere_no_untested_node_is_open_and_the_next_run_ends_it(
         # What was killed in the middle of a campaign has gone on with it.
         assert all(tests.made[name].state == "finished" for name in ended.campaigns)
         steps += 1
+
+
+def test_the_reservation_of_the_partners_has_an_end_and_that_of_the_untested_none(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    held(nodes, "n1")
+    planned = run.plan("lab", ["n1"])
+    run.reserve(planned, [], lambda _: None)
+    assert nodes.lease == {planned.untested: None, planned.reservation: lease.LEASE_S}
+    assert nodes.reserved[planned.untested] == ("n1",)
+
+
+def test_a_run_that_lapsed_goes_on_with_other_partners_where_its_own_are_busy(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    broken = run.plan("lab", ["n1"])
+    tests.at_each = lambda: (_ for _ in ()).throw(Killed)
+    with pytest.raises(Killed):
+        run.finish(broken, [], lambda _: None)
+    tests.at_each = lambda: None
+    nodes.lapse()
+    nodes.flags["n2"] |= {"ALLOCATED"}
+    assert run.finish(broken, [], lambda _: None).decided == {"n1": ""}
+    assert broken.partners == ["n3", "n4"] and len(tests.made) == 2
+    assert "n2" in nodes.open() and not nodes.reserved
+
+
+# ---- what fails before anything is measured ----
+
+
+def refused(*_: object) -> None:
+    raise SlurmProblem("Invalid user id")
+
+
+def test_a_refused_resume_is_undone(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held(nodes, "n1")
+    reason = nodes.show(["n1"])["n1"].reason
+    monkeypatch.setattr(slurm_nodes, "resume", refused)
+    assert gate("run", "--act") == 3
+    assert not nodes.reserved and nodes.open() == {"n2", "n3", "n4"}
+    assert nodes.show(["n1"])["n1"].reason == reason
+    assert journal.unended("lab") is None
+
+
+def test_a_resume_that_fails_half_way_is_undone(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held(nodes, "n1", "n3")
+    opened: set[str] = set()
+    nodes.at_each = lambda: opened.update(nodes.open())
+    real = slurm_nodes.resume
+    monkeypatch.setattr(slurm_nodes, "resume", lambda _: (real(["n1"]), refused()))
+    assert gate("run", "--act") == 3
+    assert not opened & {"n1", "n3"} and not nodes.reserved
+    assert nodes.show(["n1"])["n1"].reason.startswith("railgauge: firmware changed")
+
+
+def test_what_cannot_be_drained_again_stays_reserved_and_the_partners_come_back(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held(nodes, "n1")
+    real = slurm_nodes.resume
+    monkeypatch.setattr(slurm_nodes, "resume", lambda names: (real(names), refused()))
+    monkeypatch.setattr(slurm_nodes, "drain", refused)
+    words, code = said("run", "--act")
+    assert code == 3 and "not undone" in words
+    nodes.lapse()
+    assert nodes.open() == {"n2", "n3", "n4"}
+
+
+def test_a_campaign_that_cannot_begin_is_undone_and_the_next_run_tests(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As without accounting."""
+    tests.bad = set()
+    held(nodes, "n1")
+
+    def no_answer(*_: object, **__: object) -> None:
+        raise EnvironmentProblem("sacct did not answer")
+
+    with monkeypatch.context() as without:
+        without.setattr(accept, "run", no_answer)
+        assert gate("run", "--act") == 3
+    assert not nodes.reserved and nodes.show(["n1"])["n1"].ours
+    assert gate("run", "--act") == 0
+    assert nodes.open() == {"n1", "n2", "n3", "n4"}
 
 
 def test_a_campaign_whose_folder_is_gone_is_measured_anew(
@@ -201,19 +305,17 @@ def test_a_node_that_somebody_took_over_meanwhile_is_left_to_them(
     assert nodes.show(["n1"])["n1"].reason == "bad fan" and not nodes.reserved
 
 
+@pytest.mark.parametrize("names", [[""], ["_untested"], ["", "_untested"]])
 def test_a_reservation_that_somebody_deletes_does_not_open_the_node(
-    area: Path, nodes: Slurm, tests: Campaigns
+    area: Path, nodes: Slurm, tests: Campaigns, names: list[str]
 ) -> None:
     held(nodes, "n1")
-
-    def delete() -> None:
-        nodes.at_each = lambda: None
-        nodes.reserved.clear()
 
     planned = run.plan("lab", ["n1"])
     run.reserve(planned, [], lambda _: None)
     run.resume(planned, [], lambda _: None)
-    delete()
+    for name in names:
+        nodes.unreserve(f"{planned.reservation}{name}")
     with pytest.raises(RailgaugeError, match="is gone"):
         run.test(planned, [], lambda _: None)
     assert "n1" not in nodes.open()

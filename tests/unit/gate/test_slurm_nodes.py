@@ -84,3 +84,16 @@ def test_a_gate_runs_reservation_is_not_foreign() -> None:
 def test_why_a_node_takes_nobodys_jobs_is_said(flags: str, words: str) -> None:
     node = SlurmNode("n1", frozenset(flags.split("+")), "bad fan", "alice")
     assert node.outside == words
+
+
+def test_nodes_that_slurm_has_not_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the words of 24.11.5, which come after those it has, and with exit code 1."""
+
+    def ask(*command: str, limit_s: float = 30) -> str:
+        words = "Node c05 not found\nNode c06 not found"
+        raise slurm_nodes.SlurmProblem(f"`{' '.join(command)}`: {words}")
+
+    monkeypatch.setattr(slurm_nodes, "ask", ask)
+    with pytest.raises(slurm_nodes.UnknownNodes) as unknown:
+        slurm_nodes.show(["n3", "c05", "c06"])
+    assert unknown.value.nodes == ("c05", "c06")

@@ -20,6 +20,8 @@ from railgauge.gate import journal, roll, run, store, update
 from railgauge.gate.journal import Roll
 from railgauge.lab import processes
 from railgauge.lab.processes import Process
+from railgauge.node import slurm_nodes
+from railgauge.node.slurm_nodes import SlurmProblem
 
 from .cluster import Campaigns, Killed, Slurm, held
 from .cluster import said as gate
@@ -356,6 +358,23 @@ def test_an_update_that_fails_leaves_its_nodes_drained(
     assert nodes.show(["n1"])["n1"].reason == "railgauge: update failed with exit code 7"
     assert nodes.open() == {"n2", "n3", "n4"} and not tests.made
     assert gate("run", "--act")[1] == 1 and not tests.made
+
+
+def test_a_batch_whose_run_measured_nothing_is_tested_by_the_next(
+    area: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise SlurmProblem("Invalid user id")
+
+    with monkeypatch.context() as without:
+        without.setattr(slurm_nodes, "resume", refuse)
+        with pytest.raises(SlurmProblem):
+            roll.go_on(begin(["n1", "n2"], "true"), [], lambda _: None)
+    assert nodes.open() == {"n2", "n3", "n4"} and not nodes.reserved
+    assert gate("run", "--act")[1] == 0
+    decided = [ended.decided for ended in journal.runs("lab")]
+    assert sorted(decided, key=str) == [{"n1": ""}, {"n2": ""}, {}]
+    assert nodes.open() == {"n1", "n2", "n3", "n4"}
 
 
 def test_a_node_of_somebody_else_is_not_updated(area: Path, nodes: Slurm) -> None:

@@ -1,0 +1,35 @@
+# shellcheck shell=bash
+# Sourced by the commands beside it and by activate.sh.
+
+# require_venv NAME HOME: 3 where this user cannot run the checkout's Python; NAME says why on
+# standard error, and what to type.
+require_venv() {
+  local name=$1 home=$2 venv=$2/.venv python folder closed='' user why
+  local next="make -C $home setup"
+  [[ ! -x $venv/bin/python ]] || return 0
+  if [[ ! -e $venv ]]; then
+    why="$venv is missing"
+  else
+    user=$(id -un 2>/dev/null || id -u)
+    # Behind the links, also where this user may not look.
+    python=$(readlink -m -- "$venv/bin/python")
+    for ((folder = 1; folder < ${#python}; folder++)); do
+      [[ ${python:folder:1} != / || ! -d ${python:0:folder} || -x ${python:0:folder} ]] ||
+        closed=${closed:-${python:0:folder}}
+    done
+    why="$venv is there, but its Python, $python, "
+    if [[ -n $closed ]]; then
+      why+="cannot be run by $user, who may not enter $closed"
+    elif [[ -e $python ]]; then
+      why+="cannot be run by $user"
+    else
+      why+="is not on $(uname -n)"
+    fi
+    [[ -O $venv ]] ||
+      next="$(stat -c %U -- "$venv") makes it anew (rm -r $venv; make -C $home setup) with a python3 for \
+all users first on PATH; or, in a clone of your own: make setup"
+  fi
+  echo "$name: $why" >&2
+  echo "  next: $next" >&2
+  return 3
+}

@@ -1,0 +1,54 @@
+"""Floors that follow from a partition's description: they prove that a link works, and no more."""
+
+from __future__ import annotations
+
+import datetime
+
+from railgauge import limits
+from railgauge.measurement import Measurement
+from railgauge.references import Provenance, Reference
+from railgauge.systems import Extras
+
+#: Of several streams the slowest may carry this part of an even share of the floor.
+_STREAM_SHARE = 0.25
+
+#: Segments that may be sent again, of those of a run at the limit. Beyond it TCP's rate collapses:
+#: M. Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", 1997.
+_RETRANSMITTED = 0.01
+
+
+def of_link(
+    measurement: Measurement, extras: Extras, system: str, seconds: float
+) -> Reference | None:
+    """The floor of one of TCP's metrics over the link that `extras` describes.
+
+    None where the description does not ask for floors (`floor_share`), or not say what the link is,
+    and for metrics of which the link says nothing. `seconds` is how long the tool runs.
+    """
+    share, rate, mtu = extras.floor_share, extras.link_gbits, extras.mtu_bytes
+    if share is None or rate is None or mtu is None:
+        return None
+    limit = limits.tcp(rate, mtu)
+    streams = measurement.streams or 1
+    segments = limit.value * 1e9 / 8 * seconds / (mtu - limits.TCP_HEADERS_BYTES)
+    # The value, and how far below or above it a measurement may be.
+    bounds: dict[str, tuple[float, float | None, float | None]] = {
+        "bandwidth": (limit.value, share - 1, None),
+        "stream_bandwidth_min": (limit.value / streams, share * _STREAM_SHARE - 1, None),
+        "retransmits": (segments * _RETRANSMITTED, None, 0),
+    }
+    if measurement.metric not in bounds:
+        return None
+    value, lower, upper = bounds[measurement.metric]
+    return Reference(
+        value=value,
+        lower=lower,
+        upper=upper,
+        unit=measurement.unit,
+        kind="floor",
+        note=f"{share:.0%} of {limit.reason}: function only",
+        provenance=Provenance(
+            source=f"configs/systems/{system}/reframe.yaml: link_gbits, mtu_bytes, floor_share",
+            date=datetime.date.today(),
+        ),
+    )

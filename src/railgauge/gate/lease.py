@@ -1,0 +1,65 @@
+"""The reservation that a gate run's tests use lapses with the run: it has an end, which is moved on
+while the run lives.
+
+    python -m railgauge.gate.lease RESERVATION SECONDS
+
+renews it until its standard input ends, which it does with the process that started it, however
+that ended. So healthy partners of a run that was killed are back in service within LEASE_S and the
+minute in which Slurm looks at it. What is untested is in a reservation of its own, without an end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from railgauge import slurm
+from railgauge.errors import EnvironmentProblem
+
+#: So long after its last renewal a reservation ends. A controller that is restarted, or moves to
+#: another host, is back before.
+LEASE_S = 600
+
+#: A run that has deleted its reservation ends within this.
+_LAST_WORDS_S = 10
+
+#: How many renewals may fail, one after the other, before it ends.
+_RENEWALS = 10
+
+
+@contextlib.contextmanager
+def renewed(reservation: str) -> Iterator[None]:
+    """Let the reservation's end move on; one that does not exist yet is waited for."""
+    keeper = subprocess.Popen(
+        [sys.executable, "-m", "railgauge.gate.lease", reservation, str(LEASE_S)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        # A Ctrl-C is for the run: its nodes are still to be decided.
+        start_new_session=True,
+    )
+    assert keeper.stdin is not None
+    try:
+        yield
+    finally:
+        keeper.stdin.close()
+        keeper.wait()
+
+
+def _keep(reservation: str, lease_s: int) -> None:
+    said = ""
+    while not select.select([sys.stdin], [], [], lease_s / _RENEWALS)[0]:
+        try:
+            slurm.renew(reservation, lease_s)
+            said = ""
+        except EnvironmentProblem as error:
+            # At its end the run deletes it itself.
+            if not said and not select.select([sys.stdin], [], [], _LAST_WORDS_S)[0]:
+                said = error.message
+                print(f"gate: {reservation} is not renewed: {said}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    _keep(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,147 @@
+"""Whether Slurm lets this user do what the gate needs: asked before anything is changed.
+
+Slurm looks at the user's right first and at the request then, so a request about a node or a
+reservation that does not exist tells whether the right is there, and changes nothing. By Slurm's
+source (src/slurmctld/proc_req.c, branches slurm-21.08 to slurm-26.05, all alike):
+
+    nodes: drain, resume       _slurm_rpc_update_node   validate_super_user  root, SlurmUser, admin
+    reservations: make, renew  _slurm_rpc_resv_create   validate_operator    these, operator
+
+Admin levels are accounting's (sacctmgr(1), AdminLevel): without slurmdbd nobody has one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import re
+from collections.abc import Callable
+
+from railgauge.errors import EnvironmentProblem
+from railgauge.node import slurm_nodes
+from railgauge.node.slurm_nodes import SlurmProblem
+
+#: The name of no node and of no reservation.
+_NOTHING = "railgauge-no-such-name"
+
+#: slurm_errno.c of 21.08 to 26.05: ESLURM_USER_ID_MISSING, ESLURM_ACCESS_DENIED
+_REFUSED = re.compile(r"Invalid user id|Access/permission denied")
+
+
+@dataclasses.dataclass(frozen=True)
+class Missing:
+    """A right that this user has not: to do what, what Slurm says, who may, what to type next."""
+
+    step: str
+    found: str
+    expected: str
+    next_step: str
+
+    def __str__(self) -> str:
+        return f"{self.found} ({self.expected})"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Right:
+    """`probe` is refused without the right; with it Slurm says `allowed`, and has done nothing."""
+
+    step: str
+    level: str
+    probe: tuple[str, ...]
+    #: slurm_errno.c: ESLURM_INVALID_NODE_NAME, ESLURM_RESERVATION_INVALID
+    allowed: str
+
+
+_RIGHTS = (
+    _Right(
+        "drain and resume nodes",
+        "admin",
+        ("scontrol", "update", f"nodename={_NOTHING}", "state=resume"),
+        "Invalid node name",
+    ),
+    _Right(
+        "make reservations",
+        "operator",
+        ("scontrol", "delete", f"reservationname={_NOTHING}"),
+        "Requested reservation is invalid",
+    ),
+)
+
+
+def missing(system: str) -> list[Missing]:
+    """What of the gate's rights this process's user has not; none where `gate run` may go on.
+
+    `system` is one that the process was told of: session.use. EnvironmentProblem where Slurm does
+    not answer.
+    """
+    refused = [right for right in _RIGHTS if _refused(right)]
+    if not refused:
+        return []
+    user, version = getpass.getuser(), _version()
+    # The higher level has the rights of the lower one.
+    next_step = _next_step(user, refused[0].level)
+    return [
+        Missing(
+            right.step,
+            f"user {user} may not {right.step}",
+            f"{version}: needs adminlevel={right.level}",
+            next_step,
+        )
+        for right in refused
+    ]
+
+
+def require(system: str) -> None:
+    """EnvironmentProblem with what to type where one is missing."""
+    found = missing(system)
+    if found:
+        raise EnvironmentProblem(
+            f"{'; '.join(map(str, found))}; nothing was changed", next_step=found[0].next_step
+        )
+
+
+def _refused(right: _Right) -> bool:
+    try:
+        slurm_nodes.ask(*right.probe)
+    except SlurmProblem as error:
+        words = str(error)
+        if right.allowed in words:
+            return False
+        if _REFUSED.search(words):
+            return True
+        raise EnvironmentProblem(f"whether you may {right.step} is not known: {words}") from None
+    raise EnvironmentProblem(f"`{' '.join(right.probe)}` did something: {_NOTHING} is in use")
+
+
+def _version() -> str:
+    """`Slurm 22.05.8`, from `slurm-wlm 22.05.8`."""
+    said = _words(lambda: slurm_nodes.ask("scontrol", "--version"))
+    return f"Slurm {said.split()[-1]}" if said else "Slurm"
+
+
+def _next_step(user: str, level: str) -> str:
+    config = _words(lambda: slurm_nodes.ask("scontrol", "show", "config"))
+    settings = dict(re.findall(r"^(\S+)\s*= (.*)$", config, re.MULTILINE))
+    if "slurmdbd" not in settings.get("AccountingStorageType", "slurmdbd"):
+        owner = settings.get("SlurmUser", "SlurmUser").partition("(")[0]
+        return (
+            f"the same command as root or {owner}: without slurmdbd (AccountingStorageType) "
+            "nobody else has an admin level"
+        )
+    known = _words(
+        lambda: slurm_nodes.ask(
+            *("sacctmgr", "--noheader", "--parsable2", "show", "user", f"name={user}"),
+            "format=user",
+        )
+    )
+    if known.splitlines() == [user]:
+        return f"as a Slurm administrator: sacctmgr modify user {user} set adminlevel={level}"
+    return f"as a Slurm administrator: sacctmgr add user {user} account=NAME adminlevel={level}"
+
+
+def _words(question: Callable[[], str]) -> str:
+    """What it answers; "" where it does not: it only makes the message better."""
+    try:
+        return question()
+    except SlurmProblem:
+        return ""

@@ -1,0 +1,85 @@
+"""The Debian releases that the lab can be built from, and what differs between them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from railgauge.errors import EnvironmentProblem
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """A Debian release, by its codename.
+
+    `slurm` is its Slurm's version (major, minor), which decides what slurm.conf may say.
+    """
+
+    name: str
+    slurm: tuple[int, int]
+    #: Whether its kernel and QEMU carry VM nodes.
+    vm_nodes: bool = False
+    #: What its image holds beside what all hold, and what it holds under another package's name.
+    packages: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    #: False: too old for security updates, which mirrors then keep in part.
+    updated: bool = True
+    #: Whether somebody can work in it as on a login node: clone, make an environment, call ReFrame.
+    login: bool = False
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether its Slurm knows topology/block (since 23.11)."""
+        return self.slurm >= (23, 11)
+
+    @property
+    def cgroup_plugin(self) -> str:
+        """What cgroup.conf says, so that namespace nodes leave the host's cgroups alone.
+
+        Before 23.11 there is no `disabled`; cgroup/v1 does nothing until a plugin asks for it.
+        Before 22.05 there is no choice, and nothing to say.
+        """
+        if self.slurm < (22, 5):
+            return ""
+        return "disabled" if self.slurm >= (23, 11) else "cgroup/v1"
+
+    @property
+    def keeps_job_comments(self) -> str:
+        """slurm.conf's words for keeping the jobs' comments in the accounting."""
+        flags = self.slurm >= (21, 8)
+        return "AccountingStoreFlags=job_comment" if flags else "AccountingStoreJobComment=YES"
+
+
+#: What a login node has for that.
+LOGIN_PACKAGES = ("git", "make", "python3-venv")
+
+#: Debian 12 for namespace nodes only: its QEMU 7.2 corrupts a guest that is busy with RDMA.
+#: Testing (forky, in November 2026) is not here: its slurmdbd 26.05.5 and MariaDB 11.8.9 do not
+#: work together, and its Slurm has no PMIx plugin.
+RELEASES = {
+    release.name: release
+    for release in (
+        # For Python 3.9 on the nodes. Its Slurm has the MySQL plugin among the basic ones.
+        Release(
+            "bullseye",
+            slurm=(20, 11),
+            packages=("libpmix-dev",),
+            without=("slurm-wlm-mysql-plugin",),
+            updated=False,
+        ),
+        # Its Slurm loads PMIx by the name that only the -dev package has.
+        Release("bookworm", slurm=(22, 5), packages=("libpmix-dev",), login=True),
+        Release("trixie", slurm=(24, 11), vm_nodes=True),
+    )
+}
+
+DEFAULT = RELEASES["trixie"]
+
+
+def named(name: str) -> Release:
+    """The release of this codename; EnvironmentProblem where the lab knows none."""
+    if name not in RELEASES:
+        raise EnvironmentProblem(
+            f"the lab cannot be built from Debian {name!r}; it can from {', '.join(RELEASES)}",
+            next_step=f"railgauge lab up --release {DEFAULT.name}",
+        )
+    return RELEASES[name]

@@ -1,0 +1,29 @@
+"""Why a case is no pass."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """One reason why a case is no pass. `nodes` are those it points at, if it can tell."""
+
+    kind: str
+    message: str
+    nodes: tuple[str, ...] = ()
+    next_step: str = ""
+
+
+#: A job whose end says nothing of its nodes: it is Slurm's trouble, or somebody's will.
+DISTURBED = "job-disturbed"
+
+#: What a job needs of its cluster, and did not have: a folder, Python, a launcher for MPI, names.
+ENVIRONMENT = "environment"
+
+#: Kinds after which nothing else that is wrong with a case counts: it may follow from them.
+ALONE = (DISTURBED, ENVIRONMENT)
+
+#: Kinds of failure that say nothing against a node: something was not measured, and why; or not
+#: alone; or there is nothing yet to compare it with.
+NOT_MEASURED = ("tool-missing", "counters-exceeded", "no-reference", *ALONE)

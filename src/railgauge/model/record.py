@@ -1,0 +1,220 @@
+"""What a campaign's folder says of its cases: the plan, each case's record, and its end.
+
+One schema for who writes (the checks and the guard) and who reads (the verdict, the resumed
+session). A record that does not fit it is damaged, and no result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import pydantic
+
+from railgauge.atomic import write_json
+from railgauge.limits import Limit
+from railgauge.measurement import Measurement
+from railgauge.model.claim import Claim
+from railgauge.model.failure import Failure
+from railgauge.references import Ratio, Reference
+from railgauge.tools import Call
+
+#: By which a case is the same in the plan, in reports and in records: unique name, partition.
+Key = tuple[str, str]
+
+#: Check -> partition -> how many cases there are without any filter.
+Possible = dict[str, dict[str, pydantic.NonNegativeInt]]
+
+
+class BrokenRecordError(ValueError):
+    """A file of the campaign that is there and cannot be read."""
+
+
+class Document(pydantic.BaseModel):
+    """What stands in a file of its own; a field that is not known is left alone."""
+
+    model_config = pydantic.ConfigDict(frozen=True)
+
+    def write(self, path: Path) -> None:
+        """Whole, or not at all."""
+        write_json(path, self.model_dump(mode="json"))
+
+
+class Planned(Document):
+    """A case that ReFrame selected.
+
+    `node_count` and `seconds`, about how long it holds them, are for `railgauge accept --plan`.
+    `limit_s` is the longest that it may take, the queue included. `kind` tells apart what one check
+    measures of the same nodes: a transport, the rails. `runs` is how many times it is to run.
+    """
+
+    check: str
+    case: str
+    unique_name: str
+    partition: str
+    nodes: tuple[str, ...]
+    node_count: int
+    seconds: float | None
+    limit_s: float
+    depends_on: tuple[str, ...]
+    kind: str
+    runs: int
+
+    @property
+    def key(self) -> Key:
+        return self.unique_name, self.partition
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What it must still be when the campaign is resumed."""
+        names = (self.check, self.case, self.unique_name, self.partition)
+        return (*names, self.nodes, self.depends_on, self.kind, self.runs)
+
+
+class Remaining(Document):
+    """What a campaign still lacks: `missing` is to be run; what has `failed` is not run again."""
+
+    missing: tuple[Key, ...]
+    failed: tuple[Key, ...]
+
+
+class Ended(Document):
+    """How a case ended, at the moment at which ReFrame knew it.
+
+    `stage` is its folder within the session's; `record_sha256` is that of its record then: one that
+    is there without its end was broken off.
+    """
+
+    campaign: str
+    session: int
+    system: str
+    partition: str
+    check: str
+    unique_name: str
+    nodes: tuple[str, ...]
+    run: pydantic.NonNegativeInt
+    result: Literal["pass", "fail"]
+    reason: str
+    stage: Path | None
+    record_sha256: str | None
+
+
+def _measurement(value: object) -> object:
+    return Measurement.from_dict(value) if isinstance(value, Mapping) else value
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One measurement beside what it is compared with.
+
+    `context` are published numbers whose condition is not wholly known, to look at. `gates` says
+    whether it must have a reference.
+    """
+
+    measurement: Annotated[
+        Measurement,
+        pydantic.BeforeValidator(_measurement),
+        pydantic.PlainSerializer(Measurement.as_dict),
+    ]
+    reference: Reference | None
+    limit: Limit | None
+    context: tuple[Reference, ...] = ()
+    gates: bool = True
+
+    @property
+    def within(self) -> bool | None:
+        """Whether the reference admits it; None where there is no reference."""
+        return self.reference.admits(self.measurement.value) if self.reference else None
+
+    @property
+    def share_of_limit(self) -> float | None:
+        return self.limit.share(self.measurement.value) if self.limit else None
+
+
+class Result(Document):
+    """One run of a tool at one place: its exit lines, what the nodes said of themselves, the
+    numbers, and what is wrong. Each number has its own condition.
+
+    `facts` are by node. `notes` speak against nothing. `left_out` is why an optional tool was not
+    run.
+    """
+
+    nodes: tuple[str, ...]
+    calls: tuple[Call, ...]
+    claims: tuple[Claim, ...]
+    facts: dict[str, dict[str, Any]]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    left_out: Failure | None
+    failures: tuple[Failure, ...]
+
+
+class Job(Document):
+    """A case's job as Slurm told it; `nodes` are those that it got."""
+
+    id: str | None
+    state: str | None
+    exit_code: int | None
+    nodes: tuple[str, ...]
+
+
+def _as_set(ratio: Ratio) -> dict[str, Any]:
+    return ratio.model_dump(mode="json", exclude_unset=True)
+
+
+class Record(Document):
+    """All that a case measured, as its check left it (`railgauge.json` in its stage folder).
+
+    `ratios` are the stored ones that the check has a side of; what is left out of a ratio's
+    condition must stay out, so that only what was set is written. `strict_provenance`: only tools
+    that are as their package brought them count; `peer_spread`: what equal places differ by at
+    least, as a share of their median.
+    """
+
+    check: str
+    case: str
+    system: str
+    partition: str
+    gate: str
+    strict_provenance: bool
+    peer_spread: float
+    simulated: bool
+    run: int
+    job: Job
+    ratios: tuple[Annotated[Ratio, pydantic.PlainSerializer(_as_set)], ...]
+    results: tuple[Result, ...]
+
+
+_Content = TypeVar("_Content")
+
+_PLAN = pydantic.TypeAdapter(tuple[Planned, ...])
+_POSSIBLE = pydantic.TypeAdapter(Possible)
+
+
+def read(path: Path, kind: type[_Content] | pydantic.TypeAdapter[_Content]) -> _Content | None:
+    """The document at `path`, None where there is none; BrokenRecordError where it is damaged."""
+    adapter = kind if isinstance(kind, pydantic.TypeAdapter) else pydantic.TypeAdapter(kind)
+    try:
+        return adapter.validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise BrokenRecordError(f"{path}: {place}: {first['msg']}") from None
+    except OSError as error:
+        raise BrokenRecordError(f"{path}: {error.strerror}") from None
+
+
+def read_plan(path: Path) -> tuple[Planned, ...] | None:
+    return read(path, _PLAN)
+
+
+def write_plan(path: Path, plan: Iterable[Planned]) -> None:
+    write_json(path, [planned.model_dump(mode="json") for planned in plan])
+
+
+def read_possible(path: Path) -> Possible | None:
+    return read(path, _POSSIBLE)

@@ -1,0 +1,366 @@
+"""What the nodes of a partition see, as they say themselves: one `srun` over those that are idle.
+
+It comes back over the network: what a node does not share with the login node cannot be told by a
+file. First a shell, which needs nothing of the checkout, then `railgauge.node.site_look`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from railgauge import hostlist, job_end, paths, slurm
+from railgauge.errors import EnvironmentProblem
+from railgauge.node import slurm_nodes
+from railgauge.node.site_look import MARK, source_digest
+from railgauge.stack import installed
+from railgauge.systems import Partition
+from railgauge.waiting import option
+
+#: The longest that a look may take; on idle nodes it is done in a second.
+LIMIT_S = 60
+#: So long srun waits for its nodes, which were idle a moment ago.
+_START_S = 15
+
+#: Runs on every node: say WHAT VALUE, a line each; a newline within a value is a 036, a tab a 035.
+_SHELL = r"""
+node=${SLURMD_NODENAME:-$(uname -n)}
+mark=$1 source=$2 probe=$3 token=$4 orders=$5
+shift 5
+say() {
+  printf '%s\t%s\t%s\t%s\n' "$mark" "$node" "$1" "$(printf '%s' "$2" | tr '\n\t' '\036\035')"
+}
+say begin "$SLURM_JOB_ID"
+for file; do
+  say at "looking for $file"
+  if [[ ! -e $file ]]; then
+    say unseen "$file"
+  elif [[ ! -r $file ]]; then
+    say unreadable "$file"
+  fi
+done
+if [[ -r $probe/token ]]; then
+  say at "reading and writing $probe"
+  [[ $(<"$probe/token") == "$token" ]] || say other "$probe"
+  problem=$({ printf '%s' "$token" >"$probe/$node"; } 2>&1) || say unwritable "$problem"
+fi
+say at "preparing a job's environment"
+prepare() {
+  PREPARE
+}
+if problem=$(prepare 2>&1 >/dev/null); then
+  prepare >/dev/null 2>&1
+else
+  say unprepared "$problem"
+fi
+say at "starting python3"
+if ! command -v python3 >/dev/null; then
+  say python-failed "python3: command not found"
+elif [[ -r $source/railgauge/node/site_look.py ]]; then
+  { problem=$(PYTHONPATH=$source python3 -m railgauge.node.site_look "$orders" 2>&1 >&3); } 3>&1 ||
+    say python-failed "$problem"
+else
+  problem=$(python3 -c 'import ctypes, json, socket' 2>&1) || say python-failed "$problem"
+fi
+say end ""
+"""
+
+
+@dataclasses.dataclass
+class NodeLook:
+    """What one node said of itself. All empty: nothing is wrong, as far as it came."""
+
+    node: str
+    job: str = ""
+    #: the last thing that it began
+    at: str = ""
+    #: it came to its end
+    ended: bool = False
+    unseen: list[str] = dataclasses.field(default_factory=list)
+    unreadable: list[str] = dataclasses.field(default_factory=list)
+    #: the results area is there, and is another one than here
+    other: bool = False
+    unwritable: str = ""
+    #: it wrote there, and here nothing of it is seen
+    unshared: bool = False
+    unprepared: str = ""
+    #: what python3 said when it failed, whole
+    python_failed: str = ""
+    python: tuple[int, ...] = ()
+    source: str = ""
+    #: other nodes to which no name leads, and why
+    unresolved: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: seconds since the epoch by the node's clock
+    clock: float | None = None
+    #: program -> what it says of its version, "" where the node has none
+    tools: dict[str, str] = dataclasses.field(default_factory=dict)
+    host: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """What the nodes of a partition said, and when srun began and ended, by the clock of here.
+
+    `asked` are the nodes that it named, `left` the others, and why they were left out. `problem` is
+    srun's own where it started nothing.
+    """
+
+    partition: str
+    asked: Sequence[str]
+    nodes: Mapping[str, NodeLook]
+    left: Mapping[str, str]
+    problem: str = ""
+    began: float = 0
+    ended: float = 0
+    #: the standard error of srun
+    stderr: str = ""
+
+
+def job_options(partition: Partition, more: Sequence[str] = ()) -> list[str]:
+    """The options by which all jobs of a partition are submitted."""
+    access = [word for each in partition.model_dump().get("access", ()) for word in each.split()]
+    reservation = os.environ.get(slurm.RESERVATION_VARIABLE)
+    return [*access, *([f"--reservation={reservation}"] if reservation else []), *more]
+
+
+def from_reframe(options: Sequence[str]) -> list[str]:
+    """What `-J` and `--job-option` of ReFrame's options give the scheduler: `-J account=x`."""
+    found: list[str] = []
+    words = iter(options)
+    for word in words:
+        if word in ("-J", "--job-option"):
+            found.append(next(words, ""))
+        elif word.startswith("--job-option="):
+            found.append(word.partition("=")[2])
+        elif word.startswith("-J"):
+            found.append(word[2:])
+    # As ReFrame's manual has it: a name of one letter is a short option.
+    return [
+        word
+        for told in found
+        if told and not told.startswith("#")
+        for word in (
+            [told]
+            if told.startswith("-")
+            else [f"--{told}"]
+            if len(told.partition("=")[0]) > 1
+            else [f"-{told[0]}", *filter(None, [told.partition("=")[2]])]
+        )
+    ]
+
+
+def allocating(
+    partition: Partition, nodes: Collection[str], name: str, more: Sequence[str] = ()
+) -> list[str]:
+    """srun for one task on each of `nodes`, that ends where they are not free at once."""
+    return [
+        *("srun", "--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--chdir=/", "--quiet"),
+        *(f"--immediate={_START_S}", "--time=2", f"--job-name={name}"),
+        *(*job_options(partition, more), f"--nodelist={hostlist.fold(nodes)}"),
+        *(f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--ntasks-per-node=1"),
+    ]
+
+
+def environment() -> dict[str, str]:
+    """Of a process outside of any job: inside of one srun would start a step of it.
+
+    sbatch takes some options from variables, and srun from others.
+    """
+    kept = {n: v for n, v in os.environ.items() if not n.startswith("SLURM_") or n == "SLURM_CONF"}
+    for name in ("ACCOUNT", "QOS", "RESERVATION"):
+        if f"SBATCH_{name}" in os.environ:
+            kept[f"SLURM_{name}"] = os.environ[f"SBATCH_{name}"]
+    return kept
+
+
+def prepared(system: str, partition: Partition) -> str:
+    """What a job of the partition begins with, as shell commands."""
+    given = partition.model_dump()
+    exports = [f"export {name}={value}" for name, value in given.get("env_vars", ())]
+    first = [
+        command.replace("|| exit 1", "|| return 1") for command in installed.activating(system)
+    ]
+    # A job goes on where one of the others fails.
+    return "\n".join([*first, *given.get("prepare_cmds", ()), *exports, ":"])
+
+
+@contextlib.contextmanager
+def _probe() -> Iterator[tuple[Path, str]]:
+    """A folder in the results area that nobody has seen before, with a token in it."""
+    token = secrets.token_hex(8)
+    root = paths.results_root()
+    folder = root / f".look-{token}"
+    try:
+        folder.mkdir(parents=True)
+        (folder / "token").write_text(token, encoding="ascii")
+        yield folder, token
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"{root}: {error.strerror or error}: nothing can be written into the results area",
+            next_step="make room, or set RAILGAUGE_RESULTS to another shared folder",
+        ) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def look(
+    system: str,
+    partition: Partition,
+    nodes: Collection[str],
+    left: Mapping[str, str],
+    names: Mapping[str, Sequence[str]],
+    tools: Mapping[str, Sequence[str]],
+    more: Sequence[str] = (),
+) -> Look:
+    """Ask `nodes`, which are idle. `names` are those of all nodes of the partition, by NodeName."""
+    if not nodes:
+        return Look(partition.name, (), {}, left)
+    orders = {
+        "names": {node: [node, *names.get(node, ())] for node in partition.nodes},
+        "tools": {program: list(argv) for program, argv in tools.items()},
+    }
+    seen = [str(paths.HOME), str(paths.SOURCE / "railgauge/node/site_look.py")]
+    stack = installed.folder(system) / "activate.sh"
+    with _probe() as (probe, token):
+        files = [*seen, *([str(stack)] if stack.is_file() else []), str(probe / "token")]
+        shell = _SHELL.replace("PREPARE", prepared(system, partition))
+        name = f"railgauge-look-{token}"
+        command = [
+            *(*allocating(partition, nodes, name, more), "--mpi=none"),
+            *("bash", "-c", shell, "look", MARK, str(paths.SOURCE), str(probe), token),
+            *(json.dumps(orders), *files),
+        ]
+        began = time.time()
+        stdout, stderr, code = run(command, environment(), name)
+        ended = time.time()
+        found = parse(stdout)
+        for node, said in found.items():
+            wrote = probe / node
+            said.unshared = (
+                said.ended
+                and not (said.unseen or said.unreadable or said.other or said.unwritable)
+                and not (wrote.is_file() and wrote.read_text(encoding="ascii") == token)
+            )
+    problem = "" if found else job_end.quoted(stderr) or f"srun ended with exit code {code}"
+    return Look(partition.name, sorted(nodes), found, left, problem, began, ended, stderr)
+
+
+def run(
+    command: Sequence[str], environment: Mapping[str, str], name: str, limit_s: float = LIMIT_S
+) -> tuple[str, str, int | None]:
+    """What srun prints, also where it had to be ended; then its exit code is None."""
+    try:
+        answer = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=dict(environment),
+            timeout=limit_s,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise EnvironmentProblem(f"{command[0]} is not on the path") from None
+    except subprocess.TimeoutExpired as error:
+        with contextlib.suppress(EnvironmentProblem):
+            slurm.ask("scancel", f"--name={name}")
+        out, err = (
+            text.decode("utf-8", "replace") if isinstance(text, bytes) else text or ""
+            for text in (error.stdout, error.stderr)
+        )
+        return out, f"{err}\nsrun did not end within {limit_s:g} s", None
+    return answer.stdout, answer.stderr, answer.returncode
+
+
+def parse(text: str) -> dict[str, NodeLook]:
+    """What each node said; a line that is not whole is none."""
+    found: dict[str, NodeLook] = {}
+    for line in text.split("\n")[:-1]:
+        fields = line.split("\t")
+        if len(fields) == 4 and fields[0] == MARK:
+            _, node, about, value = fields
+            _take(found.setdefault(node, NodeLook(node)), about, value)
+    return found
+
+
+_TEXTS = {
+    "at": "at",
+    "unwritable": "unwritable",
+    "unprepared": "unprepared",
+    "python-failed": "python_failed",
+}
+
+
+def _take(said: NodeLook, about: str, value: str) -> None:
+    words = value.replace("\036", "\n").replace("\035", "\t")
+    if about in _TEXTS:
+        setattr(said, _TEXTS[about], words or "it failed")
+    elif about in ("unseen", "unreadable"):
+        getattr(said, about).append(words)
+    elif about == "begin":
+        said.job = words
+    elif about == "other":
+        said.other = True
+    elif about == "end":
+        said.ended = True
+    else:
+        _take_from_python(said, about, value)
+
+
+def _take_from_python(said: NodeLook, about: str, value: str) -> None:
+    try:
+        content: Any = json.loads(value)
+    except ValueError:
+        return
+    if about == "clock":
+        said.clock = float(content)
+    elif about == "python":
+        said.python, said.host = tuple(content[0]), str(content[2])
+    elif about == "source":
+        said.source = str(content)
+    elif about == "unresolved":
+        said.unresolved = dict(content)
+    elif about == "tools":
+        said.tools = dict(content)
+
+
+def own_source() -> str:
+    """What a node that sees this checkout says of it."""
+    return source_digest(paths.SOURCE / "railgauge/node")
+
+
+def idle(
+    partition: Partition, nodes: Collection[str], more: Sequence[str] = ()
+) -> tuple[list[str], dict[str, str]]:
+    """Those of `nodes` on which a job of ours starts now, and why not on the others."""
+    ours = option("reservation", "", job_options(partition, more))
+    asked, left = [], {}
+    try:
+        states = slurm_nodes.show()
+    except slurm_nodes.SlurmProblem as error:
+        raise EnvironmentProblem(str(error)) from None
+    for name in nodes:
+        state = states.get(name)
+        if state is None:
+            left[name] = "not known to Slurm"
+        elif state.drained or not state.answers:
+            left[name] = state.outside
+        elif state.busy:
+            left[name] = "busy"
+        elif [r for r in state.reservations if r != ours] or (
+            not state.reservations and "MAINTENANCE" in state.flags
+        ):
+            left[name] = state.outside
+        else:
+            asked.append(name)
+    return asked, left

@@ -1,0 +1,329 @@
+"""`railgauge system check NAME --run`: does the cluster have what an acceptance needs?
+
+One tiny job a partition over the nodes that are idle, and one that starts MPI. Everything is told,
+with what to type; nothing is measured.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from railgauge import hostlist, job_end, paths, slurm, systems
+from railgauge.errors import EnvironmentProblem
+from railgauge.gate import rights
+from railgauge.site.check import Line
+from railgauge.site.look import (
+    Look,
+    allocating,
+    environment,
+    prepared,
+    run,
+)
+from railgauge.site.ready import Trouble, looks, refusals, troubles
+from railgauge.stack import activation
+from railgauge.systems import Partition
+from railgauge.tools import (
+    ParseError,
+    file_transfer,
+    iperf2,
+    iperf3,
+    mpi_world,
+    perftest,
+    wdt,
+)
+
+#: So long accounting may take to know a job that has ended: slurmctld sends it every few seconds.
+_RECORDED_S = 15
+
+_WORLD = re.compile(r"^world of [0-9]+: rank [0-9]+ on \S+$", re.MULTILINE)
+
+
+def lines(name: str, owner: str = "") -> list[Line]:
+    """All of it, of the system `name`; nothing where this host, and its Slurm, is `owner`'s."""
+    if owner:
+        step = f"on a login node of {name}: railgauge system check {name} --run"
+        return [Line("not checked", "nodes", f"this host's Slurm is that of {owner}", step)]
+    try:
+        slurm.require_answer()
+    except EnvironmentProblem as error:
+        return [
+            Line("problem", "Slurm, accounting", error.message, error.next_step or ""),
+            Line("not checked", "everything else", "jobs are started and followed by these"),
+        ]
+    found = [Line("ok", "Slurm, accounting", "sinfo and sacct answer")]
+    system = systems.load(name)
+    refused = refusals(name, [partition.name for partition in system.partitions])
+    found += [_line(trouble, "account, QOS") for trouble in refused]
+    if refused:
+        return [*found, Line("not checked", "nodes", "Slurm takes no job"), *_rights(name)]
+    found.append(Line("ok", "account, QOS", "Slurm takes this user's jobs in every partition"))
+    try:
+        seen = looks(name, {p.name: p.nodes for p in system.partitions}, tools=tools)
+    except EnvironmentProblem as error:
+        found.append(Line("problem", "results area", error.message, error.next_step or ""))
+        return [*found, *_rights(name)]
+    for look in seen:
+        found += _of_partition(name, system.partition(look.partition), look)
+    return [*found, _recorded(seen), *_rights(name)]
+
+
+def _line(trouble: Trouble, thing: str) -> Line:
+    return Line("problem", thing, str(trouble), trouble.next_step)
+
+
+def _rights(system: str) -> list[Line]:
+    """Whether this user may do what the gate does."""
+    try:
+        missing = rights.missing(system)
+    except EnvironmentProblem as error:
+        return [Line("not checked", "rights for the gate", error.message)]
+    return [
+        Line("hint", "rights for the gate", f"{one.step}: {one}", one.next_step) for one in missing
+    ] or [Line("ok", "rights for the gate", "nodes are drained and resumed, reservations made")]
+
+
+def _of_partition(system: str, partition: Partition, look: Look) -> Iterator[Line]:
+    yield from _started(look)
+    if not look.nodes:
+        return
+    found = troubles(look.nodes.values())
+    for trouble in found:
+        yield _line(trouble, f"{partition.name}: nodes")
+    good = sorted(look.nodes.keys() - {node for trouble in found for node in trouble.nodes})
+    if good:
+        yield from _good(partition, look, good)
+    yield from _clocks(look)
+    yield from _tools(system, partition, look)
+    if "mpi" in partition.features:
+        yield _mpi(system, partition, good)
+
+
+def _started(look: Look) -> Iterator[Line]:
+    thing = f"{look.partition}: start"
+    if look.problem:
+        step = "`srun --partition=... hostname` by hand says more"
+        yield Line("problem", thing, look.problem, step)
+    elif look.nodes:
+        said = f"{hostlist.fold(look.nodes)} ran a job within {look.ended - look.began:.1f} s"
+        yield Line("ok", thing, said)
+    silent = [node for node in look.asked if node not in look.nodes]
+    if silent and not look.problem:
+        unreached = job_end.launch_failed_on(look.stderr)
+        said = "; ".join(f"{node}: {why}" for node, why in unreached.items())
+        yield Line(
+            "problem",
+            thing,
+            f"{hostlist.fold(silent)} started no task{': ' if said else ''}{said}",
+            f"scontrol show node {hostlist.fold(silent)}, and slurmd's log there",
+        )
+    by_reason: dict[str, list[str]] = {}
+    for node, why in look.left.items():
+        by_reason.setdefault(why, []).append(node)
+    for why, nodes in by_reason.items():
+        said = f"{hostlist.fold(nodes)}: {why}"
+        step = f"once jobs start there, again; scontrol show node {hostlist.fold(nodes)} says more"
+        yield Line("not checked", thing, said, step)
+
+
+def _good(partition: Partition, look: Look, nodes: Sequence[str]) -> Iterator[Line]:
+    names = hostlist.fold(nodes)
+    said = f"{names} see {paths.HOME} and write into {paths.results_root()}"
+    yield Line("ok", f"{partition.name}: folders", said)
+    versions = _by_value({node: look.nodes[node].python for node in nodes})
+    told = ", ".join(
+        f"{'.'.join(map(str, version))} on {hostlist.fold(where)}"
+        for version, where in versions.items()
+    )
+    yield Line("ok", f"{partition.name}: Python", told)
+    said = f"{names} resolve a name of every other node"
+    yield Line("ok", f"{partition.name}: names", said)
+
+
+_Value = TypeVar("_Value")
+
+
+def _by_value(values: Mapping[str, _Value]) -> dict[_Value, list[str]]:
+    """The nodes that say the same, together."""
+    found: dict[_Value, list[str]] = {}
+    for node, value in sorted(values.items()):
+        found.setdefault(value, []).append(node)
+    return found
+
+
+def _clocks(look: Look) -> Iterator[Line]:
+    """Each node told its time at a moment between the start and the end of the job."""
+    thing = f"{look.partition}: clocks"
+    told = {node: said.clock for node, said in look.nodes.items() if said.clock is not None}
+    off = {
+        node: clock - look.began if clock < look.began else clock - look.ended
+        for node, clock in sorted(told.items())
+        if not look.began <= clock <= look.ended
+    }
+    for node, seconds in off.items():
+        said = f"{node} is at least {abs(seconds):.1f} s {'behind' if seconds < 0 else 'ahead of'}"
+        yield Line("warning", thing, f"{said} this host", f"chronyc tracking, on {node}")
+    if told and not off:
+        within = look.ended - look.began
+        said = f"{hostlist.fold(told)} as this host's, within {within:.1f} s"
+        yield Line("ok", thing, said)
+
+
+# --- tools ---------------------------------------------------------------------------------------
+
+
+def tools(partition: Partition) -> dict[str, list[str]]:
+    """What the checks of a partition run on its nodes: program -> the argv that asks its version;
+    none where it has no such.
+    """
+    extras, features = partition.extras, set(partition.features)
+    wanted = [["ip", "-V"]]
+    if features & {"tcp", "nics", "bond", "wan"} or extras.bond is not None:
+        wanted.append(iperf2.version_argv())
+    if "wan" in features:
+        wanted += [["tc", "-V"], ["ping", "-V"]]
+    if features & {"rdma", "nics"}:
+        wanted.append(["ethtool", "--version"])
+    if "rdma" in features:
+        programs = activation.PROGRAMS["perftest"]
+        asked = perftest.version_argv()
+        wanted += [["rdma", "-V"], *([program, *asked[1:]] for program in programs)]
+    for tool in _transfer_tools(partition):
+        wanted.append(_version_argv(tool))
+    found = {argv[0]: argv for argv in wanted}
+    if extras.mpi is not None and extras.mpi.program != "allreduce":
+        found[extras.mpi.program] = []
+    fabric = extras.nccl
+    if fabric is not None and fabric.binaries.path is not None:
+        operations = {operation for each in fabric.operations.values() for operation in each}
+        found |= {fabric.binaries.perf(operation): [] for operation in sorted(operations)}
+    return found
+
+
+def _version_argv(tool: systems.TransferTool) -> list[str]:
+    if tool == "iperf3":
+        return iperf3.version_argv()
+    return wdt.version_argv() if tool == "wdt" else file_transfer.version_argv(tool)
+
+
+def _transfer_tools(partition: Partition) -> list[systems.TransferTool]:
+    transfers = partition.extras.transfers
+    if transfers is None or "transfers" not in partition.features:
+        return []
+    return [*transfers.tools, *transfers.optional]
+
+
+def _optional(partition: Partition) -> set[str]:
+    """The programs without which nothing fails."""
+    transfers = partition.extras.transfers
+    return {_version_argv(tool)[0] for tool in (transfers.optional if transfers else ())}
+
+
+def _tools(system: str, partition: Partition, look: Look) -> Iterator[Line]:
+    thing = f"{partition.name}: tools"
+    asked = {node: said for node, said in look.nodes.items() if said.tools}
+    versions: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for program in tools(partition):
+        by_version = _by_value({node: said.tools.get(program, "") for node, said in asked.items()})
+        for version, where in by_version.items():
+            versions.setdefault((version, tuple(where)), []).append(program)
+    present = []
+    for (version, nodes), programs in versions.items():
+        folded = hostlist.fold(nodes)
+        if version:
+            present.append(f"{', '.join(programs)}: {version} on {folded}")
+            continue
+        steps = dict.fromkeys(activation.bringing(p, system) or f"install {p}" for p in programs)
+        optional = set(programs) <= _optional(partition)
+        verb = "have" if len(nodes) > 1 else "has"
+        said = f"{folded} {verb} no {', '.join(programs)}"
+        yield Line("hint" if optional else "problem", thing, said, "; ".join(steps))
+    for told in present:
+        yield Line("ok", thing, told)
+    fabric = partition.extras.nccl
+    if fabric is not None and fabric.binaries.path is None:
+        said = "nccl-tests come from modules, the stack or an image, which only their job loads"
+        yield Line("not checked", thing, said)
+
+
+# --- MPI -----------------------------------------------------------------------------------------
+
+
+def _mpi(system: str, partition: Partition, nodes: Sequence[str]) -> Line:
+    """A world of one rank a node, as the partition's checks start it."""
+    thing = f"{partition.name}: MPI"
+    edit = f"configs/systems/{system}/reframe.yaml, partition {partition.name}"
+    launcher = partition.model_dump().get("launcher")
+    if launcher != "srun":
+        said = f"the launcher is {launcher}, which starts only within a job: MpiWorld tells"
+        return Line("not checked", thing, said, "railgauge accept -- -n MpiWorld")
+    if len(nodes) < 2:
+        return Line("not checked", thing, "fewer than two nodes that are as they must be")
+    name = f"railgauge-look-mpi-{time.time_ns()}"
+    words = [f"PYTHONPATH={shlex.quote(str(paths.SOURCE))}", *mpi_world.argv()]
+    shell = f"{prepared(system, partition)}\nexec env {' '.join(words)}"
+    command = [
+        *allocating(partition, nodes, name),
+        *partition.extras.launch_options,
+        *("bash", "-c", shell),
+    ]
+    began = time.monotonic()
+    try:
+        stdout, stderr, code = run(command, environment(), name)
+    except EnvironmentProblem as error:
+        return Line("problem", thing, error.message)
+    seconds = time.monotonic() - began
+    options = " ".join(partition.extras.launch_options) or "no launch_options"
+    world = _world(stdout)
+    if len(world) == len(nodes) and {size for size, _ in world} == {len(nodes)} and code == 0:
+        said = f"one world of {len(world)} ranks on {hostlist.fold(nodes)} by {options}"
+        return Line("ok", thing, f"{said}, in {seconds:.1f} s")
+    trouble = job_end.environment_trouble(stderr)
+    if trouble is None and world and {size for size, _ in world} == {1}:
+        words_said = f"every rank is a world of its own: {options} give MPI no launcher"
+        return Line("problem", thing, words_said, f"{job_end.MPI_STEP}: {edit}")
+    said = trouble.words if trouble else job_end.quoted(stderr) or f"exit code {code}"
+    step = trouble.next_step if trouble else "railgauge accept -- -n MpiWorld, and its outputs"
+    return Line("problem", thing, f"{said} ({options})", f"{step}: {edit}")
+
+
+def _world(stdout: str) -> list[tuple[int, int]]:
+    """Size and number of every rank that MPI started."""
+    found = []
+    for line in _WORLD.findall(stdout):
+        try:
+            member = mpi_world.parse(f"{line}\n")
+        except ParseError:
+            continue
+        found.append((member.world_size, member.rank))
+    return found
+
+
+# --- accounting ----------------------------------------------------------------------------------
+
+
+def _recorded(seen: Sequence[Look]) -> Line:
+    """Whether accounting knows the jobs that have just ended: by it ReFrame follows its own."""
+    thing = "accounting"
+    jobs = sorted({said.job for look in seen for said in look.nodes.values() if said.job}, key=int)
+    if not jobs:
+        return Line("not checked", thing, "no job was started")
+    command = ("sacct", "--noheader", "--allocations", "--parsable2", "--format=jobid,state")
+    deadline = time.monotonic() + _RECORDED_S
+    while True:
+        try:
+            answer = slurm.ask(*command, f"--jobs={','.join(jobs)}")
+        except EnvironmentProblem as error:
+            return Line("problem", thing, error.message, error.next_step or "")
+        states = dict(line.split("|", 1) for line in answer.splitlines() if "|" in line)
+        missing = [job for job in jobs if job not in states]
+        if not missing:
+            return Line("ok", thing, f"sacct knows job {', '.join(jobs)}")
+        if time.monotonic() > deadline:
+            said = f"sacct does not know job {', '.join(missing)}, which has ended"
+            step = "is the cluster registered? sacctmgr show cluster; sacctmgr add cluster NAME"
+            return Line("problem", thing, said, step)
+        time.sleep(0.5)

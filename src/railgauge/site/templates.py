@@ -1,0 +1,163 @@
+"""The templates in `configs/templates/`: what is true of a class of network, and of no machine.
+
+A template is a folder as one of `configs/systems/`, with one partition, which stands for as many as
+Slurm has. What is filled in replaces the value on its line; comments stay.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from railgauge import hostlist, paths
+from railgauge.errors import RailgaugeError
+from railgauge.site import Slurm, host_pattern
+from railgauge.site.detect import Seen, Value
+from railgauge.systems import System
+from railgauge.yamlfile import load_model
+
+#: Fields that a description may lack; all others have a value, if only a placeholder.
+_OPTIONAL = ("mtu_bytes", "link_gbits", "line_gbits")
+
+#: What is filled in from the nodes, where the template has it.
+_FILLED = (
+    *_OPTIONAL,
+    *("devices", "rails", "link_layer", "active_mtu_bytes", "rate", "gid_type"),
+)
+
+
+def names() -> list[str]:
+    return sorted(path.parent.name for path in paths.TEMPLATES.glob("*/reframe.yaml"))
+
+
+def load(name: str) -> System:
+    """The template as a system; ConfigurationError with file, line and field."""
+    return load_model(paths.TEMPLATES / name / "reframe.yaml", System)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A partition to be described: Slurm's, with what is known of its nodes."""
+
+    slurm_partition: str
+    nodes: str
+    #: what srun and sbatch need beside the partition: an account, a QOS
+    access: tuple[str, ...] = ()
+    values: Mapping[str, Value] = dataclasses.field(default_factory=dict)
+    #: why a field has no value
+    missing: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Its name to ReFrame: letters, digits, hyphens and underscores."""
+        return re.sub("[^A-Za-z0-9_-]", "-", self.slurm_partition)
+
+
+def places(
+    slurm: Slurm, wanted: Sequence[str], access: Sequence[str], stated: Mapping[str, Value]
+) -> tuple[list[Place], list[str]]:
+    """Slurm's partitions to describe, and what is to be said of the others.
+
+    Those that are `wanted`; else all that have nodes of their own, the largest first, as a node
+    that two partitions describe would be measured twice. RailgaugeError where one of `wanted` is
+    not there, or where partitions overlap.
+    """
+    peopled = {name: set(nodes) for name, nodes in slurm.partitions.items() if nodes}
+    strangers = [name for name in wanted if name not in peopled]
+    if strangers or not peopled:
+        raise RailgaugeError(
+            f"Slurm has no partition {', '.join(strangers) or 'with nodes'}: it has "
+            f"{slurm.describe()}",
+            next_step="--partition ONE_OF_THESE",
+        )
+    lines = []
+    chosen: list[str] = []
+    for name in wanted or sorted(peopled, key=lambda name: -len(peopled[name])):
+        others = [other for other in chosen if peopled[other] & peopled[name]]
+        within = next((other for other in others if peopled[name] <= peopled[other]), None)
+        if within and not wanted:
+            lines.append(f"not described: Slurm's partition {name}, whose nodes are {within}'s too")
+        elif others:
+            both = hostlist.fold(peopled[others[0]] & peopled[name])
+            raise RailgaugeError(
+                f"{both} in Slurm's partitions {others[0]} and {name}: described twice, they would "
+                "be measured twice",
+                next_step=f"--partition {others[0]}, or --partition {name}",
+            )
+        else:
+            chosen.append(name)
+    order = [name for name in slurm.partitions if name in chosen]
+    return [
+        Place(name, hostlist.fold(slurm.partitions[name]), tuple(access), stated) for name in order
+    ], lines
+
+
+def seen(place: Place, shown: Seen) -> Place:
+    """The partition with what its nodes show; what somebody stated stays."""
+    missing = {name: why for name, why in shown.missing.items() if name not in place.values}
+    return dataclasses.replace(
+        place, values={**shown.values, **place.values}, missing={**place.missing, **missing}
+    )
+
+
+def description(template: str, name: str, host: str, described: Sequence[Place]) -> str:
+    """The text of reframe.yaml for the system `name`, whose login node is `host`."""
+    text = (paths.TEMPLATES / template / "reframe.yaml").read_text(encoding="utf-8")
+    head, begin, partition = text.partition("  - name: ")
+    head = _with(head, "name", name)
+    head = _with(head, "hostnames", f"['{host_pattern(host)}']")
+    if not described:
+        return head + _unknown(begin + partition)
+    return head + "".join(_partition(begin + partition, place) for place in described)
+
+
+def _with(text: str, field: str, value: str) -> str:
+    return re.sub(rf"(?m)^([ -]*{field}: ).*$", lambda line: line[1] + value, text, count=1)
+
+
+def _partition(text: str, place: Place) -> str:
+    access = ", ".join([f"--partition={place.slurm_partition}", *place.access])
+    text = _with(text, "name", place.name)
+    text = _with(text, "access", f"[{access}]")
+    text = _with(text, "nodes", place.nodes)
+    for field in _FILLED:
+        if field in place.values:
+            text = _with(text, field, str(place.values[field]))
+        else:
+            text = _open(text, field, place.missing.get(field, "not stated"))
+    return text
+
+
+def _open(text: str, field: str, why: str) -> str:
+    """A field whose value nobody knows: left out where it may be, else marked."""
+    pattern = rf"(?m)^( *)({field}: .*)$"
+    if field in _OPTIONAL:
+        return re.sub(pattern, lambda line: f"{line[1]}# fill in: {line[2]}", text, count=1)
+    return re.sub(pattern, lambda line: f"{line[0]}  # a placeholder: fill in", text, count=1)
+
+
+def _unknown(text: str) -> str:
+    """The partition where there is no Slurm to ask: placeholders all of it."""
+    for field in ("access", "nodes", *_FILLED):
+        text = _open(text, field, "")
+    return text
+
+
+def open_fields(template: str, described: Sequence[Place]) -> Iterator[str]:
+    """What has no value, by partition, and why."""
+    text = (paths.TEMPLATES / template / "reframe.yaml").read_text(encoding="utf-8")
+    wanted = [field for field in _FILLED if re.search(rf"(?m)^ *{field}: ", text)]
+    for place in described:
+        for field in wanted:
+            if field not in place.values:
+                why = place.missing.get(field, "not stated, and no node was asked (--detect)")
+                yield f"{place.name}: {field} is open: {why}"
+
+
+def files(template: str) -> Iterator[Path]:
+    """The other files of a template, which a system takes over as they are."""
+    for path in sorted((paths.TEMPLATES / template).iterdir()):
+        if path.name != "reframe.yaml" and path.suffix == ".yaml":
+            yield path

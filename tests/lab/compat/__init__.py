@@ -1,0 +1,1 @@
+"""Railgauge with other versions of Slurm, MPI and the tools, and on somebody else's cluster."""

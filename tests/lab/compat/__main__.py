@@ -1,0 +1,210 @@
+"""Railgauge on the lab of each Debian release, and a stranger's first ten minutes on one of them.
+
+    make compat [RELEASES="bookworm trixie"]      (python -m tests.lab.compat [RELEASE...])
+
+Each step is a test, a drill or a command that is there anyway; here they run with other versions of
+Slurm, Open MPI, iperf2 and Python. Prints what it does, and writes the table of
+docs/compatibility.md when all releases ran. The exit code is 1 where anything failed. The labs are
+in a folder of their own (.lab/compat), with the images of .lab; one that is up there goes down.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from importlib import metadata
+
+from railgauge import paths
+from railgauge.atomic import write_text
+from railgauge.errors import RailgaugeError
+from railgauge.lab import releases, spec
+from railgauge.lab.cli import open_lab
+from railgauge.lab.cluster import Lab
+from railgauge.lab.releases import Release
+
+from . import first_cluster
+
+DOCUMENT = paths.HOME / "docs" / "compatibility.md"
+BEGIN, END = "<!-- made by make compat -->\n", "<!-- end of what make compat made -->\n"
+
+FOLDER = paths.HOME / ".lab" / "compat"
+AREA = paths.HOME / "results" / "tests" / "compat"
+RAILGAUGE = str(paths.HOME / "bin" / "railgauge")
+NODES = ["n1", "n2", "n3", "n4"]
+
+#: program of the image -> (how to ask for its version, where it is in the answer)
+VERSIONS = {
+    "Slurm": ("sinfo --version", r"slurm-wlm (\S+)"),
+    "Open MPI": ("mpirun --version", r"\(Open MPI\) (\S+)"),
+    "iperf2": ("iperf --version 2>&1", r"iperf version (\S+)"),
+    "iperf3": ("iperf3 --version", r"iperf (\S+)"),
+    "perftest": ("dpkg-query -W -f '${Version}' perftest", r"(\S+)"),
+    "Python of the nodes": ("python3 --version", r"Python (\S+)"),
+}
+
+
+def must(*command: str, limit_s: float = 1200, last: str = "") -> None:
+    """Run a command here; AssertionError with its last words where it fails."""
+    done = subprocess.run(
+        command,
+        cwd=paths.HOME,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=limit_s,
+        check=False,
+    )
+    shown = "\n".join(done.stdout.splitlines()[-25:])
+    assert done.returncode == 0, f"{' '.join(command)}: exit code {done.returncode}\n{shown}"
+    assert last in done.stdout, f"{' '.join(command)}: no {last!r}\n{shown}"
+
+
+def tests(*names: str) -> Callable[[], None]:
+    """Tests of tests/lab, on the lab that is up."""
+    return lambda: must(sys.executable, "-m", "pytest", "--quiet", *names)
+
+
+#: What is done with a lab that is up, by the name in the table.
+STEPS: dict[str, Callable[[], None]] = {
+    "`system check`": lambda: must(RAILGAUGE, "system", "check", "lab"),
+    "`accept`": lambda: must(RAILGAUGE, "accept", "--partition", "ns", last="ACCEPT 9 of 9"),
+    "faults of links, nodes, Slurm": tests(
+        *(
+            f"tests/lab/test_accept.py::test_{name}"
+            for name in (
+                "a_slow_link_is_rejected_and_located",
+                "a_node_that_loses_power_in_mid_job_is_named",
+                "a_restarted_controller_disturbs_nothing",
+                "accounting_lost_in_mid_campaign_is_inconclusive_until_resumed",
+            )
+        )
+    ),
+    # Open MPI 4 stops where 5 starts every rank alone; `make test` has that.
+    "nothing fools it": tests("tests/lab/test_fooling.py", "-k", "not Singletons"),
+    "gate: hold, test, return": lambda: must(
+        sys.executable, "-m", "tests.lab.drill", "changed-field", "shaped-link"
+    ),
+    "resume, two campaigns": tests(
+        "tests/lab/test_resume.py::test_one_of_two_campaigns_is_killed_and_goes_on"
+    ),
+}
+
+FIRST = "from a clone to ACCEPT"
+
+
+class Table:
+    """Rows by name, columns by release."""
+
+    def __init__(self) -> None:
+        self.cells: dict[str, dict[str, str]] = {}
+        self.failed = 0
+
+    def put(self, row: str, release: Release, cell: str) -> None:
+        self.cells.setdefault(row, {})[release.name] = cell
+        print(f"{release.name:<10} {row:<28} {cell}", flush=True)
+
+    def step(self, row: str, release: Release, act: Callable[[], None]) -> bool:
+        """Put whether `act` works, and how long it takes; what is wrong goes to the terminal."""
+        started = time.monotonic()
+        try:
+            act()
+        except (AssertionError, RailgaugeError, subprocess.SubprocessError) as error:
+            self.failed += 1
+            self.put(row, release, "**failed**")
+            print(error, flush=True)
+            return False
+        self.put(row, release, f"ok, {time.monotonic() - started:.0f} s")
+        return True
+
+    def markdown(self, columns: list[Release]) -> str:
+        lines = [
+            f"| | {' | '.join(f'Debian {each.name}' for each in columns)} |",
+            f"|---|{'---|' * len(columns)}",
+        ]
+        for row, cells in self.cells.items():
+            shown = " | ".join(cells.get(each.name, "not run") for each in columns)
+            lines.append(f"| {row} | {shown} |")
+        return "\n".join(lines) + "\n"
+
+
+def own_cluster(release: Release, table: Table) -> None:
+    """The lab of `release`, and the steps on it."""
+    lab = open_lab(release.name)
+    try:
+        if not table.step("`lab up`", release, lambda: lab.up(nodes=NODES)):
+            return
+        for name, (question, pattern) in VERSIONS.items():
+            answer = subprocess.run(
+                lab.enter("n1", "sh", "-c", question), capture_output=True, text=True, check=True
+            )
+            found = re.search(pattern, answer.stdout)
+            table.put(name, release, found.group(1) if found else "unknown")
+        table.put("ReFrame", release, metadata.version("reframe-hpc"))
+        for name, act in STEPS.items():
+            table.step(name, release, act)
+            lab.up(nodes=NODES)
+    finally:
+        lab.down()
+
+
+def strangers_cluster(release: Release, table: Table) -> None:
+    """The documented commands, as alice types them on a cluster that nobody here knows."""
+    lab = Lab(spec.load(first_cluster.CLUSTER), {}, release=release)
+    wheels = FOLDER / "wheels"
+
+    def prepare() -> None:
+        lab.up()
+        python = lab.on_head("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
+        first_cluster.download(wheels, python.stdout.strip())
+        first_cluster.prepare(lab, wheels)
+
+    try:
+        if table.step("another cluster", release, prepare):
+            table.step(FIRST, release, lambda: first_verdict(lab))
+    finally:
+        lab.down()
+
+
+def first_verdict(lab: Lab) -> None:
+    typed = first_cluster.commands(first_cluster.DOCUMENT.read_text(encoding="utf-8"))
+    last = ""
+    for done in first_cluster.type_all(lab, typed):
+        print(f"  {done.seconds:5.1f} s  $ {done.command}", flush=True)
+        assert done.returncode == 0, f"exit code {done.returncode}\n{done.output}"
+        last = done.output
+    assert "\nACCEPT " in last, last
+
+
+def main(names: list[str]) -> int:
+    chosen = [releases.named(name) for name in names] or list(releases.RELEASES.values())
+    os.environ["RAILGAUGE_LAB_DIR"] = str(FOLDER)
+    os.environ["RAILGAUGE_RESULTS"] = str(AREA)
+    AREA.mkdir(parents=True, exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    images = FOLDER / "rootfs"
+    if not images.is_symlink():
+        (paths.HOME / ".lab" / "rootfs").mkdir(exist_ok=True)
+        images.symlink_to("../rootfs")
+    open_lab().down()
+    table = Table()
+    for release in chosen:
+        own_cluster(release, table)
+        if release.login:
+            strangers_cluster(release, table)
+    if not names:
+        before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
+        _, _, after = rest.partition(END)
+        day = datetime.now(timezone.utc).date()
+        made = f"{table.markdown(chosen)}\nMeasured on {day}.\n"
+        write_text(DOCUMENT, before + BEGIN + made + END + after)
+        print(f"\n{made}")
+    return int(table.failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

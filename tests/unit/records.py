@@ -1,0 +1,81 @@
+"""What a campaign's folder says of its cases, as JSON documents that a test can change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from railgauge.checks.cases import Case
+from railgauge.model.failure import Failure
+from railgauge.model.record import Job, Planned, Record, Result, Row
+from railgauge.tools import Call
+
+Json = dict[str, Any]
+
+
+def names(cases: Iterable[Case]) -> list[str]:
+    """As ReFrame shows them."""
+    return [str(case) for case in cases]
+
+
+def call(tool: str = "iperf2", **changes: Any) -> Call:
+    """An exit line that says all is well."""
+    line = {"role": "client", "rank": 0, "host": "", "exit_code": 0, "seconds": 1.0}
+    return Call(tool, **{**line, **changes})
+
+
+def planned(check: str, case: str, unique_name: str, nodes: Sequence[str], **changes: Any) -> Json:
+    """A case of plan.json, on partition ns and to be run once."""
+    return Planned.model_validate(
+        {
+            "check": check,
+            "case": case,
+            "unique_name": unique_name,
+            "partition": "ns",
+            "nodes": tuple(nodes),
+            "node_count": len(nodes),
+            "seconds": 5.0,
+            "limit_s": 420.0,
+            "depends_on": (),
+            "kind": "",
+            "runs": 1,
+            **changes,
+        }
+    ).model_dump(mode="json")
+
+
+def record(
+    rows: Sequence[Row] = (),
+    failures: Sequence[Failure] = (),
+    calls: Sequence[Call] = (),
+    facts: Json | None = None,
+    **changes: Any,
+) -> Json:
+    """A check's record with one result; `changes` are those of the record."""
+    result = Result(
+        nodes=(),
+        calls=tuple(calls),
+        claims=(),
+        facts=facts or {},
+        rows=tuple(rows),
+        notes=(),
+        left_out=None,
+        failures=tuple(failures),
+    )
+    return Record.model_validate(
+        {
+            "check": "Iperf2Pair",
+            "case": "Iperf2Pair",
+            "system": "lab",
+            "partition": "ns",
+            "gate": "acceptance",
+            "strict_provenance": False,
+            "peer_spread": 0.05,
+            "simulated": False,
+            "run": 0,
+            "job": Job(id="1", state="COMPLETED", exit_code=0, nodes=()),
+            "ratios": (),
+            "results": (result,),
+            **changes,
+        }
+    ).model_dump(mode="json")

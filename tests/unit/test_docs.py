@@ -1,0 +1,108 @@
+"""The documents: their links lead somewhere, and what they tell to type exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from railgauge import paths
+from railgauge.cli import cli
+
+DOCUMENTS = [paths.HOME / "README.md", paths.HOME / "CONTRIBUTING.md"]
+DOCUMENTS += sorted((paths.HOME / "docs").glob("*.md"))
+
+_FENCED = re.compile(r"^ *```(?P<kind>\w*)\n(?P<text>.*?)^ *```", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\]\((?!https?:)(?P<file>[^)#]*)(#(?P<anchor>[^)]+))?\)")
+_INLINE = re.compile(r"`(railgauge [a-z][^`]*|make [a-z][^`]*)`")
+
+
+def anchors(document: Path) -> set[str]:
+    """As GitHub makes them of headings."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.strip().replace(" ", "-") for heading in kept}
+
+
+def commands(document: Path) -> Iterator[str]:
+    """What a reader is told to type: lines behind a prompt, and commands within a sentence."""
+    text = document.read_text(encoding="utf-8")
+    for block in _FENCED.finditer(text):
+        if block["kind"] == "console":
+            for line in block["text"].splitlines():
+                if re.match(r" *[$#] ", line):
+                    yield re.sub(r"^ *[$#] ", "", line).split("  #")[0].strip()
+    for found in _INLINE.finditer(_FENCED.sub("", text)):
+        yield " ".join(found[1].split())
+
+
+def typed(program: str) -> list[tuple[str, str]]:
+    """(document, command) of each command of a program, in a line that may hold several."""
+    return [
+        (document.name, one.strip())
+        for document in DOCUMENTS
+        for line in commands(document)
+        for one in re.split(r"[|>;]|&&", line)
+        if one.strip().removeprefix("bin/").startswith(f"{program} ")
+    ]
+
+
+def of_cluster(words: list[str]) -> str:
+    """Why click would not take the words behind `railgauge`; "" where it would."""
+    command: click.Command = cli
+    rest = list(words)
+    while isinstance(command, click.Group):
+        if not rest:
+            return ""
+        name = rest.pop(0)
+        if name.isupper() or name == "--help":
+            return ""
+        found = command.commands.get(name)
+        if found is None:
+            return f"there is no {name}"
+        command = found
+    known = {option for parameter in command.params for option in parameter.opts}
+    given = rest[: rest.index("--")] if "--" in rest else rest
+    strange = [
+        word
+        for word in given
+        if word.startswith("--") and word.partition("=")[0] not in {*known, "--help"}
+    ]
+    return f"{command.name} has no {strange[0]}" if strange else ""
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_every_link_leads_somewhere(document: Path) -> None:
+    for link in _LINK.finditer(document.read_text(encoding="utf-8")):
+        target = document.parent / link["file"] if link["file"] else document
+        assert target.exists(), link[0]
+        if link["anchor"]:
+            assert link["anchor"] in anchors(target), link[0]
+
+
+def test_every_document_is_found_from_the_readme() -> None:
+    readme = (paths.HOME / "README.md").read_text(encoding="utf-8")
+    assert [d.name for d in DOCUMENTS[2:] if f"](docs/{d.name})" not in readme] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len((paths.HOME / "README.md").read_text(encoding="utf-8").splitlines()) <= 130
+
+
+@pytest.mark.parametrize(("document", "command"), typed("railgauge"))
+def test_railgauge_has_what_the_documents_tell_to_type(document: str, command: str) -> None:
+    words = shlex.split(command.removeprefix("bin/"))
+    assert of_cluster(words[1:]) == "", command
+
+
+@pytest.mark.parametrize(("document", "command"), typed("make"))
+def test_make_has_the_targets_that_the_documents_name(document: str, command: str) -> None:
+    makefile = (paths.HOME / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    words = [word for word in shlex.split(command)[1:] if "=" not in word]
+    named = [word for word in words if re.fullmatch("[a-z-]+", word)]
+    assert named and set(named) <= targets, command

@@ -1,0 +1,91 @@
+"""How a job ended, from what jobs left on their standard error in the embedded cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from railgauge import job_end
+
+FOLDER = Path(__file__).parents[1] / "data" / "job_end"
+
+
+def recorded(name: str) -> str:
+    return (FOLDER / f"{name}.txt").read_text(encoding="utf-8").partition("\n")[2]
+
+
+CAUSES = {
+    "killed": "srun: Force Terminated",
+    "missing_file": "cat: /nowhere/x: No such file or directory",
+    "missing_library": "python3: error while loading shared libraries: /tmp/broken/libm.so.6",
+    "mpi_no_pmi": "[node001:94018] PMIX ERROR: NOT-FOUND",
+    "mpi_plugin": "Invalid MPI type 'foo'",
+    "mpi_pmi2": "If srun is being used to launch application,  2 singletons",
+    "no_checkout": "ModuleNotFoundError: No module named 'railgauge'",
+    "no_libmpi": "mpi_world: libmpi.so.99: cannot open shared object file",
+    "no_python": "python3\u2019: No such file or directory",
+    "no_python_execve": "error: execve(): python3: No such file or directory",
+    "no_room_for_memory": "exceeded memory limit",
+    "chdir": "couldn't chdir to `/nowhere'",
+    "python_home": "Fatal Python error: Failed to import encodings module",
+    "segfault": "srun: error: n1: task 0: Segmentation fault",
+    "traceback": "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+}
+
+
+def test_every_recording_has_its_cause_here() -> None:
+    assert set(CAUSES) == {path.stem for path in FOLDER.glob("*.txt")}
+
+
+@pytest.mark.parametrize("name", sorted(CAUSES.keys() - {"killed"}))
+def test_the_cause_is_quoted_and_not_what_follows_from_it(name: str) -> None:
+    assert CAUSES[name] in job_end.quoted(recorded(name))
+
+
+def test_of_a_killed_task_srun_alone_speaks() -> None:
+    assert job_end.quoted(recorded("killed")).startswith("srun: ")
+
+
+def test_sruns_own_words_are_quoted_where_nothing_else_is_said() -> None:
+    stderr = (
+        "srun: error: Unable to create step: Requested nodes are busy\n"
+        "srun: error: n1: task 0: Exited with exit code 1\n"
+    )
+    assert "Requested nodes are busy" in job_end.quoted(stderr)
+
+
+def test_a_warning_is_no_cause() -> None:
+    stderr = "tool: warning: cannot set the buffer\ntool: connect failed: refused\n"
+    assert job_end.quoted(stderr) == "tool: connect failed: refused"
+
+
+def test_of_a_box_of_open_mpi_its_first_sentence_is_the_cause() -> None:
+    box = recorded("mpi_no_pmi").partition("line 112\n")[2]
+    assert job_end.quoted(box).endswith("PMI support and therefore cannot execute.")
+
+
+ENVIRONMENT = {
+    "mpi_no_pmi": ("OMPI was not built with SLURM's PMI support", "launch_options"),
+    "mpi_pmi2": ("No PMIx server was reachable", "launch_options"),
+    "mpi_plugin": ("plugin name for mpi/foo", "launch_options"),
+    "no_libmpi": ("libmpi.so.99: cannot open", "env_vars"),
+    "chdir": ("n1 does not see /nowhere: No such file or directory", "RAILGAUGE_RESULTS"),
+    "no_checkout": ("does not see the checkout", "clone"),
+    "no_python": ("Python does not start: env: ", "python3"),
+    "no_python_execve": ("Python does not start: execve(): python3", "python3"),
+    "missing_library": ("libm.so.6: file too short", "python3"),
+    "python_home": ("Failed to import encodings module", "python3"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CAUSES))
+def test_what_a_cluster_lacks_is_told_from_what_a_node_or_a_tool_did(name: str) -> None:
+    trouble = job_end.environment_trouble(recorded(name))
+    if name not in ENVIRONMENT:
+        assert trouble is None
+        return
+    words, step = ENVIRONMENT[name]
+    assert trouble is not None
+    assert words in trouble.words and "\n" not in trouble.words
+    assert step in trouble.next_step

@@ -1,0 +1,73 @@
+"""What runs on compute nodes needs Python 3.9 and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from railgauge import paths
+
+#: The package's own first file is read on the way to railgauge.node.
+PROGRAMS = [
+    paths.SOURCE / "railgauge" / "__init__.py",
+    *sorted((paths.SOURCE / "railgauge" / "node").rglob("*.py")),
+]
+
+
+def imported(program: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(program.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{program}: a relative import"
+            yield node.module or ""
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_program_imports_the_standard_library_and_its_neighbours_only(program: Path) -> None:
+    own = ("railgauge", "railgauge.node")
+    others = {
+        name
+        for name in imported(program)
+        if name.partition(".")[0] not in sys.stdlib_module_names
+        and not name.startswith("railgauge.node.")
+        and name not in own
+    }
+    assert not others
+
+
+def vermin(*files: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [
+            *(str(Path(sys.executable).with_name("vermin")), "--target=3.9-", "--violations"),
+            *("--no-tips", "--no-parse-comments", *map(str, files)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_programs_use_no_syntax_and_no_library_newer_than_3_9() -> None:
+    answer = vermin(*PROGRAMS)
+    assert answer.returncode == 0, answer.stdout
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        "match 1:\n    case 1: pass\n",
+        "list(zip([], [], strict=True))\n",
+        "import asyncio\nasyncio.TaskGroup()\n",
+        "import sys\nsys.stdlib_module_names\n",
+    ],
+)
+def test_what_3_9_lacks_is_found(newer: str, tmp_path: Path) -> None:
+    (tmp_path / "newer.py").write_text(newer)
+    answer = vermin(tmp_path / "newer.py")
+    assert answer.returncode != 0, answer.stdout
