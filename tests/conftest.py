@@ -74,5 +74,6 @@ with contextlib.suppress(ImportError):
                 self.workqueue.move_to_end(min(files, key=_place), last=False)
             super()._assign_work_unit(node)
 
+    @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LabsBesideUnits:
         return LabsBesideUnits(config, log)
