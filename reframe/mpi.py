@@ -22,7 +22,8 @@ class MpiWorld(RanksCheck):
     metrics = ["startup"]
     expected_seconds = 3
 
-    partition = parameter(whole_partitions("mpi"), loggable=True)
+    # As text, because the history has a column of this name for it.
+    partition = parameter(whole_partitions("mpi"), fmt=str, loggable=True)
 
     @run_after("init")
     def expect(self):
