@@ -28,7 +28,7 @@ from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
 from railgauge.lab.releases import Release
 
-from . import first_cluster
+from . import first_cluster, first_gate
 
 DOCUMENT = paths.HOME / "docs" / "compatibility.md"
 BEGIN, END = "<!-- made by make compat -->\n", "<!-- end of what make compat made -->\n"
@@ -197,6 +197,9 @@ def strangers_cluster(release: Release, table: Table) -> None:
     try:
         if table.step("another cluster", release, prepare):
             table.step(FIRST, release, lambda: first_verdict(lab))
+            table.step(
+                "gate: rights, hold, test", release, lambda: first_gate.refused_then_tested(lab)
+            )
             table.step("a checkout that nodes do not see", release, lambda: not_seen(lab))
     finally:
         lab.down()
