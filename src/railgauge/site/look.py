@@ -37,7 +37,8 @@ node=${SLURMD_NODENAME:-$(uname -n)}
 mark=$1 source=$2 probe=$3 token=$4 orders=$5
 shift 5
 say() {
-  printf '%s\t%s\t%s\t%s\n' "$mark" "$node" "$1" "$(printf '%s' "$2" | tr '\n\t' '\036\035')"
+  local value=${2//$'\n'/$'\036'}
+  printf '%s\t%s\t%s\t%s\n' "$mark" "$node" "$1" "${value//$'\t'/$'\035'}"
 }
 say begin "$SLURM_JOB_ID"
 for file; do
