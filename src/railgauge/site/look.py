@@ -199,12 +199,13 @@ def _probe() -> Iterator[tuple[Path, str]]:
     folder = root / f".look-{token}"
     try:
         folder.mkdir(parents=True)
-        yield folder, token
     except OSError as error:
         raise EnvironmentProblem(
             f"{root}: {error.strerror or error}: nothing can be written into the results area",
             next_step="make room, or set RAILGAUGE_RESULTS to another shared folder",
         ) from None
+    try:
+        yield folder, token
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
