@@ -804,8 +804,6 @@ def main() -> int:
     chosen = _chosen(asked.nodes, asked.words)
     if not chosen:
         parser.error(f"no mutant has {' or '.join(asked.words)}")
-    if asked.nodes:
-        os.environ["RAILGAUGE_TEST_NODES"] = asked.nodes
     lab = open_lab()
     was_up = lab.init is not None
     if any("tests/lab" in mutant.test for mutant in chosen):

@@ -324,15 +324,18 @@ class Extras(Strict):
 
     `nodes` are all that belong there, also those that are down. `link_gbits` is the raw rate of
     the link that TCP uses; without it no share of a limit is known. `launch_options` is what the
-    launcher (srun, mpirun) needs to start MPI here. `required` names the checks without which no
-    campaign can end in `accept`. Nodes that are `absent` are left out of all checks. `counters`
-    are budgets for tests between two nodes; a counter that none matches is recorded and judged by
-    nothing. With `strict_provenance` no campaign ends in `accept` that ran a tool of no package, or
-    one whose file is not the one that its package brought; without it that is only noted.
+    launcher (srun, mpirun) needs to start MPI here, and to end it: with srun's
+    `--kill-on-bad-exit=1` nobody waits a minute for a rank that could not start. `required` names
+    the checks without which no campaign can end in `accept`. Nodes that are `absent` are left out
+    of all checks. `counters` are budgets for tests between two nodes; a counter that none matches
+    is recorded and judged by nothing. With `strict_provenance` no campaign ends in `accept` that
+    ran a tool of no package, or one whose file is not the one that its package brought; without it
+    that is only noted.
     `peer_spread` is what numbers of equal places differ by in one run each, as a share: what is 3.5
     times as far below its peers stands out. A shared machine needs more than the default.
     `floor_share`, a share of what TCP carries over the link (`link_gbits`, `mtu_bytes`), is what
-    Iperf2Pair must reach where no number is stored: a floor, which proves function only.
+    Iperf2Pair must reach where no number is stored, but no more than untuned hosts do (5 Gb/s a
+    stream): a floor, which proves function only.
     """
 
     nodes: str

@@ -83,7 +83,7 @@ def _login_node_rebooted(gate: Gate) -> Iterator[None]:
 
 def login_rebooted_in_update(gate: Gate) -> None:
     """The login node loses power in mid-update: its process ids are worth nothing afterwards."""
-    process = gate.start("run", "--nodes", "n[2-3]", "--update", "sleep 600", "--act")
+    process = gate.start("run", "--nodes", "n2", "--update", "sleep 600", "--act")
     roll = in_update(gate, process)
     process.kill()
     process.wait()
@@ -93,16 +93,14 @@ def login_rebooted_in_update(gate: Gate) -> None:
             # Its number is some other process's by now: here it is the update itself, alive.
             out = gate("run", "--act", code=1)
             assert "was started again since" in out, out
-            assert not gate.state("n2").in_service and not gate.state("n3").in_service, out
+            assert not gate.state("n2").in_service, out
             gate("release", "--nodes", "n2", "--why", "drill", "--act", code=3)
-            for node in ("n2", "n3"):
-                gate.update(node)
-            gate("update-done", "--nodes", "n[2-3]", "--act")
+            gate.update("n2")
+            gate("update-done", "--nodes", "n2", "--act")
             out = gate("run", "--act")
     finally:
         os.killpg(roll.update.pid, signal.SIGKILL)
-    for node in ("n2", "n3"):
-        assert gate.is_accepted(node) and gate.state(node).in_service, out
+    assert gate.is_accepted("n2") and gate.state("n2").in_service, out
 
 
 def login_rebooted_in_test(gate: Gate) -> None:

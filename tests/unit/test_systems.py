@@ -90,6 +90,13 @@ def test_committed_system_loads(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", systems.names())
+def test_no_rank_waits_for_one_that_could_not_start(name: str) -> None:
+    for partition in systems.load(name).partitions:
+        if "mpi" in partition.features and partition.model_dump()["launcher"] == "srun":
+            assert "--kill-on-bad-exit=1" in partition.extras.launch_options, partition.name
+
+
+@pytest.mark.parametrize("name", systems.names())
 def test_committed_system_names_each_partition_once(name: str) -> None:
     partitions = [partition.name for partition in systems.load(name).partitions]
     assert len(partitions) == len(set(partitions))

@@ -357,13 +357,13 @@ def within_limits(evidence: Evidence) -> Iterator[Failure]:
 def _condition(measurement: Measurement) -> str:
     """What a reference must state, in the words of its file; no more than was measured."""
     parts = (
-        measurement.operation,
-        measurement.transport,
+        f"operation {measurement.operation}",
+        f"transport {measurement.transport}",
         f"nodes {len(measurement.nodes)}",
         f"streams {measurement.streams}" if measurement.streams is not None else "",
         f"size_bytes {measurement.size_bytes}" if measurement.size_bytes is not None else "",
     )
-    return ", ".join(part for part in parts if part)
+    return ", ".join(filter(None, parts))
 
 
 def every_number_has_a_reference(evidence: Evidence) -> Iterator[Failure]:
