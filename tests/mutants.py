@@ -101,8 +101,8 @@ MUTANTS = [
     Mutant(
         "any folder of that name is the results area",
         "src/railgauge/site/look.py",
-        '[[ $(<"$probe/token") == "$token" ]]',
-        "true",
+        "wrote.is_file() and wrote.read_text",
+        "True or wrote.read_text",
         "tests/unit/test_site_look.py -k another_folder",
     ),
     Mutant(

@@ -136,7 +136,7 @@ def environment_serves(evidence: Evidence) -> Iterator[Failure]:
     texts += [evidence.tool_errors.get(call.role, "") for call in evidence.calls if call.failure]
     found = (job_end.environment_trouble(text) for text in texts if text)
     for trouble in dict.fromkeys(trouble for trouble in found if trouble):
-        yield Failure(ENVIRONMENT, trouble.words, (), trouble.next_step)
+        yield Failure(ENVIRONMENT, trouble.words, trouble.nodes, trouble.next_step)
     reading = evidence.reading
     alone = reading is not None and not reading.ok and reading.seen.get("ranks") == 1
     if reading is not None and alone and evidence.ranks > 1:
