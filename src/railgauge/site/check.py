@@ -685,9 +685,11 @@ def _required(
     ]
     if bare:
         said = f"no reference for {', '.join(bare)}: needs a baseline before it can be accepted"
-        step = "railgauge accept --mode baseline"
-        if partition.extras.floor_share is not None and partition.extras.link_gbits is None:
-            step = f"state link_gbits, of which floor_share makes a floor; or {step}"
+        stating = [
+            s for name in names if name in checks for s in _floor_of(checks[name], partition)
+        ]
+        floors = f"state {', '.join(stating)}, of which floors follow; or " if stating else ""
+        step = f"{floors}railgauge accept --mode baseline"
         lines.append(Line("hint", f"{partition.name}: baselines", said, step))
     elif names:
         said = "every required check has a reference"
@@ -708,6 +710,16 @@ def _without_reference(check: CheckClass, partition: Partition, stored: Referenc
     if missing:
         return f"{check.name} ({', '.join(missing)})"
     return "" if known else check.name
+
+
+def _floor_of(check: CheckClass, partition: Partition) -> list[str]:
+    """What the description would have to state for the check to have a floor, where it is open."""
+    extras = partition.extras
+    if check.has_floor and extras.floor_share is not None:
+        return [f for f in ("link_gbits", "mtu_bytes") if getattr(extras, f) is None]
+    if check.places == "rail_probes" and extras.rdma and extras.rdma.line_gbits is None:
+        return ["rdma.line_gbits"]
+    return []
 
 
 def _judges_itself(check: CheckClass, partition: Partition) -> bool:
