@@ -17,8 +17,7 @@ accept: ## bring the embedded cluster up and print its verdict
 
 test: ## every test, with the embedded cluster
 	bin/bootstrap lab dev
-	.venv/bin/python -m pytest --numprocesses=2 tests/unit
-	.venv/bin/python -m pytest tests/lab
+	.venv/bin/python -m pytest --numprocesses=3
 
 lint: ## formatting, types and style of Python, shell and YAML
 	bin/bootstrap dev

@@ -71,6 +71,48 @@ MUTANTS = [
     _without("within_limits", "AboveLimit"),
     _without("every_number_has_a_reference", "NoReference"),
     Mutant(
+        "what a cluster lacks accuses its nodes",
+        "src/railgauge/checks/protections.py",
+        "    environment_serves,\n",
+        "",
+        "tests/unit/test_protections.py",
+    ),
+    Mutant(
+        "words of what a cluster lacks excuse a job whose ranks all ended",
+        "src/railgauge/checks/protections.py",
+        "[] if len(ended) == evidence.ranks else [evidence.job_error]",
+        "[evidence.job_error]",
+        "tests/unit/test_protections.py",
+    ),
+    Mutant(
+        "a campaign begins on nodes that do not see its results area",
+        "src/railgauge/accept.py",
+        "    _require_ready(system, chosen, options, say)\n",
+        "",
+        "tests/lab/test_site.py -k before_anything",
+    ),
+    Mutant(
+        "a bare session begins there",
+        _GUARD,
+        "                refuse_unready_cluster(self, testcases)\n",
+        "                pass\n",
+        "tests/lab/test_site.py -k bare",
+    ),
+    Mutant(
+        "any folder of that name is the results area",
+        "src/railgauge/site/look.py",
+        '[[ $(<"$probe/token") == "$token" ]]',
+        "true",
+        "tests/unit/test_site_look.py -k another_folder",
+    ),
+    Mutant(
+        "a node's own name for another is the only one",
+        "src/railgauge/node/calls.py",
+        "address = address_of([peer, *names])",
+        "address = address_of([peer])",
+        "tests/lab/test_site.py -k leads_nowhere",
+    ),
+    Mutant(
         "a tool that is not there is excused",
         "src/railgauge/checks/protections.py",
         "    every_program_is_there,\n",
@@ -776,8 +818,6 @@ def main() -> int:
     chosen = _chosen(asked.nodes, asked.words)
     if not chosen:
         parser.error(f"no mutant has {' or '.join(asked.words)}")
-    if asked.nodes:
-        os.environ["RAILGAUGE_TEST_NODES"] = asked.nodes
     lab = open_lab()
     was_up = lab.init is not None
     if any("tests/lab" in mutant.test for mutant in chosen):

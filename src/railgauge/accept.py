@@ -229,8 +229,9 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
             _require_configuration(campaign.system)
             _require_room()
             slurm.require_answer()
-            assert campaign.asked is not None
-            _require_ready(campaign.system, campaign.scope, campaign.asked.options, say)
+            if lacks is None or lacks.missing:
+                assert campaign.asked is not None
+                _require_ready(campaign.system, campaign.scope, campaign.asked.options, say)
             for job in slurm.cancel_jobs_of(campaign.id):
                 say(f"cancelled job {job}, which an earlier session had left")
             campaign.begin_again(command)

@@ -79,7 +79,7 @@ class Expected(Strict):
     Without entries nodes are looked at and compared with each other, and nothing more.
     """
 
-    expected: list[Entry]
+    expected: Annotated[list[Entry], pydantic.BeforeValidator(lambda found: found or [])]
     may_differ: list[Difference] = []
 
     def of(self, partition: str) -> tuple[Entry, ...]:

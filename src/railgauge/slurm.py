@@ -9,6 +9,7 @@ import pwd
 import re
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from railgauge import hostlist
 from railgauge.errors import EnvironmentProblem
@@ -75,23 +76,24 @@ class NoAccounting(EnvironmentProblem):
         )
 
 
-def refusal(options: Sequence[str]) -> EnvironmentProblem | None:
+class Refusal(NamedTuple):
+    """Why Slurm takes no job, in its words, and what to type."""
+
+    reason: str
+    next_step: str
+
+
+def refusal(options: Sequence[str]) -> Refusal | None:
     """Why Slurm takes no job with these options, whatever nodes it is for: its account, its QOS,
     its partition. None where it takes them. Nothing is submitted.
     """
     try:
         ask("sbatch", "--test-only", "--output=/dev/null", "--time=2", *options, "--wrap=true")
-    except NoAccounting:
-        return None
     except EnvironmentProblem as error:
         for pattern, step in _REFUSED:
-            if pattern.search(error.message):
-                words = next(w for w in error.message.splitlines() if pattern.search(w))
-                reason = words.rpartition("error: ")[2].rpartition("failure: ")[2]
-                told = " ".join(options)
-                return EnvironmentProblem(
-                    f"Slurm takes no job with {told}: {reason}", next_step=step
-                )
+            told = next((w for w in error.message.splitlines() if pattern.search(w)), None)
+            if told is not None:
+                return Refusal(told.rpartition("error: ")[2].rpartition("failure: ")[2], step)
     return None
 
 

@@ -334,7 +334,8 @@ class Extras(Strict):
     `peer_spread` is what numbers of equal places differ by in one run each, as a share: what is 3.5
     times as far below its peers stands out. A shared machine needs more than the default.
     `floor_share`, a share of what TCP carries over the link (`link_gbits`, `mtu_bytes`), is what
-    Iperf2Pair must reach where no number is stored: a floor, which proves function only.
+    Iperf2Pair must reach where no number is stored, but no more than untuned hosts do (5 Gb/s a
+    stream): a floor, which proves function only.
     """
 
     nodes: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pydantic
 from ruamel.yaml import YAML
@@ -38,13 +39,21 @@ def _line_of(node: Any, location: tuple[int | str, ...]) -> int | None:
 
 def load(path: Path) -> Any:
     """The document at `path`; ConfigurationError with file and line where it is not YAML."""
+    return _parse(path, _read(path))
+
+
+def _read(path: Path) -> str:
     try:
-        with path.open(encoding="utf-8") as stream:
-            return YAML().load(stream)
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigurationError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: cannot be read: {error}") from None
+
+
+def _parse(path: Path, text: str) -> Any:
+    try:
+        return YAML().load(text)
     except YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
@@ -53,8 +62,17 @@ def load(path: Path) -> Any:
 
 
 def load_model(path: Path, model: type[Model]) -> Model:
-    """The document at `path` as `model`; every wrong field is named with its line."""
-    document = load(path)
+    """The document at `path` as `model`; every wrong field is named with its line.
+
+    A file whose text is unchanged gives the same object again: nobody may change it. Parsing took
+    half of a ReFrame session's own time, which asks for its references with every case.
+    """
+    return cast(Model, _validated(path, _read(path), model))
+
+
+@lru_cache(maxsize=64)
+def _validated(path: Path, text: str, model: type[pydantic.BaseModel]) -> pydantic.BaseModel:
+    document = _parse(path, text)
     try:
         return model.model_validate(document)
     except pydantic.ValidationError as error:

@@ -1,9 +1,11 @@
-"""The embedded cluster for tests: brought up once, mended after every test, taken down if it was
-not up before. RAILGAUGE_TEST_NODES=n[1-4] leaves the virtual machines out, for tests without them.
+"""The embedded cluster for tests: brought up once for each worker, mended after a test that breaks
+something, taken down if it was not up before.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -15,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from railgauge import hostlist, paths
+from railgauge import paths
 from railgauge.lab import faults
 from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
 
-CHECKS = Path(__file__).parent / "checks"
+from ..conftest import LABS
 
-NODES = os.environ.get("RAILGAUGE_TEST_NODES")
+CHECKS = Path(__file__).parent / "checks"
 
 
 def start_dead(lab: Lab) -> None:
@@ -36,15 +38,45 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.lab)
 
 
+@contextlib.contextmanager
+def own_lab() -> Iterator[None]:
+    """A lab of its own for each worker of xdist, with the image of the checkout's."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None:
+        yield
+        return
+    images = paths.lab_folder() / "rootfs"
+    images.mkdir(parents=True, exist_ok=True)
+    folder = Path(os.environ[LABS]) / worker
+    folder.mkdir(parents=True)
+    (folder / "rootfs").symlink_to(images)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAILGAUGE_LAB_DIR", str(folder))
+        yield
+
+
+@contextlib.contextmanager
+def one_worker_at_a_time() -> Iterator[None]:
+    """The first one builds the image."""
+    folder = Path(os.environ[LABS]).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "image.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Lab]:
-    lab = open_lab()
-    was_up = lab.init is not None
-    lab.up(nodes=hostlist.expand(NODES) if NODES else None)
-    faults.clear(lab)
-    yield lab
-    if not was_up:
-        lab.down()
+    """The lab, with its namespace nodes; those of a lab that was up stay in it."""
+    with own_lab():
+        lab = open_lab()
+        was_up = lab.init is not None
+        with one_worker_at_a_time():
+            lab.up(nodes=[n.name for n in lab.spec.all_nodes() if n.kind == "namespace"])
+        faults.clear(lab)
+        yield lab
+        if not was_up:
+            lab.down()
 
 
 @pytest.fixture
@@ -55,24 +87,31 @@ def mended(cluster: Lab) -> Iterator[Lab]:
     start_dead(cluster)
 
 
-@pytest.fixture
-def area(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A results area of the test's own, which the nodes see."""
-    # Without the parameters: an expected message in the path would be found in any output.
-    case = hashlib.sha256(request.node.name.encode()).hexdigest()[:6]
-    folder = paths.HOME / "results" / "tests" / f"{request.node.originalname}-{case}"
+@contextlib.contextmanager
+def area_of(name: str, keep: Callable[[], bool] = lambda: False) -> Iterator[Path]:
+    """A results area of that name, which the nodes see; it stays where its user failed."""
+    folder = paths.HOME / "results" / "tests" / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     yield folder
-    if not getattr(request.node, "failed", False):
+    if not keep():
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def area(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A results area of the test's own."""
+    # Without the parameters: an expected message in the path would be found in any output.
+    case = hashlib.sha256(request.node.name.encode()).hexdigest()[:6]
+    name = f"{request.node.originalname}-{case}"
+    with area_of(name, keep=lambda: getattr(request.node, "failed", False)) as folder:
+        yield folder
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
     report = yield
     if report.failed:
-        # Keeps the area of a failed test for a look at it.
         item.failed = True  # type: ignore[attr-defined]
     return report
 

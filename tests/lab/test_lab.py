@@ -16,6 +16,8 @@ from railgauge.lab import rootfs, vm
 from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
 
+from ..conftest import LABS
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -29,8 +31,13 @@ def second(cluster: Lab, tmp_path: Path) -> Iterator[Lab]:
     (folder / "rootfs").mkdir(parents=True)
     image = rootfs.location(folder)
     image.symlink_to(rootfs.location(cluster.folders.lab))
+    # Whoever ends a run that was killed finds it by this.
+    known = Path(os.environ[LABS], f"second-{os.getpid()}")
+    known.parent.mkdir(parents=True, exist_ok=True)
+    known.symlink_to(folder)
     yield lab
     lab.down()
+    known.unlink()
 
 
 @pytest.fixture

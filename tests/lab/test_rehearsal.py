@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from railgauge import paths
 from railgauge.lab.cluster import Lab
 
-from .conftest import Run, run_command
+from .conftest import Run, area_of, run_command
 
 Verdict = Callable[[], dict[str, Any]]
 
@@ -106,9 +105,6 @@ def rehearsed(cluster: Lab) -> Iterator[dict[str, tuple[int, str, str]]]:
     """Every scenario of WRONG: its exit code, output, and the pattern. Two at a time, each on
     nodes of its own.
     """
-    area = paths.HOME / "results" / "tests" / "rehearsed"
-    shutil.rmtree(area, ignore_errors=True)
-    area.mkdir(parents=True)
     found: dict[str, tuple[int, str, str]] = {}
     waiting = list(reversed(WRONG))
 
@@ -128,11 +124,10 @@ def rehearsed(cluster: Lab) -> Iterator[dict[str, tuple[int, str, str]]]:
             pattern = reason.replace("{second}", second)
             found[scenario] = (answer.returncode, answer.stdout, pattern)
 
-    with ThreadPoolExecutor() as pool:
+    with area_of("rehearsed") as area, ThreadPoolExecutor() as pool:
         for done in [pool.submit(work, "n[1-2]", "n2"), pool.submit(work, "n[3-4]", "n4")]:
             done.result()
     yield found
-    shutil.rmtree(area)
 
 
 @pytest.mark.parametrize("scenario", [wrong[0] for wrong in WRONG])

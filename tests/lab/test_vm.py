@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -13,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from railgauge import paths
 from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import VM
 
-from .conftest import Run, start_dead
+from .conftest import Run, area_of, start_dead
 from .test_accept import jobs_left, start, suspects, wait_for_traffic
 
 Verdict = Callable[[], dict[str, Any]]
@@ -26,6 +24,17 @@ Verdict = Callable[[], dict[str, Any]]
 WRITE_LATENCY = r"^RdmaLatency\b.*:0-0.*=write"
 WRITE_BANDWIDTH = r"^RdmaBandwidth\b.*:0-1"
 PROBE = r"^RailProbe\b.*n5:n6"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def virtual_machines(cluster: Lab) -> Iterator[None]:
+    """The lab has them during this module only: emulated, they cost CPU time also when idle."""
+    without = [node.name for node in cluster.in_use()]
+    cluster.up()
+    yield
+    if len(without) < len(cluster.spec.all_nodes()):
+        cluster.down()
+        cluster.up(nodes=without)
 
 
 @pytest.fixture
@@ -135,20 +144,18 @@ def test_loss_and_reordering_are_rejected_and_named(
 @pytest.fixture(scope="module")
 def broken_paths(cluster: Lab) -> Iterator[Any]:
     """The verdict on three broken paths: a low MTU, a missing device, a bond's lost link."""
-    area = paths.HOME / "results" / "tests" / "broken-paths"
-    shutil.rmtree(area, ignore_errors=True)
-    try:
-        faults.add(cluster, "mtu", "n6", 1500)
-        faults.add(cluster, "rdma-removed", "n5", interface="eth2")
-        faults.add(cluster, "link-down", "n6", interface="eth4")
-        checks = r"^(BondPair|NodeState)|" + WRITE_BANDWIDTH
-        campaign = start(area, "--partition", "vm", "--", "-n", checks)
-        output, _ = campaign.communicate(timeout=240)
-    finally:
-        faults.clear(cluster)
-    assert campaign.returncode == 1, output
-    yield json.loads(max((area / "campaigns").glob("*/verdict.json")).read_text())
-    shutil.rmtree(area)
+    with area_of("broken-paths") as area:
+        try:
+            faults.add(cluster, "mtu", "n6", 1500)
+            faults.add(cluster, "rdma-removed", "n5", interface="eth2")
+            faults.add(cluster, "link-down", "n6", interface="eth4")
+            checks = r"^(BondPair|NodeState)|" + WRITE_BANDWIDTH
+            campaign = start(area, "--partition", "vm", "--", "-n", checks)
+            output, _ = campaign.communicate(timeout=240)
+        finally:
+            faults.clear(cluster)
+        assert campaign.returncode == 1, output
+        yield json.loads(max((area / "campaigns").glob("*/verdict.json")).read_text())
 
 
 def test_a_lowered_mtu_is_found_before_anything_is_measured(broken_paths: dict[str, Any]) -> None:

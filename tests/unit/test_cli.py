@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -158,3 +160,26 @@ def test_wrong_usage_is_one_message_and_exit_code_3(arguments: list[str], says: 
 def test_no_campaigns_is_said(tmp_path: Path) -> None:
     answer = railgauge("campaigns", RAILGAUGE_RESULTS=str(tmp_path))
     assert (answer.returncode, answer.stdout) == (0, f"no campaigns in {tmp_path}/campaigns\n")
+
+
+def test_only_the_command_that_is_called_is_loaded() -> None:
+    program = (
+        "import sys; sys.argv = ['railgauge', '--version']\n"
+        "from railgauge.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(sorted({name.split('.')[0] for name in sys.modules} "
+        "& {'pydantic', 'reframe', 'rich', 'ruamel'}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_command_is_found() -> None:
+    context = click.Context(cli)
+    assert isinstance(cli, click.Group)
+    for name in cli.list_commands(context):
+        found = cli.get_command(context, name)
+        assert found is not None and found.name == name and found.get_short_help_str()

@@ -61,7 +61,7 @@ def of_cluster(words: list[str]) -> str:
         name = rest.pop(0)
         if name.isupper() or name == "--help":
             return ""
-        found = command.commands.get(name)
+        found = command.get_command(click.Context(command), name)
         if found is None:
             return f"there is no {name}"
         command = found

@@ -133,7 +133,9 @@ def test_all_nodes_of_a_release_without_vms_are_those_that_need_none(
 
 
 def test_a_release_that_nobody_knows_is_an_error_with_those_that_are() -> None:
-    with pytest.raises(EnvironmentProblem, match="'buster'; it can from bookworm, trixie"):
+    with pytest.raises(
+        EnvironmentProblem, match="'buster'; it can from bullseye, bookworm, trixie"
+    ):
         releases.named("buster")
 
 

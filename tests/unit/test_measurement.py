@@ -16,13 +16,15 @@ from railgauge.measurement import METRIC_UNITS, Measurement
 GOOD = Measurement("bandwidth", 9.5, tool="iperf2", operation="tcp", transport="tcp")
 
 WORDS = st.text(max_size=8)
+#: Of one word, or with the state in which it was measured.
+OPERATIONS = st.sampled_from(["", "write", "allreduce", "allreduce alone", "allreduce beside tcp"])
 COUNTS = st.none() | st.integers(1, 2**40)
 MEASUREMENTS = st.builds(
     Measurement,
     metric=st.sampled_from(sorted(METRIC_UNITS)),
     value=st.floats(0, allow_nan=False, allow_infinity=False) | st.integers(0, 2**53),
     tool=WORDS,
-    operation=WORDS,
+    operation=OPERATIONS,
     transport=WORDS,
     size_bytes=COUNTS,
     streams=COUNTS,
@@ -65,11 +67,14 @@ def test_variable_is_the_metric_with_its_size(size: int | None, variable: str) -
 
 
 @given(MEASUREMENTS, MEASUREMENTS)
-def test_one_variable_never_stands_for_two_metrics_or_sizes(
+def test_one_variable_never_stands_for_two_metrics_states_or_sizes(
     one: Measurement, other: Measurement
 ) -> None:
-    same = (one.metric, one.size_bytes) == (other.metric, other.size_bytes)
-    assert (one.variable == other.variable) is same
+    def parts(measurement: Measurement) -> tuple[object, ...]:
+        state = measurement.operation.partition(" ")[2]
+        return measurement.metric, state, measurement.size_bytes
+
+    assert (one.variable == other.variable) is (parts(one) == parts(other))
 
 
 @given(MEASUREMENTS)

@@ -379,11 +379,12 @@ def test_a_tie_rejects_and_suspects_nobody(tmp_path: Path) -> None:
     assert verdict.findings[0].nodes == ("n1", "n2")
 
 
+@pytest.mark.parametrize("nothing", ["", " []", " null"])
 def test_without_entries_a_node_is_looked_at_and_all_is_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nothing: str
 ) -> None:
     (tmp_path / "alps").mkdir()
-    (tmp_path / "alps" / "expected.yaml").write_text("expected: []\n")
+    (tmp_path / "alps" / "expected.yaml").write_text(f"expected:{nothing}\n")
     monkeypatch.setattr(paths, "SYSTEMS", tmp_path)
     found = expected.load("alps")
     assert found is not None and found.of("gpu") == ()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from railgauge.node import rdma, way
+from railgauge.node.calls import address_of
 from railgauge.node.rdma import Gid, Unknown
 from railgauge.node.way import NoWay, emulation, made, round_trip
 
@@ -503,3 +504,61 @@ def test_an_interface_that_is_down_is_no_way(
     monkeypatch.setattr(way, "read_sysfs", lambda path: "down" if "operstate" in path else None)
     with pytest.raises(NoWay, match="eth1 is down"):
         way.describe({"interface": "eth1"}, "client", "127.0.0.1", {})
+
+
+# ---- names of the other node ----
+
+
+def known(names: dict[str, str]) -> Callable[[str], str]:
+    """What resolves names here."""
+
+    def resolve(name: str) -> str:
+        if name not in names:
+            raise OSError(-2, "Name or service not known")
+        return names[name]
+
+    return resolve
+
+
+@pytest.mark.parametrize(
+    ("names", "resolved", "address"),
+    [
+        (["n2", "10.0.0.2"], {"n2": "10.0.0.9", "10.0.0.2": "10.0.0.2"}, "10.0.0.9"),
+        (["n2", "10.0.0.2"], {"10.0.0.2": "10.0.0.2"}, "10.0.0.2"),
+        (["n2", "n2-ib"], {"n2": "127.0.1.1", "n2-ib": "10.1.0.2"}, "10.1.0.2"),
+        (["127.0.0.1"], {"127.0.0.1": "127.0.0.1"}, "127.0.0.1"),
+    ],
+)
+def test_the_first_name_that_leads_to_another_machine_is_taken(
+    monkeypatch: pytest.MonkeyPatch, names: list[str], resolved: dict[str, str], address: str
+) -> None:
+    monkeypatch.setattr("socket.gethostbyname", known(resolved))
+    assert address_of(names) == address
+
+
+def test_names_that_lead_nowhere_are_all_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostbyname", known({"n2-eth": "127.0.1.1"}))
+    with pytest.raises(OSError, match=r"n2: Name or service not known; n2-eth: leads to 127\.0\."):
+        address_of(["n2", "n2-eth"])
+
+
+def test_a_node_that_no_name_leads_to_is_no_way_and_told(
+    tc: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socket.gethostbyname", known({}))
+    facts: dict[str, Any] = {}
+    with pytest.raises(NoWay, match="no name of n2 leads to it"):
+        way.describe({"names": {"n2": ["n2-ib"]}}, "client", "n2", facts)
+    assert set(facts["unresolved"]) == {"n2"}
+
+
+def test_a_named_interface_needs_no_name_of_the_other_node(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socket.gethostbyname", known({}))
+    programs.put("ip", json.dumps([{"addr_info": [{"local": "10.0.0.1"}]}]))
+    programs.put("tc")
+    facts: dict[str, Any] = {}
+    way.describe({"interface": "lo"}, "client", "n2", facts)
+    assert facts["address"] == "10.0.0.1"
+    assert "unresolved" not in facts

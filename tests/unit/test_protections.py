@@ -178,6 +178,7 @@ BAD = [
     ("unresolved", but(seen_on={**GOOD.seen_on, "n2": {"unresolved": {"n1": "no"}}}), ENVIRONMENT),
     ("unseen-results", but(calls=(), left_output=False, reading=None), ENVIRONMENT),
     ("no-python", but(calls=GOOD.calls[:1], job_error=NO_PYTHON, job_state="FAILED"), ENVIRONMENT),
+    ("unseen-by-one", but(calls=GOOD.calls[:1], job_error=recorded("chdir")), ENVIRONMENT),
     (
         "no-launcher",
         but(
@@ -250,7 +251,7 @@ BAD = [
 def test_missing_reference_is_told_with_what_was_measured_and_no_more() -> None:
     (failure,) = failures(but(references={"bandwidth": reference("Gb/s")}), [])
     assert "no reference for retransmits" in failure.message
-    assert "None" not in failure.message
+    assert failure.message.endswith("(operation tcp, transport tcp, nodes 2, streams 4)")
 
 
 @pytest.mark.parametrize(
@@ -331,6 +332,25 @@ def test_job_that_did_not_complete_is_told_with_state_and_nodes() -> None:
 
 def test_job_that_did_not_complete_is_followed_up_by_its_id() -> None:
     assert "sacct -j 17" in only_failure(but(job_state="TIMEOUT")).next_step
+
+
+def test_what_a_job_that_ended_well_says_of_its_cluster_excuses_nothing() -> None:
+    assert failures(but(job_error=NO_PYTHON)) == []
+    slow = but(job_error=NO_PYTHON, job_state="TIMEOUT")
+    assert kinds(slow) == ["job-state"]
+
+
+def test_a_node_that_has_no_way_to_the_other_says_so() -> None:
+    lost = {"route_unknown": "no route to host"}
+    failure = only_failure(but(seen_on={**GOOD.seen_on, "n2": lost}))
+    assert "mtu_bytes on n2 is not stated" in failure.message
+    assert "no route to host" in failure.message
+
+
+def test_a_tool_that_failed_is_told_with_its_own_words() -> None:
+    evidence = but_call(1, exit_code=1)
+    told = dataclasses.replace(evidence, tool_errors={"client": "iperf: connect failed: refused\n"})
+    assert only_failure(told).message.endswith("exit code 1: iperf: connect failed: refused")
 
 
 def test_rank_without_exit_line_is_named() -> None:

@@ -1395,6 +1395,17 @@ def test_check_prints_a_line_each_and_the_sum(pod: Path, monkeypatch: pytest.Mon
     assert all(re.match("(ok|problem|warning|hint|not checked) ", line) for line in lines[:-1])
 
 
+def test_check_says_that_accounting_is_off(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_accounting(*command: str, **more: float) -> str:
+        if command[0] == "sacct":
+            raise slurm.NoAccounting
+        return a_slurm(OURS)(*command, **more)
+
+    answer = run(monkeypatch, without_accounting, "check", "pod")
+    assert answer.exit_code == 1
+    assert "problem      Slurm, accounting: Slurm accounting is off" in answer.output
+
+
 def test_check_with_problems_exits_with_1(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     change(pod / "reframe.yaml", "[tcp, mpi,", "[tpc, mpi,")
     answer = run(monkeypatch, no_slurm, "check", "pod")

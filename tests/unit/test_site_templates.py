@@ -122,6 +122,21 @@ def test_field_that_must_be_there_is_a_placeholder() -> None:
     assert "        rails: 1  # a placeholder: fill in" in text_of()
 
 
+def test_placeholder_that_is_left_is_a_problem_with_its_line() -> None:
+    made("roce", Place("batch", "c[01-02]", values=ROCE))
+    assert not problems()
+    path = paths.SYSTEMS / "mine" / "reframe.yaml"
+    path.write_text(text_of().replace("rails: 2", f"rails: 2  {templates.PLACEHOLDER}"))
+    (found,) = problems()
+    number = next(n for n, line in enumerate(text_of().splitlines(), 1) if "rails: 2" in line)
+    assert f"mine/reframe.yaml:{number}: still a placeholder: rails: 2; next: fill it in" in found
+
+
+def problems() -> list[str]:
+    systems.load.cache_clear()
+    return [str(x) for x in check.check("mine", no_slurm, HOST) if x.status == "problem"]
+
+
 def test_without_slurm_all_is_to_be_filled_in() -> None:
     made("tcp")
     assert "nodes: node[01-02]  # a placeholder: fill in" in text_of()
@@ -154,7 +169,13 @@ def test_expectations_and_rules_of_the_gate_are_there() -> None:
 def test_no_number_is_made_up() -> None:
     lines = made("tcp", BATCH)
     assert references.load("mine").entries == []
-    assert any("50% of what link_gbits allows" in line for line in lines)
+    assert any("TCP must reach 50% of what 25 Gb/s carry" in line for line in lines)
+    assert not any("--link-gbits" in line for line in lines)
+
+
+def test_open_rate_is_said_with_the_option_that_states_it() -> None:
+    lines = made("tcp", dataclasses.replace(BATCH, values={"mtu_bytes": 1500}))
+    assert any("until link_gbits is stated (--link-gbits RATE" in line for line in lines)
 
 
 def test_templates_name_is_no_systems() -> None:
@@ -267,13 +288,20 @@ def test_floors_are_shares_of_what_the_link_carries() -> None:
     stream = floors.of_link(measured("stream_bandwidth_min"), extras, "mine", 3)
     again = floors.of_link(measured("retransmits"), extras, "mine", 3)
     assert found is not None and stream is not None and again is not None
-    # (9000 - 52)/(9000 + 38) of 25 Gb/s is 24.75.
+    # Of 25 Gb/s (9000 - 52)/(9000 + 38) are payload.
     assert found.lowest == pytest.approx(24.75 / 2, rel=1e-3)
     assert stream.lowest == pytest.approx(24.75 / 2 / 4 / 4, rel=1e-3)
     # 3 s at 24.75 Gb/s are 1.04 million segments of 8948 bytes.
     assert again.highest == pytest.approx(10373, rel=1e-3)
     assert {found.kind, stream.kind, again.kind} == {"floor"}
     assert "function only" in found.note
+
+
+def test_of_a_fast_link_no_more_is_asked_than_untuned_hosts_reach() -> None:
+    made("tcp", dataclasses.replace(BATCH, values={"mtu_bytes": 9000, "link_gbits": 400}))
+    extras = systems.load("mine").partition("batch").extras
+    found = floors.of_link(measured("bandwidth"), extras, "mine", 3)
+    assert found is not None and found.lowest == pytest.approx(20)
 
 
 @pytest.mark.parametrize("field", ["floor_share", "link_gbits", "mtu_bytes"])

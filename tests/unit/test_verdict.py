@@ -893,6 +893,18 @@ def test_text_says_once_that_a_published_number_is_no_baseline(recorded: Recorde
     assert text.plain(recorded.decide()).count("published, not your baseline") == 1
 
 
+@pytest.mark.parametrize(("kind", "times"), [("floor", 1), ("baseline", 0)])
+def test_text_says_where_nothing_but_floors_judged(
+    recorded: Recorded, kind: str, times: int
+) -> None:
+    for result in recorded.results.values():
+        assert result is not None
+        number = REFERENCE.model_copy(update={"kind": kind})
+        result["references"] = {"bandwidth": number.model_dump(mode="json")}
+    report = text.plain(recorded.decide())
+    assert report.count("they prove function only, and are no baseline") == times
+
+
 def test_text_says_so_only_of_published_numbers(recorded: Recorded) -> None:
     assert "published" not in text.plain(with_context(recorded).decide()).replace(CONTEXT.note, "")
 

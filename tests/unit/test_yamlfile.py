@@ -49,6 +49,18 @@ def test_good_file_becomes_its_model(tmp_path: Path) -> None:
     assert [(link.name, link.gbits) for link in fabric.links] == [("left", 25), ("right", 100)]
 
 
+def test_an_unchanged_file_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = yamlfile.load_model(written(tmp_path, GOOD), Fabric)
+    monkeypatch.delattr(yamlfile, "YAML")
+    assert yamlfile.load_model(written(tmp_path, GOOD), Fabric) is first
+
+
+def test_a_changed_file_is_read_anew_however_soon(tmp_path: Path) -> None:
+    for mtu in (1000, 2000, 3000):
+        path = written(tmp_path, GOOD.replace("9000", str(mtu)))
+        assert yamlfile.load_model(path, Fabric).mtu == mtu
+
+
 @pytest.mark.parametrize(
     ("good", "bad", "line", "field"),
     [

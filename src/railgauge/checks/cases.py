@@ -40,6 +40,10 @@ class Case:
     def __str__(self) -> str:
         return ":".join((self.partition, *self.parts))
 
+    def __rfm_json_encode__(self) -> str:
+        """In ReFrame's report and history a case is its name; without this, `null`."""
+        return str(self)
+
 
 @dataclasses.dataclass(frozen=True)
 class PartitionCase(Case):

@@ -178,7 +178,9 @@ class PairCheck(StrictCheck):
             return None
         stored = references.load(self.current_system.name)
         least = stored.least(type(self).__name__, self.current_partition.name, "bandwidth")
-        floor = self.floor(Measurement("bandwidth", 0, self.tool_name, "tcp", "tcp"))
+        streams = getattr(self, "streams", None)
+        measured = Measurement("bandwidth", 0, self.tool_name, "tcp", "tcp", streams=streams)
+        floor = self.floor(measured)
         return floor.lowest if least is None and floor is not None else least
 
     @property

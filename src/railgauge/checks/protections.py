@@ -286,8 +286,12 @@ def conditions_as_asked(evidence: Evidence) -> Iterator[Failure]:
             found = on_node.get(name, "not stated")
             if found != wanted:
                 device = f" {on_node['device']}" if "device" in on_node else ""
+                lost = on_node.get("route_unknown")
                 yield Failure(
-                    "condition", f"{name} on {node}{device} is {found}, expected {wanted}", (node,)
+                    "condition",
+                    f"{name} on {node}{device} is {found}, expected {wanted}"
+                    + (f" (no way to the other node: {lost})" if lost else ""),
+                    (node,),
                 )
 
 
@@ -372,13 +376,13 @@ def within_limits(evidence: Evidence) -> Iterator[Failure]:
 def _condition(measurement: Measurement) -> str:
     """What a reference must state, in the words of its file; no more than was measured."""
     parts = (
-        measurement.operation,
-        measurement.transport,
+        f"operation {measurement.operation}",
+        f"transport {measurement.transport}",
         f"nodes {len(measurement.nodes)}",
         f"streams {measurement.streams}" if measurement.streams is not None else "",
         f"size_bytes {measurement.size_bytes}" if measurement.size_bytes is not None else "",
     )
-    return ", ".join(part for part in parts if part)
+    return ", ".join(filter(None, parts))
 
 
 def every_number_has_a_reference(evidence: Evidence) -> Iterator[Failure]:

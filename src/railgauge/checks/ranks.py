@@ -27,7 +27,8 @@ def whole_partitions(*features: str) -> list[PartitionCase]:
 class RanksCheck(StrictCheck):
     """One Slurm job with the same program on every rank, by default on all of a partition's nodes.
 
-    A concrete check gives its own `partition = parameter(whole_partitions(...))`, `command()` and
+    A concrete check gives its own `partition = parameter(whole_partitions(...), loggable=False)`
+    (ReFrame logs a column of that name by itself, and takes text alone), `command()` and
     `read()`.
     """
 

@@ -261,8 +261,10 @@ def run_(
         raise RailgaugeError("--update needs --nodes: which ones to update")
     if not act:
         _say_plan(chosen, wanted, update, batch, despite_reservations)
-        for right in rights.missing(chosen):
-            click.echo(f"would be refused: {right}\n  next: {right.next_step}")
+        refused = rights.missing(chosen)
+        if refused:
+            words = "; ".join(map(str, refused))
+            click.echo(f"would be refused: {words}\n  next: {refused[0].next_step}")
         sys.exit(0)
     with alone(chosen):
         rights.require(chosen)

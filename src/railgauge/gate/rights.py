@@ -136,7 +136,10 @@ def _next_step(user: str, level: str) -> str:
     )
     if known.splitlines() == [user]:
         return f"as a Slurm administrator: sacctmgr modify user {user} set adminlevel={level}"
-    return f"as a Slurm administrator: sacctmgr add user {user} account=NAME adminlevel={level}"
+    return (
+        f"as a Slurm administrator: sacctmgr add user {user} account=NAME adminlevel={level} "
+        "(sacctmgr show account)"
+    )
 
 
 def _words(question: Callable[[], str]) -> str:

@@ -9,6 +9,7 @@ tests' jobs enter; it lapses when the run does (`railgauge.gate.lease`).
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import time
@@ -149,7 +150,8 @@ def plan(system: str, nodes: Sequence[str], despite_reservations: bool = False) 
 def finish(run: Run, command: list[str], say: Say) -> Run:
     """Bring a run to its end, from wherever it is: every step leaves what is done alone.
 
-    What fails before anything is measured leaves nothing behind; later the next run goes on.
+    What fails before anything is measured leaves nothing behind. With what fails later the next
+    run goes on, and the partners are not kept for it.
     """
     try:
         with lease.renewed(run.reservation):
@@ -162,6 +164,10 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
     except (Exception, KeyboardInterrupt) as error:
         if not run.campaigns:
             _undo(run, str(error) or type(error).__name__, say)
+        else:
+            # One in which a job still runs is not deleted; it lapses.
+            with contextlib.suppress(EnvironmentProblem):
+                slurm.unreserve(run.reservation)
         raise
     run.ended = store.now()
     run.save()

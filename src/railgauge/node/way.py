@@ -42,6 +42,7 @@ def describe(spec: Facts, role: str, peer: str, facts: Facts) -> dict[str, str]:
     if spec.get("interface"):
         facts.update(_interface(spec["interface"]))
         values["own_address"] = facts["address"]
+        facts.pop("unresolved", None)
     elif "unresolved" in facts:
         raise NoWay(f"no name of {peer} leads to it: {facts['unresolved'][peer]}")
     if spec.get("rdma"):

@@ -25,6 +25,7 @@ from railgauge.measurement import METRIC_UNITS
 from railgauge.nccl import Nccl, Scale
 from railgauge.references import Condition, Entry, Ratio, References, Side
 from railgauge.site import Ask, Slurm, ask_slurm, gpus_in, host_pattern, in_order, shown
+from railgauge.site.templates import PLACEHOLDER
 from railgauge.sizes import format_size
 from railgauge.systems import Nics, NicScale, Partition, System, Tcp
 from railgauge.tools.file_transfer import DISCARDED, FileSet
@@ -64,6 +65,11 @@ def summary(name: str, lines: Sequence[Line]) -> str:
 def broken(lines: Sequence[Line]) -> bool:
     """Whether the description itself does not load."""
     return any(line.thing == "everything else" for line in lines)
+
+
+def asked_slurm(lines: Sequence[Line]) -> bool:
+    """Whether this host's Slurm is the system's, and has answered."""
+    return any(line.thing.endswith(": nodes in Slurm") for line in lines)
 
 
 def failed(lines: Sequence[Line]) -> bool:
@@ -158,6 +164,17 @@ def _description(system: System) -> list[Line]:
             "a misspelling? the manual's Configuration Reference lists them",
         )
         for key, where in strange
+    ]
+    text = (paths.SYSTEMS / system.name / "reframe.yaml").read_text(encoding="utf-8")
+    lines += [
+        Line(
+            "problem",
+            "description",
+            f"{_file(system.name)}:{number}: still a placeholder: {line.split('#')[0].strip()}",
+            "fill it in, and take the comment away",
+        )
+        for number, line in enumerate(text.splitlines(), start=1)
+        if PLACEHOLDER in line
     ]
     said = f"{_file(system.name)}: it loads, with partitions {', '.join(names)}"
     return lines or [Line("ok", "description", said)]
@@ -669,6 +686,8 @@ def _required(
     if bare:
         said = f"no reference for {', '.join(bare)}: needs a baseline before it can be accepted"
         step = "railgauge accept --mode baseline"
+        if partition.extras.floor_share is not None and partition.extras.link_gbits is None:
+            step = f"state link_gbits, of which floor_share makes a floor; or {step}"
         lines.append(Line("hint", f"{partition.name}: baselines", said, step))
     elif names:
         said = "every required check has a reference"

@@ -49,6 +49,8 @@ def check(name: str, with_jobs: bool) -> NoReturn:
     lines = checking.check(name, slurm.ask, host, named_by)
     if with_jobs and not checking.broken(lines):
         lines += running.lines(name, checking.owner(name, host, named_by))
+    elif checking.asked_slurm(lines):
+        lines.append(running.accounting())
     for line in lines:
         click.echo(str(line))
     click.echo(checking.summary(name, lines))

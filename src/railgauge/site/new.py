@@ -141,26 +141,20 @@ def make_from_template(
         written = templates.description(template, name, host, described)
         (target / "reframe.yaml").write_text(written, encoding="utf-8")
         _put_in_place(target, name, text, {place.name: place.nodes for place in described})
-    shares = {p.extras.floor_share for p in systems.load(name).partitions} - {None}
-    floors = [
-        f"floors: until there is a baseline, TCP must reach {share:.0%} of what link_gbits allows; "
-        "that proves that a link works, and no more"
-        for share in shares
-    ]
     opened = list(templates.open_fields(template, described))
     file = shown(paths.SYSTEMS / name / "reframe.yaml")
     return [
         f"made {file}, {len(written.splitlines())} lines, from the template {template}",
         f"made {shown(references.path_for(name))}: no number is known yet",
-        *floors,
         *_said_of_host(name, host),
         *(f"{p.name}: Slurm's partition {p.slurm_partition}, {p.nodes}" for p in described),
         *told,
         *opened,
+        *_said_of_floors(systems.load(name)),
         "",
         "next:",
         f"1. {'fill in what is open in' if opened or not described else 'look through'} {file}",
-        f"2. railgauge system check {name}",
+        f"2. railgauge system check {name} --run",
         f"3. railgauge accept --plan --system {name}",
     ]
 
@@ -390,6 +384,25 @@ def _said_of_host(name: str, host: str) -> list[str]:
             f"but this host is of {', '.join(others)} too, and every command refuses that: mend "
             f"their hostnames, or name the system each time: RFM_SYSTEM={name}"
         )
+    return lines
+
+
+def _said_of_floors(system: System) -> list[str]:
+    """What a first acceptance is judged by, where there is no baseline yet."""
+    lines = []
+    for partition in system.partitions:
+        extras = partition.extras
+        if extras.floor_share is not None and extras.link_gbits is not None:
+            lines.append(
+                f"{partition.name}: until there is a baseline, TCP must reach "
+                f"{extras.floor_share:.0%} of what {extras.link_gbits:g} Gb/s carry (at most "
+                "5 Gb/s a stream): a floor, which proves that a link works, and no more"
+            )
+        elif extras.floor_share is not None:
+            lines.append(
+                f"{partition.name}: until link_gbits is stated (--link-gbits RATE, or in the file) "
+                "there is no floor, and without a baseline nothing can be accepted"
+            )
     return lines
 
 

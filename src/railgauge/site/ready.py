@@ -100,13 +100,17 @@ def require(
 
 
 def refusals(system: str, names: Iterable[str], more: Sequence[str] = ()) -> list[Trouble]:
-    """Why Slurm takes no jobs for these partitions: account, QOS, rights."""
-    found: dict[tuple[str, str], None] = {}
+    """Why Slurm takes no jobs for these partitions: account, QOS, rights. Each reason once."""
+    found: dict[slurm.Refusal, dict[str, None]] = {}
     for name in names:
-        problem = slurm.refusal(job_options(systems.load(system).partition(name), more))
-        if problem is not None:
-            found[problem.message, problem.next_step or ""] = None
-    return [Trouble("", words, next_step=step) for words, step in found]
+        options = job_options(systems.load(system).partition(name), more)
+        refusal = slurm.refusal(options)
+        if refusal is not None:
+            found.setdefault(refusal, {})[" ".join(options)] = None
+    return [
+        Trouble("", f"Slurm takes no job with {' or '.join(told)}: {reason}", next_step=step)
+        for (reason, step), told in found.items()
+    ]
 
 
 def troubles(said: Iterable[NodeLook]) -> list[Trouble]:

@@ -47,14 +47,9 @@ def lines(name: str, owner: str = "") -> list[Line]:
     if owner:
         step = f"on a login node of {name}: railgauge system check {name} --run"
         return [Line("not checked", "nodes", f"this host's Slurm is that of {owner}", step)]
-    try:
-        slurm.require_answer()
-    except EnvironmentProblem as error:
-        return [
-            Line("problem", "Slurm, accounting", error.message, error.next_step or ""),
-            Line("not checked", "everything else", "jobs are started and followed by these"),
-        ]
-    found = [Line("ok", "Slurm, accounting", "sinfo and sacct answer")]
+    found = [accounting()]
+    if found[0].status != "ok":
+        return [*found, Line("not checked", "nodes", "jobs are followed by sacct")]
     system = systems.load(name)
     refused = refusals(name, [partition.name for partition in system.partitions])
     found += [_line(trouble, "account, QOS") for trouble in refused]
@@ -69,6 +64,15 @@ def lines(name: str, owner: str = "") -> list[Line]:
     for look in seen:
         found += _of_partition(name, system.partition(look.partition), look)
     return [*found, _recorded(seen), *_rights(name)]
+
+
+def accounting() -> Line:
+    """Whether Slurm and its accounting answer."""
+    try:
+        slurm.require_answer()
+    except EnvironmentProblem as error:
+        return Line("problem", "Slurm, accounting", error.message, error.next_step or "")
+    return Line("ok", "Slurm, accounting", "sinfo and sacct answer")
 
 
 def _line(trouble: Trouble, thing: str) -> Line:

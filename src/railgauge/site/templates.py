@@ -18,6 +18,9 @@ from railgauge.site.detect import Seen, Value
 from railgauge.systems import System
 from railgauge.yamlfile import load_model
 
+#: Behind a value that nobody has filled in yet.
+PLACEHOLDER = "# a placeholder: fill in"
+
 #: Fields that a description may lack; all others have a value, if only a placeholder.
 _OPTIONAL = ("mtu_bytes", "link_gbits", "line_gbits")
 
@@ -135,7 +138,7 @@ def _open(text: str, field: str, why: str) -> str:
     pattern = rf"(?m)^( *)({field}: .*)$"
     if field in _OPTIONAL:
         return re.sub(pattern, lambda line: f"{line[1]}# fill in: {line[2]}", text, count=1)
-    return re.sub(pattern, lambda line: f"{line[0]}  # a placeholder: fill in", text, count=1)
+    return re.sub(pattern, lambda line: f"{line[0]}  {PLACEHOLDER}", text, count=1)
 
 
 def _unknown(text: str) -> str:

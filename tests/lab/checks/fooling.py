@@ -34,14 +34,15 @@ class Probe:
 class ProbeCheck(RanksCheck):
     """Runs a shell command on two nodes and reads its lines."""
 
-    partition = parameter(whole_partitions("mpi"))
+    partition = parameter(whole_partitions("mpi"), loggable=False)
     tool = Probe
     metrics = ["latency_1B", "latency_2B", "latency_4B"]
     script = "echo 1 1.5; echo 2 1.6; echo 4 1.7"
+    first_node = 0
 
     @run_after("init")
     def use_two_nodes(self):
-        self.pinned_nodes = self.pinned_nodes[:2]
+        self.pinned_nodes = self.pinned_nodes[self.first_node :][:2]
         self.num_tasks = 2
 
     def command(self):
@@ -68,6 +69,9 @@ class Good(ProbeCheck):
 class TimesOut(ProbeCheck):
     time_limit = "1m"
     postrun_cmds = ["sleep 300"]
+
+    # Its minute goes by beside the others.
+    first_node = 2
 
 
 @rfm.simple_test
@@ -131,8 +135,8 @@ class NoReference(ProbeCheck):
 class Floored(ProbeCheck):
     """What is stored nowhere has a floor by the description: at most `most`."""
 
-    metrics = NoReference.metrics
-    script = NoReference.script
+    metrics = ["latency_1B", "latency_2B", "latency_4B", "latency_8B"]
+    script = ProbeCheck.script + "; echo 8 1.8"
     most = 2.0
 
     def floor(self, measurement):
@@ -232,7 +236,7 @@ class Skips(ProbeCheck):
 class Singletons(RanksCheck):
     """MPI without PMIx: every rank a world of its own."""
 
-    partition = parameter(whole_partitions("mpi"))
+    partition = parameter(whole_partitions("mpi"), loggable=False)
     tool = mpi_world
     metrics = ["startup"]
 

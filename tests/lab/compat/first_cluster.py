@@ -9,12 +9,11 @@ mirrors do.
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from railgauge import paths
@@ -23,7 +22,20 @@ from railgauge.lab.cluster import Lab
 CLUSTER = Path(__file__).parent / "cluster.yaml"
 DOCUMENT = paths.HOME / "docs" / "first-cluster.md"
 HEADING = "## A plain TCP cluster"
-USER = "alice"
+
+#: Where the project is cloned from: a folder that all machines have.
+URL = "/home/railgauge.git"
+
+#: Whose home folder all machines share, and whose each machine has of its own.
+USER, USER_OF_ONE_MACHINE = "alice", "bob"
+
+#: What the latter types: as documented, and no job looks at the nodes before.
+UNSEEN = (
+    "git clone --quiet $URL railgauge && cd railgauge",
+    "make setup",
+    "bin/railgauge system new mycluster --like tcp --from-slurm --link-gbits 1",
+    "bin/railgauge accept",
+)
 
 #: A person has ten minutes.
 LIMIT_S = 600
@@ -52,24 +64,20 @@ def commands(document: str) -> list[str]:
 
 def prepare(lab: Lab, wheels: Path) -> None:
     """What the site has: the project to clone from, and a mirror of the Python packages."""
-    user = lab.user(USER)
     homes = lab.folders.run / "home"
-    repository = homes / "railgauge.git"
     git = ["git", "-C", str(paths.HOME)]
     # With what is not committed yet, if anything.
     stash = subprocess.check_output([*git, "stash", "create"], text=True).strip()
+    repository = homes / Path(URL).name
     subprocess.run(["git", "init", "--quiet", "--bare", "-b", "main", repository], check=True)
     pushed = f"{stash or 'HEAD'}:refs/heads/main"
     subprocess.run([*git, "push", "--quiet", str(repository), pushed], check=True)
-    for path in [repository, *repository.rglob("*")]:
-        os.chown(path, user.uid, user.uid)
     shutil.copytree(wheels, homes / "wheels")
-    lab.on_head(
-        "sh",
-        "-c",
-        "printf '[global]\\nno-index = true\\nfind-links = /home/wheels\\n' >$0",
-        "/etc/pip.conf",
-    )
+    write = f"""
+        git config --system safe.directory {URL}
+        printf '[global]\\nno-index = true\\nfind-links = /home/wheels\\n' >/etc/pip.conf
+    """
+    lab.on_head("sh", "-ec", write)
 
 
 def download(wheels: Path, python: str) -> None:
@@ -90,17 +98,17 @@ class Typed:
     seconds: float
 
 
-def type_all(lab: Lab, typed: list[str]) -> Iterator[Typed]:
+def type_all(lab: Lab, typed: Sequence[str], user: str = USER) -> Iterator[Typed]:
     """Type them into one login shell, one after the other; it is ended after LIMIT_S.
 
     `$URL` is where the project is cloned from.
     """
     login = lab.enter(
         lab.spec.head.name,
-        *("URL=/home/railgauge.git", "TERM=dumb", "timeout", "--kill-after=5", str(LIMIT_S)),
+        *(f"URL={URL}", "TERM=dumb", "timeout", "--kill-after=5", str(LIMIT_S)),
         *("bash", "--login"),
-        workdir=Path(lab.user(USER).folder),
-        user=USER,
+        workdir=Path(lab.user(user).folder),
+        user=user,
     )
     shell = subprocess.Popen(
         login,
@@ -114,7 +122,7 @@ def type_all(lab: Lab, typed: list[str]) -> Iterator[Typed]:
         for command in typed:
             started = time.monotonic()
             # A command does not read what is typed after it.
-            shell.stdin.write(f'{{ {command}\n}} </dev/null\necho; echo "== $?"\n')
+            shell.stdin.write(f'{{ {command}\n}} </dev/null\nprintf "\\n== %s\\n" $?\n')
             shell.stdin.flush()
             lines: list[str] = []
             for line in shell.stdout:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from railgauge import inventory
 from railgauge.cli import cli
-from railgauge.errors import RailgaugeError
+from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, run
 from railgauge.node import slurm_nodes
 from railgauge.node.slurm_nodes import SlurmNode, SlurmProblem
@@ -76,6 +76,8 @@ class Slurm:
             del self.reserved[name]
 
     def unreserve(self, name: str) -> None:
+        if name not in self.reserved:
+            raise EnvironmentProblem("Requested reservation is invalid")
         del self.reserved[name]
         self.at_each()
 

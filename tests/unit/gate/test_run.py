@@ -273,6 +273,24 @@ def test_a_campaign_that_cannot_begin_is_undone_and_the_next_run_tests(
     assert nodes.open() == {"n1", "n2", "n3", "n4"}
 
 
+def test_of_a_campaign_that_breaks_off_the_partners_come_back_at_once(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    """As with a full results area: the next run goes on with it."""
+    tests.bad = set()
+    held(nodes, "n1")
+
+    def full() -> None:
+        raise EnvironmentProblem("no room")
+
+    tests.at_each = full
+    assert gate("run", "--act") == 3
+    assert nodes.open() == {"n2", "n3", "n4"} and not nodes.show(["n1"])["n1"].drained
+    tests.at_each = lambda: None
+    assert gate("run", "--act") == 0
+    assert len(tests.made) == 1 and nodes.open() == {"n1", "n2", "n3", "n4"}
+
+
 def test_a_campaign_whose_folder_is_gone_is_measured_anew(
     area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,39 @@
+"""The command line: `railgauge ...`, a file a command, each loaded when it is called."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import click
+
+from railgauge import __version__, commands
+from railgauge.cli.lazy import LazyGroup
+
+#: Command -> where it is, `module:name`.
+_COMMANDS = {
+    "accept": "railgauge.cli.accept:accept",
+    "campaigns": "railgauge.cli.campaigns:campaigns",
+    "gate": "railgauge.gate.cli:gate",
+    "inventory": "railgauge.inventory_cli:group",
+    "lab": "railgauge.lab.cli:lab",
+    "limit": "railgauge.cli.limit:limit",
+    "parse": "railgauge.cli.parse:parse",
+    "rehearse": "railgauge.cli.rehearse:rehearse",
+    "stack": "railgauge.stack.cli:stack",
+    "system": "railgauge.site.cli:system",
+    "transfers": "railgauge.cli.campaigns:show_transfers",
+    "verdict": "railgauge.cli.campaigns:verdict",
+}
+
+
+@click.group(
+    cls=LazyGroup, found_in=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(__version__, prog_name="railgauge")
+def cli() -> None:
+    """May these nodes go back into service, and if not, which is at fault?"""
+
+
+def main() -> NoReturn:
+    """What bin/railgauge runs."""
+    commands.run(cli, "railgauge")

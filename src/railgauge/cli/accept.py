@@ -1,0 +1,97 @@
+"""`railgauge accept`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import NoReturn
+
+import click
+
+from railgauge import rehearsal, systems
+from railgauge.campaign import Gate
+from railgauge.cli import running
+from railgauge.errors import RailgaugeError
+
+
+@click.command()
+@click.option("--system", help="The system, if this host does not tell (as RFM_SYSTEM).")
+@click.option("--partition", help="Only this partition.")
+@click.option("--nodes", help="Only these nodes, as a host list: n[1-4].")
+@click.option(
+    "--mode",
+    "gate",
+    type=click.Choice(["acceptance", "baseline"]),
+    default="acceptance",
+    show_default=True,
+    help="baseline records numbers without comparing them, and accepts nothing.",
+)
+@click.option("--series", is_flag=True, help="Measure every long way that the system lists.")
+@click.option(
+    "--resume",
+    metavar="ID",
+    help="Measure what a campaign that broke off still lacks; `latest` is the newest.",
+)
+@click.option("--plan", "plan_only", is_flag=True, help="Say what would run, and run nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print verdict.json instead of the table.")
+@click.argument("reframe_options", nargs=-1, type=click.UNPROCESSED)
+def accept(
+    system: str | None,
+    partition: str | None,
+    nodes: str | None,
+    gate: str,
+    series: bool,
+    resume: str | None,
+    plan_only: bool,
+    as_json: bool,
+    reframe_options: tuple[str, ...],
+) -> NoReturn:
+    """Measure, compare, and say whether the nodes may go back into service.
+
+    Options for ReFrame go behind `--`: railgauge accept -- -n Iperf2Pair
+
+    Exit code: 0 accept, 1 reject, 2 inconclusive, 3 usage or environment.
+    """
+    if rehearsal.scenario() is not None:
+        raise RailgaugeError(
+            f"{rehearsal.VARIABLE} is set, and a rehearsal accepts nothing",
+            next_step=f"unset {rehearsal.VARIABLE}, or: railgauge rehearse SYSTEM",
+        )
+    chosen = systems.chosen(system)
+    if resume is not None:
+        _resume(chosen, resume, as_json)
+    running.enter(chosen, partition)
+    from railgauge.checks.wan import SERIES_VARIABLE
+
+    if series:
+        os.environ[SERIES_VARIABLE] = "1"
+    mode: Gate = "baseline" if gate == "baseline" else "acceptance"
+    running.run(chosen, partition, nodes, mode, plan_only, as_json, reframe_options)
+
+
+def _resume(system: str, name: str, as_json: bool) -> NoReturn:
+    """Another session of a campaign; ends with the verdict's exit code."""
+    context = click.get_current_context()
+    given = [
+        parameter.opts[-1]
+        for parameter in context.command.params
+        if parameter.name in ("partition", "nodes", "gate", "series", "plan_only")
+        and context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    given += ["--"] if context.params["reframe_options"] else []
+    if given:
+        raise RailgaugeError(
+            f"{' '.join(given)} and --resume: the campaign's record says what it is about",
+            next_step=f"railgauge accept --resume {shlex.quote(name)}",
+        )
+    running.enter(system, None)
+    from railgauge import accept as acceptance
+    from railgauge import campaign as campaigns
+
+    campaign = campaigns.load(name)
+    if campaign.system != system:
+        raise RailgaugeError(
+            f"campaign {campaign.id} is of system {campaign.system}, and this is {system}",
+            next_step=f"railgauge accept --system {campaign.system} --resume {campaign.id}",
+        )
+    running.print_verdict(acceptance.resume(campaign, running.typed(), running.say()), as_json)

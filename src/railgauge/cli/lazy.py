@@ -1,0 +1,32 @@
+"""A group of commands that are loaded when they are called."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """Most of the time of a short command went into loading the others.
+
+    `found_in` has each command as `module:name`. Only `--help` loads all, for their first lines.
+    """
+
+    def __init__(self, *args: Any, found_in: Mapping[str, str], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.found_in = found_in
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self.found_in)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        where = self.found_in.get(cmd_name)
+        if where is None:
+            return None
+        module, _, name = where.partition(":")
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command

@@ -1,0 +1,53 @@
+"""`railgauge rehearse`."""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+import click
+
+from railgauge import paths, rehearsal, systems
+from railgauge.cli import running
+
+
+@click.command()
+@click.argument("system")
+@click.option(
+    "--scenario",
+    default="healthy",
+    show_default=True,
+    help="What happens, NAME or NAME:NODE: " + ", ".join(rehearsal.SCENARIOS),
+)
+@click.option("--nodes", help="Only these of the lab's nodes: n[1-2].")
+@click.option("--plan", "plan_only", is_flag=True, help="Say what would run, and run nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print verdict.json instead of the table.")
+@click.argument("reframe_options", nargs=-1, type=click.UNPROCESSED)
+def rehearse(
+    system: str,
+    scenario: str,
+    nodes: str | None,
+    plan_only: bool,
+    as_json: bool,
+    reframe_options: tuple[str, ...],
+) -> NoReturn:
+    """Run SYSTEM's NCCL checks in the lab, with stand-ins for its GPUs; without GPUs, WDT's.
+
+    The lab's real Slurm runs what SYSTEM's Slurm would run, on up to four nodes; a replayer prints
+    what nccl-tests printed on such a system, or numbers after its references; of transfers, it
+    copies small files and logs what WDT logs. All of it says SIMULATED, and goes to `rehearsals/`
+    in the results root.
+
+    Options for ReFrame go behind `--`: railgauge rehearse gb200-nvl72 -- -n NcclPair
+
+    Exit code: that of the verdict on what was printed, as of railgauge accept.
+    """
+    happening = rehearsal.Scenario.parse(scenario)
+    rehearsal.require_lab()
+    if paths.results_root().name != rehearsal.RESULTS:
+        # Once: this command starts itself again inside of the lab.
+        os.environ["RAILGAUGE_RESULTS"] = str(paths.results_root() / rehearsal.RESULTS)
+    os.environ[rehearsal.VARIABLE] = str(happening)
+    running.enter(system, None)
+    rehearsal.require_effect(systems.load(system), nodes)
+    running.run(system, None, nodes, "acceptance", plan_only, as_json, reframe_options)

@@ -1,0 +1,79 @@
+"""What the commands that run a campaign share."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+from rich.console import Console
+
+from railgauge import rehearsal, session
+from railgauge.campaign import Gate
+
+if TYPE_CHECKING:
+    from railgauge.model.record import Planned
+    from railgauge.verdict.rules import Verdict
+
+
+def enter(system: str, partition: str | None) -> None:
+    """Let this process work on `system`; for the lab with its mounts, from the start again."""
+    session.use(system, partition or "")
+    if session.in_lab(system):
+        session.enter_lab_mounts([sys.executable, "-m", "railgauge", *sys.argv[1:]])
+
+
+def run(
+    system: str,
+    partition: str | None,
+    nodes: str | None,
+    mode: Gate,
+    plan_only: bool,
+    as_json: bool,
+    reframe_options: tuple[str, ...],
+) -> NoReturn:
+    """One campaign, or only its plan; ends with the verdict's exit code."""
+    # ReFrame's modules take a third of a second; only these commands need them.
+    from railgauge import accept as acceptance
+
+    scope = acceptance.scope(system, partition, nodes)
+    if plan_only:
+        if rehearsal.scenario() is not None:
+            click.echo("SIMULATED: a rehearsal, by stand-ins for the programs")
+        _print_plan(acceptance.plan(scope, nodes, mode, reframe_options))
+        sys.exit(0)
+    verdict = acceptance.run(system, scope, nodes, mode, reframe_options, typed(), say())
+    print_verdict(verdict, as_json)
+
+
+def typed() -> list[str]:
+    return ["railgauge", *sys.argv[1:]]
+
+
+def say() -> Callable[[str], None]:
+    """Tells of progress, on standard error."""
+    progress = Console(stderr=True, highlight=False)
+    return lambda line: progress.print(line)
+
+
+def print_verdict(verdict: Verdict, as_json: bool) -> NoReturn:
+    from railgauge.report import text
+
+    if as_json:
+        click.echo(json.dumps(verdict.as_dict(), indent=2))
+    else:
+        text.render(verdict, text.console())
+    sys.exit(verdict.exit_code)
+
+
+def _print_plan(cases: Sequence[Planned]) -> None:
+    total = node_minutes = 0.0
+    for case in cases:
+        # Each of our checks says how long it takes.
+        seconds = case.seconds or 0.0
+        total += seconds
+        node_minutes += seconds * case.node_count / 60
+        click.echo(f"{case.partition:<10} {seconds:>5.0f} s  {case.case}")
+    click.echo(f"{len(cases)} cases, about {total:.0f} s, {node_minutes:.1f} node-minutes")

@@ -1,0 +1,79 @@
+"""How the tests are spread over the workers of pytest-xdist: `make test` runs three on two cores.
+
+A test of the lab waits for Slurm much of its time. So two labs go on beside each other and beside
+the unit tests: each worker brings up a lab of its own, from one image. A file of tests stays on
+one worker, for what its fixtures measure once. Without xdist the tests use the lab of the checkout.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge import paths, systems
+from railgauge.lab import spec
+from railgauge.lab.cluster import Lab
+
+#: The folder of the labs of this run's workers, which inherit it.
+LABS = "RAILGAUGE_TEST_LABS"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        os.environ[LABS] = str(paths.lab_folder() / "tests" / str(os.getpid()))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        take_labs_down()
+
+
+def take_labs_down() -> None:
+    """Of this run, whose workers have ended: one that crashed, or was killed, has left its lab.
+    And of runs that were killed themselves.
+    """
+    own = Path(os.environ[LABS])
+    for run in own.parent.glob("[0-9]*"):
+        if run == own or not Path("/proc", run.name).exists():
+            for folder in run.iterdir():
+                partitions = {p.name: p.extras.nodes for p in systems.load("lab").partitions}
+                # A test's own lab, elsewhere, has a link here.
+                of_lab = folder.readlink() if folder.is_symlink() else folder
+                Lab(spec.load(), partitions, of_lab).down()
+            shutil.rmtree(run)
+
+
+#: What takes longest of each: begun last, it would keep one worker at work when the others end.
+LONGEST = ("test_vm", "test_accept", "test_lab", "test_golden", "test_update")
+
+
+def _is_of_lab(file: str) -> bool:
+    return file.startswith("tests/lab/")
+
+
+def _place(file: str) -> int:
+    name = Path(file).stem
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+
+
+with contextlib.suppress(ImportError):
+    from xdist.scheduler import LoadFileScheduling
+
+    class LabsBesideUnits(LoadFileScheduling):
+        """Half of the workers, rounded up, begin with the lab's files, the others with units."""
+
+        def _assign_work_unit(self, node: Any) -> None:
+            begins_with_lab = 2 * self.nodes.index(node) < self.numnodes
+            files = [f for f in self.workqueue if _is_of_lab(f) == begins_with_lab]
+            if files:
+                self.workqueue.move_to_end(min(files, key=_place), last=False)
+            super()._assign_work_unit(node)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LabsBesideUnits:
+        return LabsBesideUnits(config, log)
