@@ -220,6 +220,25 @@ def every_node_has_room(evidence: Evidence) -> Iterator[Failure]:
             )
 
 
+#: What a clock may be off by at the end, in seconds or as a share of the time: two looks at it on a
+#: busy node differ by that, and more than NTP corrects while it runs [adjtimex(2): 0.05 %].
+_CLOCK_S, _CLOCK_SHARE = 0.05, 0.01
+
+
+def every_clock_was_left_alone(evidence: Evidence) -> Iterator[Failure]:
+    """Tools divide by seconds of a clock that NTP, or somebody, may set in the middle."""
+    for node, facts in sorted(evidence.seen_on.items()):
+        clock = facts.get("clock", {"moved_s": 0.0, "watched_s": 0.0})
+        if abs(clock["moved_s"]) > max(_CLOCK_S, _CLOCK_SHARE * clock["watched_s"]):
+            yield Failure(
+                DISTURBED,
+                f"not measured: the clock of {node} was set by {clock['moved_s']:+.2f} s within "
+                f"the {clock['watched_s']:.1f} s of the test",
+                (node,),
+                f"chronyc tracking, or timedatectl timesync-status, on {node}; then measure again",
+            )
+
+
 def output_is_a_result(evidence: Evidence) -> Iterator[Failure]:
     """Tools exit with 0 on failure, or print a number for a transfer that broke."""
     if evidence.missing_program:
@@ -390,6 +409,7 @@ PROTECTIONS: tuple[Callable[[Evidence], Iterator[Failure]], ...] = (
     every_call_succeeded,
     every_program_is_there,
     every_node_has_room,
+    every_clock_was_left_alone,
     output_is_a_result,
     nothing_is_simulated,
     output_is_complete,
