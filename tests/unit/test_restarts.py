@@ -70,9 +70,7 @@ def test_who_tells_no_boot_has_not_restarted(boots: str) -> None:
 
 
 def boot(recorded: Recorded, number: int, **boots: str) -> None:
-    record = recorded.results[0, number]
-    assert record is not None
-    record["facts"] = {node: {"boot_id": boot_id} for node, boot_id in boots.items()}
+    recorded.only(number)["facts"] = {node: {"boot_id": boot_id} for node, boot_id in boots.items()}
 
 
 def test_a_node_that_restarts_is_rejected_however_fast_it_is(recorded: Recorded) -> None:
