@@ -101,8 +101,8 @@ MUTANTS = [
     Mutant(
         "any folder of that name is the results area",
         "src/railgauge/site/look.py",
-        '[[ $(<"$probe/token") == "$token" ]]',
-        "true",
+        "wrote.is_file() and wrote.read_text",
+        "True or wrote.read_text",
         "tests/unit/test_site_look.py -k another_folder",
     ),
     Mutant(
@@ -199,8 +199,8 @@ MUTANTS = [
     Mutant(
         "nodes do not tell of their boot",
         "src/railgauge/node/calls.py",
-        '    told = {"boot_id": boot_id(), **facts}\n',
-        "    told = dict(facts)\n",
+        '"boot_id": boot_id(), ',
+        "",
         "tests/unit/test_node_pair.py -k boot",
     ),
     Mutant(
@@ -489,6 +489,20 @@ MUTANTS = [
         "return tuple(node for node in named if node in campaign.unavailable)",
         "return tuple(named)",
         "tests/unit/test_verdict.py",
+    ),
+    Mutant(
+        "a clock may be set in the middle of a test",
+        "src/railgauge/checks/protections.py",
+        "    every_clock_was_left_alone,\n",
+        "",
+        "tests/unit/test_protections.py",
+    ),
+    Mutant(
+        "nodes do not look at their clock",
+        "src/railgauge/node/calls.py",
+        "_clock_lead() - _FIRST_LEAD",
+        "0.0",
+        "tests/unit/test_node_calls.py",
     ),
     Mutant(
         "a full disk is nobody's business",

@@ -61,6 +61,8 @@ class EnvironmentTrouble:
 
     words: str
     next_step: str
+    #: the nodes that lack it, where its words name them
+    nodes: tuple[str, ...] = ()
 
 
 #: What to type where MPI finds no launcher.
@@ -103,8 +105,12 @@ _ENVIRONMENT: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str], st
         MPI_STEP,
     ),
     (
-        re.compile(r"slurmstepd-(\S+): error: couldn't chdir to [`'](/[^']*)': ([^:\n]*)"),
-        lambda found: f"{found[1]} does not see {found[2]}: {found[3]}",
+        # The folder of a case: what lies above it is seen by none of them either.
+        re.compile(
+            r"slurmstepd-(?P<node>\S+): error: couldn't chdir to "
+            r"[`'](/[^']*?)(/(campaigns|reframe)/[^']*)?': ([^:\n]*)"
+        ),
+        lambda found: f"{found['node']} does not see {found[2]}: {found[5]}",
         SEES_STEP,
     ),
     (
@@ -144,7 +150,9 @@ def environment_trouble(stderr: str) -> EnvironmentTrouble | None:
         for text in (joined, stderr):
             found = pattern.search(text)
             if found:
-                return EnvironmentTrouble(" ".join(words(found).split()), step)
+                node = found.groupdict().get("node")
+                told = " ".join(words(found).split())
+                return EnvironmentTrouble(told, step, (node,) if node else ())
     return None
 
 

@@ -24,6 +24,10 @@ from railgauge.lab.cluster import Lab
 
 from ..conftest import LABS
 
+#: What a test waits for comes in seconds; beside another lab, the units and emulated machines on
+#: two cores some of it takes minutes.
+PATIENCE_S = 400
+
 CHECKS = Path(__file__).parent / "checks"
 
 

@@ -348,7 +348,7 @@ def main(names: list[str]) -> int:
     print(f"{'fault':<24} {'verdict':<9} {'s':>5}  n2 afterwards")
     for name in names or DRILLS:
         try:
-            verdict, state, seconds = drill(lab, area, name)
+            verdict, state, seconds = drill(lab, area / name, name)
             print(f"{name:<24} {verdict:<9} {seconds:>5.0f}  {state}", flush=True)
         except (AssertionError, RailgaugeError) as error:
             failed += 1

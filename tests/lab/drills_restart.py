@@ -1,14 +1,17 @@
-"""Drills: nodes and login nodes that start again in the middle of a gate's work."""
+"""Drills: nodes and login nodes that start again in the middle, and clocks that jump."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
+import time
 import uuid
 from collections.abc import Callable, Iterator
 
+from railgauge import paths
 from railgauge.errors import EXIT_SUSPECT
 from railgauge.gate import journal
 from railgauge.lab.nodes import KINDS as NODE_KINDS
@@ -118,9 +121,49 @@ def login_rebooted_in_test(gate: Gate) -> None:
     assert gate.is_accepted("n2") and gate.state("n2").in_service
 
 
+def clock_jump(gate: Gate) -> None:
+    """The clock of a virtual machine is set by half a minute: not measured, and nobody accused.
+
+    Namespace nodes have their host's clock.
+    """
+    nodes = ("n5", "n6")
+    gate.lab.up(nodes=nodes)
+    command = [str(paths.HOME / "bin" / "railgauge"), "accept", "--system", "lab", "--json"]
+    campaign = subprocess.Popen(
+        [*command, "--nodes", ",".join(nodes), "--", "-n", "Iperf2Pair"],
+        cwd=paths.HOME,
+        env=gate.environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 200
+    while not list(gate.area.glob("campaigns/*/stage/**/ready.json")):
+        assert time.monotonic() < deadline and campaign.poll() is None, "no server listens"
+        time.sleep(0.1)
+    _set_clock(gate, "n5", 30)
+    try:
+        out, _ = campaign.communicate(timeout=400)
+    finally:
+        _set_clock(gate, "n5", -30)
+    verdict = json.loads(out)
+    told = [f for f in verdict["findings"] if f["kind"] == "job-disturbed"]
+    assert told and all(f["nodes"] == ["n5"] for f in told), out
+    assert all("the clock of n5 was set by +30" in f["message"] for f in told), out
+    assert verdict["verdict"] == "inconclusive" and not verdict["suspects"], out
+
+
+def _set_clock(gate: Gate, node: str, by_s: float) -> None:
+    known = gate.lab.node(node)
+    clock = "time.clock_settime(time.CLOCK_REALTIME, time.time() + "
+    command = ["python3", "-c", f"import time; {clock}{by_s})"]
+    done = NODE_KINDS[known.kind].run(gate.lab, known, command)
+    assert done.returncode == 0, done.stderr
+
+
 DRILLS: dict[str, Callable[[Gate], None]] = {
     "rebooted": rebooted,
     "partner-rebooted": partner_rebooted,
     "login-rebooted-in-update": login_rebooted_in_update,
     "login-rebooted-in-test": login_rebooted_in_test,
+    "clock-jump": clock_jump,
 }

@@ -18,7 +18,7 @@ from railgauge import paths, systems
 from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 
-from .conftest import Run
+from .conftest import PATIENCE_S, Run
 
 Verdict = Callable[[], dict[str, Any]]
 
@@ -49,7 +49,7 @@ def start(area: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def wait_for_running_job(lab: Lab, nodes: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while nodes not in lab.on_head("squeue", "--noheader", "--states=R", "--format=%N").stdout:
         assert time.monotonic() < deadline, f"no job on {nodes}"
         time.sleep(0.1)
@@ -57,7 +57,7 @@ def wait_for_running_job(lab: Lab, nodes: str) -> None:
 
 def wait_for_results(area: Path, cases: int) -> None:
     """Until that many cases have been judged. Which ones is ReFrame's: it keeps cases in sets."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while len(list(area.glob("campaigns/*/stage/**/railgauge.json"))) < cases:
         assert time.monotonic() < deadline, "no case came to a result"
         time.sleep(0.05)
@@ -67,8 +67,7 @@ def wait_for_traffic(area: Path, cases: int) -> None:
     """Until the server of the `cases`-th pair listens: Slurm has started the step by then, and
     needs its controller again only when the job ends.
     """
-    # The preflights come first: a minute of emulated machines, more of busy ones.
-    deadline = time.monotonic() + 150
+    deadline = time.monotonic() + PATIENCE_S
     while len(list(area.glob("campaigns/*/stage/**/ready.json"))) < cases:
         assert time.monotonic() < deadline, "no server listens"
         time.sleep(0.05)
@@ -143,7 +142,7 @@ def test_a_node_that_loses_power_in_mid_job_is_named(
     wait_for_traffic(area, 2)
     faults.add(mended, "off", "n2")
     began = time.monotonic()
-    output, _ = campaign.communicate(timeout=240)
+    output, _ = campaign.communicate(timeout=PATIENCE_S)
     # The job's own limit is two minutes.
     assert time.monotonic() - began < 120
     assert campaign.returncode == 1, output
@@ -167,7 +166,7 @@ def test_a_restarted_controller_disturbs_nothing(area: Path, mended: Lab) -> Non
     campaign = start(area, "--nodes", "n1,n2")
     wait_for_traffic(area, 1)
     faults.add(mended, "slurmctld-restart")
-    output, _ = campaign.communicate(timeout=240)
+    output, _ = campaign.communicate(timeout=PATIENCE_S)
     assert campaign.returncode == 0, output
 
 
@@ -185,7 +184,7 @@ def test_accounting_lost_in_mid_campaign_is_inconclusive_until_resumed(
     campaign = start(area, "--partition", "ns")
     wait_for_running_job(mended, "n[1-2]")
     faults.add(mended, "slurmdbd-stop")
-    output, _ = campaign.communicate(timeout=240)
+    output, _ = campaign.communicate(timeout=PATIENCE_S)
     assert campaign.returncode == 2, output
     assert verdict()["verdict"] == "inconclusive"
     assert jobs_left(mended) == ""
@@ -241,7 +240,7 @@ def test_ctrl_c_leaves_a_marked_campaign_and_no_jobs(
     wait_for_results(area, 1)
     wait_for_traffic(area, 2)
     campaign.send_signal(signal.SIGINT)
-    output, _ = campaign.communicate(timeout=60)
+    output, _ = campaign.communicate(timeout=PATIENCE_S)
     assert campaign.returncode == 2, output
     found = verdict()
     assert "interrupted after" in found["reason"]

@@ -17,6 +17,8 @@ import pytest
 from railgauge import paths
 from railgauge.lab.cluster import Lab
 
+from .conftest import PATIENCE_S
+
 SCRIPTS = sorted(path.name for path in (paths.HOME / "jobs").glob("*.sbatch"))
 CAMPAIGN = "20261121T093027Z-lab-409426"
 
@@ -68,7 +70,7 @@ def submit(cluster: Lab, area: Path) -> Submit:
 
 
 def wait_for(path: Path, words: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not path.exists() or words not in path.read_text():
         assert time.monotonic() < deadline, f"{path} does not say {words!r}"
         time.sleep(0.1)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from railgauge.lab.cluster import Lab
 
-from .conftest import Run
+from .conftest import PATIENCE_S, Run
 from .test_accept import jobs_left, start
 
 
@@ -19,7 +19,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def campaign_of(area: Path, pid: int) -> Path:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         for path in area.glob("campaigns/*/campaign.json"):
             if json.loads(path.read_text())["context"]["pid"] == pid:
@@ -29,7 +29,7 @@ def campaign_of(area: Path, pid: int) -> Path:
 
 
 def wait_for_ends(campaign: Path, cases: int) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE_S
     while len(list(campaign.glob("ended/*.json"))) < cases:
         assert time.monotonic() < deadline, "no case came to its end"
         time.sleep(0.05)
@@ -37,7 +37,7 @@ def wait_for_ends(campaign: Path, cases: int) -> None:
 
 def session_of(pid: int) -> int:
     """The ReFrame session that a `railgauge accept` has started."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not (children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
         assert time.monotonic() < deadline, "no session"
         time.sleep(0.05)
@@ -56,7 +56,7 @@ def test_one_of_two_campaigns_is_killed_and_goes_on(
     os.kill(reframe, signal.SIGSTOP)
     os.kill(killed.pid, signal.SIGKILL)
     os.kill(reframe, signal.SIGKILL)
-    killed.communicate(timeout=30)
+    killed.communicate(timeout=PATIENCE_S)
     ended = [json.loads(path.read_text()) for path in campaign.glob("ended/*.json")]
     before = {end["stage"]: contents(campaign / end["stage"]) for end in ended}
     assert "broken off" in railgauge("campaigns").stdout
@@ -70,7 +70,7 @@ def test_one_of_two_campaigns_is_killed_and_goes_on(
     assert f"session 2: {cases - len(ended)} missing" in answer.stdout
     assert before == {stage: contents(campaign / stage) for stage in before}
     assert f"ACCEPT {cases} of {cases} cases" in (campaign / "verdict.txt").read_text()
-    output, _ = survivor.communicate(timeout=240)
+    output, _ = survivor.communicate(timeout=PATIENCE_S)
     assert survivor.returncode == 0, output
     assert jobs_left(cluster) == ""
 

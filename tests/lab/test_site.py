@@ -12,7 +12,7 @@ import pytest
 
 from railgauge.lab.cluster import Lab
 
-from .conftest import Run
+from .conftest import PATIENCE_S, Run
 from .test_accept import start, suspects
 
 Verdict = Callable[[], dict[str, Any]]
@@ -102,7 +102,7 @@ def test_what_a_node_lacks_only_when_its_turn_comes_accuses_nobody(
         assert campaign.poll() is None
         time.sleep(0.1)
     cluster.on_head("scancel", job)
-    output, _ = campaign.communicate(timeout=240)
+    output, _ = campaign.communicate(timeout=PATIENCE_S)
     assert campaign.returncode == 2, output
     found = verdict()
     (told,) = [f for f in found["findings"] if f["kind"] == "environment"]

@@ -13,7 +13,7 @@ import pytest
 
 from railgauge.lab.cluster import Lab
 
-from .conftest import Run, start_dead
+from .conftest import PATIENCE_S, Run, start_dead
 from .test_accept import start, suspects, wait_for_traffic
 
 Verdict = Callable[[], dict[str, Any]]
@@ -88,7 +88,7 @@ def test_a_job_that_somebody_cancels_is_inconclusive_and_measured_again(
     wait_for_traffic(area, 1)
     (job,) = control("squeue", "--noheader", "--states=R", "--format=%A").split()
     control("scancel", job)
-    output, _ = campaign.communicate(timeout=240)
+    output, _ = campaign.communicate(timeout=PATIENCE_S)
     found = verdict()
     (finding,) = [f for f in found["findings"] if f["kind"] == "job-disturbed"]
     assert finding["weight"] == "inconclusive"
@@ -125,13 +125,13 @@ def test_a_cut_way_is_named_by_its_ends_and_no_node_is(
 def test_a_controller_that_hangs_accuses_nobody(area: Path, verdict: Verdict, cluster: Lab) -> None:
     """Stopped as a job begins, for longer than srun waits for it."""
     campaign = start(area, "--partition", "ns", *PAIRS)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not cluster.on_head("squeue", "--noheader", "--states=R,CF", "--format=%A").stdout:
         assert time.monotonic() < deadline
     cluster.on_head("pkill", "-STOP", "-x", "slurmctld")
     going_on = threading.Timer(45, cluster.on_head, ["pkill", "-CONT", "-x", "slurmctld"])
     going_on.start()
-    output, _ = campaign.communicate(timeout=400)
+    output, _ = campaign.communicate(timeout=PATIENCE_S)
     going_on.join()
     start_dead(cluster)
     found = verdict()

@@ -89,3 +89,12 @@ def test_what_a_cluster_lacks_is_told_from_what_a_node_or_a_tool_did(name: str) 
     assert trouble is not None
     assert words in trouble.words and "\n" not in trouble.words
     assert step in trouble.next_step
+
+
+def test_a_folder_that_one_node_does_not_see_is_the_area_and_not_the_cases() -> None:
+    stage = "/shared/results/campaigns/20261122T034210Z-lab-668846/stage/lab/ns/builtin/Iperf2Pair"
+    stderr = recorded("chdir").replace("/nowhere", stage)
+    trouble = job_end.environment_trouble(stderr)
+    assert trouble is not None
+    assert trouble.words == "n1 does not see /shared/results: No such file or directory"
+    assert trouble.nodes == ("n1",)

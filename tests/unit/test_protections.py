@@ -104,6 +104,9 @@ GOOD = Evidence(
 )
 
 
+CLOCK_SET = {"moved_s": 30.0, "watched_s": 8.0}
+
+
 def but(**changes: Any) -> Evidence:
     """The good evidence with some fields changed."""
     return dataclasses.replace(GOOD, **changes)
@@ -196,6 +199,11 @@ BAD = [
     ("killed", but_call(0, exit_code=None), "tool-failed"),
     ("noted", but_call(0, exit_code=0, note="did not listen"), "tool-failed"),
     ("no-program", but(missing_program=MISSING, calls=NOT_STARTED, reading=None), "tool-missing"),
+    (
+        "clock-set",
+        but(seen_on={**GOOD.seen_on, "n2": {**counted(0), "clock": CLOCK_SET}}),
+        DISTURBED,
+    ),
     ("no-room", but(seen_on={**GOOD.seen_on, "n2": {**counted(0), "no_room": {"/tmp": 0}}}), FULL),
     # the tool's output
     ("no-output", but(reading=None, references={}), "no-output"),
@@ -493,6 +501,26 @@ def test_what_the_check_itself_found_in_a_cancelled_job_follows_from_it_too() ->
     told = Failure("scratch-left", "files were left on n1", ("n1",))
     (failure,) = failures(but(job_state="CANCELLED"), [told])
     assert failure.kind == DISTURBED
+
+
+def with_clock(**clock: float) -> Evidence:
+    return but(seen_on={**GOOD.seen_on, "n2": {**GOOD.seen_on["n2"], "clock": clock}})
+
+
+@pytest.mark.parametrize(("moved_s", "watched_s"), [(30.0, 8.0), (-1.0, 8.0), (0.2, 8.0)])
+def test_what_was_measured_by_a_clock_that_was_set_says_nothing(
+    moved_s: float, watched_s: float
+) -> None:
+    failure = only_failure(with_clock(moved_s=moved_s, watched_s=watched_s))
+    assert (failure.kind, failure.nodes) == (DISTURBED, ("n2",))
+    assert f"n2 was set by {moved_s:+.2f} s" in failure.message
+
+
+@pytest.mark.parametrize(("moved_s", "watched_s"), [(0.0, 8.0), (0.04, 8.0), (-0.9, 120.0)])
+def test_a_clock_that_ntp_lets_run_a_little_faster_is_left_alone(
+    moved_s: float, watched_s: float
+) -> None:
+    assert failures(with_clock(moved_s=moved_s, watched_s=watched_s)) == []
 
 
 @pytest.mark.parametrize("state", ["FAILED", "TIMEOUT"])

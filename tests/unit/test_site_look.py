@@ -160,9 +160,8 @@ def test_another_folder_of_the_same_name_is_not_taken_for_the_results_area(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
-    make = f"mkdir -p {other}; echo x >{other}/token"
     # The seventh word is the folder that the login node has made.
-    cluster.fault("n1", f'{make}; set -- "${{@:1:6}}" {other} "${{@:8}}"')
+    cluster.fault("n1", f'mkdir -p {other}; set -- "${{@:1:6}}" {other} "${{@:8}}"')
     (words,) = said()
     assert words.startswith("n1 has another ")
 
@@ -174,7 +173,7 @@ def test_a_folder_that_cannot_be_written_is_said_with_the_reason(
     # A folder in the place of the file: root may write everywhere else.
     cluster.fault(
         "n2",
-        f'mkdir -p {other}/n2; cp "$7/token" {other}/token; set -- "${{@:1:6}}" {other} "${{@:8}}"',
+        f'mkdir -p {other}/n2; set -- "${{@:1:6}}" {other} "${{@:8}}"',
     )
     (words,) = said()
     assert words.startswith("n2 cannot write into") and words.endswith("Is a directory")

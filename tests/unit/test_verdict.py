@@ -563,6 +563,20 @@ def test_number_of_a_preflight_without_a_failure_is_judged(recorded: Recorded) -
     assert kinds(recorded.decide()) == ["out-of-reference"]
 
 
+# ---- what a cluster lacks ----
+
+
+def test_what_several_cases_lacked_is_one_finding_and_accuses_nobody(recorded: Recorded) -> None:
+    lacks = Failure("environment", "MPI finds no launcher", (), "set launch_options")
+    recorded.fail(0, lacks)
+    recorded.fail(1, lacks)
+    verdict = recorded.decide()
+    found = [f for f in verdict.findings if f.kind == "environment"]
+    assert [(f.weight, f.next_step) for f in found] == [("inconclusive", "set launch_options")]
+    assert found[0].message.startswith("2 cases")
+    assert (verdict.decision, verdict.suspects) == ("inconclusive", ())
+
+
 # ---- results that are none ----
 
 

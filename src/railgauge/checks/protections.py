@@ -136,7 +136,7 @@ def environment_serves(evidence: Evidence) -> Iterator[Failure]:
     texts += [evidence.tool_errors.get(call.role, "") for call in evidence.calls if call.failure]
     found = (job_end.environment_trouble(text) for text in texts if text)
     for trouble in dict.fromkeys(trouble for trouble in found if trouble):
-        yield Failure(ENVIRONMENT, trouble.words, (), trouble.next_step)
+        yield Failure(ENVIRONMENT, trouble.words, trouble.nodes, trouble.next_step)
     reading = evidence.reading
     alone = reading is not None and not reading.ok and reading.seen.get("ranks") == 1
     if reading is not None and alone and evidence.ranks > 1:
@@ -217,6 +217,25 @@ def every_node_has_room(evidence: Evidence) -> Iterator[Failure]:
                 f"{folder} on {node} has {free / 1024:.0f} KiB free",
                 (node,),
                 f"df -h {folder}, and du -xsh {folder}/*, on {node}",
+            )
+
+
+#: What a clock may be off by at the end, in seconds or as a share of the time: two looks at it on a
+#: busy node differ by that, and more than NTP corrects while it runs [adjtimex(2): 0.05 %].
+_CLOCK_S, _CLOCK_SHARE = 0.05, 0.01
+
+
+def every_clock_was_left_alone(evidence: Evidence) -> Iterator[Failure]:
+    """Tools divide by seconds of a clock that NTP, or somebody, may set in the middle."""
+    for node, facts in sorted(evidence.seen_on.items()):
+        clock = facts.get("clock", {"moved_s": 0.0, "watched_s": 0.0})
+        if abs(clock["moved_s"]) > max(_CLOCK_S, _CLOCK_SHARE * clock["watched_s"]):
+            yield Failure(
+                DISTURBED,
+                f"not measured: the clock of {node} was set by {clock['moved_s']:+.2f} s within "
+                f"the {clock['watched_s']:.1f} s of the test",
+                (node,),
+                f"chronyc tracking, or timedatectl timesync-status, on {node}; then measure again",
             )
 
 
@@ -390,6 +409,7 @@ PROTECTIONS: tuple[Callable[[Evidence], Iterator[Failure]], ...] = (
     every_call_succeeded,
     every_program_is_there,
     every_node_has_room,
+    every_clock_was_left_alone,
     output_is_a_result,
     nothing_is_simulated,
     output_is_complete,

@@ -32,7 +32,7 @@ COMMANDS = ("sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sinfo", "sque
 _TOOLS = {"nsenter": "util-linux", "unshare": "util-linux", "ip": "iproute2", "tc": "iproute2"}
 
 #: How long Slurm may take to have all nodes: a few seconds, and more on a busy machine.
-IDLE_LIMIT_S = 180
+IDLE_LIMIT_S = 300
 
 _NEEDED_MEMORY_MIB = 1024
 _MEMORY = Path("/proc/meminfo")

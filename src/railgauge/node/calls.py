@@ -224,6 +224,34 @@ def boot_id() -> str:
     return read_sysfs("/proc/sys/kernel/random/boot_id") or ""
 
 
+def _clock_lead() -> float:
+    """Seconds that the clock of dates is ahead of the one that nobody sets (clock_gettime(2))."""
+    best = None
+    # Of several looks the one in which the least time passed between the clocks.
+    for _ in range(5):
+        before = time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
+        date = time.time()
+        gap = time.clock_gettime(time.CLOCK_MONOTONIC_RAW) - before
+        if best is None or gap < best[0]:
+            best = (gap, date - before)
+    assert best is not None
+    return best[1]
+
+
+_FIRST_LEAD, _FIRST_TIME = _clock_lead(), time.monotonic()
+
+
+def clock() -> dict[str, float]:
+    """By how many seconds this node's clock was set since this program began, and when that was.
+
+    Tools measure with that clock, and Slurm's credentials and time limits rest on it.
+    """
+    return {
+        "moved_s": round(_clock_lead() - _FIRST_LEAD, 3),
+        "watched_s": round(time.monotonic() - _FIRST_TIME, 3),
+    }
+
+
 def exit_line(call: Call, tool: str, version: list[str], facts: dict[str, Any], rank: int) -> None:
     """Leave `<role>.json`, the proof that this call has ended, and how.
 
@@ -244,7 +272,7 @@ def exit_line(call: Call, tool: str, version: list[str], facts: dict[str, Any], 
         "note": call.note,
     }
     full = folders_without_room()
-    told = {"boot_id": boot_id(), **facts}
+    told = {"boot_id": boot_id(), "clock": clock(), **facts}
     if full:
         told["no_room"] = full
     write_whole(f"{call.role}.json", {"call": line, "facts": told})

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from railgauge.node.calls import address_of, node_name, tool_version
-from railgauge.node.pair import SERVER_FOLDERS
 
 MARK = "railgauge-look"
 
@@ -58,9 +57,12 @@ def unresolved(names: dict[str, list[str]]) -> dict[str, str]:
 
 def tools(asked: dict[str, list[str]]) -> dict[str, str]:
     """The version of each tool by its program, its path where no argv asks for one; "" where the
-    node has no such program.
+    node has no such program. Every program of ours is loaded too.
     """
-    folders = [os.environ.get("PATH", os.defpath), *SERVER_FOLDERS]
+    for name in PROGRAMS:
+        importlib.import_module(f"railgauge.node.{name}")
+    servers = importlib.import_module("railgauge.node.pair").SERVER_FOLDERS
+    folders = [os.environ.get("PATH", os.defpath), *servers]
     os.environ["PATH"] = os.pathsep.join(folders)
     found = {program: shutil.which(program) or "" for program in asked}
     return {
@@ -74,11 +76,13 @@ def main() -> int:
     # First, so that the login node's clock, read before and after all of this, brackets it.
     print(line("clock", time.time()), flush=True)
     print(line("python", [list(sys.version_info[:3]), sys.executable, socket.gethostname()]))
+    # What a Python without libffi lacks, and MPI is called by.
+    importlib.import_module("ctypes")
     print(line("source", source_digest(Path(__file__).parent)))
-    for program in PROGRAMS:
-        importlib.import_module(f"railgauge.node.{program}")
     print(line("unresolved", unresolved(orders["names"])))
-    print(line("tools", tools(orders["tools"])))
+    # Loading them all takes longer than the rest of this program.
+    if orders["tools"]:
+        print(line("tools", tools(orders["tools"])))
     # Without it something above ended this program.
     print(line("whole", True), flush=True)
     return 0

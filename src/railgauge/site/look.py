@@ -37,7 +37,8 @@ node=${SLURMD_NODENAME:-$(uname -n)}
 mark=$1 source=$2 probe=$3 token=$4 orders=$5
 shift 5
 say() {
-  printf '%s\t%s\t%s\t%s\n' "$mark" "$node" "$1" "$(printf '%s' "$2" | tr '\n\t' '\036\035')"
+  local value=${2//$'\n'/$'\036'}
+  printf '%s\t%s\t%s\t%s\n' "$mark" "$node" "$1" "${value//$'\t'/$'\035'}"
 }
 say begin "$SLURM_JOB_ID"
 for file; do
@@ -48,9 +49,8 @@ for file; do
     say unreadable "$file"
   fi
 done
-if [[ -r $probe/token ]]; then
-  say at "reading and writing $probe"
-  [[ $(<"$probe/token") == "$token" ]] || say other "$probe"
+if [[ -e $probe ]]; then
+  say at "writing into $probe"
   problem=$({ printf '%s' "$token" >"$probe/$node"; } 2>&1) || say unwritable "$problem"
 fi
 say at "preparing a job's environment"
@@ -87,8 +87,6 @@ class NodeLook:
     ended: bool = False
     unseen: list[str] = dataclasses.field(default_factory=list)
     unreadable: list[str] = dataclasses.field(default_factory=list)
-    #: the results area is there, and is another one than here
-    other: bool = False
     unwritable: str = ""
     #: it wrote there, and here nothing of it is seen
     unshared: bool = False
@@ -195,19 +193,19 @@ def prepared(system: str, partition: Partition) -> str:
 
 @contextlib.contextmanager
 def _probe() -> Iterator[tuple[Path, str]]:
-    """A folder in the results area that nobody has seen before, with a token in it."""
+    """A folder in the results area that nobody has seen before, and what nodes write there."""
     token = secrets.token_hex(8)
     root = paths.results_root()
     folder = root / f".look-{token}"
     try:
         folder.mkdir(parents=True)
-        (folder / "token").write_text(token, encoding="ascii")
-        yield folder, token
     except OSError as error:
         raise EnvironmentProblem(
             f"{root}: {error.strerror or error}: nothing can be written into the results area",
             next_step="make room, or set RAILGAUGE_RESULTS to another shared folder",
         ) from None
+    try:
+        yield folder, token
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -231,7 +229,7 @@ def look(
     seen = [str(paths.HOME), str(paths.SOURCE / "railgauge/node/site_look.py")]
     stack = installed.folder(system) / "activate.sh"
     with _probe() as (probe, token):
-        files = [*seen, *([str(stack)] if stack.is_file() else []), str(probe / "token")]
+        files = [*seen, *([str(stack)] if stack.is_file() else []), str(probe)]
         shell = _SHELL.replace("PREPARE", prepared(system, partition))
         name = f"railgauge-look-{token}"
         command = [
@@ -247,7 +245,7 @@ def look(
             wrote = probe / node
             said.unshared = (
                 said.ended
-                and not (said.unseen or said.unreadable or said.other or said.unwritable)
+                and not (said.unseen or said.unreadable or said.unwritable)
                 and not (wrote.is_file() and wrote.read_text(encoding="ascii") == token)
             )
     problem = "" if found else job_end.quoted(stderr) or f"srun ended with exit code {code}"
@@ -309,8 +307,6 @@ def _take(said: NodeLook, about: str, value: str) -> None:
         getattr(said, about).append(words)
     elif about == "begin":
         said.job = words
-    elif about == "other":
-        said.other = True
     elif about == "end":
         said.ended = True
     else:

@@ -135,7 +135,7 @@ def _of_folders(said: NodeLook) -> Iterator[Trouble]:
     for files, verb in ((said.unseen, "see"), (said.unreadable, "read")):
         for folder, what, step in _folders(files):
             yield Trouble("does", f"not {verb} {folder} ({what})", next_step=step)
-    if said.other or said.unshared:
+    if said.unshared:
         rest = f"another {results} (the results area) than this host"
         yield Trouble("has", rest, next_step=_RESULTS_STEP)
     if said.unwritable:

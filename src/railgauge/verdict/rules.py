@@ -15,7 +15,7 @@ from railgauge import hostlist
 from railgauge.campaign import Campaign
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
 from railgauge.measurement import METRIC_UNITS
-from railgauge.model.failure import DISTURBED, NOT_MEASURED
+from railgauge.model.failure import DISTURBED, ENVIRONMENT, NOT_MEASURED
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.references import Bounded
 from railgauge.verdict.compare import Case, fingerprints, read, read_possible
@@ -269,16 +269,22 @@ def _case_findings(case: Case) -> list[Finding]:
     return [Finding("inconclusive", "no-result", reason, **_place(case))]
 
 
+#: Kinds of findings that several cases have for one reason.
+_SHARED = ("no-result", ENVIRONMENT)
+
+
 def _together(findings: Sequence[Finding]) -> list[Finding]:
-    """What kept several cases of a partition from starting is one finding of all their nodes."""
+    """What kept several cases of a partition from starting, or what all of them lacked, is one
+    finding of all their nodes.
+    """
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
-        if finding.kind == "no-result":
+        if finding.kind in _SHARED:
             groups.setdefault((finding.partition, finding.message), []).append(finding)
     found = []
     for finding in findings:
         group = groups.get((finding.partition, finding.message), [])
-        if finding.kind != "no-result" or len(group) < 2:
+        if finding.kind not in _SHARED or len(group) < 2:
             found.append(finding)
         elif finding is group[0]:
             checks = dict.fromkeys(each.check for each in group)

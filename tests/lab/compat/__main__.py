@@ -10,12 +10,13 @@ in a folder of their own (.lab/compat), with the images of .lab; one that is up 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from importlib import metadata
 
@@ -27,8 +28,9 @@ from railgauge.lab import releases, spec
 from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
 from railgauge.lab.releases import Release
+from railgauge.lab.spec import LabSpec
 
-from . import first_cluster
+from . import first_cluster, first_gate
 
 DOCUMENT = paths.HOME / "docs" / "compatibility.md"
 BEGIN, END = "<!-- made by make compat -->\n", "<!-- end of what make compat made -->\n"
@@ -80,14 +82,16 @@ STEPS: dict[str, Callable[[], None]] = {
     "faults of links and nodes": tests(
         "tests/lab/test_accept.py",
         "-k",
-        "slow_link_is_rejected or loses_power or restarted_controller or accounting_lost",
+        "slow_link_is_rejected or loses_power or restarted_controller",
     ),
     "how jobs and tools end": tests(
         "tests/lab/test_fooling.py",
         "-k",
         "TimesOut or Cancelled or JobFails or ServerDies or Inflated or out_of_memory",
     ),
-    "a queue that does not move": tests("tests/lab/test_slurm_trouble.py"),
+    "a queue that does not move": tests(
+        "tests/lab/test_slurm_trouble.py", "-k", "drained_node or cancels or controller_that_hangs"
+    ),
     "gate: hold, test, return": lambda: must(
         sys.executable, "-m", "tests.lab.drill", "changed-field", "shaped-link"
     ),
@@ -124,8 +128,6 @@ ON_NODES: dict[str, Callable[[], None]] = {
         must(RAILGAUGE, "gate", "hold", "--nodes", "n[1-4]", last="n4: unchanged"),
     ][-1],
 }
-
-FIRST = "from a clone to ACCEPT"
 
 
 class Table:
@@ -185,7 +187,26 @@ def own_cluster(release: Release, table: Table) -> None:
 
 def strangers_cluster(release: Release, table: Table) -> None:
     """The documented commands, as alice types them on a cluster that nobody here knows."""
-    lab = Lab(spec.load(first_cluster.CLUSTER), {}, release=release)
+    cluster = spec.load(first_cluster.CLUSTER)
+    with prepared(cluster, release, table, "another cluster, up") as lab:
+        table.step("its first ACCEPT", release, lambda: first_verdict(lab))
+        table.step("its gate", release, lambda: first_gate.refused_then_tested(lab))
+        seen = "c[01-04] do not see /local/bob/railgauge"
+        table.step(
+            "nodes do not see the clone",
+            release,
+            lambda: refused(lab, first_cluster.USER_OF_ONE_MACHINE, seen),
+        )
+    plain = first_cluster.without_accounting(cluster)
+    with prepared(plain, release, table, "the same, no accounting, up") as lab:
+        table.step(
+            "its first refusal", release, lambda: refused(lab, first_cluster.USER, "accounting")
+        )
+
+
+@contextlib.contextmanager
+def prepared(cluster: LabSpec, release: Release, table: Table, row: str) -> Iterator[Lab]:
+    lab = Lab(cluster, {}, release=release)
     wheels = FOLDER / "wheels"
 
     def prepare() -> None:
@@ -195,9 +216,8 @@ def strangers_cluster(release: Release, table: Table) -> None:
         first_cluster.prepare(lab, wheels)
 
     try:
-        if table.step("another cluster", release, prepare):
-            table.step(FIRST, release, lambda: first_verdict(lab))
-            table.step("a checkout that nodes do not see", release, lambda: not_seen(lab))
+        table.step(row, release, prepare)
+        yield lab
     finally:
         lab.down()
 
@@ -212,14 +232,13 @@ def first_verdict(lab: Lab) -> None:
     assert "\nACCEPT " in last, last
 
 
-def not_seen(lab: Lab) -> None:
-    """From a home folder of the login node's own nobody is accused, and nothing is measured."""
-    typed = first_cluster.type_all(lab, first_cluster.UNSEEN, first_cluster.USER_OF_ONE_MACHINE)
-    *before, last = list(typed)
+def refused(lab: Lab, user: str, why: str) -> None:
+    """Nobody is accused, and nothing is measured: one message, and exit code 3."""
+    *before, last = list(first_cluster.type_all(lab, first_cluster.UNCHECKED, user))
     for done in before:
         assert done.returncode == 0, f"{done.command}: exit code {done.returncode}\n{done.output}"
-    assert last.returncode == EXIT_USAGE, last.output
-    assert "c[01-04]" in last.output and "/local/bob/railgauge" in last.output, last.output
+    assert last.returncode == EXIT_USAGE, f"exit code {last.returncode}\n{last.output}"
+    assert why in last.output and "next: " in last.output, last.output
 
 
 def main(names: list[str]) -> int:

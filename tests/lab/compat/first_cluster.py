@@ -18,6 +18,7 @@ from pathlib import Path
 
 from railgauge import paths
 from railgauge.lab.cluster import Lab
+from railgauge.lab.spec import LabSpec
 
 CLUSTER = Path(__file__).parent / "cluster.yaml"
 DOCUMENT = paths.HOME / "docs" / "first-cluster.md"
@@ -29,8 +30,8 @@ URL = "/home/railgauge.git"
 #: Whose home folder all machines share, and whose each machine has of its own.
 USER, USER_OF_ONE_MACHINE = "alice", "bob"
 
-#: What the latter types: as documented, and no job looks at the nodes before.
-UNSEEN = (
+#: To `accept` by what is documented, but without a job that looks at the nodes before.
+UNCHECKED = (
     "git clone --quiet $URL railgauge && cd railgauge",
     "make setup",
     "bin/railgauge system new mycluster --like tcp --from-slurm --link-gbits 1",
@@ -60,6 +61,14 @@ def commands(document: str) -> list[str]:
                 typed[-1] += "\n" + line[2:]
     assert typed, f"{DOCUMENT}: no `$ command` below {HEADING!r}"
     return typed
+
+
+def without_accounting(cluster: LabSpec) -> LabSpec:
+    """The same cluster before anybody has set up slurmdbd."""
+    assert cluster.slurm_conf
+    lines = cluster.slurm_conf.splitlines(keepends=True)
+    kept = "".join(line for line in lines if not line.startswith("Accounting"))
+    return cluster.model_copy(update={"accounting": False, "slurm_conf": kept})
 
 
 def prepare(lab: Lab, wheels: Path) -> None:
