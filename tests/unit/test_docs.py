@@ -40,14 +40,28 @@ def commands(document: Path) -> Iterator[str]:
         yield " ".join(found[1].split())
 
 
+def split(line: str) -> Iterator[list[str]]:
+    """The commands of a shell's line, without pipes and what is redirected."""
+    words: list[str] = []
+    reader = shlex.shlex(line, posix=True, punctuation_chars="|&;>")
+    reader.whitespace_split = True
+    reader.commenters = ""
+    for word in [*reader, ";"]:
+        if set(word) <= set("|&;>"):
+            yield words
+            words = []
+        else:
+            words.append(word)
+
+
 def typed(program: str) -> list[tuple[str, str]]:
-    """(document, command) of each command of a program, in a line that may hold several."""
+    """(document, command) of each command of a program."""
     return [
-        (document.name, one.strip())
+        (document.name, shlex.join(words))
         for document in DOCUMENTS
         for line in commands(document)
-        for one in re.split(r"[|>;]|&&", line)
-        if one.strip().removeprefix("bin/").startswith(f"{program} ")
+        for words in split(line)
+        if len(words) > 1 and words[0].removeprefix("bin/") == program
     ]
 
 
