@@ -8,11 +8,15 @@ import os
 import pwd
 import re
 import subprocess
+import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from railgauge import hostlist
 from railgauge.errors import EnvironmentProblem
+
+#: How long after the start of slurmctld a node may take until it is known to answer.
+_REGISTERED_S = 30
 
 #: Set by `railgauge gate run`: the reservation that all jobs of this process's tests run in.
 RESERVATION_VARIABLE = "RAILGAUGE_RESERVATION"
@@ -168,15 +172,25 @@ def failed_nodes(job_id: str, nodes: Collection[str]) -> tuple[str, ...]:
 def dead(nodes: Collection[str]) -> list[str]:
     """Those of `nodes` that do not answer Slurm; none where Slurm itself does not answer.
 
-    Not those that somebody drained or reserved: no job starts there either, on purpose.
+    Not those that somebody drained or reserved: no job starts there either, on purpose. And not
+    those that answer within half a minute: a controller that was started anew takes every node for
+    silent until it has registered again.
     """
-    try:
-        answer = ask("sinfo", "--noheader", "--Node", "--format=%N %T")
-    except EnvironmentProblem:
-        return []
-    states = dict(line.split(maxsplit=1) for line in answer.splitlines() if " " in line)
-    bad = ("down", "fail", "unknown", "not_resp", "*")
-    return sorted(n for n in nodes if any(word in states.get(n, "").lower() for word in bad))
+    deadline = time.monotonic() + _REGISTERED_S
+    while True:
+        try:
+            answer = ask("sinfo", "--noheader", "--Node", "--format=%N %T")
+        except EnvironmentProblem:
+            return []
+        states = dict(line.split(maxsplit=1) for line in answer.splitlines() if " " in line)
+        bad = ("down", "fail", "unknown", "not_resp", "*")
+        silent = {
+            n: s for n in nodes if any(word in (s := states.get(n, "").lower()) for word in bad)
+        }
+        given_up = all(word.startswith(("down", "fail")) for word in silent.values())
+        if given_up or time.monotonic() > deadline:
+            return sorted(silent)
+        time.sleep(1)
 
 
 def cancel_jobs_of(campaign: str) -> list[str]:

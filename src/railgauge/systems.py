@@ -459,7 +459,8 @@ def load(name: str) -> System:
     """
     if name not in names():
         raise ConfigurationError(
-            f"system {name!r} is unknown; configs/systems/ has: {', '.join(names())}"
+            f"system {name!r} is unknown; configs/systems/ has: {', '.join(names())}",
+            next_step=f"name one of these, or: railgauge system new {name}",
         )
     system = load_model(_file(name), System)
     if system.name != name:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from railgauge import paths
+from railgauge import paths, systems
 from railgauge.lab import faults
 from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
@@ -81,6 +81,20 @@ def cluster() -> Iterator[Lab]:
         yield lab
         if not was_up:
             lab.down()
+
+
+@pytest.fixture
+def login_node(cluster: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A checkout without systems, whose Slurm is the lab's."""
+    (tmp_path / "systems").mkdir()
+    (tmp_path / "references").mkdir()
+    monkeypatch.setattr(paths, "SYSTEMS", tmp_path / "systems")
+    monkeypatch.setenv("RAILGAUGE_REFERENCES", str(tmp_path / "references"))
+    monkeypatch.setenv("PATH", f"{cluster.folders.bin}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("RFM_SYSTEM", raising=False)
+    systems.load.cache_clear()
+    yield
+    systems.load.cache_clear()
 
 
 @pytest.fixture

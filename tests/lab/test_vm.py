@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from railgauge import systems
 from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import VM
+from railgauge.site.cli import system as system_commands
 
 from .conftest import PATIENCE_S, Run, area_of, start_dead
 from .test_accept import jobs_left, start, suspects, wait_for_traffic
@@ -360,3 +363,13 @@ def test_a_healthy_lab_is_accepted(
     again = grown.get("rdma/rxe0/1/hw_counters/duplicate_request", 0)
     assert again < 0.1 * grown["rdma/rxe0/1/hw_counters/rcvd_pkts"]
     assert jobs_left(cluster) == ""
+
+
+def test_rails_are_found_on_the_nodes(login_node: None) -> None:
+    words = ["new", "mine", "--like", "roce", "--detect", "--partition", "vm"]
+    answer = CliRunner().invoke(system_commands, words)
+    assert answer.exit_code == 0, answer.exception
+    rdma = systems.load("mine").partition("vm").extras.rdma
+    assert rdma is not None
+    assert (rdma.devices, rdma.rails, rdma.active_mtu_bytes) == ("rxe0|rxe1", 2, 4096)
+    assert (rdma.gid_type, rdma.line_gbits) == ("RoCE v2", None)

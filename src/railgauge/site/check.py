@@ -86,7 +86,7 @@ def check(name: str, ask: Ask, host: str, named_by: str = "") -> list[Line]:
         raise ConfigurationError(
             f"{shown(paths.SYSTEMS / name / 'reframe.yaml')}: no such file; there is: "
             f"{', '.join(systems.names())}",
-            next_step=f"railgauge system new {name} --like {(systems.names() or ['X'])[0]}",
+            next_step=f"name one of these, or: railgauge system new {name}",
         )
     try:
         system = systems.load(name)

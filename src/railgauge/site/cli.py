@@ -189,7 +189,7 @@ def _ask_slurm(name: str, like: str) -> Slurm:
         return ask_slurm(slurm.ask)
     except EnvironmentProblem as error:
         raise EnvironmentProblem(
-            f"--from-slurm: {error.message}; nothing was made",
+            f"nothing was made: {error.message}",
             next_step=f"on a login node, or without it: railgauge system new {name} --like {like}",
         ) from None
 

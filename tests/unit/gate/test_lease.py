@@ -49,7 +49,7 @@ def wait_for(asked: Path, lines: int) -> None:
 
 def silent(asked: Path) -> bool:
     """Whether nothing is asked any more: a renewal that was under way may still be."""
-    for _ in range(100):
+    for _ in range(30):
         before = asked.stat().st_size
         time.sleep(1)
         if asked.stat().st_size == before:
