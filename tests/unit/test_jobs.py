@@ -138,7 +138,9 @@ def known(tool: str) -> set[str]:
         command: click.Command = cli.cli
         for word in tool.split()[1:]:
             assert isinstance(command, click.Group)
-            command = command.commands[word]
+            found = command.get_command(click.Context(command), word)
+            assert found is not None, word
+            command = found
         return {o for p in command.params if isinstance(p, click.Option) for o in p.opts}
     name = Path(tool).name
     if "_perf" in name:
