@@ -43,7 +43,8 @@ def commands(document: Path) -> Iterator[str]:
 def split(line: str) -> Iterator[list[str]]:
     """The commands of a shell's line, without pipes and what is redirected."""
     words: list[str] = []
-    reader = shlex.shlex(line, posix=True, punctuation_chars="|&;>")
+    # A line that goes on ends in a backslash.
+    reader = shlex.shlex(line.removesuffix("\\"), posix=True, punctuation_chars="|&;>")
     reader.whitespace_split = True
     reader.commenters = ""
     for word in [*reader, ";"]:
