@@ -9,6 +9,7 @@ since must never take anybody's jobs.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -162,7 +163,7 @@ def lapsed(gate: Gate) -> None:
 
 def _update_command(gate: Gate, seconds: float) -> str:
     """An update as a site types it: it takes its time, and changes the nodes in the middle."""
-    railgauge = paths.HOME / "bin" / "railgauge"
+    railgauge = shlex.quote(str(paths.HOME / "bin" / "railgauge"))
     change = f"{railgauge} lab exec {{nodes}} ip link set eth0 txqueuelen {AFTER}"
     return f"sleep {seconds}; {change}; sleep {seconds}"
 

@@ -80,7 +80,6 @@ def test_every_case_of_a_system_that_mpirun_starts_is_measured(
 
 #: Scenario, system, transport, and what the answer must say.
 WRONG = [
-    ("singletons", "gb200-nvl72", "mnnvl", r"each started alone"),
     ("wrong-host", "gb200-nvl72", "mnnvl", r"elsewhere"),
     ("sockets", "gb200-nvl72", "one-hca", r"is \('NET/Socket',\), expected \('NET/IB/GDRDMA',\)"),
     ("truncated", "gb200-nvl72", "mnnvl", r"the output breaks off"),
@@ -100,13 +99,18 @@ WRONG = [
 ]
 
 
+#: The same of a launcher that lets every rank start alone.
+SINGLETONS = ("singletons", "gb200-nvl72", "mnnvl", r"launcher started every rank of MPI alone")
+
+
 @pytest.fixture(scope="module")
 def rehearsed(cluster: Lab) -> Iterator[dict[str, tuple[int, str, str]]]:
-    """Every scenario of WRONG: its exit code, output, and the pattern. Two at a time, each on
-    nodes of its own.
+    """Every scenario of WRONG, and SINGLETONS: its exit code, output, and the pattern.
+
+    Two at a time, each on nodes of its own.
     """
     found: dict[str, tuple[int, str, str]] = {}
-    waiting = list(reversed(WRONG))
+    waiting = [*reversed(WRONG), SINGLETONS]
 
     def work(nodes: str, second: str) -> None:
         while waiting:
@@ -128,6 +132,16 @@ def rehearsed(cluster: Lab) -> Iterator[dict[str, tuple[int, str, str]]]:
         for done in [pool.submit(work, "n[1-2]", "n2"), pool.submit(work, "n[3-4]", "n4")]:
             done.result()
     yield found
+
+
+def test_ranks_that_start_alone_are_the_launchers_fault_and_no_nodes(
+    rehearsed: dict[str, tuple[int, str, str]],
+) -> None:
+    code, output, reason = rehearsed[SINGLETONS[0]]
+    assert code == 2, output
+    assert re.search(reason, output, re.DOTALL), output
+    assert "SIMULATED INCONCLUSIVE" in output and "set launch_options" in output
+    assert "look first at" not in output
 
 
 @pytest.mark.parametrize("scenario", [wrong[0] for wrong in WRONG])

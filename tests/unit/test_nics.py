@@ -93,6 +93,13 @@ def test_counters_are_of_the_node_and_said_once() -> None:
     assert _merged({"eth1": {"counters": counters}, "eth2": {}})["counters"] == counters
 
 
+def test_a_nodes_clock_is_that_of_the_call_in_which_it_was_set() -> None:
+    left, was_set = ({"moved_s": s, "watched_s": 3.0} for s in (0.001, -30.0))
+    for first, second in ((left, was_set), (was_set, left)):
+        merged = _merged({"eth1": {"clock": first}, "eth2": {"clock": second}, "eth3": {}})
+        assert merged["clock"] == was_set
+
+
 # ---- references and `railgauge system check` ----
 
 

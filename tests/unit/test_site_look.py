@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Iterator
@@ -69,11 +70,11 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
     folder = tmp_path / "bin"
     folder.mkdir()
     found = Cluster(folder)
-    found.program("srun", SRUN.format(folder=folder))
+    found.program("srun", SRUN.format(folder=shlex.quote(str(folder))))
     found.program("scontrol", SCONTROL.format(n3="ALLOCATED"))
     found.program("sbatch", "#!/bin/bash\necho 'sbatch: Job 8 to start' >&2\n")
     # A python3 of a node has none of this environment's packages.
-    found.program("python3", f'#!/bin/bash\nexec {sys.executable} -S "$@"\n')
+    found.program("python3", f'#!/bin/bash\nexec {shlex.quote(sys.executable)} -S "$@"\n')
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("RAILGAUGE_STACK_DIR", str(tmp_path / "stack"))
@@ -140,7 +141,8 @@ def test_only_nodes_on_which_jobs_start_are_asked(cluster: Cluster, state: str, 
 
 def hidden(folder: Path) -> str:
     """A node's part meets nothing there."""
-    there, gone = "'! -e $file'", f"'$file == {folder}*'"
+    beginning = str(folder).replace(" ", "\\ ")
+    there, gone = "'! -e $file'", f"'$file == {beginning}*'"
     return f'set -- bash -c "${{3/{there}/{gone}}}" "${{@:4}}"\n'
 
 

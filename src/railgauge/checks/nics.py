@@ -259,6 +259,10 @@ def _merged(of_nics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         }
         if fact == "sampled":
             merged[fact] = sorted({d for said in of_nics.values() for d in said.get(fact, ())})
+        elif fact == "clock":
+            # Of one node's clock over each call: that over which it was set, if it was.
+            watched = [said[fact] for said in of_nics.values() if fact in said]
+            merged[fact] = max(watched, key=lambda clock: abs(clock["moved_s"]))
         elif _same(list(told.values())):
             merged[fact] = next(iter(told.values()))
         else:
