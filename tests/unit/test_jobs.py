@@ -672,6 +672,17 @@ def test_slurms_signal_reaches_the_gate_which_is_waited_for(tmp_path: Path) -> N
     assert job.returncode == 1
 
 
+@pytest.mark.parametrize("name", ["accept.sbatch", "gate.sbatch"])
+def test_a_job_whose_limit_leaves_no_time_says_so_and_begins_nothing(
+    tmp_path: Path, name: str
+) -> None:
+    checkout(tmp_path, code=0)
+    ends = str(int(time.time()) + 590)
+    answer = run(name, tmp_path, SYSTEM="lab", SLURM_JOB_END_TIME=ends)
+    assert answer.returncode == 3 and f"sbatch --time=08:00:00 jobs/{name}" in answer.stdout
+    assert not (tmp_path / "argv").exists()
+
+
 def test_the_gate_without_a_system_lists_them(tmp_path: Path) -> None:
     checkout(tmp_path, code=0)
     answer = run("gate.sbatch", tmp_path)
