@@ -463,6 +463,13 @@ MUTANTS = [
         "tests/lab/test_accept.py::test_a_mistyped_name_is_rejected_as_nothing_measured",
     ),
     Mutant(
+        "whose ranks the launcher ended is blamed",
+        "src/railgauge/checks/protections.py",
+        "        if node not in ended and not any(",
+        "        if not any(",
+        "tests/unit/test_protections.py",
+    ),
+    Mutant(
         "whoever cancelled a job, its nodes are blamed",
         "src/railgauge/checks/protections.py",
         "    return alone or found\n",

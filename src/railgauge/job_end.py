@@ -18,6 +18,12 @@ OF_THE_NODES = frozenset(
 
 _LAUNCH_FAILED = re.compile(r"Task launch for \S+ failed on node (?P<node>[^\s:]+): (?P<why>.*)")
 
+#: srun, where one task's exit code ends all others, and of each node how that went.
+_ABORTED = re.compile(r"^srun: .*Job step aborted|^srun: Terminating StepId=", re.MULTILINE)
+_ENDED = re.compile(
+    r"^srun: error: (?P<node>[^\s:]+): tasks? [\d,-]+: (?:Killed|Terminated)", re.MULTILINE
+)
+
 #: srun, where the controller does not answer it, or no longer knows its job.
 _CONTROLLER = re.compile(
     r"Unable to contact slurm controller|Unable to confirm allocation|Unable to create step for job"
@@ -213,6 +219,13 @@ def launch_failed_on(stderr: str) -> dict[str, str]:
     """The nodes on which srun could not start its tasks: node -> why."""
     found = (_LAUNCH_FAILED.search(line) for line in _lines(stderr))
     return {match["node"]: match["why"] for match in found if match}
+
+
+def ended_by_launcher(stderr: str) -> frozenset[str]:
+    """The nodes whose tasks srun ended because a task elsewhere had failed (--kill-on-bad-exit)."""
+    if not _ABORTED.search(stderr):
+        return frozenset()
+    return frozenset(match["node"] for match in _ENDED.finditer(stderr))
 
 
 def controller_trouble(stderr: str) -> str:

@@ -21,6 +21,7 @@ from railgauge import hostlist, lab, paths
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.nccl import Binaries, Nccl
 from railgauge.tools import nccl_tests
+from railgauge.yamlfile import load
 
 if TYPE_CHECKING:
     from railgauge.systems import System
@@ -133,7 +134,13 @@ def _partition(partition: dict[str, Any]) -> dict[str, Any]:
     if happening and happening.name == "hang":
         nccl = {**nccl, "timeout_s": 3}
     described = {name: extras[name] for name in ("mtu_bytes", "link_gbits") if name in extras}
-    variables = [v for v in partition.get("env_vars", []) if not _NAMES_INTERFACES.search(v[0])]
+    # It is the lab's MPI that starts the stand-ins, by what the lab's description tells it.
+    of_lab = _variables_of_lab()
+    variables = [
+        variable
+        for variable in partition.get("env_vars", [])
+        if not _NAMES_INTERFACES.search(variable[0]) and variable[0] not in dict(of_lab)
+    ] + of_lab
     if launcher == "mpirun":
         variables += _AS_ROOT
     return {
@@ -153,6 +160,13 @@ def _partition(partition: dict[str, Any]) -> dict[str, Any]:
             },
         },
     }
+
+
+def _variables_of_lab() -> list[list[str]]:
+    """What the lab's description gives to every program of its namespace nodes."""
+    described = load(paths.SYSTEMS / "lab" / "reframe.yaml")
+    (partition,) = [p for p in described["partitions"] if p["name"] == PARTITION]
+    return [list(variable) for variable in partition.get("env_vars", [])]
 
 
 #: The lab's jobs run as root, which mpirun otherwise refuses, whichever check calls it.

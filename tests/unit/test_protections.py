@@ -363,6 +363,31 @@ def test_node_without_exit_line_is_named() -> None:
     assert silent.nodes == ("n2",)
 
 
+#: What srun printed of a rank that crashed on n2 (Slurm 24.11.5, a rehearsal of gb200-nvl72).
+ABORTED = """\
+srun: Job step aborted: Waiting up to 5 seconds for job step to finish.
+slurmstepd-n1: error: *** STEP 3.0 ON n1 CANCELLED AT 2026-11-22T05:26:31 ***
+srun: error: n1: tasks 0-3: Killed
+srun: Terminating StepId=3.0
+srun: error: n2: tasks 4-7: Killed
+"""
+
+
+def test_a_node_whose_ranks_the_launcher_ended_is_not_accused() -> None:
+    crashed = dataclasses.replace(GOOD.calls[1], exit_code=-11)
+    evidence = but(calls=(crashed,), job_state="FAILED", job_error=ABORTED)
+    assert "silent-node" not in kinds(evidence) and "tool-failed" in kinds(evidence)
+    assert not any("n1" in failure.nodes for failure in failures(evidence))
+
+
+def test_a_node_that_dies_of_itself_is_silent_whatever_srun_ends() -> None:
+    # No other one's failure explains it, or it is not among those that were ended.
+    assert "silent-node" in kinds(but(calls=GOOD.calls[1:], job_error=ABORTED))
+    crashed = dataclasses.replace(GOOD.calls[1], exit_code=-11)
+    others = ABORTED.replace("n1: tasks 0-3: Killed", "n3: tasks 0-3: Killed")
+    assert "silent-node" in kinds(but(calls=(crashed,), job_error=others))
+
+
 def test_both_ranks_on_one_node_leave_the_other_silent() -> None:
     assert kinds(but_call(1, host="n1")) == ["silent-node"]
 

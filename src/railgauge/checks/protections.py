@@ -155,8 +155,13 @@ def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
             "no-exit-line",
             f"{named} of {evidence.ranks} left no exit line: never started, or died",
         )
+    # Whose tasks srun ended, as another node's had failed, did not die of themselves.
+    failed_first = any(call.failure for call in evidence.calls)
+    ended = job_end.ended_by_launcher(evidence.job_error) if failed_first else frozenset()
     silent = tuple(
-        node for node in evidence.nodes if not any(call.host == node for call in evidence.calls)
+        node
+        for node in evidence.nodes
+        if node not in ended and not any(call.host == node for call in evidence.calls)
     )
     unreached = {
         node: why
