@@ -314,6 +314,9 @@ _BW_COLUMNS = {"size", "iterations", "peak", "average", "message_rate"}
 _LAT_COLUMNS = {"size", "iterations", "min", "max", "typical", "avg", "stdev", "p99", "p999"}
 _LAT_DURATION_COLUMNS = {"size", "iterations", "avg", "tps"}
 
+#: What perftest prints where rounding made its variance negative; nothing is judged by it.
+_NO_STDEV = ("nan", "-nan")
+
 # Beyond the rounding of the digits: perftest truncates cycles to whole numbers.
 _SLACK = 1e-3
 
@@ -500,6 +503,8 @@ class _Reader:
         shown: dict[str, _Shown] = {}
         for word, column in zip(words, self.columns, strict=True):
             whole = column.field in ("size", "iterations")
+            if column.field == "stdev" and word in _NO_STDEV:
+                continue
             if column.field and not (_INTEGER if whole else _NUMBER).fullmatch(word):
                 expected = "an integer" if whole else "a number of 0 or more"
                 raise ParseError(number, f"{_quote(word)} for {column.field}", expected)
