@@ -15,8 +15,6 @@ from railgauge.lab.releases import DEFAULT, LOGIN_PACKAGES, RELEASES, Release
 
 _KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}
 
-_ARCHIVE = "http://deb.debian.org/debian"
-
 #: For the VM nodes. The image's own QEMU, whatever the host has: emulation of older ones (7.2)
 #: corrupts a guest that is busy with RDMA.
 _EMULATORS = {"x86_64": "qemu-system-x86"}
@@ -40,6 +38,19 @@ _EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*")
 _NEEDED_DISK = 3 * 2**30
 
 
+def _archive() -> str:
+    """The Debian mirror that this host's apt uses, without its security updates."""
+    asked = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]
+    answer = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=False)
+    mirrors = [uri for uri in answer.stdout.split() if uri.rstrip("/").endswith("/debian")]
+    if not mirrors:
+        raise EnvironmentProblem(
+            "no Debian mirror is among this host's apt sources",
+            next_step="name one: RAILGAUGE_LAB_MIRROR=URL railgauge lab up --release bullseye",
+        )
+    return mirrors[0]
+
+
 def _mmdebstrap(target: Path, release: Release) -> list[str]:
     machine = platform.machine()
     if machine not in _KERNELS:
@@ -47,7 +58,7 @@ def _mmdebstrap(target: Path, release: Release) -> list[str]:
         raise EnvironmentProblem(f"the lab has no kernel package for {machine}; it runs on {known}")
     mirror = os.environ.get("RAILGAUGE_LAB_MIRROR")
     if not release.updated:
-        mirror = f"deb {mirror or _ARCHIVE} {release.name} main"
+        mirror = f"deb {mirror or _archive()} {release.name} main"
     return [
         "mmdebstrap",
         *("--variant=minbase", "--mode=root"),
