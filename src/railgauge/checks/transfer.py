@@ -24,9 +24,6 @@ from railgauge.systems import Transfers, TransferTool
 from railgauge.tools import Call, Moved, Reading, file_transfer, iperf3, wdt
 from railgauge.tools.file_transfer import FileSet, Login
 
-#: The way between two nodes as it is.
-LAN = "lan"
-
 #: Of programs that the pinned stack lacks.
 _PROVIDERS = {
     "scp": "Debian's openssh-client, or the system's own",

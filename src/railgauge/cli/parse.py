@@ -16,7 +16,30 @@ import click
 from railgauge import hostlist
 from railgauge.errors import RailgaugeError
 from railgauge.sizes import parse_size
-from railgauge.tools import Call, ParseError, iperf2, iperf3, nccl_tests, osu, perftest, wdt
+from railgauge.tools import (
+    Call,
+    ParseError,
+    Reading,
+    iperf2,
+    iperf3,
+    nccl_tests,
+    osu,
+    perftest,
+    wdt,
+)
+
+#: A file of what a tool printed.
+_OUTPUT = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+# What several tools' commands take.
+_FILE = click.argument("file", type=_OUTPUT)
+_SERVER = click.option("--server", type=_OUTPUT, help="The server's output of the same run.")
+_EXIT_CODE = click.option("--exit-code", type=int, help="The client's exit code, if you know it.")
+_SERVER_EXIT_CODE = click.option(
+    "--server-exit-code", type=int, help="The server's exit code, if you know it."
+)
+_STREAMS = click.option("--streams", type=int, help="How many streams were asked for (-P).")
+_SECONDS = click.option("--seconds", type=int, help="How long it was to run (-t).")
 
 
 @click.group()
@@ -25,16 +48,12 @@ def parse() -> None:
 
 
 @parse.command("iperf2")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--server",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The server's output of the same run.",
-)
-@click.option("--exit-code", type=int, help="The client's exit code, if you know it.")
-@click.option("--server-exit-code", type=int, help="The server's exit code, if you know it.")
-@click.option("--streams", type=int, help="How many streams were asked for (-P).")
-@click.option("--seconds", type=int, help="How long it was to run (-t).")
+@_FILE
+@_SERVER
+@_EXIT_CODE
+@_SERVER_EXIT_CODE
+@_STREAMS
+@_SECONDS
 def parse_iperf2(
     file: Path,
     server: Path | None,
@@ -69,8 +88,7 @@ def parse_iperf2(
         calls=calls,
         options=asked,
     )
-    click.echo(json.dumps(reading.as_dict(), indent=2))
-    sys.exit(0 if reading.ok else 1)
+    _end(reading)
 
 
 def _iperf2_options(text: str, streams: int, seconds: int) -> iperf2.Options:
@@ -84,14 +102,10 @@ def _iperf2_options(text: str, streams: int, seconds: int) -> iperf2.Options:
 
 
 @parse.command("perftest")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--server",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The server's output of the same run.",
-)
-@click.option("--exit-code", type=int, help="The client's exit code, if you know it.")
-@click.option("--server-exit-code", type=int, help="The server's exit code, if you know it.")
+@_FILE
+@_SERVER
+@_EXIT_CODE
+@_SERVER_EXIT_CODE
 @click.option("--size", help="The message size that was asked for (-s): 64KiB, 65536.")
 @click.option("--sweep", is_flag=True, help="All sizes were asked for (-a).")
 @click.option("--iterations", type=int, help="How many iterations were asked for (-n).")
@@ -138,8 +152,7 @@ def parse_perftest(
         calls=calls,
         options=asked,
     )
-    click.echo(json.dumps(reading.as_dict(), indent=2))
-    sys.exit(0 if reading.ok else 1)
+    _end(reading)
 
 
 def _perftest_options(
@@ -168,16 +181,16 @@ def _perftest_options(
 
 
 @parse.command("iperf3")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_FILE
 @click.option(
     "--server",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=_OUTPUT,
     help="The server's JSON of the same run.",
 )
-@click.option("--exit-code", type=int, help="The client's exit code, if you know it.")
-@click.option("--server-exit-code", type=int, help="The server's exit code, if you know it.")
-@click.option("--streams", type=int, help="How many streams were asked for (-P).")
-@click.option("--seconds", type=int, help="How long it was to run (-t).")
+@_EXIT_CODE
+@_SERVER_EXIT_CODE
+@_STREAMS
+@_SECONDS
 def parse_iperf3(
     file: Path,
     server: Path | None,
@@ -210,15 +223,14 @@ def parse_iperf3(
         calls=_side_calls("iperf3", exit_code, server_exit_code),
         options=asked,
     )
-    click.echo(json.dumps(reading.as_dict(), indent=2))
-    sys.exit(0 if reading.ok else 1)
+    _end(reading)
 
 
 @parse.command("wdt")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_FILE
 @click.option(
     "--receiver",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=_OUTPUT,
     help="The receiver's output of the same transfer.",
 )
 @click.option("--exit-code", type=int, help="The sender's exit code, if you know it.")
@@ -282,7 +294,7 @@ def parse_wdt(
 
 
 @parse.command("osu")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_FILE
 @click.option("--exit-code", type=int, help="The launcher's exit code, if you know it.")
 @click.option("--size", help="The only size that was asked for (-m 64KiB:64KiB).")
 @click.option("--iterations", type=int, help="How many iterations were asked for (-i).")
@@ -313,6 +325,11 @@ def parse_osu(
             raise RailgaugeError(str(error)) from None
     calls = [Call("osu", "all", 0, "here", exit_code, math.inf)] if exit_code is not None else []
     reading = osu.read(text, calls=calls, options=asked)
+    _end(reading)
+
+
+def _end(reading: Reading) -> NoReturn:
+    """Print the reading; exit code 1 where the output is no result."""
     click.echo(json.dumps(reading.as_dict(), indent=2))
     sys.exit(0 if reading.ok else 1)
 
@@ -346,11 +363,11 @@ _EXPECTED: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 
 
 @parse.command("nccl-tests")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_FILE
 @click.option(
     "--json",
     "json_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=_OUTPUT,
     help="What -J wrote in the same run.",
 )
 @click.option("--exit-code", type=int, help="The launcher's exit code, if you know it.")
@@ -388,8 +405,7 @@ def parse_nccl_tests(
         calls=calls,
         options=asked,
     )
-    click.echo(json.dumps(reading.as_dict(), indent=2))
-    sys.exit(0 if reading.ok else 1)
+    _end(reading)
 
 
 def _nccl_options(text: str, expected: tuple[str, ...]) -> nccl_tests.Options:
