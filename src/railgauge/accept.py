@@ -418,7 +418,7 @@ def _require_begun(campaign: Campaign, output: str) -> None:
     refuses, or an option that it does not know, nothing follows for any node. No campaign is left.
     """
     assert campaign.session is not None
-    begun = (campaign.folder / "plan.json").exists() or _REFUSED in output
+    begun = (campaign.folder / PLAN).exists() or _REFUSED in output
     if begun or campaign.session.exit_code <= 0:
         return
     last = [line for line in output.splitlines() if line.strip()][-1:]

@@ -36,6 +36,7 @@ from .gate_lab import (
     first_result,
     full,
     in_update,
+    killed_at_first_result,
     prepared,
 )
 
@@ -115,13 +116,7 @@ def results_full(gate: Gate) -> None:
 
 def killed_in_campaign(gate: Gate) -> None:
     """kill -9 in mid-campaign: the next run goes on with the same campaign."""
-    gate.update("n2")
-    gate.hold("n2")
-    process = gate.start("run", "--act")
-    first = first_result(gate)
-    kept = first.read_bytes()
-    process.kill()
-    process.wait()
+    first, kept = killed_at_first_result(gate)
     assert not gate.state("n2").in_service
     gate("run", "--act")
     assert len(list((gate.area / "campaigns").iterdir())) == 1, "a campaign of its own"

@@ -16,7 +16,7 @@ from railgauge.errors import EXIT_SUSPECT
 from railgauge.gate import journal
 from railgauge.lab.nodes import KINDS as NODE_KINDS
 
-from .gate_lab import AFTER, BEFORE, Gate, first_result, in_update
+from .gate_lab import AFTER, BEFORE, Gate, first_result, in_update, killed_at_first_result
 
 
 def _restart(gate: Gate, node: str, firmware: int) -> None:
@@ -108,13 +108,7 @@ def login_rebooted_in_update(gate: Gate) -> None:
 
 def login_rebooted_in_test(gate: Gate) -> None:
     """The login node loses power in mid-campaign: the next run goes on with what was measured."""
-    gate.update("n2")
-    gate.hold("n2")
-    process = gate.start("run", "--act")
-    first = first_result(gate)
-    kept = first.read_bytes()
-    process.kill()
-    process.wait()
+    first, kept = killed_at_first_result(gate)
     with _login_node_rebooted(gate):
         gate("run", "--act")
     assert first.read_bytes() == kept, "what was measured is measured again"

@@ -247,6 +247,18 @@ def first_result(gate: Gate) -> Path:
     raise AssertionError("no case came to a result")
 
 
+def killed_at_first_result(gate: Gate) -> tuple[Path, bytes]:
+    """n2 is held, and its run killed once a case has ended: the case's record, and what it says."""
+    gate.update("n2")
+    gate.hold("n2")
+    process = gate.start("run", "--act")
+    first = first_result(gate)
+    kept = first.read_bytes()
+    process.kill()
+    process.wait()
+    return first, kept
+
+
 def in_update(gate: Gate, process: subprocess.Popen[str]) -> journal.Roll:
     """The rolling update once its first command runs; its nodes are watched from here on."""
     deadline = time.monotonic() + 120
