@@ -54,6 +54,7 @@ from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import store
 from railgauge.model import record
 from railgauge.model.record import BrokenRecordError, Planned, Remaining
+from railgauge.node.slurm_nodes import NOT_AVAILABLE
 from railgauge.report import text
 from railgauge.site import ready
 from railgauge.site.look import from_reframe
@@ -407,7 +408,7 @@ def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
     campaign.session = Session(code, _last_error(output), interrupted)
     if not interrupted:
         _require_begun(campaign, output)
-    if "ReqNodeNotAvail" in output:
+    if NOT_AVAILABLE in output:
         everyone = [node for members in campaign.scope.nodes.values() for node in members]
         campaign.unavailable = sorted({*campaign.unavailable, *slurm.dead(everyone)})
     return _conclude(campaign, "interrupted" if interrupted else "finished")

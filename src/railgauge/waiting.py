@@ -32,6 +32,8 @@ class Obstacle:
 
     why: str
     standing: bool
+    #: a job that runs on a node which answers: it ends by itself
+    job: bool = False
 
 
 def of_partition(name: str) -> Obstacle | None:
@@ -68,10 +70,15 @@ def of_nodes(
     }
 
 
-def of_pending(job_id: str) -> str:
-    """Slurm's own reason of a job that waits; "" where it has none."""
-    reason = slurm.ask("squeue", "--noheader", f"--jobs={job_id}", "--format=%r").strip()
-    return "" if reason in ("None", "(null)") else reason
+def of_pending(jobs: Collection[str]) -> dict[str, str]:
+    """Job -> Slurm's own reason why it waits; without those that have none, or have begun.
+
+    EnvironmentProblem where Slurm does not answer.
+    """
+    options = ("--noheader", "--states=PD", "--format=%A|%r")
+    listed = slurm.ask("squeue", *options, f"--jobs={','.join(sorted(jobs))}") if jobs else ""
+    reasons = (line.strip().partition("|") for line in listed.splitlines())
+    return {job: why for job, _, why in reasons if why not in ("", "None", "(null)")}
 
 
 def words(obstacles: Mapping[str, Obstacle]) -> str:
@@ -123,7 +130,8 @@ def _jobs(states: Mapping[str, SlurmNode], ours: Collection[str]) -> dict[str, O
         if job and job not in ours:
             until = f", until {ends} at the latest" if ends not in ("", "N/A", "NONE") else ""
             for node in busy & set(hostlist.expand(where)):
-                found[node] = Obstacle(f"busy with job {job} of {user}{until}", standing=False)
+                why = f"busy with job {job} of {user}{until}"
+                found[node] = Obstacle(why, standing=False, job=states[node].answers)
     return found
 
 

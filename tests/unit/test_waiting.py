@@ -10,7 +10,7 @@ import pytest
 from reframe.core.exceptions import JobBlockedError, JobError
 
 from railgauge import slurm, waiting
-from railgauge.checks import queue
+from railgauge.checks import guard, queue
 from railgauge.errors import EnvironmentProblem
 from railgauge.node import slurm_nodes
 from railgauge.node.slurm_nodes import SlurmNode
@@ -35,7 +35,8 @@ class Controller:
             return f"PartitionName=ns AllowGroups=ALL State={self.partition} TotalNodes=4\n"
         if words[0] == "scontrol":
             return self.reservations
-        return f"{self.reason}\n" if "--format=%r" in words else self.jobs
+        pending = [word.removeprefix("--jobs=").split(",") for word in words if "--jobs=" in word]
+        return "".join(f"{j}|{self.reason}\n" for j in pending[0]) if pending else self.jobs
 
     def show(self, names: Any) -> dict[str, SlurmNode]:
         self.asked.append("nodes")
@@ -250,6 +251,59 @@ def test_once_a_job_has_waited_long_enough_the_others_for_that_node_do_not(
     session.submitted(job(9), "n3", "n4")
     controller.flags["n2"] = {"IDLE"}
     session.submitted(job(10), "n2", "n3")
+
+
+def test_for_another_job_on_that_node_nobody_has_waited_yet(
+    controller: Controller, session: Session
+) -> None:
+    controller.flags["n2"] = {"ALLOCATED"}
+    controller.jobs = "12|alice|2026-11-22T10:00:00|n2\n"
+    session.give_up(session.submitted(job(7, waited_s=300), "n1", "n2"))
+    controller.jobs = "13|alice|2026-11-22T10:05:00|n2\n"
+    session.submitted(job(8), "n2", "n3")
+
+
+@pytest.mark.parametrize(
+    ("reason", "state", "cancelled"),
+    [
+        ("ReqNodeNotAvail, May be reserved for other job", {"ALLOCATED"}, []),
+        ("ReqNodeNotAvail, May be reserved for other job", {"ALLOCATED", "NOT_RESPONDING"}, ["7"]),
+        ("ReqNodeNotAvail, May be reserved for other job", {"ALLOCATED", "DRAIN"}, ["7"]),
+        ("ReqNodeNotAvail, May be reserved for other job", {"IDLE"}, ["7"]),
+        ("ReqNodeNotAvail, UnavailableNodes:n2", {"ALLOCATED"}, ["7"]),
+        ("Licenses", {"ALLOCATED"}, ["7"]),
+        ("Priority", {"ALLOCATED"}, []),
+    ],
+)
+@pytest.mark.parametrize("asks", [True, False], ids=["by sacct", "by squeue"])
+def test_what_waits_for_a_job_that_ends_is_not_blocked(
+    controller: Controller,
+    session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+    reason: str,
+    state: set[str],
+    cancelled: list[str],
+    asks: bool,
+) -> None:
+    """Seen under load: two campaigns on the same nodes, and one of them ended inconclusive."""
+    controller.flags["n2"] = state
+    controller.jobs = "12|alice|2026-11-22T10:00:00|n2\n"
+    controller.reason = reason
+    monkeypatch.setattr(queue, "session", session)
+    waiter = session.submitted(job(7), "n1", "n2")
+    ended: list[str] = []
+
+    def original(_: object, jobs: list[Any], reasons: dict[str, list[str]]) -> None:
+        """What ReFrame takes for blocked (slurm_job_cancel_reasons)."""
+        for number, whys in reasons.items():
+            if any(why.split(",")[0] in ("ReqNodeNotAvail", "Licenses") for why in whys):
+                ended.append(number)
+
+    if asks:
+        guard.blocked_only(original)(None, [waiter])
+    else:
+        guard.blocked_only(original)(None, [waiter], {"7": [reason]})
+    assert ended == cancelled
 
 
 def test_what_reframe_cancelled_is_explained(controller: Controller, session: Session) -> None:

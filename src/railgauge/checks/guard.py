@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from reframe.core.schedulers.slurm import SlurmJobScheduler
 from reframe.frontend.executors import Runner, TaskEventListener
 
 import reframe
-from railgauge import paths, slurm
+from railgauge import paths, slurm, waiting
 from railgauge.atomic import write_json
 from railgauge.campaign import ENDED, PLAN, POSSIBLE, REMAINING, RESULT_FILE
 from railgauge.checks import queue
@@ -330,6 +330,31 @@ def patient(original: Callable[[Any, Sequence[Any]], None]) -> Callable[[Any, Se
     return cancel_if_pending_too_long
 
 
+def blocked_only(original: Callable[..., None]) -> Callable[..., None]:
+    """What waits for a job that ends by itself is not blocked, whatever word Slurm has for it."""
+
+    @functools.wraps(original)
+    def cancel_if_blocked(
+        self: Any, jobs: Sequence[Any], reasons: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        pending = {job.jobid: job for job in jobs if job.state == "PENDING"}
+        if reasons is None:
+            try:
+                reasons = {i: [why] for i, why in waiting.of_pending(pending.keys()).items()}
+            except EnvironmentProblem:
+                return
+        blocked = {
+            jobid: whys
+            for jobid, whys in reasons.items()
+            if jobid in pending
+            and not all(queue.session.ends_by_itself(pending[jobid], why) for why in whys)
+        }
+        if blocked:
+            original(self, jobs, blocked)
+
+    return cancel_if_blocked
+
+
 def install() -> None:
     """Wrap `Runner.runall`, once; ReframeError under a ReFrame that this was not made for."""
     if reframe.VERSION != _PINNED:
@@ -369,6 +394,7 @@ def install() -> None:
 
     runall.railgauge_guard = True  # type: ignore[attr-defined]
     Runner.runall = runall
+    SlurmJobScheduler._cancel_if_blocked = blocked_only(SlurmJobScheduler._cancel_if_blocked)
     SlurmJobScheduler._cancel_if_pending_too_long = patient(
         SlurmJobScheduler._cancel_if_pending_too_long
     )

@@ -13,6 +13,7 @@ from reframe.core.exceptions import JobBlockedError, JobError
 
 from railgauge import hostlist, slurm, waiting
 from railgauge.errors import EnvironmentProblem
+from railgauge.node.slurm_nodes import NOT_AVAILABLE
 from railgauge.waiting import Obstacle
 
 #: How a line of the session begins that `railgauge accept` shows.
@@ -48,9 +49,9 @@ class Queue:
         self._places: dict[str, _Place] = {}
         self._our_jobs: set[str] = set()
         self._our_reservations = slurm.our_reservations()
-        #: partitions and nodes for which it was no use to wait
+        #: partitions and nodes for which it was no use to wait, these with what was in the way
         self._blocked_partitions: set[str] = set()
-        self._blocked_nodes: set[str] = set()
+        self._blocked_nodes: dict[str, Obstacle] = {}
         #: (partition, Slurm's reason) for which a job has waited in vain
         self._vain: set[tuple[str, str]] = set()
 
@@ -70,7 +71,7 @@ class Queue:
         held = {n: o for n, o in self._of_nodes(sorted(nodes)).items() if o.standing}
         if held:
             self._say(waiting.words(held))
-            self._blocked_nodes |= set(held)
+            self._blocked_nodes |= held
 
     def submit(self, job: Any, access: Sequence[str], nodes: Sequence[str]) -> None:
         """Before a case submits its job: JobError where that is known not to start."""
@@ -83,8 +84,10 @@ class Queue:
             obstacle = self._of_partition(place.partition)
             if obstacle is not None:
                 raise JobError(f"not submitted: {obstacle.why}")
-        known = self._blocked_nodes & place.nodes
+        known = self._blocked_nodes.keys() & place.nodes
         left = self._of_nodes(sorted(known)) if known else {}
+        # For another job that runs there by now nobody has waited yet.
+        left = {n: o for n, o in left.items() if not o.job or o == self._blocked_nodes[n]}
         if left:
             raise JobError(f"not submitted: {waiting.words(left)}")
 
@@ -108,6 +111,15 @@ class Queue:
             if obstacle.standing:
                 self.give_up(job)
                 scheduler.cancel(job)
+
+    def ends_by_itself(self, job: Any, reason: str) -> bool:
+        """Slurm's `reason` is that the nodes are not available, and jobs that run there are all
+        that is in the way: under load Slurm has that word for nodes that are busy, too.
+        """
+        if not reason.startswith(NOT_AVAILABLE) or "Unavailable" in reason:
+            return False
+        held = self._of_nodes(sorted(self._place(job).nodes))
+        return bool(held) and all(obstacle.job for obstacle in held.values())
 
     def give_up(self, job: Any) -> None:
         """This job has waited long enough; so has every other for what is in its way."""
@@ -133,7 +145,7 @@ class Queue:
     def _remember(self, job: Any) -> None:
         place = self._place(job)
         # The nodes that are in the way, not the others of this case.
-        self._blocked_nodes |= set(self._of_nodes(sorted(place.nodes)))
+        self._blocked_nodes |= self._of_nodes(sorted(place.nodes))
         if self._of_partition(place.partition):
             self._blocked_partitions.add(place.partition)
 
@@ -147,7 +159,7 @@ class Queue:
         if held:
             return Obstacle(waiting.words(held), any(o.standing for o in held.values()))
         try:
-            reason = waiting.of_pending(job.jobid)
+            reason = waiting.of_pending([job.jobid]).get(job.jobid, "")
         except EnvironmentProblem as error:
             return Obstacle(f"{_SLURM_SAYS}{error.message}", standing=False)
         if not reason:

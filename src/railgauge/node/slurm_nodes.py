@@ -13,6 +13,10 @@ OURS = "railgauge: "
 #: How the name of a reservation begins that a gate run made.
 OUR_RESERVATIONS = "railgauge_"
 
+#: How Slurm's reason of a job begins that waits for nodes it has given up; under load also where
+#: they are only busy, and without naming them.
+NOT_AVAILABLE = "ReqNodeNotAvail"
+
 #: Slurm cuts nothing, but `sinfo -R` gets hard to read.
 _LONGEST_REASON = 160
 

@@ -17,6 +17,7 @@ from railgauge.campaign import ENDED, PLAN, POSSIBLE, RESULT_FILE, Campaign
 from railgauge.model import record
 from railgauge.model.failure import ALONE, NOT_MEASURED, Failure
 from railgauge.model.record import BrokenRecordError, Ended, Key, Planned, Remaining, Row
+from railgauge.node.slurm_nodes import NOT_AVAILABLE
 from railgauge.references import Ratio
 from railgauge.tools import Call
 
@@ -145,7 +146,6 @@ class Case:
 
 #: How Slurm gives the nodes that keep a job from starting; under load it says only that some do.
 _UNAVAILABLE = re.compile(r"UnavailableNodes:([\w\[\],.-]+)")
-_SOME = "ReqNodeNotAvail"
 
 
 def unavailable_nodes(reason: str) -> tuple[str, ...]:
@@ -463,7 +463,7 @@ def _unavailable(campaign: Campaign, case: Case) -> tuple[str, ...]:
     Under load the pending reason comes without names; and it names nodes that somebody drained or
     reserved as well, which are not at fault.
     """
-    if _SOME not in case.reason:
+    if NOT_AVAILABLE not in case.reason:
         return ()
     named = unavailable_nodes(case.reason) or case.nodes
     return tuple(node for node in named if node in campaign.unavailable)
