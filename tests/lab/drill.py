@@ -53,10 +53,10 @@ def changed_field(gate: Gate) -> None:
 
 
 def shaped_link(gate: Gate) -> None:
-    """The same with a link at a tenth of its rate: it stays out, and sinfo -R says why."""
+    """The same with a link at less than half its rate: it stays out, and sinfo -R says why."""
     gate.update("n2")
     gate.hold("n2")
-    faults.add(gate.lab, "rate", "n2", 1)
+    faults.add(gate.lab, "rate", "n2", 0.4)
     gate("run", "--act", code=1)
     reasons = slurm_nodes.ask("sinfo", "-R", "--noheader", "--format=%E|%N")
     assert "Iperf2Pair" in reasons and reasons.endswith("|n2"), reasons
@@ -240,7 +240,7 @@ def bad_partner(gate: Gate) -> None:
     """A healthy node is tested beside a bad one in service: the bad one is held, a suspect."""
     gate.update("n2")
     gate.hold("n2")
-    faults.add(gate.lab, "rate", "n1", 1)
+    faults.add(gate.lab, "rate", "n1", 0.4)
     out = gate("run", "--act", code=EXIT_SUSPECT)
     assert gate.is_accepted("n2") and gate.state("n2").in_service, out
     assert gate.state("n1").reason.startswith("railgauge: suspect"), out

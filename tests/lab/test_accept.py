@@ -118,7 +118,7 @@ def test_a_node_set_in_another_way_is_rejected_and_named(
 
 
 def test_a_slow_link_is_rejected_and_located(railgauge: Run, verdict: Verdict, mended: Lab) -> None:
-    faults.add(mended, "rate", "n2", 1)
+    faults.add(mended, "rate", "n2", 0.4)
     answer = railgauge("accept", "--partition", "ns")
     assert answer.returncode == 1, answer.stdout
     assert "reject: Iperf2Pair ns n1 n2" in answer.stdout

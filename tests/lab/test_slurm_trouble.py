@@ -143,7 +143,7 @@ def test_a_controller_that_hangs_accuses_nobody(area: Path, verdict: Verdict, cl
 
 @pytest.fixture
 def slow_sender(cluster: Lab) -> Iterator[str]:
-    """What n2 sends is shaped to 1 Gb/s; what it receives is not."""
+    """What n2 sends is shaped to 0.4 Gb/s; what it receives is not."""
 
     def tc(*command: str) -> str:
         answer = subprocess.run(
@@ -154,7 +154,7 @@ def slow_sender(cluster: Lab) -> Iterator[str]:
     words = tc("show", "dev", "eth0", "root").split()
     usual = {name: words[words.index(name) + 1] for name in ("rate", "burst", "lat")}
     shape = ("replace", "dev", "eth0", "root", "tbf")
-    tc(*shape, "rate", "1gbit", "burst", "500kb", "latency", "10ms")
+    tc(*shape, "rate", "400mbit", "burst", "500kb", "latency", "10ms")
     yield "n2"
     tc(*shape, "rate", usual["rate"], "burst", usual["burst"], "latency", usual["lat"])
 
