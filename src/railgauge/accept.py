@@ -456,10 +456,17 @@ def _require_room() -> None:
         )
 
 
+#: ReFrame's options that choose among the cases.
+_FILTERS = ("-n", "-x", "-t", "-T", "-E", "--name", "--exclude", "--tag", "--filter-expr")
+
+
 def _require_ready(system: str, chosen: Scope, options: Sequence[str], say: Say) -> None:
     """That the nodes see what the checks need there. Stand-ins run on other nodes than these."""
-    if rehearsal.scenario() is None:
-        ready.require(system, chosen.nodes, from_reframe(options), say)
+    if rehearsal.scenario() is not None:
+        return
+    # Of a filter only ReFrame knows whether it leaves MPI in.
+    with_mpi = () if any(word.startswith(_FILTERS) for word in options) else chosen.nodes
+    ready.require(system, chosen.nodes, from_reframe(options), say, with_mpi)
 
 
 class _Interrupt:

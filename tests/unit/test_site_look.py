@@ -16,7 +16,7 @@ from railgauge import paths, slurm, systems
 from railgauge.errors import EnvironmentProblem
 from railgauge.node.site_look import MARK
 from railgauge.site import look as looking
-from railgauge.site import ready
+from railgauge.site import mpi, ready
 from railgauge.site.look import from_reframe, job_options, parse
 from railgauge.systems import Partition
 
@@ -274,6 +274,58 @@ def test_what_is_not_known_stops_nothing(cluster: Cluster) -> None:
     told: list[str] = []
     ready.require("site", ALL, say=told.append)
     assert "not here" in told[0]
+
+
+@pytest.fixture
+def mpi_said(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
+    """What srun prints when MPI is started, and its standard error; with MPI in the partition."""
+    assert cluster
+    given = {**PARTITION.model_dump(), "launcher": "srun", "features": ["tcp", "mpi"]}
+    with_mpi = Partition.model_validate(given)
+    monkeypatch.setattr(OnePartition, "partition", lambda *_: with_mpi)
+    answers: list[tuple[str, str]] = []
+    monkeypatch.setattr(mpi, "run", lambda *_: (*answers[0], 0 if not answers[0][1] else 1))
+    yield answers
+
+
+_ALONE = "".join(f"world of 1: rank 0 on n{number}\n" for number in (1, 2))
+_NO_PMI = (Path(__file__).parents[1] / "data/job_end/mpi_no_pmi.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "words"),
+    [
+        ("", _NO_PMI, "partition ns: MPI finds no launcher: OMPI was not built with SLURM's PMI"),
+        (_ALONE, "", "partition ns: every rank is a world of its own: no launch_options"),
+    ],
+    ids=["no plugin", "singletons"],
+)
+def test_an_mpi_without_a_launcher_is_the_environment(
+    mpi_said: list[tuple[str, str]], stdout: str, stderr: str, words: str
+) -> None:
+    mpi_said.append((stdout, stderr))
+    with pytest.raises(EnvironmentProblem) as caught:
+        ready.require("site", ALL, with_mpi=ALL)
+    assert (caught.value.exit_code, words in caught.value.message) == (3, True)
+    assert "launch_options" in str(caught.value.next_step)
+    assert "configs/systems/site/reframe.yaml, partition ns" in str(caught.value.next_step)
+    # Checks that start no MPI go on without.
+    ready.require("site", ALL)
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr"),
+    [
+        (_ALONE.replace("of 1", "of 2"), ""),
+        ("world of 2: rank 0 on n1\n", "srun: error: n2: task 1: Segmentation fault\n"),
+    ],
+    ids=["one world", "a rank that crashed is the campaign's to tell"],
+)
+def test_what_mpi_does_otherwise_stops_nothing(
+    mpi_said: list[tuple[str, str]], stdout: str, stderr: str
+) -> None:
+    mpi_said.append((stdout, stderr))
+    ready.require("site", ALL, with_mpi=ALL)
 
 
 REFUSED = {

@@ -9,6 +9,7 @@ import pytest
 
 from railgauge import slurm
 from railgauge.errors import EnvironmentProblem
+from railgauge.site import mpi as starting
 from railgauge.site import run as running
 from railgauge.site.check import Line
 from railgauge.site.look import Look, NodeLook
@@ -58,7 +59,7 @@ def mpi(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
         "code": 0,
     }
     monkeypatch.setattr(
-        running, "run", lambda *_: (answer["stdout"], answer["stderr"], answer["code"])
+        starting, "run", lambda *_: (answer["stdout"], answer["stderr"], answer["code"])
     )
     yield answer
 

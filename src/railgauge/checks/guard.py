@@ -66,13 +66,16 @@ def refuse_unready_cluster(runner: Any, cases: Sequence[Any]) -> None:
     """Nodes that do not see what the checks need there would be rejected for it."""
     global unready
     nodes: dict[str, set[str]] = {}
+    with_mpi = set()
     for case in cases:
         if case.partition.scheduler.registered_name == "slurm":
             pinned = getattr(case.check, "pinned_nodes", ())
             nodes.setdefault(case.partition.name, set()).update(pinned)
+            if "mpi" in case.check.tags:
+                with_mpi.add(case.partition.name)
     options = [word for option in runner.policy.sched_options for word in option.split()]
     try:
-        ready.require(runtime.runtime().system.name, nodes, options)
+        ready.require(runtime.runtime().system.name, nodes, options, with_mpi=with_mpi)
     except EnvironmentProblem as error:
         unready = error
         raise ReframeError(str(error)) from None

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from railgauge import hostlist, job_end, paths, slurm, systems
 from railgauge.errors import EnvironmentProblem
+from railgauge.site import mpi
 from railgauge.site.look import Look, NodeLook, idle, job_options, look, own_source
 
 #: What node programs are written for.
@@ -75,17 +76,22 @@ def require(
     nodes: Mapping[str, Collection[str]],
     more: Sequence[str] = (),
     say: Callable[[str], None] = lambda _: None,
+    with_mpi: Collection[str] = (),
 ) -> None:
     """EnvironmentProblem, with all that was found, where an acceptance would fail for want of it.
 
-    `nodes` are those in question, by partition; `more` are options of all jobs.
+    `nodes` are those in question, by partition; `more` are options of all jobs; `with_mpi` are the
+    partitions in which checks start MPI.
     """
     found = [*refusals(system, nodes, more)]
     if not found:
-        for seen in looks(system, nodes, more):
-            if seen.problem:
-                say(f"partition {seen.partition}: what its nodes see is not known: {seen.problem}")
-            found += troubles(seen.nodes.values())
+        seen = looks(system, nodes, more)
+        for one in seen:
+            if one.problem:
+                say(f"partition {one.partition}: what its nodes see is not known: {one.problem}")
+            found += troubles(one.nodes.values())
+        if not found:
+            found += _of_mpi(system, [one for one in seen if one.partition in with_mpi], more)
     if found:
         steps = dict.fromkeys(trouble.next_step for trouble in found if trouble.next_step)
         lacking = {node for trouble in found for node in trouble.nodes}
@@ -121,6 +127,19 @@ def troubles(said: Iterable[NodeLook]) -> list[Trouble]:
         for trouble in (*_of_folders(one), *_of_python(one), *_of_others(one, source)):
             found.setdefault(trouble, []).append(one.node)
     return [dataclasses.replace(t, nodes=tuple(sorted(nodes))) for t, nodes in found.items()]
+
+
+def _of_mpi(system: str, seen: Iterable[Look], more: Sequence[str]) -> Iterator[Trouble]:
+    """MPI that finds no launcher, or does not start, in a partition."""
+    description = systems.load(system)
+    for one in seen:
+        partition = description.partition(one.partition)
+        if mpi.can_be_started(partition, one.nodes):
+            trouble = mpi.start(system, partition, sorted(one.nodes), more).trouble
+            if trouble is not None:
+                edit = f"configs/systems/{system}/reframe.yaml, partition {partition.name}"
+                words = f"partition {partition.name}: {trouble.words}"
+                yield Trouble("", words, next_step=f"{trouble.next_step}: {edit}")
 
 
 _CLONE_STEP = "clone into a folder that the login node and all nodes share, and work there"

@@ -6,8 +6,6 @@ with what to type; nothing is measured.
 
 from __future__ import annotations
 
-import re
-import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -15,31 +13,16 @@ from typing import TypeVar
 from railgauge import hostlist, job_end, paths, slurm, systems
 from railgauge.errors import EnvironmentProblem
 from railgauge.gate import rights
+from railgauge.site import mpi
 from railgauge.site.check import Line
-from railgauge.site.look import (
-    Look,
-    allocating,
-    environment,
-    prepared,
-    run,
-)
+from railgauge.site.look import Look
 from railgauge.site.ready import Trouble, looks, refusals, troubles
 from railgauge.stack import activation
 from railgauge.systems import Partition
-from railgauge.tools import (
-    ParseError,
-    file_transfer,
-    iperf2,
-    iperf3,
-    mpi_world,
-    perftest,
-    wdt,
-)
+from railgauge.tools import file_transfer, iperf2, iperf3, perftest, wdt
 
 #: So long accounting may take to know a job that has ended: slurmctld sends it every few seconds.
 _RECORDED_S = 15
-
-_WORLD = re.compile(r"^world of [0-9]+: rank [0-9]+ on \S+$", re.MULTILINE)
 
 
 def lines(name: str, owner: str = "") -> list[Line]:
@@ -260,50 +243,25 @@ def _mpi(system: str, partition: Partition, nodes: Sequence[str]) -> Line:
     """A world of one rank a node, as the partition's checks start it."""
     thing = f"{partition.name}: MPI"
     edit = f"configs/systems/{system}/reframe.yaml, partition {partition.name}"
-    launcher = partition.model_dump().get("launcher")
-    if launcher != "srun":
-        said = f"the launcher is {launcher}, which starts only within a job: MpiWorld tells"
-        return Line("not checked", thing, said, "railgauge accept -- -n MpiWorld")
     if len(nodes) < 2:
         return Line("not checked", thing, "fewer than two nodes that are as they must be")
-    name = f"railgauge-look-mpi-{time.time_ns()}"
-    words = [f"PYTHONPATH={shlex.quote(str(paths.SOURCE))}", *mpi_world.argv()]
-    shell = f"{prepared(system, partition)}\nexec env {' '.join(words)}"
-    command = [
-        *allocating(partition, nodes, name),
-        *partition.extras.launch_options,
-        *("bash", "-c", shell),
-    ]
-    began = time.monotonic()
+    if not mpi.can_be_started(partition, nodes):
+        launcher = partition.model_dump().get("launcher")
+        said = f"the launcher is {launcher}, which starts only within a job: MpiWorld tells"
+        return Line("not checked", thing, said, "railgauge accept -- -n MpiWorld")
     try:
-        stdout, stderr, code = run(command, environment(), name)
+        start = mpi.start(system, partition, nodes)
     except EnvironmentProblem as error:
         return Line("problem", thing, error.message)
-    seconds = time.monotonic() - began
-    options = " ".join(partition.extras.launch_options) or "no launch_options"
-    world = _world(stdout)
-    if len(world) == len(nodes) and {size for size, _ in world} == {len(nodes)} and code == 0:
-        said = f"one world of {len(world)} ranks on {hostlist.fold(nodes)} by {options}"
-        return Line("ok", thing, f"{said}, in {seconds:.1f} s")
-    trouble = job_end.environment_trouble(stderr)
-    if trouble is None and world and {size for size, _ in world} == {1}:
-        words_said = f"every rank is a world of its own: {options} give MPI no launcher"
-        return Line("problem", thing, words_said, f"{job_end.MPI_STEP}: {edit}")
-    said = trouble.words if trouble else job_end.quoted(stderr) or f"exit code {code}"
+    options = " ".join(start.options) or "no launch_options"
+    if start.whole:
+        said = f"one world of {len(start.ranks)} ranks on {hostlist.fold(nodes)} by {options}"
+        return Line("ok", thing, f"{said}, in {start.seconds:.1f} s")
+    trouble = start.trouble
+    said = trouble.words if trouble else job_end.quoted(start.stderr)
+    said = said or f"exit code {start.exit_code}"
     step = trouble.next_step if trouble else "railgauge accept -- -n MpiWorld, and its outputs"
     return Line("problem", thing, f"{said} ({options})", f"{step}: {edit}")
-
-
-def _world(stdout: str) -> list[tuple[int, int]]:
-    """Size and number of every rank that MPI started."""
-    found = []
-    for line in _WORLD.findall(stdout):
-        try:
-            member = mpi_world.parse(f"{line}\n")
-        except ParseError:
-            continue
-        found.append((member.world_size, member.rank))
-    return found
 
 
 # --- accounting ----------------------------------------------------------------------------------
