@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from railgauge import campaign as campaigns
 from railgauge import expected, inventory, paths, systems
 from railgauge.campaign import Campaign, Scope, Session
-from railgauge.checks.node_state import node_state_places
+from railgauge.checks.node_state import NodeStateCases
 from railgauge.checks.path import path_preconditions
-from railgauge.checks.rdma import probe_cases, rail_probes, rdma_links
+from railgauge.checks.rdma import RailLinks, RailProbes, probe_cases
 from railgauge.errors import ConfigurationError
 from railgauge.expected import Entry, Expected
 from railgauge.inventory import Inventory, Scalar
@@ -428,12 +428,12 @@ def expects(describe: Describe, tmp_path: Path) -> Callable[..., None]:
 
 def test_every_node_of_a_system_with_the_file_is_looked_at(expects: Describe) -> None:
     expects(partition("a", "n[1-2]", rdma=rails(1)), partition("b", "m1"))
-    assert records.names(node_state_places()) == ["a:n1", "a:n2", "b:m1"]
+    assert records.names(NodeStateCases()) == ["a:n1", "a:n2", "b:m1"]
 
 
 def test_without_the_file_nobody_is_looked_at(describe: Describe) -> None:
     describe(partition("a", "n[1-2]", rdma=rails(1)))
-    assert records.names(node_state_places()) == []
+    assert records.names(NodeStateCases()) == []
 
 
 def test_a_pair_waits_for_its_paths_alone(expects: Describe) -> None:
@@ -444,14 +444,14 @@ def test_a_pair_waits_for_its_paths_alone(expects: Describe) -> None:
 
 def test_every_rail_is_probed_in_both_directions(describe: Describe) -> None:
     describe(partition(nodes="n[1-2]", rdma=rails(2, across_rails=True)))
-    assert records.names(rail_probes()) == [
+    assert records.names(RailProbes()) == [
         *("gpu:n1:n2:0-0", "gpu:n1:n2:1-1", "gpu:n2:n1:0-0", "gpu:n2:n1:1-1"),
     ]
 
 
 def test_a_system_may_do_without_the_probe(describe: Describe) -> None:
     describe(partition(nodes="n[1-2]", rdma=rails(2, perftest={"probe_s": None})))
-    assert records.names(rail_probes()) == [] and probe_cases("gpu", "n1", "n2", {0}) == []
+    assert records.names(RailProbes()) == [] and probe_cases("gpu", "n1", "n2", {0}) == []
 
 
 def test_a_pair_needs_the_probes_of_its_rails(describe: Describe) -> None:
@@ -464,7 +464,7 @@ def test_a_pair_needs_the_probes_of_its_rails(describe: Describe) -> None:
 def test_the_probe_may_stand_for_the_same_rails(describe: Describe) -> None:
     by_probe = {"probe_s": 2, "same_rails_by_probe": True}
     describe(partition(nodes="n[1-2]", rdma=rails(2, across_rails=True, perftest=by_probe)))
-    assert records.names(rdma_links("all")) == ["gpu:n1:n2:0-1", "gpu:n1:n2:1-0"]
+    assert records.names(RailLinks("all")) == ["gpu:n1:n2:0-1", "gpu:n1:n2:1-0"]
 
 
 @pytest.mark.parametrize(

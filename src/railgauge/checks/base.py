@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ import reframe as rfm
 from railgauge import hostlist, paths, references, rehearsal, slurm, systems
 from railgauge.campaign import RESULT_FILE
 from railgauge.checks import guard, queue
-from railgauge.checks.cases import Case, RailCase
+from railgauge.checks.cases import Case, Cases, RailCase
 from railgauge.checks.protections import Evidence, failures
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
@@ -31,12 +32,17 @@ from railgauge.tools import Call, Reading
 guard.install()
 
 
+#: The checks that `simple_test` marks, also those that the session's system has nothing for.
+TESTS: set[type] = set()
+
+
 def simple_test(check: Any) -> Any:
     """ReFrame's `simple_test`, for checks that a system may have nothing for.
 
     ReFrame warns of a parameter without values, and warnings are errors here. A check that is
     required and not there is missed by the verdict.
     """
+    TESTS.add(check)
     return check if check.num_variants == 0 else rfm.simple_test(check)
 
 
@@ -72,6 +78,26 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     max_pending_time = "5m"
     time_limit = "2m"
 
+    #: the metrics that must have a reference; none: what `gates` says, as a rule all
+    gating: tuple[str, ...] = ()
+
+    # --- without an instance: for `railgauge system check` -------------------------------------
+
+    #: what it measures where, the values of its first parameter: `parameter(cases)`
+    cases: Cases[Any] | None = None
+
+    @classmethod
+    def needs_references_of(cls) -> tuple[str, ...]:
+        """The metrics that must have a reference, as far as that is known before a run."""
+        return cls.gating or tuple(re.sub("_[0-9]+B$", "", m) for m in cls.metrics.default_value)
+
+    @classmethod
+    def unstated(cls, extras: systems.Extras) -> Sequence[str] | None:
+        """What the description must still say for a reference to follow from it alone: nothing
+        where it does follow. None where no description could give one.
+        """
+        return None
+
     # --- for subclasses ----------------------------------------------------------------------
 
     @property
@@ -93,7 +119,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def gates(self, measurement: Measurement) -> bool:
         """Whether this number must have a reference; else it is recorded, and judged if it has."""
-        return True
+        return not self.gating or measurement.metric in self.gating
 
     def own_reference(self, measurement: Measurement) -> references.Reference | None:
         """A reference that follows from the system's description, not from measurements."""

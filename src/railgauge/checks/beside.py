@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before
 
-from railgauge import systems
-from railgauge.checks.cases import SettingCase
-from railgauge.checks.pair import PairCheck, neighbours
+from railgauge.checks.cases import Mismatch, SettingCase, mismatch_of_settings
+from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.wan import is_series, tcp_commands
 from railgauge.measurement import Measurement
 from railgauge.model.failure import Failure
+from railgauge.references import Condition
 from railgauge.stack import activation
-from railgauge.systems import Mpi, Tcp
+from railgauge.systems import Mpi, Partition, Tcp
 from railgauge.tools import Call, Completeness, Reading, iperf2, mpi_allreduce, osu
 
 PHASES = ("alone", "beside")
@@ -26,21 +25,36 @@ PHASES = ("alone", "beside")
 _CARRIED = 0.25
 
 
-def mpi_cases() -> list[SettingCase]:
+class MpiCases(PairCases[SettingCase]):
     """Every setting, between the first two nodes of each partition with extras.mpi."""
-    cases: dict[str, list[SettingCase]] = {}
-    for pair in neighbours("mpi", "tcp"):
-        asked = systems.load(rt.runtime().system.name).partition(pair.partition).extras.mpi
-        if asked is not None and (is_series() or not asked.series_only):
-            settings = [SettingCase(*pair.ends, setting) for setting in asked.settings]
-            cases.setdefault(pair.partition, settings)
-    return [case for found in cases.values() for case in found]
+
+    def __init__(self) -> None:
+        super().__init__("mpi", "tcp")
+
+    def on(self, partition: Partition) -> Iterable[SettingCase]:
+        mpi = partition.extras.mpi
+        if mpi is None or (mpi.series_only and not is_series()):
+            return []
+        first = neighbours(partition)[:1]
+        return [SettingCase(*pair.ends, setting) for pair in first for setting in mpi.settings]
+
+    def lacks_description(self, partition: Partition) -> str:
+        if partition.extras.mpi is not None:
+            return ""
+        return "runs the program of extras.mpi, and there is none"
+
+    def mismatch(self, condition: Condition, partition: Partition, gates: bool) -> Mismatch | None:
+        mpi = partition.extras.mpi
+        assert mpi is not None  # or it has no case here
+        return super().mismatch(condition, partition, gates) or mismatch_of_settings(
+            condition, "mpi", mpi.settings
+        )
 
 
 class MpiBesideCheck(PairCheck):
     """An MPI program timed alone, then while iperf2 runs between the same two nodes.
 
-    A concrete check gives its own `pair = parameter(mpi_cases())`.
+    A concrete check gives its own `cases = MpiCases()`.
     """
 
     tool = iperf2

@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before
 
-from railgauge import hostlist, limits, paths, references, rehearsal, systems
+from railgauge import limits, paths, references, rehearsal
 from railgauge.checks.cases import GroupCase
+from railgauge.checks.nccl_cases import fabric_of, places_of
 from railgauge.checks.node_state import node_state_case
-from railgauge.checks.pair import chosen_nodes
 from railgauge.checks.ranks import RanksCheck
 from railgauge.checks.rdma import probe_cases
 from railgauge.limits import Limit
@@ -25,7 +24,6 @@ from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
 from railgauge.nccl import Nccl, Scale, Transport
 from railgauge.stack import installed
-from railgauge.systems import Partition
 from railgauge.tools import Call, Reading, nccl_log, nccl_tests
 
 #: What the tool writes beside its table, where its version can.
@@ -39,104 +37,10 @@ _LEAST_SHARE = 1 / 16
 _MARGIN_S = 120
 
 
-def _segments(partition: Partition) -> list[tuple[str, ...]]:
-    """The racks or scalable units: consecutive nodes of the partition's list, less those absent."""
-    fabric = partition.extras.nccl
-    assert fabric is not None  # a partition with the feature has it
-    everyone = hostlist.expand(partition.extras.nodes)
-    size = fabric.segment_nodes or len(everyone)
-    return [
-        tuple(node for node in everyone[start : start + size] if node in partition.nodes)
-        for start in range(0, len(everyone), size)
-    ]
-
-
-def node_groups(partition: Partition, scale: Scale) -> list[tuple[str, ...]]:
-    """The groups of nodes that are measured together at a scale.
-
-    Pairs are neighbours in a ring within a segment, so that a bad node shows in two of them.
-    Segments, and all, are measured only where the session has all of their nodes: for fewer there
-    is no number to compare with.
-    """
-    chosen = chosen_nodes(partition.nodes)
-    segments = _segments(partition)
-    if scale == "node":
-        return [(node,) for node in chosen]
-    if scale == "pair":
-        present = (tuple(node for node in segment if node in chosen) for segment in segments)
-        return [pair for segment in present for pair in _ring(segment)]
-    # Two nodes are a pair, and one segment is the same as all.
-    if scale == "segment":
-        whole = [s for s in segments if len(s) > 2 and set(s) <= set(chosen)]
-        return whole if len(segments) > 1 else []
-    return [chosen] if len(chosen) > 2 and set(chosen) == set(partition.nodes) else []
-
-
-def _operations(partition: Partition, scale: Scale) -> list[str]:
-    fabric = partition.extras.nccl
-    assert fabric is not None
-    found = list(fabric.operations.get(scale, []))
-    if scale == "all" and len(_segments(partition)) == 1:
-        # The only segment is measured as all.
-        found += fabric.operations.get("segment", [])
-    return list(dict.fromkeys(found))
-
-
-def _ring(nodes: tuple[str, ...]) -> list[tuple[str, str]]:
-    if len(nodes) < 2:
-        return []
-    following = (*nodes[1:], nodes[0])
-    pairs = list(zip(nodes, following, strict=True))
-    return pairs[:1] if len(nodes) == 2 else pairs
-
-
-def _places(partition: Partition, nodes: Sequence[str]) -> list[int]:
-    """Where nodes stand in the partition's list."""
-    everyone = hostlist.expand(partition.extras.nodes)
-    return [everyone.index(node) for node in nodes]
-
-
-def _lacks_every_device(partition: Partition, transport: Transport, nodes: Sequence[str]) -> bool:
-    """Whether it would cross RDMA devices of which a node has none left."""
-    extras = partition.extras
-    fabric = extras.nccl
-    assert fabric is not None
-    crosses = fabric.crosses_nics(transport, fabric.domains(transport, _places(partition, nodes)))
-    return crosses and not all(
-        fabric.devices(transport, extras.absent_devices(node)) for node in nodes
-    )
-
-
-def nccl_cases(scale: Scale) -> list[GroupCase]:
-    """All that is measured at that scale.
-
-    Every operation of the partition's description with the default transport, all_reduce also with
-    each other one. Sockets are slow, and iperf2 measures TCP everywhere: the first pair stands for
-    the others.
-    """
-    cases = []
-    for partition in systems.load(rt.runtime().system.name).partitions:
-        fabric = partition.extras.nccl
-        if "nccl" not in partition.features or fabric is None:
-            continue
-        groups = node_groups(partition, scale)
-        for nodes, operation in itertools.product(groups, _operations(partition, scale)):
-            ranks = len(nodes) * fabric.gpus_per_node
-            if operation == "hypercube" and ranks & (ranks - 1):
-                continue
-            transports = fabric.transports(scale, partition.features)
-            for transport in transports if operation == "all_reduce" else transports[:1]:
-                if transport == "sockets" and nodes != groups[0]:
-                    continue
-                if not _lacks_every_device(partition, transport, nodes):
-                    cases.append(GroupCase(partition.name, operation, transport, tuple(nodes)))
-    return cases
-
-
 class NcclCheck(RanksCheck):
     """One collective over all GPUs of some nodes, a rank a GPU.
 
-    A concrete check gives its own `scale` and `case = parameter(nccl_cases(SCALE))`.
+    A concrete check gives its own `scale` and `cases = NcclCases(SCALE)`.
     """
 
     scale: Scale
@@ -161,7 +65,9 @@ class NcclCheck(RanksCheck):
     @property
     def domains(self) -> int:
         """How many NVLink domains the nodes lie in."""
-        return self.fabric.domains(self.transport, _places(self.partition_data, self.pinned_nodes))
+        return self.fabric.domains(
+            self.transport, places_of(self.partition_data, self.pinned_nodes)
+        )
 
     def absent(self, node: str) -> tuple[str, ...]:
         """The RDMA devices to go without on a node.
@@ -181,9 +87,7 @@ class NcclCheck(RanksCheck):
 
     @property
     def fabric(self) -> Nccl:
-        fabric = self.partition_data.extras.nccl
-        assert fabric is not None  # or there would be no case
-        return fabric
+        return fabric_of(self.partition_data)
 
     @property
     def options(self) -> nccl_tests.Options:
@@ -237,7 +141,7 @@ class NcclCheck(RanksCheck):
         fabric = self.fabric
         self.job.options += [f"--gpus-per-node={fabric.gpus_per_node}"]
         size = fabric.segment_nodes or 1
-        within = {place // size for place in _places(self.partition_data, self.pinned_nodes)}
+        within = {place // size for place in places_of(self.partition_data, self.pinned_nodes)}
         if fabric.segment_option and len(within) == 1:
             # Slurm places no segment that lies in two blocks.
             self.job.options += [f"--segment={len(self.pinned_nodes)}"]

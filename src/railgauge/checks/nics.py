@@ -3,46 +3,71 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import reframe.core.runtime as rt
 from reframe.core.builtins import run_after
 
-from railgauge import limits, systems
+from railgauge import limits
 from railgauge.checks.base import ExitLine
-from railgauge.checks.cases import NicCase
-from railgauge.checks.pair import PairCheck, neighbours
+from railgauge.checks.cases import Mismatch, NicCase, mismatch_of_settings
+from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.wan import is_series, tcp_commands
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
 from railgauge.node.counters import jain
-from railgauge.systems import Nics, NicScale
+from railgauge.references import Condition
+from railgauge.systems import Nics, NicScale, Partition
 from railgauge.tools import Call, Completeness, ParseError, Reading, iperf2
 
 
-def nic_cases(scale: NicScale) -> list[NicCase]:
+class NicCases(PairCases[NicCase]):
     """The NICs of neighbours, with every setting, as each partition's extras.nics lists them."""
-    cases: list[NicCase] = []
-    for pair in neighbours("nics"):
-        nics = systems.load(rt.runtime().system.name).partition(pair.partition).extras.nics
-        assert nics is not None  # a partition with the feature has it
-        if is_series() or not nics.series_only:
-            cases += [
-                NicCase(*pair.ends, tuple(names), setting)
-                for names in nics.at_once(scale)
-                for setting in nics.settings
-            ]
-    return cases
+
+    def __init__(self, scale: NicScale) -> None:
+        super().__init__("nics")
+        self.scale = scale
+
+    def on(self, partition: Partition) -> Iterable[NicCase]:
+        nics = _nics(partition)
+        if nics.series_only and not is_series():
+            return []
+        return [
+            NicCase(*pair.ends, tuple(names), setting)
+            for pair in neighbours(partition)
+            for names in nics.at_once(self.scale)
+            for setting in nics.settings
+        ]
+
+    def lacks_description(self, partition: Partition) -> str:
+        nics = _nics(partition)
+        if nics.at_once(self.scale):
+            return ""
+        return f"finds no such NICs in extras.nics.cables: {nics.cables}"
+
+    def mismatch(self, condition: Condition, partition: Partition, gates: bool) -> Mismatch | None:
+        if mismatch := super().mismatch(condition, partition, gates):
+            return mismatch
+        nics = _nics(partition)
+        groups = ["+".join(names) for names in nics.at_once(self.scale)]
+        if condition.nics is not None and condition.nics not in groups:
+            return Mismatch(f"nics is {condition.nics!r}, expected one of {', '.join(groups)}")
+        return mismatch_of_settings(condition, "nics", nics.settings)
+
+
+def _nics(partition: Partition) -> Nics:
+    nics = partition.extras.nics
+    assert nics is not None  # a partition with the feature has it
+    return nics
 
 
 class NicsCheck(PairCheck):
     """iperf2 over some logical NICs of two nodes at the same time, over each to its peer.
 
-    A concrete check gives its own `pair = parameter(nic_cases(...))`. The bandwidth is what all of
-    them delivered, divided by the time from the start of the first to the end of the last: it is
+    A concrete check gives its own `cases = NicCases(...)`. The bandwidth is what all
+    of them delivered, divided by the time from the start of the first to the end of the last: it is
     too small where they did not run at once, and never too large.
     """
 
@@ -51,9 +76,7 @@ class NicsCheck(PairCheck):
 
     @property
     def nics(self) -> Nics:
-        found = self.partition_data.extras.nics
-        assert found is not None
-        return found
+        return _nics(self.partition_data)
 
     @property
     def target(self) -> NicCase:

@@ -3,55 +3,57 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_before
 
-from railgauge import expected, inventory, references, systems
+from railgauge import expected, inventory, references
 from railgauge.checks.base import StrictCheck
 from railgauge.checks.cases import NodeCase
-from railgauge.checks.pair import chosen_nodes
-from railgauge.checks.path import numbered
+from railgauge.checks.path import NodeCases, numbered
 from railgauge.expected import Expected
 from railgauge.measurement import Measurement
 from railgauge.model.failure import Failure
+from railgauge.systems import Extras, Partition
 from railgauge.tools import Call, ParseError, Reading, node_state
 
 #: The concrete check in reframe/, by whose name others depend on it.
 NAME = "NodeState"
 
 
-def node_state_places() -> list[NodeCase]:
-    """Every node of a system that says what its nodes must show."""
-    system = rt.runtime().system.name
-    if expected.load(system) is None:
-        return []
-    return [
-        NodeCase(partition.name, node)
-        for partition in systems.load(system).partitions
-        for node in chosen_nodes(partition.nodes)
-    ]
+class NodeStateCases(NodeCases):
+    """Every node of a system that says, in expected.yaml, what its nodes must show."""
+
+    measures_features = False
+
+    def on(self, partition: Partition) -> Iterable[NodeCase]:
+        stated = expected.load(rt.runtime().system.name)
+        return [] if stated is None else super().on(partition)
 
 
 def node_state_case(partition: str, node: str) -> str | None:
     """The unique name of the preflight of a node's state, if it has one."""
-    places, place = node_state_places(), NodeCase(partition, node)
+    places, place = list(NodeStateCases()), NodeCase(partition, node)
     return numbered(NAME, places, place) if place in places else None
 
 
 class NodeStateCheck(StrictCheck):
     """One small job on one node: is its firmware, tuning and state what the system expects?
 
-    The concrete check gives its own `place = parameter(node_state_places())`.
+    The concrete check gives its own `cases = NodeStateCases()`.
     """
 
     num_tasks = 1
     num_tasks_per_node = 1
     metrics = ["expectations"]
     expected_seconds = 2
+
+    @classmethod
+    def unstated(cls, extras: Extras) -> Sequence[str]:
+        return ()
 
     @property
     def target(self) -> NodeCase:

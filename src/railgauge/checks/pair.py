@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
-import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before, variable
 
 from railgauge import hostlist, limits, references, slurm, systems
 from railgauge.checks.base import ExitLine, StrictCheck
-from railgauge.checks.cases import PairCase
+from railgauge.checks.cases import Cases, PairCase
 from railgauge.measurement import Measurement
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
 from railgauge.node import back
+from railgauge.systems import Partition
 from railgauge.tools import Call, Moved, Reading
 
 #: By so much more than the bound an interface may carry, of what is below the bound.
@@ -31,28 +31,45 @@ def chosen_nodes(nodes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(n for n in nodes if n in hostlist.expand(wanted)) if wanted else nodes
 
 
-def ring_pairs(*features: str) -> list[PairCase]:
-    """Every two neighbours in the ring of each fitting partition's nodes.
+def ring(partition: Partition) -> list[PairCase]:
+    """Every two neighbours in the ring of a partition's nodes.
 
     Every node serves once and is client once, so a node with a bad link shows in two pairs, and
     the one that both share is found without testing all pairs.
     """
-    pairs = []
-    for partition in systems.load(rt.runtime().system.name).partitions:
-        nodes = chosen_nodes(partition.nodes)
-        if set(features) <= set(partition.features) and len(nodes) >= 2:
-            following = (*nodes[1:], nodes[0])
-            ends = zip(nodes, following, strict=True)
-            pairs += [PairCase(partition.name, server, client) for server, client in ends]
-    return pairs
+    nodes = chosen_nodes(partition.nodes)
+    if len(nodes) < 2:
+        return []
+    ends = zip(nodes, (*nodes[1:], nodes[0]), strict=True)
+    return [PairCase(partition.name, server, client) for server, client in ends]
 
 
-def neighbours(*features: str) -> list[PairCase]:
-    """The pairs of `ring_pairs`, with two nodes alone as one pair instead of two."""
-    kept: dict[tuple[str, frozenset[str]], PairCase] = {}
-    for pair in ring_pairs(*features):
-        kept.setdefault((pair.partition, frozenset(pair.nodes)), pair)
-    return list(kept.values())
+def neighbours(partition: Partition) -> list[PairCase]:
+    """The pairs of `ring`, with two nodes alone as one pair instead of two."""
+    pairs = ring(partition)
+    return pairs[:1] if len(pairs) == 2 else pairs
+
+
+AnyPair = TypeVar("AnyPair", bound=PairCase)
+
+
+class PairCases(Cases[AnyPair]):
+    """Something between two nodes."""
+
+    def lacks_nodes(self, partition: Partition) -> str:
+        if len(partition.nodes) >= 2:
+            return ""
+        return f"needs two nodes, and there is {hostlist.fold(partition.nodes)}"
+
+    def node_counts(self, partition: Partition) -> Sequence[int]:
+        return (2,)
+
+
+class RingPairs(PairCases[PairCase]):
+    """Every two neighbours of each partition with the features given."""
+
+    def on(self, partition: Partition) -> Iterable[PairCase]:
+        return ring(partition)
 
 
 def _counted(said: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
@@ -109,7 +126,7 @@ def directions(
 class PairCheck(StrictCheck):
     """One Slurm job of two tasks: a server on one node, a client on the other.
 
-    A concrete check gives its own `pair = parameter(ring_pairs(...))`, the tool's commands, and
+    A concrete check gives its own `cases = RingPairs(...)`, the tool's commands, and
     `read()`.
     """
 

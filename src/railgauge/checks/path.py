@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import reframe.core.runtime as rt
 from reframe.core.builtins import run_before
 
-from railgauge import references, systems
+from railgauge import references
 from railgauge.checks.base import StrictCheck
-from railgauge.checks.cases import Case, NodeCase
+from railgauge.checks.cases import Case, Cases, NodeCase
 from railgauge.checks.pair import chosen_nodes
 from railgauge.measurement import Measurement
 from railgauge.model.failure import Failure
+from railgauge.systems import Extras, Partition
 from railgauge.tools import Call, ParseError, Reading, path_state
 
 #: The concrete check in reframe/, by whose name others depend on it.
@@ -25,19 +25,31 @@ NAME = "Path"
 _ORDERS = "path.json"
 
 
-def path_places() -> list[NodeCase]:
-    """Every node that has rails or a bond."""
-    return [
-        NodeCase(partition.name, node)
-        for partition in systems.load(rt.runtime().system.name).partitions
-        if partition.extras.rdma or partition.extras.bond
-        for node in chosen_nodes(partition.nodes)
-    ]
+class NodeCases(Cases[NodeCase]):
+    """Every node of the session."""
+
+    def on(self, partition: Partition) -> Iterable[NodeCase]:
+        return [NodeCase(partition.name, node) for node in chosen_nodes(partition.nodes)]
+
+    def node_counts(self, partition: Partition) -> Sequence[int]:
+        return (1,)
+
+
+class PathCases(NodeCases):
+    """Every node that has rails or a bond, whatever the features are."""
+
+    def on(self, partition: Partition) -> Iterable[NodeCase]:
+        return [] if self.lacks_description(partition) else super().on(partition)
+
+    def lacks_description(self, partition: Partition) -> str:
+        if partition.extras.rdma or partition.extras.bond:
+            return ""
+        return "looks at extras.rdma and extras.bond, and there is neither"
 
 
 def path_case(partition: str, node: str) -> str:
     """The unique name, in ReFrame's words, of the preflight of a node."""
-    return numbered(NAME, path_places(), NodeCase(partition, node))
+    return numbered(NAME, list(PathCases()), NodeCase(partition, node))
 
 
 def numbered(check: str, values: Sequence[Case], value: Case) -> str:
@@ -55,20 +67,24 @@ def path_preconditions(partition: str, node: str) -> list[str]:
     What a single pair measures does not wait for NodeState: whether a wrong setting costs anything,
     the numbers tell. NCCL, which takes many nodes for minutes, does.
     """
-    known = NodeCase(partition, node) in path_places()
+    known = NodeCase(partition, node) in PathCases()
     return [path_case(partition, node)] if known else []
 
 
 class PathCheck(StrictCheck):
     """One small job on one node: are its rails and its bond in the state that they should be in?
 
-    The concrete check gives its own `place = parameter(path_places())`.
+    The concrete check gives its own `cases = PathCases()`.
     """
 
     num_tasks = 1
     num_tasks_per_node = 1
     metrics = ["links"]
     expected_seconds = 2
+
+    @classmethod
+    def unstated(cls, extras: Extras) -> Sequence[str]:
+        return ()
 
     @property
     def target(self) -> NodeCase:

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before
 
-from railgauge import systems
 from railgauge.checks.base import ExitLine, StrictCheck
-from railgauge.checks.cases import Case, PartitionCase
+from railgauge.checks.cases import Case, Cases, PartitionCase
 from railgauge.checks.pair import chosen_nodes
+from railgauge.systems import Partition
 from railgauge.tools import Call
 
 
-def whole_partitions(*features: str) -> list[PartitionCase]:
-    """The partitions that have all `features`, and nodes in this session."""
-    return [
-        PartitionCase(partition.name, nodes)
-        for partition in systems.load(rt.runtime().system.name).partitions
-        if set(features) <= set(partition.features) and (nodes := chosen_nodes(partition.nodes))
-    ]
+class WholePartitions(Cases[PartitionCase]):
+    """The partitions that have the features given, and nodes in this session."""
+
+    grows = True
+
+    def on(self, partition: Partition) -> Iterable[PartitionCase]:
+        nodes = chosen_nodes(partition.nodes)
+        return [PartitionCase(partition.name, nodes)] if nodes else []
+
+    def node_counts(self, partition: Partition) -> Sequence[int]:
+        return range(1, len(partition.nodes) + 1)
 
 
 class RanksCheck(StrictCheck):
     """One Slurm job with the same program on every rank, by default on all of a partition's nodes.
 
-    A concrete check gives its own `partition = parameter(whole_partitions(...), loggable=False)`
-    (ReFrame logs a column of that name by itself, and takes text alone), `command()` and
-    `read()`.
+    A concrete check gives its own `cases = WholePartitions(...)` and
+    `partition = parameter(cases, loggable=False)` (ReFrame logs a column of that name by itself,
+    and takes text alone), `command()` and `read()`.
     """
 
     num_tasks_per_node = 1

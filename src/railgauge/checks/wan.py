@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, variable
 
-from railgauge import limits, systems
+from railgauge import limits
 from railgauge.checks.cases import WanCase
-from railgauge.checks.pair import PairCheck, neighbours
+from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.path import path_preconditions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.model.failure import Failure
 from railgauge.node.counters import jain
-from railgauge.systems import Bond, Wan
+from railgauge.systems import Bond, Partition, Wan
 from railgauge.tools import Call, Reading, iperf2
 
 #: Asks for the whole series of long ways: `railgauge accept --series`.
@@ -72,29 +72,45 @@ def of_another_length(
     ]
 
 
-def wan_ways() -> list[WanCase]:
+class WanCases(PairCases[WanCase]):
     """Long ways between neighbours, as each partition's data lists them.
 
     With RAILGAUGE_SERIES set, the series of round trips is measured too.
     """
-    series = is_series()
-    ways: list[WanCase] = []
-    for pair in neighbours("wan"):
-        wan = systems.load(rt.runtime().system.name).partition(pair.partition).extras.wan
-        assert wan is not None  # a partition with the feature has it
-        ways += [
-            WanCase(*pair.ends, round_trip, window, congestion)
-            for round_trip in sorted({*wan.round_trips_ms, *(wan.series_ms if series else ())})
-            for window in wan.window_bytes
-            for congestion in wan.congestion
+
+    described = "one that extras.wan has"
+
+    def __init__(self) -> None:
+        super().__init__("wan")
+
+    def on(self, partition: Partition) -> Iterable[WanCase]:
+        wan = _wan(partition)
+        round_trips = sorted({*wan.round_trips_ms, *(wan.series_ms if is_series() else ())})
+        return [
+            WanCase(*pair.ends, *way)
+            for pair in neighbours(partition)
+            for way in itertools.product(round_trips, wan.window_bytes, wan.congestion)
         ]
-    return ways
+
+    def values(self, partition: Partition) -> Mapping[str, Sequence[object]]:
+        wan = _wan(partition)
+        return {
+            "delay_ms": [*wan.round_trips_ms, *wan.series_ms, "any"],
+            "window_bytes": wan.window_bytes,
+            "congestion": wan.congestion,
+        }
+
+
+def _wan(partition: Partition) -> Wan:
+    wan = partition.extras.wan
+    assert wan is not None  # a partition with the feature has it
+    return wan
 
 
 class WanCheck(PairCheck):
     """One TCP stream over a way that the job makes as long as it should be.
 
-    A concrete check gives its own `pair = parameter(wan_ways())`.
+    A concrete check gives its own `cases = WanCases()`.
     """
 
     tool = iperf2
@@ -104,9 +120,7 @@ class WanCheck(PairCheck):
 
     @property
     def wan(self) -> Wan:
-        found = self.partition_data.extras.wan
-        assert found is not None
-        return found
+        return _wan(self.partition_data)
 
     @property
     def target(self) -> WanCase:
@@ -206,7 +220,7 @@ class WanCheck(PairCheck):
 class BondCheck(PairCheck):
     """Many TCP streams over a bond: both links carry their part.
 
-    A concrete check gives its own `pair = parameter(ring_pairs("bond"))`.
+    A concrete check gives its own `cases = RingPairs("bond")`.
     """
 
     tool = iperf2

@@ -10,7 +10,7 @@ from pathlib import Path
 from railgauge import hostlist
 from railgauge.errors import RailgaugeError
 from railgauge.site import Slurm, SlurmNode, gpus_in
-from railgauge.site.check import slurm_partition
+from railgauge.site.check.description import slurm_partition
 from railgauge.systems import Partition, System
 
 

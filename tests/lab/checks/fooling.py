@@ -14,7 +14,7 @@ import reframe as rfm
 from railgauge.checks.beside import MpiBesideCheck
 from railgauge.checks.cases import PairCase, SettingCase
 from railgauge.checks.pair import PairCheck
-from railgauge.checks.ranks import RanksCheck, whole_partitions
+from railgauge.checks.ranks import RanksCheck, WholePartitions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.references import Provenance, Reference
@@ -34,7 +34,8 @@ class Probe:
 class ProbeCheck(RanksCheck):
     """Runs a shell command on two nodes and reads its lines."""
 
-    partition = parameter(whole_partitions("mpi"), loggable=False)
+    cases = WholePartitions("mpi")
+    partition = parameter(cases, loggable=False)
     tool = Probe
     metrics = ["latency_1B", "latency_2B", "latency_4B"]
     script = "echo 1 1.5; echo 2 1.6; echo 4 1.7"
@@ -236,7 +237,8 @@ class Skips(ProbeCheck):
 class Singletons(RanksCheck):
     """MPI without PMIx: every rank a world of its own."""
 
-    partition = parameter(whole_partitions("mpi"), loggable=False)
+    cases = WholePartitions("mpi")
+    partition = parameter(cases, loggable=False)
     tool = mpi_world
     metrics = ["startup"]
 
