@@ -33,10 +33,9 @@ class MpiWorld(RanksCheck):
     def command(self):
         return mpi_world.argv()
 
-    def read(self):
-        calls = self.calls()
+    def reading(self, calls):
         outputs = {call.rank: self.output(call.role) for call in calls}
-        return mpi_world.read(outputs, calls, mpi_world.Options(self.num_tasks)), calls
+        return mpi_world.read(outputs, calls, mpi_world.Options(self.num_tasks))
 
 
 @simple_test

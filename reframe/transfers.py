@@ -68,15 +68,6 @@ class Iperf2Pair(PairCheck):
     def run_limit_s(self):
         return self.duration_s + 20
 
-    def read(self):
-        calls = self.calls()
-        client, server = self.output("client"), self.output("server")
-        return iperf2.read(client, server=server, calls=calls, options=self.options), calls
-
-    def read_back(self, calls):
-        client, server = self.output("back/client"), self.output("back/server")
-        return iperf2.read(client, server=server, calls=calls, options=self.options)
-
     def limit(self, measurement):
         path = self.partition_data.extras
         if measurement.unit == "Gb/s" and path.link_gbits and path.mtu_bytes:

@@ -175,18 +175,17 @@ CALL = Call("inventory", "rank0", 0, "n1", 0, 0.1)
 
 def test_the_number_is_that_of_entries_that_hold() -> None:
     options = Options((entry(), entry("kernel/release", one_of=["6.11"])))
-    reading = node_state.read(document(node()), [CALL], options)
+    reading = node_state.read(node_state.parse(document(node())), [CALL], options)
     assert (reading.measurements[0].value, reading.completeness) == (1, Completeness.PROVED)
 
 
 def test_without_an_exit_line_nothing_is_proved() -> None:
-    reading = node_state.read(document(node()), [], Options((entry(),)))
+    reading = node_state.read(node_state.parse(document(node())), [], Options((entry(),)))
     assert reading.completeness is Completeness.UNKNOWN
 
 
 @pytest.mark.parametrize("text", ["", "{}", document(node())[:-2]])
 def test_no_inventory_is_no_result(text: str) -> None:
-    assert not node_state.read(text, [CALL], Options((entry(),))).ok
     with pytest.raises(ParseError):
         node_state.parse(text)
 
@@ -330,7 +329,7 @@ def campaign_of(folder: Path, nodes: list[Inventory]) -> Campaign:
         stage = folder / "stage" / one.node
         stage.mkdir(parents=True)
         written = case(one)
-        reading = node_state.read(document(one), [CALL], Options((entry(),)))
+        reading = node_state.read(node_state.parse(document(one)), [CALL], Options((entry(),)))
         reference = REFERENCE.model_copy(update={"value": 1.0, "unit": "entries"})
         record = records.record(
             [Row(m, reference, None) for m in reading.measurements],
@@ -388,7 +387,7 @@ def test_without_entries_a_node_is_looked_at_and_all_is_well(
     monkeypatch.setattr(paths, "SYSTEMS", tmp_path)
     found = expected.load("alps")
     assert found is not None and found.of("gpu") == ()
-    reading = node_state.read(document(node()), [CALL], Options(()))
+    reading = node_state.read(node_state.parse(document(node())), [CALL], Options(()))
     assert (reading.ok, reading.measurements[0].value) == (True, 0)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from reframe.core.builtins import run_after, run_before
 
+from railgauge.checks.base import Observation
 from railgauge.checks.cases import Mismatch, SettingCase, mismatch_of_settings
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.wan import is_series, tcp_commands
@@ -19,6 +20,7 @@ from railgauge.systems import Mpi, Partition, Tcp
 from railgauge.tools import Call, Completeness, Reading, iperf2, mpi_allreduce, osu
 
 PHASES = ("alone", "beside")
+TRANSFER = iperf2.TOOL
 
 #: While the MPI program ran, the interface must have carried at least this share of the transfer's
 #: mean rate; programs that start cost some of it.
@@ -134,35 +136,42 @@ class MpiBesideCheck(PairCheck):
 
     # --- what it left --------------------------------------------------------------------------
 
-    def calls(self) -> list[Call]:
-        return [*super().calls(), *self._mpi_calls("alone"), *self._mpi_calls("beside")]
+    def read(self) -> Observation:
+        transfer = super().read()
+        calls = {phase: self._calls(phase) for phase in PHASES}
+        readings = {phase: self._mpi(phase, calls[phase]) for phase in PHASES}
+        of_mpi = [call for phase in PHASES for call in calls[phase]]
+        return dataclasses.replace(
+            transfer,
+            reading=self._together({TRANSFER: transfer.reading, **readings}),
+            calls=[*transfer.calls, *of_mpi],
+            failures=[
+                *transfer.failures,
+                *self._not_started(of_mpi),
+                *self._not_beside(transfer),
+            ],
+        )
 
-    def _mpi_calls(self, phase: str) -> list[Call]:
+    def _calls(self, phase: str) -> list[Call]:
         lines = (self.exit_line(f"{phase}{rank}") for rank in range(self.num_tasks))
         return [line.call for line in lines if line is not None]
 
-    def read(self) -> tuple[Reading, Sequence[Call]]:
-        readings = {"iperf2": self._transfer(), **{phase: self._mpi(phase) for phase in PHASES}}
+    def _together(self, readings: Mapping[str, Reading]) -> Reading:
         refused = [f"{name}: {r.reason}" for name, r in readings.items() if not r.ok]
         if refused:
-            return Reading.refused("; ".join(refused)), self.calls()
+            return Reading.refused("; ".join(refused))
         unproved = [r for r in readings.values() if r.completeness is not Completeness.PROVED]
         return Reading(
             True,
             "; ".join(r.reason for r in unproved or readings.values()),
             unproved[0].completeness if unproved else Completeness.PROVED,
             tuple(m for reading in readings.values() for m in reading.measurements),
-            {**readings["alone"].seen, **readings["beside"].seen, **readings["iperf2"].seen},
-            moved=readings["iperf2"].moved,
-        ), self.calls()
+            {**readings["alone"].seen, **readings["beside"].seen, **readings[TRANSFER].seen},
+            moved=readings[TRANSFER].moved,
+        )
 
-    def _transfer(self) -> Reading:
-        client, server = self.output("client"), self.output("server")
-        return iperf2.read(client, server=server, calls=super().calls(), options=self.options)
-
-    def _mpi(self, phase: str) -> Reading:
+    def _mpi(self, phase: str, calls: Sequence[Call]) -> Reading:
         outputs = {rank: self.output(f"{phase}{rank}") for rank in range(self.num_tasks)}
-        calls = self._mpi_calls(phase)
         if self.asked.program == "allreduce":
             reading = mpi_allreduce.read(outputs, calls, self._allreduce())
         else:
@@ -177,22 +186,26 @@ class MpiBesideCheck(PairCheck):
             return named
         return dataclasses.replace(named, **self.setting.model_dump())
 
-    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
-        """A transfer that was not there all the time: the program ran beside nothing."""
-        found = list(super().violations(facts))
-        for call in (*self._mpi_calls("alone"), *self._mpi_calls("beside")):
+    def _not_started(self, calls: Sequence[Call]) -> list[Failure]:
+        found = []
+        for call in calls:
             if call.note.startswith("cannot be started"):
                 message = f"{self.asked.program} is not on the path of {call.host}"
                 step = activation.bringing(self.asked.program, self.current_system.name)
                 steps = f"{step or 'install it there'}; or extras.mpi.program: allreduce"
                 found.append(Failure("no-program", message, (call.host,), steps))
-        mean = [m.value for m in self._transfer().measurements if m.metric == "bandwidth"]
-        for side in self.sides():
-            said = side.facts.get("beside")
-            if said is not None:
-                found += ended_early(side.call.host, said, self.asked.transfer_s)
-            if said is not None and side.call.role == "client" and mean:
-                found += stood_still(side.call.host, said, mean[0])
+        return found
+
+    def _not_beside(self, transfer: Observation) -> list[Failure]:
+        """A transfer that was not there all the time: the program ran beside nothing."""
+        found = []
+        mean = [m.value for m in transfer.reading.measurements if m.metric == "bandwidth"]
+        for call in transfer.calls:
+            beside = transfer.facts[call.host].get("beside")
+            if beside is not None:
+                found += ended_early(call.host, beside, self.asked.transfer_s)
+            if beside is not None and call.role == "client" and mean:
+                found += stood_still(call.host, beside, mean[0])
         return found
 
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from reframe.core.builtins import run_after, run_before, variable
 
-from railgauge import hostlist, limits, references, slurm, systems
-from railgauge.checks.base import ExitLine, StrictCheck
+from railgauge import hostlist, limits, slurm, systems
+from railgauge.checks.base import ExitLine, Observation, StrictCheck
 from railgauge.checks.cases import Cases, PairCase
 from railgauge.measurement import Measurement
 from railgauge.model.claim import Claim
@@ -126,8 +126,7 @@ def directions(
 class PairCheck(StrictCheck):
     """One Slurm job of two tasks: a server on one node, a client on the other.
 
-    A concrete check gives its own `cases = RingPairs(...)`, the tool's commands, and
-    `read()`.
+    A concrete check gives its own `cases = RingPairs(...)`, `tool`, `options` and `commands()`.
     """
 
     num_tasks = 2
@@ -180,12 +179,15 @@ class PairCheck(StrictCheck):
         # Starting two tasks and a server, and Slurm's own second for a job.
         return self.expected_run_s() + 2
 
-    def read_back(self, calls: Sequence[Call]) -> Reading | None:
-        """The reading of the other direction, whose outputs are those of `back/server` and so on.
-
-        None for a check that measures only one.
+    def reading(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]], folder: str = ""
+    ) -> Reading:
+        """Of both sides' outputs, which are in a folder of the stage folder: `back/` has those of
+        the other direction.
         """
-        return None
+        client, server = self.output(f"{folder}client"), self.output(f"{folder}server")
+        reading: Reading = self.tool.read(client, server=server, calls=calls, options=self.options)
+        return reading
 
     # --- the job -------------------------------------------------------------------------------
 
@@ -193,8 +195,7 @@ class PairCheck(StrictCheck):
         """The bandwidth below which the pair fails, as far as that is known before it runs."""
         if self.gate != "acceptance":
             return None
-        stored = references.load(self.current_system.name)
-        least = stored.least(type(self).__name__, self.current_partition.name, "bandwidth")
+        least = self.stored.least(type(self).__name__, self.current_partition.name, "bandwidth")
         streams = getattr(self, "streams", None)
         measured = Measurement("bandwidth", 0, self.tool_name, "tcp", "tcp", streams=streams)
         floor = self.floor(measured)
@@ -250,11 +251,18 @@ class PairCheck(StrictCheck):
         lines = (self.exit_line(role) for role in ("server", "client"))
         return [line for line in lines if line is not None]
 
-    def calls(self) -> list[Call]:
-        return [side.call for side in self.sides()]
-
-    def facts(self) -> Mapping[str, Mapping[str, Any]]:
-        return {side.call.host: side.facts for side in self.sides()}
+    def read(self) -> Observation:
+        sides = self.sides()
+        calls = [side.call for side in sides]
+        facts = {side.call.host: side.facts for side in sides}
+        reading = self.reading(calls, facts)
+        return Observation(
+            reading,
+            calls,
+            facts,
+            [*self._directions(reading), *self.violations(calls, facts)],
+            self.claims(reading, facts),
+        )
 
     @property
     def budgets(self) -> tuple[systems.Budget, ...]:
@@ -297,26 +305,26 @@ class PairCheck(StrictCheck):
             wire_bytes,
         )
 
-    def _directions(self) -> list[Failure]:
+    def _directions(self, there: Reading) -> list[Failure]:
         """Which direction is slow, where the first one was and the other was measured too."""
+        least = self.least_gbits() if self.both_where_slow else None
         lines = [self.exit_line(f"{back.FOLDER}/{role}") for role in ("server", "client")]
-        least = self.least_gbits()
         if least is None or not any(lines):
             return []
-        other = self.read_back([line.call for line in lines if line is not None])
-        if other is None:
-            return []
+        calls = [line.call for line in lines if line is not None]
         return directions(
             f"{self.client_node} -> {self.server_node}",
-            self.read()[0],
+            there,
             f"{self.server_node} -> {self.client_node}",
-            other,
+            self.reading(calls, {}, f"{back.FOLDER}/"),
             least,
         )
 
-    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
-        """A link that went away during the test, also if it came back; one slow direction."""
-        found = self._directions() if self.both_where_slow else []
+    def violations(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]]
+    ) -> Sequence[Failure]:
+        """A link that went away during the test, also if it came back."""
+        found = []
         for node, said in sorted(facts.items()):
             after, device = said.get("after", {}), said.get("device")
             if after.get("state", "ACTIVE") != "ACTIVE":

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from reframe.core.builtins import run_before
 
 from railgauge import references
-from railgauge.checks.base import StrictCheck
+from railgauge.checks.base import Observation, StrictCheck
 from railgauge.checks.cases import Case, Cases, NodeCase
 from railgauge.checks.pair import chosen_nodes
 from railgauge.measurement import Measurement
 from railgauge.model.failure import Failure
 from railgauge.systems import Extras, Partition
-from railgauge.tools import Call, ParseError, Reading, path_state
+from railgauge.tools import ParseError, Reading, path_state
 
 #: The concrete check in reframe/, by whose name others depend on it.
 NAME = "Path"
@@ -79,6 +78,7 @@ class PathCheck(StrictCheck):
 
     num_tasks = 1
     num_tasks_per_node = 1
+    tool = path_state
     metrics = ["links"]
     expected_seconds = 2
 
@@ -111,28 +111,23 @@ class PathCheck(StrictCheck):
             },
         )
 
-    def read(self) -> tuple[Reading, Sequence[Call]]:
+    def read(self) -> Observation:
         line = self.exit_line("rank0")
         calls = [line.call] if line else []
-        return path_state.read(self._output(), calls, self.options), calls
-
-    def _output(self) -> str:
-        path = Path(self.stagedir, "rank0.out")
-        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-
-    def facts(self) -> Mapping[str, Mapping[str, Any]]:
         try:
-            document = path_state.parse(self._output())
-        except ParseError:
-            return {}
-        return {self.pinned_nodes[0]: document}
-
-    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
-        return [
-            Failure("path", f"{node}: {difference}", (node,), difference.mend)
-            for node, document in facts.items()
-            for difference in path_state.differences(document, self.options)
-        ]
+            document = path_state.parse(self.text("rank0.out"))
+        except ParseError as error:
+            return Observation(Reading.refused(str(error)), calls)
+        (node,) = self.pinned_nodes
+        return Observation(
+            path_state.read(document, calls, self.options),
+            calls,
+            {node: document},
+            [
+                Failure("path", f"{node}: {difference}", (node,), difference.mend)
+                for difference in path_state.differences(document, self.options)
+            ],
+        )
 
     def own_reference(self, measurement: Measurement) -> references.Reference:
         """Every rail and every link of the bond, no more and no less."""

@@ -7,11 +7,11 @@ from typing import Any
 
 from reframe.core.builtins import run_after, run_before
 
-from railgauge.checks.base import ExitLine, StrictCheck
+from railgauge.checks.base import ExitLine, Observation, StrictCheck
 from railgauge.checks.cases import Case, Cases, PartitionCase
 from railgauge.checks.pair import chosen_nodes
 from railgauge.systems import Partition
-from railgauge.tools import Call
+from railgauge.tools import Call, Reading
 
 
 class WholePartitions(Cases[PartitionCase]):
@@ -32,7 +32,7 @@ class RanksCheck(StrictCheck):
 
     A concrete check gives its own `cases = WholePartitions(...)` and
     `partition = parameter(cases, loggable=False)` (ReFrame logs a column of that name by itself,
-    and takes text alone), `command()` and `read()`.
+    and takes text alone), `command()` and `reading()`.
     """
 
     num_tasks_per_node = 1
@@ -47,6 +47,10 @@ class RanksCheck(StrictCheck):
 
     def command(self) -> list[str]:
         """argv of the program; {rank} and {scratch} (a folder of the node's own) are filled in."""
+        raise NotImplementedError
+
+    def reading(self, calls: Sequence[Call]) -> Reading:
+        """Of the ranks' outputs."""
         raise NotImplementedError
 
     def run_limit_s(self) -> int:
@@ -80,11 +84,13 @@ class RanksCheck(StrictCheck):
     # --- what they left ------------------------------------------------------------------------
 
     def exit_lines(self) -> list[ExitLine]:
+        """In the order of the ranks."""
         lines = (self.exit_line(f"rank{rank}") for rank in range(self.num_tasks))
         return [line for line in lines if line is not None]
 
-    def calls(self) -> list[Call]:
-        return [line.call for line in self.exit_lines()]
-
-    def facts(self) -> Mapping[str, Mapping[str, Any]]:
-        return {line.call.host: line.facts for line in self.exit_lines()}
+    def read(self) -> Observation:
+        lines = self.exit_lines()
+        calls = [line.call for line in lines]
+        return Observation(
+            self.reading(calls), calls, {line.call.host: line.facts for line in lines}
+        )

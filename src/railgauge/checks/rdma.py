@@ -21,7 +21,7 @@ from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.references import Condition
 from railgauge.systems import Extras, Partition, Perftest, Rdma
-from railgauge.tools import Call, Moved, Reading, perftest
+from railgauge.tools import Moved, perftest
 
 Rails = Literal["first", "same", "each", "all"]
 
@@ -232,12 +232,6 @@ class RdmaCheck(PairCheck):
         return int(self.expected_run_s()) + 60
 
     # --- what it left --------------------------------------------------------------------------
-
-    def read(self) -> tuple[Reading, Sequence[Call]]:
-        calls = self.calls()
-        client, server = self.output("client"), self.output("server")
-        reading = perftest.read(client, server=server, calls=calls, options=self.options)
-        return reading, calls
 
     def gates(self, measurement: Measurement) -> bool:
         """What the check names; peaks, rates and means are recorded beside it."""

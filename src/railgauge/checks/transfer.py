@@ -165,8 +165,10 @@ class TransferPairCheck(PairCheck):
         wan, round_trip_ms = self.partition_data.extras.wan, self.round_trip_ms
         return {} if wan is None or round_trip_ms is None else long_way(wan, round_trip_ms)
 
-    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
-        found = list(super().violations(facts))
+    def violations(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]]
+    ) -> Sequence[Failure]:
+        found = list(super().violations(calls, facts))
         missing = any("missing" in said for said in facts.values())
         if self.round_trip_ms is not None and not missing:
             said, nodes = facts.get(self.client_node, {}), (self.client_node, self.server_node)
@@ -223,11 +225,10 @@ class StreamCheck(TransferPairCheck):
     def allow_time(self) -> None:
         self.time_limit = f"{2 * self.start_limit_s + self.run_limit_s() + 60}s"
 
-    def read(self) -> tuple[Reading, Sequence[Call]]:
-        calls = self.calls()
-        client, server = self.output("client"), self.output("server")
-        reading = iperf3.read(client, server=server, calls=calls, options=self.options)
-        return self.on_this_way(reading), calls
+    def reading(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]], folder: str = ""
+    ) -> Reading:
+        return self.on_this_way(super().reading(calls, facts, folder))
 
 
 class TransferCheck(TransferPairCheck):
@@ -311,12 +312,17 @@ class TransferCheck(TransferPairCheck):
 
     # --- what it left --------------------------------------------------------------------------
 
-    def read(self) -> tuple[Reading, Sequence[Call]]:
-        calls, arrived = self.calls(), self._arrived()
+    def reading(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]], folder: str = ""
+    ) -> Reading:
+        # What the receiver's side has, as `file_set verify` tells it.
+        receiver = self.client_node if self.sender == "server" else self.server_node
+        verified = facts.get(receiver, {}).get("arrived")
+        arrived = None if verified is None else json.dumps(verified)
         sent = Path(self.stagedir, "manifest.json")
         manifest = sent.read_text(encoding="utf-8") if sent.exists() else None
         reading = self.on_this_way(self.judged(calls, arrived, manifest))
-        return dataclasses.replace(reading, moved=self._moved(reading)), calls
+        return dataclasses.replace(reading, moved=self._moved(reading))
 
     def _moved(self, reading: Reading) -> tuple[Moved, ...]:
         """All files to the receiver, in the time that the tool's call took."""
@@ -330,15 +336,11 @@ class TransferCheck(TransferPairCheck):
         assert isinstance(options, file_transfer.Options)
         return file_transfer.read(arrived, sent=sent, calls=calls, options=options)
 
-    def _arrived(self) -> str | None:
-        """What the receiver's side found, as `file_set verify` tells it."""
-        receiver = self.client_node if self.sender == "server" else self.server_node
-        found = self.facts().get(receiver, {}).get("arrived")
-        return None if found is None else json.dumps(found)
-
-    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
+    def violations(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]]
+    ) -> Sequence[Failure]:
         """Also what the tool said before it failed, and files that a node has kept."""
-        found = list(super().violations(facts))
+        found = list(super().violations(calls, facts))
         for node, said in sorted(facts.items()):
             if "scratch_left" in said:
                 message = f"{said['scratch_left']} could not be removed from {node}"
@@ -346,7 +348,7 @@ class TransferCheck(TransferPairCheck):
             if "arrived_unknown" in said:
                 message = f"what arrived on {node} cannot be verified: {said['arrived_unknown']}"
                 found.append(Failure("output", message, (node,)))
-        for call in self.calls():
+        for call in calls:
             words = self._last_words_of(call.role) if call.failure else ""
             if words:
                 message = f"{call.tool} ({call.role}) on {call.host} said last: {words}"

@@ -165,22 +165,24 @@ class WanCheck(PairCheck):
 
     # --- what it left --------------------------------------------------------------------------
 
-    def read(self) -> tuple[Reading, Sequence[Call]]:
-        calls = self.calls()
-        client, server = self.output("client"), self.output("server")
-        reading = iperf2.read(client, server=server, calls=calls, options=self.options)
+    def reading(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]], folder: str = ""
+    ) -> Reading:
+        reading = super().reading(calls, facts, folder)
         measured = [
             dataclasses.replace(m, delay_ms=self.round_trip_ms) for m in reading.measurements
         ]
-        round_trip = self.facts().get(self.client_node, {}).get("rtt_min_ms")
+        round_trip = facts.get(self.client_node, {}).get("rtt_min_ms")
         if measured and round_trip is not None:
             measured.append(dataclasses.replace(measured[0], metric="rtt", value=round_trip))
-        return dataclasses.replace(reading, measurements=tuple(measured)), calls
+        return dataclasses.replace(reading, measurements=tuple(measured))
 
-    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
+    def violations(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]]
+    ) -> Sequence[Failure]:
         said, nodes = facts.get(self.client_node, {}), (self.client_node, self.server_node)
         return [
-            *super().violations(facts),
+            *super().violations(calls, facts),
             *of_another_length(said, nodes, self.round_trip_ms, self.slack_ms),
         ]
 
@@ -192,7 +194,7 @@ class WanCheck(PairCheck):
         known = []
         if path.link_gbits and path.mtu_bytes:
             known.append(limits.tcp(path.link_gbits, path.mtu_bytes))
-        facts = self.facts()
+        facts = self.observed.facts if self.observed else {}
         round_trip = facts.get(self.client_node, {}).get("rtt_min_ms")
         window = self._window_bytes(facts)
         if window and round_trip:
@@ -262,20 +264,17 @@ class BondCheck(PairCheck):
     def run_limit_s(self) -> int:
         return int(self.duration_s) + 30
 
-    def read(self) -> tuple[Reading, Sequence[Call]]:
-        calls = self.calls()
-        client, server = self.output("client"), self.output("server")
-        reading = iperf2.read(client, server=server, calls=calls, options=self.options)
-        measured, sent = list(reading.measurements), self._sent_bytes()
+    def reading(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]], folder: str = ""
+    ) -> Reading:
+        reading = super().reading(calls, facts, folder)
+        measured = list(reading.measurements)
+        # What each link of the sender's bond carried during the test.
+        moved = facts.get(self.client_node, {}).get("counters", {}).get("bytes", {})
+        sent = [moved[link]["tx"] for link in self.bond.links if "tx" in moved.get(link, {})]
         if measured and len(sent) == len(self.bond.links) and any(sent):
             measured.append(dataclasses.replace(measured[0], metric="jain_index", value=jain(sent)))
-        return dataclasses.replace(reading, measurements=tuple(measured)), calls
-
-    def _sent_bytes(self) -> list[int]:
-        """What each link of the sender's bond carried during the test."""
-        record = self.facts().get(self.client_node, {}).get("counters", {})
-        moved = record.get("bytes", {})
-        return [moved[link]["tx"] for link in self.bond.links if "tx" in moved.get(link, {})]
+        return dataclasses.replace(reading, measurements=tuple(measured))
 
     def limit(self, measurement: Measurement) -> Limit | None:
         if measurement.unit != "Gb/s":

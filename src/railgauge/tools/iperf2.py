@@ -731,7 +731,7 @@ def read(
     )
     if complaints:
         refused = Reading.refused("; ".join(dict.fromkeys(complaints)))
-        return dataclasses.replace(refused, notes=notes)
+        return dataclasses.replace(refused, notes=notes, moved=tuple(map(_moved, runs)))
     receivers = [_receiver(run) for run in runs]
     measured = receivers[0]
     seen = _seen(runs[0], measured)
