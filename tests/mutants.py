@@ -766,7 +766,7 @@ MUTANTS = [
     ),
     Mutant(
         "a session ignores what nohup ignores",
-        "src/railgauge/accept.py",
+        "src/railgauge/follow.py",
         "            preexec_fn=children.default_signals,\n",
         "",
         "tests/unit/test_follow.py -k hears",
