@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Completeness, Moved, ParseError, Reading
-from railgauge.tools.sides import CALL_SLACK_S, collect
+from railgauge.tools.common.sides import CALL_SLACK_S, collect
 
 TOOL = "iperf3"
 

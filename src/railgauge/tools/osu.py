@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Completeness, ParseError, Reading
-from railgauge.tools.lines import NOTICE, plain
+from railgauge.tools.common.lines import NOTICE, plain
 
 TOOL = "osu"
 
