@@ -10,7 +10,7 @@ from collections.abc import Collection
 from railgauge.measurement import CONGESTION_CONTROL
 
 
-def require_integers(tool: str, options: object, **bounds: tuple[int, int | None]) -> None:
+def require_integers(tool: str, options: object, /, **bounds: tuple[int, int | None]) -> None:
     """Each named field is an integer of least to most (None: no most), or None by default."""
     optional = {field.name for field in dataclasses.fields(options) if field.default is None}  # type: ignore[arg-type]
     for name, (least, most) in bounds.items():
@@ -32,7 +32,7 @@ def require_seconds(tool: str, name: str, value: float | None, least: float = 0)
         raise ValueError(f"{tool} {name} is {value!r}, expected {least} or more")
 
 
-def require_one_of(tool: str, options: object, **known: Collection[object]) -> None:
+def require_one_of(tool: str, options: object, /, **known: Collection[object]) -> None:
     """Each named field is one of the known values."""
     for name, values in known.items():
         value = getattr(options, name)

@@ -33,7 +33,9 @@ def read(
     sides = collect(TOOL, parse, *texts, calls, options, receiver="receiver")
     names, outputs, complaints = sides.names, sides.outputs, sides.complaints
     for role, output in outputs.items():
-        sides.complain_of_role(role, output.role, "sender" if role == "client" else "receiver")
+        # A receiver's log may be judged alone, with the options too.
+        if server is not None or calls:
+            sides.complain_of_role(role, output.role, "sender" if role == "client" else "receiver")
         complaints += [f"{names[role]}: {why}" for why in _complaints(output, options)]
         for call in sides.calls[role]:
             if call.exit_code is not None and call.exit_code != output.code:
