@@ -9,6 +9,9 @@ from typing import Any, Literal
 
 import pydantic
 
+#: Names of congestion control, as under net.ipv4.tcp_available_congestion_control.
+CONGESTION_CONTROL = "[a-z0-9][a-z0-9_-]*"
+
 #: Every metric that a check may report, with its one unit. A reference in another unit is an
 #: error when it is loaded; a metric that is not listed here cannot be reported.
 METRIC_UNITS: Mapping[str, str] = {

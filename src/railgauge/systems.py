@@ -20,6 +20,7 @@ from ruamel.yaml import YAML
 
 from railgauge import hostlist, lab, paths, rehearsal
 from railgauge.errors import ConfigurationError
+from railgauge.measurement import CONGESTION_CONTROL
 from railgauge.nccl import Nccl
 from railgauge.stack import installed
 from railgauge.yamlfile import Strict, load_model
@@ -129,7 +130,7 @@ class Wan(Strict):
     window_bytes: list[Annotated[int, pydantic.Field(ge=1024)] | None] = pydantic.Field(
         default=[None, 128 * 2**20], min_length=1
     )
-    congestion: list[Annotated[str, pydantic.Field(pattern="^[a-z0-9][a-z0-9_-]*$")]] = (
+    congestion: list[Annotated[str, pydantic.Field(pattern=f"^{CONGESTION_CONTROL}$")]] = (
         pydantic.Field(default=["cubic", "bbr"], min_length=1)
     )
     duration_s: int = pydantic.Field(default=20, ge=3)
@@ -153,7 +154,7 @@ class Tcp(Strict):
     streams: int = pydantic.Field(default=4, ge=1, le=128)
     #: of each stream; capped by net.core.rmem_max and wmem_max, which a run then fails on
     window_bytes: int | None = pydantic.Field(default=None, ge=1024)
-    congestion: str | None = pydantic.Field(default=None, pattern="^[a-z0-9][a-z0-9_-]*$")
+    congestion: str | None = pydantic.Field(default=None, pattern=f"^{CONGESTION_CONTROL}$")
 
 
 def _differ(settings: dict[str, Tcp]) -> dict[str, Tcp]:
