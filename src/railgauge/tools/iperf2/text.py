@@ -331,6 +331,10 @@ class _Reader:
             if not self.udp or row.received == received or row.id == "SUM":
                 groups.setdefault(row.id, []).append(row)
         streams = [_final(rows) for name, rows in groups.items() if name != "SUM"]
+        still = [rows for name, rows in groups.items() if name != "SUM" and _stood_still(rows)]
+        if still and len(still) == len(streams):
+            # Where others went on it was starved, which is told; where none did the run hung.
+            raise _no_interval(still[0])
         all_sums = groups.get("SUM", [])
         # On a busy machine 2.2.1 prints one interval's sum in parts, each with the next one's time.
         whole = [row for row in all_sums if row.of is None or row.of >= len(streams)]
@@ -376,6 +380,8 @@ class _Reader:
         if in_parts and rows and rows[-1].start.value == 0:
             return rows[-1]
         if rows and (rows[-1].start.value == 0 or not streams):
+            if _stood_still(rows):
+                raise _no_interval(rows)
             return _final(rows)
         expected = len(streams) > 1 and not self.csv and not self.udp
         if expected and len(self.ports) != len(streams):
@@ -393,12 +399,15 @@ def _stalls(rows: Sequence[_Row]) -> tuple[Stall, ...]:
     found: dict[str, list[Stall]] = {}
     for name in dict.fromkeys(row.id for row in rows):
         still: list[Stall] = []
-        for row in [row for row in rows if row.id == name][:-1]:
+        own = [row for row in rows if row.id == name]
+        for row in own[:-1]:
             start, end = row.start.value, row.end.value
             if row.bytes.value == 0 and still and still[-1].end_s == start:
                 still[-1] = Stall(name, still[-1].start_s, end)
             elif row.bytes.value == 0:
                 still.append(Stall(name, start, end))
+        if still and _stood_still(own):
+            still[-1] = Stall(name, still[-1].start_s, own[-1].end.value)
         found[name] = still
     everything = found.pop("SUM", [])
     return tuple(everything or itertools.chain.from_iterable(found.values()))
@@ -441,18 +450,34 @@ def _final(rows: list[_Row]) -> _Row:
     if last.end.value < clock - last.end.half:
         found = f"a total of [{name}] to {last.end.value:g} s"
         raise ParseError(last.line, found, f"an end at {clock:g} s or later")
-    if intervals:
-        length = max(row.end.value - row.start.value for row in intervals)
-        # One that moved to the last and then nothing more waited for its end, and has no row of
-        # that; one that stood still before hung.
-        waited = intervals[-1].bytes.value > 0 and moved >= last.bytes.value - half
-        if last.end.value - clock > _TAIL * length and not waited:
-            found = f"no interval of [{name}] from {clock:g} to {last.end.value:g} s"
-            raise ParseError(last.line, found, "intervals to the end of the run")
+    if _ends_early(rows) and moved < last.bytes.value - half:
+        raise _no_interval(rows)
     if moved > last.bytes.value * (1 + SLACK) + half:
         found = f"a total of [{name}] of {last.bytes.value:.0f} bytes"
         raise ParseError(last.line, found, f"at least the {moved:.0f} bytes of its intervals")
     return last
+
+
+def _ends_early(rows: Sequence[_Row]) -> bool:
+    """The total goes on long after the last interval: of a time in which nothing moved there is no
+    row.
+    """
+    *intervals, last = rows
+    length = max((row.end.value - row.start.value for row in intervals), default=math.inf)
+    return last.end.value - intervals[-1].end.value > _TAIL * length if intervals else False
+
+
+def _stood_still(rows: Sequence[_Row]) -> bool:
+    """It moved nothing from before its last interval to its end; one that moved something in its
+    last interval waited for its end.
+    """
+    return _ends_early(rows) and rows[-2].bytes.value == 0
+
+
+def _no_interval(rows: Sequence[_Row]) -> ParseError:
+    *_, interval, last = rows
+    found = f"no interval of [{last.id}] from {interval.end.value:g} to {last.end.value:g} s"
+    return ParseError(last.line, found, "intervals to the end of the run")
 
 
 def _check_sum(total: _Row, streams: list[_Row]) -> None:
