@@ -267,7 +267,7 @@ def _document(text: str) -> dict[str, Any]:
         raise ParseError(0, "nothing", "one JSON document of iperf3 --json")
     if not lines[first].lstrip().startswith("{"):
         raise ParseError(first + 1, quote(lines[first]), "one JSON document: iperf3 --json")
-    run = document("\n".join(lines), _BUFFERS)
+    run = document("\n".join(lines), repeated=_BUFFERS)
     if "event" in run:
         raise ParseError(0, "an event of --json-stream", "one document of --json")
     return run

@@ -35,6 +35,7 @@ def plain(line: str) -> tuple[str, str]:
 def quote(value: object, length: int = 120) -> str:
     """What a tool printed, for a message: printable, and cut to `length` characters."""
     if isinstance(value, str):
+        value = value.strip()
         return ascii(value if len(value) <= length else f"{value[: length - 3]}...")
     text = ascii(value)
     return text if len(text) <= length else f"{text[: length - 3]}..."
