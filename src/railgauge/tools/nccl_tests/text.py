@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from railgauge.tools import ParseError
-from railgauge.tools.common.lines import plain, quote
+from railgauge.tools.common.lines import DIED, numbered, plain, quote
 from railgauge.tools.nccl_log import ADVICE
 from railgauge.tools.nccl_tests.layout import HUGE, Layout, layout_of
 from railgauge.tools.nccl_tests.result import Device, Result, Row
@@ -45,12 +45,7 @@ _FAILURE = re.compile(
     r"test (?:cuda|nccl) failure|test failure |test timeout|\bnccl failure\b|\bcuda failure\b|"
     r"\binvalid number of gpus\b|\binvalid (?:option|size specified|sizes for|type|op)\b|\busage:|"
     r"not a power of 2, skipping|or later is needed for|incompatible nccl versions|"
-    r"not supported by this test|\bmpi_abort\b|exited on signal|returned a non-zero exit|"
-    r"\b(?:srun|slurmstepd|mpirun|prterun|orterun): error\b|\bsegmentation fault\b|"
-    r"\bcore dumped\b|\bbus error\b|\bout of memory\b|\boom.kill|\bkilled\b|\baborted\b|"
-    r"error while loading shared libraries|command not found|cannot execute|"
-    r"\bprocess received signal\b|\blost communication\b|\bunexpectedly failed\b|"
-    r"\bterminated\b(?! normally)|\bcancelled\b|floating point exception|illegal instruction"
+    r"not supported by this test|\bmpi_abort\b|exited on signal|\boom.kill|cannot execute|" + DIED
 )
 # NCCL warns of what it cannot do, but for known advice.
 _WARNING = "NCCL WARN"
@@ -73,16 +68,14 @@ def parse(text: str) -> tuple[Result, ...]:
 def scan(text: str) -> tuple[Result, ...]:
     reader = _Reader()
     try:
-        # Not splitlines(): it also breaks at form feeds and the like.
-        *lines, last = text.split("\n")
-        for number, line in enumerate(lines, 1):
+        *lines, last = numbered(text)
+        for number, line in lines:
             reader.take(number, line)
-        if last.strip():
-            reader.take(len(lines) + 1, last, whole=False)
+        reader.take(*last, whole=False)
         return reader.results()
     except ParseError:
         # A failure explains torn rows, so it is told first, wherever it stands.
-        for number, line in enumerate(text.split("\n"), 1):
+        for number, line in numbered(text):
             if _fails(line) and not line.lstrip().startswith("#"):
                 raise ParseError(number, quote(line), "no failure") from None
         raise
