@@ -233,7 +233,7 @@ MUTANTS = [
     ),
     Mutant(
         "what is said below the footer is nobody's business",
-        "src/railgauge/tools/nccl_tests/text.py",
+        "src/railgauge/tools/common/lines.py",
         r'    r"\bprocess received signal\b|\blost communication\b|\bunexpectedly failed\b|"',
         "",
         "tests/unit/test_nccl_tests.py -k end_that_was_none",

@@ -10,14 +10,13 @@ agree. What a run omits at its start (-O) is in no total.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Completeness, Moved, ParseError, Reading
 from railgauge.tools.common.documents import Count, Number, Part, document, validated
-from railgauge.tools.common.lines import quote
+from railgauge.tools.common.lines import LABELS, STDERR, numbered, quote
 from railgauge.tools.common.options import (
     require_congestion,
     require_integers,
@@ -137,8 +136,6 @@ _SLACK = 0.01
 _UNDER_WAY = 0.1
 # Timers fire late, and a run ends between two intervals.
 _EDGE_SHARE = 0.1
-_RECORDER = re.compile(r"^(?:\s*[0-9]{1,6}: )+")
-_STDERR = "STDERR: "
 # 3.12 writes them into `start` once for every stream; they are not read.
 _BUFFERS = {"sock_bufsize", "sndbuf_actual", "rcvbuf_actual"}
 
@@ -255,19 +252,19 @@ def parse(text: str) -> Output:
 def _document(text: str) -> dict[str, Any]:
     """The one document in a text, which a recorder may have labelled and put comments before."""
     lines = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.startswith(_STDERR):
+    for number, line in numbered(text):
+        if line.startswith(STDERR):
             if "error" in line.lower() or "unable" in line.lower():
-                raise ParseError(number, quote(line.removeprefix(_STDERR)), "no error message")
+                raise ParseError(number, quote(line.removeprefix(STDERR)), "no error message")
             line = ""
-        line = _RECORDER.sub("", line.rstrip("\r"))
+        line = LABELS.sub("", line.rstrip("\r"))
         lines.append("" if line.startswith("#") else line)
     first = next((number for number, line in enumerate(lines) if line.strip()), None)
     if first is None:
         raise ParseError(0, "nothing", "one JSON document of iperf3 --json")
     if not lines[first].lstrip().startswith("{"):
         raise ParseError(first + 1, quote(lines[first]), "one JSON document: iperf3 --json")
-    run = document("\n".join(lines), _BUFFERS)
+    run = document("\n".join(lines), repeated=_BUFFERS)
     if "event" in run:
         raise ParseError(0, "an event of --json-stream", "one document of --json")
     return run

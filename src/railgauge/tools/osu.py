@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, ParseError, Reading
-from railgauge.tools.common.lines import NOTICE, plain, quote
+from railgauge.tools.common.lines import DIED, NOTICE, STDERR, numbered, plain, quote
 from railgauge.tools.common.options import require_integers, require_one_of
 
 TOOL = "osu"
@@ -100,7 +100,6 @@ _COLUMNS: Mapping[str, str] = {
     "validation": "validation",
 }
 _WHOLE = ("size_bytes", "iterations")
-_STDERR = "STDERR: "
 # All of them print two decimals: with fewer a number is cut.
 _NUMBER = re.compile(r"[0-9]{1,15}\.[0-9]{2}")
 _COUNT = re.compile(r"[0-9]{1,15}")
@@ -115,14 +114,10 @@ _HIDDEN_ROW = re.compile(r"[0-9]\s+[0-9]+\.[0-9]|(?:^|\s)(?:pass|fail)$", re.IGN
 # notices too; then the exit code tells.
 _FAILURE = re.compile(
     r"requires (?:at least|exactly) |validation (?:error|fail)|^\W*(?:fatal )?error\b *[:!]|"
-    r"\b(?:srun|slurmstepd|mpirun|mpiexec(?:\.hydra)?|prterun|orterun|hydra_\w+|osu_\w+): error\b|"
-    r"\ban error occurred in mpi|\berror while loading\b|\bcuda (?:runtime )?error\b|"
+    r"\b(?:hydra_\w+|osu_\w+): error\b|\ban error occurred in mpi|\bcuda (?:runtime )?error\b|"
     r"\bmpi_\w+ (?:call )?failed\b|\bcall '.*' failed\b|\bmpi_err\w*:|"
-    r"\bfatal\b|\baborted?\b|mpi_abort|segmentation fault|bus error|floating point exception|"
-    r"illegal instruction|process received signal|\bkilled\b|\bcancelled\b|"
-    r"\bterminated\b(?! normally)|lost communication|unexpectedly failed|non-zero exit|"
-    r"core dumped|not found|no such file|could not|\bcannot\b|unrecognized|invalid option|"
-    r"^\s*usage:|out of memory|unreachable|timed out",
+    r"\bfatal\b|\babort\b|mpi_abort|not found|no such file|could not|\bcannot\b|unrecognized|"
+    r"invalid option|^\s*usage:|unreachable|timed out|" + DIED,
     re.IGNORECASE,
 )
 
@@ -134,13 +129,13 @@ def parse(text: str) -> Output:
     validation that failed, a line in the table that may hold a row and is none, a size left out, or
     an error message. The tags of launchers and colour codes are passed over.
     """
-    lines = list(enumerate(text.split("\n"), start=1))
+    lines = numbered(text)
     for number, line in lines:
-        if _FAILURE.search(plain(line.removeprefix(_STDERR))[0]) and not NOTICE.match(line):
+        if _FAILURE.search(plain(line.removeprefix(STDERR))[0]) and not NOTICE.match(line):
             raise ParseError(number, quote(line), "no error message")
     table = _Table()
     for number, line in lines:
-        if not line.startswith(_STDERR):
+        if not line.startswith(STDERR):
             table.take(number, *plain(line))
     if table.benchmark is None:
         raise ParseError(0, "no title", "a line such as '# OSU MPI Latency Test v7.5'")

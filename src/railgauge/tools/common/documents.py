@@ -34,36 +34,42 @@ _EXPECTED = {
 }
 
 
-def document(text: str, repeated: Collection[str] = ()) -> dict[str, Any]:
+def document(text: str, *, repeated: Collection[str] = (), private: bool = False) -> dict[str, Any]:
     """The JSON object that a text is; ParseError where it is not whole, or has a key twice.
 
-    Keys in `repeated` may be there twice: they are not read.
+    Keys in `repeated` may be there twice: they are not read. Of a `private` document no content
+    is in a message, or in an exception behind it.
     """
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         counts = Counter(name for name, _ in pairs if name not in repeated)
         for name, count in counts.items():
             if count > 1:
-                raise ParseError(0, f"the key {quote(name)} twice in one object", "every key once")
+                key = "a key" if private else f"the key {quote(name)}"
+                raise ParseError(0, f"{key} twice in one object", "every key once")
         return dict(pairs)
 
+    value, where, why = None, 0, "no object"
     try:
         value = json.loads(text, object_pairs_hook=once)
     except ParseError:
         raise
     except (ValueError, RecursionError) as error:
+        # It holds the whole text: it must not be the context of what is raised.
         where, why = getattr(error, "lineno", 0), getattr(error, "msg", str(error))
-        raise ParseError(where, f"no whole JSON ({why})", "one document, to its end") from None
     if not isinstance(value, dict):
-        raise ParseError(0, quote(value), "one JSON object")
+        raise ParseError(where, f"no whole JSON ({why})", "one JSON object, to its end")
     return value
 
 
-def validated(model: type[AnyPart], part: object, where: str = "") -> AnyPart:
+def validated(
+    model: type[AnyPart], part: object, where: str = "", *, private: bool = False
+) -> AnyPart:
     """The part of a document that is at `where` in it; ParseError names what is not as stated."""
     try:
         return model.model_validate(part)
     except pydantic.ValidationError as invalid:
+        # That one holds the values, too.
         error = invalid.errors(include_url=False)[0]
     path = where
     for step in error["loc"]:
@@ -73,4 +79,5 @@ def validated(model: type[AnyPart], part: object, where: str = "") -> AnyPart:
     expected = _EXPECTED.get(error["type"], error["msg"].removeprefix("Input should be "))
     if error["type"] == "greater_than_equal":
         expected = _EXPECTED["int_type" if isinstance(error["input"], int) else "float_type"]
-    raise ParseError(0, f"{path} {quote(error['input'])}", expected)
+    value = "of another kind" if private else quote(error["input"])
+    raise ParseError(0, f"{path} {value}", expected)

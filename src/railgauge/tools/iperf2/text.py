@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from railgauge.tools import ParseError
-from railgauge.tools.common.lines import quote
+from railgauge.tools.common.lines import DIED, LABELS, numbered, quote
 from railgauge.tools.common.numbers import Shown
 from railgauge.tools.iperf2.directions import apart
 from railgauge.tools.iperf2.result import (
@@ -61,7 +61,6 @@ _BOUNCEBACK = re.compile(
 )
 _JITTER = re.compile(rf"{_NUMBER}\s+ms\s+-?[0-9]+/\s*[0-9]+")
 _OTHER_DIRECTION = re.compile(r"\((?:reverse|full-duplex)\)")
-_RECORDER = re.compile(r"^(?:STDERR: |\s*[0-9]{1,6}: ?)+")
 # Other programs in the same job log: their failures are theirs.
 _NOISE = re.compile(r"\b(?:NCCL|UCX)\b")
 # iperf2 has no common form for its errors, and a shell, slurm or the loader may report for it.
@@ -71,9 +70,7 @@ _FAILURE = re.compile(
     r"no such file|\bdenied\b|not permitted|unreco\w*gni[sz]ed|unrecoginized|"
     r"(?:illegal|invalid) (?:option|value|report|port|burst)|is ambiguous|requires (?:a|an) |"
     r"doesn't allow|ignoring extra argument|^\s*usage:|did not receive ack|\bunable to\b|"
-    r"\bcannot\b|interrupt again|\bterminated\b|\bkilled\b|\bcancelled\b|\baborted?\b|"
-    r"segmentation fault|core dumped|bus error|out of memory|double free|"
-    r"not supported|not valid|mutually exclusive",
+    r"\bcannot\b|interrupt again|\babort\b|not supported|not valid|mutually exclusive|" + DIED,
     re.IGNORECASE,
 )
 # Without -e csv has no header.
@@ -116,9 +113,8 @@ def parse(text: str) -> Output:
     rounding.
     """
     lines = []
-    # Not splitlines(): it also breaks at form feeds and the like, and line numbers would be off.
-    for number, raw in enumerate(text.split("\n"), start=1):
-        line = _RECORDER.sub("", raw).strip()
+    for number, raw in numbered(text):
+        line = LABELS.sub("", raw).strip()
         if line and not line.startswith("#"):
             lines.append((number, line))
     if not lines:

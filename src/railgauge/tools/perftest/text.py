@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from railgauge.tools import ParseError
-from railgauge.tools.common.lines import NOTICE, plain, quote
+from railgauge.tools.common.lines import DIED, NOTICE, STDERR, numbered, plain, quote
 from railgauge.tools.common.numbers import Shown
 from railgauge.tools.perftest.options import SWEEP_SIZES, Operation, Test
 from railgauge.tools.perftest.result import Address, Bandwidth, Latency, Output, Role
@@ -83,9 +83,8 @@ _FAILURE = re.compile(
     r"\b(?:available|supported) (?:only|in|on)\b|^duplicated argument|\btoo big\b|"
     r"\brefused\b|\brejected\b|\breset by peer\b|broken pipe|timed ?out|\bunreachable\b|no route|"
     r"\bdenied\b|\bnot permitted\b|unrecogni[sz]ed option|requires an argument|^usage:|"
-    r"\bplease (?:check|choose|increase|provide)\b|\buser stopped\b|\bterminated\b|\bkilled\b|"
-    r"\bcancelled\b|\baborted?\b|segmentation fault|core dumped|bus error|out of memory|"
-    r"double free|out of range",
+    r"\bplease (?:check|choose|increase|provide)\b|\buser stopped\b|\babort\b|"
+    r"out of range|" + DIED,
     re.IGNORECASE,
 )
 
@@ -104,20 +103,19 @@ def parse(text: str) -> Output:
     there twice (the intervals of --run_infinitely are no result), and where the text holds more
     than one test: two sides of one run are two outputs.
     """
-    # Not splitlines(): it also breaks at form feeds and the like, and line numbers would be off.
-    lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), start=1)]
+    lines = [(number, line.strip()) for number, line in numbered(text)]
     if not any(line for _, line in lines):
         raise ParseError(0, "nothing", "the output of perftest")
     # An error explains missing rows, so it is told first, wherever it stands.
     for number, line in lines:
-        message, _ = plain(line.removeprefix("STDERR: "))
+        message, _ = plain(line.removeprefix(STDERR))
         harmless = _NOISE.match(message) or NOTICE.match(message)
         if _FAILURE.search(message) and not harmless:
             raise ParseError(number, quote(message), "no error message")
     reader = _Reader()
     for number, line in lines:
         text, tag = plain(line)
-        if text and not line.startswith("STDERR: "):
+        if text and not line.startswith(STDERR):
             reader.take(number, text, tag)
     return reader.output()
 

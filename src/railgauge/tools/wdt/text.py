@@ -8,14 +8,13 @@ import re
 
 from railgauge.node.wdt_url import redacted
 from railgauge.tools import ParseError
-from railgauge.tools.common.lines import quote
+from railgauge.tools.common.lines import DIED, LABELS, numbered, quote
 from railgauge.tools.common.numbers import Shown
 from railgauge.tools.wdt.result import ERRORS, Output, Role, Summary
 
 _MBYTE = 2**20
 
 _NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,18})?(?:e[+-]?[0-9]{1,2})?"
-_RECORDER = re.compile(r"^(?:STDERR: |\s*[0-9]{1,6}: ?)+")
 _GLOG = re.compile(
     r"(?P<level>[IWEF])(?:[0-9]{4}|[0-9]{8}) [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\s+[0-9]+ "
     r"[^\s:]+:[0-9]+\] "
@@ -55,13 +54,7 @@ _THROUGHPUT = re.compile(
 )
 _FOLDER = re.compile(r"(?:dir already exists|made dir) ")
 # What others say beside WDT's own lines: a shell, Slurm, the C library, glog.
-_FAILURE = re.compile(
-    r"^\*\*\* (?:aborted at|sig)|segmentation fault|core dumped|bus error|double free|"
-    r"\b(?:srun|slurmstepd|mpirun|prterun): error\b|\bkilled\b|\bcancelled\b|\baborted\b|"
-    r"\bterminated\b(?! normally)|\bterminate called\b|process received signal|out of memory|"
-    r"illegal instruction|floating point exception|error while loading|command not found",
-    re.IGNORECASE,
-)
+_FAILURE = re.compile(rf"^\*\*\* (?:aborted at|sig)|\bterminate called\b|{DIED}", re.IGNORECASE)
 _EXPLORED = re.compile(r"Number of files explored: ([0-9]{1,18})\b(?:.* errors (true|false))?")
 _ATTEMPTS = re.compile(r"Connection took ([0-9]{1,9}) attempt\(s\)")
 _RECOVERED = re.compile(
@@ -86,7 +79,7 @@ def parse(text: str) -> Output:
     A transfer that failed gives an Output too, with its `code`: its numbers are no result.
     """
     reader = _Reader()
-    for number, line in enumerate(redacted(text).split("\n"), start=1):
+    for number, line in numbered(redacted(text)):
         reader.feed(number, line)
     return reader.output()
 
@@ -116,7 +109,7 @@ class _Reader:
         self.words = 0
 
     def feed(self, number: int, line: str) -> None:
-        line = _RECORDER.sub("", line.rstrip("\r"))
+        line = LABELS.sub("", line.rstrip("\r"))
         if not line.strip():
             return
         if line.startswith("#"):
@@ -149,8 +142,7 @@ class _Reader:
             self.failed.append(body.strip())
 
     def _conditions(self, number: int, body: str) -> None:
-        matched = _VERSION.match(body)
-        if matched:
+        if matched := _VERSION.match(body):
             if self.version not in (None, matched["version"]):
                 found = f"version {matched['version']} after {self.version}"
                 raise ParseError(number, found, "one run of one side")
@@ -163,37 +155,30 @@ class _Reader:
             self.roles.add("receiver")
         if len(self.roles) > 1:
             raise ParseError(number, "a sender and a receiver in one text", "one side")
-        matched = _PORTS.search(body)
-        if matched:
+        if matched := _PORTS.search(body):
             self.ports = tuple(int(port) for port in matched["ports"].split() if len(port) < 6)
-        matched = _TRANSFER.match(body)
-        if matched:
+        if matched := _TRANSFER.match(body):
             transfer = matched["a"] or matched["b"]
             if self.transfer not in (None, transfer):
                 raise ParseError(number, f"transfer {transfer} after another", "one transfer")
             self.transfer = transfer
-        matched = _EXPLORED.match(body)
-        if matched:
+        if matched := _EXPLORED.match(body):
             self.explored = int(matched[1])
             if matched[2] == "true":
                 self.failed.append("errors while looking for files")
         self.wrote = self.wrote or bool(_FOLDER.match(body))
-        matched = _ATTEMPTS.search(body)
-        if matched:
+        if matched := _ATTEMPTS.search(body):
             self.retries += max(int(matched[1]) - 1, 0)
-        matched = _RECOVERED.search(body)
-        if matched:
+        if matched := _RECOVERED.search(body):
             self.recovered.append(matched["a"] or matched["b"])
 
     def _result(self, number: int, body: str) -> None:
-        matched = _SENDER_TIME.match(body)
-        if matched:
+        if matched := _SENDER_TIME.match(body):
             self._once(self.time, number, "Total sender time")
             self.time = _shown(matched[1]), _shown(matched[2])
         elif body.startswith("Total sender time"):
             raise ParseError(number, quote(body), "Total sender time = S seconds (S dirTime)")
-        matched = _STATUS.search(body)
-        if matched:
+        if matched := _STATUS.search(body):
             summary = _summary(number, body, matched)
             start = _THREAD.match(body)
             if start is None and (matched.start() == 0 or self.time is not None):
@@ -202,8 +187,7 @@ class _Reader:
                 self.own = number, summary
             else:
                 self.threads.append(summary)
-        matched = _THROUGHPUT.match(body)
-        if matched:
+        if matched := _THROUGHPUT.match(body):
             self._once(self.throughput, number, "Total sender throughput")
             self.throughput = _shown(matched[1]), _number(matched[2])
             self.without_end = matched[3] is None
@@ -213,8 +197,7 @@ class _Reader:
             self.listing_failed = True
         if body.endswith("All files failed."):
             self.failed.append("all files")
-        matched = _END.fullmatch(body.strip())
-        if matched:
+        if matched := _END.fullmatch(body.strip()):
             self._once(self.end, number, "Returning with")
             code, name = int(matched["code"] or 0), matched["name"] or "OK"
             if code >= len(ERRORS) or ERRORS[code] != name:
