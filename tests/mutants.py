@@ -569,10 +569,10 @@ MUTANTS = [
     ),
     Mutant(
         "whoever drained a node, it is released",
-        "src/railgauge/node/slurm_nodes.py",
+        "src/railgauge/slurm/nodes.py",
         "return self.drained and self.reason.startswith(OURS)",
         "return self.drained",
-        f"{_GATE}/test_slurm_nodes.py",
+        "tests/unit/slurm/test_nodes.py",
     ),
     Mutant(
         "the reservation goes before the rejected nodes are drained",
@@ -584,15 +584,15 @@ MUTANTS = [
     Mutant(
         "the untested nodes' reservation ends",
         "src/railgauge/gate/run.py",
-        "slurm.reserve(run.untested, run.nodes)",
-        "slurm.reserve(run.untested, run.nodes, lease.LEASE_S)",
+        "reservations.reserve(run.untested, run.nodes)",
+        "reservations.reserve(run.untested, run.nodes, lease.LEASE_S)",
         f"{_GATE}/test_run.py -k has_an_end",
     ),
     Mutant(
         "the partners' reservation has no end",
         "src/railgauge/gate/run.py",
-        "slurm.reserve(run.reservation, both, lease.LEASE_S)",
-        "slurm.reserve(run.reservation, both)",
+        "reservations.reserve(run.reservation, both, lease.LEASE_S)",
+        "reservations.reserve(run.reservation, both)",
         f"{_GATE}/test_run.py -k has_an_end",
     ),
     Mutant(
@@ -703,10 +703,10 @@ MUTANTS = [
     ),
     Mutant(
         "a human's reason is overwritten",
-        "src/railgauge/node/slurm_nodes.py",
+        "src/railgauge/slurm/nodes.py",
         "if node.ours or not node.drained]",
         "]",
-        f"{_GATE}/test_slurm_nodes.py",
+        "tests/unit/slurm/test_nodes.py",
     ),
     Mutant(
         "a node in somebody's reservation is resumed",

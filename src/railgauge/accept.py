@@ -32,7 +32,6 @@ from railgauge import (
     references,
     rehearsal,
     session,
-    slurm,
     systems,
 )
 from railgauge.atomic import write_json, write_text
@@ -54,10 +53,12 @@ from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import store
 from railgauge.model import record
 from railgauge.model.record import BrokenRecordError, Planned, Remaining
-from railgauge.node.slurm_nodes import NOT_AVAILABLE
 from railgauge.report import text
 from railgauge.site import ready
 from railgauge.site.look import from_reframe
+from railgauge.slurm import jobs as slurm_jobs
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.waiting import NOT_AVAILABLE
 from railgauge.verdict.compare import fingerprints, remaining
 from railgauge.verdict.rules import Verdict, decide
 
@@ -196,7 +197,7 @@ def run(
     """
     _require_configuration(system)
     _require_room()
-    slurm.require_answer()
+    slurm_jobs.require_answer()
     _require_ready(system, chosen, options, say)
     asked = Asked(
         options=list(options),
@@ -229,11 +230,11 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
             lacks = _require_something_missing(campaign)
             _require_configuration(campaign.system)
             _require_room()
-            slurm.require_answer()
+            slurm_jobs.require_answer()
             if lacks is None or lacks.missing:
                 assert campaign.asked is not None
                 _require_ready(campaign.system, campaign.scope, campaign.asked.options, say)
-            for job in slurm.cancel_jobs_of(campaign.id):
+            for job in slurm_jobs.cancel_jobs_of(campaign.id):
                 say(f"cancelled job {job}, which an earlier session had left")
             campaign.begin_again(command)
             say(f"campaign {campaign.id}")
@@ -398,11 +399,11 @@ def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
             folder / "reframe.out",
             say,
             keep_open=(lock,),
-            waits=lambda: campaign.id in slurm.waiting_for_campaigns().values(),
-            why=lambda: slurm.told_of_jobs_of(campaign.id),
+            waits=lambda: campaign.id in slurm_jobs.waiting_for_campaigns().values(),
+            why=lambda: slurm_jobs.describe_jobs_of(campaign.id),
         )
     finally:
-        for job in slurm.cancel_jobs_of(campaign.id):
+        for job in slurm_jobs.cancel_jobs_of(campaign.id):
             say(f"cancelled job {job}, which the session had left")
     output = (folder / "reframe.out").read_text(errors="replace")
     campaign.session = Session(code, _last_error(output), interrupted)
@@ -410,7 +411,7 @@ def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
         _require_begun(campaign, output)
     if NOT_AVAILABLE in output:
         everyone = [node for members in campaign.scope.nodes.values() for node in members]
-        campaign.unavailable = sorted({*campaign.unavailable, *slurm.dead(everyone)})
+        campaign.unavailable = sorted({*campaign.unavailable, *slurm_nodes.dead(everyone)})
     return _conclude(campaign, "interrupted" if interrupted else "finished")
 
 

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import click
 
-from railgauge import campaign, hostlist, inventory, paths, session, slurm, systems
+from railgauge import campaign, hostlist, inventory, paths, session, systems
 from railgauge.errors import (
     EXIT_ACCEPT,
     EXIT_REJECT,
@@ -22,9 +22,10 @@ from railgauge.errors import (
     RailgaugeError,
 )
 from railgauge.inventory import Change, Inventory
-from railgauge.node import slurm_nodes
 from railgauge.node.inventory import take
 from railgauge.node.rdma import natural
+from railgauge.slurm import client
+from railgauge.slurm import nodes as slurm_nodes
 
 #: So many jobs at once.
 _AT_ONCE = 32
@@ -116,7 +117,7 @@ def collect(
         if node in closed and not any(word.startswith("--reservation") for word in access[node]):
             return EnvironmentProblem(f"no job starts on it: {closed[node]}")
         try:
-            said = slurm.ask(
+            said = client.output(
                 *("srun", "--quiet", "--nodes=1", "--ntasks=1", f"--nodelist={node}"),
                 *("--overlap", f"--immediate={_QUEUE_S}", "--input=none", *access[node]),
                 *("env", f"PYTHONPATH={paths.SOURCE}", "python3", "-m", "railgauge.node.inventory"),
@@ -137,7 +138,7 @@ def _closed(nodes: Sequence[str]) -> dict[str, str]:
     """Those of `nodes` on which Slurm starts no job of ours, and why: none has to wait for it."""
     try:
         states = slurm_nodes.show(nodes) if nodes else {}
-    except slurm_nodes.SlurmProblem:
+    except client.SlurmProblem:
         # The job's own words will do.
         return {}
     invited = "SLURM_RESERVATION" in os.environ

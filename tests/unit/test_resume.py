@@ -22,13 +22,15 @@ from hypothesis import strategies as st
 from reframe.core.exceptions import ReframeError
 from reframe.core.schedulers import Job
 
-from railgauge import accept, atomic, paths, session, slurm
+from railgauge import accept, atomic, paths, session
 from railgauge import campaign as campaigns
 from railgauge.campaign import ENDED, Asked, Campaign, Session
 from railgauge.checks import guard
 from railgauge.cli import cli
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.model.failure import DISTURBED, Failure
+from railgauge.slurm import client
+from railgauge.slurm import jobs as slurm_jobs
 from railgauge.verdict.compare import remaining
 from railgauge.verdict.rules import Verdict, decide
 from tests.unit import records
@@ -470,8 +472,8 @@ SQUEUE = """\
 
 
 def test_a_job_that_waits_for_a_campaigns_nodes_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slurm, "ask", lambda *_: SQUEUE)
-    assert slurm.waiting_for_campaigns() == {"8": "B"}
+    monkeypatch.setattr(client, "output", lambda *_: SQUEUE)
+    assert slurm_jobs.waiting_for_campaigns() == {"8": "B"}
 
 
 @pytest.mark.parametrize(
@@ -485,7 +487,7 @@ def test_a_job_is_given_up_only_where_it_does_not_wait_for_a_campaign(
     def silent(*_: str) -> str:
         raise EnvironmentProblem("squeue did not answer")
 
-    monkeypatch.setattr(slurm, "ask", answer or silent)
+    monkeypatch.setattr(client, "output", answer or silent)
     job = Job(name="check")
     job._jobid, job._state, job._submit_time, job.max_pending_time = "8", "PENDING", 0.0, "5m"
     late: list[Job] = []
@@ -642,7 +644,7 @@ def test_a_campaign_of_an_older_railgauge_is_not_resumed(found: Campaign) -> Non
 def test_a_campaign_that_lacks_only_its_verdict_gets_it(
     area: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slurm, "ask", lambda *_: "")
+    monkeypatch.setattr(client, "output", lambda *_: "")
     campaign = Resumed(area / "20261121T042325Z-lab-91c33c").write()
     verdict = accept.resume(campaign, ["railgauge"], lambda _: None)
     assert verdict.decision == "accept"

@@ -35,10 +35,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import slurm_nodes
 from railgauge.node.calls import node_name, write_whole
 from railgauge.node.inventory import take
 from railgauge.node.inventory.kinds import LASTING, kind
+from railgauge.slurm import client
+from railgauge.slurm import nodes as slurm_nodes
 
 #: A store on a file server that hangs is given up after this.
 STORE_LIMIT_S = 5.0
@@ -387,7 +388,7 @@ def main(arguments: list[str] | None = None) -> int:
     node = asked.node or node_name()
     try:
         outcomes = hold(asked.store, {node: take(quick=True)}, asked.act)
-    except (NoStore, slurm_nodes.SlurmProblem) as error:
+    except (NoStore, client.SlurmProblem) as error:
         print(f"railgauge gate: {error}", file=sys.stderr)
         return 3
     for outcome in outcomes:

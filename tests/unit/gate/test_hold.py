@@ -12,9 +12,10 @@ import pytest
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import store
 from railgauge.node import gate as node_gate
-from railgauge.node import slurm_nodes
 from railgauge.node.gate import Change, NoStore, Rules, changes
-from railgauge.node.slurm_nodes import SlurmNode
+from railgauge.slurm import client
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.nodes import SlurmNode
 
 from .cluster import Slurm, document, taken
 
@@ -114,7 +115,7 @@ def test_without_act_nothing_is_drained(area: Path, nodes: Slurm) -> None:
 def test_where_nothing_changed_slurm_is_not_asked(
     area: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slurm_nodes, "ask", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(client, "output", lambda *_: pytest.fail("asked"))
     assert states(node_gate.hold(area, {"n1": document("n1")}, act=True)) == {"n1": "unchanged"}
 
 
