@@ -437,7 +437,7 @@ MUTANTS = [
     Mutant(
         "any unit will do",
         "src/railgauge/references.py",
-        "if reference.unit != METRIC_UNITS[metric]:",
+        "if reference.unit != METRICS[metric].unit:",
         "if False:",
         f"{_FOOLING}::test_a_wrong_unit_is_an_error_at_load",
     ),

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from railgauge import expected, hostlist, paths, references, systems
 from railgauge.errors import ConfigurationError, EnvironmentProblem
 from railgauge.gate.store import rules as gate_rules
-from railgauge.measurement import METRIC_UNITS
+from railgauge.measurement import METRICS
 from railgauge.nccl import Nccl, Scale
 from railgauge.references import Condition, Entry, Ratio, References, Side
 from railgauge.site import host_pattern, shown
@@ -505,7 +505,7 @@ def _metrics(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> tuple[s
     for body in bodies:
         words = [w.value for w in ast.walk(body) if isinstance(w, ast.Constant)]
         plain = [re.sub("_[0-9]+B$", "", w) for w in words if isinstance(w, str)]
-        known = tuple(word for word in plain if word in METRIC_UNITS)
+        known = tuple(word for word in plain if word in METRICS)
         if known:
             return known
     bases = [classes[name] for name in map(_last_name, node.bases) if name in classes]
