@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shlex
@@ -21,8 +22,9 @@ from railgauge.errors import (
     EnvironmentProblem,
     RailgaugeError,
 )
-from railgauge.inventory import Change, Inventory
+from railgauge.inventory import Inventory
 from railgauge.node.inventory import take
+from railgauge.node.inventory.kinds import kind
 from railgauge.node.rdma import natural
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
@@ -157,7 +159,7 @@ def _print(one: Inventory) -> None:
     for key in sorted(one.fields, key=natural):
         value = one.fields[key]
         text = value if isinstance(value, str) else json.dumps(value)
-        click.echo(f"  {inventory.kind(key):<8}  {key} = {text}")
+        click.echo(f"  {kind(key):<8}  {key} = {text}")
     for key in sorted(one.unknown, key=natural):
         click.echo(f"  unknown   {key}: {one.unknown[key]}")
 
@@ -174,22 +176,13 @@ def diff(before: str, after: str, as_json: bool) -> NoReturn:
     """
     changes = inventory.diff(_named(before), _named(after))
     if as_json:
-        click.echo(json.dumps([_as_dict(change) for change in changes], indent=2))
+        documents = [{**dataclasses.asdict(c), "kind": c.kind} for c in changes]
+        click.echo(json.dumps(documents, indent=2))
     for change in [] if as_json else changes:
         click.echo(f"{change.kind:<8}  {change}")
     if not changes and not as_json:
         click.echo("no field differs")
     sys.exit(EXIT_REJECT if changes else EXIT_ACCEPT)
-
-
-def _as_dict(change: Change) -> dict[str, object]:
-    return {
-        "key": change.key,
-        "kind": change.kind,
-        "before": change.before,
-        "after": change.after,
-        "what": change.what,
-    }
 
 
 def _named(name: str) -> Inventory:

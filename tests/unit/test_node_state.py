@@ -20,8 +20,9 @@ from railgauge.checks.path import path_preconditions
 from railgauge.checks.rdma import probe_cases, rail_probes, rdma_links
 from railgauge.errors import ConfigurationError
 from railgauge.expected import Entry, Expected
-from railgauge.inventory import Inventory, Scalar
+from railgauge.inventory import Inventory
 from railgauge.model.record import Row
+from railgauge.node.inventory.sheet import Scalar
 from railgauge.systems import Rdma
 from railgauge.tools import Call, Completeness, ParseError, node_state
 from railgauge.tools.node_state import Options, differences
