@@ -261,15 +261,15 @@ MUTANTS = [
     ),
     Mutant(
         "a receiver that wrote threw all away",
-        "src/railgauge/tools/wdt.py",
+        "src/railgauge/tools/wdt/judge.py",
         "if options.skip_writes and output.wrote and",
         "if False and",
         "tests/unit/test_wdt.py -k did_not_throw_away",
     ),
     Mutant(
         "an iperf2 run may go any way",
-        "src/railgauge/tools/iperf2.py",
-        "            if found != asked:\n",
+        "src/railgauge/tools/iperf2/judge.py",
+        "            if ways_of_side != requested:\n",
         "            if False:\n",
         "tests/unit/test_iperf2.py -k not_asked_for",
     ),
@@ -766,7 +766,7 @@ MUTANTS = [
     ),
     Mutant(
         "a session ignores what nohup ignores",
-        "src/railgauge/accept.py",
+        "src/railgauge/follow.py",
         "            preexec_fn=children.default_signals,\n",
         "",
         "tests/unit/test_follow.py -k hears",

@@ -8,23 +8,17 @@ import contextlib
 import dataclasses
 import hashlib
 import os
-import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 from railgauge import campaign as campaigns
 from railgauge import (
-    children,
     expected,
     hostlist,
     inventory,
@@ -46,10 +40,11 @@ from railgauge.campaign import (
     Session,
     State,
 )
-from railgauge.checks import guard, queue
+from railgauge.checks import guard
 from railgauge.checks.pair import NODES_VARIABLE
 from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.follow import follow, plain
 from railgauge.gate import store
 from railgauge.model import record
 from railgauge.model.record import BrokenRecordError, Planned, Remaining
@@ -70,11 +65,6 @@ _ENDING_S = 60
 
 #: What of the environment says what is measured; a resumed session gets the same.
 _ASKED = ("RFM_SYSTEM", NODES_VARIABLE, SERIES_VARIABLE, "RAILGAUGE_REFERENCES")
-
-_FINISHED = re.compile(
-    r"\[\s+(?P<word>OK|FAIL|ABORT|SKIP)\s*\]\s*\(\s*(?P<done>\d+)/(?P<all>\d+)\)"
-)
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 #: How the guard's own words begin: it saw the checks, and refused the session.
 _REFUSED = "run session stopped: reframe error: "
@@ -393,7 +383,7 @@ def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
         session.PARENT_VARIABLE: str(os.getpid()),
     }
     try:
-        code, interrupted = _follow(
+        code, interrupted = follow(
             _command(campaign.gate, ["-r", *campaign.asked.options]),
             environment,
             folder / "reframe.out",
@@ -470,154 +460,8 @@ def _require_ready(system: str, chosen: Scope, options: Sequence[str], say: Say)
     ready.require(system, chosen.nodes, from_reframe(options), say, with_mpi)
 
 
-class _Interrupt:
-    """Passes the first SIGINT, SIGTERM or SIGHUP on to the session as the Ctrl-C it understands.
-
-    The session runs in a process group of its own, so that a Ctrl-C at the terminal reaches it
-    once; ReFrame cancels its jobs at the first and gives up at the second. One that goes on all the
-    same is ended by force. A hangup that this process was started to ignore (`nohup`) is ignored.
-    """
-
-    #: For cancelling jobs and writing the report, before a stronger signal.
-    PATIENCE_S = 60
-
-    def __init__(self, process: subprocess.Popen[str], say: Say) -> None:
-        self.process = process
-        self.say = say
-        #: what it was, "" while there was none
-        self.seen = ""
-        self._before: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> _Interrupt:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
-                continue
-            self._before[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _handle(self, number: int, _: FrameType | None) -> None:
-        self.stop(signal.Signals(number).name)
-
-    def stop(self, why: str) -> None:
-        if not self.seen:
-            self.seen = why
-            self.say(f"{why}: cancelling the jobs, keeping what there is")
-            ending = [self.process, self.PATIENCE_S]
-            threading.Thread(target=children.end, args=ending, daemon=True).start()
-
-
-class _Watchdog:
-    """Stops a session in which no case ends within the longest time that one may take.
-
-    A controller that crashed may forget a job, which accounting then shows as running for ever,
-    and ReFrame waits as long. One whose job waits for another campaign's is left alone (`waits`).
-    """
-
-    #: For Slurm's own work around a job: launch, kill, accounting.
-    MARGIN_S = 120
-
-    def __init__(
-        self,
-        plan: Path,
-        interrupt: _Interrupt,
-        waits: Callable[[], bool],
-        why: Callable[[], str] = lambda: "",
-    ) -> None:
-        """`why` tells what Slurm says of the session's jobs."""
-        self.plan = plan
-        self.interrupt = interrupt
-        self.waits = waits
-        self.why = why
-        self._timer: threading.Timer | None = None
-
-    def restart(self) -> None:
-        self.stop()
-        try:
-            cases = record.read_plan(self.plan)
-        except BrokenRecordError:
-            return
-        if not cases:
-            return
-        limit = max(case.limit_s for case in cases) + self.MARGIN_S
-        self._timer = threading.Timer(limit, self._end, [limit])
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _end(self, limit: float) -> None:
-        with contextlib.suppress(EnvironmentProblem):
-            if self.waits():
-                self.restart()
-                return
-        why = self.why()
-        self.interrupt.stop(f"no case has ended for {limit:.0f} s" + (f" ({why})" if why else ""))
-
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-
-def _follow(
-    command: list[str],
-    environment: Mapping[str, str],
-    log: Path,
-    say: Say,
-    keep_open: Sequence[int] = (),
-    waits: Callable[[], bool] = lambda: False,
-    why: Callable[[], str] = lambda: "",
-) -> tuple[int, str]:
-    """Run the session, keep its output, tell its progress.
-
-    (exit code, what interrupted it: a signal, or that nothing ended; "" where nothing did)
-    """
-    with log.open("w", encoding="utf-8") as keep:
-        process = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            preexec_fn=children.default_signals,
-            pass_fds=keep_open,
-        )
-        try:
-            with _Interrupt(process, say) as interrupt:
-                assert process.stdout is not None
-                watchdog = _Watchdog(log.with_name(PLAN), interrupt, waits, why)
-                for line in process.stdout:
-                    keep.write(_ESCAPES.sub("", line))
-                    keep.flush()
-                    if "start processing checks" in line:
-                        watchdog.restart()
-                    if line.startswith(queue.WAITING):
-                        say(line.rstrip())
-                    for progress in _progress(line):
-                        say(progress)
-                        watchdog.restart()
-                code = process.wait()
-                watchdog.stop()
-                return code, interrupt.seen
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-
-
-def _progress(line: str) -> Iterator[str]:
-    found = _FINISHED.search(line)
-    if found:
-        name = line[found.end() :].strip().split(" /", 1)[0]
-        yield f"{found['done']:>3}/{found['all']} {found['word'].lower():<5} {name}"
-
-
 def _last_error(output: str) -> str:
-    lines = [_ESCAPES.sub("", line) for line in output.splitlines()]
+    lines = [plain(line) for line in output.splitlines()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     readable = [line for line in errors if not line.startswith("Traceback")]
     return readable[-1].removeprefix(_REFUSED) if readable else ""

@@ -9,6 +9,9 @@ from typing import Any, Literal, NamedTuple
 
 import pydantic
 
+#: Names of congestion control, as under net.ipv4.tcp_available_congestion_control.
+CONGESTION_CONTROL = "[a-z0-9][a-z0-9_-]*"
+
 
 class Metric(NamedTuple):
     """What is measured: its one unit, which way it gets better, and what it is.

@@ -20,6 +20,7 @@ from ruamel.yaml import YAML
 
 from railgauge import hostlist, lab, paths, rehearsal
 from railgauge.errors import ConfigurationError
+from railgauge.measurement import CONGESTION_CONTROL
 from railgauge.nccl import Nccl
 from railgauge.yamlfile import Strict, load_model
 
@@ -147,7 +148,7 @@ class Wan(Strict):
         default=[None, 128 * 2**20], min_length=1
     )
     """The socket buffers to compare; none is the kernel's own choice."""
-    congestion: list[Annotated[str, pydantic.Field(pattern="^[a-z0-9][a-z0-9_-]*$")]] = (
+    congestion: list[Annotated[str, pydantic.Field(pattern=f"^{CONGESTION_CONTROL}$")]] = (
         pydantic.Field(default=["cubic", "bbr"], min_length=1)
     )
     """The congestion controls to compare."""
@@ -181,7 +182,7 @@ class Tcp(Strict):
     """Socket buffers of each stream; capped by net.core.rmem_max and wmem_max, which a run then
     fails on.
     """
-    congestion: str | None = pydantic.Field(default=None, pattern="^[a-z0-9][a-z0-9_-]*$")
+    congestion: str | None = pydantic.Field(default=None, pattern=f"^{CONGESTION_CONTROL}$")
     """The congestion control."""
 
 

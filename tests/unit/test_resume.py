@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from reframe.core.exceptions import ReframeError
 from reframe.core.schedulers import Job
 
-from railgauge import accept, atomic, paths, session
+from railgauge import accept, atomic, follow, paths, session
 from railgauge import campaign as campaigns
 from railgauge.campaign import ENDED, Asked, Campaign, Session
 from railgauge.checks import guard
@@ -503,7 +503,7 @@ def test_a_job_is_given_up_only_where_it_does_not_wait_for_a_campaign(
 def test_a_session_whose_job_waits_for_a_campaign_is_not_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accept._Watchdog, "MARGIN_S", 0)
+    monkeypatch.setattr(follow.Watchdog, "MARGIN_S", 0)
     case = records.planned("Tcp", "Tcp 1", "Tcp_1", ["n1"], limit_s=0.2)
     (tmp_path / "plan.json").write_text(json.dumps([case]))
     answers = iter([True, True, False])
@@ -511,7 +511,7 @@ def test_a_session_whose_job_waits_for_a_campaign_is_not_stopped(
     program = (
         "print('[----------] start processing checks', flush=True); import time; time.sleep(60)"
     )
-    accept._follow(
+    follow.follow(
         [sys.executable, "-c", program],
         os.environ,
         tmp_path / "reframe.out",

@@ -397,7 +397,7 @@ def test_a_bare_log_is_unknown() -> None:
     [
         ({"arrived": sums(differences=["missing: a"])}, "server on node2: missing: a"),
         ({"arrived": sums(sha256="cd" * 32)}, "without a difference"),
-        ({"arrived": "{"}, "no JSON"),
+        ({"arrived": "{"}, "no whole JSON"),
         ({"sent": json.dumps({**SUMS, "sha256": "cd" * 32})}, "another manifest"),
     ],
 )

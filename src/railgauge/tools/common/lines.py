@@ -30,3 +30,11 @@ def plain(line: str) -> tuple[str, str]:
     line = _COLOUR.sub("", line).strip()
     tag = _TAG.match(line)
     return (line[tag.end() :].strip(), tag[0].strip()) if tag else (line, "")
+
+
+def quote(value: object, length: int = 120) -> str:
+    """What a tool printed, for a message: printable, and cut to `length` characters."""
+    if isinstance(value, str):
+        return ascii(value if len(value) <= length else f"{value[: length - 3]}...")
+    text = ascii(value)
+    return text if len(text) <= length else f"{text[: length - 3]}..."
