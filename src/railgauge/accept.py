@@ -32,9 +32,9 @@ from railgauge.atomic import write_json, write_text
 from railgauge.campaign import (
     PLAN,
     REMAINING,
-    Asked,
     Campaign,
     Gate,
+    Requested,
     RunningError,
     Scope,
     Session,
@@ -189,13 +189,13 @@ def run(
     _require_room()
     slurm_jobs.require_answer()
     _require_ready(system, chosen, options, say)
-    asked = Asked(
+    requested = Requested(
         options=list(options),
         environment=_variables(chosen, nodes),
         judged_by=judged_by(system),
     )
     chosen = dataclasses.replace(chosen, tested=store.tested(system, chosen.nodes))
-    campaign = Campaign.create(system, gate, chosen, command, asked, owner)
+    campaign = Campaign.create(system, gate, chosen, command, requested, owner)
     say(f"campaign {campaign.id}")
     begun(campaign)
     try:
@@ -222,8 +222,7 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
             _require_room()
             slurm_jobs.require_answer()
             if lacks is None or lacks.missing:
-                assert campaign.asked is not None
-                _require_ready(campaign.system, campaign.scope, campaign.asked.options, say)
+                _require_ready(campaign.system, campaign.scope, campaign.requested.options, say)
             for job in slurm_jobs.cancel_jobs_of(campaign.id):
                 say(f"cancelled job {job}, which an earlier session had left")
             campaign.begin_again(command)
@@ -282,11 +281,6 @@ def _require_resumable(campaign: Campaign) -> None:
             f"campaign {campaign.id} is a rehearsal",
             next_step=f"railgauge rehearse {campaign.system}",
         )
-    if campaign.asked is None:
-        raise RailgaugeError(
-            f"campaign {campaign.id} does not say what was asked for: an older Railgauge made it",
-            next_step="railgauge accept",
-        )
     host = campaign.context.get("host")
     if campaign.state == "running" and host != socket.gethostname() and campaign.lock_file.exists():
         raise RailgaugeError(
@@ -295,7 +289,7 @@ def _require_resumable(campaign: Campaign) -> None:
             next_step=f"resume it on {host}; or, once you are sure that {host} is down or has no "
             f"such process: rm {campaign.lock_file}",
         )
-    before = campaign.asked.judged_by
+    before = campaign.requested.judged_by
     now = judged_by(campaign.system) | {path: _digest(Path(path)) for path in before}
     for path, digest in sorted(now.items()):
         if digest != before.get(path):
@@ -375,16 +369,15 @@ def _no_room(campaign: Campaign, error: OSError) -> EnvironmentProblem:
 
 def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
     """Run the campaign's last session, and leave a campaign that is complete or says why not."""
-    assert campaign.asked is not None
     number = campaign.sessions
     folder = campaign.session_folder(number)
     environment = {
-        **_environment(campaign.folder, campaign.asked.environment, number),
+        **_environment(campaign.folder, campaign.requested.environment, number),
         session.PARENT_VARIABLE: str(os.getpid()),
     }
     try:
         code, interrupted = follow(
-            _command(campaign.gate, ["-r", *campaign.asked.options]),
+            _command(campaign.gate, ["-r", *campaign.requested.options]),
             environment,
             folder / "reframe.out",
             say,

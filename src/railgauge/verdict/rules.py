@@ -419,7 +419,7 @@ def _resume(campaign: Campaign) -> str:
         return f"railgauge rehearse {campaign.system}"
     if campaign.owner is not None:
         return "railgauge gate run --act"
-    return f"railgauge accept --resume {campaign.id}" if campaign.asked else "railgauge accept"
+    return f"railgauge accept --resume {campaign.id}"
 
 
 def _updated(campaign: Campaign, cases: Sequence[Case]) -> list[str]:
