@@ -26,16 +26,15 @@ from railgauge import (
     references,
     rehearsal,
     session,
-    slurm,
     systems,
 )
 from railgauge.atomic import write_json, write_text
 from railgauge.campaign import (
     PLAN,
     REMAINING,
-    Asked,
     Campaign,
     Gate,
+    Requested,
     RunningError,
     Scope,
     Session,
@@ -49,10 +48,12 @@ from railgauge.follow import follow, plain
 from railgauge.gate import store
 from railgauge.model import record
 from railgauge.model.record import BrokenRecordError, Planned, Remaining
-from railgauge.node.slurm_nodes import NOT_AVAILABLE
 from railgauge.report import text
 from railgauge.site import ready
 from railgauge.site.look import from_reframe
+from railgauge.slurm import jobs as slurm_jobs
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.waiting import NOT_AVAILABLE
 from railgauge.verdict.compare import fingerprints, remaining
 from railgauge.verdict.rules import Verdict, decide
 
@@ -186,15 +187,15 @@ def run(
     """
     _require_configuration(system)
     _require_room()
-    slurm.require_answer()
+    slurm_jobs.require_answer()
     _require_ready(system, chosen, options, say)
-    asked = Asked(
+    requested = Requested(
         options=list(options),
         environment=_variables(chosen, nodes),
         judged_by=judged_by(system),
     )
     chosen = dataclasses.replace(chosen, tested=store.tested(system, chosen.nodes))
-    campaign = Campaign.create(system, gate, chosen, command, asked, owner)
+    campaign = Campaign.create(system, gate, chosen, command, requested, owner)
     say(f"campaign {campaign.id}")
     begun(campaign)
     try:
@@ -219,11 +220,10 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
             lacks = _require_something_missing(campaign)
             _require_configuration(campaign.system)
             _require_room()
-            slurm.require_answer()
+            slurm_jobs.require_answer()
             if lacks is None or lacks.missing:
-                assert campaign.asked is not None
-                _require_ready(campaign.system, campaign.scope, campaign.asked.options, say)
-            for job in slurm.cancel_jobs_of(campaign.id):
+                _require_ready(campaign.system, campaign.scope, campaign.requested.options, say)
+            for job in slurm_jobs.cancel_jobs_of(campaign.id):
                 say(f"cancelled job {job}, which an earlier session had left")
             campaign.begin_again(command)
             say(f"campaign {campaign.id}")
@@ -281,11 +281,6 @@ def _require_resumable(campaign: Campaign) -> None:
             f"campaign {campaign.id} is a rehearsal",
             next_step=f"railgauge rehearse {campaign.system}",
         )
-    if campaign.asked is None:
-        raise RailgaugeError(
-            f"campaign {campaign.id} does not say what was asked for: an older Railgauge made it",
-            next_step="railgauge accept",
-        )
     host = campaign.context.get("host")
     if campaign.state == "running" and host != socket.gethostname() and campaign.lock_file.exists():
         raise RailgaugeError(
@@ -294,7 +289,7 @@ def _require_resumable(campaign: Campaign) -> None:
             next_step=f"resume it on {host}; or, once you are sure that {host} is down or has no "
             f"such process: rm {campaign.lock_file}",
         )
-    before = campaign.asked.judged_by
+    before = campaign.requested.judged_by
     now = judged_by(campaign.system) | {path: _digest(Path(path)) for path in before}
     for path, digest in sorted(now.items()):
         if digest != before.get(path):
@@ -374,25 +369,24 @@ def _no_room(campaign: Campaign, error: OSError) -> EnvironmentProblem:
 
 def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
     """Run the campaign's last session, and leave a campaign that is complete or says why not."""
-    assert campaign.asked is not None
     number = campaign.sessions
     folder = campaign.session_folder(number)
     environment = {
-        **_environment(campaign.folder, campaign.asked.environment, number),
+        **_environment(campaign.folder, campaign.requested.environment, number),
         session.PARENT_VARIABLE: str(os.getpid()),
     }
     try:
         code, interrupted = follow(
-            _command(campaign.gate, ["-r", *campaign.asked.options]),
+            _command(campaign.gate, ["-r", *campaign.requested.options]),
             environment,
             folder / "reframe.out",
             say,
             keep_open=(lock,),
-            waits=lambda: campaign.id in slurm.waiting_for_campaigns().values(),
-            why=lambda: slurm.told_of_jobs_of(campaign.id),
+            waits=lambda: campaign.id in slurm_jobs.waiting_for_campaigns().values(),
+            why=lambda: slurm_jobs.describe_jobs_of(campaign.id),
         )
     finally:
-        for job in slurm.cancel_jobs_of(campaign.id):
+        for job in slurm_jobs.cancel_jobs_of(campaign.id):
             say(f"cancelled job {job}, which the session had left")
     output = (folder / "reframe.out").read_text(errors="replace")
     campaign.session = Session(code, _last_error(output), interrupted)
@@ -400,7 +394,7 @@ def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
         _require_begun(campaign, output)
     if NOT_AVAILABLE in output:
         everyone = [node for members in campaign.scope.nodes.values() for node in members]
-        campaign.unavailable = sorted({*campaign.unavailable, *slurm.dead(everyone)})
+        campaign.unavailable = sorted({*campaign.unavailable, *slurm_nodes.dead(everyone)})
     return _conclude(campaign, "interrupted" if interrupted else "finished")
 
 

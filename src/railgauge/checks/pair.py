@@ -9,13 +9,14 @@ from typing import Any
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before, variable
 
-from railgauge import hostlist, limits, references, slurm, systems
+from railgauge import hostlist, limits, references, systems
 from railgauge.checks.base import ExitLine, StrictCheck
 from railgauge.checks.cases import PairCase
 from railgauge.measurement import Measurement
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
 from railgauge.node import back
+from railgauge.slurm import nodes as slurm_nodes
 from railgauge.tools import Call, Moved, Reading
 
 #: By so much more than the bound an interface may carry, of what is below the bound.
@@ -213,7 +214,7 @@ class PairCheck(StrictCheck):
             "tool": self.tool_name,
             "server_host": self.server_node,
             "client_host": self.client_node,
-            "names": slurm.names_of(self.pinned_nodes),
+            "names": slurm_nodes.names_of(self.pinned_nodes),
             "start_limit_s": self.start_limit_s,
             "run_limit_s": self.run_limit_s(),
             "budgets": [budget.counters for budget in self.budgets],

@@ -21,12 +21,14 @@ from typing import Any, Literal
 from railgauge import expected, hostlist, paths, references, systems
 from railgauge.errors import ConfigurationError, EnvironmentProblem
 from railgauge.gate.store import rules as gate_rules
-from railgauge.measurement import METRIC_UNITS
+from railgauge.measurement import METRICS
 from railgauge.nccl import Nccl, Scale
 from railgauge.references import Condition, Entry, Ratio, References, Side
-from railgauge.site import Ask, Slurm, ask_slurm, gpus_in, host_pattern, in_order, shown
+from railgauge.site import host_pattern, shown
 from railgauge.site.templates import PLACEHOLDER
 from railgauge.sizes import format_size
+from railgauge.slurm.nodes import gpus_in
+from railgauge.slurm.partitions import Cluster, Run, cluster
 from railgauge.systems import Nics, NicScale, Partition, System, Tcp
 from railgauge.tools.file_transfer import DISCARDED, FileSet
 from railgauge.yamlfile import load as load_yaml
@@ -76,7 +78,7 @@ def failed(lines: Sequence[Line]) -> bool:
     return any(line.status == "problem" for line in lines)
 
 
-def check(name: str, ask: Ask, host: str, named_by: str = "") -> list[Line]:
+def check(name: str, ask: Run, host: str, named_by: str = "") -> list[Line]:
     """Everything about the system `name`, as seen from `host`.
 
     `named_by` is the system that the environment names (RFM_SYSTEM), which tells whose Slurm `ask`
@@ -503,7 +505,7 @@ def _metrics(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> tuple[s
     for body in bodies:
         words = [w.value for w in ast.walk(body) if isinstance(w, ast.Constant)]
         plain = [re.sub("_[0-9]+B$", "", w) for w in words if isinstance(w, str)]
-        known = tuple(word for word in plain if word in METRIC_UNITS)
+        known = tuple(word for word in plain if word in METRICS)
         if known:
             return known
     bases = [classes[name] for name in map(_last_name, node.bases) if name in classes]
@@ -1202,7 +1204,7 @@ def owner(name: str, host: str, named_by: str) -> str:
 
 
 def _in_slurm(
-    system: System, others: Sequence[System], ask: Ask, host: str, named_by: str
+    system: System, others: Sequence[System], ask: Run, host: str, named_by: str
 ) -> list[Line]:
     step = f"on a login node of {system.name}: railgauge system check {system.name}"
     owner = _owner(system, others, host, named_by)
@@ -1210,7 +1212,7 @@ def _in_slurm(
         said = f"this host, {host}, is of {owner}, and so is its Slurm"
         return [Line("not checked", "nodes in Slurm", said, step)]
     try:
-        slurm = ask_slurm(ask)
+        slurm = cluster(ask)
     except EnvironmentProblem as error:
         said = f"no Slurm here: {error.message.removesuffix(': no Slurm here')}"
         return [Line("not checked", "nodes in Slurm", said, step)]
@@ -1221,7 +1223,7 @@ def _in_slurm(
     return lines
 
 
-def _nodes_in_slurm(system: System, partition: Partition, slurm: Slurm) -> list[Line]:
+def _nodes_in_slurm(system: System, partition: Partition, slurm: Cluster) -> list[Line]:
     thing = f"{partition.name}: nodes in Slurm"
     wanted = set(partition.nodes)
     edit = f"edit extras.nodes of {partition.name} in {_file(system.name)}"
@@ -1254,13 +1256,13 @@ def _nodes_in_slurm(system: System, partition: Partition, slurm: Slurm) -> list[
     if lines:
         return lines
     down = [
-        n for n in in_order(wanted) if slurm.nodes[n].state.startswith(("down", "drain", "fail"))
+        n for n in hostlist.in_order(wanted) if slurm.nodes[n].flags & {"DOWN", "DRAIN", "FAIL"}
     ]
     said = f"{hostlist.fold(wanted)} in partition {name or '(any)'}"
     return [Line("ok", thing, said + (f"; down or drained: {hostlist.fold(down)}" if down else ""))]
 
 
-def _gpus_in_slurm(system: System, partition: Partition, slurm: Slurm) -> list[Line]:
+def _gpus_in_slurm(system: System, partition: Partition, slurm: Cluster) -> list[Line]:
     fabric = partition.extras.nccl
     if fabric is None:
         return []
