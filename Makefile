@@ -1,5 +1,5 @@
 # Two commands: `make accept` shows the gate at work, `make test` checks the project.
-.PHONY: help setup accept test lint golden bench soak drill compat mutants lab-up lab-down stack mirror lock-check distclean
+.PHONY: help setup accept test lint docs golden bench soak drill compat mutants lab-up lab-down stack mirror lock-check distclean
 
 SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe bin/stack bin/venv.sh .ci/run $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch) jobs/gate/railgauge.nhc
 
@@ -27,6 +27,10 @@ lint: ## formatting, types and style of Python, shell and YAML
 	shellcheck $(SHELL_FILES)
 	shfmt --indent 2 --case-indent --diff $(SHELL_FILES)
 	.venv/bin/yamllint --strict configs results/references .yamllint
+
+docs: ## write what the documents say of fields and metrics anew, from the schema
+	bin/bootstrap dev
+	.venv/bin/python -m railgauge.site.schema
 
 golden: ## write tests/data/golden anew
 	bin/bootstrap dev

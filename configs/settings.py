@@ -8,7 +8,7 @@ import sys
 
 from reframe.core.exceptions import ConfigError
 
-from railgauge import paths, references, rehearsal, systems
+from railgauge import paths, references, reframe_settings, rehearsal, systems
 from railgauge.checks import guard
 from railgauge.errors import RailgaugeError
 
@@ -40,6 +40,6 @@ try:
     paths.session_folder().mkdir(parents=True, exist_ok=True)
     for name in systems.names():
         references.load(name)
-    site_configuration = systems.site_configuration()
+    site_configuration = reframe_settings.site_configuration()
 except (RailgaugeError, OSError) as error:
     raise ConfigError(str(error)) from None

@@ -233,7 +233,7 @@ MUTANTS = [
     ),
     Mutant(
         "what is said below the footer is nobody's business",
-        "src/railgauge/tools/nccl_tests/text.py",
+        "src/railgauge/tools/common/lines.py",
         r'    r"\bprocess received signal\b|\blost communication\b|\bunexpectedly failed\b|"',
         "",
         "tests/unit/test_nccl_tests.py -k end_that_was_none",
@@ -261,15 +261,15 @@ MUTANTS = [
     ),
     Mutant(
         "a receiver that wrote threw all away",
-        "src/railgauge/tools/wdt.py",
+        "src/railgauge/tools/wdt/judge.py",
         "if options.skip_writes and output.wrote and",
         "if False and",
         "tests/unit/test_wdt.py -k did_not_throw_away",
     ),
     Mutant(
         "an iperf2 run may go any way",
-        "src/railgauge/tools/iperf2.py",
-        "            if found != asked:\n",
+        "src/railgauge/tools/iperf2/judge.py",
+        "            if ways_of_side != requested:\n",
         "            if False:\n",
         "tests/unit/test_iperf2.py -k not_asked_for",
     ),
@@ -437,7 +437,7 @@ MUTANTS = [
     Mutant(
         "any unit will do",
         "src/railgauge/references.py",
-        "if reference.unit != METRIC_UNITS[metric]:",
+        "if reference.unit != METRICS[metric].unit:",
         "if False:",
         f"{_FOOLING}::test_a_wrong_unit_is_an_error_at_load",
     ),
@@ -556,8 +556,8 @@ MUTANTS = [
     Mutant(
         "what a node does not tell counts as changed",
         "src/railgauge/node/gate.py",
-        'if rules.counts(key) and key not in seen["unknown"] and now.get(key) != value',
-        "if rules.counts(key) and now.get(key) != value",
+        "if rules.counts(c.key) and c.what not in compare.OF_KNOWLEDGE]",
+        "if rules.counts(c.key)]",
         f"{_GATE}/test_hold.py",
     ),
     Mutant(
@@ -569,10 +569,10 @@ MUTANTS = [
     ),
     Mutant(
         "whoever drained a node, it is released",
-        "src/railgauge/node/slurm_nodes.py",
+        "src/railgauge/slurm/nodes.py",
         "return self.drained and self.reason.startswith(OURS)",
         "return self.drained",
-        f"{_GATE}/test_slurm_nodes.py",
+        "tests/unit/slurm/test_nodes.py",
     ),
     Mutant(
         "the reservation goes before the rejected nodes are drained",
@@ -584,15 +584,15 @@ MUTANTS = [
     Mutant(
         "the untested nodes' reservation ends",
         "src/railgauge/gate/run.py",
-        "slurm.reserve(run.untested, run.nodes)",
-        "slurm.reserve(run.untested, run.nodes, lease.LEASE_S)",
+        "reservations.reserve(run.untested, run.nodes)",
+        "reservations.reserve(run.untested, run.nodes, lease.LEASE_S)",
         f"{_GATE}/test_run.py -k has_an_end",
     ),
     Mutant(
         "the partners' reservation has no end",
         "src/railgauge/gate/run.py",
-        "slurm.reserve(run.reservation, both, lease.LEASE_S)",
-        "slurm.reserve(run.reservation, both)",
+        "reservations.reserve(run.reservation, both, lease.LEASE_S)",
+        "reservations.reserve(run.reservation, both)",
         f"{_GATE}/test_run.py -k has_an_end",
     ),
     Mutant(
@@ -703,10 +703,10 @@ MUTANTS = [
     ),
     Mutant(
         "a human's reason is overwritten",
-        "src/railgauge/node/slurm_nodes.py",
+        "src/railgauge/slurm/nodes.py",
         "if node.ours or not node.drained]",
         "]",
-        f"{_GATE}/test_slurm_nodes.py",
+        "tests/unit/slurm/test_nodes.py",
     ),
     Mutant(
         "a node in somebody's reservation is resumed",
@@ -718,7 +718,7 @@ MUTANTS = [
     Mutant(
         "whatever a gate run accepted, the node is never odd again",
         "src/railgauge/verdict/peers.py",
-        "return key in self.tested and self.fields.get(field) == self.tested[key]",
+        "return key in self.tested and same(self.fields.get(field), self.tested[key])",
         "return key in self.tested",
         "tests/unit/test_node_state.py -k odd",
     ),
@@ -766,7 +766,7 @@ MUTANTS = [
     ),
     Mutant(
         "a session ignores what nohup ignores",
-        "src/railgauge/accept.py",
+        "src/railgauge/follow.py",
         "            preexec_fn=children.default_signals,\n",
         "",
         "tests/unit/test_follow.py -k hears",

@@ -8,23 +8,17 @@ import contextlib
 import dataclasses
 import hashlib
 import os
-import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 from railgauge import campaign as campaigns
 from railgauge import (
-    children,
     expected,
     hostlist,
     inventory,
@@ -32,32 +26,34 @@ from railgauge import (
     references,
     rehearsal,
     session,
-    slurm,
     systems,
 )
 from railgauge.atomic import write_json, write_text
 from railgauge.campaign import (
     PLAN,
     REMAINING,
-    Asked,
     Campaign,
     Gate,
+    Requested,
     RunningError,
     Scope,
     Session,
     State,
 )
-from railgauge.checks import guard, queue
+from railgauge.checks import guard
 from railgauge.checks.pair import NODES_VARIABLE
 from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.follow import follow, plain
 from railgauge.gate import store
 from railgauge.model import record
 from railgauge.model.record import BrokenRecordError, Planned, Remaining
-from railgauge.node.slurm_nodes import NOT_AVAILABLE
 from railgauge.report import text
 from railgauge.site import ready
 from railgauge.site.look import from_reframe
+from railgauge.slurm import jobs as slurm_jobs
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.waiting import NOT_AVAILABLE
 from railgauge.verdict.compare import fingerprints, remaining
 from railgauge.verdict.rules import Verdict, decide
 
@@ -69,11 +65,6 @@ _ENDING_S = 60
 
 #: What of the environment says what is measured; a resumed session gets the same.
 _ASKED = ("RFM_SYSTEM", NODES_VARIABLE, SERIES_VARIABLE, "RAILGAUGE_REFERENCES")
-
-_FINISHED = re.compile(
-    r"\[\s+(?P<word>OK|FAIL|ABORT|SKIP)\s*\]\s*\(\s*(?P<done>\d+)/(?P<all>\d+)\)"
-)
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 #: How the guard's own words begin: it saw the checks, and refused the session.
 _REFUSED = "run session stopped: reframe error: "
@@ -196,15 +187,15 @@ def run(
     """
     _require_configuration(system)
     _require_room()
-    slurm.require_answer()
+    slurm_jobs.require_answer()
     _require_ready(system, chosen, options, say)
-    asked = Asked(
+    requested = Requested(
         options=list(options),
         environment=_variables(chosen, nodes),
         judged_by=judged_by(system),
     )
     chosen = dataclasses.replace(chosen, tested=store.tested(system, chosen.nodes))
-    campaign = Campaign.create(system, gate, chosen, command, asked, owner)
+    campaign = Campaign.create(system, gate, chosen, command, requested, owner)
     say(f"campaign {campaign.id}")
     begun(campaign)
     try:
@@ -229,11 +220,10 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
             lacks = _require_something_missing(campaign)
             _require_configuration(campaign.system)
             _require_room()
-            slurm.require_answer()
+            slurm_jobs.require_answer()
             if lacks is None or lacks.missing:
-                assert campaign.asked is not None
-                _require_ready(campaign.system, campaign.scope, campaign.asked.options, say)
-            for job in slurm.cancel_jobs_of(campaign.id):
+                _require_ready(campaign.system, campaign.scope, campaign.requested.options, say)
+            for job in slurm_jobs.cancel_jobs_of(campaign.id):
                 say(f"cancelled job {job}, which an earlier session had left")
             campaign.begin_again(command)
             say(f"campaign {campaign.id}")
@@ -291,11 +281,6 @@ def _require_resumable(campaign: Campaign) -> None:
             f"campaign {campaign.id} is a rehearsal",
             next_step=f"railgauge rehearse {campaign.system}",
         )
-    if campaign.asked is None:
-        raise RailgaugeError(
-            f"campaign {campaign.id} does not say what was asked for: an older Railgauge made it",
-            next_step="railgauge accept",
-        )
     host = campaign.context.get("host")
     if campaign.state == "running" and host != socket.gethostname() and campaign.lock_file.exists():
         raise RailgaugeError(
@@ -304,7 +289,7 @@ def _require_resumable(campaign: Campaign) -> None:
             next_step=f"resume it on {host}; or, once you are sure that {host} is down or has no "
             f"such process: rm {campaign.lock_file}",
         )
-    before = campaign.asked.judged_by
+    before = campaign.requested.judged_by
     now = judged_by(campaign.system) | {path: _digest(Path(path)) for path in before}
     for path, digest in sorted(now.items()):
         if digest != before.get(path):
@@ -384,25 +369,24 @@ def _no_room(campaign: Campaign, error: OSError) -> EnvironmentProblem:
 
 def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
     """Run the campaign's last session, and leave a campaign that is complete or says why not."""
-    assert campaign.asked is not None
     number = campaign.sessions
     folder = campaign.session_folder(number)
     environment = {
-        **_environment(campaign.folder, campaign.asked.environment, number),
+        **_environment(campaign.folder, campaign.requested.environment, number),
         session.PARENT_VARIABLE: str(os.getpid()),
     }
     try:
-        code, interrupted = _follow(
-            _command(campaign.gate, ["-r", *campaign.asked.options]),
+        code, interrupted = follow(
+            _command(campaign.gate, ["-r", *campaign.requested.options]),
             environment,
             folder / "reframe.out",
             say,
             keep_open=(lock,),
-            waits=lambda: campaign.id in slurm.waiting_for_campaigns().values(),
-            why=lambda: slurm.told_of_jobs_of(campaign.id),
+            waits=lambda: campaign.id in slurm_jobs.waiting_for_campaigns().values(),
+            why=lambda: slurm_jobs.describe_jobs_of(campaign.id),
         )
     finally:
-        for job in slurm.cancel_jobs_of(campaign.id):
+        for job in slurm_jobs.cancel_jobs_of(campaign.id):
             say(f"cancelled job {job}, which the session had left")
     output = (folder / "reframe.out").read_text(errors="replace")
     campaign.session = Session(code, _last_error(output), interrupted)
@@ -410,7 +394,7 @@ def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
         _require_begun(campaign, output)
     if NOT_AVAILABLE in output:
         everyone = [node for members in campaign.scope.nodes.values() for node in members]
-        campaign.unavailable = sorted({*campaign.unavailable, *slurm.dead(everyone)})
+        campaign.unavailable = sorted({*campaign.unavailable, *slurm_nodes.dead(everyone)})
     return _conclude(campaign, "interrupted" if interrupted else "finished")
 
 
@@ -469,154 +453,8 @@ def _require_ready(system: str, chosen: Scope, options: Sequence[str], say: Say)
     ready.require(system, chosen.nodes, from_reframe(options), say, with_mpi)
 
 
-class _Interrupt:
-    """Passes the first SIGINT, SIGTERM or SIGHUP on to the session as the Ctrl-C it understands.
-
-    The session runs in a process group of its own, so that a Ctrl-C at the terminal reaches it
-    once; ReFrame cancels its jobs at the first and gives up at the second. One that goes on all the
-    same is ended by force. A hangup that this process was started to ignore (`nohup`) is ignored.
-    """
-
-    #: For cancelling jobs and writing the report, before a stronger signal.
-    PATIENCE_S = 60
-
-    def __init__(self, process: subprocess.Popen[str], say: Say) -> None:
-        self.process = process
-        self.say = say
-        #: what it was, "" while there was none
-        self.seen = ""
-        self._before: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> _Interrupt:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
-                continue
-            self._before[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _handle(self, number: int, _: FrameType | None) -> None:
-        self.stop(signal.Signals(number).name)
-
-    def stop(self, why: str) -> None:
-        if not self.seen:
-            self.seen = why
-            self.say(f"{why}: cancelling the jobs, keeping what there is")
-            ending = [self.process, self.PATIENCE_S]
-            threading.Thread(target=children.end, args=ending, daemon=True).start()
-
-
-class _Watchdog:
-    """Stops a session in which no case ends within the longest time that one may take.
-
-    A controller that crashed may forget a job, which accounting then shows as running for ever,
-    and ReFrame waits as long. One whose job waits for another campaign's is left alone (`waits`).
-    """
-
-    #: For Slurm's own work around a job: launch, kill, accounting.
-    MARGIN_S = 120
-
-    def __init__(
-        self,
-        plan: Path,
-        interrupt: _Interrupt,
-        waits: Callable[[], bool],
-        why: Callable[[], str] = lambda: "",
-    ) -> None:
-        """`why` tells what Slurm says of the session's jobs."""
-        self.plan = plan
-        self.interrupt = interrupt
-        self.waits = waits
-        self.why = why
-        self._timer: threading.Timer | None = None
-
-    def restart(self) -> None:
-        self.stop()
-        try:
-            cases = record.read_plan(self.plan)
-        except BrokenRecordError:
-            return
-        if not cases:
-            return
-        limit = max(case.limit_s for case in cases) + self.MARGIN_S
-        self._timer = threading.Timer(limit, self._end, [limit])
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _end(self, limit: float) -> None:
-        with contextlib.suppress(EnvironmentProblem):
-            if self.waits():
-                self.restart()
-                return
-        why = self.why()
-        self.interrupt.stop(f"no case has ended for {limit:.0f} s" + (f" ({why})" if why else ""))
-
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-
-def _follow(
-    command: list[str],
-    environment: Mapping[str, str],
-    log: Path,
-    say: Say,
-    keep_open: Sequence[int] = (),
-    waits: Callable[[], bool] = lambda: False,
-    why: Callable[[], str] = lambda: "",
-) -> tuple[int, str]:
-    """Run the session, keep its output, tell its progress.
-
-    (exit code, what interrupted it: a signal, or that nothing ended; "" where nothing did)
-    """
-    with log.open("w", encoding="utf-8") as keep:
-        process = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            preexec_fn=children.default_signals,
-            pass_fds=keep_open,
-        )
-        try:
-            with _Interrupt(process, say) as interrupt:
-                assert process.stdout is not None
-                watchdog = _Watchdog(log.with_name(PLAN), interrupt, waits, why)
-                for line in process.stdout:
-                    keep.write(_ESCAPES.sub("", line))
-                    keep.flush()
-                    if "start processing checks" in line:
-                        watchdog.restart()
-                    if line.startswith(queue.WAITING):
-                        say(line.rstrip())
-                    for progress in _progress(line):
-                        say(progress)
-                        watchdog.restart()
-                code = process.wait()
-                watchdog.stop()
-                return code, interrupt.seen
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-
-
-def _progress(line: str) -> Iterator[str]:
-    found = _FINISHED.search(line)
-    if found:
-        name = line[found.end() :].strip().split(" /", 1)[0]
-        yield f"{found['done']:>3}/{found['all']} {found['word'].lower():<5} {name}"
-
-
 def _last_error(output: str) -> str:
-    lines = [_ESCAPES.sub("", line) for line in output.splitlines()]
+    lines = [plain(line) for line in output.splitlines()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     readable = [line for line in errors if not line.startswith("Traceback")]
     return readable[-1].removeprefix(_REFUSED) if readable else ""

@@ -98,7 +98,7 @@ class Session:
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
+class Requested:
     """What a resumed session needs to select the same cases, and to judge them the same way."""
 
     options: list[str]
@@ -129,6 +129,7 @@ class Campaign:
     system: str
     gate: Gate
     scope: Scope
+    requested: Requested
     state: State = "running"
     started: str = ""
     finished: str | None = None
@@ -142,8 +143,6 @@ class Campaign:
     simulated: str | None = None
     #: whose campaign it is where that is a gate run: only that run resumes it
     owner: str | None = None
-    #: None in a campaign that cannot be resumed: made by an older Railgauge
-    asked: Asked | None = None
     earlier: list[Earlier] = dataclasses.field(default_factory=list)
 
     @property
@@ -180,7 +179,7 @@ class Campaign:
         gate: Gate,
         scope: Scope,
         command: list[str],
-        asked: Asked | None = None,
+        requested: Requested,
         owner: str | None = None,
     ) -> Campaign:
         """A new folder under the results root, marked as running."""
@@ -197,9 +196,10 @@ class Campaign:
             ) from None
         happening = rehearsal.scenario()
         simulated = str(happening) if happening else None
-        campaign = cls(folder, system, gate, scope, started=_now(), simulated=simulated)
+        campaign = cls(
+            folder, system, gate, scope, requested, started=_now(), simulated=simulated, owner=owner
+        )
         campaign.context = _context(command)
-        campaign.asked, campaign.owner = asked, owner
         campaign.save()
         return campaign
 
@@ -228,7 +228,7 @@ class Campaign:
                 "unavailable": self.unavailable,
                 "fingerprints": self.fingerprints,
                 "session": dataclasses.asdict(self.session) if self.session else None,
-                "asked": dataclasses.asdict(self.asked) if self.asked else None,
+                "requested": dataclasses.asdict(self.requested),
                 "earlier": [dataclasses.asdict(session) for session in self.earlier],
             },
         )
@@ -338,7 +338,10 @@ def load(name: str) -> Campaign:
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise RailgaugeError(f"{record}: {place}: {first['msg']}") from None
+        raise RailgaugeError(
+            f"{record}: {place}: {first['msg']}, expected a campaign's record",
+            next_step="railgauge accept measures anew; railgauge campaigns has the others",
+        ) from None
     except (OSError, ValueError, AttributeError) as error:
         raise RailgaugeError(f"{record}: not a campaign's record: {error}") from None
 

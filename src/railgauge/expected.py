@@ -10,7 +10,8 @@ from typing import Annotated
 import pydantic
 
 from railgauge import paths
-from railgauge.inventory import Scalar, shown
+from railgauge.node.inventory.compare import same, shown
+from railgauge.node.inventory.sheet import Scalar
 from railgauge.systems import Expression
 from railgauge.yamlfile import Strict, load_model
 
@@ -45,7 +46,7 @@ class Entry(Strict):
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
             return number and float(value) >= self.least
         wanted = [self.exactly] if self.exactly is not None else self.one_of or []
-        return any(_same(value, right) for right in wanted if right is not None)
+        return any(same(value, right) for right in wanted)
 
     @property
     def right(self) -> str:
@@ -59,11 +60,6 @@ class Entry(Strict):
         """The command for one field."""
         parts = key.split("/")
         return self.mend.replace("{device}", parts[1] if len(parts) > 2 else "")
-
-
-def _same(value: Scalar, right: Scalar) -> bool:
-    """True is no 1 here, but 4 is 4.0."""
-    return isinstance(value, bool) == isinstance(right, bool) and value == right
 
 
 class Difference(Strict):

@@ -35,6 +35,12 @@ def fold(names: Iterable[str]) -> str:
     return str(NodeSet.fromlist(list(names)))
 
 
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Each name once, n2 before n10."""
+    distinct = set(names)
+    return expand(fold(distinct)) if distinct else ()
+
+
 def fold_numbers(numbers: Iterable[int]) -> str:
     """1, 2, 3, 7 -> `1-3, 7`, as ranks are listed."""
     runs: list[list[int]] = []

@@ -19,14 +19,9 @@ from railgauge import hostlist, paths
 from railgauge.campaign import Campaign
 from railgauge.errors import RailgaugeError
 from railgauge.node.inventory import SCHEMA
-from railgauge.node.inventory.kinds import LASTING as LASTING
-from railgauge.node.inventory.kinds import Kind as Kind
-from railgauge.node.inventory.kinds import kind as kind
-from railgauge.node.rdma import natural
-
-Scalar = bool | int | float | str
-
-What = Literal["changed", "gone", "new", "became unknown", "now known"]
+from railgauge.node.inventory.compare import Change, changes
+from railgauge.node.inventory.kinds import LASTING, kind
+from railgauge.node.inventory.sheet import Scalar
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,61 +102,9 @@ def fingerprint(inventory: Inventory) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-@dataclasses.dataclass(frozen=True)
-class Change:
-    """A field that is not as it was. None stands for a value that is not there, or unknown."""
-
-    key: str
-    kind: Kind
-    before: Scalar | None
-    after: Scalar | None
-    what: What = "changed"
-
-    def __str__(self) -> str:
-        if self.what == "changed":
-            return f"{self.key} was {shown(self.before)}, is {shown(self.after)}"
-        known = self.before if self.before is not None else self.after
-        value = f" ({shown(known)})" if known is not None else ""
-        return (
-            f"{self.key} {self.what}{value}"
-            if " " in self.what
-            else f"{self.key} is {self.what}{value}"
-        )
-
-
-def shown(value: Scalar | None) -> str:
-    return json.dumps(value) if isinstance(value, (bool, str)) else str(value)
-
-
 def diff(before: Inventory, after: Inventory) -> list[Change]:
-    """All that is not the same, in the order of the keys.
-
-    What is unknown on one side is no change of the field: it `became unknown`, or is `now known`.
-    """
-    found = []
-    keys = {*before.fields, *before.unknown, *after.fields, *after.unknown}
-    for key in sorted(keys, key=natural):
-        old, new = before.fields.get(key), after.fields.get(key)
-        what = _what(key, before, after)
-        # True is 1 to Python, and no number to a node.
-        if what == "changed" and (type(old), old) == (type(new), new):
-            continue
-        if what is not None:
-            found.append(Change(key, kind(key), old, new, what))
-    return found
-
-
-def _what(key: str, before: Inventory, after: Inventory) -> What | None:
-    """How a key's places differ; `changed` where both sides know a value, the same or not."""
-    if key in before.fields and key in after.fields:
-        return "changed"
-    if key in before.unknown and key in after.unknown:
-        return None
-    if key in after.unknown:
-        return "became unknown"
-    if key in before.unknown:
-        return "now known" if key in after.fields else "gone"
-    return "gone" if key in before.fields else "new"
+    """All that is not the same, in the order of the keys."""
+    return changes(before.fields, after.fields, before.unknown, after.unknown)
 
 
 # ---- the fabric between the nodes ----

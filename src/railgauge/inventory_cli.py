@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shlex
@@ -13,7 +14,7 @@ from typing import NoReturn
 
 import click
 
-from railgauge import campaign, hostlist, inventory, paths, session, slurm, systems
+from railgauge import campaign, hostlist, inventory, paths, session, systems
 from railgauge.errors import (
     EXIT_ACCEPT,
     EXIT_REJECT,
@@ -21,10 +22,12 @@ from railgauge.errors import (
     EnvironmentProblem,
     RailgaugeError,
 )
-from railgauge.inventory import Change, Inventory
-from railgauge.node import slurm_nodes
+from railgauge.inventory import Inventory
 from railgauge.node.inventory import take
+from railgauge.node.inventory.kinds import kind
 from railgauge.node.rdma import natural
+from railgauge.slurm import client
+from railgauge.slurm import nodes as slurm_nodes
 
 #: So many jobs at once.
 _AT_ONCE = 32
@@ -116,7 +119,7 @@ def collect(
         if node in closed and not any(word.startswith("--reservation") for word in access[node]):
             return EnvironmentProblem(f"no job starts on it: {closed[node]}")
         try:
-            said = slurm.ask(
+            said = client.output(
                 *("srun", "--quiet", "--nodes=1", "--ntasks=1", f"--nodelist={node}"),
                 *("--overlap", f"--immediate={_QUEUE_S}", "--input=none", *access[node]),
                 *("env", f"PYTHONPATH={paths.SOURCE}", "python3", "-m", "railgauge.node.inventory"),
@@ -137,7 +140,7 @@ def _closed(nodes: Sequence[str]) -> dict[str, str]:
     """Those of `nodes` on which Slurm starts no job of ours, and why: none has to wait for it."""
     try:
         states = slurm_nodes.show(nodes) if nodes else {}
-    except slurm_nodes.SlurmProblem:
+    except client.SlurmProblem:
         # The job's own words will do.
         return {}
     invited = "SLURM_RESERVATION" in os.environ
@@ -156,7 +159,7 @@ def _print(one: Inventory) -> None:
     for key in sorted(one.fields, key=natural):
         value = one.fields[key]
         text = value if isinstance(value, str) else json.dumps(value)
-        click.echo(f"  {inventory.kind(key):<8}  {key} = {text}")
+        click.echo(f"  {kind(key):<8}  {key} = {text}")
     for key in sorted(one.unknown, key=natural):
         click.echo(f"  unknown   {key}: {one.unknown[key]}")
 
@@ -173,22 +176,13 @@ def diff(before: str, after: str, as_json: bool) -> NoReturn:
     """
     changes = inventory.diff(_named(before), _named(after))
     if as_json:
-        click.echo(json.dumps([_as_dict(change) for change in changes], indent=2))
+        documents = [{**dataclasses.asdict(c), "kind": c.kind} for c in changes]
+        click.echo(json.dumps(documents, indent=2))
     for change in [] if as_json else changes:
         click.echo(f"{change.kind:<8}  {change}")
     if not changes and not as_json:
         click.echo("no field differs")
     sys.exit(EXIT_REJECT if changes else EXIT_ACCEPT)
-
-
-def _as_dict(change: Change) -> dict[str, object]:
-    return {
-        "key": change.key,
-        "kind": change.kind,
-        "before": change.before,
-        "after": change.after,
-        "what": change.what,
-    }
 
 
 def _named(name: str) -> Inventory:

@@ -5,71 +5,55 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pydantic
 
-#: Every metric that a check may report, with its one unit. A reference in another unit is an
-#: error when it is loaded; a metric that is not listed here cannot be reported.
-METRIC_UNITS: Mapping[str, str] = {
-    "bandwidth": "Gb/s",  # payload, 10^9 bits per second, as received
-    "bandwidth_peak": "Gb/s",  # the best stretch within one run, as the tool defines it
-    "stream_bandwidth_min": "Gb/s",  # the slowest of several parallel streams
-    "message_rate": "Mmsg/s",  # 10^6 messages per second
-    "retransmits": "segments",  # TCP segments sent again, all streams together
-    "time_to_stable": "s",  # until the rate has come to that of the run's second half
-    "transfer_time": "s",  # of a set of files, from the sender's start to its end
-    "jain_index": "1",  # (sum x)^2 / (n sum x^2) of the bytes that n links carried
-    "rtt": "ms",  # median round trip time of the path, idle
-    "links": "links",  # a node's rails and bonded links that are in the state that they should be
-    "expectations": "entries",  # of a system's expected.yaml that hold on a node
-    "latency": "us",  # the typical one: perftest's median, half of a round trip
-    "latency_min": "us",
-    "latency_avg": "us",
-    "latency_p99": "us",
-    "latency_p999": "us",
-    "latency_max": "us",
-    "mpi_time": "s",  # of an MPI program's measured operations, until its slowest rank has them
-    "startup": "s",  # from starting a parallel program to the end of its slowest rank
-    # Of a collective, as nccl-tests defines it: what one link would have to carry in one direction.
-    "busbw": "GB/s",  # 10^9 bytes per second; results in a buffer of their own (out of place)
-    "busbw_in_place": "GB/s",
-    "time": "us",  # of one operation, out of place
-    "time_in_place": "us",
+#: Names of congestion control, as under net.ipv4.tcp_available_congestion_control.
+CONGESTION_CONTROL = "[a-z0-9][a-z0-9_-]*"
+
+
+class Metric(NamedTuple):
+    """What is measured: its one unit, which way it gets better, and what it is.
+
+    `alike`: the same at all places where all is well. Others count events, are tails, or depend on
+    the way: a latency grows with every switch.
+    """
+
+    unit: str
+    better: Literal["more", "less"]
+    meaning: str
+    alike: bool = False
+
+
+#: Every metric that a check may report: another one cannot be reported, and a reference in another
+#: unit is an error when it is loaded. A published number without bounds of its own gates on the
+#: side that is not the better one. Rates are decimal: Gb/s are 10^9 bits, GB/s 10^9 bytes a second.
+METRICS: Mapping[str, Metric] = {
+    "bandwidth": Metric("Gb/s", "more", "payload, as received", alike=True),
+    "bandwidth_peak": Metric("Gb/s", "more", "the best stretch of a run, as the tool defines it"),
+    "stream_bandwidth_min": Metric("Gb/s", "more", "the slowest of several parallel streams"),
+    "message_rate": Metric("Mmsg/s", "more", "10^6 messages per second", alike=True),
+    "retransmits": Metric("segments", "less", "TCP segments sent again, all streams together"),
+    "time_to_stable": Metric("s", "less", "until the rate is that of the run's second half"),
+    "transfer_time": Metric("s", "less", "of a set of files, from the sender's start to its end"),
+    "jain_index": Metric("1", "more", "(sum x)^2 / (n sum x^2) of the bytes that n links carried"),
+    "rtt": Metric("ms", "less", "median round trip time of the path, idle"),
+    "links": Metric("links", "more", "a node's rails and bonded links that are as they should be"),
+    "expectations": Metric("entries", "more", "of expected.yaml that hold on a node"),
+    "latency": Metric("us", "less", "the typical one: perftest's median, half of a round trip"),
+    "latency_min": Metric("us", "less", "the least"),
+    "latency_avg": Metric("us", "less", "the mean"),
+    "latency_p99": Metric("us", "less", "the 99th percentile"),
+    "latency_p999": Metric("us", "less", "the 99.9th percentile"),
+    "latency_max": Metric("us", "less", "the longest"),
+    "mpi_time": Metric("s", "less", "of an MPI program's operations, until its last rank has them"),
+    "startup": Metric("s", "less", "of a parallel program, until its slowest rank has ended"),
+    "busbw": Metric("GB/s", "more", "as nccl-tests defines it: of one link, one way", alike=True),
+    "busbw_in_place": Metric("GB/s", "more", "the same, with results in the buffer of the data"),
+    "time": Metric("us", "less", "of one collective operation, out of place"),
+    "time_in_place": Metric("us", "less", "of one collective operation, in place"),
 }
-
-#: Which way each metric gets better. A published number without bounds of its own gates on the
-#: other side.
-METRIC_BETTER: Mapping[str, Literal["more", "less"]] = {
-    "bandwidth": "more",
-    "bandwidth_peak": "more",
-    "stream_bandwidth_min": "more",
-    "message_rate": "more",
-    "retransmits": "less",
-    "time_to_stable": "less",
-    "transfer_time": "less",
-    "jain_index": "more",
-    "rtt": "less",
-    "links": "more",
-    "expectations": "more",
-    "latency": "less",
-    "latency_min": "less",
-    "latency_avg": "less",
-    "latency_p99": "less",
-    "latency_p999": "less",
-    "latency_max": "less",
-    "mpi_time": "less",
-    "startup": "less",
-    "busbw": "more",
-    "busbw_in_place": "more",
-    "time": "less",
-    "time_in_place": "less",
-}
-
-
-#: Metrics that are the same at all places where all is well. Others count events, are tails, or
-#: depend on the way: a latency grows with every switch.
-METRIC_ALIKE = frozenset(("bandwidth", "message_rate", "busbw"))
 
 
 @pydantic.with_config(extra="forbid")
@@ -104,15 +88,15 @@ class Measurement:
     simulated: bool = False
 
     def __post_init__(self) -> None:
-        if self.metric not in METRIC_UNITS:
-            known = ", ".join(METRIC_UNITS)
+        if self.metric not in METRICS:
+            known = ", ".join(METRICS)
             raise ValueError(f"metric {self.metric!r} is unknown; one of: {known}")
         if not math.isfinite(self.value) or self.value < 0:
             raise ValueError(f"{self.metric} is {self.value}: not a finite number of 0 or more")
 
     @property
     def unit(self) -> str:
-        return METRIC_UNITS[self.metric]
+        return METRICS[self.metric].unit
 
     @property
     def variable(self) -> str:

@@ -44,35 +44,41 @@ class Variable(Strict):
     """An environment variable of the GPU programs, and why it is set."""
 
     name: str = pydantic.Field(pattern="^[A-Z][A-Z0-9_]*$")
+    """Its name."""
     value: str
+    """Its value."""
     why: str = pydantic.Field(min_length=1)
-    #: where to read about it
+    """Why it is set."""
     source: str = pydantic.Field(min_length=1)
+    """Where to read about it."""
 
 
 class NvLink(Strict):
-    """NVLink between GPUs. `gbytes_s` is what one GPU can send, in one direction."""
+    """NVLink between GPUs."""
 
     gbytes_s: float = pydantic.Field(gt=0)
-    #: switches reduce in the network (NVLink SHARP)
+    """What one GPU can send, in one direction."""
     nvls: bool = False
-    #: nodes that share one NVLink domain: 18 trays in an NVL72, else 1
+    """Switches reduce in the network (NVLink SHARP)."""
     domain_nodes: int = pydantic.Field(default=1, ge=1)
+    """Nodes that share one NVLink domain: 18 trays in an NVL72, else 1."""
 
 
-class Nics(Strict):
+class GpuNics(Strict):
     """The RDMA devices that GPUs of one node use between nodes, in NCCL's words."""
 
     devices: list[str] = pydantic.Field(min_length=1)
-    #: raw link rate of one device
+    """Their names."""
     gbits: float = pydantic.Field(gt=0)
-    #: what its PCIe slot carries, where that is less
+    """Raw link rate of one device."""
     pcie_gbits: float | None = pydantic.Field(default=None, gt=0)
-    #: what all devices of a node carry together, where they share a slot
+    """What its PCIe slot carries, where that is less."""
     node_gbits: float | None = pydantic.Field(default=None, gt=0)
+    """What all devices of a node carry together, where they share a slot."""
     link_layer: Literal["Ethernet", "InfiniBand"]
-    #: the NIC reads and writes GPU memory by itself
+    """As `/sys/class/infiniband/*/ports/*/link_layer` says."""
     gpudirect: bool = True
+    """The NIC reads and writes GPU memory by itself."""
 
     @property
     def device_gbytes_s(self) -> float:
@@ -86,20 +92,20 @@ class Nics(Strict):
 
 
 class Binaries(Strict):
-    """Where nccl-tests comes from: a folder, modules, a Spack spec, or an image by digest.
-
-    `suffix` is what the build appended to the names (NAME_SUFFIX=_mpi). `version` is the pinned
-    one: the options that it knows depend on it.
-    """
+    """Where nccl-tests comes from: a folder, modules, a Spack spec, or an image by digest."""
 
     path: str | None = None
+    """The folder on the nodes."""
     modules: list[str] = []
-    #: a spec in the environment of this checkout's spack.yaml
+    """Environment modules that bring it."""
     spack: str | None = None
-    #: for pyxis: `docker://...@sha256:...`, which has python3 too
+    """A spec in the environment of this checkout's spack.yaml."""
     image: str | None = pydantic.Field(default=None, pattern="@sha256:[0-9a-f]{64}$")
+    """For pyxis: `docker://...@sha256:...`, which has python3 too."""
     suffix: str = ""
+    """What the build appended to the names (NAME_SUFFIX=_mpi)."""
     version: str = pydantic.Field(pattern=r"^2\.[0-9]+\.[0-9]+$")
+    """The pinned one: the options that it knows depend on it."""
 
     @pydantic.model_validator(mode="after")
     def _one_place(self) -> Binaries:
@@ -117,38 +123,47 @@ class Binaries(Strict):
 
 
 class Nccl(Strict):
-    """GPUs of a partition, and how NCCL is measured on them.
-
-    `operations` says what is measured at which scale; a scale that is left out is not run. All
-    with the default transport; all_reduce also with every other transport that the partition's
-    features give (mnnvl, sockets). hypercube runs where the number of ranks is a power of two.
-    `segment_nodes` are the nodes of one rack or scalable unit: pairs lie within one. With
-    `segment_option` jobs ask Slurm for it (--segment, topology/block).
-    """
+    """GPUs of a partition, and how NCCL is measured on them."""
 
     gpus_per_node: int = pydantic.Field(ge=1, le=72)
+    """One rank a GPU."""
     gpu: str
+    """The GPU's name, as nccl-tests must show it."""
     nvlink: NvLink | None = None
-    nics: Nics | None = None
+    """None where GPUs have none."""
+    nics: GpuNics | None = None
+    """None where NCCL goes over sockets."""
     binaries: Binaries
-    #: asks a hung job for its state
+    """Where nccl-tests comes from."""
     ras: str = "ncclras"
+    """The program that asks a hung job for its state."""
     operations: dict[Scale, list[Annotated[str, pydantic.AfterValidator(_operation)]]] = (
         pydantic.Field(min_length=1)
     )
+    """What is measured at which scale; a scale that is left out is not run. All with the default
+    transport; all_reduce also with every other transport that the features give (mnnvl,
+    sockets). hypercube runs where the number of ranks is a power of two.
+    """
     segment_nodes: int | None = pydantic.Field(default=None, ge=2)
+    """The nodes of one rack or scalable unit: pairs lie within one."""
     segment_option: bool = False
-    #: switches of the network reduce (SHARP): twice as much is possible
+    """Jobs ask Slurm for a segment (--segment, topology/block)."""
     in_network_reduction: bool = False
+    """Switches of the network reduce (SHARP): twice as much is possible."""
     min_bytes: int = pydantic.Field(default=8, ge=4)
+    """The smallest size of a sweep."""
     max_bytes: int = pydantic.Field(default=16 * 2**30, ge=1024)
-    #: sockets are slow; a sweep to 16 GiB takes hours
+    """The largest."""
     sockets_max_bytes: int = pydantic.Field(default=2**30, ge=1024)
+    """The largest over sockets, which are slow: a sweep to 16 GiB takes hours."""
     warmup: int = pydantic.Field(default=5, ge=1)
+    """Operations before those that are timed."""
     iterations: int = pydantic.Field(default=20, ge=1)
-    #: a job that takes longer hangs: its state is kept, then it is ended
+    """Operations that are timed, at each size."""
     timeout_s: int = pydantic.Field(default=600, ge=1)
+    """A job that takes longer hangs: its state is kept, then it is ended."""
     variables: list[Variable] = []
+    """What else the GPU programs find in their environment."""
 
     @pydantic.model_validator(mode="after")
     def _variables_are_ours_or_theirs(self) -> Nccl:

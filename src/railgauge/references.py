@@ -19,7 +19,7 @@ from typing_extensions import LiteralString
 
 from railgauge import paths
 from railgauge.errors import ConfigurationError
-from railgauge.measurement import METRIC_BETTER, METRIC_UNITS, Measurement
+from railgauge.measurement import METRICS, Measurement
 from railgauge.yamlfile import Strict, load_model
 
 Kind = Literal["floor", "published", "baseline"]
@@ -183,8 +183,8 @@ def _condition(check: str, partition: str, measurement: Measurement) -> dict[str
 
 
 def _known(metric: str) -> str:
-    if metric not in METRIC_UNITS:
-        raise ValueError(f"metric {metric!r} is unknown; one of {', '.join(METRIC_UNITS)}")
+    if metric not in METRICS:
+        raise ValueError(f"metric {metric!r} is unknown; one of {', '.join(METRICS)}")
     return metric
 
 
@@ -197,8 +197,10 @@ def _with_provisional_bound(metric: object, number: Any) -> Any:
         or any(number.get(bound) is not None for bound in ("lower", "upper"))
     ):
         return number
-    bound = {"more": {"lower": -PROVISIONAL}, "less": {"upper": PROVISIONAL}}
-    return {**number, **bound.get(METRIC_BETTER.get(str(metric), ""), {})}
+    if str(metric) not in METRICS:
+        return number
+    more = METRICS[str(metric)].better == "more"
+    return {**number, **({"lower": -PROVISIONAL} if more else {"upper": PROVISIONAL})}
 
 
 class Entry(Condition):
@@ -223,9 +225,9 @@ class Entry(Condition):
     def _units(cls, metrics: dict[str, Reference]) -> dict[str, Reference]:
         for metric, reference in metrics.items():
             _known(metric)
-            if reference.unit != METRIC_UNITS[metric]:
+            if reference.unit != METRICS[metric].unit:
                 raise ValueError(
-                    f"{metric} is in {reference.unit!r}, expected {METRIC_UNITS[metric]!r}"
+                    f"{metric} is in {reference.unit!r}, expected {METRICS[metric].unit!r}"
                 )
         return metrics
 

@@ -20,8 +20,8 @@ from ruamel.yaml import YAML
 
 from railgauge import hostlist, lab, paths, rehearsal
 from railgauge.errors import ConfigurationError
+from railgauge.measurement import CONGESTION_CONTROL
 from railgauge.nccl import Nccl
-from railgauge.stack import installed
 from railgauge.yamlfile import Strict, load_model
 
 
@@ -40,47 +40,61 @@ class Perftest(Strict):
     """How long perftest measures here. Software emulation needs less of everything."""
 
     bandwidth_iterations: int = pydantic.Field(default=5000, ge=5)
-    #: below 10,000 the 99.9th percentile is little more than the maximum
+    """Messages of one bandwidth run."""
     latency_iterations: int = pydantic.Field(default=10_000, ge=5)
+    """Messages of one latency run. Below 10,000 the 99.9th percentile is little more than the
+    maximum.
+    """
     sweep_iterations: int = pydantic.Field(default=1000, ge=5)
+    """Messages of each size of RdmaSweep."""
     queue_pairs: int = pydantic.Field(default=4, ge=2, le=1024)
-    #: a queue pair sends again what is not acknowledged within 4.096 us x 2^this; none for
-    #: perftest's own 14, 67 ms, which software emulation may need for what is under way
+    """Queue pairs of RdmaQueuePairs."""
     qp_timeout: int | None = pydantic.Field(default=None, ge=1, le=31)
+    """A queue pair sends again what is not acknowledged within 4.096 us x 2^this; none for
+    perftest's own 14, 67 ms, which software emulation may need for what is under way.
+    """
     duration_s: int = pydantic.Field(default=10, ge=2)
-    #: how long RailProbe looks at each rail before anything else does; none for no RailProbe
+    """How long RdmaDuration runs."""
     probe_s: int | None = pydantic.Field(default=3, ge=2)
-    #: RdmaBandwidth leaves rails to the same one to RailProbe, where a second look costs too much
+    """How long RailProbe looks at each rail before anything else does; none for no RailProbe."""
     same_rails_by_probe: bool = False
-    #: give buffers in GPU memory (perftest built with CUDA)
+    """RdmaBandwidth leaves rails to the same one to RailProbe, where a second look costs too much.
+    """
     cuda: bool = False
+    """Give buffers in GPU memory (perftest built with CUDA)."""
 
 
 class Rdma(Strict):
-    """The RDMA fabric of a partition, as every one of its nodes must show it.
-
-    `devices` matches the names of the RDMA devices that carry it; in the order of their names they
-    are the node's rails 0, 1, ... `rate` is what `/sys/class/infiniband/*/ports/*/rate` says;
-    `line_gbits` is the raw rate that limits are computed from, none where there is no such thing
-    (Soft-RoCE). `memlock_kib` is the least that a job must be able to pin, none for `unlimited`.
-    """
+    """The RDMA fabric of a partition, as every one of its nodes must show it."""
 
     devices: Expression
+    """Matches the names of the RDMA devices that carry the fabric; in the order of their names they
+    are the node's rails 0, 1, ...
+    """
     rails: int = pydantic.Field(ge=1)
+    """How many every node has."""
     link_layer: Literal["Ethernet", "InfiniBand"]
+    """Ethernet is RoCE."""
     active_mtu_bytes: Literal[256, 512, 1024, 2048, 4096]
+    """The MTU that every port must have negotiated."""
     rate: str
+    """What `/sys/class/infiniband/*/ports/*/rate` says."""
     line_gbits: float | None = pydantic.Field(default=None, gt=0)
-    #: RoCE only; the index that has it is looked up on every node and port
+    """The raw rate that limits are computed from; none where there is no such thing (Soft-RoCE)."""
     gid_type: Literal["RoCE v2", "IB/RoCE v1"] = "RoCE v2"
+    """RoCE only; the index that has it is looked up on every node and port."""
     traffic_class: int | None = pydantic.Field(default=None, ge=0, le=255)
+    """What perftest sets; none for its own default."""
     pkey_index: int | None = pydantic.Field(default=None, ge=0)
+    """InfiniBand: the partition key that perftest uses."""
     memlock_kib: int | None = pydantic.Field(default=None, ge=64)
-    #: pairs of different rails reach each other (through a spine, or a router)
+    """The least that a job must be able to pin; none for `unlimited`."""
     across_rails: bool = False
-    #: perftest may also connect by the RDMA connection manager
+    """Pairs of different rails reach each other (through a spine, or a router)."""
     rdma_cm: bool = True
+    """perftest may also connect by the RDMA connection manager."""
     perftest: Perftest = Perftest()
+    """How long perftest measures here."""
 
     @pydantic.model_validator(mode="after")
     def _something_is_left_to_measure(self) -> Rdma:
@@ -94,16 +108,17 @@ class Rdma(Strict):
 
 
 class Budget(Strict):
-    """How much a counter may grow on one node during one test.
+    """How much a counter may grow on one node during one test."""
 
-    `counters` matches whole names such as `rdma/mlx5_0/1/counters/symbol_error`,
+    counters: Expression
+    """Matches whole names such as `rdma/mlx5_0/1/counters/symbol_error`,
     `ethtool/eth0/rx_crc_errors_phy` or `net/eth0/rx_errors`; of several budgets that match, the
     first counts.
     """
-
-    counters: Expression
     most: int = pydantic.Field(ge=0)
+    """Events on one node during one test."""
     why: str = pydantic.Field(min_length=1)
+    """Why so many are no fault."""
 
 
 RoundTrip = Annotated[float, pydantic.Field(ge=0, le=10_000)]
@@ -117,43 +132,58 @@ class Wan(Strict):
     {reorder_percent} filled in. They may as well set a router between the sites.
     """
 
-    #: measured in every acceptance
     round_trips_ms: list[RoundTrip] = pydantic.Field(min_length=1)
-    #: measured when the series is asked for: railgauge accept --series
+    """Round trips that every acceptance measures."""
     series_ms: list[RoundTrip] = []
+    """Round trips that only the series measures: railgauge accept --series."""
     reorder_percent: float = pydantic.Field(ge=0, le=100)
+    """Packets that overtake others on the way."""
     set: list[str] = pydantic.Field(min_length=1)
+    """Command lines that make the way longer."""
     clear: list[str] = pydantic.Field(min_length=1)
+    """Command lines that undo it."""
     ends: Literal["both", "server", "client"] = "both"
-    #: the socket buffers to compare; none is the kernel's own choice
+    """The nodes that run them."""
     window_bytes: list[Annotated[int, pydantic.Field(ge=1024)] | None] = pydantic.Field(
         default=[None, 128 * 2**20], min_length=1
     )
-    congestion: list[Annotated[str, pydantic.Field(pattern="^[a-z0-9][a-z0-9_-]*$")]] = (
+    """The socket buffers to compare; none is the kernel's own choice."""
+    congestion: list[Annotated[str, pydantic.Field(pattern=f"^{CONGESTION_CONTROL}$")]] = (
         pydantic.Field(default=["cubic", "bbr"], min_length=1)
     )
+    """The congestion controls to compare."""
     duration_s: int = pydantic.Field(default=20, ge=3)
+    """Of one run."""
 
 
 class Bond(Strict):
     """A bond that the nodes of a partition have between them."""
 
     device: str
+    """The interface of the bond."""
     links: list[str] = pydantic.Field(min_length=2)
+    """The interfaces below it."""
     mode: str = "802.3ad"
-    #: raw rate of one link
+    """As the kernel names it."""
     link_gbits: float = pydantic.Field(gt=0)
+    """Raw rate of one link."""
     mtu_bytes: int = pydantic.Field(ge=576, le=65535)
+    """Of the bond."""
     streams: int = pydantic.Field(default=16, ge=2)
+    """TCP streams, which spread over the links."""
 
 
 class Tcp(Strict):
     """What a transfer asks of the kernel; none is the kernel's own choice."""
 
     streams: int = pydantic.Field(default=4, ge=1, le=128)
-    #: of each stream; capped by net.core.rmem_max and wmem_max, which a run then fails on
+    """Parallel connections."""
     window_bytes: int | None = pydantic.Field(default=None, ge=1024)
-    congestion: str | None = pydantic.Field(default=None, pattern="^[a-z0-9][a-z0-9_-]*$")
+    """Socket buffers of each stream; capped by net.core.rmem_max and wmem_max, which a run then
+    fails on.
+    """
+    congestion: str | None = pydantic.Field(default=None, pattern=f"^{CONGESTION_CONTROL}$")
+    """The congestion control."""
 
 
 def _differ(settings: dict[str, Tcp]) -> dict[str, Tcp]:
@@ -177,24 +207,28 @@ NicScale = Literal["nic", "cable", "all"]
 
 
 class Nics(Strict):
-    """The logical NICs of a partition's nodes, each with an address in a subnet of its own.
-
-    `cables` has the interfaces that share a cable, cable by cable. Raw rates in one direction:
-    `nic_gbits` of one NIC (its link, or the PCIe lanes behind it), `cable_gbits` of one cable,
-    `node_gbits` of all NICs of a node together; none where there is no such thing.
-    """
+    """The logical NICs of a partition's nodes, each with an address in a subnet of its own."""
 
     cables: list[Annotated[list[str], pydantic.Field(min_length=1)]] = pydantic.Field(min_length=1)
+    """The interfaces that share a cable, cable by cable."""
     nic_gbits: float | None = pydantic.Field(default=None, gt=0)
+    """The raw rate of one NIC (its link, or the PCIe lanes behind it) in one direction; none where
+    there is no such thing.
+    """
     cable_gbits: float | None = pydantic.Field(default=None, gt=0)
+    """The raw rate of one cable, likewise."""
     node_gbits: float | None = pydantic.Field(default=None, gt=0)
+    """The raw rate of all NICs of a node together, likewise."""
     mtu_bytes: int = pydantic.Field(ge=576, le=65535)
+    """Of every NIC."""
     settings: Settings = {"default": Tcp()}
+    """TCP settings to compare, by name."""
     duration_s: int = pydantic.Field(default=10, ge=2)
-    #: NICs at once: the least that each carries, as a share of what the busiest of them does
+    """Of one run."""
     least_share: float = pydantic.Field(default=0.5, gt=0, le=1)
-    #: measured only when asked for: railgauge accept --series
+    """Of NICs at once, the least that each carries, as a share of what the busiest of them does."""
     series_only: bool = False
+    """Measured only when asked for: railgauge accept --series."""
 
     @pydantic.model_validator(mode="after")
     def _named_once(self) -> Nics:
@@ -225,19 +259,22 @@ class Nics(Strict):
 
 
 class Mpi(Strict):
-    """An MPI program that is timed alone, and while a transfer runs between the same nodes.
-
-    `program`: allreduce (ours, by Open MPI's library, no compiler needed) or one of the OSU
-    micro-benchmarks, which must then be on the nodes' path. `transfer_s` must outlast it.
-    """
+    """An MPI program that is timed alone, and while a transfer runs between the same nodes."""
 
     program: Literal["allreduce", "osu_allreduce", "osu_alltoall"] = "allreduce"
+    """`allreduce` is ours, by Open MPI's library, and needs no compiler; the OSU micro-benchmarks
+    must be on the nodes' path.
+    """
     size_bytes: int = pydantic.Field(default=65536, ge=4, le=2**30, multiple_of=4)
+    """Of one message."""
     iterations: int = pydantic.Field(default=200, ge=1)
+    """Operations that are timed."""
     settings: Settings = {"default": Tcp()}
+    """TCP settings of the transfer to compare, by name."""
     transfer_s: int = pydantic.Field(default=10, ge=2)
-    #: not measured unless the series is asked for: railgauge accept --series
+    """How long the transfer runs; it must outlast the program."""
     series_only: bool = False
+    """Not measured unless the series is asked for: railgauge accept --series."""
 
 
 TransferTool = Literal["iperf3", "wdt", "lftp", "scp", "hpn-scp", "bbcp"]
@@ -247,46 +284,51 @@ class FilesOfOneSize(Strict):
     """What a transfer moves: one large file, or a directory of small ones."""
 
     files: int = pydantic.Field(ge=1, le=100_000)
+    """How many."""
     file_bytes: int = pydantic.Field(ge=1)
+    """Of each."""
 
 
 class Wdt(Strict):
     """How WDT is run; its connections are the transfers' `streams`, each to a port of its own."""
 
-    #: the first of as many ports as there are streams; none: any that are free
     start_port: int | None = pydantic.Field(default=None, ge=1024, le=65535)
+    """The first of as many ports as there are streams; none: any that are free."""
     encryption: Literal["aes128gcm", "aes128ctr", "none"] = "aes128gcm"
-    #: false: what arrives is written, and verified by its sums. true: it is thrown away, which
-    #: measures the network without the receiver's disk. Both: one case of each
+    """Of the connections."""
     skip_writes: list[bool] = pydantic.Field(default=[False], min_length=1)
+    """false: what arrives is written, and verified by its sums. true: it is thrown away, which
+    measures the network without the receiver's disk. Both: one case of each.
+    """
 
 
 class Transfers(Strict):
-    """Files, and streams by iperf3, between two nodes, by the tools that people move them with.
-
-    Each of `tools` must be on every node; an `optional` one is run where both nodes have it, and
-    the verdict says where it was not. `scratch` is a folder of each node's own with room for a set
-    of files; what a transfer makes there goes with its job.
-    """
+    """Files, and streams by iperf3, between two nodes, by the tools that people move them with."""
 
     tools: list[TransferTool] = pydantic.Field(min_length=1)
+    """Those that every node must have."""
     optional: list[TransferTool] = []
-    #: by a short name such as `large` or `small`
+    """Run where both nodes have them; the verdict says where they were not."""
     file_sets: dict[Annotated[str, pydantic.Field(pattern="^[a-z][a-z0-9]*$")], FilesOfOneSize] = {}
+    """Sets of files, by a short name such as `large` or `small`."""
     scratch: str = pydantic.Field(default="/tmp", pattern=r"^(/[\w.+-]+)+$")
-    #: folders on the nodes where programs are looked for before PATH
+    """A folder of each node's own with room for a set of files; what a transfer makes there goes
+    with its job.
+    """
     path: list[str] = []
-    #: parallel connections, of the tools that have them
+    """Folders on the nodes where programs are looked for before PATH."""
     streams: int = pydantic.Field(default=8, ge=1, le=128)
-    #: of iperf3
+    """Parallel connections, of the tools that have them."""
     duration_s: int = pydantic.Field(default=10, ge=1)
-    #: longest time of one transfer
+    """Of iperf3."""
     timeout_s: int = pydantic.Field(default=600, ge=5)
-    #: which neighbours: all around the ring, or the first two, where one pair stands for all
+    """Longest time of one transfer."""
     pairs: Literal["all", "first"] = "all"
-    #: nothing here is measured unless the series is asked for: railgauge accept --series
+    """Which neighbours: all around the ring, or the first two, where one pair stands for all."""
     series_only: bool = False
+    """Nothing here is measured unless the series is asked for: railgauge accept --series."""
     wdt: Wdt = Wdt()
+    """How WDT is run."""
 
     @pydantic.model_validator(mode="after")
     def _cases_differ(self) -> Transfers:
@@ -314,48 +356,63 @@ class Absent(Strict):
     """A node, or RDMA devices of it, known to be missing: left out, and named in every verdict."""
 
     node: str = pydantic.Field(min_length=1)
-    #: none: the whole node; else NCCL goes without them (Path and perftest still look at them)
+    """One of `nodes`."""
     devices: list[str] = []
+    """Its RDMA devices that NCCL goes without (Path and perftest still look at them); none: the
+    whole node.
+    """
     why: str = pydantic.Field(min_length=1)
+    """What every verdict says of it."""
 
 
 class Extras(Strict):
-    """What Railgauge needs to know of a partition.
-
-    `nodes` are all that belong there, also those that are down. `link_gbits` is the raw rate of
-    the link that TCP uses; without it no share of a limit is known. `launch_options` is what the
-    launcher (srun, mpirun) needs to start MPI here, and to end it: with srun's
-    `--kill-on-bad-exit=1` nobody waits a minute for a rank that could not start. `required` names
-    the checks without which no campaign can end in `accept`. Nodes that are `absent` are left out
-    of all checks. `counters` are budgets for tests between two nodes; a counter that none matches
-    is recorded and judged by nothing. With `strict_provenance` no campaign ends in `accept` that
-    ran a tool of no package, or one whose file is not the one that its package brought; without it
-    that is only noted.
-    `peer_spread` is what numbers of equal places differ by in one run each, as a share: what is 3.5
-    times as far below its peers stands out. A shared machine needs more than the default.
-    `floor_share`, a share of what TCP carries over the link (`link_gbits`, `mtu_bytes`), is what
-    Iperf2Pair must reach where no number is stored, but no more than untuned hosts do (5 Gb/s a
-    stream): a floor, which proves function only.
-    """
+    """What Railgauge needs to know of a partition."""
 
     nodes: str
+    """A host list of all that belong there, also those that are down."""
     mtu_bytes: int | None = pydantic.Field(default=None, ge=576, le=65535)
+    """The MTU of the path that TCP uses."""
     link_gbits: float | None = pydantic.Field(default=None, gt=0)
+    """The raw rate of the link that TCP uses; without it no share of a limit is known."""
     floor_share: float | None = pydantic.Field(default=None, gt=0, lt=1)
+    """What Iperf2Pair must reach where no number is stored, as a share of what TCP carries over the
+    link (`link_gbits`, `mtu_bytes`), but no more than untuned hosts do (5 Gb/s a stream): a
+    floor, which proves function only.
+    """
     launch_options: list[str] = []
+    """What the launcher (srun, mpirun) needs to start MPI here, and to end it: with srun's
+    `--kill-on-bad-exit=1` nobody waits a minute for a rank that could not start.
+    """
     required: list[str] = []
+    """The checks without which no campaign can end in `accept`."""
     absent: list[Absent] = []
+    """What is known to be missing: left out of all checks."""
     rdma: Rdma | None = None
+    """With the feature rdma."""
     counters: list[Budget] = []
+    """Budgets for tests between two nodes; a counter that none matches is recorded and judged by
+    nothing.
+    """
     strict_provenance: bool = False
+    """No campaign ends in `accept` that ran a tool of no package, or one whose file is not the one
+    that its package brought; without it that is only noted.
+    """
     peer_spread: float = pydantic.Field(default=0.05, ge=0.005, le=0.2)
+    """What numbers of equal places differ by in one run each, as a share: what is 3.5 times as far
+    below its peers stands out. A shared machine needs more than the default.
+    """
     wan: Wan | None = None
+    """With the feature wan."""
     bond: Bond | None = None
+    """With the feature bond."""
     nics: Nics | None = None
-    #: with the features mpi and tcp
+    """With the feature nics."""
     mpi: Mpi | None = None
+    """With the features mpi and tcp."""
     transfers: Transfers | None = None
+    """With the feature transfers."""
     nccl: Nccl | None = None
+    """With the feature nccl."""
 
     @pydantic.field_validator("nodes")
     @classmethod
@@ -396,11 +453,14 @@ DESCRIBED = ("rdma", "wan", "bond", "nics", "nccl", "transfers")
 class Partition(pydantic.BaseModel):
     """A ReFrame partition: fields not named here pass through to ReFrame, which checks them."""
 
-    model_config = pydantic.ConfigDict(extra="allow", frozen=True)
+    model_config = pydantic.ConfigDict(extra="allow", frozen=True, use_attribute_docstrings=True)
 
     name: str
+    """As ReFrame calls it."""
     features: list[str] = []
+    """What it has: this chooses the checks."""
     extras: Extras
+    """What Railgauge needs to know of it."""
 
     @pydantic.model_validator(mode="after")
     def _features_are_described(self) -> Partition:
@@ -418,11 +478,14 @@ class Partition(pydantic.BaseModel):
 class System(pydantic.BaseModel):
     """A ReFrame system with its partitions."""
 
-    model_config = pydantic.ConfigDict(extra="allow", frozen=True)
+    model_config = pydantic.ConfigDict(extra="allow", frozen=True, use_attribute_docstrings=True)
 
     name: str
+    """That of the folder."""
     hostnames: list[Expression]
+    """Regular expressions for the login nodes."""
     partitions: list[Partition] = pydantic.Field(min_length=1)
+    """Each with one kind of fabric."""
 
     @pydantic.model_validator(mode="after")
     def _modules_can_be_loaded(self) -> System:
@@ -467,18 +530,19 @@ def load(name: str) -> System:
         raise ConfigurationError(
             f"{_file(name)}: name is {system.name!r}, expected that of the folder, {name!r}"
         )
-    if rehearsal.scenario() is not None and name == _rehearsed():
-        return System.model_validate(rehearsal.staged(_entry(name)))
+    if rehearsal.scenario() is not None and name == rehearsed():
+        return System.model_validate(rehearsal.staged(entry(name)))
     return system
 
 
-def _entry(name: str) -> dict[str, Any]:
+def entry(name: str) -> dict[str, Any]:
     """The system's description as it stands in its file."""
     entry: dict[str, Any] = YAML(typ="safe", pure=True).load(_file(name))
     return entry
 
 
-def _rehearsed() -> str:
+def rehearsed() -> str:
+    """The system that a rehearsal stages, in a process that runs one."""
     return os.environ.get("RFM_SYSTEM", "").partition(":")[0]
 
 
@@ -517,76 +581,3 @@ def current() -> str:
 def chosen(option: str | None = None) -> str:
     """The system that a command works on: its `--system`, else RFM_SYSTEM, else this host's."""
     return option or os.environ.get("RFM_SYSTEM", "").partition(":")[0] or current()
-
-
-def _with_stack(entry: dict[str, Any]) -> dict[str, Any]:
-    """Jobs of every partition begin with the tools that `make stack` built, where it did."""
-    first = installed.activating(entry["name"])
-    partitions = [
-        {**partition, "prepare_cmds": [*first, *partition.get("prepare_cmds", [])]}
-        for partition in entry["partitions"]
-    ]
-    return {**entry, "partitions": partitions} if first else entry
-
-
-def site_configuration() -> dict[str, Any]:
-    """All systems as ReFrame's site configuration."""
-    session = paths.session_folder()
-    entries = []
-    for name in names():
-        load(name)  # its errors say more than ReFrame's
-        entry = _entry(name)
-        if rehearsal.scenario() is not None and name == _rehearsed():
-            entry = rehearsal.staged(entry)
-        else:
-            entry = _with_stack(entry)
-        # The one way to find the system is `current`, which answers with its name.
-        entries.append({**entry, "hostnames": [f"{name}$"], "prefix": str(session)})
-    return {
-        "systems": entries,
-        "autodetect_methods": ["py::this_system"],
-        "general": [
-            {
-                "check_search_path": [str(paths.CHECKS)],
-                # A finished job is noticed within half a second, also late in a long campaign; more
-                # often costs a quarter of a core, which the lab's nodes need.
-                "poll_rate_max": 5,
-                "poll_rate_min": 2,
-                "poll_rate_decay": 0.1,
-                "report_file": str(session / "report.json"),
-                "report_junit": str(session / "junit.xml"),
-                "keep_stage_files": True,
-            }
-        ],
-        "modes": [
-            {"name": "baseline", "options": ["-S gate=baseline"]},
-            {"name": "acceptance", "options": ["-S gate=acceptance"]},
-        ],
-        "logging": [
-            {
-                "handlers": [
-                    {"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"},
-                    {
-                        "type": "file",
-                        "name": str(session / "reframe.log"),
-                        "level": "debug2",
-                        "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
-                        "append": False,
-                    },
-                ],
-                "handlers_perflog": [
-                    {
-                        "type": "filelog",
-                        "prefix": "%(check_system)s/%(check_partition)s",
-                        "level": "info",
-                        "format": "%(check_result)s|%(check_job_completion_time)s|%(check_info)s"
-                        "|%(check_jobid)s|%(check_job_nodelist)s|%(check_perfvalues)s",
-                        "format_perfvars": "%(check_perf_value)s|%(check_perf_unit)s|"
-                        "%(check_perf_ref)s|%(check_perf_lower_thres)s|%(check_perf_upper_thres)s|",
-                        "append": True,
-                    }
-                ],
-            }
-        ],
-        "storage": [{"enable": True, "sqlite_db_file": str(paths.results_root() / "history.db")}],
-    }

@@ -17,9 +17,12 @@ Model = TypeVar("Model", bound=pydantic.BaseModel)
 
 
 class Strict(pydantic.BaseModel):
-    """A model that knows all its fields: a misspelt key is an error, not a default."""
+    """A model that knows all its fields: a misspelt key is an error, not a default.
 
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+    What stands in quotes below a field is its description.
+    """
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 def _line_of(node: Any, location: tuple[int | str, ...]) -> int | None:

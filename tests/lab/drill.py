@@ -24,7 +24,8 @@ from railgauge.gate import journal, run
 from railgauge.lab import faults
 from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
-from railgauge.node import slurm_nodes
+from railgauge.slurm import client
+from railgauge.slurm import nodes as slurm_nodes
 
 from . import drills_links, drills_restart
 from .gate_lab import (
@@ -58,7 +59,7 @@ def shaped_link(gate: Gate) -> None:
     gate.hold("n2")
     faults.add(gate.lab, "rate", "n2", 0.4)
     gate("run", "--act", code=1)
-    reasons = slurm_nodes.ask("sinfo", "-R", "--noheader", "--format=%E|%N")
+    reasons = client.output("sinfo", "-R", "--noheader", "--format=%E|%N")
     assert "Iperf2Pair" in reasons and reasons.endswith("|n2"), reasons
     assert not gate.is_accepted("n2")
 
@@ -197,7 +198,7 @@ def drained_meanwhile(gate: Gate) -> None:
     gate.update("n2")
     gate.hold("n2")
     gate.killed_after("drain")
-    slurm_nodes.ask("scontrol", "update", "nodename=n2", "state=drain", "reason=bad fan")
+    client.output("scontrol", "update", "nodename=n2", "state=drain", "reason=bad fan")
     out = gate("run", "--act", code=1)
     assert "n2: accepted, and not in service: drained by root: bad fan" in out, out
     assert gate.state("n2").reason == "bad fan"
@@ -225,7 +226,7 @@ def in_maintenance(gate: Gate) -> None:
     gate.update("n2")
     gate.hold("n2")
     words = ["starttime=now", "duration=60", "users=root", "flags=MAINT,IGNORE_JOBS", "nodes=n2"]
-    slurm_nodes.ask("scontrol", "create", "reservation", "reservationname=drill_other", *words)
+    client.output("scontrol", "create", "reservation", "reservationname=drill_other", *words)
     try:
         out = gate("run", "--act", code=1)
         assert "inside reservation drill_other" in out and gate.state("n2").drained, out
@@ -233,7 +234,7 @@ def in_maintenance(gate: Gate) -> None:
         gate("run", "--nodes", "n2", "--despite-reservations", "--act", code=1)
         assert gate.is_accepted("n2") and gate.state("n2").reservations == ("drill_other",)
     finally:
-        slurm_nodes.ask("scontrol", "delete", "reservationname=drill_other")
+        client.output("scontrol", "delete", "reservationname=drill_other")
 
 
 def bad_partner(gate: Gate) -> None:

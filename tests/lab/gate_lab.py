@@ -23,8 +23,10 @@ from railgauge import paths, session
 from railgauge.gate import journal, lease
 from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
-from railgauge.node import slurm_nodes
-from railgauge.node.slurm_nodes import SlurmNode, SlurmProblem
+from railgauge.slurm import client
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.nodes import SlurmNode
 
 #: What stands for firmware: the field, before and after an `update`.
 FIELD, BEFORE, AFTER = "net/eth0/transmit_queue_frames", 1000, 900
@@ -162,7 +164,7 @@ class Gate:
                 if not self.watching:
                     continue
                 # First the state: what is accepted afterwards may have opened since.
-                with contextlib.suppress(slurm_nodes.SlurmProblem):
+                with contextlib.suppress(SlurmProblem):
                     states = slurm_nodes.show(sorted(self.watching))
                     for node in [n for n, state in states.items() if state.in_service]:
                         if not self.is_accepted(node):
@@ -177,10 +179,10 @@ class Gate:
             watcher.join()
 
     def jobs(self) -> str:
-        return slurm_nodes.ask("squeue", "--noheader", "--states=PD,R")
+        return client.output("squeue", "--noheader", "--states=PD,R")
 
     def nothing_left(self) -> None:
-        shown = slurm_nodes.ask("scontrol", "show", "reservation", "--oneliner")
+        shown = client.output("scontrol", "show", "reservation", "--oneliner")
         assert "railgauge_" not in shown, shown
         assert not self.jobs(), self.jobs()
         assert not self.breaches, self.breaches
@@ -197,14 +199,14 @@ def prepared(lab: Lab, area: Path) -> Iterator[Gate]:
             yield gate
     finally:
         # A drained node is none that `faults.clear` waits for.
-        shown = slurm_nodes.ask("scontrol", "show", "reservation", "--oneliner").splitlines()
+        shown = client.output("scontrol", "show", "reservation", "--oneliner").splitlines()
         for line in shown:
             if line.startswith("ReservationName=railgauge_"):
                 delete_reservation(line.split()[0].partition("=")[2])
         for node, state in slurm_nodes.show(NODES).items():
             if state.drained:
                 # By whomever.
-                slurm_nodes.ask("scontrol", "update", f"nodename={node}", "state=resume")
+                client.output("scontrol", "update", f"nodename={node}", "state=resume")
         faults.clear(lab)
         for node in NODES:
             gate.on(node, "ip", "link", "set", "eth0", "txqueuelen", str(BEFORE))
@@ -218,7 +220,7 @@ def delete_reservation(name: str) -> None:
     deadline = time.monotonic() + 120
     while True:
         try:
-            slurm_nodes.ask("scontrol", "delete", f"reservationname={name}")
+            client.output("scontrol", "delete", f"reservationname={name}")
             return
         except SlurmProblem as error:
             if "in use" not in str(error) or time.monotonic() > deadline:
@@ -229,7 +231,7 @@ def delete_reservation(name: str) -> None:
 def _wait_until_completed() -> None:
     """A job of a node that lost power is `completing` until its slurmd has answered for it."""
     deadline = time.monotonic() + 180
-    while left := slurm_nodes.ask("squeue", "--noheader", "--states=CG"):
+    while left := client.output("squeue", "--noheader", "--states=CG"):
         assert time.monotonic() < deadline, left
         time.sleep(0.2)
 

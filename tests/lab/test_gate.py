@@ -11,8 +11,8 @@ import pytest
 
 from railgauge.gate import rights
 from railgauge.lab.cluster import Lab
-from railgauge.node import slurm_nodes
-from railgauge.node.slurm_nodes import SlurmProblem
+from railgauge.slurm import client
+from railgauge.slurm.client import SlurmProblem
 
 from .drill import drill
 
@@ -36,7 +36,7 @@ def as_user(cluster: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     def administrator(*command: str) -> None:
         subprocess.run(cluster.enter("head", "sacctmgr", "--immediate", *command), check=True)
 
-    monkeypatch.setattr(slurm_nodes, "ask", asked)
+    monkeypatch.setattr(client, "output", asked)
     monkeypatch.setenv("LOGNAME", USER)
     yield administrator
     administrator("delete", "user", USER)

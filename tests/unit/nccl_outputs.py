@@ -591,12 +591,9 @@ def check_scrambled(chance: random.Random) -> None:
     reading = nccl_tests.read({0: printed(run)}, json_text=damaged, options=run.asked())
     assert SECRET not in repr(reading), damaged
     try:
-        stored = nccl_tests.scrubbed_json(damaged)
         assert SECRET not in repr(nccl_tests.parse_json(damaged)), damaged
     except ParseError as error:
         assert SECRET not in str(error), damaged
-    else:
-        assert SECRET not in stored, damaged
 
 
 def _places(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

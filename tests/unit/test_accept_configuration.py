@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from railgauge import accept, paths, systems
-from railgauge.campaign import Campaign, Scope, Session
+from railgauge.campaign import Campaign, Requested, Scope, Session
 from railgauge.errors import ConfigurationError, EnvironmentProblem
 
 REFUSED = "ERROR: run session stopped: reframe error: no test was selected\n"
@@ -51,7 +51,9 @@ def test_broken_file_is_an_error_before_anything_runs(configured: Path, file: st
 def ended(folder: Path, exit_code: int, last_error: str = "") -> Campaign:
     folder.mkdir()
     session = Session(exit_code, last_error)
-    return Campaign(folder, "lab", "acceptance", Scope({}, {}), session=session)
+    return Campaign(
+        folder, "lab", "acceptance", Scope({}, {}), Requested([], {}, {}), session=session
+    )
 
 
 def test_session_that_reframe_did_not_begin_is_no_verdict_and_no_campaign(tmp_path: Path) -> None:

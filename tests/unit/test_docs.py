@@ -12,6 +12,7 @@ import pytest
 
 from railgauge import paths
 from railgauge.cli import cli
+from railgauge.site import schema
 
 DOCUMENTS = [paths.HOME / "README.md", paths.HOME / "CONTRIBUTING.md"]
 DOCUMENTS += sorted((paths.HOME / "docs").glob("*.md"))
@@ -121,3 +122,12 @@ def test_make_has_the_targets_that_the_documents_name(document: str, command: st
     words = [word for word in shlex.split(command)[1:] if "=" not in word]
     named = [word for word in words if re.fullmatch("[a-z-]+", word)]
     assert named and set(named) <= targets, command
+
+
+# ---- what is made from the schema ----
+
+
+@pytest.mark.parametrize("document", schema.documents(), ids=lambda path: path.name)
+def test_a_document_says_what_the_schema_says_now(document: Path) -> None:
+    """`make docs` writes it."""
+    assert document.read_text(encoding="utf-8") == schema.documents()[document]

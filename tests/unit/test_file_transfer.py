@@ -249,8 +249,8 @@ def test_keys_are_for_this_run_and_its_owner(tmp_path: Path) -> None:
 def test_a_report_of_the_receiver_is_read(tmp_path: Path) -> None:
     made = file_set.make(tmp_path, 3, 1000)
     found = file_transfer.parse(json.dumps(file_set.verify(tmp_path, made)))
-    assert found.found == found.expected == file_transfer.parse_manifest(json.dumps(made))
-    assert (found.found.count, found.found.size_bytes, found.differences) == (3, 3000, ())
+    assert found.complete and found.expected == file_transfer.parse_manifest(json.dumps(made))
+    assert (found.count, found.size_bytes, found.differences) == (3, 3000, [])
 
 
 def test_unknown_fields_are_tolerated() -> None:
@@ -260,19 +260,19 @@ def test_unknown_fields_are_tolerated() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "no JSON"),
+        ("", "no whole JSON"),
         ("[]", "one JSON object"),
-        ("{}", "a list of lines"),
-        (arrived(differences=None), "a list of lines"),
-        (arrived(differences=[5]), "a list of lines"),
-        (arrived(expected=None), "count, bytes and sha256"),
-        (arrived(count=-1), "an integer of 0 or more"),
-        (arrived(bytes=True), "an integer of 0 or more"),
-        (arrived(bytes=3000.0), "an integer of 0 or more"),
-        (arrived(sha256="ab"), "64 hex digits"),
+        ("{}", "no count"),
+        (arrived(differences=None), "differences None, expected a list"),
+        (arrived(differences=[5]), r"differences\[0\] 5, expected a text"),
+        (arrived(expected=None), "expected None, expected an object"),
+        (arrived(count=-1), "count -1, expected an integer of 0 or more"),
+        (arrived(bytes=True), "bytes True, expected an integer of 0 or more"),
+        (arrived(bytes=3000.0), "bytes 3000.0, expected an integer of 0 or more"),
+        (arrived(sha256="ab"), "sha256 'ab'"),
         (arrived(count=2), "without a difference"),
         (arrived(sha256="cd" * 32), "without a difference"),
-        ("[" * 100_000, "no JSON"),
+        ("[" * 100_000, "no whole JSON"),
     ],
 )
 def test_what_is_no_report_is_rejected(text: str, why: str) -> None:
@@ -313,7 +313,7 @@ def test_nodes_are_receiver_and_sender() -> None:
         ({"calls": calls(client={"seconds": 0.0})}, "the call took 0.0 s"),
         ({"calls": calls()[:1]}, "client: 0 calls recorded, expected 1"),
         ({"calls": calls() + calls()[1:]}, "client: 2 calls recorded"),
-        ({"arrived": "Killed"}, "no JSON"),
+        ({"arrived": "Killed"}, "no whole JSON"),
         ({"sent": "Killed"}, "sender: "),
     ],
 )

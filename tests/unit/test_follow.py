@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from railgauge import accept
+from railgauge import follow
 from tests.unit import records
 
 HANGS = "print('[----------] start processing checks', flush=True); import time; time.sleep(60)"
 ENDS = "print('[       OK ] (1/2) Iperf2Pair %pair=ns:n1:n2 /357b0dcf @lab:ns+builtin')"
 
 
-def follow(folder: Path, program: str) -> tuple[int, str, list[str]]:
+def followed(folder: Path, program: str) -> tuple[int, str, list[str]]:
     said: list[str] = []
     command = [sys.executable, "-c", program]
-    code, interrupted = accept._follow(command, os.environ, folder / "reframe.out", said.append)
+    code, interrupted = follow.follow(command, os.environ, folder / "reframe.out", said.append)
     return code, interrupted, said
 
 
@@ -38,10 +38,10 @@ def plan(folder: Path, *limits_s: float) -> None:
 def test_a_session_in_which_no_case_ends_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accept._Watchdog, "MARGIN_S", 0)
+    monkeypatch.setattr(follow.Watchdog, "MARGIN_S", 0)
     plan(tmp_path, 0.3, 0.5)
     began = time.monotonic()
-    code, interrupted, said = follow(tmp_path, HANGS)
+    code, interrupted, said = followed(tmp_path, HANGS)
     assert interrupted and code != 0
     assert time.monotonic() - began < 30
     assert "no case has ended for" in said[0]
@@ -63,12 +63,12 @@ DEAF = "import signal; [signal.signal(n, signal.SIG_IGN) for n in ({})]; " + HAN
 def test_a_session_is_stopped_whatever_it_and_its_parent_ignore(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started_by_nohup: None, deaf_to: str
 ) -> None:
-    monkeypatch.setattr(accept._Watchdog, "MARGIN_S", 0)
-    monkeypatch.setattr(accept._Interrupt, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(follow.Watchdog, "MARGIN_S", 0)
+    monkeypatch.setattr(follow.Interrupt, "PATIENCE_S", 0.3)
     plan(tmp_path, 0.3)
     program = DEAF.format(deaf_to) if deaf_to else HANGS
     began = time.monotonic()
-    code, interrupted, _ = follow(tmp_path, program)
+    code, interrupted, _ = followed(tmp_path, program)
     assert interrupted and code != 0
     assert time.monotonic() - began < 30
 
@@ -76,23 +76,23 @@ def test_a_session_is_stopped_whatever_it_and_its_parent_ignore(
 def test_a_session_hears_the_ctrl_c_that_its_parent_ignores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started_by_nohup: None
 ) -> None:
-    monkeypatch.setattr(accept._Watchdog, "MARGIN_S", 0)
+    monkeypatch.setattr(follow.Watchdog, "MARGIN_S", 0)
     plan(tmp_path, 0.3)
-    assert follow(tmp_path, HANGS)[0] == -signal.SIGINT
+    assert followed(tmp_path, HANGS)[0] == -signal.SIGINT
 
 
 def test_a_hangup_that_nohup_ignores_does_not_stop_a_session(
     tmp_path: Path, started_by_nohup: None
 ) -> None:
     hangs_up_its_parent = f"import os, signal; os.kill(os.getppid(), signal.SIGHUP); {ENDS}"
-    assert follow(tmp_path, hangs_up_its_parent)[:2] == (0, "")
+    assert followed(tmp_path, hangs_up_its_parent)[:2] == (0, "")
 
 
 def test_a_session_that_ends_is_left_alone(tmp_path: Path) -> None:
     plan(tmp_path, 60)
-    assert follow(tmp_path, ENDS) == (0, "", ["  1/2 ok    Iperf2Pair %pair=ns:n1:n2"])
+    assert followed(tmp_path, ENDS) == (0, "", ["  1/2 ok    Iperf2Pair %pair=ns:n1:n2"])
     assert "1/2" in (tmp_path / "reframe.out").read_text()
 
 
 def test_a_session_without_a_plan_is_followed_all_the_same(tmp_path: Path) -> None:
-    assert follow(tmp_path, ENDS)[0] == 0
+    assert followed(tmp_path, ENDS)[0] == 0

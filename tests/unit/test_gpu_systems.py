@@ -13,7 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import reframe
-from railgauge import hostlist, limits, nccl, paths, references, systems
+from railgauge import hostlist, limits, nccl, paths, references, reframe_settings, systems
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.nccl import Nccl, Scale, Transport
@@ -83,7 +83,7 @@ def name_of(value: object) -> str:
 
 def test_reframe_takes_them() -> None:
     schema = Path(reframe.__path__[0], "schemas", "config.json").read_text(encoding="utf-8")
-    configuration = {**systems.site_configuration(), "environments": [{"name": "builtin"}]}
+    configuration = {**reframe_settings.site_configuration(), "environments": [{"name": "builtin"}]}
     jsonschema.validate(configuration, json.loads(schema))
 
 

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from railgauge import inventory
 from railgauge.errors import RailgaugeError
-from railgauge.inventory import Inventory, diff, fingerprint, kind, load
+from railgauge.inventory import Inventory, diff, fingerprint, load
 from railgauge.node.inventory import SCHEMA, take
+from railgauge.node.inventory.compare import Change, by_value, same
+from railgauge.node.inventory.kinds import kind
 
 BEFORE = Inventory(
     "n1",
@@ -42,7 +44,7 @@ def but(unknown: dict[str, str] | None = None, **fields: object) -> Inventory:
     )
 
 
-def only(after: Inventory) -> inventory.Change:
+def only(after: Inventory) -> Change:
     (change,) = diff(BEFORE, after)
     return change
 
@@ -255,3 +257,14 @@ def test_a_wrong_fabric_file_is_one_clear_error(tmp_path: Path, text: str, says:
     with pytest.raises(RailgaugeError, match=r"fabric\.json") as raised:
         inventory.fabric(path)
     assert says.split(":")[0] in str(raised.value)
+
+
+# ---- values ----
+
+
+def test_numbers_are_the_same_by_value_and_true_is_none() -> None:
+    assert same(4, 4.0) and not same(1, True) and not same("4", 4)
+
+
+def test_nodes_that_agree_are_together_and_most_come_first() -> None:
+    assert by_value({"n1": 1, "n2": 2, "n3": 2.0}) == [("n2", "n3"), ("n1",)]

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from railgauge import inventory_cli, slurm
+from railgauge import inventory_cli
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.inventory import Inventory
-from railgauge.node import slurm_nodes
-from railgauge.node.slurm_nodes import SlurmNode
+from railgauge.slurm import client
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.nodes import SlurmNode
 
 from .test_inventory import BEFORE, but
 
@@ -86,7 +87,8 @@ def test_every_node_has_a_job_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
         asked.append(command)
         return json.dumps(BEFORE.as_dict())
 
-    monkeypatch.setattr(slurm, "ask", ask)
+    monkeypatch.setattr(client, "output", ask)
+    monkeypatch.setattr(slurm_nodes, "show", lambda _: {})
     found, failed = inventory_cli.collect("vm-pair", ["vm00", "vm01"])
     assert (len(found), failed) == (2, {})
     assert all({"srun", "--overlap", "--partition=roce"} <= set(words) for words in asked)
@@ -101,7 +103,7 @@ def test_a_node_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -
             raise EnvironmentProblem("srun: error: Unable to allocate resources")
         return json.dumps(BEFORE.as_dict())
 
-    monkeypatch.setattr(slurm, "ask", ask)
+    monkeypatch.setattr(client, "output", ask)
     found, failed = inventory_cli.collect("vm-pair", ["vm00", "vm01"])
     assert (len(found), list(failed)) == (1, ["vm01"])
     assert "Unable to allocate" in failed["vm01"]
@@ -118,7 +120,7 @@ def test_a_drained_node_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> No
         asked.append(command)
         return json.dumps(BEFORE.as_dict())
 
-    monkeypatch.setattr(slurm, "ask", ask)
+    monkeypatch.setattr(client, "output", ask)
     found, failed = inventory_cli.collect("vm-pair", ["vm00", "vm01"])
     assert (len(found), len(asked)) == (1, 1)
     assert failed == {"vm01": "no job starts on it: drained by alice: bad fan"}

@@ -661,6 +661,26 @@ def test_a_stall_of_several_intervals_is_one() -> None:
     assert "from 1 to 4 s, 3 s long" in note
 
 
+def test_streams_that_starve_to_the_end_beside_others_are_a_note() -> None:
+    """Emulated machines at a load of 6: ten of sixteen stood still for seconds."""
+    reading = iperf2.read(
+        recorded("starved-streams-client"),
+        server=recorded("starved-streams-server"),
+        calls=calls(),
+        options=iperf2.Options(streams=16, duration_s=4, drain_s=5),
+    )
+    assert (reading.ok, reading.completeness) == (True, PROVED), reading.reason
+    assert "client on node1: [10] moved nothing from 1 to 5.1313 s, 4.1313 s long" in reading.notes
+    assert len(reading.notes) == 10
+
+
+def test_a_starved_stream_whose_bytes_lack_is_rejected() -> None:
+    text = recorded("starved-streams-client")
+    total = "[ 10] 0.0000-5.1313 sec   758 KBytes  1209 K"
+    with pytest.raises(ParseError, match="no interval"):
+        iperf2.parse(text.replace(total, "[ 10] 0.0000-5.1313 sec   958 KBytes  1529 K"))
+
+
 def test_a_run_without_a_stall_has_no_note() -> None:
     assert not any(both_sides(run).notes for run in OTHER_WAYS)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -280,10 +279,3 @@ def test_node_that_lost_its_power_is_started(struck: Struck) -> None:
     struck.off.add("n5")
     faults.clear(struck.lab)
     assert "start n5" in struck.done
-
-
-def test_fault_without_an_interface_of_its_own_can_be_read_back(struck: Struck) -> None:
-    """As a lab that came up with an older version has them."""
-    old = [{"kind": "rate", "node": "n1", "value": 1.0}]
-    (struck.lab.folders.run / "faults.json").write_text(json.dumps(old))
-    assert struck.active() == ["rate n1 1"]

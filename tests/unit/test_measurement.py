@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.measurement import METRIC_UNITS, Measurement
+from railgauge.measurement import METRICS, Measurement
 
 GOOD = Measurement("bandwidth", 9.5, tool="iperf2", operation="tcp", transport="tcp")
 
@@ -21,7 +21,7 @@ OPERATIONS = st.sampled_from(["", "write", "allreduce", "allreduce alone", "allr
 COUNTS = st.none() | st.integers(1, 2**40)
 MEASUREMENTS = st.builds(
     Measurement,
-    metric=st.sampled_from(sorted(METRIC_UNITS)),
+    metric=st.sampled_from(sorted(METRICS)),
     value=st.floats(0, allow_nan=False, allow_infinity=False) | st.integers(0, 2**53),
     tool=WORDS,
     operation=OPERATIONS,
@@ -54,9 +54,9 @@ def test_unknown_metric_is_refused_with_the_known_ones() -> None:
         dataclasses.replace(GOOD, metric="Bandwidth")
 
 
-@pytest.mark.parametrize(("metric", "unit"), sorted(METRIC_UNITS.items()))
-def test_unit_is_the_metrics_own(metric: str, unit: str) -> None:
-    assert dataclasses.replace(GOOD, metric=metric).unit == unit
+@pytest.mark.parametrize("metric", METRICS)
+def test_unit_is_the_metrics_own(metric: str) -> None:
+    assert dataclasses.replace(GOOD, metric=metric).unit == METRICS[metric].unit
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_is_stored_as_json_is_read_back_the_same(measurement: Measurement) 
 
 @given(MEASUREMENTS)
 def test_what_is_stored_states_its_unit(measurement: Measurement) -> None:
-    assert measurement.as_dict()["unit"] == METRIC_UNITS[measurement.metric]
+    assert measurement.as_dict()["unit"] == METRICS[measurement.metric].unit
 
 
 @pytest.mark.parametrize("unit", ["GB/s", "Mb/s", "gb/s", "", None])

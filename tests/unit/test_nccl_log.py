@@ -775,7 +775,6 @@ def test_no_mutation_crashes(text: str, data: st.DataObject) -> None:
         text = text[:start] + data.draw(SNIPPETS) + text[end:]
     with contextlib.suppress(ParseError):
         nccl_log.parse(text)
-    nccl_log.last_words(text)
     assert nccl_log.last_words_of_all({0: text}).isprintable()
     nccl_log.read({**PAIR_LOGS, 0: text}, PAIR)
 
@@ -860,31 +859,29 @@ def test_lines_of_other_programs_do_no_harm(foreign: list[tuple[int, str]]) -> N
 # ---- last words ------------------------------------------------------------------------------
 
 
+def last_word(text: str) -> str:
+    """What a report of a hang says of a job of one rank."""
+    return nccl_log.last_words_of_all({0: text})
+
+
 def test_last_words_prefer_warnings() -> None:
-    words = nccl_log.last_words(real("hang-merged-nics"))
-    assert words.splitlines()[-1].endswith("NCCL WARN socketFinalizeAccept: wrong type 3 != 4")
-    assert len(words.splitlines()) == 3
-
-
-def test_last_words_are_as_many_as_asked() -> None:
-    assert len(nccl_log.last_words(real("abort-cuda-failure"), lines=2).splitlines()) == 2
-    assert nccl_log.last_words(real("abort-cuda-failure"), lines=0) == ""
+    words = last_word(real("hang-merged-nics"))
+    assert words == "rank 0: NCCL WARN socketFinalizeAccept: wrong type 3 != 4"
 
 
 def test_last_words_also_of_a_torn_line() -> None:
     text = "n0:1:1 [0] NCCL INFO fine\nn0:1:1 [0] a.cc:1 NCCL WARN Cuda fail"
-    assert nccl_log.last_words(text, lines=1) == "n0:1:1 [0] a.cc:1 NCCL WARN Cuda fail"
+    assert last_word(text) == "rank 0: NCCL WARN Cuda fail"
 
 
 def test_last_words_of_another_program_are_none() -> None:
-    assert nccl_log.last_words("Segmentation fault\n") == ""
+    assert last_word("Segmentation fault\n") == "rank 0: nothing of NCCL"
 
 
 def test_last_words_can_be_printed() -> None:
-    text = "n0:1:1 [0] a.cc:1 NCCL WARN \x1b[31mred\x07 " + "x" * 1000
-    words = nccl_log.last_words(text)
+    words = last_word("n0:1:1 [0] a.cc:1 NCCL WARN \x1b[31mred\x07 " + "x" * 1000)
     assert words.isprintable()
-    assert len(words) < 320
+    assert len(words) < 340
 
 
 @QUICK
@@ -899,7 +896,7 @@ def test_last_words_can_be_printed() -> None:
 def test_last_words_never_hold_a_secret(name: str, sign: str, value: str, level: str) -> None:
     secret = f"s3cr3t{value}"
     text = f"n0:1:1 [0] NCCL {level} NCCL_X_{name}{sign}{secret}\n"
-    assert "s3cr3t" not in nccl_log.last_words(text)
+    assert "s3cr3t" not in last_word(text)
     assert all("s3cr3t" not in warning for warning in nccl_log.parse(text).warnings)
 
 
@@ -907,12 +904,12 @@ def test_last_words_never_hold_a_secret(name: str, sign: str, value: str, level:
     "line", ["via https://me:s3cr3t@host/x", "Authorization: Bearer s3cr3ts3cr3ts3cr3t"]
 )
 def test_last_words_hold_no_credentials_of_addresses(line: str) -> None:
-    assert "s3cr3t" not in nccl_log.last_words(f"n0:1:1 [0] NCCL WARN {line}\n")
+    assert "s3cr3t" not in last_word(f"n0:1:1 [0] NCCL WARN {line}\n")
 
 
 def test_last_words_keep_what_is_no_secret() -> None:
     line = next(x for x in real("socket-fallback").splitlines() if "key 0 - Init COMPLETE" in x)
-    assert nccl_log.last_words(line) == line
+    assert last_word(line).endswith("key 0 - Init COMPLETE")
 
 
 def test_last_words_of_all_show_the_straggler_first() -> None:

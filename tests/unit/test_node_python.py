@@ -12,9 +12,15 @@ import pytest
 
 from railgauge import paths
 
-#: The package's own first file is read on the way to railgauge.node.
+#: The package's own first file is read on the way to railgauge.node; the gate asks Slurm.
+SLURM = ("errors", "slurm", "slurm.client", "slurm.nodes")
 PROGRAMS = [
     paths.SOURCE / "railgauge" / "__init__.py",
+    paths.SOURCE / "railgauge" / "errors.py",
+    *(
+        paths.SOURCE / "railgauge" / "slurm" / f"{name}.py"
+        for name in ("__init__", "client", "nodes")
+    ),
     *sorted((paths.SOURCE / "railgauge" / "node").rglob("*.py")),
 ]
 
@@ -30,7 +36,7 @@ def imported(program: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_program_imports_the_standard_library_and_its_neighbours_only(program: Path) -> None:
-    own = ("railgauge", "railgauge.node")
+    own = ("railgauge", "railgauge.node", *(f"railgauge.{name}" for name in SLURM))
     others = {
         name
         for name in imported(program)

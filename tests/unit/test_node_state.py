@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 
 from railgauge import campaign as campaigns
 from railgauge import expected, inventory, paths, systems
-from railgauge.campaign import Campaign, Scope, Session
+from railgauge.campaign import Campaign, Requested, Scope, Session
 from railgauge.checks.node_state import NodeStateCases
 from railgauge.checks.path import path_preconditions
 from railgauge.checks.rdma import RailLinks, RailProbes, probe_cases
 from railgauge.errors import ConfigurationError
 from railgauge.expected import Entry, Expected
-from railgauge.inventory import Inventory, Scalar
+from railgauge.inventory import Inventory
 from railgauge.model.record import Row
+from railgauge.node.inventory.sheet import Scalar
 from railgauge.systems import Rdma
 from railgauge.tools import Call, Completeness, ParseError, node_state
 from railgauge.tools.node_state import Options, differences
@@ -342,7 +343,8 @@ def campaign_of(folder: Path, nodes: list[Inventory]) -> Campaign:
     (folder / "plan.json").write_text(json.dumps(plan))
     (folder / "report.json").write_text(json.dumps({"runs": [{"testcases": report}]}))
     scope = Scope({"gpu": names}, {"gpu": ["NodeState"]})
-    found = Campaign(folder, "alps", "acceptance", scope, state="finished", session=Session(0, ""))
+    found = Campaign(folder, "alps", "acceptance", scope, Requested([], {}, {}), "finished")
+    found.session = Session(0, "")
     found.save()
     return found
 

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -21,14 +22,14 @@ from typing import Any
 import pytest
 
 from railgauge import paths, rehearsal
-from railgauge.node import wdt_url
+from railgauge.node import transfer
+from railgauge.node.way import NoWay
 from railgauge.tools import Call, Completeness, Reading, file_transfer, wdt
 
 from .test_golden import stored
 
 # Names that are addresses need no resolver; both are this machine.
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"
-JOB_SECRET = "5a" * 32
 FILES = file_transfer.FileSet(files=3, file_bytes=40_000)
 
 #: Found in the environment of whatever a scenario has started, and of nothing else.
@@ -212,7 +213,6 @@ class Scenario:
                     "SLURM_PROCID": str(rank),
                     "TELLTALE": str(self.telltale),
                     "FAKE": self.does,
-                    wdt_url.SECRET_VARIABLE: JOB_SECRET,
                     name: value,
                     **self.environment,
                 },
@@ -293,7 +293,6 @@ def scenarios() -> dict[str, Scenario]:
         ),
         "no room": Scenario("ScpTransfer", orders={"file_bytes": 10**15}),
         "no scratch": Scenario("ScpTransfer", orders={"scratch": "/nowhere/at/all"}),
-        "no secret": Scenario("WdtTransfer", environment={wdt_url.SECRET_VARIABLE: ""}),
     }
 
 
@@ -403,7 +402,6 @@ def test_a_stand_in_says_so(ran: Ran) -> None:
         ("scp hangs", r"still running after 1\.[0-9] s, killed"),
         ("no room", r"not started: \S+ has \S+ GB free, needs 3\d+"),
         ("no scratch", r"not started: no scratch folder in /nowhere/at/all"),
-        ("no secret", r"the job's script has made no RAILGAUGE_JOB_SECRET"),
     ],
 )
 def test_what_went_wrong_is_refused_with_its_reason(ran: Ran, name: str, reason: str) -> None:
@@ -441,7 +439,7 @@ def test_no_secret_is_in_a_file_of_the_stage_folder(ran: Ran, name: str) -> None
     secrets = (ran[name].telltale / "secrets").read_text().split()
     assert len(secrets) >= 1
     for path in ran[name].stage.iterdir():
-        for secret in (*secrets, JOB_SECRET):
+        for secret in secrets:
             assert secret.encode() not in path.read_bytes(), path.name
 
 
@@ -451,15 +449,31 @@ def test_no_secret_is_in_the_arguments_of_a_process(ran: Ran, name: str) -> None
     seen = (ran[name].telltale / "arguments").read_text()
     # It looked while this very transfer ran.
     assert str(ran[name].scratch) in seen
-    for secret in (*secrets, JOB_SECRET):
+    for secret in secrets:
         assert secret not in seen
 
 
-def test_no_tool_inherits_the_jobs_secret(ran: Ran) -> None:
-    for name in ("scp", "lftp", "wdt"):
-        inherited = (ran[name].telltale / "environment").read_text().splitlines()
-        assert inherited
-        assert wdt_url.SECRET_VARIABLE not in inherited
+def test_a_secret_is_handed_over_to_this_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    transfer.hand_over("of an earlier start")
+    transfer.hand_over("key")
+    assert stat.S_IMODE(Path(transfer.SECRET).stat().st_mode) == 0o600
+    assert transfer.take_over() == "key"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_secret_that_was_taken_is_not_there_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NoWay, match="no secret of the other side"):
+        transfer.take_over()
+
+
+def test_no_run_leaves_a_secret(ran: Ran) -> None:
+    assert [name for name, s in ran.items() if (s.stage / transfer.SECRET).exists()] == []
 
 
 # ---- what is left ----

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -562,3 +563,25 @@ def test_a_named_interface_needs_no_name_of_the_other_node(
     way.describe({"interface": "lo"}, "client", "n2", facts)
     assert facts["address"] == "10.0.0.1"
     assert "unresolved" not in facts
+
+
+# ---- what lies in the kernel's buffers ----
+
+
+def test_what_a_sender_left_behind_is_waited_for() -> None:
+    """The client has ended, its buffer has not; then the other side takes what is there."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            there, _ = listening.accept()
+            client.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    client.send(bytes(1 << 16))
+        with there:
+            assert way.unsent(port) > 0
+            assert not way.wait_until_sent([port], 0.1)
+            while there.recv(1 << 20):
+                pass
+            assert way.wait_until_sent([port], 10)
+    assert way.unsent(port) == 0

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.measurement import METRIC_ALIKE, METRIC_BETTER, Measurement
+from railgauge.measurement import Measurement
 from railgauge.model.record import Row
 from railgauge.verdict.compare import Case
 from railgauge.verdict.outliers import outliers, outlying
@@ -105,10 +105,6 @@ def test_what_is_only_recorded_is_not_compared() -> None:
 def test_counts_of_events_are_not_compared() -> None:
     cases = [case((f"n{n}",), value, "retransmits") for n, value in enumerate([0, 0, 0, 57])]
     assert named(cases) == []
-
-
-def test_every_metric_that_is_compared_has_a_better_side() -> None:
-    assert METRIC_BETTER.keys() >= METRIC_ALIKE
 
 
 # ---- the statistics ----

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge import job_end
 from railgauge.checks.protections import PROTECTIONS, Evidence, failures
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.model.claim import Claim
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, Failure
 from railgauge.references import Provenance, Reference
+from railgauge.slurm import ends
 from railgauge.systems import Budget
 from railgauge.tools import Call, Completeness, Reading
 
@@ -579,7 +579,7 @@ def test_a_node_that_srun_does_not_reach_is_told_instead_of_all_that_are_silent(
     ],
 )
 def test_the_line_that_says_why_is_quoted(stderr: str, line: str) -> None:
-    found = job_end.quoted(stderr)
+    found = ends.quoted(stderr)
     assert line in found and "\n" not in found
 
 

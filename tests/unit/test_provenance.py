@@ -16,7 +16,8 @@ from railgauge import paths
 from railgauge.checks.nccl import NcclCheck
 from railgauge.nccl import Binaries
 from railgauge.node import provenance
-from railgauge.tools import Call, version
+from railgauge.tools import Call
+from railgauge.tools.common import version
 
 TOOL = b"#!/bin/sh\necho iperf version 2.2.1\n"
 #: As Spack 1.2 writes it, cut down to what is read.

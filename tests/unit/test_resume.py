@@ -22,20 +22,22 @@ from hypothesis import strategies as st
 from reframe.core.exceptions import ReframeError
 from reframe.core.schedulers import Job
 
-from railgauge import accept, atomic, paths, session, slurm
+from railgauge import accept, atomic, follow, paths, session
 from railgauge import campaign as campaigns
-from railgauge.campaign import ENDED, Asked, Campaign, Session
+from railgauge.campaign import ENDED, Campaign, Requested, Session
 from railgauge.checks import guard
 from railgauge.cli import cli
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.model.failure import DISTURBED, Failure
+from railgauge.slurm import client
+from railgauge.slurm import jobs as slurm_jobs
 from railgauge.verdict.compare import remaining
 from railgauge.verdict.rules import Verdict, decide
 from tests.unit import records
 
 from .test_verdict import NODE_FAILURE, Recorded, kinds
 
-ASKED = Asked([], {"RFM_SYSTEM": "lab:ns"}, accept.judged_by("lab"))
+REQUESTED = Requested([], {"RFM_SYSTEM": "lab:ns"}, accept.judged_by("lab"))
 
 
 class Resumed(Recorded):
@@ -64,7 +66,7 @@ class Resumed(Recorded):
         for number, changes in self.ends.items():
             for run in range(len(self.runs)):
                 self._end(run, number, changes)
-        campaign.asked = ASKED
+        campaign.requested = REQUESTED
         if self.second is not None:
             campaign.begin_again(["railgauge", "accept", "--resume", campaign.id])
             self.second.write()
@@ -470,8 +472,8 @@ SQUEUE = """\
 
 
 def test_a_job_that_waits_for_a_campaigns_nodes_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slurm, "ask", lambda *_: SQUEUE)
-    assert slurm.waiting_for_campaigns() == {"8": "B"}
+    monkeypatch.setattr(client, "output", lambda *_: SQUEUE)
+    assert slurm_jobs.waiting_for_campaigns() == {"8": "B"}
 
 
 @pytest.mark.parametrize(
@@ -485,7 +487,7 @@ def test_a_job_is_given_up_only_where_it_does_not_wait_for_a_campaign(
     def silent(*_: str) -> str:
         raise EnvironmentProblem("squeue did not answer")
 
-    monkeypatch.setattr(slurm, "ask", answer or silent)
+    monkeypatch.setattr(client, "output", answer or silent)
     job = Job(name="check")
     job._jobid, job._state, job._submit_time, job.max_pending_time = "8", "PENDING", 0.0, "5m"
     late: list[Job] = []
@@ -501,7 +503,7 @@ def test_a_job_is_given_up_only_where_it_does_not_wait_for_a_campaign(
 def test_a_session_whose_job_waits_for_a_campaign_is_not_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accept._Watchdog, "MARGIN_S", 0)
+    monkeypatch.setattr(follow.Watchdog, "MARGIN_S", 0)
     case = records.planned("Tcp", "Tcp 1", "Tcp_1", ["n1"], limit_s=0.2)
     (tmp_path / "plan.json").write_text(json.dumps([case]))
     answers = iter([True, True, False])
@@ -509,7 +511,7 @@ def test_a_session_whose_job_waits_for_a_campaign_is_not_stopped(
     program = (
         "print('[----------] start processing checks', flush=True); import time; time.sleep(60)"
     )
-    accept._follow(
+    follow.follow(
         [sys.executable, "-c", program],
         os.environ,
         tmp_path / "reframe.out",
@@ -595,8 +597,8 @@ def test_a_campaign_of_another_host_needs_certainty(found: Campaign) -> None:
 def test_other_references_than_before_are_refused(found: Campaign, tmp_path: Path) -> None:
     file = tmp_path / "lab.yaml"
     file.write_text("changed")
-    before = {**ASKED.judged_by, str(file): hashlib.sha256(b"before").hexdigest()}
-    found.asked = Asked([], {}, before)
+    before = {**REQUESTED.judged_by, str(file): hashlib.sha256(b"before").hexdigest()}
+    found.requested = Requested([], {}, before)
     assert f"{file} has changed" in refused(found)
 
 
@@ -607,7 +609,7 @@ def test_another_system_than_before_is_refused(
     """Its data changed, or came to be, after the campaign began."""
     shutil.copytree(accept.paths.SYSTEMS / "lab", tmp_path / "systems" / "lab")
     monkeypatch.setattr(accept.paths, "SYSTEMS", tmp_path / "systems")
-    found.asked = Asked([], {}, accept.judged_by("lab"))
+    found.requested = Requested([], {}, accept.judged_by("lab"))
     file = tmp_path / "systems" / "lab" / name
     file.write_text(file.read_text() + "# \n" if file.exists() else "{}")
     assert f"{file} has changed" in refused(found)
@@ -625,7 +627,9 @@ def test_a_gate_run_resumes_no_campaign_of_somebody_else(found: Campaign) -> Non
 
 
 def test_references_that_are_gone_are_refused(found: Campaign, tmp_path: Path) -> None:
-    found.asked = Asked([], {}, {str(tmp_path / "gone"): hashlib.sha256(b"before").hexdigest()})
+    found.requested = Requested(
+        [], {}, {str(tmp_path / "gone"): hashlib.sha256(b"before").hexdigest()}
+    )
     assert "has changed" in refused(found)
 
 
@@ -634,15 +638,21 @@ def test_a_rehearsal_is_not_resumed(found: Campaign) -> None:
     assert "railgauge rehearse lab" in refused(found)
 
 
-def test_a_campaign_of_an_older_railgauge_is_not_resumed(found: Campaign) -> None:
-    found.asked = None
-    assert "an older Railgauge" in refused(found)
+def test_a_record_that_does_not_say_what_was_requested_is_refused(found: Campaign) -> None:
+    found.save()
+    record = found.folder / "campaign.json"
+    fields = json.loads(record.read_text())
+    del fields["requested"]
+    record.write_text(json.dumps(fields))
+    with pytest.raises(RailgaugeError, match="requested: Field required") as caught:
+        campaigns.load(str(found.folder))
+    assert caught.value.next_step is not None
 
 
 def test_a_campaign_that_lacks_only_its_verdict_gets_it(
     area: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slurm, "ask", lambda *_: "")
+    monkeypatch.setattr(client, "output", lambda *_: "")
     campaign = Resumed(area / "20261121T042325Z-lab-91c33c").write()
     verdict = accept.resume(campaign, ["railgauge"], lambda _: None)
     assert verdict.decision == "accept"

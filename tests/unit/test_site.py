@@ -13,15 +13,18 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railgauge import expected, hostlist, paths, references, slurm, systems
+from railgauge import expected, hostlist, paths, references, systems
 from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
-from railgauge.site import Ask, Slurm, ask_slurm, check, gpus_in, host_pattern, mapping, new
+from railgauge.site import check, host_pattern, mapping, new
 from railgauge.site.check import checks
 from railgauge.site.check.description import slurm_partition
 from railgauge.site.check.fragments import fragment_lines
 from railgauge.site.check.hostnames import examples
 from railgauge.site.check.line import Line
 from railgauge.site.cli import system as commands
+from railgauge.slurm import client
+from railgauge.slurm.nodes import gpus_in
+from railgauge.slurm.partitions import Cluster, Run, cluster
 
 COMMITTED = systems.names()
 
@@ -144,19 +147,20 @@ def no_slurm(*_: str) -> str:
     raise EnvironmentProblem("scontrol is not on the path: no Slurm here")
 
 
-def answers(partitions: str, nodes: str) -> Ask:
-    return lambda *command: partitions if command[0] == "scontrol" else nodes
+def answers(partitions: str, nodes: str) -> Run:
+    return lambda *command: partitions if "partition" in command else nodes
 
 
-def a_slurm(partitions: Mapping[str, str], gres: str = "gpu:h100:8(S:0-1)", **of: str) -> Ask:
+def a_slurm(partitions: Mapping[str, str], gres: str = "gpu:h100:8(S:0-1)", **of: str) -> Run:
     """Partitions with their host lists; every node has `gres`, or what `of` says of its name."""
     shown = [
         f"PartitionName={name} AllowGroups=ALL Default=NO Nodes={nodes} State=UP TotalNodes=1"
         for name, nodes in partitions.items()
     ]
     listed = [
-        f"{node}|{name}*|{of.get(node, gres)}|112|1000|h100,ib|idle"
-        for name, nodes in partitions.items()
+        f"NodeName={node} CPUTot=112 AvailableFeatures=h100,ib Gres={of.get(node, gres)} "
+        "RealMemory=1000 State=IDLE"
+        for nodes in partitions.values()
         if nodes != "(null)"
         for node in hostlist.expand(nodes)
     ]
@@ -212,37 +216,32 @@ def test_all_gpus_in_a_gres_are_counted_and_nothing_else(
 
 
 def test_node_of_several_partitions_is_in_each() -> None:
-    found = ask_slurm(a_slurm({"gpu": "n[1-2]", "debug": "n2"}))
+    found = cluster(a_slurm({"gpu": "n[1-2]", "debug": "n2"}))
     assert found.partitions == {"gpu": ("n1", "n2"), "debug": ("n2",)}
 
 
 def test_node_names_may_end_in_a_suffix() -> None:
-    assert ask_slurm(a_slurm({"gpu": "n[9-10]-ib"})).partitions == {"gpu": ("n9-ib", "n10-ib")}
+    assert cluster(a_slurm({"gpu": "n[9-10]-ib"})).partitions == {"gpu": ("n9-ib", "n10-ib")}
 
 
 def test_node_that_only_the_partition_names_is_there_without_facts() -> None:
-    found = ask_slurm(answers("PartitionName=gpu Nodes=n[1-2] State=UP\n", ""))
+    found = cluster(answers("PartitionName=gpu Nodes=n[1-2] State=UP\n", ""))
     assert (found.partitions, found.nodes["n1"].gpus) == ({"gpu": ("n1", "n2")}, 0)
 
 
-@pytest.mark.parametrize("state", ["down*", "idle~", "mixed#", "drained", "maint$", "idle+CLOUD"])
+@pytest.mark.parametrize("state", ["DOWN*", "IDLE+POWERED_DOWN", "DOWN+DRAIN", "IDLE+CLOUD"])
 def test_node_belongs_to_its_partition_in_whatever_state(state: str) -> None:
-    line = f"n1|gpu*|(null)|4|100|(null)|{state}\n"
-    found = ask_slurm(answers("PartitionName=gpu Nodes=n1\n", line))
+    line = f"NodeName=n1 CPUTot=4 Gres=(null) RealMemory=100 State={state}\n"
+    found = cluster(answers("PartitionName=gpu Nodes=n1\n", line))
     assert found.partitions == {"gpu": ("n1",)}
 
 
-def test_mark_behind_a_state_is_left_out() -> None:
-    line = "n1|gpu|(null)|4|100|(null)|down*\n"
-    assert ask_slurm(answers("PartitionName=gpu Nodes=n1\n", line)).nodes["n1"].state == "down"
-
-
 def test_partition_without_nodes_is_one() -> None:
-    assert ask_slurm(a_slurm({"empty": "(null)"})).partitions == {"empty": ()}
+    assert cluster(a_slurm({"empty": "(null)"})).partitions == {"empty": ()}
 
 
 def test_slurm_without_partitions_has_none() -> None:
-    assert ask_slurm(answers("No partitions in the system\n", "")) == Slurm({}, {})
+    assert cluster(answers("No partitions in the system\n", "")) == Cluster({}, {})
 
 
 @pytest.mark.parametrize(
@@ -250,12 +249,12 @@ def test_slurm_without_partitions_has_none() -> None:
     [
         ("slurm_load_partitions error\n", "", "scontrol show partition said 'slurm_load"),
         ("PartitionName=gpu Nodes=n[1-\n", "", "expected a list of nodes"),
-        ("PartitionName=gpu Nodes=n1\n", "n1 gpu\n", "sinfo said 'n1 gpu', expected %N|%P|%G"),
+        ("PartitionName=gpu Nodes=n1\n", "n1 gpu\n", "node said 'n1 gpu', expected NodeName="),
     ],
 )
 def test_answer_that_is_none_of_slurms_is_told(partitions: str, nodes: str, says: str) -> None:
     with pytest.raises(EnvironmentProblem) as caught:
-        ask_slurm(answers(partitions, nodes))
+        cluster(answers(partitions, nodes))
     assert says in str(caught.value)
 
 
@@ -263,7 +262,7 @@ def test_answer_that_is_none_of_slurms_is_told(partitions: str, nodes: str, says
 
 
 def lines_of(
-    name: str = "pod", ask: Ask = no_slurm, host: str = HOST, named_by: str = ""
+    name: str = "pod", ask: Run = no_slurm, host: str = HOST, named_by: str = ""
 ) -> list[Line]:
     systems.load.cache_clear()
     return check.check(name, ask, host, named_by)
@@ -952,7 +951,8 @@ def test_node_of_the_partition_that_is_never_measured_is_a_warning(pod: Path) ->
 def test_nodes_that_are_down_are_told(pod: Path) -> None:
     partitions = "PartitionName=gpu Nodes=pod-n[01-08]\n"
     nodes = "".join(
-        f"pod-n0{n}|gpu*|gpu:8|1|1|x|{'down*' if n == 3 else 'idle'}\n" for n in range(1, 9)
+        f"NodeName=pod-n0{n} Gres=gpu:8 State={'DOWN*' if n == 3 else 'IDLE'}\n"
+        for n in range(1, 9)
     )
     (found,) = only(lines_of(ask=answers(partitions, nodes)), "ok", "nodes in Slurm")
     assert "down or drained: pod-n03" in found
@@ -996,8 +996,8 @@ def test_slurm_is_asked_where_the_environment_names_the_system(pod: Path) -> Non
 # ---- making one ----
 
 
-def made(name: str = "mine", ask: Ask | None = None, host: str = HOST, **choices: str) -> list[str]:
-    return new.make(name, "pod", host, ask_slurm(ask) if ask else None, choices)
+def made(name: str = "mine", ask: Run | None = None, host: str = HOST, **choices: str) -> list[str]:
+    return new.make(name, "pod", host, cluster(ask) if ask else None, choices)
 
 
 def description(name: str = "mine") -> str:
@@ -1020,7 +1020,7 @@ def test_new_systems_login_node_is_this_host_alone(pod: Path) -> None:
 
 
 @pytest.mark.parametrize("ask", [None, a_slurm(OURS)], ids=["alone", "from-slurm"])
-def test_comments_and_order_are_kept(pod: Path, ask: Ask | None) -> None:
+def test_comments_and_order_are_kept(pod: Path, ask: Run | None) -> None:
     made(ask=ask)
     lines = description().splitlines()[1:]
     changed = {line for line in lines if line not in POD.splitlines()}
@@ -1231,7 +1231,7 @@ def test_partition_that_cannot_be_mapped_is_told(pod: Path) -> None:
 
 
 def test_nodes_that_are_down_are_kept(pod: Path) -> None:
-    nodes = "x1|gpu*|gpu:8|1|1|f|idle\nx2|gpu*|gpu:8|1|1|f|down*\n"
+    nodes = "NodeName=x1 Gres=gpu:8 State=IDLE\nNodeName=x2 Gres=gpu:8 State=DOWN*\n"
     lines = made(ask=answers("PartitionName=gpu Nodes=x[1-2]\n", nodes))
     assert extras_of().nodes == "x[1-2]"
     assert any("x2 down, and kept" in line for line in lines)
@@ -1421,8 +1421,8 @@ def test_all_published_numbers_are_kept_unchanged_and_no_other(
 # ---- the commands ----
 
 
-def run(monkeypatch: pytest.MonkeyPatch, ask: Ask, *arguments: str) -> Any:
-    monkeypatch.setattr(slurm, "ask", ask)
+def run(monkeypatch: pytest.MonkeyPatch, ask: Run, *arguments: str) -> Any:
+    monkeypatch.setattr(client, "output", ask)
     return CliRunner().invoke(commands, arguments)
 
 
@@ -1437,7 +1437,7 @@ def test_check_prints_a_line_each_and_the_sum(pod: Path, monkeypatch: pytest.Mon
 def test_check_says_that_accounting_is_off(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def without_accounting(*command: str, **more: float) -> str:
         if command[0] == "sacct":
-            raise slurm.NoAccounting
+            raise client.NoAccounting
         return a_slurm(OURS)(*command, **more)
 
     answer = run(monkeypatch, without_accounting, "check", "pod")

@@ -11,8 +11,9 @@ import pytest
 
 from railgauge.errors import EnvironmentProblem
 from railgauge.node import detect as on_node
-from railgauge.site import Slurm, SlurmNode
 from railgauge.site.detect import Seen, agreed, documents, look
+from railgauge.slurm.nodes import SlurmNode
+from railgauge.slurm.partitions import Cluster
 
 #: As a node prints it; the ports are mlx5_0 and mlx5_1, of which the second is down.
 PORT = {
@@ -99,9 +100,11 @@ def test_a_job_without_a_document_is_an_error() -> None:
 # ---- the job ----
 
 
-def a_slurm(**states: str) -> Slurm:
-    nodes = {name: SlurmNode(name, state=state) for name, state in states.items()}
-    return Slurm(nodes, {"batch": tuple(nodes)})
+def a_slurm(**states: str) -> Cluster:
+    nodes = {
+        name: SlurmNode(name, frozenset(state.upper().split("+"))) for name, state in states.items()
+    }
+    return Cluster(nodes, {"batch": tuple(nodes)})
 
 
 def test_free_nodes_are_asked_by_one_job() -> None:

@@ -12,12 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from railgauge import paths, slurm, systems
+from railgauge import paths, systems
 from railgauge.errors import EnvironmentProblem
 from railgauge.node.site_look import MARK
 from railgauge.site import look as looking
 from railgauge.site import mpi, ready
 from railgauge.site.look import from_reframe, job_options, parse
+from railgauge.slurm import jobs as slurm_jobs
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm import reservations
 from railgauge.systems import Partition
 
 #: Slurm as the look meets it: two nodes, of which each task runs here; `fault.NODE` is sourced
@@ -78,11 +81,11 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("RAILGAUGE_STACK_DIR", str(tmp_path / "stack"))
-    monkeypatch.delenv(slurm.RESERVATION_VARIABLE, raising=False)
+    monkeypatch.delenv(reservations.RESERVATION_VARIABLE, raising=False)
     monkeypatch.setattr(systems, "load", lambda _: SYSTEM)
-    slurm.other_names.cache_clear()
+    slurm_nodes.other_names.cache_clear()
     yield found
-    slurm.other_names.cache_clear()
+    slurm_nodes.other_names.cache_clear()
 
 
 PARTITION = Partition.model_validate(
@@ -376,7 +379,7 @@ def test_a_look_within_a_job_is_a_job_of_its_own(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_reservation_of_a_gate_run_holds_for_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(slurm.RESERVATION_VARIABLE, "railgauge_1")
+    monkeypatch.setenv(reservations.RESERVATION_VARIABLE, "railgauge_1")
     assert "--reservation=railgauge_1" in job_options(PARTITION)
 
 
@@ -389,10 +392,10 @@ def test_accounting_that_is_off_is_said_with_what_it_needs(cluster: Cluster) -> 
         "sacct", "#!/bin/bash\necho 'Slurm accounting storage is disabled' >&2\nexit 1\n"
     )
     with pytest.raises(EnvironmentProblem, match="accounting is off") as caught:
-        slurm.require_answer()
+        slurm_jobs.require_answer()
     assert "slurmdbd" in str(caught.value.next_step)
 
 
 def test_other_names_are_those_that_differ_from_the_nodes(cluster: Cluster) -> None:
-    assert slurm.other_names() == dict.fromkeys(("n1", "n2", "n3"), ("127.0.0.1",))
-    assert slurm.names_of(["n2"]) == {"n2": ("127.0.0.1",)}
+    assert slurm_nodes.other_names() == dict.fromkeys(("n1", "n2", "n3"), ("127.0.0.1",))
+    assert slurm_nodes.names_of(["n2"]) == {"n2": ("127.0.0.1",)}

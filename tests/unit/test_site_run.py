@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from railgauge import slurm
 from railgauge.errors import EnvironmentProblem
 from railgauge.site import mpi as starting
 from railgauge.site import run as running
 from railgauge.site.check import Line
 from railgauge.site.look import Look, NodeLook
+from railgauge.slurm import client
+from railgauge.slurm import jobs as slurm_jobs
 from railgauge.systems import Partition
 
 DATA = Path(__file__).parents[1] / "data" / "job_end"
@@ -154,7 +155,7 @@ def test_mpirun_is_left_to_its_check() -> None:
 
 def test_accounting_that_does_not_know_a_job_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "_RECORDED_S", 0)
-    monkeypatch.setattr(slurm, "ask", lambda *_: "")
+    monkeypatch.setattr(client, "output", lambda *_: "")
     line = running._recorded([look(node("n1"))])
     assert line.status == "problem"
     assert "sacctmgr add cluster" in line.next_step
@@ -162,9 +163,9 @@ def test_accounting_that_does_not_know_a_job_is_a_problem(monkeypatch: pytest.Mo
 
 def test_without_accounting_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     def off() -> None:
-        raise slurm.NoAccounting
+        raise client.NoAccounting
 
-    monkeypatch.setattr(slurm, "require_answer", off)
+    monkeypatch.setattr(slurm_jobs, "require_answer", off)
     first, rest = running.lines("site")
     assert (first.status, "accounting is off" in first.text) == ("problem", True)
     assert rest.status == "not checked"
@@ -174,6 +175,6 @@ def test_a_slurm_of_another_system_is_asked_nothing(monkeypatch: pytest.MonkeyPa
     def never() -> None:
         raise EnvironmentProblem("asked")
 
-    monkeypatch.setattr(slurm, "require_answer", never)
+    monkeypatch.setattr(slurm_jobs, "require_answer", never)
     (line,) = running.lines("site", owner="other")
     assert (line.status, "other" in line.text) == ("not checked", True)

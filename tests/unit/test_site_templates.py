@@ -12,15 +12,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from railgauge import expected, paths, references, slurm, systems
+from railgauge import expected, paths, references, systems
 from railgauge.checks import floors
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate.store import rules
 from railgauge.measurement import Measurement
-from railgauge.site import Slurm, SlurmNode, check, new, propose, templates
+from railgauge.site import check, new, propose, templates
 from railgauge.site.cli import system as commands
 from railgauge.site.detect import Seen
 from railgauge.site.templates import Place
+from railgauge.slurm import client
+from railgauge.slurm.nodes import SlurmNode
+from railgauge.slurm.partitions import Cluster
 
 HOST = "login1"
 
@@ -196,9 +199,10 @@ def test_nothing_is_left_where_it_cannot_be_made(monkeypatch: pytest.MonkeyPatch
 # ---- Slurm's partitions ----
 
 
-def a_slurm(gres: str = "", **partitions: list[str]) -> Slurm:
-    nodes = {name: SlurmNode(name, gres, state="idle") for p in partitions.values() for name in p}
-    return Slurm(nodes, {name: tuple(members) for name, members in partitions.items()})
+def a_slurm(gres: str = "", **partitions: list[str]) -> Cluster:
+    idle = frozenset({"IDLE"})
+    nodes = {n: SlurmNode(n, idle, gres=gres) for p in partitions.values() for n in p}
+    return Cluster(nodes, {name: tuple(members) for name, members in partitions.items()})
 
 
 def test_partition_whose_nodes_are_in_another_is_left_out_and_said() -> None:
@@ -327,10 +331,11 @@ def no_slurm(*_: str) -> str:
 
 def a_cluster(*command: str, **_: Any) -> str:
     """Slurm with one partition, on whose nodes the job prints what they show."""
-    if command[0] == "scontrol":
+    if command[:3] == ("scontrol", "show", "partition"):
         return "PartitionName=batch Nodes=c[01-02] State=UP\n"
-    if command[0] == "sinfo":
-        return "c[01-02]|batch*|(null)|4|1000|(null)|idle\n"
+    if command[0] == "scontrol":
+        node = "CPUTot=4 AvailableFeatures=(null) Gres=(null) RealMemory=1000 State=IDLE\n"
+        return f"NodeName=c01 {node}NodeName=c02 {node}"
     document = {
         **{"schema": "railgauge-detect-1", "python": "3.11.2", "bond": [], "ports": {}},
         **{"gpus": 0, "gpu_model": "", "unknown": {}, "link_mbits": 25000},
@@ -340,7 +345,7 @@ def a_cluster(*command: str, **_: Any) -> str:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, ask: Any, *arguments: str) -> Any:
-    monkeypatch.setattr(slurm, "ask", ask)
+    monkeypatch.setattr(client, "output", ask)
     return CliRunner().invoke(commands, ["new", *arguments])
 
 

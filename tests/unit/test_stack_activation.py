@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from railgauge import paths, rehearsal, systems
+from railgauge import paths, reframe_settings, rehearsal, systems
 from railgauge.checks import transfer
 from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 from railgauge.stack import activation, installed, manifest
@@ -61,7 +61,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def prepared(system: str) -> list[list[str]]:
     """The commands that jobs begin with, by partition."""
-    configured = systems.site_configuration()["systems"]
+    configured = reframe_settings.site_configuration()["systems"]
     (found,) = [entry for entry in configured if entry["name"] == system]
     return [partition.get("prepare_cmds", []) for partition in found["partitions"]]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from railgauge import hostlist, lab, paths, references, systems
+from railgauge import hostlist, lab, paths, references, reframe_settings, systems
 from railgauge.cli import cli
 from railgauge.errors import ConfigurationError
 
@@ -749,18 +749,21 @@ def test_option_wins_over_variable_over_host(
 def test_reframe_is_given_every_system(write: Write) -> None:
     write()
     write("daint", GOOD.replace("alps", "daint"))
-    assert [entry["name"] for entry in systems.site_configuration()["systems"]] == ["alps", "daint"]
+    assert [entry["name"] for entry in reframe_settings.site_configuration()["systems"]] == [
+        "alps",
+        "daint",
+    ]
 
 
 def test_reframe_finds_the_system_only_by_its_name(write: Write) -> None:
     write()
-    assert systems.site_configuration()["systems"][0]["hostnames"] == ["alps$"]
+    assert reframe_settings.site_configuration()["systems"][0]["hostnames"] == ["alps$"]
 
 
 def test_broken_system_is_no_site_configuration(write: Write) -> None:
     write(text=GOOD.replace("n[1-4]", '"n[1-"'))
     with pytest.raises(ConfigurationError, match=r"extras\.nodes"):
-        systems.site_configuration()
+        reframe_settings.site_configuration()
 
 
 # ---- host lists ----

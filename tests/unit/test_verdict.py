@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railgauge import campaign as campaigns
-from railgauge.campaign import Campaign, Scope, Session
+from railgauge.campaign import Campaign, Requested, Scope, Session
 from railgauge.errors import RailgaugeError
 from railgauge.limits import tcp
 from railgauge.measurement import Measurement
@@ -152,6 +152,7 @@ class Recorded:
             "lab",
             self.gate,
             Scope({"ns": list(self.nodes)}, {"ns": ["Iperf2Pair"]}),
+            Requested([], {}, {}),
             state=self.state,
             started="2026-11-21T04:23:25+00:00",
             finished="2026-11-21T04:24:25+00:00",
@@ -413,7 +414,10 @@ def test_no_case_at_all_is_rejected(recorded: Recorded) -> None:
 )
 def test_empty_folder_is_rejected(tmp_path: Path, session: Session | None, why: str) -> None:
     scope = Scope({"ns": []}, {})
-    campaign = Campaign(tmp_path, "lab", "acceptance", scope, state="finished", session=session)
+    requested = Requested([], {}, {})
+    campaign = Campaign(
+        tmp_path, "lab", "acceptance", scope, requested, "finished", session=session
+    )
     verdict = decide(campaign)
     assert (verdict.decision, verdict.reason) == ("reject", f"nothing was measured: {why}")
 

@@ -18,7 +18,7 @@ from reframe.core.builtins import run_after, run_before, sanity_function, variab
 from reframe.core.exceptions import SanityError
 
 import reframe as rfm
-from railgauge import hostlist, paths, references, rehearsal, slurm, systems
+from railgauge import hostlist, paths, references, rehearsal, systems
 from railgauge.campaign import RESULT_FILE
 from railgauge.checks import guard, queue
 from railgauge.checks.cases import Case, Cases, RailCase
@@ -28,6 +28,8 @@ from railgauge.measurement import Measurement
 from railgauge.model import record
 from railgauge.model.claim import Claim
 from railgauge.model.failure import ALONE, Failure
+from railgauge.slurm import jobs as slurm_jobs
+from railgauge.slurm import reservations
 from railgauge.tools import Call, Reading
 
 guard.install()
@@ -197,7 +199,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if campaign:
             # By which `railgauge accept` finds what an interrupted session left in the queue.
             self.job.options += [f"--comment=railgauge:{campaign.name}"]
-        reservation = os.environ.get(slurm.RESERVATION_VARIABLE)
+        reservation = os.environ.get(reservations.RESERVATION_VARIABLE)
         if reservation:
             self.job.options += [f"--reservation={reservation}"]
         if self.pinned_nodes:
@@ -273,7 +275,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             job_error=self.text(self.job.stderr),
             tool_errors={call.role: self.text(f"{call.role}.err") for call in calls},
             left_output=Path(self.stagedir, self.job.stdout).exists(),
-            failed_nodes=slurm.failed_nodes(self.job.jobid, nodes)
+            failed_nodes=slurm_jobs.failed_nodes(self.job.jobid, nodes)
             if self.job.state == "NODE_FAIL"
             else (),
             nodes=nodes,
@@ -312,7 +314,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """Slurm's word, and of a job that was cancelled by whom."""
         state = self.job.state
         if state and state.startswith("CANCELLED"):
-            return slurm.cancelled(self.job.jobid) or str(state)
+            return slurm_jobs.cancelled(self.job.jobid) or str(state)
         return str(state) if state else None
 
     def _references(self, measurements: Sequence[Measurement]) -> dict[str, references.Reference]:

@@ -22,7 +22,7 @@ from reframe.core.schedulers.slurm import SlurmJobScheduler
 from reframe.frontend.executors import Runner, TaskEventListener
 
 import reframe
-from railgauge import paths, slurm, waiting
+from railgauge import paths
 from railgauge.atomic import write_json
 from railgauge.campaign import ENDED, PLAN, POSSIBLE, REMAINING, RESULT_FILE
 from railgauge.checks import queue
@@ -31,6 +31,8 @@ from railgauge.errors import EnvironmentProblem
 from railgauge.model import record
 from railgauge.model.record import Ended, Key, Planned, Possible, Remaining
 from railgauge.site import ready
+from railgauge.slurm import jobs as slurm_jobs
+from railgauge.slurm import waiting
 
 _PINNED = "4.10.4"
 
@@ -318,7 +320,7 @@ def patient(original: Callable[[Any, Sequence[Any]], None]) -> Callable[[Any, Se
             and now - job.submit_time >= job.max_pending_time
         ]
         try:
-            ours = set(slurm.waiting_for_campaigns() if late else ())
+            ours = set(slurm_jobs.waiting_for_campaigns() if late else ())
         except EnvironmentProblem:
             # Nobody knows; the watchdog of `railgauge accept` ends what waits for ever.
             ours = {job.jobid for job in late}

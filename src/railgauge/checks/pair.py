@@ -8,13 +8,14 @@ from typing import Any, TypeVar
 
 from reframe.core.builtins import run_after, run_before, variable
 
-from railgauge import hostlist, limits, slurm, systems
+from railgauge import hostlist, limits, systems
 from railgauge.checks.base import ExitLine, Observation, StrictCheck
 from railgauge.checks.cases import Cases, PairCase
 from railgauge.measurement import Measurement
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
 from railgauge.node import back
+from railgauge.slurm import nodes as slurm_nodes
 from railgauge.systems import Partition
 from railgauge.tools import Call, Moved, Reading
 
@@ -231,7 +232,7 @@ class PairCheck(StrictCheck):
             "tool": self.tool_name,
             "server_host": self.server_node,
             "client_host": self.client_node,
-            "names": slurm.names_of(self.pinned_nodes),
+            "names": slurm_nodes.names_of(self.pinned_nodes),
             "start_limit_s": self.start_limit_s,
             "run_limit_s": self.run_limit_s(),
             "budgets": [budget.counters for budget in self.budgets],

@@ -11,13 +11,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from railgauge import hostlist, job_end
+from railgauge import hostlist
 from railgauge.checks.claims import contradictions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.model.claim import Claim
 from railgauge.model.failure import ALONE, DISTURBED, ENVIRONMENT, Failure
 from railgauge.references import Reference
+from railgauge.slurm import ends
 from railgauge.systems import Budget
 from railgauge.tools import Call, Reading
 
@@ -81,11 +82,11 @@ def job_completed(evidence: Evidence) -> Iterator[Failure]:
     nothing, and nobody is to blame for that.
     """
     state = evidence.job_state or "unknown"
-    words = job_end.quoted(evidence.job_error)
+    words = ends.quoted(evidence.job_error)
     told = f"Slurm says {state} for the job on {hostlist.fold(evidence.nodes)}, expected COMPLETED"
     step = f"sacct -j {evidence.job_id} -o jobid,state,exitcode,nodelist,failednode"
-    trouble = "" if evidence.calls else job_end.controller_trouble(evidence.job_error)
-    if state not in job_end.OF_THE_NODES or (state != "COMPLETED" and trouble):
+    trouble = "" if evidence.calls else ends.controller_trouble(evidence.job_error)
+    if state not in ends.OF_THE_NODES or (state != "COMPLETED" and trouble):
         yield Failure(
             DISTURBED,
             f"not measured: {told}" + (f": {trouble}" if trouble else ""),
@@ -129,19 +130,19 @@ def environment_serves(evidence: Evidence) -> Iterator[Failure]:
             f"the job ran on {hostlist.fold(evidence.nodes)}, and nothing of its output is here: "
             f"{evidence.nodes[0]} does not see the results area",
             evidence.nodes[:1],
-            job_end.SEES_STEP,
+            ends.SEES_STEP,
         )
         return
     texts = [] if len(ended) == evidence.ranks else [evidence.job_error]
     texts += [evidence.tool_errors.get(call.role, "") for call in evidence.calls if call.failure]
-    found = (job_end.environment_trouble(text) for text in texts if text)
+    found = (ends.environment_trouble(text) for text in texts if text)
     for trouble in dict.fromkeys(trouble for trouble in found if trouble):
         yield Failure(ENVIRONMENT, trouble.words, trouble.nodes, trouble.next_step)
     reading = evidence.reading
     alone = reading is not None and not reading.ok and reading.seen.get("ranks") == 1
     if reading is not None and alone and evidence.ranks > 1:
         words = f"the launcher started every rank of MPI alone: {reading.reason}"
-        yield Failure(ENVIRONMENT, words, (), job_end.MPI_STEP)
+        yield Failure(ENVIRONMENT, words, (), ends.MPI_STEP)
 
 
 def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
@@ -157,7 +158,7 @@ def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
         )
     # Whose tasks srun ended, as another node's had failed, did not die of themselves.
     failed_first = any(call.failure for call in evidence.calls)
-    ended = job_end.ended_by_launcher(evidence.job_error) if failed_first else frozenset()
+    ended = ends.ended_by_launcher(evidence.job_error) if failed_first else frozenset()
     silent = tuple(
         node
         for node in evidence.nodes
@@ -165,7 +166,7 @@ def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
     )
     unreached = {
         node: why
-        for node, why in job_end.launch_failed_on(evidence.job_error).items()
+        for node, why in ends.launch_failed_on(evidence.job_error).items()
         if node in silent and not evidence.failed_nodes
     }
     if unreached:
@@ -199,7 +200,7 @@ def every_call_succeeded(evidence: Evidence) -> Iterator[Failure]:
     """One rank's tool can fail while another's prints its table."""
     for call in evidence.calls:
         if call.failure and not evidence.missing_program:
-            words = job_end.quoted(evidence.tool_errors.get(call.role, ""))
+            words = ends.quoted(evidence.tool_errors.get(call.role, ""))
             yield Failure("tool-failed", f"{call.failure}: {words}" if words else call.failure)
 
 

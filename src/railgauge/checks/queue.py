@@ -11,10 +11,10 @@ from typing import Any
 
 from reframe.core.exceptions import JobBlockedError, JobError
 
-from railgauge import hostlist, slurm, waiting
+from railgauge import hostlist
 from railgauge.errors import EnvironmentProblem
-from railgauge.node.slurm_nodes import NOT_AVAILABLE
-from railgauge.waiting import Obstacle
+from railgauge.slurm import client, reservations, waiting
+from railgauge.slurm.waiting import NOT_AVAILABLE, Obstacle
 
 #: How a line of the session begins that `railgauge accept` shows.
 WAITING = "waiting: "
@@ -48,7 +48,7 @@ class Queue:
         self._asked: dict[str, float] = {}
         self._places: dict[str, _Place] = {}
         self._our_jobs: set[str] = set()
-        self._our_reservations = slurm.our_reservations()
+        self._our_reservations = reservations.ours()
         #: partitions and nodes for which it was no use to wait, these with what was in the way
         self._blocked_partitions: set[str] = set()
         self._blocked_nodes: dict[str, Obstacle] = {}
@@ -61,7 +61,7 @@ class Queue:
         nodes: set[str] = set()
         for case in cases:
             if case.partition.scheduler.registered_name == "slurm":
-                partitions.add(waiting.option("partition", "p", case.partition.access))
+                partitions.add(client.option("partition", "p", case.partition.access))
                 nodes.update(getattr(case.check, "pinned_nodes", ()))
         for name in sorted(partitions):
             obstacle = self._of_partition(name)
@@ -76,8 +76,8 @@ class Queue:
     def submit(self, job: Any, access: Sequence[str], nodes: Sequence[str]) -> None:
         """Before a case submits its job: JobError where that is known not to start."""
         options = [*access, *job.options, *job.cli_options]
-        place = _Place(waiting.option("partition", "p", options), frozenset(nodes))
-        self._our_reservations.add(waiting.option("reservation", "", options))
+        place = _Place(client.option("partition", "p", options), frozenset(nodes))
+        self._our_reservations.add(client.option("reservation", "", options))
         self._places[job.name] = place
         # What was in the way may be gone since.
         if place.partition in self._blocked_partitions:

@@ -18,6 +18,7 @@ from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.model.failure import Failure
 from railgauge.node import wdt_url
+from railgauge.node.transfer import SECRET
 from railgauge.stack import activation
 from railgauge.systems import Partition, Transfers, TransferTool
 from railgauge.tools import Call, Moved, Reading, file_transfer, iperf3, wdt
@@ -278,9 +279,10 @@ class TransferCheck(TransferPairCheck):
         limits_s = 2 * self._prepare_limit_s + 2 * self.start_limit_s + self.run_limit_s()
         self.time_limit = f"{limits_s + 60}s"
 
-    @run_before("run")
-    def make_secret(self) -> None:
-        self.prerun_cmds.append(wdt_url.MAKE_SECRET)
+    @run_after("run")
+    def remove_secret(self) -> None:
+        """Where both sides died before they could."""
+        Path(self.stagedir, SECRET).unlink(missing_ok=True)
 
     @property
     def _prepare_limit_s(self) -> int:

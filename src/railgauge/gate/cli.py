@@ -68,7 +68,8 @@ def _expand(system: str, nodes: str | None) -> list[str] | None:
 def _asked(question: Callable[[], _Answer]) -> _Answer:
     """What it answers; Slurm's refusal, or a store that does not answer, as a person's error."""
     from railgauge.node.gate import NoStore
-    from railgauge.node.slurm_nodes import SlurmProblem, UnknownNodes
+    from railgauge.slurm.client import SlurmProblem
+    from railgauge.slurm.nodes import UnknownNodes
 
     try:
         return question()
@@ -76,7 +77,7 @@ def _asked(question: Callable[[], _Answer]) -> _Answer:
         raise _unknown(error.nodes) from None
     except SlurmProblem as error:
         raise EnvironmentProblem(
-            str(error),
+            error.message,
             next_step="nodes are as they were, or reserved: railgauge gate status",
         ) from None
     except NoStore as error:
@@ -184,9 +185,9 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
     from railgauge.gate import rights, store
     from railgauge.gate.run import all_nodes
     from railgauge.node import gate as node_gate
-    from railgauge.node import slurm_nodes
     from railgauge.node.calls import node_name
     from railgauge.node.inventory import take
+    from railgauge.slurm import nodes as slurm_nodes
 
     wanted = _expand(chosen, nodes)
     if wanted is None and node_name() not in all_nodes(chosen):
@@ -433,7 +434,7 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
     """Whether Slurm starts no job on some of them afterwards."""
     from railgauge import inventory_cli
     from railgauge.gate import roll, store
-    from railgauge.node import slurm_nodes
+    from railgauge.slurm import nodes as slurm_nodes
 
     store.publish_rules(system)
     roll.let_go(system, nodes, f"released untested: {why}")
@@ -467,7 +468,7 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
     chosen = _enter(system)
     from railgauge.gate import rights, roll, run
     from railgauge.gate.lock import alone
-    from railgauge.node import slurm_nodes
+    from railgauge.slurm import nodes as slurm_nodes
 
     wanted = _expand(chosen, nodes) or []
     if not wanted and not no_more:

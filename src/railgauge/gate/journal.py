@@ -18,8 +18,8 @@ from typing import Any, Literal, TypeVar
 import pydantic
 
 from railgauge.gate import store
-from railgauge.node.slurm_nodes import OUR_RESERVATIONS
-from railgauge.slurm import UNTESTED
+from railgauge.slurm.nodes import OUR_RESERVATIONS
+from railgauge.slurm.reservations import UNTESTED
 
 _Journal = TypeVar("_Journal", "Run", "Roll")
 

@@ -16,8 +16,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from railgauge import slurm
 from railgauge.errors import EnvironmentProblem
+from railgauge.slurm import reservations
 
 #: So long after its last renewal a reservation ends. A controller that is restarted, or moves to
 #: another host, is back before.
@@ -52,7 +52,7 @@ def _keep(reservation: str, lease_s: int) -> None:
     said = ""
     while not select.select([sys.stdin], [], [], lease_s / _RENEWALS)[0]:
         try:
-            slurm.renew(reservation, lease_s)
+            reservations.renew(reservation, lease_s)
             said = ""
         except EnvironmentProblem as error:
             # At its end the run deletes it itself.

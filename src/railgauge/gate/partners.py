@@ -11,7 +11,7 @@ from railgauge import inventory_cli, systems
 from railgauge.gate import store
 from railgauge.gate.journal import Run
 from railgauge.node import gate as node_gate
-from railgauge.node import slurm_nodes
+from railgauge.slurm import nodes as slurm_nodes
 
 Say = Callable[[str], None]
 

@@ -18,8 +18,8 @@ import re
 from collections.abc import Callable
 
 from railgauge.errors import EnvironmentProblem
-from railgauge.node import slurm_nodes
-from railgauge.node.slurm_nodes import SlurmProblem
+from railgauge.slurm import client
+from railgauge.slurm.client import SlurmProblem
 
 #: The name of no node and of no reservation.
 _NOTHING = "railgauge-no-such-name"
@@ -102,9 +102,9 @@ def require(system: str) -> None:
 
 def _refused(right: _Right) -> bool:
     try:
-        slurm_nodes.ask(*right.probe)
+        client.output(*right.probe)
     except SlurmProblem as error:
-        words = str(error)
+        words = error.message
         if right.allowed in words:
             return False
         if _REFUSED.search(words):
@@ -115,12 +115,12 @@ def _refused(right: _Right) -> bool:
 
 def _version() -> str:
     """`Slurm 22.05.8`, from `slurm-wlm 22.05.8`."""
-    said = _words(lambda: slurm_nodes.ask("scontrol", "--version"))
+    said = _words(lambda: client.output("scontrol", "--version"))
     return f"Slurm {said.split()[-1]}" if said else "Slurm"
 
 
 def _next_step(user: str, level: str) -> str:
-    config = _words(lambda: slurm_nodes.ask("scontrol", "show", "config"))
+    config = _words(lambda: client.output("scontrol", "show", "config"))
     settings = dict(re.findall(r"^(\S+)\s*= (.*)$", config, re.MULTILINE))
     if "slurmdbd" not in settings.get("AccountingStorageType", "slurmdbd"):
         owner = settings.get("SlurmUser", "SlurmUser").partition("(")[0]
@@ -129,7 +129,7 @@ def _next_step(user: str, level: str) -> str:
             "nobody else has an admin level"
         )
     known = _words(
-        lambda: slurm_nodes.ask(
+        lambda: client.output(
             *("sacctmgr", "--noheader", "--parsable2", "show", "user", f"name={user}"),
             "format=user",
         )

@@ -14,8 +14,8 @@ from railgauge import hostlist
 from railgauge.errors import EXIT_REJECT, RailgaugeError
 from railgauge.gate import journal, run, store, update
 from railgauge.gate.journal import Roll, Run
-from railgauge.node import slurm_nodes
-from railgauge.node.slurm_nodes import SlurmNode
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.nodes import SlurmNode
 
 Say = Callable[[str], None]
 

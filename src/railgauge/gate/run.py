@@ -15,13 +15,14 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
-from railgauge import accept, hostlist, inventory, slurm, systems
+from railgauge import accept, hostlist, inventory, systems
 from railgauge.campaign import Campaign, RunningError, load
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import decide, journal, lease, partners, store
 from railgauge.gate.journal import Lost, Run
-from railgauge.node import slurm_nodes
-from railgauge.node.slurm_nodes import SlurmNode, SlurmProblem
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm import reservations
+from railgauge.slurm.nodes import SlurmNode
 from railgauge.verdict import rules
 from railgauge.verdict.rules import Verdict
 
@@ -167,7 +168,7 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
         else:
             # One in which a job still runs is not deleted; it lapses.
             with contextlib.suppress(EnvironmentProblem):
-                slurm.unreserve(run.reservation)
+                reservations.unreserve(run.reservation)
         raise
     run.ended = store.now()
     run.save()
@@ -184,14 +185,14 @@ def _undo(run: Run, why: str, say: Say) -> None:
         run.undone, run.ended = why, store.now()
         run.save()
         say(f"undone: {hostlist.fold(run.nodes)} drained as before, nothing reserved")
-    except (SlurmProblem, EnvironmentProblem) as error:
+    except EnvironmentProblem as error:
         say(f"not undone: {error}; railgauge gate run --act goes on with gate run {run.id}")
 
 
 def _unreserve(run: Run) -> None:
     for name in (run.reservation, run.untested):
-        if slurm.reservation_nodes(name) is not None:
-            slurm.unreserve(name)
+        if reservations.nodes_of(name) is not None:
+            reservations.unreserve(name)
 
 
 def recover(system: str, lost: Lost, say: Say) -> None:
@@ -199,7 +200,7 @@ def recover(system: str, lost: Lost, say: Say) -> None:
     reserved = {
         name: nodes
         for name in lost.reservations
-        if (nodes := slurm.reservation_nodes(name)) is not None
+        if (nodes := reservations.nodes_of(name)) is not None
     }
     words = f"journal {lost.path} is damaged ({lost.why})"
     if reserved:
@@ -208,7 +209,7 @@ def recover(system: str, lost: Lost, say: Say) -> None:
         say(f"{words}; draining what its run had reserved: {hostlist.fold(nodes)}")
         slurm_nodes.drain(nodes, f"gate run {lost.path.stem} lost its journal")
         for name in reserved:
-            slurm.unreserve(name)
+            reservations.unreserve(name)
     if lost.path.parent.name == "rolls":
         words += ", and the batches that its rolling update has not begun are not known any more"
     say(f"{words}; set aside as {lost.set_aside()}")
@@ -220,17 +221,17 @@ def recover(system: str, lost: Lost, say: Say) -> None:
 def reserve(run: Run, command: list[str], say: Say) -> None:
     """Nobody else's job starts on the nodes, also once they are resumed."""
     run.save()
-    taken_up = slurm.reservation_nodes(run.untested) is not None
+    taken_up = reservations.nodes_of(run.untested) is not None
     if not taken_up:
         if run.reasons:
             # Somebody deleted it since the nodes were resumed: the next step finds out.
             return
         # Without an end: if this run is killed, the nodes must not fall out of it untested.
-        slurm.reserve(run.untested, run.nodes)
+        reservations.reserve(run.untested, run.nodes)
     if not run.open_nodes:
         return
-    if slurm.reservation_nodes(run.reservation) is not None:
-        slurm.renew(run.reservation, lease.LEASE_S)
+    if reservations.nodes_of(run.reservation) is not None:
+        reservations.renew(run.reservation, lease.LEASE_S)
         return
     if taken_up:
         # It lapsed, and its partners are in service since.
@@ -238,7 +239,7 @@ def reserve(run: Run, command: list[str], say: Say) -> None:
         run.save()
     both = [*run.open_nodes, *run.partners]
     say(f"reserving {hostlist.fold(both)} as {run.reservation}")
-    slurm.reserve(run.reservation, both, lease.LEASE_S)
+    reservations.reserve(run.reservation, both, lease.LEASE_S)
 
 
 def resume(run: Run, command: list[str], say: Say) -> None:
@@ -274,7 +275,7 @@ def resume(run: Run, command: list[str], say: Say) -> None:
 
 def test(run: Run, command: list[str], say: Say) -> None:
     """Campaigns until every node is decided: one that the evidence points at leaves the others."""
-    os.environ[slurm.RESERVATION_VARIABLE] = run.reservation
+    os.environ[reservations.RESERVATION_VARIABLE] = run.reservation
     try:
         while run.open_nodes:
             _require_reserved(run)
@@ -285,7 +286,7 @@ def test(run: Run, command: list[str], say: Say) -> None:
             run.judged.append(verdict.campaign.id)
             run.save()
     finally:
-        del os.environ[slurm.RESERVATION_VARIABLE]
+        del os.environ[reservations.RESERVATION_VARIABLE]
 
 
 def _campaign(run: Run, command: list[str], say: Say) -> Verdict:
@@ -410,7 +411,7 @@ STEPS = (reserve, resume, test, record, drain, unreserve)
 
 def _require_reserved(run: Run) -> None:
     """Somebody may have deleted one of them; then the nodes must not be open."""
-    reserved = [slurm.reservation_nodes(name) for name in (run.reservation, run.untested)]
+    reserved = [reservations.nodes_of(name) for name in (run.reservation, run.untested)]
     covered = set.intersection(*(set(nodes or ()) for nodes in reserved))
     missing = sorted(set(run.open_nodes) - covered)
     if not missing:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from railgauge import hostlist
 from railgauge.errors import ConfigurationError
 from railgauge.gate import journal, run, store, update
-from railgauge.node import slurm_nodes
+from railgauge.slurm import nodes as slurm_nodes
 
 _PHASES = {"take": "being drained for it", "test": "updated, being tested"}
 

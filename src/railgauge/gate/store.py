@@ -22,8 +22,9 @@ import pydantic
 from railgauge import inventory, paths
 from railgauge.atomic import write_json
 from railgauge.errors import ConfigurationError, EnvironmentProblem
-from railgauge.inventory import LASTING
 from railgauge.node import gate as node_gate
+from railgauge.node.inventory.compare import by_value
+from railgauge.node.inventory.kinds import LASTING, kind
 from railgauge.yamlfile import Strict, load_model
 
 
@@ -178,8 +179,8 @@ def tested(system: str, partitions: Mapping[str, list[str]]) -> dict[str, dict[s
     for nodes in partitions.values():
         records = {node: record for node in nodes if (record := readable(system, node))}
         fields = {node: {**record.fields, **record.more} for node, record in records.items()}
-        keys = {key for one in fields.values() for key in one if inventory.kind(key) in LASTING}
-        apart = {key for key in keys if len({repr(one.get(key)) for one in fields.values()}) > 1}
+        keys = {key for one in fields.values() for key in one if kind(key) in LASTING}
+        apart = {k for k in keys if len(by_value({n: fields[n].get(k) for n in fields})) > 1}
         for node, record in records.items():
             if record.how == "run":
                 own = {key: fields[node].get(key) for key in sorted(apart)}

@@ -35,10 +35,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import slurm_nodes
 from railgauge.node.calls import node_name, write_whole
-from railgauge.node.inventory import take
+from railgauge.node.inventory import compare, take
+from railgauge.node.inventory.compare import Change
 from railgauge.node.inventory.kinds import LASTING, kind
+from railgauge.slurm import client
+from railgauge.slurm import nodes as slurm_nodes
 
 #: A store on a file server that hangs is given up after this.
 STORE_LIMIT_S = 5.0
@@ -86,36 +88,12 @@ class Rules:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Change:
-    """One field that is not as it was accepted; `was` or `now` is None where there is none."""
-
-    key: str
-    was: Any
-    now: Any
-
-    def __str__(self) -> str:
-        if self.was is None:
-            return f"{self.key} is new ({self.now})"
-        if self.now is None:
-            return f"{self.key} is gone (was {self.was})"
-        return f"{self.key} {self.was} -> {self.now}"
-
-
 def changes(accepted: Document, seen: Document, rules: Rules) -> list[Change]:
     """What of an inventory differs from the accepted one; unknown on either side is no change."""
-    was, now = accepted["fields"], seen["fields"]
-    found = [
-        Change(key, value, now.get(key))
-        for key, value in was.items()
-        if rules.counts(key) and key not in seen["unknown"] and now.get(key) != value
-    ]
-    found += [
-        Change(key, None, value)
-        for key, value in now.items()
-        if key not in was and key not in accepted["unknown"] and rules.counts(key)
-    ]
-    return sorted(found, key=lambda change: change.key)
+    differing = compare.changes(
+        accepted["fields"], seen["fields"], accepted["unknown"], seen["unknown"]
+    )
+    return [c for c in differing if rules.counts(c.key) and c.what not in compare.OF_KNOWLEDGE]
 
 
 # --- the store -----------------------------------------------------------------------------------
@@ -246,7 +224,7 @@ class Outcome:
     why: str = ""
 
     def __str__(self) -> str:
-        what = "; ".join(map(str, self.changes))
+        what = _listed(self.changes)
         return ": ".join(filter(None, [self.node, self.state, self.why, what]))
 
 
@@ -318,8 +296,8 @@ def hold(store: Path, seen: Mapping[str, Document], act: bool) -> list[Outcome]:
     return sorted(outcomes, key=lambda outcome: outcome.node)
 
 
-def _listed(found: Sequence[Change]) -> str:
-    return "; ".join(map(str, found))
+def _listed(changed: Sequence[Change]) -> str:
+    return "; ".join(change.brief for change in changed)
 
 
 def keep_out(
@@ -387,7 +365,7 @@ def main(arguments: list[str] | None = None) -> int:
     node = asked.node or node_name()
     try:
         outcomes = hold(asked.store, {node: take(quick=True)}, asked.act)
-    except (NoStore, slurm_nodes.SlurmProblem) as error:
+    except (NoStore, client.SlurmProblem) as error:
         print(f"railgauge gate: {error}", file=sys.stderr)
         return 3
     for outcome in outcomes:

@@ -43,6 +43,8 @@ from railgauge.node.counters import Watch
 POLL_S = 0.02
 #: how often a server's side looks whether the client has given up
 LOOK_S = 1.0
+#: So long what a client left in its socket may take to be sent.
+_DRAIN_S = 10.0
 
 #: Where servers are, which a user's PATH may not have.
 SERVER_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -227,6 +229,7 @@ def connect(spec: Spec, lanes: list[Lane]) -> list[Call]:
             client.wait(began + spec["run_limit_s"] - time.monotonic())
         # From the start of the first to the end of the last: what they moved took that long.
         lanes[0].facts["span_s"] = round(time.monotonic() - began, 3)
+        way.wait_until_sent([there["port"] for there in ready], _DRAIN_S)
     finally:
         for client in clients:
             client.kill("ended with the job")

@@ -9,8 +9,9 @@ runs the tool; the receiver's side puts what arrived into the facts of its exit 
 
 Keys and passwords are made for this one transfer, in a folder of the node's own that only this
 user can read: {scratch}, and {remote} for that of the other side. What the other side must know of
-them goes through the shared folder: public keys as they are, a password or WDT's URL sealed with
-the job's secret (`wdt_url`). When the side ends, however it ends, its folder goes.
+them goes through the shared folder: public keys as they are, a password or WDT's URL in a file of
+mode 0600 that goes when it is read (`hand_over`). When the side ends, however it ends, its folder
+goes.
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ _SET_CHILD_SUBREAPER = 36
 _KEEPER = 'trap "" TERM INT HUP; read -r _; rm -rf -- "$1"'
 
 FTP_USER = "railgauge"
+
+#: The file of the shared folder that only this user can read, while it is there.
+SECRET = "secret"
 
 
 # ---- the folder of one side ------------------------------------------------------------------
@@ -118,6 +122,26 @@ def write_private(path: str, text: str) -> None:
     """A new file that only this user can read; a relative path is one of the shared folder."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
         stream.write(text)
+
+
+def hand_over(secret: str) -> None:
+    """Leave a secret for the other side in the shared folder, before `ready.json` says so.
+
+    What that protects against stands in `wdt_url`.
+    """
+    # Of a job that was started again.
+    Path(SECRET).unlink(missing_ok=True)
+    write_private(SECRET, secret)
+
+
+def take_over() -> str:
+    """The secret that the other side has left; its file goes."""
+    try:
+        secret = Path(SECRET).read_text(encoding="utf-8")
+        Path(SECRET).unlink()
+    except OSError as error:
+        raise NoWay(f"no secret of the other side: {error}") from None
+    return secret
 
 
 class Side:
@@ -210,7 +234,7 @@ class Server:
         """What the server's side makes, and tells beside its address."""
         raise NotImplementedError
 
-    def environment(self, ready: dict[str, Any]) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """By which the client's tool gets what nobody else may know."""
         return {}
 
@@ -243,10 +267,11 @@ class Ftp(Server):
         entry = ["--file", f"{side.folder}/passwd", *user, *home]
         _run_quietly(["ftpasswd", "--passwd", "--stdin", *entry], f"{password}\n")
         Path(f"{side.folder}/passwd").chmod(0o600)
-        return {"sealed_password": wdt_url.seal(password, _secret())}
+        hand_over(password)
+        return {}
 
-    def environment(self, ready: dict[str, Any]) -> dict[str, str]:
-        return {"LFTP_PASSWORD": _unsealed(ready, "sealed_password")}
+    def environment(self) -> dict[str, str]:
+        return {"LFTP_PASSWORD": take_over()}
 
 
 SERVERS: dict[str, Server] = {"ssh": Ssh(), "ftp": Ftp()}
@@ -293,7 +318,7 @@ def connect_to_daemon(side: Side, ready: dict[str, Any]) -> Call:
         "host_key": ready.get("host_key", ""),
     }
     side.write_configuration(values)
-    secret = SERVERS[side.orders["by"]].environment(ready)
+    secret = SERVERS[side.orders["by"]].environment()
     return Call("client", filled(side.spec["client"], values), {**side.environment(), **secret})
 
 
@@ -339,7 +364,6 @@ class WdtCall(Call):
 
 def serve_wdt(side: Side, offer: dict[str, str]) -> Call:
     spec = side.spec
-    secret = _secret()
     server = WdtCall("server", filled(spec["server"], side.values))
     try:
         url = _first_url(server, spec["start_limit_s"])
@@ -349,7 +373,8 @@ def serve_wdt(side: Side, offer: dict[str, str]) -> Call:
             server.note = server.note or f"ended before it listened, exit code {server.exit_code}"
             return server
         address = side.values["address"] or spec["server_host"]
-        write_whole("ready.json", [{"address": address, "sealed_url": wdt_url.seal(url, secret)}])
+        hand_over(url)
+        write_whole("ready.json", [{"address": address}])
         pair.attend([server], _transfer_limit_s(spec))
         server.wait(STOP_S)
     finally:
@@ -371,33 +396,10 @@ def _first_url(server: WdtCall, limit_s: float) -> str | None:
 
 def connect_wdt(side: Side, ready: dict[str, Any]) -> Call:
     values = {**side.values, "server": ready["address"]}
-    url = _unsealed(ready, "sealed_url")
-    return WdtCall("client", filled(side.spec["client"], values), url)
+    return WdtCall("client", filled(side.spec["client"], values), take_over())
 
 
 # ---- both sides ------------------------------------------------------------------------------
-
-_JOB_SECRET: list[bytes] = []
-
-
-def take_secret() -> None:
-    """Keep the job's secret for this process: no tool inherits it."""
-    with contextlib.suppress(ValueError):
-        _JOB_SECRET.append(wdt_url.job_secret(os.environ))
-    os.environ.pop(wdt_url.SECRET_VARIABLE, None)
-
-
-def _secret() -> bytes:
-    if not _JOB_SECRET:
-        raise NoWay(f"the job's script has made no {wdt_url.SECRET_VARIABLE}")
-    return _JOB_SECRET[0]
-
-
-def _unsealed(ready: dict[str, Any], name: str) -> str:
-    try:
-        return wdt_url.unseal(ready[name], _secret())
-    except (KeyError, ValueError) as error:
-        raise NoWay(f"ready.json: {name}: {error}") from None
 
 
 def _transfer_limit_s(spec: Spec) -> float:
@@ -423,7 +425,11 @@ def serve(spec: Spec, lanes: list[Lane]) -> list[Call]:
         if not pair.wait_for("offer.json", orders["prepare_limit_s"], given_up="client.json"):
             raise NoWay(f"{spec['client_host']} was not prepared in time")
         offer = json.loads(Path("offer.json").read_text(encoding="utf-8"))
-        call = (serve_wdt if orders["by"] == "wdt" else serve_with_daemon)(side, offer)
+        try:
+            call = (serve_wdt if orders["by"] == "wdt" else serve_with_daemon)(side, offer)
+        finally:
+            # Where the client's side has not come to take it.
+            Path(SECRET).unlink(missing_ok=True)
         side.verify()
     return [call]
 
@@ -448,6 +454,5 @@ def connect(spec: Spec, lanes: list[Lane]) -> list[Call]:
 
 
 if __name__ == "__main__":
-    take_secret()
     adopt_orphans()
     sys.exit(pair.main({"server": serve, "client": connect}))

@@ -7,7 +7,9 @@ import json
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from railgauge.node import rdma
@@ -247,3 +249,36 @@ def _run_lines(lines: list[str], wan: Facts, facts: Facts) -> None:
             rdma.ask(shlex.split(line))
         except (rdma.Unknown, ValueError) as error:
             raise NoWay(f"`{line}`: {error}") from None
+
+
+#: The tables of TCP's sockets: remote address:port and bytes still to be sent are in columns 2, 4.
+_SOCKETS = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+
+
+def unsent(port: int) -> int:
+    """Bytes that this node has for that port of others, and that have not arrived; also of sockets
+    whose program has ended.
+    """
+    waiting = 0
+    for table in _SOCKETS:
+        try:
+            lines = table.read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            continue
+        for fields in map(str.split, lines):
+            if int(fields[2].rpartition(":")[2], 16) == port:
+                waiting += int(fields[4].partition(":")[0], 16)
+    return waiting
+
+
+def wait_until_sent(ports: Iterable[int], limit_s: float) -> bool:
+    """Wait for what lies in the kernel's buffers: a sender with large ones ends seconds before its
+    last byte has left, and what its interface counts then lacks that. False at the limit.
+    """
+    deadline = time.monotonic() + limit_s
+    wanted = list(ports)
+    while any(unsent(port) for port in wanted):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True

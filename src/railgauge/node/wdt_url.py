@@ -1,40 +1,30 @@
 """The URL that a WDT receiver prints, which holds the transfer's encryption key.
 
-The key must not reach a shared file, a log, an exit line, or the arguments of a process. So the
-runner reads the receiver's stdout and stderr through pipes, `keep_redacted` writes what may be
-kept, and the URL goes to the sender sealed with a secret that only the job's own tasks have: the
-job's script makes it (`MAKE_SECRET`), and srun hands it on in the environment, which other users
-of a node cannot read. The sender reads the URL from its stdin.
+The key must not reach a log, an exit line, the arguments of a process, or a file that others can
+read. So the runner reads the receiver's stdout and stderr through pipes, `keep_redacted` writes
+what may be kept, and the sender reads the URL from its stdin. From one node to the other it goes in
+a file of mode 0600 in the job's folder (`railgauge.node.transfer.hand_over`): who has it may write
+to the receiver's folder while the transfer runs, and decrypt what was recorded of random test data.
 
-    receiver = Popen(wdt.receiver_argv(...), stdout=PIPE, stderr=PIPE)
-    keep_redacted(receiver.stdout, "server.out", on_url)        # one thread for each pipe
-    on_url: write_whole("ready.json", {..., "sealed_url": seal(url, job_secret(os.environ))})
-    sender = Popen(wdt.sender_argv(...), stdin=PIPE, stderr=PIPE)
-    sender.communicate(unseal(ready["sealed_url"], job_secret(os.environ)) + "\n")
+- Users of these nodes, and of every machine that has the job's folder, cannot read it.
+- It is removed when the sender's side has read it, when the receiver's side ends, and by the check
+  when the job has ended. If all of them die it stays, for its owner, with a key that opens nothing
+  any more: the receiver is gone, and the key was made for this one transfer.
+- Root of a machine that has the folder by NFS can read it as its user; with root squashed and a
+  job of root, so can whoever is nobody there. Both may change the job's scripts in that folder.
+- Not protected: who reads along on the storage network. A secret in the job's environment, as Slurm
+  sends it to the nodes, is readable on the cluster's network in the same way.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
-import hmac
 import re
-import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-SECRET_VARIABLE = "RAILGAUGE_JOB_SECRET"
-#: A line for the job's script, before srun. The secret is made when the job runs, so that neither
-#: the script nor Slurm's record of the submission holds it.
-MAKE_SECRET = f'export {SECRET_VARIABLE}="$(od -An -v -N32 -tx1 /dev/urandom | tr -d " \\n")"'
-
 #: what stands in place of a key
 REDACTED = "[redacted]"
-
-_NONCE_BYTES = 16
-_TAG_BYTES = 32
 
 _URL = re.compile(r"\s*(wdt://\S+)\s*")
 # WDT writes the URL's parameters, what it could not decode of a key, and a hash of the key.
@@ -81,46 +71,3 @@ def keep_redacted(
             url = url_in(line)
             if url is not None:
                 on_url(url)
-
-
-def job_secret(environment: Mapping[str, str]) -> bytes:
-    """The secret of this job's tasks; ValueError where the job's script has made none."""
-    try:
-        secret = bytes.fromhex(environment.get(SECRET_VARIABLE, ""))
-    except ValueError:
-        secret = b""
-    if len(secret) < 32:
-        raise ValueError(
-            f"{SECRET_VARIABLE} is not 32 random bytes in hex: the job's script must make it "
-            "before srun"
-        )
-    return secret
-
-
-def seal(text: str, secret: bytes) -> str:
-    """`text` such that only who has the secret can read it, and a change of it is noticed."""
-    nonce = secrets.token_bytes(_NONCE_BYTES)
-    hidden = _masked(text.encode(), nonce, secret)
-    return base64.b64encode(nonce + hidden + _tag(nonce + hidden, secret)).decode("ascii")
-
-
-def unseal(sealed: str, secret: bytes) -> str:
-    """What was sealed; ValueError where it was changed, or sealed with another secret."""
-    try:
-        raw = base64.b64decode(sealed, validate=True)
-    except (binascii.Error, ValueError):
-        raw = b""
-    body, tag = raw[:-_TAG_BYTES], raw[-_TAG_BYTES:]
-    whole = len(body) >= _NONCE_BYTES and base64.b64encode(raw).decode("ascii") == sealed
-    if not whole or not hmac.compare_digest(tag, _tag(body, secret)):
-        raise ValueError("the sealed URL was changed, or sealed in another job")
-    return _masked(body[_NONCE_BYTES:], body[:_NONCE_BYTES], secret).decode()
-
-
-def _masked(text: bytes, nonce: bytes, secret: bytes) -> bytes:
-    mask = hashlib.shake_256(b"railgauge mask" + secret + nonce).digest(len(text))
-    return bytes(a ^ b for a, b in zip(text, mask))
-
-
-def _tag(body: bytes, secret: bytes) -> bytes:
-    return hmac.new(b"railgauge tag" + secret, body, hashlib.sha256).digest()

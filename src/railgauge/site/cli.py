@@ -9,15 +9,17 @@ from typing import NoReturn
 
 import click
 
-from railgauge import session, slurm, systems
+from railgauge import session, systems
 from railgauge.errors import EXIT_ACCEPT, EXIT_REJECT, EnvironmentProblem, RailgaugeError
-from railgauge.site import Slurm, ask_slurm, mapping, propose, templates
 from railgauge.site import check as checking
 from railgauge.site import detect as detecting
+from railgauge.site import mapping, propose, templates
 from railgauge.site import new as making
 from railgauge.site import run as running
 from railgauge.site.check.line import failed, summary
 from railgauge.site.detect import Value
+from railgauge.slurm import client
+from railgauge.slurm.partitions import Cluster, cluster
 
 
 @click.group()
@@ -47,7 +49,7 @@ def check(name: str, with_jobs: bool) -> NoReturn:
         if with_jobs:
             session.enter_lab_mounts([sys.executable, "-m", "railgauge", *sys.argv[1:]])
     host = socket.gethostname()
-    lines = checking.check(name, slurm.ask, host, named_by)
+    lines = checking.check(name, client.output, host, named_by)
     if with_jobs and not checking.broken(lines):
         lines += running.lines(name, checking.owner(name, host, named_by))
     elif checking.asked_slurm(lines):
@@ -146,7 +148,7 @@ def _from_template(
     described, told = templates.places(known, wanted, access, stated)
     if detect:
         for number, place in enumerate(described):
-            shown = detecting.look(place.slurm_partition, known, access, slurm.ask)
+            shown = detecting.look(place.slurm_partition, known, access, client.output)
             described[number] = templates.seen(place, shown)
             told.append(f"{place.name}: seen on {shown}")
     return making.make_from_template(name, template, host, described, told)
@@ -169,7 +171,7 @@ def _like_system(
     known = _ask_slurm(name, like)
     used = mapping.mapped(systems.load(like), known, choices)
     theirs = dict.fromkeys(found.slurm_partition for found in used.values())
-    seen = [detecting.look(p, known, access, slurm.ask) for p in theirs] if detect else []
+    seen = [detecting.look(p, known, access, client.output) for p in theirs] if detect else []
     filled = dict.fromkeys(theirs, stated) | {s.partition: {**s.values, **stated} for s in seen}
     lines = making.make(name, like, host, known, choices, filled, access)
     told = [f"compare with reframe.yaml: seen on {shown}" for shown in seen]
@@ -185,9 +187,9 @@ def _refuse_without_slurm(name: str, like: str, partitions: tuple[str, ...]) -> 
         )
 
 
-def _ask_slurm(name: str, like: str) -> Slurm:
+def _ask_slurm(name: str, like: str) -> Cluster:
     try:
-        return ask_slurm(slurm.ask)
+        return cluster(client.output)
     except EnvironmentProblem as error:
         raise EnvironmentProblem(
             f"nothing was made: {error.message}",
@@ -203,7 +205,7 @@ def _show(
         click.echo(line)
     named = name or "NAME"
     try:
-        known = ask_slurm(slurm.ask)
+        known = cluster(client.output)
     except EnvironmentProblem as error:
         if detect:
             raise
@@ -216,7 +218,7 @@ def _show(
     for place in described:
         told.append(f"{place.name}: Slurm's partition {place.slurm_partition}, {place.nodes}")
         if detect:
-            seen.append(detecting.look(place.slurm_partition, known, access, slurm.ask))
+            seen.append(detecting.look(place.slurm_partition, known, access, client.output))
             told.append(f"{place.name}: seen on {seen[-1]}")
     like, why = propose.proposal(known, seen)
     for line in (*told, f"proposed: --like {like}: {why}"):

@@ -16,7 +16,7 @@ from railgauge import hostlist, paths
 from railgauge.errors import EnvironmentProblem
 from railgauge.node.detect import SCHEMA
 from railgauge.node.rdma import natural
-from railgauge.site import Ask, Slurm
+from railgauge.slurm.partitions import Cluster, Run
 
 #: So many nodes are asked, to see whether they agree.
 _ASKED = 8
@@ -24,7 +24,8 @@ _ASKED = 8
 #: How long the nodes may be busy, in seconds, before the job gives up.
 _QUEUE_S = 60
 
-_STATES = ("idle", "mixed")
+#: The states of nodes that a job can start on, the better one first.
+_STATES = ("IDLE", "MIXED")
 
 _DIFFER = "the nodes do not agree"
 
@@ -52,13 +53,14 @@ class Seen:
         return f"{hostlist.fold(self.nodes)}: {', '.join(told)}"
 
 
-def look(partition: str, slurm: Slurm, options: Sequence[str], ask: Ask) -> Seen:
+def look(partition: str, slurm: Cluster, options: Sequence[str], ask: Run) -> Seen:
     """One job on some nodes of a Slurm partition; `options` are what srun needs beside it.
 
     EnvironmentProblem where no node is free, or the job says nothing.
     """
     members = slurm.partitions[partition]
-    free = [n for state in _STATES for n in members if slurm.nodes[n].state == state][:_ASKED]
+    open_nodes = [n for n in members if slurm.nodes[n].in_service]
+    free = [n for s in _STATES for n in open_nodes if s in slurm.nodes[n].flags][:_ASKED]
     if not free:
         states = ", ".join(f"{n} {slurm.nodes[n].state or 'unknown'}" for n in members[:_ASKED])
         raise EnvironmentProblem(

@@ -18,13 +18,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge import hostlist, job_end, paths, slurm
+from railgauge import hostlist, paths
 from railgauge.errors import EnvironmentProblem
-from railgauge.node import slurm_nodes
 from railgauge.node.site_look import MARK, source_digest
+from railgauge.slurm import client, ends, reservations
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.client import option
 from railgauge.stack import installed
 from railgauge.systems import Partition
-from railgauge.waiting import option
 
 #: The longest that a look may take; on idle nodes it is done in a second.
 LIMIT_S = 60
@@ -126,7 +127,7 @@ class Look:
 def job_options(partition: Partition, more: Sequence[str] = ()) -> list[str]:
     """The options by which all jobs of a partition are submitted."""
     access = [word for each in partition.model_dump().get("access", ()) for word in each.split()]
-    reservation = os.environ.get(slurm.RESERVATION_VARIABLE)
+    reservation = os.environ.get(reservations.RESERVATION_VARIABLE)
     return [*access, *([f"--reservation={reservation}"] if reservation else []), *more]
 
 
@@ -248,7 +249,7 @@ def look(
                 and not (said.unseen or said.unreadable or said.unwritable)
                 and not (wrote.is_file() and wrote.read_text(encoding="ascii") == token)
             )
-    problem = "" if found else job_end.quoted(stderr) or f"srun ended with exit code {code}"
+    problem = "" if found else ends.quoted(stderr) or f"srun ended with exit code {code}"
     return Look(partition.name, sorted(nodes), found, left, problem, began, ended, stderr)
 
 
@@ -271,7 +272,7 @@ def run(
         raise EnvironmentProblem(f"{command[0]} is not on the path") from None
     except subprocess.TimeoutExpired as error:
         with contextlib.suppress(EnvironmentProblem):
-            slurm.ask("scancel", f"--name={name}")
+            client.output("scancel", f"--name={name}")
         out, err = (
             text.decode("utf-8", "replace") if isinstance(text, bytes) else text or ""
             for text in (error.stdout, error.stderr)
@@ -341,10 +342,7 @@ def idle(
     """Those of `nodes` on which a job of ours starts now, and why not on the others."""
     ours = option("reservation", "", job_options(partition, more))
     asked, left = [], {}
-    try:
-        states = slurm_nodes.show()
-    except slurm_nodes.SlurmProblem as error:
-        raise EnvironmentProblem(str(error)) from None
+    states = slurm_nodes.show()
     for name in nodes:
         state = states.get(name)
         if state is None:

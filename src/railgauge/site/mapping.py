@@ -9,8 +9,9 @@ from pathlib import Path
 
 from railgauge import hostlist
 from railgauge.errors import RailgaugeError
-from railgauge.site import Slurm, SlurmNode, gpus_in
 from railgauge.site.check.description import slurm_partition
+from railgauge.slurm.nodes import SlurmNode, gpus_in
+from railgauge.slurm.partitions import Cluster
 from railgauge.systems import Partition, System
 
 
@@ -30,7 +31,7 @@ class Found:
 
     def __str__(self) -> str:
         gpus = "" if self.gpus is None else f", GPUs a node: {self.gpus}"
-        lost = [node.name for node in self.nodes if node.state.startswith("down")]
+        lost = [node.name for node in self.nodes if "DOWN" in node.flags]
         down = f"; {hostlist.fold(lost)} down, and kept" if lost else ""
         return (
             f"{self.partition} is Slurm's {self.slurm_partition}: "
@@ -53,7 +54,7 @@ def chosen(options: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def mapped(system: System, slurm: Slurm, choices: Mapping[str, str]) -> dict[str, Found]:
+def mapped(system: System, slurm: Cluster, choices: Mapping[str, str]) -> dict[str, Found]:
     """Slurm's partitions for those of the description, as far as it can be told which is which.
 
     By choice, by name, or because there is only one of each. RailgaugeError where a choice names
@@ -94,7 +95,7 @@ def _sent_to(partition: Partition) -> str | None:
     return slurm_partition(partition.model_dump().get("access"))
 
 
-def _found(partition: Partition, theirs: str, slurm: Slurm) -> Found:
+def _found(partition: Partition, theirs: str, slurm: Cluster) -> Found:
     nodes = tuple(slurm.nodes[name] for name in slurm.partitions[theirs])
     gpus, unclear = _gpus(partition, nodes)
     return Found(partition.name, theirs, nodes, gpus, unclear)

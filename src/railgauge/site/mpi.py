@@ -8,9 +8,10 @@ import shlex
 import time
 from collections.abc import Collection, Sequence
 
-from railgauge import job_end, paths
-from railgauge.job_end import EnvironmentTrouble
+from railgauge import paths
 from railgauge.site.look import allocating, environment, prepared, run
+from railgauge.slurm import ends
+from railgauge.slurm.ends import EnvironmentTrouble
 from railgauge.systems import Partition
 from railgauge.tools import ParseError, mpi_world
 
@@ -39,11 +40,11 @@ class Start:
         """Why MPI can start on no nodes; None where it did, or where the reason is not known."""
         if self.whole:
             return None
-        trouble = job_end.environment_trouble(self.stderr)
+        trouble = ends.environment_trouble(self.stderr)
         if trouble is None and self.ranks and {rank.world_size for rank in self.ranks} == {1}:
             options = " ".join(self.options) or "no launch_options"
             words = f"every rank is a world of its own: {options} give MPI no launcher"
-            return EnvironmentTrouble(words, job_end.MPI_STEP)
+            return EnvironmentTrouble(words, ends.MPI_STEP)
         return trouble
 
 

@@ -25,12 +25,13 @@ from railgauge import paths, references, systems
 from railgauge.atomic import write_text
 from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 from railgauge.references import Entry
-from railgauge.site import Slurm, host_pattern, shown, templates
+from railgauge.site import host_pattern, shown, templates
 from railgauge.site.check.description import slurm_partition
 from railgauge.site.check.hostnames import belongs
 from railgauge.site.detect import Value
 from railgauge.site.mapping import Found, fragments, mapped, texts
 from railgauge.site.templates import Place
+from railgauge.slurm.partitions import Cluster
 from railgauge.systems import System
 from railgauge.yamlfile import load as load_yaml
 
@@ -79,7 +80,7 @@ def make(
     name: str,
     like: str,
     host: str,
-    slurm: Slurm | None,
+    slurm: Cluster | None,
     choices: Mapping[str, str],
     filled: Mapping[str, Mapping[str, Value]] | None = None,
     access: Sequence[str] = (),
@@ -407,7 +408,9 @@ def _said_of_floors(system: System) -> list[str]:
     return lines
 
 
-def _said_of_unmapped(source: System, slurm: Slurm | None, found: Mapping[str, Found]) -> list[str]:
+def _said_of_unmapped(
+    source: System, slurm: Cluster | None, found: Mapping[str, Found]
+) -> list[str]:
     if slurm is None:
         return []
     used = {partition.slurm_partition for partition in found.values()}

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from railgauge import systems
 from railgauge.errors import ConfigurationError
-from railgauge.site import Slurm, gpus_in, templates
+from railgauge.site import templates
 from railgauge.site.detect import Seen
+from railgauge.slurm.nodes import gpus_in
+from railgauge.slurm.partitions import Cluster
 from railgauge.systems import System
 
 
@@ -28,7 +30,7 @@ def _descr(system: System) -> str:
     return str((system.model_extra or {}).get("descr", ""))
 
 
-def proposal(slurm: Slurm, seen: Sequence[Seen] = ()) -> tuple[str, str]:
+def proposal(slurm: Cluster, seen: Sequence[Seen] = ()) -> tuple[str, str]:
     """The template or system that fits a cluster best, and why.
 
     By what its nodes show, where they were asked; else by what Slurm says of them.

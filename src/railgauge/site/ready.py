@@ -12,10 +12,13 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from railgauge import hostlist, job_end, paths, slurm, systems
+from railgauge import hostlist, paths, systems
 from railgauge.errors import EnvironmentProblem
 from railgauge.site import mpi
 from railgauge.site.look import Look, NodeLook, idle, job_options, look, own_source
+from railgauge.slurm import ends
+from railgauge.slurm import jobs as slurm_jobs
+from railgauge.slurm import nodes as slurm_nodes
 
 #: What node programs are written for.
 LEAST_PYTHON = (3, 9)
@@ -60,7 +63,7 @@ def looks(
     EnvironmentProblem where the results area cannot be written, or Slurm does not answer.
     """
     description = systems.load(system)
-    names = slurm.other_names()
+    names = slurm_nodes.other_names()
 
     def of(name: str) -> Look:
         partition = description.partition(name)
@@ -107,10 +110,10 @@ def require(
 
 def refusals(system: str, names: Iterable[str], more: Sequence[str] = ()) -> list[Trouble]:
     """Why Slurm takes no jobs for these partitions: account, QOS, rights. Each reason once."""
-    found: dict[slurm.Refusal, dict[str, None]] = {}
+    found: dict[slurm_jobs.Refusal, dict[str, None]] = {}
     for name in names:
         options = job_options(systems.load(system).partition(name), more)
-        refusal = slurm.refusal(options)
+        refusal = slurm_jobs.refusal(options)
         if refusal is not None:
             found.setdefault(refusal, {})[" ".join(options)] = None
     return [
@@ -187,19 +190,19 @@ def _folders(files: Sequence[str]) -> Iterator[tuple[Path, str, str]]:
 
 def _of_python(said: NodeLook) -> Iterator[Trouble]:
     if said.python_failed:
-        trouble = job_end.environment_trouble(said.python_failed)
-        words = trouble.words if trouble else job_end.quoted(said.python_failed)
+        trouble = ends.environment_trouble(said.python_failed)
+        words = trouble.words if trouble else ends.quoted(said.python_failed)
         words = words.removeprefix("Python does not start: ")
-        yield Trouble("does", f"not start python3: {words}", next_step=job_end.PYTHON_STEP)
+        yield Trouble("does", f"not start python3: {words}", next_step=ends.PYTHON_STEP)
     elif said.python and said.python[:2] < LEAST_PYTHON:
         version = ".".join(map(str, said.python))
         rest = f"Python {version}, expected 3.9 or newer"
-        yield Trouble("has", rest, next_step=job_end.PYTHON_STEP)
+        yield Trouble("has", rest, next_step=ends.PYTHON_STEP)
 
 
 def _of_others(said: NodeLook, source: str) -> Iterator[Trouble]:
     if said.unprepared:
-        rest = f"at what jobs begin with: {job_end.quoted(said.unprepared)}"
+        rest = f"at what jobs begin with: {ends.quoted(said.unprepared)}"
         step = "look at the stack that jobs activate: make stack"
         yield Trouble("fails", rest, next_step=step)
     if said.source and said.source != source:

@@ -10,13 +10,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from railgauge import hostlist, job_end, paths, slurm, systems
+from railgauge import hostlist, paths, systems
 from railgauge.errors import EnvironmentProblem
 from railgauge.gate import rights
 from railgauge.site import mpi
 from railgauge.site.check.line import Line
 from railgauge.site.look import Look
 from railgauge.site.ready import Trouble, looks, refusals, troubles
+from railgauge.slurm import client, ends
+from railgauge.slurm import jobs as slurm_jobs
 from railgauge.stack import activation
 from railgauge.systems import Partition
 from railgauge.tools import file_transfer, iperf2, iperf3, perftest, wdt
@@ -52,7 +54,7 @@ def lines(name: str, owner: str = "") -> list[Line]:
 def accounting() -> Line:
     """Whether Slurm and its accounting answer."""
     try:
-        slurm.require_answer()
+        slurm_jobs.require_answer()
     except EnvironmentProblem as error:
         return Line("problem", "Slurm, accounting", error.message, error.next_step or "")
     return Line("ok", "Slurm, accounting", "sinfo and sacct answer")
@@ -99,7 +101,7 @@ def _started(look: Look) -> Iterator[Line]:
         yield Line("ok", thing, said)
     silent = [node for node in look.asked if node not in look.nodes]
     if silent and not look.problem:
-        unreached = job_end.launch_failed_on(look.stderr)
+        unreached = ends.launch_failed_on(look.stderr)
         said = "; ".join(f"{node}: {why}" for node, why in unreached.items())
         yield Line(
             "problem",
@@ -258,7 +260,7 @@ def _mpi(system: str, partition: Partition, nodes: Sequence[str]) -> Line:
         said = f"one world of {len(start.ranks)} ranks on {hostlist.fold(nodes)} by {options}"
         return Line("ok", thing, f"{said}, in {start.seconds:.1f} s")
     trouble = start.trouble
-    said = trouble.words if trouble else job_end.quoted(start.stderr)
+    said = trouble.words if trouble else ends.quoted(start.stderr)
     said = said or f"exit code {start.exit_code}"
     step = trouble.next_step if trouble else "railgauge accept -- -n MpiWorld, and its outputs"
     return Line("problem", thing, f"{said} ({options})", f"{step}: {edit}")
@@ -277,7 +279,7 @@ def _recorded(seen: Sequence[Look]) -> Line:
     deadline = time.monotonic() + _RECORDED_S
     while True:
         try:
-            answer = slurm.ask(*command, f"--jobs={','.join(jobs)}")
+            answer = client.output(*command, f"--jobs={','.join(jobs)}")
         except EnvironmentProblem as error:
             return Line("problem", thing, error.message, error.next_step or "")
         states = dict(line.split("|", 1) for line in answer.splitlines() if "|" in line)

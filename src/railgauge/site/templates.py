@@ -13,8 +13,9 @@ from pathlib import Path
 
 from railgauge import hostlist, paths
 from railgauge.errors import RailgaugeError
-from railgauge.site import Slurm, host_pattern
+from railgauge.site import host_pattern
 from railgauge.site.detect import Seen, Value
+from railgauge.slurm.partitions import Cluster
 from railgauge.systems import System
 from railgauge.yamlfile import load_model
 
@@ -59,7 +60,7 @@ class Place:
 
 
 def places(
-    slurm: Slurm, wanted: Sequence[str], access: Sequence[str], stated: Mapping[str, Value]
+    slurm: Cluster, wanted: Sequence[str], access: Sequence[str], stated: Mapping[str, Value]
 ) -> tuple[list[Place], list[str]]:
     """Slurm's partitions to describe, and what is to be said of the others.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from railgauge.measurement import Measurement
@@ -115,5 +115,36 @@ class Reading:
         }
 
     @classmethod
-    def refused(cls, reason: str, completeness: Completeness = Completeness.BROKEN) -> Reading:
-        return cls(ok=False, reason=reason, completeness=completeness)
+    def accepted(
+        cls,
+        reason: str,
+        missing: Sequence[str],
+        measurements: tuple[Measurement, ...],
+        seen: Mapping[str, Any],
+        simulated: bool = False,
+        *,
+        notes: tuple[str, ...] = (),
+        moved: tuple[Moved, ...] = (),
+    ) -> Reading:
+        """A run that nothing speaks against: proved, unless evidence is missing."""
+        completeness = Completeness.UNKNOWN if missing else Completeness.PROVED
+        if missing:
+            reason = (
+                "nothing in it is contradicted, but that the run finished is not proved without "
+                + ", ".join(missing)
+            )
+        return cls(True, reason, completeness, measurements, seen, simulated, notes, moved)
+
+    @classmethod
+    def refused(
+        cls,
+        reason: str,
+        completeness: Completeness = Completeness.BROKEN,
+        *,
+        measurements: tuple[Measurement, ...] = (),
+        seen: Mapping[str, Any] | None = None,
+        simulated: bool = False,
+        notes: tuple[str, ...] = (),
+        moved: tuple[Moved, ...] = (),
+    ) -> Reading:
+        return cls(False, reason, completeness, measurements, seen or {}, simulated, notes, moved)

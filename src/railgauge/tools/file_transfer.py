@@ -12,15 +12,18 @@ set arrives as a folder in `into`, with the name that it has at the source.
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+import pydantic
+
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.tools.common.documents import Count, Part, document, validated
+from railgauge.tools.common.options import require_integers, require_one_of
 
 Tool = Literal["scp", "hpn-scp", "lftp", "bbcp"]
 
@@ -58,10 +61,7 @@ class FileSet:
     file_bytes: int
 
     def __post_init__(self) -> None:
-        for name in ("files", "file_bytes"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"file set: {name} is {value!r}, expected an integer of 1 or more")
+        require_integers("file set", self, files=(1, None), file_bytes=(1, None))
 
     @property
     def name(self) -> str:
@@ -89,17 +89,8 @@ class Options:
     ssh_options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.tool not in PROGRAMS:
-            known = ", ".join(PROGRAMS)
-            raise ValueError(f"tool is {self.tool!r}, expected one of {known}")
-        for name in ("streams", "window_bytes"):
-            value = getattr(self, name)
-            if value is None and name == "window_bytes":
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(
-                    f"{self.tool} {name} is {value!r}, expected an integer of 1 or more"
-                )
+        require_one_of("transfer", self, tool=tuple(PROGRAMS))
+        require_integers(self.tool, self, streams=(1, None), window_bytes=(1, None))
         by_ssh = self.tool in ("scp", "hpn-scp")
         if by_ssh and self.streams != 1:
             raise ValueError(f"{self.tool} streams is {self.streams}, expected 1")
@@ -361,74 +352,42 @@ def shown(argv: Sequence[str]) -> str:
 # ---- result --------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
-class Files:
+class Files(Part):
     """How much a folder holds: the sums that are equal on both sides of a whole transfer."""
 
-    count: int
-    size_bytes: int
-    sha256: str
+    count: Count
+    size_bytes: Count = pydantic.Field(alias="bytes")
+    sha256: str = pydantic.Field(pattern="^[0-9a-f]{64}$")
 
 
-@dataclasses.dataclass(frozen=True)
-class Arrival:
-    """What `file_set verify` found where the files should be."""
+class Arrival(Files):
+    """What `file_set verify` found where the files should be, and what should be there."""
 
-    found: Files
     expected: Files
-    differences: tuple[str, ...]
+    differences: list[str]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the sums are those that were expected."""
+        sums = ("count", "size_bytes", "sha256")
+        return all(getattr(self, name) == getattr(self.expected, name) for name in sums)
 
 
 # ---- parse ---------------------------------------------------------------------------------
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-
 
 def parse(text: str) -> Arrival:
     """Read what `python3 -m railgauge.node.file_set verify` printed."""
-    document = _document(text)
-    differences = document.get("differences")
-    if not isinstance(differences, list) or not all(isinstance(d, str) for d in differences):
-        raise ParseError(0, _quote(differences), "differences: a list of lines")
-    expected = _files(document.get("expected"), "expected")
-    arrival = Arrival(_files(document, "what arrived"), expected, tuple(differences))
-    if not arrival.differences and arrival.found != arrival.expected:
-        found = f"{arrival.found.count} files of {arrival.found.size_bytes} bytes"
+    arrival = validated(Arrival, document(text))
+    if not arrival.differences and not arrival.complete:
+        found = f"{arrival.count} files of {arrival.size_bytes} bytes"
         raise ParseError(0, f"{found} without a difference", "the sums that were expected")
     return arrival
 
 
 def parse_manifest(text: str) -> Files:
     """The sums of a manifest, which `file_set make` printed where the files were sent from."""
-    return _files(_document(text), "manifest")
-
-
-def _document(text: str) -> Mapping[str, Any]:
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ParseError(getattr(error, "lineno", 0), f"no JSON ({error})", "one object") from None
-    if not isinstance(document, dict):
-        raise ParseError(0, _quote(document), "one JSON object")
-    return document
-
-
-def _files(fields: Any, where: str) -> Files:
-    if not isinstance(fields, dict):
-        raise ParseError(0, f"{where}: {_quote(fields)}", "count, bytes and sha256")
-    count, size, digest = (fields.get(key) for key in ("count", "bytes", "sha256"))
-    for name, value in (("count", count), ("bytes", size)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise ParseError(0, f"{where}: {name} {_quote(value)}", "an integer of 0 or more")
-    if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
-        raise ParseError(0, f"{where}: sha256 {_quote(digest)}", "64 hex digits")
-    assert isinstance(count, int) and isinstance(size, int)
-    return Files(count, size, digest)
-
-
-def _quote(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return validated(Files, document(text))
 
 
 # ---- read ----------------------------------------------------------------------------------
@@ -443,11 +402,11 @@ def arrival_complaints(
         complaints.append(f"{where}: and {len(arrival.differences) - 5} more differences")
     if sent is not None and arrival.expected != sent:
         complaints.append(f"{where}: verified against another manifest than that of what was sent")
-    if arrival.found != arrival.expected and not arrival.differences:
+    if not arrival.complete and not arrival.differences:
         complaints.append(f"{where}: the sums are not those that were expected")
     if file_set is not None:
         wanted = (file_set.files, file_set.total_bytes)
-        for what, files in (("asked for", arrival.expected), ("arrived", arrival.found)):
+        for what, files in (("asked for", arrival.expected), ("arrived", arrival)):
             if (files.count, files.size_bytes) != wanted and not (
                 what == "arrived" and arrival.differences
             ):
@@ -508,21 +467,15 @@ def read(
         if given is None
     ]
     if client is None or arrival is None:
-        return Reading.refused(
-            "no transfer is proved without " + ", ".join(missing), Completeness.UNKNOWN
-        )
-    seen = {"files": arrival.found.count, "bytes": arrival.found.size_bytes}
-    measurements = rates(
-        tool, arrival.found.size_bytes, client.seconds, options, nodes=_nodes(tool, calls)
+        reason = "no transfer is proved without " + ", ".join(missing)
+        return Reading.refused(reason, Completeness.UNKNOWN)
+    return Reading.accepted(
+        f"{arrival.count} file(s), {arrival.size_bytes} bytes in {client.seconds:.2f} s: "
+        "exit code 0, and what arrived has the sha256 of what was sent",
+        missing,
+        rates(tool, arrival.size_bytes, client.seconds, options, nodes=_nodes(tool, calls)),
+        {"files": arrival.count, "bytes": arrival.size_bytes},
     )
-    if missing:
-        reason = "nothing in it is contradicted, but it is not proved without " + ", ".join(missing)
-        return Reading(True, reason, Completeness.UNKNOWN, measurements, seen)
-    reason = (
-        f"{arrival.found.count} file(s), {arrival.found.size_bytes} bytes in {client.seconds:.2f} "
-        "s: exit code 0, and what arrived has the sha256 of what was sent"
-    )
-    return Reading(True, reason, Completeness.PROVED, measurements, seen)
 
 
 def rates(

@@ -10,16 +10,19 @@ agree. What a run omits at its start (-O) is in no total.
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Completeness, Moved, ParseError, Reading
-from railgauge.tools.sides import CALL_SLACK_S, collect
+from railgauge.tools.common.documents import Count, Number, Part, document, validated
+from railgauge.tools.common.lines import LABELS, STDERR, numbered, quote
+from railgauge.tools.common.options import (
+    require_congestion,
+    require_integers,
+    require_seconds,
+)
+from railgauge.tools.common.sides import collect
 
 TOOL = "iperf3"
 
@@ -47,19 +50,11 @@ class Options:
     drain_s: float = 0
 
     def __post_init__(self) -> None:
-        for name in ("streams", "duration_s", "window_bytes", "length_bytes"):
-            value = getattr(self, name)
-            if value is None and name in ("window_bytes", "length_bytes"):
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"iperf3 {name} is {value!r}, expected an integer of 1 or more")
-        if self.streams > 128:
-            raise ValueError(f"iperf3 streams is {self.streams}, expected at most 128")
-        if not (math.isfinite(self.drain_s) and self.drain_s >= 0):
-            raise ValueError(f"iperf3 drain_s is {self.drain_s!r}, expected 0 or more")
-        congestion = self.congestion
-        if congestion is not None and not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", congestion):
-            raise ValueError(f"iperf3 congestion is {congestion!r}, expected a name such as cubic")
+        count = (1, None)
+        require_integers(TOOL, self, streams=(1, 128), duration_s=count)
+        require_integers(TOOL, self, window_bytes=count, length_bytes=count)
+        require_seconds(TOOL, "drain_s", self.drain_s)
+        require_congestion(TOOL, self.congestion)
 
 
 # ---- argv ----------------------------------------------------------------------------------
@@ -141,158 +136,198 @@ _SLACK = 0.01
 _UNDER_WAY = 0.1
 # Timers fire late, and a run ends between two intervals.
 _EDGE_SHARE = 0.1
-_RECORDER = re.compile(r"^(?:\s*[0-9]{1,6}: )+")
-_STDERR = "STDERR: "
 # 3.12 writes them into `start` once for every stream; they are not read.
 _BUFFERS = {"sock_bufsize", "sndbuf_actual", "rcvbuf_actual"}
 
 
+class _Moved(Part):
+    bytes: Count
+
+
+class _Span(_Moved):
+    """An interval, or a total."""
+
+    start: Number
+    end: Number
+    bits_per_second: Number
+    retransmits: Any = None
+    omitted: Any = False
+
+    def row(self) -> Row:
+        count = self.retransmits
+        known = isinstance(count, int) and not isinstance(count, bool) and count >= 0
+        rate = self.bits_per_second / 1e9
+        return Row(self.start, self.end, self.bytes, rate, count if known else None)
+
+
+class _Stream(Part):
+    sender: _Moved
+    # The times of a stream's receiver are the sender's in some versions: `end` is its own.
+    receiver: _Span
+
+
+class _End(Part):
+    sum_sent: _Span
+    sum_received: _Span
+    #: of a client what the server got of each stream, and what was handed over for it
+    streams: list[_Stream]
+    sender_tcp_congestion: Any = None
+
+
+class _Interval(Part):
+    sum: _Span
+    streams: list[_Moved]
+
+
+class _Intervals(Part):
+    intervals: list[_Interval] = []
+
+
+class _Requested(Part):
+    protocol: Any = None
+    reverse: Any = 0
+    bidir: Any = 0
+    num_streams: Count
+    blksize: Count
+    omit: Number = 0.0
+    duration: Number = 0.0
+    #: an amount (-n, -k); 0 where a time was asked for
+    bytes: Number = 0.0
+    blocks: Number = 0.0
+
+
+class _Start(Part):
+    test_start: _Requested
+    version: str
+    connecting_to: Any = None
+    accepted_connection: Any = None
+    cookie: Any = None
+    tcp_mss_default: Any = None
+    tcp_mss: Any = None
+
+
 def parse(text: str) -> Output:
     """Read what one side printed with --json; ParseError for whatever is no whole, good run."""
-    document = _document(text)
-    if "error" in document:
-        raise ParseError(0, f"the error {_quote(document['error'])}", "a run without an error")
-    start, end = _object(document, "start"), _object(document, "end")
-    asked = _object(start, "test_start", "start")
-    protocol = asked.get("protocol")
-    if protocol != "TCP":
-        raise ParseError(0, f"protocol {_quote(protocol)}", "TCP")
-    for name in ("reverse", "bidir"):
-        if asked.get(name, 0) not in (0, False):
-            raise ParseError(0, f"{name} {_quote(asked[name])}", "a run from client to server")
-    if not end:
+    run = _document(text)
+    if "error" in run:
+        raise ParseError(0, f"the error {quote(run['error'])}", "a run without an error")
+    start = validated(_Start, run.get("start"), "start")
+    requested = start.test_start
+    if requested.protocol != "TCP":
+        raise ParseError(0, f"protocol {quote(requested.protocol)}", "TCP")
+    for name, value in (("reverse", requested.reverse), ("bidir", requested.bidir)):
+        if value not in (0, False):
+            raise ParseError(0, f"{name} {quote(value)}", "a run from client to server")
+    if run.get("end") == {}:
         raise ParseError(0, "an empty 'end'", "the totals of the run")
-    is_client = "connecting_to" in start
-    if is_client == ("accepted_connection" in start):
+    is_client = start.connecting_to is not None
+    if is_client == (start.accepted_connection is not None):
         raise ParseError(0, "no side", "start.connecting_to or start.accepted_connection")
-    streams, handed_over = _streams(end)
-    sent = _row(_object(end, "sum_sent", "end"), "end.sum_sent")
-    received = _row(_object(end, "sum_received", "end"), "end.sum_received")
-    count = _integer(asked, "num_streams", "start.test_start")
-    if len(streams) != count:
-        raise ParseError(0, f"{len(streams)} streams at the end", f"the {count} of test_start")
-    moved = sum(stream.transferred_bytes for stream in streams)
-    # What was sent a server only hears of, or not at all.
-    sides = [("received", received, moved), *([("sent", sent, handed_over)] if is_client else [])]
-    for name, total, parts in sides:
-        if parts != total.transferred_bytes:
-            found = f"end.sum_{name} of {total.transferred_bytes} bytes"
-            raise ParseError(0, found, f"the {parts} bytes of its streams")
-    if received.transferred_bytes <= 0 or received.duration_s <= 0:
-        raise ParseError(0, "nothing received", "bytes that arrived at the server")
-    omitted, duration = (_amount(asked, name) for name in ("omit", "duration"))
-    # What was under way when the omitted start ended counts on one side only. A total that held
-    # that start, as of other tools' servers, would show more: half of its share.
-    share = omitted / duration / 2 if duration else 0
-    slack = min(max(_SLACK, share), _UNDER_WAY) if omitted else _SLACK
-    if is_client and received.transferred_bytes > sent.transferred_bytes * (1 + slack):
-        found = f"{received.transferred_bytes} bytes received"
-        raise ParseError(0, found, f"at most the {sent.transferred_bytes} that were sent")
-    mss = start.get("tcp_mss_default") or start.get("tcp_mss")
-    version = start.get("version")
-    if not isinstance(version, str):
-        raise ParseError(0, f"version {_quote(version)}", "start.version")
-    intervals = _intervals(document)
+    end = validated(_End, run.get("end"), "end")
+    sent, received = end.sum_sent.row(), end.sum_received.row()
+    _check_totals(end, requested, is_client)
+    intervals = _intervals(run)
     own = sent if is_client else received
-    _check_intervals(intervals, own, count * _integer(asked, "blksize", "start.test_start"))
-    cookie, congestion = start.get("cookie"), end.get("sender_tcp_congestion")
+    _check_intervals(intervals, own, requested.num_streams * requested.blksize)
+    mss = start.tcp_mss_default or start.tcp_mss
+    congestion = end.sender_tcp_congestion
     return Output(
         "client" if is_client else "server",
-        version,
-        cookie if isinstance(cookie, str) else None,
-        count,
-        duration,
-        _asked_bytes(asked),
-        omitted,
+        start.version,
+        start.cookie if isinstance(start.cookie, str) else None,
+        requested.num_streams,
+        requested.duration,
+        int(requested.bytes or requested.blocks * requested.blksize),
+        requested.omit,
         sent,
         received,
-        streams,
+        tuple(stream.receiver.row() for stream in end.streams),
         intervals,
         mss if isinstance(mss, int) and not isinstance(mss, bool) else None,
         congestion if isinstance(congestion, str) else None,
-        simulated=document.get("simulated", False) is not False or "# SIMULATED" in text,
+        simulated=run.get("simulated", False) is not False or "# SIMULATED" in text,
     )
 
 
 def _document(text: str) -> dict[str, Any]:
     """The one document in a text, which a recorder may have labelled and put comments before."""
-    complaints, lines = [], []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.startswith(_STDERR):
+    lines = []
+    for number, line in numbered(text):
+        if line.startswith(STDERR):
             if "error" in line.lower() or "unable" in line.lower():
-                complaints.append((number, line[len(_STDERR) :]))
+                raise ParseError(number, quote(line.removeprefix(STDERR)), "no error message")
             line = ""
-        line = _RECORDER.sub("", line.rstrip("\r"))
+        line = LABELS.sub("", line.rstrip("\r"))
         lines.append("" if line.startswith("#") else line)
-    if complaints:
-        number, line = complaints[0]
-        raise ParseError(number, _quote(line), "no error message")
-    body = "\n".join(lines)
-    if not body.strip():
+    first = next((number for number, line in enumerate(lines) if line.strip()), None)
+    if first is None:
         raise ParseError(0, "nothing", "one JSON document of iperf3 --json")
-    before = body[: len(body) - len(body.lstrip())].count("\n")
-    if not body.lstrip().startswith("{"):
-        raise ParseError(before + 1, _quote(lines[before]), "one JSON document: iperf3 --json")
-    try:
-        document = json.loads(body, object_pairs_hook=_once)
-    except ParseError:
-        raise
-    except (ValueError, RecursionError) as error:
-        where, why = getattr(error, "lineno", 0), getattr(error, "msg", str(error))
-        raise ParseError(where, f"no whole JSON ({why})", "one document, to its end") from None
-    if not isinstance(document, dict):
-        raise ParseError(0, _quote(document), "one JSON object")
-    if "event" in document:
+    if not lines[first].lstrip().startswith("{"):
+        raise ParseError(first + 1, quote(lines[first]), "one JSON document: iperf3 --json")
+    run = document("\n".join(lines), repeated=_BUFFERS)
+    if "event" in run:
         raise ParseError(0, "an event of --json-stream", "one document of --json")
-    return document
+    return run
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; of a key that is there twice nobody knows which one counts."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        counted = Counter(name for name, _ in pairs)
-        twice = [name for name, count in counted.items() if count > 1 and name not in _BUFFERS]
-        if twice:
-            raise ParseError(0, f"the key {_quote(twice[0])} twice in one object", "every key once")
-    return found
+def _check_totals(end: _End, requested: _Requested, is_client: bool) -> None:
+    """Whether the totals are those of the streams, and no more arrived than was sent."""
+    if len(end.streams) != requested.num_streams:
+        expected = f"the {requested.num_streams} of test_start"
+        raise ParseError(0, f"{len(end.streams)} streams at the end", expected)
+    for index, stream in enumerate(end.streams):
+        _check_span(stream.receiver, f"end.streams[{index}].receiver")
+    sent, received = end.sum_sent, end.sum_received
+    totals = [("received", received, sum(stream.receiver.bytes for stream in end.streams))]
+    _check_span(sent, "end.sum_sent")
+    _check_span(received, "end.sum_received")
+    # What was sent a server only hears of, or not at all.
+    if is_client:
+        totals.append(("sent", sent, sum(stream.sender.bytes for stream in end.streams)))
+    for name, total, moved in totals:
+        if moved != total.bytes:
+            found = f"end.sum_{name} of {total.bytes} bytes"
+            raise ParseError(0, found, f"the {moved} bytes of its streams")
+    if received.bytes == 0 or received.end == received.start:
+        raise ParseError(0, "nothing received", "bytes that arrived at the server")
+    # What was under way when the omitted start ended counts on one side only. A total that held
+    # that start, as of other tools' servers, would show more: half of its share.
+    omitted, duration = requested.omit, requested.duration
+    share = omitted / duration / 2 if duration else 0
+    slack = min(max(_SLACK, share), _UNDER_WAY) if omitted else _SLACK
+    if is_client and received.bytes > sent.bytes * (1 + slack):
+        found = f"{received.bytes} bytes received"
+        raise ParseError(0, found, f"at most the {sent.bytes} that were sent")
 
 
-def _streams(end: Mapping[str, Any]) -> tuple[tuple[Row, ...], int]:
-    """What the server got of each stream, and the bytes that the client handed over for them."""
-    rows = end.get("streams")
-    if not isinstance(rows, list) or not rows:
-        raise ParseError(0, f"end.streams {_quote(rows)}", "the streams of the run")
-    found, handed_over = [], 0
-    for index, stream in enumerate(rows):
-        where = f"end.streams[{index}]"
-        if not isinstance(stream, dict):
-            raise ParseError(0, f"{where} {_quote(stream)}", "an object")
-        # The times of a stream's receiver are the sender's in some versions: `end` is its own.
-        found.append(_row(_object(stream, "receiver", where), f"{where}.receiver"))
-        handed_over += _integer(_object(stream, "sender", where), "bytes", f"{where}.sender")
-    return tuple(found), handed_over
+def _check_span(span: _Span, where: str, is_total: bool = True) -> None:
+    """Whether it ends after its start and, of a total, its rate is its bytes over its time.
+
+    Intervals end a little after they say.
+    """
+    seconds, moved = span.end - span.start, span.bytes
+    if seconds < 0:
+        found = f"{where} from {span.start:g} to {span.end:g} s"
+        raise ParseError(0, found, "an end after its start")
+    wrong = abs(span.bits_per_second * seconds - 8 * moved) > _SLACK * 8 * max(moved, 1)
+    if is_total and seconds > 0 and wrong:
+        expected = f"{8 * moved / seconds:.6g}, by its bytes and time"
+        raise ParseError(0, f"{where}.bits_per_second of {span.bits_per_second:.6g}", expected)
 
 
-def _intervals(document: Mapping[str, Any]) -> tuple[Row, ...]:
-    entries = document.get("intervals", [])
-    if not isinstance(entries, list):
-        raise ParseError(0, f"intervals {_quote(entries)}", "a list")
-    found = []
-    for index, entry in enumerate(entries):
-        where = f"intervals[{index}]"
-        total = _object(entry if isinstance(entry, dict) else {}, "sum", where)
-        if not total.get("omitted"):
-            row = _row(total, f"{where}.sum")
-            streams = entry.get("streams")
-            if not isinstance(streams, list) or not all(isinstance(s, dict) for s in streams):
-                raise ParseError(0, f"{where}.streams {_quote(streams)}", "a list of objects")
-            moved = sum(_integer(stream, "bytes", f"{where}.streams") for stream in streams)
-            if moved != row.transferred_bytes:
-                count = row.transferred_bytes
-                raise ParseError(0, f"{where}.sum of {count} bytes", f"the {moved} of its streams")
-            found.append(row)
-    return tuple(found)
+def _intervals(run: Mapping[str, Any]) -> tuple[Row, ...]:
+    """The sums of the intervals that count, each of which is that of its streams."""
+    rows = []
+    for index, interval in enumerate(validated(_Intervals, run).intervals):
+        if interval.sum.omitted:
+            continue
+        _check_span(interval.sum, f"intervals[{index}].sum", is_total=False)
+        moved = sum(stream.bytes for stream in interval.streams)
+        if moved != interval.sum.bytes:
+            found = f"intervals[{index}].sum of {interval.sum.bytes} bytes"
+            raise ParseError(0, found, f"the {moved} of its streams")
+        rows.append(interval.sum.row())
+    return tuple(rows)
 
 
 def _check_intervals(intervals: Sequence[Row], total: Row, block_bytes: int) -> None:
@@ -318,64 +353,6 @@ def _check_intervals(intervals: Sequence[Row], total: Row, block_bytes: int) -> 
         raise ParseError(0, found, f"the {total.transferred_bytes} of the total")
 
 
-def _amount(fields: Mapping[str, Any], name: str) -> float:
-    """A number of `test_start`; 0 where this version has none."""
-    return _real(fields, name, "start.test_start") if name in fields else 0.0
-
-
-def _asked_bytes(fields: Mapping[str, Any]) -> int:
-    """The amount that was asked for (-n, -k); 0 where a time was."""
-    return int(_amount(fields, "bytes") or _amount(fields, "blocks") * _amount(fields, "blksize"))
-
-
-def _row(fields: Mapping[str, Any], where: str) -> Row:
-    start, end = _real(fields, "start", where), _real(fields, "end", where)
-    moved = _integer(fields, "bytes", where)
-    rate = _real(fields, "bits_per_second", where)
-    if end < start:
-        raise ParseError(0, f"{where} from {start:g} to {end:g} s", "an end after its start")
-    # Intervals end a little after they say; a total is over its own time.
-    if (
-        end > start
-        and where.startswith("end.")
-        and abs(rate * (end - start) - 8 * moved) > _SLACK * 8 * max(moved, 1)
-    ):
-        expected = f"{8 * moved / (end - start):.6g}, by its bytes and time"
-        raise ParseError(0, f"{where}.bits_per_second of {rate:.6g}", expected)
-    count = fields.get("retransmits")
-    retransmits = count if isinstance(count, int) and not isinstance(count, bool) else None
-    return Row(start, end, moved, rate / 1e9, retransmits if (retransmits or 0) >= 0 else None)
-
-
-def _object(fields: Mapping[str, Any], name: str, where: str = "") -> dict[str, Any]:
-    value = fields.get(name)
-    if not isinstance(value, dict):
-        path = f"{where}.{name}" if where else name
-        raise ParseError(0, f"{path} {_quote(value)}", "an object")
-    return value
-
-
-def _real(fields: Mapping[str, Any], name: str, where: str) -> float:
-    value = fields.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ParseError(0, f"{where}.{name} {_quote(value)}", "a number")
-    if not (0 <= value <= 1e18):
-        raise ParseError(0, f"{where}.{name} {_quote(value)}", "a number of 0 or more")
-    return float(value)
-
-
-def _integer(fields: Mapping[str, Any], name: str, where: str) -> int:
-    value = fields.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 10**18:
-        raise ParseError(0, f"{where}.{name} {_quote(value)}", "an integer of 0 or more")
-    return value
-
-
-def _quote(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 100 else text[:97] + "..."
-
-
 # ---- read ----------------------------------------------------------------------------------
 
 # iperf3 ends at its time; what a server still gets then is not counted.
@@ -398,24 +375,17 @@ def read(
     proves the latter too. Evidence that contradicts it refuses; without exit codes, the server's
     document and the options the reading says that they were not there.
     """
-    sides = collect(TOOL, parse, client, server, calls)
-    side, outputs, complaints = sides.names, sides.outputs, list(sides.complaints)
-    alone = server is None and not calls and options is None
+    sides = collect(TOOL, parse, client, server, calls, options)
+    names, outputs, complaints = sides.names, sides.outputs, sides.complaints
     for role, output in outputs.items():
-        if output.role != role and not alone:
-            complaints.append(f"{side[role]}: the output is that of a {output.role}")
-        complaints += [f"{side[role]}: {why}" for why in _complaints(output, options)]
-        for call in sides.calls[role]:
-            if call.seconds + CALL_SLACK_S < output.sent.duration_s:
-                took = f"the call took {call.seconds:.1f} s"
-                complaints.append(
-                    f"{side[role]}: {took} but its run {output.sent.duration_s:.1f} s"
-                )
+        sides.complain_of_role(role, output.role)
+        complaints += [f"{names[role]}: {why}" for why in _complaints(output, options)]
+        sides.complain_of_time(role, output.sent.duration_s, "its run")
     if len(outputs) == 2:
-        complaints += _disagreements(outputs["client"], outputs["server"], side)
+        complaints += _disagreements(outputs["client"], outputs["server"], names)
     simulated = any(output.simulated for output in outputs.values())
     if complaints:
-        return dataclasses.replace(Reading.refused("; ".join(complaints)), simulated=simulated)
+        return Reading.refused("; ".join(complaints), simulated=simulated)
     sender = outputs["client"]
     measured = outputs.get("server", sender)
     seen: dict[str, Any] = {
@@ -427,21 +397,13 @@ def read(
         seen["mss_bytes"] = measured.mss_bytes
     if sender.congestion is not None:
         seen["congestion"] = sender.congestion
-    missing = [
-        what
-        for what, given in (
-            ("the exit codes of both sides", bool(calls)),
-            ("the server's output", server is not None),
-            ("the options", options is not None),
-        )
-        if not given
-    ]
     reason = (
         f"{measured.stream_count} stream(s) over {measured.received.duration_s:.1f} s to their "
         f"end, {measured.received.transferred_bytes} bytes received"
     )
-    if missing:
-        reason += "; not known: " + ", ".join(missing)
+    # A whole document is a proof by itself: it exists only after the end of the run.
+    if sides.missing:
+        reason += "; not known: " + ", ".join(sides.missing)
     doubts = _doubts(outputs)
     if doubts:
         reason += "; not proved: " + ", ".join(doubts)

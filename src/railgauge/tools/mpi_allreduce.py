@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.tools.common.lines import only_line
 
 TOOL = "mpi_allreduce"
 
@@ -50,19 +51,7 @@ class Timed:
 
 def parse(text: str) -> Timed:
     """The one line of one rank; ParseError where it is missing, torn or there twice."""
-    found = [
-        (number, match)
-        for number, line in enumerate(text.split("\n"), start=1)
-        if (match := _LINE.fullmatch(line))
-    ]
-    if not found:
-        expected = "'allreduce of B bytes, N times: S s, rank R of N on HOST'"
-        raise ParseError(0, "no line of a rank", expected)
-    number, match = found[-1]
-    if len(found) > 1:
-        raise ParseError(number, "a second line", "one line a rank")
-    if not text.endswith("\n"):
-        raise ParseError(number, "no end of line", "a whole line")
+    match = only_line(_LINE, text, "'allreduce of B bytes, N times: S s, rank R of N on HOST'")
     return Timed(
         int(match["size"]),
         int(match["iterations"]),

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.tools.common.lines import only_line
 
 TOOL = "mpi_world"
 
@@ -44,18 +45,7 @@ class Member:
 
 def parse(text: str) -> Member:
     """The one line of one rank; ParseError where it is missing, torn or there twice."""
-    found = [
-        (number, match)
-        for number, line in enumerate(text.split("\n"), start=1)
-        if (match := _LINE.fullmatch(line))
-    ]
-    if not found:
-        raise ParseError(0, "no line of a rank", "'world of N: rank R on HOST'")
-    number, match = found[-1]
-    if len(found) > 1:
-        raise ParseError(number, "a second line", "one line a rank")
-    if not text.endswith("\n"):
-        raise ParseError(number, "no end of line", "a whole line")
+    match = only_line(_LINE, text, "'world of N: rank R on HOST'")
     return Member(int(match["size"]), int(match["rank"]), match["host"])
 
 

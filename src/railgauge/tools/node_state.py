@@ -13,8 +13,11 @@ from typing import Any
 from railgauge import inventory
 from railgauge.errors import RailgaugeError
 from railgauge.expected import Entry, Expected
-from railgauge.inventory import Inventory, Scalar
+from railgauge.inventory import Inventory
 from railgauge.measurement import Measurement
+from railgauge.node.inventory.compare import shown
+from railgauge.node.inventory.kinds import LASTING, kind
+from railgauge.node.inventory.sheet import Scalar
 from railgauge.node.rdma import natural
 from railgauge.tools import Call, Completeness, ParseError, Reading
 from railgauge.tools.path_state import Difference
@@ -60,7 +63,7 @@ def _of_entry(one: Inventory, entry: Entry) -> Iterator[Difference]:
         if key in one.unknown:
             found = f"unknown ({one.unknown[key]})"
         elif not entry.admits(one.fields[key]):
-            found = inventory.shown(one.fields[key])
+            found = shown(one.fields[key])
         else:
             continue
         yield Difference(key, found, entry.right, entry.mends(key))
@@ -111,7 +114,7 @@ def agreed(one: Inventory, expected: Expected, devices: str | None) -> dict[str,
     keys = {}
     for key in sorted({*one.fields, *one.unknown}, key=natural):
         free = key.startswith("fabric/") or expected.differs_freely(key)
-        if inventory.kind(key) not in inventory.LASTING or free:
+        if kind(key) not in LASTING or free:
             continue
         name = _renamed(key, names)
         fields[name] = one.fields.get(key)

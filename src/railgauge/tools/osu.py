@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from railgauge.measurement import Measurement
-from railgauge.tools import Call, Completeness, ParseError, Reading
-from railgauge.tools.lines import NOTICE, plain
+from railgauge.tools import Call, ParseError, Reading
+from railgauge.tools.common.lines import DIED, NOTICE, STDERR, numbered, plain, quote
+from railgauge.tools.common.options import require_integers, require_one_of
 
 TOOL = "osu"
 
@@ -34,11 +35,8 @@ class Options:
     warm_up: int = 10
 
     def __post_init__(self) -> None:
-        if self.benchmark not in _TITLES.values():
-            raise ValueError(f"osu benchmark {self.benchmark!r}, one of {', '.join(_KNOWN)}")
-        for name in ("size_bytes", "iterations"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"osu {name} is {getattr(self, name)}, expected 1 or more")
+        require_one_of(TOOL, self, benchmark=_KNOWN)
+        require_integers(TOOL, self, size_bytes=(1, None), iterations=(1, None), warm_up=(0, None))
 
 
 def argv(options: Options) -> list[str]:
@@ -102,7 +100,6 @@ _COLUMNS: Mapping[str, str] = {
     "validation": "validation",
 }
 _WHOLE = ("size_bytes", "iterations")
-_STDERR = "STDERR: "
 # All of them print two decimals: with fewer a number is cut.
 _NUMBER = re.compile(r"[0-9]{1,15}\.[0-9]{2}")
 _COUNT = re.compile(r"[0-9]{1,15}")
@@ -117,14 +114,10 @@ _HIDDEN_ROW = re.compile(r"[0-9]\s+[0-9]+\.[0-9]|(?:^|\s)(?:pass|fail)$", re.IGN
 # notices too; then the exit code tells.
 _FAILURE = re.compile(
     r"requires (?:at least|exactly) |validation (?:error|fail)|^\W*(?:fatal )?error\b *[:!]|"
-    r"\b(?:srun|slurmstepd|mpirun|mpiexec(?:\.hydra)?|prterun|orterun|hydra_\w+|osu_\w+): error\b|"
-    r"\ban error occurred in mpi|\berror while loading\b|\bcuda (?:runtime )?error\b|"
+    r"\b(?:hydra_\w+|osu_\w+): error\b|\ban error occurred in mpi|\bcuda (?:runtime )?error\b|"
     r"\bmpi_\w+ (?:call )?failed\b|\bcall '.*' failed\b|\bmpi_err\w*:|"
-    r"\bfatal\b|\baborted?\b|mpi_abort|segmentation fault|bus error|floating point exception|"
-    r"illegal instruction|process received signal|\bkilled\b|\bcancelled\b|"
-    r"\bterminated\b(?! normally)|lost communication|unexpectedly failed|non-zero exit|"
-    r"core dumped|not found|no such file|could not|\bcannot\b|unrecognized|invalid option|"
-    r"^\s*usage:|out of memory|unreachable|timed out",
+    r"\bfatal\b|\babort\b|mpi_abort|not found|no such file|could not|\bcannot\b|unrecognized|"
+    r"invalid option|^\s*usage:|unreachable|timed out|" + DIED,
     re.IGNORECASE,
 )
 
@@ -136,13 +129,13 @@ def parse(text: str) -> Output:
     validation that failed, a line in the table that may hold a row and is none, a size left out, or
     an error message. The tags of launchers and colour codes are passed over.
     """
-    lines = list(enumerate(text.split("\n"), start=1))
+    lines = numbered(text)
     for number, line in lines:
-        if _FAILURE.search(plain(line.removeprefix(_STDERR))[0]) and not NOTICE.match(line):
-            raise ParseError(number, ascii(line[:120]), "no error message")
+        if _FAILURE.search(plain(line.removeprefix(STDERR))[0]) and not NOTICE.match(line):
+            raise ParseError(number, quote(line), "no error message")
     table = _Table()
     for number, line in lines:
-        if not line.startswith(_STDERR):
+        if not line.startswith(STDERR):
             table.take(number, *plain(line))
     if table.benchmark is None:
         raise ParseError(0, "no title", "a line such as '# OSU MPI Latency Test v7.5'")
@@ -174,12 +167,12 @@ class _Table:
         elif line.startswith("# Datatype:"):
             self.datatypes += 1
             if self.datatypes > 1 or self.rows:
-                raise ParseError(number, ascii(line[:80]), "one datatype a run")
+                raise ParseError(number, quote(line), "one datatype a run")
         elif self.columns and line:
             if _ROW_LIKE.match(line):
                 self._take_row(number, line)
             elif _HIDDEN_ROW.search(line):
-                raise ParseError(number, ascii(line[:120]), "a row, or nothing that may hold one")
+                raise ParseError(number, quote(line), "a row, or nothing that may hold one")
             else:
                 return
             if tag != self.tag:
@@ -192,33 +185,33 @@ class _Table:
         benchmark = _TITLES.get(title["title"])
         if benchmark is None:
             expected = f"that of {', '.join(_KNOWN)}"
-            raise ParseError(number, ascii(line[:120]), expected)
+            raise ParseError(number, quote(line), expected)
         self.benchmark = benchmark
         self.version, self.device = title["version"], title["device"] or ""
 
     def _take_header(self, number: int, line: str) -> None:
         if self.benchmark is None or self.columns:
-            raise ParseError(number, ascii(line[:120]), "one header, below the title")
+            raise ParseError(number, quote(line), "one header, below the title")
         names = [name.lower() for name in re.split(r"\s{2,}", line.removeprefix("# "))]
         self.columns = [_COLUMNS.get(name, "") for name in names]
         value = "bandwidth_mbytes_s" if self.benchmark == "osu_bw" else "latency_us"
         known = [column for column in self.columns if column]
         if self.columns[0] != "size_bytes" or value not in known or len(known) != len(set(known)):
-            raise ParseError(number, ascii(line[:120]), f"the columns Size and {value}")
+            raise ParseError(number, quote(line), f"the columns Size and {value}")
 
     def _take_row(self, number: int, line: str) -> None:
         words = line.split()
         if len(words) != len(self.columns):
             expected = f"{len(self.columns)} columns as the header has"
-            raise ParseError(number, ascii(line[:120]), expected)
+            raise ParseError(number, quote(line), expected)
         fields: dict[str, Any] = {}
         for column, word in zip(self.columns, words, strict=True):
             if column == "validation":
                 if word != "Pass":
-                    raise ParseError(number, f"validation {word[:20]!a}", "Pass")
+                    raise ParseError(number, f"validation {quote(word, 20)}", "Pass")
             elif column:
                 if not (_COUNT if column in _WHOLE else _NUMBER).fullmatch(word):
-                    raise ParseError(number, f"{column} {word[:20]!a}", "a number")
+                    raise ParseError(number, f"{column} {quote(word, 20)}", "a number")
                 fields[column] = int(word) if column in _WHOLE else float(word)
         row = Row(**fields)
         if self.rows and row.size_bytes <= self.rows[-1].size_bytes:
@@ -226,7 +219,7 @@ class _Table:
             raise ParseError(number, found, "ascending sizes")
         following = 2 * self.rows[-1].size_bytes or 1 if self.rows else row.size_bytes
         if row.size_bytes != following:
-            found = f"no row of {following} bytes above {line[:80]!a}"
+            found = f"no row of {following} bytes above {quote(line)}"
             raise ParseError(number, found, "every size, each twice the one before")
         least, most = row.latency_min_us, row.latency_max_us
         if row.latency_us is not None and not (
@@ -234,9 +227,9 @@ class _Table:
             <= row.latency_us
             <= (row.latency_us if most is None else most)
         ):
-            raise ParseError(number, ascii(line[:120]), "min <= avg <= max")
+            raise ParseError(number, quote(line), "min <= avg <= max")
         if row.iterations == 0 or not (row.latency_us or row.bandwidth_mbytes_s):
-            raise ParseError(number, ascii(line[:120]), "numbers above 0")
+            raise ParseError(number, quote(line), "numbers above 0")
         self.rows.append(row)
 
 
@@ -269,21 +262,19 @@ def read(
     if len(calls) == 2:
         # With fewer than two ranks each of these benchmarks ends with an error.
         seen["ranks"] = 2
-    complaint = _contradiction(output, options)
-    if complaint:
-        return dataclasses.replace(Reading.refused(complaint), seen=seen)
-    measurements = tuple(m for row in output.rows for m in _measurements(output.benchmark, row))
+    if complaint := _contradiction(output, options):
+        return Reading.refused(complaint, seen=seen)
     missing = [] if options else ["what was asked for"]
     if not calls or {call.rank for call in calls} != set(range(len(calls))):
         missing.append("the exit codes of all ranks")
     elif len(texts) not in (1, len(calls)):
         missing.append("the output of all ranks")
-    if missing:
-        reason = "nothing in it is contradicted, but that the run finished is not proved without "
-        reason += " and ".join(missing)
-        return Reading(True, reason, Completeness.UNKNOWN, measurements, seen)
-    reason = f"{output.benchmark} {output.version}: {len(output.rows)} sizes, every rank ended"
-    return Reading(True, reason, Completeness.PROVED, measurements, seen)
+    return Reading.accepted(
+        f"{output.benchmark} {output.version}: {len(output.rows)} sizes, every rank ended",
+        missing,
+        tuple(m for row in output.rows for m in _measurements(output.benchmark, row)),
+        seen,
+    )
 
 
 def _contradiction(output: Output, options: Options | None) -> str:

@@ -17,8 +17,8 @@ from railgauge.campaign import ENDED, PLAN, POSSIBLE, RESULT_FILE, Campaign
 from railgauge.model import record
 from railgauge.model.failure import ALONE, NOT_MEASURED, Failure
 from railgauge.model.record import BrokenRecordError, Ended, Key, Planned, Remaining, Row
-from railgauge.node.slurm_nodes import NOT_AVAILABLE
 from railgauge.references import Ratio
+from railgauge.slurm.waiting import NOT_AVAILABLE
 from railgauge.tools import Call
 
 

@@ -17,7 +17,7 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal, TypeVar
 
-from railgauge.measurement import METRIC_ALIKE, METRIC_BETTER, Measurement
+from railgauge.measurement import METRICS, Measurement
 from railgauge.model.record import Row
 from railgauge.verdict.compare import Case
 
@@ -76,7 +76,7 @@ def outliers(cases: Sequence[Case]) -> list[Outlier]:
     for case in cases:
         if case.passed:
             for row in case.rows:
-                if row.gates and row.measurement.metric in METRIC_ALIKE:
+                if row.gates and METRICS[row.measurement.metric].alike:
                     conditions.setdefault(_condition(case, row.measurement), []).append((case, row))
     found: dict[tuple[str, ...], Outlier] = {}
     for measured in conditions.values():
@@ -97,7 +97,7 @@ def _condition(case: Case, measurement: Measurement) -> Hashable:
 
 
 def _of_condition(measured: Sequence[tuple[Case, Row]]) -> list[Outlier]:
-    better = METRIC_BETTER[measured[0][1].measurement.metric]
+    better = METRICS[measured[0][1].measurement.metric].better
     least_spread = measured[0][0].peer_spread
     of_nodes: dict[str, tuple[Case, Measurement]] = {}
     of_places: dict[tuple[str, ...], tuple[Case, Measurement]] = {}

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from railgauge.inventory import shown
+from railgauge.node.inventory.compare import by_value, same, shown
 from railgauge.node.rdma import natural
 from railgauge.verdict.compare import Case
 
@@ -48,7 +48,7 @@ class _Node:
     def as_tested(self, field: str) -> bool:
         """Whether a gate run accepted it with the value that it has."""
         key = self.key(field)
-        return key in self.tested and self.fields.get(field) == self.tested[key]
+        return key in self.tested and same(self.fields.get(field), self.tested[key])
 
     def value(self, field: str) -> str | None:
         """As text; None where it is unknown, which is no difference."""
@@ -100,27 +100,20 @@ def _of_partition(partition: str, nodes: list[_Node]) -> list[OddNodes]:
     ties: dict[tuple[tuple[str, ...], ...], list[tuple[str, list[str]]]] = {}
     by_name = {node.name: node for node in nodes}
     for field in sorted({f for node in nodes for f in node.fields}, key=natural):
-        groups: dict[str, list[str]] = {}
-        for node in nodes:
-            value = node.value(field)
-            if value is not None:
-                groups.setdefault(value, []).append(node.name)
+        values = {n.name: value for n in nodes if (value := n.value(field)) is not None}
+        sides = by_value(values)
         # A field that one node knows and the others do not is not compared.
-        if len(groups) < 2:
+        if len(sides) < 2:
             continue
-        ranked = sorted(groups.items(), key=lambda item: -len(item[1]))
-        (most, many), (_, next_many) = ranked[0], ranked[1]
-        if len(many) == len(next_many):
-            sides = tuple(tuple(names) for _, names in ranked)
+        if len(sides[0]) == len(sides[1]):
             strange = [s for s in sides if not all(by_name[n].as_tested(field) for n in s)]
-            if len(strange) < 2:
-                continue
-            ties.setdefault(sides, []).append((field, [value for value, _ in ranked]))
+            if len(strange) > 1:
+                ties.setdefault(tuple(sides), []).append((field, [values[s[0]] for s in sides]))
             continue
-        for value, names in ranked[1:]:
-            names = [name for name in names if not by_name[name].as_tested(field)]
+        for side in sides[1:]:
+            names = tuple(name for name in side if not by_name[name].as_tested(field))
             if names:
-                odd.setdefault(tuple(names), []).append((field, value, most))
+                odd.setdefault(names, []).append((field, values[side[0]], values[sides[0][0]]))
     found = [_odd(partition, [by_name[n] for n in names], d) for names, d in odd.items()]
     return found + [_tie(partition, by_name, sides, d) for sides, d in ties.items()]
 

@@ -14,7 +14,7 @@ from pathlib import PurePath
 
 from railgauge import hostlist
 from railgauge.references import Bounded
-from railgauge.tools import version
+from railgauge.tools.common import version
 from railgauge.verdict.compare import Case, fingerprints
 from railgauge.verdict.ratios import RatioRow
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from railgauge import hostlist
 from railgauge.campaign import Campaign
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
-from railgauge.measurement import METRIC_UNITS
+from railgauge.measurement import METRICS
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, NOT_MEASURED
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.references import Bounded
@@ -29,7 +29,7 @@ from railgauge.verdict.restarts import Restart, restarts
 Decision = Literal["accept", "reject", "inconclusive"]
 
 #: Units of what is counted, and not measured: what the description lists is all there.
-_COUNTS = (METRIC_UNITS["links"], METRIC_UNITS["expectations"])
+_COUNTS = (METRICS["links"].unit, METRICS["expectations"].unit)
 
 EXIT_CODES: dict[Decision, int] = {
     "accept": EXIT_ACCEPT,
@@ -419,7 +419,7 @@ def _resume(campaign: Campaign) -> str:
         return f"railgauge rehearse {campaign.system}"
     if campaign.owner is not None:
         return "railgauge gate run --act"
-    return f"railgauge accept --resume {campaign.id}" if campaign.asked else "railgauge accept"
+    return f"railgauge accept --resume {campaign.id}"
 
 
 def _updated(campaign: Campaign, cases: Sequence[Case]) -> list[str]:

@@ -15,8 +15,9 @@ from railgauge import inventory
 from railgauge.cli import cli
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, run
-from railgauge.node import slurm_nodes
-from railgauge.node.slurm_nodes import SlurmNode, SlurmProblem
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.nodes import SlurmNode
 from railgauge.verdict.rules import Finding
 
 

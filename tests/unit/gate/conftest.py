@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from railgauge import accept, inventory, inventory_cli, session, slurm
+from railgauge import accept, inventory, inventory_cli, session
 from railgauge.gate import lease, run, store
-from railgauge.node import slurm_nodes
+from railgauge.slurm import client, reservations
+from railgauge.slurm import nodes as slurm_nodes
 
 from .cluster import Answers, Campaigns, Slurm, taken
 
@@ -19,13 +20,13 @@ from .cluster import Answers, Campaigns, Slurm, taken
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Slurm:
     fake = Slurm(["n1", "n2", "n3", "n4", "n5", "n6"])
-    monkeypatch.setattr(slurm_nodes, "ask", Answers("admin"))
+    monkeypatch.setattr(client, "output", Answers("admin"))
     for name in ("show", "drain", "resume"):
         monkeypatch.setattr(slurm_nodes, name, getattr(fake, name))
     monkeypatch.setattr(inventory_cli, "collect", fake.collect)
     for name in ("reserve", "renew", "unreserve"):
-        monkeypatch.setattr(slurm, name, getattr(fake, name))
-    monkeypatch.setattr(slurm, "reservation_nodes", fake.reserved.get)
+        monkeypatch.setattr(reservations, name, getattr(fake, name))
+    monkeypatch.setattr(reservations, "nodes_of", fake.reserved.get)
     monkeypatch.setattr(lease, "renewed", lambda _: contextlib.nullcontext())
     return fake
 

@@ -12,9 +12,11 @@ import pytest
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import store
 from railgauge.node import gate as node_gate
-from railgauge.node import slurm_nodes
-from railgauge.node.gate import Change, NoStore, Rules, changes
-from railgauge.node.slurm_nodes import SlurmNode
+from railgauge.node.gate import NoStore, Rules, changes
+from railgauge.node.inventory.compare import Change
+from railgauge.slurm import client
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.nodes import SlurmNode
 
 from .cluster import Slurm, document, taken
 
@@ -63,7 +65,7 @@ def test_only_a_reason_that_begins_so_is_ours() -> None:
 def test_a_field_of_another_value_is_a_change() -> None:
     found = changes(accepted(nic__a__firmware="1"), seen(nic__a__firmware="2"), RULES)
     assert found == [Change("nic/a/firmware", "1", "2")]
-    assert str(found[0]) == "nic/a/firmware 1 -> 2"
+    assert found[0].brief == "nic/a/firmware 1 -> 2"
 
 
 def test_a_part_that_was_replaced_is_a_change() -> None:
@@ -74,8 +76,8 @@ def test_a_part_that_was_replaced_is_a_change() -> None:
 def test_a_device_that_is_gone_or_new_is_a_change() -> None:
     gone = changes(accepted(nic__a__firmware="1"), seen(), RULES)
     new = changes(accepted(), seen(nic__b__firmware="1"), RULES)
-    assert [str(c) for c in gone] == ["nic/a/firmware is gone (was 1)"]
-    assert [str(c) for c in new] == ["nic/b/firmware is new (1)"]
+    assert [c.brief for c in gone] == ["nic/a/firmware is gone (was 1)"]
+    assert [c.brief for c in new] == ["nic/b/firmware is new (1)"]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_without_act_nothing_is_drained(area: Path, nodes: Slurm) -> None:
 def test_where_nothing_changed_slurm_is_not_asked(
     area: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slurm_nodes, "ask", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(client, "output", lambda *_: pytest.fail("asked"))
     assert states(node_gate.hold(area, {"n1": document("n1")}, act=True)) == {"n1": "unchanged"}
 
 

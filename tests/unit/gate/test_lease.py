@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from railgauge import slurm
 from railgauge.gate import lease
+from railgauge.slurm import reservations
 
 _RUN = """
 import os, signal, sys
@@ -90,7 +90,7 @@ def test_a_renewal_that_fails_because_the_run_has_ended_is_not_said(
 def test_both_reservations_of_the_gate_run_are_no_obstacle_to_its_jobs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(slurm.RESERVATION_VARIABLE, "railgauge_x")
-    assert slurm.our_reservations() == {"railgauge_x", "railgauge_x_untested"}
-    monkeypatch.delenv(slurm.RESERVATION_VARIABLE)
-    assert slurm.our_reservations() == set()
+    monkeypatch.setenv(reservations.RESERVATION_VARIABLE, "railgauge_x")
+    assert reservations.ours() == {"railgauge_x", "railgauge_x_untested"}
+    monkeypatch.delenv(reservations.RESERVATION_VARIABLE)
+    assert reservations.ours() == set()

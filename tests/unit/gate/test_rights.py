@@ -13,7 +13,7 @@ import pytest
 
 from railgauge.errors import EnvironmentProblem
 from railgauge.gate import rights
-from railgauge.node import slurm_nodes
+from railgauge.slurm import client
 
 from .cluster import Answers, Campaigns, Slurm, gate, held, said
 
@@ -21,7 +21,7 @@ ME = getpass.getuser()
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, answers: Answers) -> list[rights.Missing]:
-    monkeypatch.setattr(slurm_nodes, "ask", answers)
+    monkeypatch.setattr(client, "output", answers)
     return rights.missing("lab")
 
 
@@ -80,7 +80,7 @@ def test_without_the_rights_nothing_is_changed(
     held(nodes, "n1")
     changed: list[int] = []
     nodes.at_each = lambda: changed.append(1)
-    monkeypatch.setattr(slurm_nodes, "ask", Answers("operator"))
+    monkeypatch.setattr(client, "output", Answers("operator"))
     words, code = said(*command, "--act")
     assert code == 3 and not changed and not list((area / "runs").iterdir())
     assert f"sacctmgr modify user {ME} set adminlevel=admin" in words
@@ -90,7 +90,7 @@ def test_what_a_run_would_do_says_that_it_may_not(
     area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held(nodes, "n1")
-    monkeypatch.setattr(slurm_nodes, "ask", Answers("operator"))
+    monkeypatch.setattr(client, "output", Answers("operator"))
     words, code = said("run")
     assert code == 0 and "may not drain and resume nodes" in words
 
@@ -100,5 +100,5 @@ def test_an_administrator_runs(
 ) -> None:
     tests.bad = set()
     held(nodes, "n1")
-    monkeypatch.setattr(slurm_nodes, "ask", Answers("admin"))
+    monkeypatch.setattr(client, "output", Answers("admin"))
     assert gate("run", "--act") == 0

@@ -17,8 +17,8 @@ from railgauge.errors import EXIT_SUSPECT, EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, lease, partners, run, store
 from railgauge.gate.lock import alone
 from railgauge.node import gate as node_gate
-from railgauge.node import slurm_nodes
-from railgauge.node.slurm_nodes import SlurmProblem
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.client import SlurmProblem
 
 from .cluster import Campaigns, Killed, Slurm, gate, go, held, said, taken
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from railgauge import paths
-from railgauge.node import slurm_nodes
+from railgauge.slurm import nodes as slurm_nodes
 
 from .cluster import Slurm, held, said
 

@@ -20,8 +20,8 @@ from railgauge.gate import journal, roll, run, store, update
 from railgauge.gate.journal import Roll
 from railgauge.lab import processes
 from railgauge.lab.processes import Process
-from railgauge.node import slurm_nodes
-from railgauge.node.slurm_nodes import SlurmProblem
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.client import SlurmProblem
 
 from .cluster import Campaigns, Killed, Slurm, held
 from .cluster import said as gate

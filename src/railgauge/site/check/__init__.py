@@ -10,12 +10,13 @@ from collections.abc import Sequence
 
 from railgauge import paths, systems
 from railgauge.errors import ConfigurationError
-from railgauge.site import Ask, shown
+from railgauge.site import shown
 from railgauge.site.check import checks, description, fragments, hostnames, in_slurm, stored
 from railgauge.site.check.line import Line
+from railgauge.slurm.partitions import Run
 
 
-def check(name: str, ask: Ask, host: str, named_by: str = "") -> list[Line]:
+def check(name: str, ask: Run, host: str, named_by: str = "") -> list[Line]:
     """Everything about the system `name`, as seen from `host`.
 
     `named_by` is the system that the environment names (RFM_SYSTEM), which tells whose Slurm `ask`

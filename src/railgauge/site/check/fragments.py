@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from railgauge import hostlist, paths
-from railgauge.site import gpus_in, shown
+from railgauge.site import shown
 from railgauge.site.check.description import file_of, slurm_partition
 from railgauge.site.check.line import Line
+from railgauge.slurm.nodes import gpus_in
 from railgauge.systems import Partition, System
 
 

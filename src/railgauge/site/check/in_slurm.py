@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 from railgauge import hostlist
 from railgauge.errors import EnvironmentProblem
-from railgauge.site import Ask, Slurm, ask_slurm, gpus_in, in_order
 from railgauge.site.check.description import file_of, slurm_partition
 from railgauge.site.check.hostnames import owner
 from railgauge.site.check.line import Line
+from railgauge.slurm.nodes import gpus_in
+from railgauge.slurm.partitions import Cluster, Run, cluster
 from railgauge.systems import Partition, System
 
 
 def lines(
-    system: System, others: Sequence[System], ask: Ask, host: str, named_by: str
+    system: System, others: Sequence[System], ask: Run, host: str, named_by: str
 ) -> list[Line]:
     step = f"on a login node of {system.name}: railgauge system check {system.name}"
     other = owner(system, others, host, named_by)
@@ -22,7 +23,7 @@ def lines(
         said = f"this host, {host}, is of {other}, and so is its Slurm"
         return [Line("not checked", "nodes in Slurm", said, step)]
     try:
-        slurm = ask_slurm(ask)
+        slurm = cluster(ask)
     except EnvironmentProblem as error:
         said = f"no Slurm here: {error.message.removesuffix(': no Slurm here')}"
         return [Line("not checked", "nodes in Slurm", said, step)]
@@ -33,7 +34,7 @@ def lines(
     return lines
 
 
-def _nodes_in_slurm(system: System, partition: Partition, slurm: Slurm) -> list[Line]:
+def _nodes_in_slurm(system: System, partition: Partition, slurm: Cluster) -> list[Line]:
     thing = f"{partition.name}: nodes in Slurm"
     wanted = set(partition.nodes)
     edit = f"edit extras.nodes of {partition.name} in {file_of(system.name)}"
@@ -66,13 +67,13 @@ def _nodes_in_slurm(system: System, partition: Partition, slurm: Slurm) -> list[
     if lines:
         return lines
     down = [
-        n for n in in_order(wanted) if slurm.nodes[n].state.startswith(("down", "drain", "fail"))
+        n for n in hostlist.in_order(wanted) if slurm.nodes[n].flags & {"DOWN", "DRAIN", "FAIL"}
     ]
     said = f"{hostlist.fold(wanted)} in partition {name or '(any)'}"
     return [Line("ok", thing, said + (f"; down or drained: {hostlist.fold(down)}" if down else ""))]
 
 
-def _gpus_in_slurm(system: System, partition: Partition, slurm: Slurm) -> list[Line]:
+def _gpus_in_slurm(system: System, partition: Partition, slurm: Cluster) -> list[Line]:
     fabric = partition.extras.nccl
     if fabric is None:
         return []

@@ -11,7 +11,7 @@ operations beside them); what older versions printed is noted where it differs.
 
 from __future__ import annotations
 
-from railgauge.tools.nccl_tests.document import parse_json, scrubbed_json
+from railgauge.tools.nccl_tests.document import parse_json
 from railgauge.tools.nccl_tests.judge import read
 from railgauge.tools.nccl_tests.options import (
     OPERATIONS,
@@ -38,6 +38,5 @@ __all__ = [
     "parse",
     "parse_json",
     "read",
-    "scrubbed_json",
     "version_argv",
 ]

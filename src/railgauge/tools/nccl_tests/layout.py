@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from railgauge.tools.nccl_tests.result import Column, Intervals, Row
@@ -88,63 +87,43 @@ class Layout(NamedTuple):
             words.insert(self.redop, "")
         return words
 
-    def rows(
-        self,
-        numbers: Sequence[int],
-        texts: Sequence[str],
-        values: Sequence[Sequence[str]],
-        other_ranks: int,
-    ) -> tuple[Row, ...]:
-        """Column by column, which is much faster. ValueError where a value is none."""
-        shown = list(zip(*values, strict=True))
-        datatypes = shown[self.datatype]
-        blanks = itertools.repeat(None)
-        sides: list[Iterable[Column | None]] = []
-        for place, (time, algbw, busbw, verdict) in enumerate(self.sides):
-            wrong: Iterable[int | None]
-            errors: Iterable[float | None] = blanks
-            if self.deviation:
-                allowed = {t: _TOLERANCE.get(t, 1e-200) * max(other_ranks, 1) for t in {*datatypes}}
-                errors = [None if w == "N/A" else _positive(w) for w in shown[verdict]]
-                wrong = [
-                    None if error is None else int(error > allowed[datatype])
-                    for error, datatype in zip(errors, datatypes, strict=True)
-                ]
-            else:
-                wrong = map(_wrong_values(shown[verdict]).__getitem__, shown[verdict])
-            times = [f"{t}e3" for t in shown[time]] if self.first else shown[time]
-            sides.append(
-                map(
-                    Column,
-                    _all_positive(times),
-                    _all_positive(shown[algbw]),
-                    _all_positive(shown[busbw]),
-                    wrong,
-                    errors,
-                    map(Intervals, *(_all_positive(shown[i]) for i in self.intervals[place]))
-                    if self.intervals
-                    else blanks,
-                )
-            )
-        roots: Iterable[int | None] = blanks
-        if self.root >= 0:
-            known = {root: int(root) for root in {*shown[self.root]}}
-            if min(known.values()) < -1:
-                raise ValueError("no rank")
-            roots = map(known.__getitem__, shown[self.root])
-        return tuple(
-            map(
-                Row,
-                _all_counts(shown[self.size]),
-                _all_counts(shown[self.elements]),
-                datatypes,
-                shown[self.redop] if self.redop >= 0 else itertools.repeat(""),
-                roots,
-                sides[0],
-                sides[1] if len(sides) > 1 else blanks,
-                numbers,
-                texts,
-            )
+    def row(self, number: int, text: str, words: Sequence[str], other_ranks: int) -> Row:
+        """The row of the values `words`. ValueError where one is none."""
+        out, *inside = (self._column(place, words, other_ranks) for place in range(len(self.sides)))
+        root = int(words[self.root]) if self.root >= 0 else None
+        if root is not None and root < -1:
+            raise ValueError("no rank")
+        return Row(
+            _count(words[self.size]),
+            _count(words[self.elements]),
+            words[self.datatype],
+            words[self.redop] if self.redop >= 0 else "",
+            root,
+            out,
+            inside[0] if inside else None,
+            number,
+            text,
+        )
+
+    def _column(self, side: int, words: Sequence[str], other_ranks: int) -> Column:
+        time, algbw, busbw, verdict = (words[place] for place in self.sides[side])
+        error = wrong = None
+        if verdict != "N/A" and self.deviation:
+            error = _number(verdict)
+            allowed = _TOLERANCE.get(words[self.datatype], 1e-200) * max(other_ranks, 1)
+            wrong = int(error > allowed)
+        elif verdict != "N/A":
+            # a part of a wrong value is one
+            wrong = math.ceil(_number(verdict))
+        return Column(
+            _number(f"{time}e3" if self.first else time),
+            _number(algbw),
+            _number(busbw),
+            wrong,
+            error,
+            Intervals(*(_number(words[place]) for place in self.intervals[side]))
+            if self.intervals
+            else None,
         )
 
 
@@ -152,7 +131,7 @@ class Layout(NamedTuple):
 layout_of = functools.lru_cache(maxsize=64)(Layout.of)
 
 
-def _positive(word: str) -> float:
+def _number(word: str) -> float:
     value = float(word)
     # false for nan too
     if not 0 <= value < HUGE:
@@ -160,21 +139,8 @@ def _positive(word: str) -> float:
     return value
 
 
-def _all_positive(words: Sequence[str]) -> list[float]:
-    values = list(map(float, words))
-    # the sum of anything with nan is nan
-    if not (min(values) >= 0 and sum(values) < HUGE):
-        raise ValueError("no such number")
-    return values
-
-
-def _all_counts(words: Sequence[str]) -> list[int]:
-    values = list(map(int, words))
-    if min(values) < 0:
-        raise ValueError("no count")
-    return values
-
-
-def _wrong_values(words: Sequence[str]) -> dict[str, int | None]:
-    """What each different word says; a part of a wrong value is one."""
-    return {word: None if word == "N/A" else math.ceil(_positive(word)) for word in {*words}}
+def _count(word: str) -> int:
+    value = int(word)
+    if not 0 <= value < HUGE:
+        raise ValueError("no such count")
+    return value

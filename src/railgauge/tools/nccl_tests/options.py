@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import re
 
-TOOL = "nccl-tests"
+from railgauge.tools.common.options import require_integers, require_one_of
 
 TOOL = "nccl-tests"
 
@@ -60,19 +60,6 @@ def busbw_factor(operation: str, ranks: int) -> float:
     return (ranks - 1) / ranks if operation in DIVIDED else 1.0
 
 
-_LIMITS = {
-    "ranks": (1, 2**20),
-    # sizes pass through a double; with 0 the tool would never end
-    "min_bytes": (1, 2**53),
-    "max_bytes": (1, 2**53),
-    "factor": (2, 2**31 - 1),
-    "iterations": (1, 2**31 - 1),
-    "warmup": (0, 2**31 - 1),
-    "timeout_s": (1, 2**31 - 1),
-    "gpus_per_rank": (1, 1024),
-}
-
-
 @dataclasses.dataclass(frozen=True)
 class Options:
     """What is asked of one run; ValueError where it cannot be run.
@@ -101,17 +88,21 @@ class Options:
     gpus_per_rank: int = 1
 
     def __post_init__(self) -> None:
-        for name, known in (("operation", OPERATIONS), ("datatype", tuple(ELEMENT_BYTES))):
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"nccl-tests {name} is {getattr(self, name)!r}, expected one of "
-                    f"{', '.join(known)}"
-                )
-        for name, (least, most) in _LIMITS.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-                expected = f"an integer of {least} to {most}"
-                raise ValueError(f"nccl-tests {name} is {value!r}, expected {expected}")
+        require_one_of(TOOL, self, operation=OPERATIONS, datatype=tuple(ELEMENT_BYTES))
+        # sizes pass through a double; with 0 the tool would never end
+        size, count = (1, 2**53), (1, 2**31 - 1)
+        require_integers(
+            TOOL,
+            self,
+            ranks=(1, 2**20),
+            min_bytes=size,
+            max_bytes=size,
+            factor=(2, 2**31 - 1),
+            iterations=count,
+            warmup=(0, 2**31 - 1),
+            timeout_s=count,
+            gpus_per_rank=(1, 1024),
+        )
         if not isinstance(self.version, str) or not re.fullmatch(
             r"2\.[0-9]{1,4}\.[0-9]{1,4}", self.version
         ):

@@ -8,14 +8,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from railgauge.tools import ParseError
+from railgauge.tools.common.lines import DIED, numbered, plain, quote
 from railgauge.tools.nccl_log import ADVICE
 from railgauge.tools.nccl_tests.layout import HUGE, Layout, layout_of
 from railgauge.tools.nccl_tests.result import Device, Result, Row
 
-# `mpirun --tag-output`, `srun --label`, and others that put the rank before a line.
-_TAG = re.compile(r"\s*(?:\[[^\]\s]*,[0-9]+\]<std(?:out|err)>:|[0-9]+:(?=\s|$)|\[[0-9]+\])\s?")
-_TAG_STARTS = frozenset("[0123456789")
-_DIGITS = frozenset("0123456789")
 _SIGNED = re.compile(r"[-+.][0-9.]")
 #: First words of the lines that the first versions print without a '#'.
 _WITHOUT_SIGN = frozenset({"Out", "Avg", "size", "bytes", "nThread"})
@@ -48,19 +45,7 @@ _FAILURE = re.compile(
     r"test (?:cuda|nccl) failure|test failure |test timeout|\bnccl failure\b|\bcuda failure\b|"
     r"\binvalid number of gpus\b|\binvalid (?:option|size specified|sizes for|type|op)\b|\busage:|"
     r"not a power of 2, skipping|or later is needed for|incompatible nccl versions|"
-    r"not supported by this test|\bmpi_abort\b|exited on signal|returned a non-zero exit|"
-    r"\b(?:srun|slurmstepd|mpirun|prterun|orterun): error\b|\bsegmentation fault\b|"
-    r"\bcore dumped\b|\bbus error\b|\bout of memory\b|\boom.kill|\bkilled\b|\baborted\b|"
-    r"error while loading shared libraries|command not found|cannot execute|"
-    r"\bprocess received signal\b|\blost communication\b|\bunexpectedly failed\b|"
-    r"\bterminated\b(?! normally)|\bcancelled\b|floating point exception|illegal instruction"
-)
-#: Each of these has one of them, and to look for them is fast.
-_FAILURE_WORDS = (
-    *("failure", "timeout", "invalid", "usage:", "skipping", "needed for", "incompatible"),
-    *("not supported", "abort", "signal", "non-zero", "error", "fault", "dumped", "memory"),
-    *("oom", "killed", "not found", "cannot execute", "lost", "unexpectedly", "terminated"),
-    *("cancelled", "exception", "illegal"),
+    r"not supported by this test|\bmpi_abort\b|exited on signal|\boom.kill|cannot execute|" + DIED
 )
 # NCCL warns of what it cannot do, but for known advice.
 _WARNING = "NCCL WARN"
@@ -80,24 +65,19 @@ def parse(text: str) -> tuple[Result, ...]:
     return found
 
 
-def quoted(line: str) -> str:
-    return ascii(line.strip()[:160])
-
-
 def scan(text: str) -> tuple[Result, ...]:
     reader = _Reader()
     try:
-        # Not splitlines(): it also breaks at form feeds and the like.
-        *lines, last = text.split("\n")
-        reader.take_all(lines)
-        if last.strip():
-            reader.take(len(lines) + 1, last, whole=False)
+        *lines, last = numbered(text)
+        for number, line in lines:
+            reader.take(number, line)
+        reader.take(*last, whole=False)
         return reader.results()
     except ParseError:
         # A failure explains torn rows, so it is told first, wherever it stands.
-        for number, line in enumerate(text.split("\n"), 1):
+        for number, line in numbered(text):
             if _fails(line) and not line.lstrip().startswith("#"):
-                raise ParseError(number, quoted(line), "no failure") from None
+                raise ParseError(number, quote(line), "no failure") from None
         raise
 
 
@@ -117,11 +97,11 @@ def apart(text: str) -> list[str]:
     tags: set[str] = set()
     last = len(_BEGINNINGS)
     for number, line in enumerate(lines):
-        tag = _TAG.match(line)
-        body = line[tag.end() if tag else 0 :].strip(" \t\r#")
+        body, tag = plain(line)
+        body = body.strip(" \t\r#")
         stage = next((i for i, word in enumerate(_BEGINNINGS) if body.startswith(word)), None)
         if stage is not None:
-            tags.add(tag[0].strip() if tag else "")
+            tags.add(tag)
             if stage <= last:
                 starts.append(number)
             last = stage
@@ -140,8 +120,7 @@ def _fails(line: str) -> bool:
         return not ADVICE.search(line)
     if "NCCL INFO" in line:
         return False
-    lower = line.lower()
-    return any(word in lower for word in _FAILURE_WORDS) and bool(_FAILURE.search(lower))
+    return bool(_FAILURE.search(line.lower()))
 
 
 class _Test:
@@ -155,25 +134,7 @@ class _Test:
         self.conditions: list[str] = []
         self.devices: list[Device] = []
         self.layout: Layout | None = None
-        #: its rows: their line numbers, their lines, and the values of each
-        self.numbers: list[int] = []
-        self.texts: list[str] = []
-        self.values: list[list[str]] = []
-
-    def rows(self) -> tuple[Row, ...]:
-        layout = self.layout
-        if layout is None or not self.values:
-            return ()
-        others = len(self.devices) - 1
-        try:
-            return layout.rows(self.numbers, self.texts, self.values, others)
-        except (ValueError, OverflowError):
-            for number, text, values in zip(self.numbers, self.texts, self.values, strict=True):
-                try:
-                    layout.rows([number], [text], [values], others)
-                except (ValueError, OverflowError):
-                    raise ParseError(number, quoted(text), "a row of numbers") from None
-            raise
+        self.rows: list[Row] = []
 
 
 class _Reader:
@@ -190,67 +151,28 @@ class _Reader:
         #: False while the last line is taken, if its end is missing
         self.whole = True
 
-    def take_all(self, lines: Sequence[str]) -> None:
-        """Rows and comments are told apart here, which is fast; `take` knows all lines."""
-        width, tag, test = -1, "", self.test
-        for number, line in enumerate(lines, 1):
-            text = line[len(tag) :] if tag and line.startswith(tag) else line
-            words = text.split()
-            if not words:
-                continue
-            tagged = not tag or text is not line
-            if (
-                len(words) == width
-                and tagged
-                and words[0].isdigit()
-                and line.isascii()
-                and "_" not in line
-            ):
-                test.numbers.append(number)
-                test.texts.append(text)
-                test.values.append(words)
-                continue
-            if words[0] == "#" and tagged:
-                if len(words) == 1:
-                    continue
-                self._take_comment(number, text, tag)
-            else:
-                self.take(number, line)
-            test, tag = self.test, self.tag or ""
-            layout = test.layout if test.stage == _Test.TABLE else None
-            width = layout.width if layout else -1
-
-    def take(self, number: int, line: str, whole: bool = True) -> None:
+    def take(self, number: int, text: str, whole: bool = True) -> None:
+        line, tag = plain(text)
         words = line.split()
         if not words:
             return
-        first = words[0]
-        tag = ""
-        if first[0] in _TAG_STARTS and (first[-1] == ":" or first[0] == "["):
-            found = _TAG.match(line)
-            if found:
-                tag = found[0].rstrip()
-                line = line[found.end() :]
-                words = line.split()
-                if not words:
-                    return
-                first = words[0]
         self.whole = whole
+        first = words[0]
         if first[0] == "#" or first in _WITHOUT_SIGN:
             self._take_comment(number, line, tag)
-        elif (first[0] in _DIGITS or _SIGNED.match(first)) and self._is_row(words):
+        elif (first[0] in "0123456789" or _SIGNED.match(first)) and self._is_row(words):
             self._belongs(number, line, tag)
             self._take_row(number, line, words)
-        elif first == "NCCL" and (version := _NCCL_VERSION.match(line.strip())):
+        elif first == "NCCL" and (version := _NCCL_VERSION.match(line)):
             self.nccl_version = version[1]
         elif _fails(line):
-            raise ParseError(number, quoted(line), "no failure")
+            raise ParseError(number, quote(line), "no failure")
         elif _WARNING in line:
             self.warnings += 1
 
     def _take_comment(self, number: int, line: str, tag: str) -> None:
         if _WARNING in line and _fails(line):
-            raise ParseError(number, quoted(line), "no warning of NCCL")
+            raise ParseError(number, quote(line), "no warning of NCCL")
         body = line.strip(" \t\r#")
         word = body.partition(" ")[0]
         handler = _HANDLERS.get(word)
@@ -271,7 +193,7 @@ class _Reader:
             devices=tuple(test.devices),
             conditions=tuple(test.conditions),
             cpu_time=test.layout is not None and test.layout.cpu_time,
-            rows=test.rows(),
+            rows=tuple(test.rows),
             warnings=self.warnings,
             layout=test.layout,
             simulated=self.simulated,
@@ -280,7 +202,7 @@ class _Reader:
     def _belongs(self, number: int, line: str, tag: str) -> None:
         """Whether the line is of the rank that printed the others."""
         if not self.whole:
-            raise ParseError(number, f"{quoted(line)}, without a line end", "a whole output")
+            raise ParseError(number, f"{quote(line)}, without a line end", "a whole output")
         if self.tag is None:
             self.tag = tag
         elif tag != self.tag:
@@ -311,10 +233,10 @@ class _Reader:
         test = self.test
         layout = test.layout
         if layout is None:
-            raise ParseError(number, f"a row without a header, {quoted(line)}", "a header above it")
+            raise ParseError(number, f"a row without a header, {quote(line)}", "a header above it")
         if test.stage != _Test.TABLE:
             raise ParseError(number, "a row below the end of the table", "nothing more")
-        if layout.first and len(words) == layout.width - 4 and not test.values:
+        if layout.first and len(words) == layout.width - 4 and not test.rows:
             test.layout = layout = layout._replace(
                 width=layout.width - 4, sides=layout.sides[:1], intervals=()
             )
@@ -322,21 +244,22 @@ class _Reader:
             # operations that do not reduce print blanks
             words.insert(layout.redop, "")
         if len(words) != layout.width:
-            found = f"{len(words)} values in {quoted(line)}"
+            found = f"{len(words)} values in {quote(line)}"
             raise ParseError(number, found, f"{layout.width}, as the header has")
         if not line.isascii() or "_" in line:
             # Python would read them as numbers
-            raise ParseError(number, quoted(line), "a row of plain numbers")
-        test.numbers.append(number)
-        test.texts.append(line)
-        test.values.append(words)
+            raise ParseError(number, quote(line), "a row of plain numbers")
+        try:
+            test.rows.append(layout.row(number, line, words, len(test.devices) - 1))
+        except ValueError:
+            raise ParseError(number, quote(line), "a row of numbers") from None
 
     # --- header and footer ---
 
     def _take_version(self, number: int, body: str) -> None:
         found = _VERSION.fullmatch(body)
         if not found:
-            raise ParseError(number, quoted(body), "'nccl-tests version N.N.N'")
+            raise ParseError(number, quote(body), "'nccl-tests version N.N.N'")
         test = self._enter(_Test.VERSION)
         test.facts["version"] = found[1]
         if found[2]:
@@ -345,7 +268,7 @@ class _Reader:
     def _take_collective(self, number: int, body: str) -> None:
         found = _PROGRAM.fullmatch(body)
         if not found:
-            raise ParseError(number, quoted(body), "'Collective test starting' or 'concluded'")
+            raise ParseError(number, quote(body), "'Collective test starting' or 'concluded'")
         program = found[1]
         if body.startswith("Collective test starting"):
             facts = self._enter(_Test.PROGRAM).facts
@@ -353,7 +276,7 @@ class _Reader:
             return
         facts = self._enter(_Test.END).facts
         if program != facts.setdefault("program", program):
-            raise ParseError(number, quoted(body), f"the end of {facts['program']}")
+            raise ParseError(number, quote(body), f"the end of {facts['program']}")
         facts["operation"], facts["concluded"] = operation_of(program), True
 
     def _take_parameters(self, number: int, body: str) -> None:
@@ -361,7 +284,7 @@ class _Reader:
         step = _STEP.search(body)
         needed = {"nThread", "nGpus", "minBytes", "maxBytes", "iters", "validation"}
         if step is None or not needed <= set(shown):
-            raise ParseError(number, quoted(body), "nThread, nGpus, minBytes ... validation")
+            raise ParseError(number, quote(body), "nThread, nGpus, minBytes ... validation")
         test = self._enter(_Test.PARAMETERS)
         test.facts.update(
             threads=shown["nThread"],
@@ -385,16 +308,16 @@ class _Reader:
         found = _REDUCING.fullmatch(body)
         if not found:
             expected = "'Reducing maxBytes to N due to memory limitation'"
-            raise ParseError(number, quoted(body), expected)
+            raise ParseError(number, quote(body), expected)
         test = self.test
         if test.stage >= _Test.TABLE or "reduced_bytes" in test.facts:
-            raise ParseError(number, quoted(body), "it once, above the table")
+            raise ParseError(number, quote(body), "it once, above the table")
         test.facts["reduced_bytes"] = int(found[1])
 
     def _take_error(self, number: int, body: str) -> None:
         """The last error of NCCL, which newer versions tell below their end line."""
         if not ADVICE.search(body):
-            raise ParseError(number, quoted(body), "no error of NCCL")
+            raise ParseError(number, quote(body), "no error of NCCL")
         self.warnings += 1
 
     def _take_devices(self, number: int, body: str) -> None:
@@ -404,7 +327,7 @@ class _Reader:
     def _take_device(self, number: int, body: str) -> None:
         found = _DEVICE.fullmatch(body)
         if not found:
-            raise ParseError(number, quoted(body), "'Rank N ... on HOST device N [ID] NAME'")
+            raise ParseError(number, quote(body), "'Rank N ... on HOST device N [ID] NAME'")
         rank, group, pid, host, device, bus_id, name = found.groups()
         if self.test.stage > _Test.DEVICES:
             self._enter(_Test.DEVICES)
@@ -423,7 +346,7 @@ class _Reader:
 
     def _take_sides(self, number: int, body: str) -> None:
         if 0 <= body.find("in-place") < body.find("out-of-place"):
-            raise ParseError(number, quoted(body), "out-of-place before in-place")
+            raise ParseError(number, quote(body), "out-of-place before in-place")
 
     def _take_header(self, number: int, body: str) -> None:
         if "algbw" not in body:
@@ -431,30 +354,30 @@ class _Reader:
         layout = layout_of(body)
         if layout is None:
             expected = "size, count, type, and time, algbw, busbw, #wrong of one or two sides"
-            raise ParseError(number, quoted(body), expected)
+            raise ParseError(number, quote(body), expected)
         self._enter(_Test.TABLE).layout = layout
 
     def _take_units(self, number: int, body: str) -> None:
         if not {"(us)", "(GB/s)"} <= set(body.split()):
-            raise ParseError(number, quoted(body), "times in (us), bandwidths in (GB/s)")
+            raise ParseError(number, quote(body), "times in (us), bandwidths in (GB/s)")
 
     def _take_bounds(self, number: int, body: str) -> None:
         found = _OUT_OF_BOUNDS.fullmatch(body)
         if not found:
-            raise ParseError(number, quoted(body), "'Out of bounds values : N OK' or 'FAILED'")
+            raise ParseError(number, quote(body), "'Out of bounds values : N OK' or 'FAILED'")
         facts = self._enter(_Test.BOUNDS).facts
         facts["out_of_bounds"], facts["out_of_bounds_ok"] = int(found[1]), found[2] == "OK"
 
     def _take_average(self, number: int, body: str) -> None:
         found = _AVERAGE.fullmatch(body)
         if not found or not float(found[1]) < HUGE:
-            raise ParseError(number, quoted(body), "'Avg bus bandwidth : X', perhaps with OK")
+            raise ParseError(number, quote(body), "'Avg bus bandwidth : X', perhaps with OK")
         facts = self._enter(_Test.AVERAGE).facts
         facts["average_busbw_gbytes_s"], facts["average_ok"] = float(found[1]), found[2] != "FAILED"
 
     def _take_bitwise(self, number: int, body: str) -> None:
         if "mismatch" in body and "0 OK" not in body:
-            raise ParseError(number, quoted(body), "the same bits in every repetition")
+            raise ParseError(number, quote(body), "the same bits in every repetition")
 
 
 #: By the first word of a line, without its '#'.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from railgauge import job_end
+from railgauge.slurm import ends
 
-FOLDER = Path(__file__).parents[1] / "data" / "job_end"
+FOLDER = Path(__file__).parents[2] / "data" / "job_end"
 
 
 def recorded(name: str) -> str:
@@ -40,11 +40,11 @@ def test_every_recording_has_its_cause_here() -> None:
 
 @pytest.mark.parametrize("name", sorted(CAUSES.keys() - {"killed"}))
 def test_the_cause_is_quoted_and_not_what_follows_from_it(name: str) -> None:
-    assert CAUSES[name] in job_end.quoted(recorded(name))
+    assert CAUSES[name] in ends.quoted(recorded(name))
 
 
 def test_of_a_killed_task_srun_alone_speaks() -> None:
-    assert job_end.quoted(recorded("killed")).startswith("srun: ")
+    assert ends.quoted(recorded("killed")).startswith("srun: ")
 
 
 def test_sruns_own_words_are_quoted_where_nothing_else_is_said() -> None:
@@ -52,17 +52,17 @@ def test_sruns_own_words_are_quoted_where_nothing_else_is_said() -> None:
         "srun: error: Unable to create step: Requested nodes are busy\n"
         "srun: error: n1: task 0: Exited with exit code 1\n"
     )
-    assert "Requested nodes are busy" in job_end.quoted(stderr)
+    assert "Requested nodes are busy" in ends.quoted(stderr)
 
 
 def test_a_warning_is_no_cause() -> None:
     stderr = "tool: warning: cannot set the buffer\ntool: connect failed: refused\n"
-    assert job_end.quoted(stderr) == "tool: connect failed: refused"
+    assert ends.quoted(stderr) == "tool: connect failed: refused"
 
 
 def test_of_a_box_of_open_mpi_its_first_sentence_is_the_cause() -> None:
     box = recorded("mpi_no_pmi").partition("line 112\n")[2]
-    assert job_end.quoted(box).endswith("PMI support and therefore cannot execute.")
+    assert ends.quoted(box).endswith("PMI support and therefore cannot execute.")
 
 
 ENVIRONMENT = {
@@ -81,7 +81,7 @@ ENVIRONMENT = {
 
 @pytest.mark.parametrize("name", sorted(CAUSES))
 def test_what_a_cluster_lacks_is_told_from_what_a_node_or_a_tool_did(name: str) -> None:
-    trouble = job_end.environment_trouble(recorded(name))
+    trouble = ends.environment_trouble(recorded(name))
     if name not in ENVIRONMENT:
         assert trouble is None
         return
@@ -94,7 +94,7 @@ def test_what_a_cluster_lacks_is_told_from_what_a_node_or_a_tool_did(name: str) 
 def test_a_folder_that_one_node_does_not_see_is_the_area_and_not_the_cases() -> None:
     stage = "/shared/results/campaigns/20261122T034210Z-lab-668846/stage/lab/ns/builtin/Iperf2Pair"
     stderr = recorded("chdir").replace("/nowhere", stage)
-    trouble = job_end.environment_trouble(stderr)
+    trouble = ends.environment_trouble(stderr)
     assert trouble is not None
     assert trouble.words == "n1 does not see /shared/results: No such file or directory"
     assert trouble.nodes == ("n1",)

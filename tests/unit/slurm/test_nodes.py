@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from railgauge.node import slurm_nodes
-from railgauge.node.slurm_nodes import SlurmNode
+from railgauge.slurm import client
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.nodes import SlurmNode
 
 ALICES = (
     "NodeName=n1 Arch=x86_64 State=IDLE+DRAIN ThreadsPerCore=1  Reason=bad fan "
@@ -37,7 +38,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         changes.append(" ".join(command[2:]))
         return ""
 
-    monkeypatch.setattr(slurm_nodes, "ask", ask)
+    monkeypatch.setattr(client, "output", ask)
     return changes
 
 
@@ -91,9 +92,33 @@ def test_nodes_that_slurm_has_not_are_named(monkeypatch: pytest.MonkeyPatch) -> 
 
     def ask(*command: str, limit_s: float = 30) -> str:
         words = "Node c05 not found\nNode c06 not found"
-        raise slurm_nodes.SlurmProblem(f"`{' '.join(command)}`: {words}")
+        raise client.SlurmProblem(f"`{' '.join(command)}` failed: {words}")
 
-    monkeypatch.setattr(slurm_nodes, "ask", ask)
+    monkeypatch.setattr(client, "output", ask)
     with pytest.raises(slurm_nodes.UnknownNodes) as unknown:
         slurm_nodes.show(["n3", "c05", "c06"])
     assert unknown.value.nodes == ("c05", "c06")
+
+
+def test_what_a_node_has_is_read_with_its_state() -> None:
+    """The fields of 24.11.5, as far as they are used."""
+    line = (
+        "NodeName=c1 Arch=x86_64 CoresPerSocket=1 CPUAlloc=0 CPUTot=112 AvailableFeatures=h100,ib "
+        "ActiveFeatures=h100 Gres=gpu:h100:8(S:0-1) NodeAddr=10.0.0.1 NodeHostName=c1 "
+        "OS=Linux 6.1.0 RealMemory=2000 State=MIXED*+DRAIN ThreadsPerCore=1 "
+        "Reason=Gres=none State=odd [root@2026-11-20T10:00:00]\n"
+    )
+    (node,) = slurm_nodes.parse(line).values()
+    assert node == SlurmNode(
+        "c1",
+        frozenset({"MIXED", "NOT_RESPONDING", "DRAIN"}),
+        "Gres=none State=odd",
+        "root",
+        "2026-11-20T10:00:00",
+        gres="gpu:h100:8(S:0-1)",
+        cpus=112,
+        memory_mib=2000,
+        features="h100,ib",
+        other_names=("10.0.0.1",),
+    )
+    assert node.gpus == 8

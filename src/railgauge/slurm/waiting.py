@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
-from railgauge import hostlist, slurm
-from railgauge.errors import EnvironmentProblem
-from railgauge.node import slurm_nodes
-from railgauge.node.slurm_nodes import SlurmNode, SlurmProblem
+from railgauge import hostlist
+from railgauge.slurm import client
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.nodes import SlurmNode
 
 #: Slurm's reasons that time does not change (squeue(1), JOB REASON CODES): a limit that the job is
 #: over, a right that it lacks, or a hand that holds it.
@@ -23,7 +22,9 @@ STANDING = frozenset(
     }
 )
 
-_FIELD = re.compile(r"(\w+)=(\S+)")
+#: How Slurm's reason of a job begins that waits for nodes it has given up; under load also where
+#: they are only busy, and without naming them.
+NOT_AVAILABLE = "ReqNodeNotAvail"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,10 +40,10 @@ class Obstacle:
 def of_partition(name: str) -> Obstacle | None:
     """What keeps all jobs of a Slurm partition from starting.
 
-    EnvironmentProblem where Slurm does not answer.
+    SlurmProblem where Slurm does not answer.
     """
-    shown = dict(_FIELD.findall(slurm.ask("scontrol", "show", "partition", name, "--oneliner")))
-    state = shown.get("State", "UP")
+    shown = client.output("scontrol", "show", "partition", name, "--oneliner")
+    state = slurm_nodes.fields_of(shown).get("State", "UP")
     if state == "UP":
         return None
     step = f"scontrol update partitionname={name} state=up"
@@ -55,14 +56,11 @@ def of_nodes(
     """Node -> what keeps a job from starting there: drained by somebody, reserved, busy.
 
     Of a node that does not answer Slurm itself speaks, in the reason of the job that waits.
-    EnvironmentProblem where Slurm does not answer.
+    SlurmProblem where Slurm does not answer.
     """
     if not nodes:
         return {}
-    try:
-        states = slurm_nodes.show(nodes)
-    except SlurmProblem as error:
-        raise EnvironmentProblem(str(error)) from None
+    states = slurm_nodes.show(nodes)
     return {
         **_jobs(states, our_jobs),
         **_reservations(states, our_reservations),
@@ -73,10 +71,10 @@ def of_nodes(
 def of_pending(jobs: Collection[str]) -> dict[str, str]:
     """Job -> Slurm's own reason why it waits; without those that have none, or have begun.
 
-    EnvironmentProblem where Slurm does not answer.
+    SlurmProblem where Slurm does not answer.
     """
     options = ("--noheader", "--states=PD", "--format=%A|%r")
-    listed = slurm.ask("squeue", *options, f"--jobs={','.join(sorted(jobs))}") if jobs else ""
+    listed = client.output("squeue", *options, f"--jobs={','.join(sorted(jobs))}") if jobs else ""
     reasons = (line.strip().partition("|") for line in listed.splitlines())
     return {job: why for job, _, why in reasons if why not in ("", "None", "(null)")}
 
@@ -104,24 +102,21 @@ def _reservations(states: Mapping[str, SlurmNode], ours: Collection[str]) -> dic
     reserved = {name for name, node in states.items() if "RESERVED" in node.flags}
     if not reserved:
         return {}
-    found = {}
-    for line in slurm.ask("scontrol", "show", "reservation", "--oneliner").splitlines():
-        fields = dict(_FIELD.findall(line))
-        name, listed = fields.get("ReservationName", ""), fields.get("Nodes", "(null)")
-        if fields.get("State") != "ACTIVE" or name in ours or listed == "(null)":
-            continue
-        why = f"reserved as {name} for {fields.get('Users', 'others')}"
-        for node in reserved & set(hostlist.expand(listed)):
-            found[node] = Obstacle(why, standing=False)
-    return found
+    obstacles = {}
+    for reservation in slurm_nodes.reservations():
+        if reservation.active and reservation.hostlist and reservation.name not in ours:
+            why = f"reserved as {reservation.name} for {reservation.users or 'others'}"
+            for node in reserved & set(hostlist.expand(reservation.hostlist)):
+                obstacles[node] = Obstacle(why, standing=False)
+    return obstacles
 
 
 def _jobs(states: Mapping[str, SlurmNode], ours: Collection[str]) -> dict[str, Obstacle]:
     busy = {name for name, node in states.items() if node.busy}
     if not busy:
         return {}
-    found = {}
-    listed = slurm.ask(
+    obstacles = {}
+    listed = client.output(
         *("squeue", "--noheader", "--states=R,CG,S", "--format=%A|%u|%e|%N"),
         f"--nodelist={','.join(sorted(busy))}",
     )
@@ -131,20 +126,5 @@ def _jobs(states: Mapping[str, SlurmNode], ours: Collection[str]) -> dict[str, O
             until = f", until {ends} at the latest" if ends not in ("", "N/A", "NONE") else ""
             for node in busy & set(hostlist.expand(where)):
                 why = f"busy with job {job} of {user}{until}"
-                found[node] = Obstacle(why, standing=False, job=states[node].answers)
-    return found
-
-
-def option(name: str, short: str, options: Sequence[str]) -> str:
-    """The value of one of sbatch's options, `--NAME=x`, `--NAME x`, `-n x`; "" where it is not
-    given.
-    """
-    told = [word for each in options for word in each.split()]
-    for place, word in enumerate(told):
-        if word in (f"--{name}", f"-{short}") and place + 1 < len(told):
-            return told[place + 1]
-        if word.startswith(f"--{name}="):
-            return word.partition("=")[2]
-        if short and word.startswith(f"-{short}") and not word.startswith("--"):
-            return word[2:]
-    return ""
+                obstacles[node] = Obstacle(why, standing=False, job=states[node].answers)
+    return obstacles

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from reframe.core.exceptions import JobBlockedError, JobError
 
-from railgauge import slurm, waiting
 from railgauge.checks import guard, queue
 from railgauge.errors import EnvironmentProblem
-from railgauge.node import slurm_nodes
-from railgauge.node.slurm_nodes import SlurmNode
+from railgauge.slurm import client, waiting
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.nodes import SlurmNode
 
 
 class Controller:
@@ -26,7 +26,7 @@ class Controller:
         self.reservations = ""
         self.reason = "Resources"
         self.asked: list[str] = []
-        monkeypatch.setattr(slurm, "ask", self.ask)
+        monkeypatch.setattr(client, "output", self.ask)
         monkeypatch.setattr(slurm_nodes, "show", self.show)
 
     def ask(self, *words: str) -> str:
@@ -112,7 +112,7 @@ def test_a_reservation_of_others_is_told(controller: Controller) -> None:
     ],
 )
 def test_the_partition_is_read_from_the_options(options: list[str], found: str) -> None:
-    assert waiting.option("partition", "p", options) == found
+    assert client.option("partition", "p", options) == found
 
 
 # ---- a session ----
@@ -322,7 +322,7 @@ def test_a_controller_that_is_silent_is_no_obstacle(
     def silent(*_: str) -> str:
         raise EnvironmentProblem("squeue did not answer within 60 s")
 
-    monkeypatch.setattr(slurm, "ask", silent)
+    monkeypatch.setattr(client, "output", silent)
     session.begin([case("n1", "n2")])
     session.look_at(session, [session.submitted(job(waited_s=6), "n1", "n2")])
     assert session.said == ["job 7 on n[1-2]: Slurm says squeue did not answer within 60 s"]

@@ -1,0 +1,135 @@
+"""What documents say of fields and metrics, from the schema itself: `make docs` writes it.
+
+The part of a document below MARK is made here; what stands above is written by hand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from railgauge import paths
+from railgauge.measurement import METRICS
+from railgauge.systems import System
+
+Schema = Mapping[str, Any]
+
+#: The unit that the end of a field's name says.
+_UNITS = {
+    "_gbytes_s": "GB/s",
+    "_gbits": "Gb/s",
+    "_bytes": "bytes",
+    "_kib": "KiB",
+    "_ms": "ms",
+    "_s": "s",
+    "_percent": "%",
+}
+
+_SCALARS = {"string": "text", "integer": "integer", "number": "number", "boolean": "true or false"}
+
+_HEAD = "| field | type | unit | default | meaning |\n|---|---|---|---|---|"
+
+
+MARK = "<!-- `make docs` writes what follows -->\n"
+
+
+def documents() -> dict[Path, str]:
+    """The documents, as they must be."""
+    parts = {"system-file.md": _fields(), "references.md": _metrics()}
+    return {
+        path: path.read_text(encoding="utf-8").partition(MARK)[0] + MARK + "\n" + part
+        for path, part in ((paths.HOME / "docs" / name, part) for name, part in parts.items())
+    }
+
+
+def _metrics() -> str:
+    rows = (f"| `{n}` | {m.unit} | {m.better} | {m.meaning} |\n" for n, m in METRICS.items())
+    return "| metric | unit | better | meaning |\n|---|---|---|---|\n" + "".join(rows)
+
+
+def _fields() -> str:
+    """A section for the system and for each thing within it, by the path of its field."""
+    schema = System.model_json_schema()
+    return "\n".join(_Sections(schema["$defs"]).of("a system", "", schema))
+
+
+class _Sections:
+    def __init__(self, definitions: Mapping[str, Schema]) -> None:
+        self._definitions = definitions
+        #: definition -> the path of its section
+        self._paths: dict[str, str] = {}
+
+    def of(self, title: str, path: str, schema: Schema) -> Iterator[str]:
+        """The lines of a section and of those within it."""
+        yield f"### {title}\n"
+        yield " ".join(schema["description"].split()) + "\n"
+        yield _HEAD
+        new: list[str] = []
+        for name, field in schema["properties"].items():
+            kind, within = self._type(field, f"{path}.{name}".lstrip("."), new)
+            default = "" if name in schema.get("required", ()) else _default(field, within)
+            meaning = " ".join(field["description"].split())
+            cells = (f"`{name}`", kind, _unit(name), default, meaning)
+            yield "|" + "|".join(f" {cell.replace('|', chr(92) + '|')} " for cell in cells) + "|"
+        yield ""
+        for name in new:
+            yield from self.of(self._paths[name], self._paths[name], self._definitions[name])
+
+    def _type(self, field: Schema, path: str, new: list[str]) -> tuple[str, bool]:
+        """The type in words, and whether it has fields of its own; `new` gets their definition."""
+        if "$ref" in field:
+            name = field["$ref"].rpartition("/")[2]
+            if name not in self._paths:
+                self._paths[name] = path
+                new.append(name)
+            return f"[fields](#{self._paths[name].replace('.', '')})", True
+        if "anyOf" in field:
+            (one,) = (one for one in field["anyOf"] if one.get("type") != "null")
+            return self._type(one, path, new)
+        if "enum" in field or "const" in field:
+            return ", ".join(f"`{v}`" for v in field.get("enum") or [field["const"]]), False
+        if field["type"] == "array":
+            kind, within = self._type(field["items"], path, new)
+            return f"list: {kind}", within
+        if field["type"] == "object":
+            # The names have a pattern, or none.
+            plain = {"": field.get("additionalProperties")}
+            (value,) = field.get("patternProperties", plain).values()
+            kind, within = self._type(value, path, new)
+            return f"by name: {kind}", within
+        return _SCALARS[field["type"]] + _bounds(field), False
+
+
+def _bounds(field: Schema) -> str:
+    words = {
+        "minimum": "at least",
+        "exclusiveMinimum": "above",
+        "maximum": "at most",
+        "exclusiveMaximum": "below",
+        "multipleOf": "a multiple of",
+        "pattern": "like",
+    }
+    shown = [
+        f"{word} {f'`{field[key]}`' if key == 'pattern' else format(field[key], ',')}"
+        for key, word in words.items()
+        if key in field
+    ]
+    return f", {', '.join(shown)}" if shown else ""
+
+
+def _unit(name: str) -> str:
+    return next((unit for end, unit in _UNITS.items() if f"_{name}".endswith(end)), "")
+
+
+def _default(field: Schema, has_fields: bool) -> str:
+    value = field.get("default")
+    if value is None:
+        return "none"
+    return "theirs" if has_fields and value else f"`{json.dumps(value)}`"
+
+
+if __name__ == "__main__":
+    for document, text in documents().items():
+        document.write_text(text, encoding="utf-8")

@@ -1,0 +1,71 @@
+"""Slurm's client commands: what they print, with a time limit; and their options."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence
+
+from railgauge.errors import EnvironmentProblem
+
+_NO_ACCOUNTING = re.compile(r"accounting storage is disabled", re.IGNORECASE)
+
+
+class SlurmProblem(EnvironmentProblem):
+    """A Slurm command is not there, failed, or did not answer in time."""
+
+
+class NoAccounting(SlurmProblem):
+    """This Slurm keeps no record of its jobs."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Slurm accounting is off, and jobs are followed by sacct",
+            next_step="AccountingStorageType=accounting_storage/slurmdbd in slurm.conf, with a "
+            "slurmdbd, and `sacctmgr add cluster NAME`: slurm.schedmd.com/accounting.html",
+        )
+
+
+def output(*command: str, limit_s: float = 60) -> str:
+    """What a Slurm command prints; SlurmProblem where it fails."""
+    shown = f"`{' '.join(command)}` failed"
+    try:
+        ended = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=limit_s,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise SlurmProblem(
+            f"{command[0]} is not on the path: no Slurm here",
+            next_step="`railgauge lab up` for the embedded cluster, or work on a login node",
+        ) from None
+    except OSError as error:
+        raise SlurmProblem(f"{shown}: {error.strerror or error}") from None
+    except subprocess.TimeoutExpired:
+        raise SlurmProblem(f"{command[0]} did not answer within {limit_s:g} s") from None
+    stdout, stderr = (text.decode("utf-8", "replace") for text in (ended.stdout, ended.stderr))
+    if ended.returncode != 0:
+        # scontrol prints some of its errors on stdout.
+        reason = stderr.strip() or stdout.strip() or f"exit code {ended.returncode}"
+        if _NO_ACCOUNTING.search(reason):
+            raise NoAccounting
+        raise SlurmProblem(f"{shown}: {reason}")
+    return stdout
+
+
+def option(name: str, short: str, options: Sequence[str]) -> str:
+    """The value of one of sbatch's options, `--NAME=x`, `--NAME x`, `-n x`; "" where it is not
+    given.
+    """
+    words = [word for each in options for word in each.split()]
+    for place, word in enumerate(words):
+        if word in (f"--{name}", f"-{short}") and place + 1 < len(words):
+            return words[place + 1]
+        if word.startswith(f"--{name}="):
+            return word.partition("=")[2]
+        if short and word.startswith(f"-{short}") and not word.startswith("--"):
+            return word[2:]
+    return ""

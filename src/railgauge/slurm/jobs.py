@@ -1,0 +1,142 @@
+"""Slurm's jobs: whether it takes them, how they wait and ended, and those of a campaign."""
+
+from __future__ import annotations
+
+import pwd
+import re
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from railgauge import hostlist
+from railgauge.slurm import client
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.client import SlurmProblem
+
+#: What Slurm says of jobs that it refuses, whatever nodes they are for; what to type then.
+_REFUSED = (
+    (
+        re.compile(r"Invalid account|Invalid qos|accounting/QOS policy", re.IGNORECASE),
+        "`sacctmgr show assoc user=$USER format=account,qos,partition` says what you may use; put "
+        "--account=... or --qos=... into access of the partition, or behind it: railgauge accept "
+        "-- -J account=...",
+    ),
+    (
+        re.compile(
+            r"not permitted to use this partition|Access/permission denied|Invalid partition"
+            r"|requested reservation is invalid|invalid reservation",
+            re.IGNORECASE,
+        ),
+        "`scontrol show partition` and `scontrol show reservation` say who may use which; edit "
+        "access of the partition",
+    ),
+)
+
+
+class Refusal(NamedTuple):
+    """Why Slurm takes no job, in its words, and what to type."""
+
+    reason: str
+    next_step: str
+
+
+def refusal(options: Sequence[str]) -> Refusal | None:
+    """Why Slurm takes no job with these options, whatever nodes it is for: its account, its QOS,
+    its partition. None where it takes them. Nothing is submitted.
+    """
+    try:
+        client.output(
+            "sbatch", "--test-only", "--output=/dev/null", "--time=2", *options, "--wrap=true"
+        )
+    except SlurmProblem as error:
+        for pattern, step in _REFUSED:
+            told = next((w for w in error.message.splitlines() if pattern.search(w)), None)
+            if told is not None:
+                return Refusal(told.rpartition("error: ")[2].rpartition("failure: ")[2], step)
+    return None
+
+
+def require_answer() -> None:
+    """SlurmProblem where the controller or the accounting does not answer.
+
+    ReFrame follows its jobs by sacct; without it a session breaks off with jobs in the queue.
+    """
+    client.output("sinfo", "--noheader", "--format=%P")
+    client.output("sacct", "--noheader", "--allocations", "--jobs=1", "--format=jobid")
+
+
+def cancelled(job_id: str | None) -> str:
+    """`CANCELLED by NAME`, as accounting has it; "" where it does not answer."""
+    try:
+        answer = client.output(
+            *("sacct", "--noheader", "--allocations", "--parsable2"),
+            *(f"--jobs={job_id}", "--format=state%60"),
+        ).strip()
+    except SlurmProblem:
+        return ""
+    state, _, uid = answer.rpartition(" by ")
+    try:
+        return f"{state} by {pwd.getpwuid(int(uid)).pw_name}"
+    except (KeyError, ValueError):
+        return answer
+
+
+def failed_nodes(job_id: str, nodes: Collection[str]) -> tuple[str, ...]:
+    """Those of a job's nodes whose failure ended it; none where Slurm knows none.
+
+    Accounting names one node only, the first that it missed: one that was just too busy to answer,
+    perhaps. So those that do not answer now are named too.
+    """
+    try:
+        answer = client.output(
+            *("sacct", "--noheader", "--allocations", "--parsable2"),
+            *(f"--jobs={job_id}", "--format=failednode"),
+        )
+        named = hostlist.expand(answer.strip()) if answer.strip() else ()
+    except (SlurmProblem, ValueError):
+        return ()
+    return tuple(sorted({*named, *slurm_nodes.dead(nodes)}))
+
+
+def cancel_jobs_of(campaign: str) -> list[str]:
+    """Cancel what a campaign has left in the queue; the ids of the jobs."""
+    listed = client.output("squeue", "--noheader", "--format=%A %k").splitlines()
+    left = [line.split()[0] for line in listed if line.split()[1:] == [f"railgauge:{campaign}"]]
+    if left:
+        client.output("scancel", *left)
+    return left
+
+
+def describe_jobs_of(campaign: str) -> str:
+    """What Slurm says of the jobs that a campaign has in the queue, or why it says nothing."""
+    try:
+        answer = client.output("squeue", "--noheader", "--format=%k|%A|%T|%r", limit_s=10)
+    except SlurmProblem as error:
+        return error.message
+    ours = [
+        line.split("|")[1:]
+        for line in answer.splitlines()
+        if line.startswith(f"railgauge:{campaign}|")
+    ]
+    if not ours:
+        return "Slurm has no job of this campaign"
+    return "; ".join(f"job {job} is {state}, {reason}" for job, state, reason in ours)
+
+
+def waiting_for_campaigns() -> dict[str, str]:
+    """The jobs of campaigns that wait for nodes on which a campaign's job runs: id -> campaign."""
+    listed = client.output("squeue", "--noheader", "--format=%A|%T|%k|%N|%n").splitlines()
+    jobs = [line.strip().split("|") for line in listed if line.count("|") == 4]
+    jobs = [job for job in jobs if job[2].startswith("railgauge:")]
+
+    def names(text: str) -> set[str]:
+        try:
+            return set(hostlist.expand(text)) if text.strip() else set()
+        except ValueError:
+            return set()
+
+    taken = {node for _, state, _, nodes, _ in jobs if state != "PENDING" for node in names(nodes)}
+    return {
+        number: comment.removeprefix("railgauge:")
+        for number, state, comment, _, wanted in jobs
+        if state == "PENDING" and names(wanted) & taken
+    }

@@ -1,0 +1,310 @@
+"""Slurm's nodes: what they have, their states, and the two that Railgauge sets: drained, and back
+in service.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from railgauge.slurm import client
+from railgauge.slurm.client import SlurmProblem
+
+#: How the reason of a node begins that Railgauge drained. By this alone it knows its own.
+OURS = "railgauge: "
+
+#: How the name of a reservation begins that a gate run made.
+OUR_RESERVATIONS = "railgauge_"
+
+#: How long after the start of slurmctld a node may take until it is known to answer.
+_REGISTERED_S = 30
+
+#: Slurm cuts nothing, but `sinfo -R` gets hard to read.
+_LONGEST_REASON = 160
+
+_NOT_FOUND = re.compile(r"^(?:.*: )?Node (\S+) not found$", re.MULTILINE)
+_REASON = re.compile(r" Reason=(.*?)(?: \[(\S+)@(\S+)\])?(?: Comment=.*)?\s*$")
+_FIELD = re.compile(r"(?:^| )(\w+)=(\S*)")
+
+
+class UnknownNodes(SlurmProblem):
+    """Slurm has no such nodes."""
+
+    def __init__(self, nodes: Sequence[str]) -> None:
+        super().__init__(f"Slurm knows no {','.join(nodes)}")
+        self.nodes = tuple(nodes)
+
+
+@dataclasses.dataclass(frozen=True)
+class SlurmNode:
+    """A node as the controller sees it. `flags` are its state's parts: IDLE, DRAIN, RESERVED.
+
+    "" and None stand for what Slurm does not say.
+    """
+
+    name: str
+    flags: frozenset[str] = frozenset()
+    reason: str = ""
+    #: who gave the reason, and when (the controller's local time)
+    by: str = ""
+    since: str = ""
+    #: the names of the reservations that have begun on it
+    reservations: tuple[str, ...] = ()
+    #: its generic resources: gpu:h100:8(S:0-1)
+    gres: str = ""
+    cpus: int | None = None
+    memory_mib: int | None = None
+    #: comma-separated
+    features: str = ""
+    #: its NodeAddr and NodeHostName, as far as they are not its name
+    other_names: tuple[str, ...] = ()
+
+    @property
+    def drained(self) -> bool:
+        """No job starts on it, whether one still runs there or not."""
+        return "DRAIN" in self.flags
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.flags & {"ALLOCATED", "MIXED", "COMPLETING"})
+
+    @property
+    def answers(self) -> bool:
+        return not self.flags & {"DOWN", "NOT_RESPONDING", "UNKNOWN", "FAIL", "POWERED_DOWN"}
+
+    @property
+    def ours(self) -> bool:
+        """Drained, and by Railgauge; whoever gives it another reason takes it over."""
+        return self.drained and self.reason.startswith(OURS)
+
+    @property
+    def foreign_reservations(self) -> tuple[str, ...]:
+        """Those that no gate run made: what happens in them is their owner's."""
+        return tuple(r for r in self.reservations if not r.startswith(OUR_RESERVATIONS))
+
+    @property
+    def outside(self) -> str:
+        """Why it does not take anybody's jobs; "" where it does."""
+        if self.drained:
+            return f"drained by {self.by or 'somebody'}: {self.reason}"
+        if not self.answers:
+            return ": ".join(filter(None, [f"does not answer Slurm ({self.state})", self.reason]))
+        if self.reservations:
+            return f"in reservation {' '.join(self.reservations)}"
+        return "in a reservation" if self.flags & {"RESERVED", "MAINTENANCE"} else ""
+
+    @property
+    def in_service(self) -> bool:
+        """It takes anybody's jobs."""
+        return not self.outside
+
+    @property
+    def state(self) -> str:
+        return "+".join(sorted(self.flags)).lower()
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs Slurm gives away on it."""
+        return gpus_in(self.gres)
+
+
+def gpus_in(gres: str) -> int:
+    """The GPUs in Slurm's Gres of a node: `gpu:h100:8(S:0-1),nic:4` -> 8, `(null)` -> 0.
+
+    ValueError where a count is no number.
+    """
+    count = 0
+    # What is in parentheses (sockets, indices) may hold commas.
+    for item in re.sub(r"\([^)]*\)", "", gres).split(","):
+        name, *details = item.strip().split(":")
+        if name != "gpu":
+            continue
+        last = details[-1] if details else "1"
+        if last.isdigit():
+            count += int(last)
+        elif len(details) == 1 or last == "no_consume":
+            # A type alone. slurm.conf(5): without a number it is one.
+            count += 1
+        else:
+            raise ValueError(f"Gres is {gres!r}, expected a number of GPUs behind the last colon")
+    return count
+
+
+def fields_of(line: str) -> dict[str, str]:
+    """A line of `scontrol show ... --oneliner`, field -> value; "" for `(null)`.
+
+    A value with blanks in it is cut at the first.
+    """
+    fields: dict[str, str] = {}
+    for name, value in _FIELD.findall(line):
+        # What a reason or a comment holds comes last.
+        fields.setdefault(name, "" if value == "(null)" else value)
+    return fields
+
+
+def parse(text: str) -> dict[str, SlurmNode]:
+    """The nodes in what `scontrol show node --oneliner` prints, by name."""
+    nodes = {}
+    for line in text.splitlines():
+        fields = fields_of(line)
+        name, state = fields.get("NodeName", ""), fields.get("State", "")
+        if not name or not state:
+            continue
+        reason = _REASON.search(line)
+        words, by, since = reason.groups(default="") if reason else ("", "", "")
+        cpus, memory = (fields.get(key, "") for key in ("CPUTot", "RealMemory"))
+        others = dict.fromkeys(fields.get(key, "") for key in ("NodeAddr", "NodeHostName"))
+        nodes[name] = SlurmNode(
+            name=name,
+            # NOT_RESPONDING stands as a suffix in some versions.
+            flags=frozenset(state.replace("*", "+NOT_RESPONDING").split("+")),
+            reason=words,
+            by=by,
+            since=since,
+            gres=fields.get("Gres", ""),
+            cpus=int(cpus) if cpus.isdigit() else None,
+            memory_mib=int(memory) if memory.isdigit() else None,
+            features=fields.get("AvailableFeatures", ""),
+            other_names=tuple(other for other in others if other not in ("", name)),
+        )
+    return nodes
+
+
+def show(names: Iterable[str] = ()) -> dict[str, SlurmNode]:
+    """These nodes, or all. UnknownNodes for those that Slurm has not, SlurmProblem where it does
+    not answer.
+    """
+    wanted = list(names)
+    nodes = _without_reservations(wanted)
+    missing = [name for name in wanted if name not in nodes]
+    if missing:
+        raise UnknownNodes(missing)
+    reserved: dict[str, list[str]] = {}
+    # A node's own state does not always say that it is reserved.
+    for reservation in reservations():
+        if reservation.active and reservation.hostlist:
+            members = client.output("scontrol", "show", "hostnames", reservation.hostlist)
+            for node in members.split():
+                reserved.setdefault(node, []).append(reservation.name)
+    return {
+        name: dataclasses.replace(
+            node, flags=node.flags | {"RESERVED"}, reservations=tuple(sorted(reserved[name]))
+        )
+        if name in reserved
+        else node
+        for name, node in nodes.items()
+    }
+
+
+def _without_reservations(names: Sequence[str] = ()) -> dict[str, SlurmNode]:
+    chosen = [",".join(names)] if names else []
+    try:
+        return parse(client.output("scontrol", "show", "node", *chosen, "--oneliner"))
+    except SlurmProblem as error:
+        missing = _NOT_FOUND.findall(error.message)
+        if missing:
+            raise UnknownNodes(missing) from None
+        raise
+
+
+def drain(names: Iterable[str], reason: str) -> None:
+    """Let no new job start on these nodes; running ones go on. `reason` follows OURS.
+
+    A node that somebody else has drained stays theirs, with their reason.
+    """
+    words = OURS + " ".join(reason.split())
+    if len(words) > _LONGEST_REASON:
+        words = words[: _LONGEST_REASON - 3] + "..."
+    free = [name for name, node in _named(names).items() if node.ours or not node.drained]
+    if free:
+        chosen = f"nodename={','.join(free)}"
+        client.output("scontrol", "update", chosen, "state=drain", f"reason={words}")
+
+
+def resume(names: Iterable[str]) -> None:
+    """Let jobs start again on these nodes, as far as Railgauge drained them.
+
+    In a reservation those of the reservation only.
+    """
+    ours = [name for name, node in _named(names).items() if node.ours]
+    if ours:
+        client.output("scontrol", "update", f"nodename={','.join(ours)}", "state=resume")
+
+
+def _named(names: Iterable[str]) -> dict[str, SlurmNode]:
+    """These nodes, none where none is named."""
+    wanted = list(names)
+    return show(wanted) if wanted else {}
+
+
+@functools.cache
+def other_names() -> Mapping[str, tuple[str, ...]]:
+    """Node -> the other names that it goes by, of those that have any.
+
+    SlurmProblem where Slurm does not answer.
+    """
+    known = _without_reservations()
+    return {name: node.other_names for name, node in known.items() if node.other_names}
+
+
+def names_of(nodes: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Those of `other_names` that some nodes have; none where Slurm does not answer."""
+    try:
+        known = other_names()
+    except SlurmProblem:
+        return {}
+    return {node: known[node] for node in nodes if node in known}
+
+
+def dead(nodes: Collection[str]) -> list[str]:
+    """Those of `nodes` that do not answer Slurm; none where Slurm itself does not answer.
+
+    Not those that somebody drained or reserved: no job starts there either, on purpose. And not
+    those that answer within half a minute: a controller that was started anew takes every node for
+    silent until it has registered again.
+    """
+    deadline = time.monotonic() + _REGISTERED_S
+    while True:
+        try:
+            known = _without_reservations()
+        except SlurmProblem:
+            return []
+        silent = [known[name] for name in nodes if name in known and _silent(known[name])]
+        given_up = all(node.flags & {"DOWN", "FAIL"} for node in silent)
+        if given_up or time.monotonic() > deadline:
+            return sorted(node.name for node in silent)
+        time.sleep(1)
+
+
+def _silent(node: SlurmNode) -> bool:
+    if "NOT_RESPONDING" in node.flags:
+        return True
+    return not node.drained and bool(node.flags & {"DOWN", "FAIL", "UNKNOWN"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Reservation:
+    """`active`: it has begun. `hostlist` is "" where it has no nodes, `users` where it has none."""
+
+    name: str
+    hostlist: str
+    users: str
+    active: bool
+
+
+def reservations() -> list[Reservation]:
+    """All of them; SlurmProblem where Slurm does not answer."""
+    answer = client.output("scontrol", "show", "reservation", "--oneliner")
+    return [
+        Reservation(
+            fields["ReservationName"],
+            fields.get("Nodes", ""),
+            fields.get("Users", ""),
+            fields.get("State") == "ACTIVE",
+        )
+        for fields in map(fields_of, answer.splitlines())
+        if "ReservationName" in fields
+    ]

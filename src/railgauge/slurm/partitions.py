@@ -1,0 +1,65 @@
+"""Slurm's partitions and their nodes, for who describes a cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from railgauge import hostlist
+from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.nodes import SlurmNode, fields_of, parse
+
+#: Runs a Slurm command and returns what it prints, as `client.output`.
+Run = Callable[..., str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """What Slurm says of its nodes, and which of them each of its partitions has."""
+
+    nodes: Mapping[str, SlurmNode]
+    partitions: Mapping[str, tuple[str, ...]]
+
+    def describe(self) -> str:
+        """The partitions with their nodes, for a person to choose from."""
+        parts = [
+            f"{name} ({hostlist.fold(nodes) if nodes else 'no nodes'})"
+            for name, nodes in self.partitions.items()
+        ]
+        return ", ".join(parts) or "none"
+
+
+def cluster(run: Run) -> Cluster:
+    """All partitions and nodes, hidden ones and those that are down with them.
+
+    SlurmProblem where Slurm does not answer, or with something else.
+    """
+    partitions = {}
+    for line in filter(str.strip, run(*_show("partition")).splitlines()):
+        fields = fields_of(line)
+        if "PartitionName" in fields:
+            partitions[fields["PartitionName"]] = _members(fields.get("Nodes", ""), line)
+        elif not line.startswith("No partitions"):
+            raise _no_answer("partition", line, "PartitionName=... Nodes=...")
+    answer = run(*_show("node"))
+    nodes = parse(answer)
+    if answer.strip() and not nodes and not answer.startswith("No nodes"):
+        raise _no_answer("node", answer.splitlines()[0], "NodeName=... State=...")
+    for name in set().union(*partitions.values()) - nodes.keys():
+        nodes[name] = SlurmNode(name)
+    return Cluster(nodes, partitions)
+
+
+def _show(what: str) -> tuple[str, ...]:
+    return ("scontrol", "show", what, "--all", "--oneliner")
+
+
+def _members(names: str, line: str) -> tuple[str, ...]:
+    try:
+        return hostlist.in_order(hostlist.expand(names)) if names else ()
+    except ValueError:
+        raise _no_answer("partition", line, "a list of nodes") from None
+
+
+def _no_answer(what: str, line: str, expected: str) -> SlurmProblem:
+    return SlurmProblem(f"scontrol show {what} said {line!r}, expected {expected}")

@@ -1,0 +1,32 @@
+"""iperf2: TCP bandwidth of parallel streams between two nodes.
+
+The client exits 0 when it is refused, when the server dies and on an unknown flag, and its text
+does not prove that it ran to its end. So `read` believes a run only where the exit codes, the
+server's own rows and the options agree with the client's rows.
+"""
+
+from __future__ import annotations
+
+from railgauge.tools.iperf2.judge import read, time_to_stable_s
+from railgauge.tools.iperf2.options import (
+    TOOL,
+    Options,
+    client_argv,
+    server_argv,
+    version_argv,
+)
+from railgauge.tools.iperf2.result import Output, Stream
+from railgauge.tools.iperf2.text import parse
+
+__all__ = [
+    "TOOL",
+    "Options",
+    "Output",
+    "Stream",
+    "client_argv",
+    "parse",
+    "read",
+    "server_argv",
+    "time_to_stable_s",
+    "version_argv",
+]

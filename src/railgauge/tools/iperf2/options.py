@@ -1,0 +1,78 @@
+"""What is asked of one iperf2 run, and the commands of both sides."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from railgauge.tools.common.options import (
+    require_congestion,
+    require_integers,
+    require_one_of,
+    require_seconds,
+)
+
+TOOL = "iperf2"
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What is asked of one TCP run; ValueError where it cannot be run."""
+
+    #: per direction
+    streams: int = 4
+    duration_s: int = 5
+    #: socket buffer asked for with -w; None leaves it to the kernel's autotuning
+    window_bytes: int | None = None
+    #: congestion control of the sender, as named under net.ipv4.tcp_available_congestion_control
+    congestion: str | None = None
+    #: size of one write
+    length_bytes: int | None = None
+    #: both sides report every so often; None: every second, and the sender only
+    interval_s: float | None = None
+    #: how long what is buffered may still be on its way when the time is up
+    drain_s: float = 0
+    #: from client to server, from server to client (-R), both at once (--full-duplex)
+    direction: Literal["forward", "reverse", "both"] = "forward"
+
+    def __post_init__(self) -> None:
+        require_one_of(TOOL, self, direction=("forward", "reverse", "both"))
+        count = (1, None)
+        require_integers(
+            TOOL, self, streams=count, duration_s=count, window_bytes=count, length_bytes=count
+        )
+        require_seconds(TOOL, "interval_s", self.interval_s, 0.1)
+        require_seconds(TOOL, "drain_s", self.drain_s)
+        require_congestion(TOOL, self.congestion)
+
+
+def version_argv() -> list[str]:
+    return ["iperf", "--version"]
+
+
+def server_argv(options: Options, port: str = "{port}") -> list[str]:
+    """The receiver. With -P it ends by itself, with exit 0, after that many streams.
+
+    Every accepted connection counts as a stream, so nothing may probe the port beforehand.
+    """
+    argv = ["iperf", "-s", "-p", port, "-P", str(options.streams), "-e", "-f", "k"]
+    if options.interval_s is not None:
+        argv += ["-i", f"{options.interval_s:g}"]
+    if options.window_bytes is not None:
+        argv += ["-w", str(options.window_bytes)]
+    return argv
+
+
+def client_argv(options: Options, server: str = "{server}", port: str = "{port}") -> list[str]:
+    """The sender. -f k shows bytes to 1 KiB; -i keeps a total apart from a first interval."""
+    argv = ["iperf", "-c", server, "-p", port, "-P", str(options.streams)]
+    interval = f"{options.interval_s or 1:g}"
+    argv += ["-t", str(options.duration_s), "-e", "-i", interval, "-f", "k"]
+    argv += {"forward": [], "reverse": ["-R"], "both": ["--full-duplex"]}[options.direction]
+    if options.window_bytes is not None:
+        argv += ["-w", str(options.window_bytes)]
+    if options.congestion is not None:
+        argv += ["-Z", options.congestion]
+    if options.length_bytes is not None:
+        argv += ["-l", str(options.length_bytes)]
+    return argv

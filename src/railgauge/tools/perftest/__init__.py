@@ -1,0 +1,42 @@
+"""perftest: RDMA bandwidth and latency between two nodes (ib_write_bw and its five siblings).
+
+Good rows may stand above `Completion with error`, and a row may be cut in the middle of a number.
+So a table counts only with the line of dashes that perftest prints below its last row, and a run
+only where the exit codes, the server's own output and the options agree with it.
+
+Formulas and limits are those of perftest 25.01 (src/perftest_parameters.c).
+"""
+
+from __future__ import annotations
+
+from railgauge.tools.perftest.judge import is_maximum, read
+from railgauge.tools.perftest.options import (
+    SWEEP_SIZES,
+    TOOL,
+    Operation,
+    Options,
+    Test,
+    client_argv,
+    server_argv,
+    version_argv,
+)
+from railgauge.tools.perftest.result import Address, Bandwidth, Latency, Output
+from railgauge.tools.perftest.text import parse
+
+__all__ = [
+    "SWEEP_SIZES",
+    "TOOL",
+    "Address",
+    "Bandwidth",
+    "Latency",
+    "Operation",
+    "Options",
+    "Output",
+    "Test",
+    "client_argv",
+    "is_maximum",
+    "parse",
+    "read",
+    "server_argv",
+    "version_argv",
+]

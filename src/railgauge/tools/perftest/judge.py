@@ -1,0 +1,307 @@
+"""Whether a perftest run is believed, and what it measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from railgauge.measurement import Measurement
+from railgauge.tools import Call, Moved, Reading
+from railgauge.tools.common.sides import collect
+from railgauge.tools.perftest.options import TOOL, Options
+from railgauge.tools.perftest.result import Address, Bandwidth, Latency, Output
+from railgauge.tools.perftest.text import parse
+
+# A run with -D counts in the middle half of its time, older versions in all but 4 s.
+_SHORT, _LONG, _LONG_S = 0.2, 1.1, 1.0
+# The two sides of one number may round it to another count of digits.
+_AGREE, _AGREE_GBITS_S = 0.01, 0.01
+
+
+def read(
+    client: str,
+    *,
+    server: str | None = None,
+    calls: Sequence[Call] = (),
+    options: Options | None = None,
+) -> Reading:
+    """Judges all that is known of one run; never raises for what a tool or a job wrote.
+
+    Proved only with both calls at exit 0, the server's output and the options, all in agreement.
+    Evidence that is not given leaves the reading unknown; evidence that contradicts refuses it.
+    """
+    sides = collect(TOOL, parse, client, server, calls, options)
+    names, outputs, complaints = sides.names, sides.outputs, sides.complaints
+    for role in names:
+        sides.complain_of_time(role, (options.duration_s if options else None) or 0, "was to run")
+    if sides.parsed:
+        for role, output in outputs.items():
+            sides.complain_of_role(role, output.role)
+            complaints += [f"{names[role]}: {why}" for why in _complaints(output, role, options)]
+        if server is not None:
+            complaints += _disagreements(outputs["client"], outputs["server"], names)
+    if complaints:
+        return Reading.refused("; ".join(complaints))
+    measured = outputs["client"]
+    return Reading.accepted(
+        f"{len(measured.rows)} size(s) of ib_{measured.operation}_{measured.test}: client and "
+        "server ended with exit code 0 and agree on the connection",
+        [*sides.missing, *_missing(outputs)],
+        tuple(m for row in measured.rows for m in _measurements(measured, row, sides.nodes)),
+        _seen(outputs),
+        moved=_moved(measured, options),
+    )
+
+
+def _moved(output: Output, options: Options | None) -> tuple[Moved, ...]:
+    """Every size's messages, each way that they went; a latency's are next to nothing.
+
+    Without the options it is not known whether it was a time that was measured (-D): then what was
+    counted is a part.
+    """
+    at_least = options is None or options.duration_s is not None
+    ways: tuple[Literal["server", "client"], ...] = (
+        ("server", "client")
+        if output.bidirectional
+        else ("client" if output.operation == "read" else "server",)
+    )
+    moved = []
+    for row in output.rows:
+        if not isinstance(row, Bandwidth) or not row.bandwidth_gbits_s:
+            continue
+        payload = row.size_bytes * row.iterations
+        # Of both ways the rate is the sum.
+        seconds = 8e-9 * payload * len(ways) / row.bandwidth_gbits_s
+        moved += [Moved(payload, seconds, to, row.size_bytes, at_least) for to in ways]
+    return tuple(moved)
+
+
+def _one_sided(output: Output) -> bool:
+    """Whether the server has nothing to measure and prints what the client told it at the end."""
+    return output.test == "bw" and output.operation != "send" and not output.bidirectional
+
+
+def _complaints(output: Output, role: str, options: Options | None) -> list[str]:
+    """What contradicts a good run in one output, and what was asked of it."""
+    complaints = []
+    if role == "client" and not output.rows:
+        complaints.append("no row: the server of a read latency test has none")
+    ours, theirs = _places(output.local), _places(output.remote)
+    if ours & theirs:
+        complaints.append(f"loopback: both ends are {min(ours & theirs)}")
+    if _transport(output) is None:
+        link = f"link type {output.link_type}, transport type {output.transport_type}"
+        complaints.append(f"{link}, expected InfiniBand, RoCE or iWARP")
+    if options is None:
+        return complaints
+    for name, found, wanted in (
+        ("operation", output.operation, options.operation),
+        ("test", output.test, options.test),
+        ("bidirectional", output.bidirectional, options.bidirectional),
+        ("post list", output.post_list, False),
+        ("queue pairs", output.queue_pairs, options.queue_pairs),
+        ("rdma_cm", output.rdma_cm, options.rdma_cm),
+        ("connection type", output.connection_type, "RC"),
+    ):
+        if found != wanted:
+            complaints.append(f"{name} {found}, expected {wanted}")
+    expected = options.sizes
+    if role == "server" and _one_sided(output):
+        expected = expected[-1:]
+    if output.rows and output.sizes != expected:
+        missing = [size for size in expected if size not in output.sizes]
+        other = [size for size in output.sizes if size not in expected]
+        found = f"no row of {missing[0]} bytes" if missing else f"a row of {other[0]} bytes"
+        complaints.append(f"{found}, expected {_listed(expected)}")
+    for row in output.rows:
+        if why := _row_complaint(row, options):
+            complaints.append(f"{row.size_bytes} bytes: {why}")
+            break
+    return complaints
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return f"{sizes[0]} bytes" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} bytes"
+
+
+def _places(addresses: Sequence[Address]) -> set[str]:
+    """The ports that addresses name: by GID, or by LID where the port has one."""
+    places = {address.gid or f"LID {address.lid:#x}" for address in addresses}
+    return places - {"LID 0x0"}
+
+
+def _row_complaint(row: Bandwidth | Latency, options: Options) -> str | None:
+    if options.iterations is not None:
+        wanted = options.iterations * options.queue_pairs
+        if row.iterations != wanted:
+            return f"{row.iterations} iterations, expected {wanted}"
+        if isinstance(row, Latency) and row.typical_us is None:
+            return "an average only, expected iterations one by one"
+        return None
+    assert options.duration_s is not None, "Options has iterations or a duration"
+    if isinstance(row, Bandwidth):
+        if row.peak_gbits_s is not None:
+            return "a peak was measured, expected none with a duration"
+        # the rate is printed to one message a second
+        rate, half = row.message_rate_mmsg_s * 1e6, 0.5
+    elif row.transactions_per_s is None:
+        return "iterations one by one, expected an average over a duration"
+    else:
+        rate, half = row.transactions_per_s, 0.005
+    if row.iterations < _SHORT * options.duration_s * (rate - half):
+        return f"{row.iterations} iterations, too few for {options.duration_s} s at its rate"
+    if row.iterations > (_LONG * options.duration_s + _LONG_S) * (rate + half):
+        return f"{row.iterations} iterations, too many for {options.duration_s} s at its rate"
+    return None
+
+
+def _disagreements(ours: Output, theirs: Output, side: Mapping[str, str]) -> list[str]:
+    complaints = []
+    both = f"{side['client']} and {side['server']}"
+    for name in (
+        "operation",
+        "test",
+        "bidirectional",
+        "post_list",
+        "queue_pairs",
+        "rdma_cm",
+        "connection_type",
+        "transport_type",
+        "mtu_bytes",
+        "link_type",
+    ):
+        one, other = getattr(ours, name), getattr(theirs, name)
+        if one != other:
+            complaints.append(f"{both}: {name} {one} and {other}")
+    complaints += _address_disagreements(ours, theirs, side)
+    if not theirs.rows:
+        return complaints
+    copied = _one_sided(ours)
+    if theirs.sizes != (ours.sizes[-1:] if copied else ours.sizes):
+        complaints.append(f"{both}: the sizes of the rows differ")
+    elif copied or (ours.bidirectional and ours.operation != "send"):
+        for one, other in zip(ours.rows[-len(theirs.rows) :], theirs.rows, strict=True):
+            if not _same_row(one, other, copied):
+                complaints.append(f"{both}: the rows of {one.size_bytes} bytes differ")
+                break
+    return complaints
+
+
+def _address_disagreements(ours: Output, theirs: Output, side: Mapping[str, str]) -> list[str]:
+    for one, other, near, far in (
+        (ours.remote, theirs.local, "client", "server"),
+        (theirs.remote, ours.local, "server", "client"),
+    ):
+        if not one or not other or one == other:
+            continue
+        reached, there = _places(one), _places(other)
+        if reached and there and reached != there:
+            return [
+                f"{side[near]} reached {', '.join(sorted(reached))}, "
+                f"but {side[far]} is {', '.join(sorted(there))}"
+            ]
+        return [f"{side['server']}: its connections are not those of {side['client']}"]
+    return []
+
+
+def _same_row(one: Bandwidth | Latency, other: Bandwidth | Latency, copied: bool) -> bool:
+    if not (isinstance(one, Bandwidth) and isinstance(other, Bandwidth)):
+        return False
+    if copied and one.iterations != other.iterations:
+        return False
+    apart = abs(one.bandwidth_gbits_s - other.bandwidth_gbits_s)
+    return apart <= _AGREE_GBITS_S + _AGREE * one.bandwidth_gbits_s
+
+
+def _missing(outputs: Mapping[str, Output]) -> list[str]:
+    """What a proof lacks in the outputs themselves."""
+    missing = []
+    for role, output in outputs.items():
+        if output.role != role:
+            missing.append(f"a text that names its side ({role})")
+        if not output.local:
+            missing.append(f"the addresses of both ends ({role})")
+        elif _transport(output) == "rdma":
+            missing.append(f"a LID: link type IB with LID 0 may be RoCE ({role})")
+    return missing
+
+
+def _transport(output: Output) -> str | None:
+    """The transport, None where it is none that is known.
+
+    A port whose link layer is not told counts as IB for perftest (seen of RoCE with rdma_cm). No
+    InfiniBand port has LID 0, so such a run is only called 'rdma'.
+    """
+    if output.transport_type == "IW":
+        return "iwarp"
+    if output.transport_type != "IB" or output.link_type not in ("IB", "Ethernet"):
+        return None
+    if output.link_type == "Ethernet":
+        return "roce"
+    unknown = output.local and not any(end.lid for end in (*output.local, *output.remote))
+    return "rdma" if unknown else "infiniband"
+
+
+def _seen(outputs: Mapping[str, Output]) -> dict[str, Any]:
+    measured = outputs["client"]
+    sides = [outputs[role] for role in ("server", "client") if role in outputs]
+    iterations = sorted({row.iterations for row in measured.rows})
+    seen: dict[str, Any] = {
+        "active_mtu_bytes": measured.mtu_bytes,
+        "link_type": measured.link_type,
+        "devices": [output.device for output in sides],
+        "queue_pairs": measured.queue_pairs,
+        "rdma_cm": measured.rdma_cm,
+        "connection_type": measured.connection_type,
+        "sizes": list(measured.sizes),
+        "iterations": iterations[0] if len(iterations) == 1 else iterations,
+    }
+    if indices := [output.gid_index for output in sides if output.gid_index is not None]:
+        seen["gid_index"] = indices[0] if len(set(indices)) == 1 else indices
+    return seen
+
+
+def is_maximum(iterations: int, share: float) -> bool:
+    """Whether perftest's percentile of so many iterations is nothing but its maximum.
+
+    It takes both from the same sorted times: the maximum at n - 3, the percentile at
+    ceil((n - 3) share).
+    """
+    last = iterations - 3
+    return math.ceil(last * share) >= last
+
+
+def _measurements(
+    output: Output, row: Bandwidth | Latency, nodes: tuple[str, ...]
+) -> list[Measurement]:
+    metrics: dict[str, float | None] = {}
+    if isinstance(row, Bandwidth):
+        metrics["bandwidth"] = row.bandwidth_gbits_s
+        metrics["bandwidth_peak"] = row.peak_gbits_s
+        # 0 where it is below what six digits show
+        metrics["message_rate"] = row.message_rate_mmsg_s or None
+    else:
+        metrics["latency"] = row.typical_us
+        metrics["latency_min"] = row.min_us
+        metrics["latency_avg"] = row.avg_us
+        metrics["latency_p99"] = None if is_maximum(row.iterations, 0.99) else row.p99_us
+        if is_maximum(row.iterations, 0.999):
+            metrics["latency_max"] = row.max_us
+        else:
+            metrics["latency_p999"] = row.p999_us
+    return [
+        Measurement(
+            metric,
+            value,
+            TOOL,
+            f"{output.operation}_bidirectional" if output.bidirectional else output.operation,
+            _transport(output) or "",
+            size_bytes=row.size_bytes,
+            streams=output.queue_pairs,
+            nodes=nodes,
+            samples=row.iterations,
+        )
+        for metric, value in metrics.items()
+        if value is not None
+    ]

@@ -1,0 +1,87 @@
+"""What is asked of one transfer by WDT, and the commands of both sides."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from railgauge.tools.common.options import require_integers, require_one_of
+from railgauge.tools.file_transfer import DISCARDED, FileSet
+
+TOOL = "wdt"
+
+Encryption = Literal["aes128gcm", "aes128ctr", "none"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What is asked of one transfer; ValueError where it cannot be run."""
+
+    file_set: FileSet
+    #: TCP connections, each to a port of its own
+    streams: int = 8
+    encryption: Encryption = "aes128gcm"
+    #: the receiver throws away what comes: the network without the receiver's disk
+    skip_writes: bool = False
+    #: ports from this one on; None: any that are free
+    start_port: int | None = None
+    #: what both sides must state, such as 1.32; None: any, but one
+    version: str | None = None
+
+    def __post_init__(self) -> None:
+        require_integers(TOOL, self, streams=(1, None))
+        require_integers(TOOL, self, start_port=(1024, 65536 - self.streams))
+        require_one_of(TOOL, self, encryption=("aes128gcm", "aes128ctr", "none"))
+        if self.version is not None and not re.fullmatch(r"[0-9]+(?:\.[0-9]+)*", self.version):
+            raise ValueError(f"wdt version is {self.version!r}, expected one such as 1.32")
+
+    @property
+    def operation(self) -> str:
+        """The operation of a measurement: what was sent, and whether it was kept."""
+        return self.file_set.name + (DISCARDED if self.skip_writes else "")
+
+    @property
+    def transport(self) -> str:
+        return "tcp" if self.encryption == "none" else f"tcp-{self.encryption}"
+
+
+def version_argv() -> list[str]:
+    return ["wdt", "-version"]
+
+
+def receiver_argv(options: Options, folder: str) -> list[str]:
+    """The receiver. It prints its URL when it listens on every port, and ends after one transfer.
+
+    Where a port is busy it must end, with code 19: by itself it would go on with fewer.
+    """
+    argv = ["wdt", "-directory", folder, "-num_ports", str(options.streams)]
+    argv += ["-encryption_type", options.encryption, "-treat_fewer_port_as_error"]
+    if options.start_port is not None:
+        argv += ["-start_port", str(options.start_port)]
+    if options.skip_writes:
+        argv += ["-skip_writes"]
+    return argv
+
+
+def sender_argv(
+    options: Options, folder: str, host: str = "{server}", manifest: str | None = None
+) -> list[str]:
+    """The sender. "-" makes it read the URL from stdin, so that no argument holds the key.
+
+    `host` takes the place of the name in the URL: it decides over which interface the data goes.
+    `manifest` is a file of names (`manifest_text`), where not all of the folder is to be sent.
+    """
+    argv = ["wdt", "-directory", folder, "-hostname", host]
+    if manifest is not None:
+        argv += ["-manifest", manifest]
+    return [*argv, "-"]
+
+
+def manifest_text(sizes: Mapping[str, int]) -> str:
+    """A list of files for the sender, by name relative to its folder, with their bytes."""
+    for name in sizes:
+        if not name or name.startswith("/") or any(c in name for c in "\t\n\r"):
+            raise ValueError(f"{name!r} cannot be listed for WDT: expected a relative name")
+    return "".join(f"{name}\t{size}\n" for name, size in sizes.items())
