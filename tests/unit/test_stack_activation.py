@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from railgauge import paths, reframe_settings, rehearsal, systems
-from railgauge.checks import transfer
 from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 from railgauge.stack import activation, installed, manifest
 from railgauge.tools import file_transfer
+from railgauge.tools.table import programs
 
 RECORDED: dict[str, Any] = json.loads(
     (paths.HOME / "tests/data/stack/described.json").read_text(encoding="utf-8")
@@ -24,7 +24,7 @@ def root(tmp_path: Path, installed: bool, name: str = "iperf2", sub: str = "bin"
     """What spack/describe.py says of a tool, its programs in a folder of their own."""
     prefix = tmp_path / f"opt/{name}-2.1.9-abcdefg"
     (prefix / sub).mkdir(parents=True, exist_ok=True)
-    for program in activation.PROGRAMS[name]:
+    for program in programs()[name]:
         (prefix / sub / program).touch(mode=0o755)
     return {
         **{"name": name, "version": "2.1.9", "hash": "abcdefgh", "prefix": str(prefix)},
@@ -143,7 +143,7 @@ def test_every_program_that_a_check_looks_for_is_where_spack_puts_the_path(
     (path,) = sourced(tmp_path / "lab/activate.sh", "PATH")
     folders = path.split(":")
     for pin in manifest.read(system).pins:
-        for program in activation.PROGRAMS[pin.name]:
+        for program in programs()[pin.name]:
             assert any(Path(folder, program).exists() for folder in folders), program
 
 
@@ -168,13 +168,13 @@ def relocated(packages: list[dict[str, Any]], folder: Path) -> list[dict[str, An
 
 @pytest.mark.parametrize("system", manifest.systems())
 def test_programs_of_every_tool_are_known(system: str) -> None:
-    assert {pin.name for pin in manifest.read(system).pins} <= set(activation.PROGRAMS)
+    assert {pin.name for pin in manifest.read(system).pins} <= set(programs())
 
 
 def test_every_program_of_a_transfer_has_a_provider() -> None:
     programs = {name for pair in file_transfer.PROGRAMS.values() for name in pair}
     for program in (*programs, "wdt", "iperf3", "hpnssh", "ssh", "ssh-keygen", "ftpasswd"):
-        assert activation.bringing(program, "lab") or transfer._PROVIDERS[program]
+        assert activation.bringing(program, "lab") or file_transfer.PROVIDERS[program]
 
 
 def test_tool_whose_program_is_not_on_its_path_is_an_error_and_nothing_is_written(

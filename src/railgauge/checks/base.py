@@ -119,6 +119,23 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """
         return None
 
+    @classmethod
+    def programs_on(cls, partition: systems.Partition) -> Mapping[str, Sequence[str]]:
+        """What it runs on a partition's nodes: program -> the argv that asks its version, none
+        where it has no such.
+        """
+        return {}
+
+    @classmethod
+    def programs_unknown(cls, partition: systems.Partition) -> str:
+        """Why nobody but its own job can look for its programs; "" where others can."""
+        return ""
+
+    @classmethod
+    def is_optional(cls, partition: systems.Partition) -> bool:
+        """Whether a case is left out, and fails nothing, where a node lacks its programs."""
+        return False
+
     # --- for subclasses ----------------------------------------------------------------------
 
     @property
@@ -155,11 +172,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def budgets(self) -> tuple[systems.Budget, ...]:
         """How much the nodes' counters may grow during the test."""
         return ()
-
-    @property
-    def optional(self) -> bool:
-        """Whether the case is left out, and fails nothing, where a node lacks its programs."""
-        return False
 
     def provider(self, program: str) -> str:
         """What to type, or to install, for a program that a node lacks."""
@@ -296,7 +308,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             acceptance=self.gate == "acceptance",
             rehearsal=self.rehearsal,
             missing_program=self._missing_program(facts),
-            optional=self.optional,
+            optional=self.is_optional(self.partition_data),
         ), found
 
     def _missing_program(self, facts: Mapping[str, Mapping[str, Any]]) -> Failure | None:

@@ -63,6 +63,12 @@ class MpiBesideCheck(PairCheck):
     node_program = "beside"
     shares_devices = True
 
+    @classmethod
+    def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
+        asked = partition.extras.mpi
+        own = [asked.program] if asked is not None and asked.program != "allreduce" else []
+        return {**super().programs_on(partition), **{program: [] for program in own}}
+
     @property
     def target(self) -> SettingCase:
         found = self.pair

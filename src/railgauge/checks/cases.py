@@ -263,6 +263,10 @@ class Cases(Generic[AnyCase]):
         """What it needs that a larger partition would have; "" where this one has it."""
         return ""
 
+    def is_described(self, partition: Partition) -> bool:
+        """Whether there are cases, as far as features and extras say."""
+        return not (self._lacks_features(partition) or self.lacks_description(partition))
+
     def would_grow(self, partition: Partition) -> bool:
         """Whether a partition that has no case would have one with more nodes."""
         return not self._lacks_features(partition) and bool(self.lacks_nodes(partition))

@@ -25,6 +25,7 @@ from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
 from railgauge.nccl import Nccl, Scale, Transport
 from railgauge.stack import installed
+from railgauge.systems import Partition
 from railgauge.tools import Call, Reading, nccl_log, nccl_tests
 
 #: What the tool writes beside its table, where its version can.
@@ -46,6 +47,19 @@ class NcclCheck(RanksCheck):
 
     scale: Scale
     tool = nccl_tests
+
+    @classmethod
+    def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
+        fabric = fabric_of(partition)
+        if fabric.binaries.path is None:
+            return {}
+        return {fabric.binaries.perf(name): [] for name in sorted(fabric.operations[cls.scale])}
+
+    @classmethod
+    def programs_unknown(cls, partition: Partition) -> str:
+        if fabric_of(partition).binaries.path is not None:
+            return ""
+        return "nccl-tests come from modules, the stack or an image, which only their job loads"
 
     # --- the case ------------------------------------------------------------------------------
 

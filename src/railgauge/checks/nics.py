@@ -93,6 +93,7 @@ class NicsCheck(PairCheck):
 
     tool = iperf2
     metrics = ["bandwidth", "stream_bandwidth_min"]
+    helpers = (("ethtool", "--version"),)
 
     @property
     def nics(self) -> Nics:

@@ -139,8 +139,14 @@ class PairCheck(StrictCheck):
     start_limit_s = variable(int, value=30)
     #: what runs on the nodes, of railgauge.node
     node_program = "pair"
+    #: what the nodes' part calls beside the tool, by the argv that asks for the version
+    helpers: tuple[tuple[str, ...], ...] = ()
     #: whether the client's bandwidth is measured the other way too where it is low
     both_where_slow = False
+
+    @classmethod
+    def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
+        return {argv[0]: argv for argv in (cls.tool.version_argv(), *cls.helpers)}
 
     # --- for subclasses ----------------------------------------------------------------------
 

@@ -134,8 +134,15 @@ class RdmaCheck(PairCheck):
     """
 
     tool = perftest
+    helpers = (("ethtool", "--version"), ("rdma", "-V"))
     #: whether the rails must have passed their RailProbe
     needs_rails = True
+
+    @classmethod
+    def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
+        _, *asked = perftest.version_argv()
+        all_of_them = {program: [program, *asked] for program in perftest.PACKAGES[perftest.TOOL]}
+        return {**super().programs_on(partition), **all_of_them}
 
     # --- for subclasses ----------------------------------------------------------------------
 

@@ -24,17 +24,6 @@ from railgauge.systems import Partition, Transfers, TransferTool
 from railgauge.tools import Call, Moved, Reading, file_transfer, iperf3, wdt
 from railgauge.tools.file_transfer import DISCARDED, FileSet, Login
 
-#: Of programs that the pinned stack lacks.
-_PROVIDERS = {
-    "scp": "Debian's openssh-client, or the system's own",
-    "ssh": "Debian's openssh-client, or the system's own",
-    "ssh-keygen": "Debian's openssh-client, or the system's own",
-    "sshd": "Debian's openssh-server, or the system's own",
-    "proftpd": "Debian's proftpd-core, or the system's own",
-    "ftpasswd": "Debian's proftpd-core: it comes with proftpd",
-    "bbcp": "spack install bbcp",
-}
-
 
 class TransferCases(PairCases[TransferCase]):
     """What a tool moves between neighbours; iperf3 moves no files.
@@ -140,13 +129,13 @@ class TransferPairCheck(PairCheck):
         """That of the long way; none over the path as it is."""
         return self.target.round_trip_ms
 
-    @property
-    def optional(self) -> bool:
-        return self.tool_of_case in self.transfers.optional
+    @classmethod
+    def is_optional(cls, partition: Partition) -> bool:
+        return cls.tool_of_case in _transfers(partition).optional
 
     def provider(self, program: str) -> str:
         step = activation.bringing(program, self.current_system.name)
-        return step or f"{program}: {_PROVIDERS[program]}"
+        return step or f"{program}: {file_transfer.PROVIDERS[program]}"
 
     def programs(self) -> Mapping[str, list[str]]:
         """What each side runs; the first is the tool itself, or its server."""
@@ -409,11 +398,22 @@ class WdtCheck(TransferCheck):
         )
 
 
-class FtpCheck(TransferCheck):
-    """lftp from ProFTPD. The client pulls: only a download is cut into parallel pieces."""
+class _ByProgram(TransferCheck):
+    """A tool that is known by its exit code and the files that have arrived."""
 
     tool = file_transfer
-    tool_of_case: TransferTool = "lftp"
+    tool_of_case: file_transfer.Tool
+
+    @classmethod
+    def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
+        argv = file_transfer.version_argv(cls.tool_of_case)
+        return {argv[0]: argv}
+
+
+class FtpCheck(_ByProgram):
+    """lftp from ProFTPD. The client pulls: only a download is cut into parallel pieces."""
+
+    tool_of_case = "lftp"
     by = "ftp"
     sender = "server"
     login = Login(user="railgauge")
@@ -448,10 +448,9 @@ class FtpCheck(TransferCheck):
         return {"server": {"{scratch}/proftpd.conf": server}, "client": {"lftp.script": script}}
 
 
-class SshCheck(TransferCheck):
+class SshCheck(_ByProgram):
     """A tool that comes in by ssh, to an sshd of this job's own. The client pushes."""
 
-    tool = file_transfer
     by = "ssh"
     login = Login(user="{user}", identity="{scratch}/user", known_hosts="{scratch}/known_hosts")
 

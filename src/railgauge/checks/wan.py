@@ -115,6 +115,7 @@ class WanCheck(PairCheck):
 
     tool = iperf2
     metrics = ["bandwidth", "rtt", "time_to_stable"]
+    helpers = (("tc", "-V"), ("ping", "-V"))
     #: the round trip may be this much longer than asked for: the path's own, and a busy machine's
     slack_ms = variable(float, value=15.0)
 

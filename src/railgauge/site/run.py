@@ -14,6 +14,7 @@ from railgauge import hostlist, paths, systems
 from railgauge.errors import EnvironmentProblem
 from railgauge.gate import rights
 from railgauge.site import mpi
+from railgauge.site.check import checks
 from railgauge.site.check.line import Line
 from railgauge.site.look import Look
 from railgauge.site.ready import Trouble, looks, refusals, troubles
@@ -21,7 +22,6 @@ from railgauge.slurm import client, ends
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.stack import activation
 from railgauge.systems import Partition
-from railgauge.tools import file_transfer, iperf2, iperf3, perftest, wdt
 
 #: So long accounting may take to know a job that has ended: slurmctld sends it every few seconds.
 _RECORDED_S = 15
@@ -164,51 +164,23 @@ def _clocks(look: Look) -> Iterator[Line]:
 # --- tools ---------------------------------------------------------------------------------------
 
 
-def tools(partition: Partition) -> dict[str, list[str]]:
+def tools(partition: Partition) -> dict[str, Sequence[str]]:
     """What the checks of a partition run on its nodes: program -> the argv that asks its version;
     none where it has no such.
     """
-    extras, features = partition.extras, set(partition.features)
-    wanted = [["ip", "-V"]]
-    if features & {"tcp", "nics", "bond", "wan"} or extras.bond is not None:
-        wanted.append(iperf2.version_argv())
-    if "wan" in features:
-        wanted += [["tc", "-V"], ["ping", "-V"]]
-    if features & {"rdma", "nics"}:
-        wanted.append(["ethtool", "--version"])
-    if "rdma" in features:
-        programs = activation.PROGRAMS["perftest"]
-        asked = perftest.version_argv()
-        wanted += [["rdma", "-V"], *([program, *asked[1:]] for program in programs)]
-    for tool in _transfer_tools(partition):
-        wanted.append(_version_argv(tool))
-    found = {argv[0]: argv for argv in wanted}
-    if extras.mpi is not None and extras.mpi.program != "allreduce":
-        found[extras.mpi.program] = []
-    fabric = extras.nccl
-    if fabric is not None and fabric.binaries.path is not None:
-        operations = {operation for each in fabric.operations.values() for operation in each}
-        found |= {fabric.binaries.perf(operation): [] for operation in sorted(operations)}
-    return found
-
-
-def _version_argv(tool: systems.TransferTool) -> list[str]:
-    if tool == "iperf3":
-        return iperf3.version_argv()
-    return wdt.version_argv() if tool == "wdt" else file_transfer.version_argv(tool)
-
-
-def _transfer_tools(partition: Partition) -> list[systems.TransferTool]:
-    transfers = partition.extras.transfers
-    if transfers is None or "transfers" not in partition.features:
-        return []
-    return [*transfers.tools, *transfers.optional]
+    wanted: dict[str, Sequence[str]] = {"ip": ["ip", "-V"]}
+    for check in checks.described_on(partition):
+        wanted |= check.programs_on(partition)
+    return wanted
 
 
 def _optional(partition: Partition) -> set[str]:
     """The programs without which nothing fails."""
-    transfers = partition.extras.transfers
-    return {_version_argv(tool)[0] for tool in (transfers.optional if transfers else ())}
+    needed: set[str] = set()
+    optional: set[str] = set()
+    for check in checks.described_on(partition):
+        (optional if check.is_optional(partition) else needed).update(check.programs_on(partition))
+    return optional - needed
 
 
 def _tools(system: str, partition: Partition, look: Look) -> Iterator[Line]:
@@ -232,10 +204,9 @@ def _tools(system: str, partition: Partition, look: Look) -> Iterator[Line]:
         yield Line("hint" if optional else "problem", thing, said, "; ".join(steps))
     for told in present:
         yield Line("ok", thing, told)
-    fabric = partition.extras.nccl
-    if fabric is not None and fabric.binaries.path is None:
-        said = "nccl-tests come from modules, the stack or an image, which only their job loads"
-        yield Line("not checked", thing, said)
+    unknown = [check.programs_unknown(partition) for check in checks.described_on(partition)]
+    for reason in filter(None, dict.fromkeys(unknown)):
+        yield Line("not checked", thing, reason)
 
 
 # --- MPI -----------------------------------------------------------------------------------------

@@ -11,34 +11,13 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from railgauge import atomic
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.stack import installed, manifest
 from railgauge.stack.manifest import Stack
-from railgauge.tools import nccl_tests, osu, perftest
-
-#: What the checks look for, by the package of the stack that brings it.
-PROGRAMS: Mapping[str, tuple[str, ...]] = {
-    "hpn-ssh": ("hpnscp", "hpnssh", "hpnsshd"),
-    "iperf2": ("iperf",),
-    "iperf3": ("iperf3",),
-    "lftp": ("lftp",),
-    "nccl-tests": tuple(f"{operation}_perf" for operation in nccl_tests.OPERATIONS),
-    "osu-micro-benchmarks": get_args(osu.Benchmark),
-    "perftest": tuple(
-        f"ib_{operation}_{test}"
-        for operation in get_args(perftest.Operation)
-        for test in get_args(perftest.Test)
-    ),
-    "wdt": ("wdt",),
-    # Libraries, as far as the checks are concerned.
-    "nccl": (),
-    "openmpi": (),
-    "ucx": (),
-}
-
+from railgauge.tools.table import programs
 
 #: Where the node's own tools are: never before the stack's.
 _SYSTEM = {
@@ -48,7 +27,7 @@ _SYSTEM = {
 
 def bringing(program: str, system: str) -> str | None:
     """What to do where a node of `system` lacks `program`; None where the stack has no such."""
-    package = next((name for name, programs in PROGRAMS.items() if program in programs), None)
+    package = next((name for name, brought in programs().items() if program in brought), None)
     if package is None:
         return None
     if installed.provides(system, package):
@@ -98,7 +77,7 @@ def _require_programs(root: Mapping[str, Any]) -> None:
         for change in root["run_environment"]
         if change["name"] == "PATH" and change["action"] == "prepend"
     ]
-    expected = PROGRAMS.get(root["name"], ())
+    expected = programs().get(root["name"], ())
     lacking = [
         program
         for program in expected

@@ -3,6 +3,9 @@
 Every module has the same four parts in the same order:
 `Options` (frozen) -> `argv()`, result dataclasses with units in the names <- `parse()`, which
 raises `ParseError`. `read()` then judges everything known of one run and gives a `Reading`.
+
+A module whose tool comes by Spack says so: PACKAGES has the packages, with the programs of each
+(`railgauge.tools.table`).
 """
 
 from __future__ import annotations

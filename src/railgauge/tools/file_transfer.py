@@ -38,6 +38,20 @@ PROGRAMS: Mapping[Tool, tuple[str, str]] = {
     "bbcp": ("bbcp", "sshd"),
 }
 
+#: The Spack packages that bring them, with the programs of each; the others are the system's own.
+PACKAGES = {"hpn-ssh": ("hpnscp", "hpnssh", "hpnsshd"), "lftp": ("lftp",)}
+
+#: What else to install for a program that the pinned stack lacks.
+PROVIDERS = {
+    "scp": "Debian's openssh-client, or the system's own",
+    "ssh": "Debian's openssh-client, or the system's own",
+    "ssh-keygen": "Debian's openssh-client, or the system's own",
+    "sshd": "Debian's openssh-server, or the system's own",
+    "proftpd": "Debian's proftpd-core, or the system's own",
+    "ftpasswd": "Debian's proftpd-core: it comes with proftpd",
+    "bbcp": "spack install bbcp",
+}
+
 #: Behind the operation of a transfer whose receiver threw the files away.
 DISCARDED = "-discarded"
 

@@ -26,6 +26,9 @@ from railgauge.tools.common.sides import collect
 
 TOOL = "iperf3"
 
+#: The Spack packages that it needs, with the programs that each brings.
+PACKAGES = {TOOL: ("iperf3",)}
+
 Role = Literal["client", "server"]
 
 

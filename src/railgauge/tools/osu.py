@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, ParseError, Reading
@@ -20,6 +20,9 @@ from railgauge.tools.common.options import require_integers, require_one_of
 TOOL = "osu"
 
 Benchmark = Literal["osu_latency", "osu_bw", "osu_allreduce", "osu_alltoall"]
+
+#: The Spack packages that it needs, with the programs that each brings.
+PACKAGES = {"osu-micro-benchmarks": get_args(Benchmark), "openmpi": (), "ucx": ()}
 
 
 # ---- options -------------------------------------------------------------------------------

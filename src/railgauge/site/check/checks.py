@@ -97,6 +97,16 @@ def known(folder: Path) -> tuple[Mapping[str, Check], list[Line]]:
     return checks, lines
 
 
+def described_on(partition: Partition) -> list[type[StrictCheck]]:
+    """Those of this checkout that have cases on a partition, as far as its description says."""
+    checks, _ = known(paths.CHECKS)
+    return [
+        check.kind
+        for check in checks.values()
+        if check.cases is not None and check.cases.is_described(partition)
+    ]
+
+
 @functools.cache
 def _of_file(path: Path) -> tuple[Check, ...]:
     """Those that a file registers, with this checkout's `simple_test` or ReFrame's own."""

@@ -18,7 +18,11 @@ from railgauge.tools.iperf2.options import (
 from railgauge.tools.iperf2.result import Output, Stream
 from railgauge.tools.iperf2.text import parse
 
+#: The Spack packages that it needs, with the programs that each brings.
+PACKAGES = {TOOL: ("iperf",)}
+
 __all__ = [
+    "PACKAGES",
     "TOOL",
     "Options",
     "Output",

@@ -24,8 +24,12 @@ from railgauge.tools.nccl_tests.options import (
 from railgauge.tools.nccl_tests.result import Column, Device, Intervals, Result, Row
 from railgauge.tools.nccl_tests.text import parse
 
+#: The Spack packages that it needs, with the programs that each brings.
+PACKAGES = {TOOL: tuple(f"{operation}_perf" for operation in OPERATIONS), "nccl": ()}
+
 __all__ = [
     "OPERATIONS",
+    "PACKAGES",
     "TOOL",
     "Column",
     "Device",

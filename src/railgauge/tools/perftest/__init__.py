@@ -9,6 +9,8 @@ Formulas and limits are those of perftest 25.01 (src/perftest_parameters.c).
 
 from __future__ import annotations
 
+from typing import get_args
+
 from railgauge.tools.perftest.judge import is_maximum, read
 from railgauge.tools.perftest.options import (
     SWEEP_SIZES,
@@ -23,7 +25,13 @@ from railgauge.tools.perftest.options import (
 from railgauge.tools.perftest.result import Address, Bandwidth, Latency, Output
 from railgauge.tools.perftest.text import parse
 
+#: The Spack packages that it needs, with the programs that each brings.
+PACKAGES = {
+    TOOL: tuple(f"ib_{op}_{test}" for op in get_args(Operation) for test in get_args(Test)),
+}
+
 __all__ = [
+    "PACKAGES",
     "SWEEP_SIZES",
     "TOOL",
     "Address",

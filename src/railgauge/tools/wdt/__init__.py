@@ -26,8 +26,12 @@ from railgauge.tools.wdt.options import (
 from railgauge.tools.wdt.result import ERRORS, Output, Summary
 from railgauge.tools.wdt.text import parse
 
+#: The Spack packages that it needs, with the programs that each brings.
+PACKAGES = {TOOL: ("wdt",)}
+
 __all__ = [
     "ERRORS",
+    "PACKAGES",
     "TOOL",
     "Encryption",
     "FileSet",
