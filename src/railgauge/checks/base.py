@@ -57,6 +57,10 @@ class ExitLine:
     facts: Mapping[str, Any]
 
 
+#: What each node stated of itself (device, mtu_bytes, ...), by its name.
+Facts = Mapping[str, Mapping[str, Any]]
+
+
 @dataclasses.dataclass(frozen=True)
 class Observation:
     """What a job left, read once: its tool's reading, its exit lines, what each node stated of
@@ -67,7 +71,7 @@ class Observation:
 
     reading: Reading
     calls: Sequence[Call]
-    facts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    facts: Facts = dataclasses.field(default_factory=dict)
     failures: Sequence[Failure] = ()
     claims: Sequence[Claim] = ()
 
@@ -311,7 +315,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             optional=self.is_optional(self.partition_data),
         ), found
 
-    def _missing_program(self, facts: Mapping[str, Mapping[str, Any]]) -> Failure | None:
+    def _missing_program(self, facts: Facts) -> Failure | None:
         lacking = {
             node: said["missing"] for node, said in sorted(facts.items()) if said.get("missing")
         }

@@ -59,6 +59,8 @@ class MpiBesideCheck(PairCheck):
     A concrete check gives its own `cases = MpiCases()`.
     """
 
+    #: what is measured where
+    pair: SettingCase
     tool = iperf2
     node_program = "beside"
     shares_devices = True
@@ -70,12 +72,6 @@ class MpiBesideCheck(PairCheck):
         return {**super().programs_on(partition), **{program: [] for program in own}}
 
     @property
-    def target(self) -> SettingCase:
-        found = self.pair
-        assert isinstance(found, SettingCase)
-        return found
-
-    @property
     def asked(self) -> Mpi:
         found = self.partition_data.extras.mpi
         assert found is not None
@@ -83,7 +79,7 @@ class MpiBesideCheck(PairCheck):
 
     @property
     def setting(self) -> Tcp:
-        return self.asked.settings[self.target.setting]
+        return self.asked.settings[self.pair.setting]
 
     @property
     def options(self) -> iperf2.Options:

@@ -13,7 +13,7 @@ from typing import Any
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import limits, paths, references, rehearsal
-from railgauge.checks.base import Observation
+from railgauge.checks.base import Facts, Observation
 from railgauge.checks.cases import GroupCase
 from railgauge.checks.nccl_cases import fabric_of, places_of
 from railgauge.checks.node_state import node_state_case
@@ -45,6 +45,8 @@ class NcclCheck(RanksCheck):
     A concrete check gives its own `scale` and `cases = NcclCases(SCALE)`.
     """
 
+    #: what is measured where
+    case: GroupCase
     scale: Scale
     tool = nccl_tests
 
@@ -65,17 +67,15 @@ class NcclCheck(RanksCheck):
 
     @property
     def target(self) -> GroupCase:
-        found = self.case
-        assert isinstance(found, GroupCase)
-        return found
+        return self.case
 
     @property
     def operation(self) -> str:
-        return self.target.operation
+        return self.case.operation
 
     @property
     def transport(self) -> Transport:
-        return self.target.transport
+        return self.case.transport
 
     @property
     def domains(self) -> int:
@@ -126,7 +126,7 @@ class NcclCheck(RanksCheck):
     def need_nodes(self) -> None:
         if self.rehearsal:
             return  # stand-ins need no healthy node, and no other check is there
-        partition = self.target.partition
+        partition = self.case.partition
         for node in self.pinned_nodes:
             if node_state := node_state_case(partition, node):
                 self.depends_on(node_state)
@@ -304,7 +304,7 @@ class NcclCheck(RanksCheck):
             self.claims(reading, facts),
         )
 
-    def claims(self, reading: Reading, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Claim]:
+    def claims(self, reading: Reading, facts: Facts) -> Sequence[Claim]:
         """What every node's NICs must have carried at least, whatever the algorithm.
 
         Of gather and scatter that is only one node's, of NVLink domains of several nodes only one

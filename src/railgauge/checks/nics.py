@@ -91,6 +91,8 @@ class NicsCheck(PairCheck):
     too small where they did not run at once, and never too large.
     """
 
+    #: what is measured where
+    pair: NicCase
     tool = iperf2
     metrics = ["bandwidth", "stream_bandwidth_min"]
     helpers = (("ethtool", "--version"),)
@@ -100,18 +102,12 @@ class NicsCheck(PairCheck):
         return _nics(self.partition_data)
 
     @property
-    def target(self) -> NicCase:
-        found = self.pair
-        assert isinstance(found, NicCase)
-        return found
-
-    @property
     def names(self) -> tuple[str, ...]:
-        return self.target.nics
+        return self.pair.nics
 
     @property
     def options(self) -> iperf2.Options:
-        asked = self.nics.settings[self.target.setting]
+        asked = self.nics.settings[self.pair.setting]
         return iperf2.Options(
             streams=asked.streams,
             duration_s=self.nics.duration_s,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_before
 
 from railgauge import expected, inventory, references
-from railgauge.checks.base import Observation, StrictCheck
+from railgauge.checks.base import Facts, Observation, StrictCheck
 from railgauge.checks.cases import NodeCase
 from railgauge.checks.path import NodeCases, numbered
 from railgauge.expected import Expected
@@ -46,6 +45,8 @@ class NodeStateCheck(StrictCheck):
     The concrete check gives its own `cases = NodeStateCases()`.
     """
 
+    #: what is measured where
+    place: NodeCase
     num_tasks = 1
     num_tasks_per_node = 1
     tool = node_state
@@ -58,9 +59,7 @@ class NodeStateCheck(StrictCheck):
 
     @property
     def target(self) -> NodeCase:
-        found = self.place
-        assert isinstance(found, NodeCase)
-        return found
+        return self.place
 
     @property
     def node_expected(self) -> Expected:
@@ -96,7 +95,7 @@ class NodeStateCheck(StrictCheck):
         reading = node_state.read(one, calls, self.options)
         return Observation(reading, calls, self._facts(one), self._violations(one))
 
-    def _facts(self, one: Inventory) -> Mapping[str, Mapping[str, Any]]:
+    def _facts(self, one: Inventory) -> Facts:
         """What the verdict compares with the node's peers, and stores with every number."""
         fabric = inventory.fabric_of(self.current_system.name)
         rdma = self.partition_data.extras.rdma

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from reframe.core.builtins import run_after, run_before, variable
 
 from railgauge import hostlist, limits, systems
-from railgauge.checks.base import ExitLine, Observation, StrictCheck
+from railgauge.checks.base import ExitLine, Facts, Observation, StrictCheck
 from railgauge.checks.cases import Cases, PairCase
 from railgauge.measurement import Measurement
 from railgauge.model.claim import Claim
@@ -130,6 +130,8 @@ class PairCheck(StrictCheck):
     A concrete check gives its own `cases = RingPairs(...)`, `tool`, `options` and `commands()`.
     """
 
+    #: what is measured where
+    pair: PairCase
     num_tasks = 2
     num_tasks_per_node = 1
     counted = True
@@ -186,9 +188,7 @@ class PairCheck(StrictCheck):
         # Starting two tasks and a server, and Slurm's own second for a job.
         return self.expected_run_s() + 2
 
-    def reading(
-        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]], folder: str = ""
-    ) -> Reading:
+    def reading(self, calls: Sequence[Call], facts: Facts, folder: str = "") -> Reading:
         """Of both sides' outputs, which are in a folder of the stage folder: `back/` has those of
         the other direction.
         """
@@ -210,17 +210,15 @@ class PairCheck(StrictCheck):
 
     @property
     def target(self) -> PairCase:
-        found = self.pair
-        assert isinstance(found, PairCase)
-        return found
+        return self.pair
 
     @property
     def server_node(self) -> str:
-        return self.target.server
+        return self.pair.server
 
     @property
     def client_node(self) -> str:
-        return self.target.client
+        return self.pair.client
 
     @run_after("setup")
     def expect_path(self) -> None:
@@ -275,7 +273,7 @@ class PairCheck(StrictCheck):
     def budgets(self) -> tuple[systems.Budget, ...]:
         return tuple(self.partition_data.extras.counters)
 
-    def claims(self, reading: Reading, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Claim]:
+    def claims(self, reading: Reading, facts: Facts) -> Sequence[Claim]:
         """Of each side, in each direction: what its device must have counted."""
         found = []
         for role, node in (("server", self.server_node), ("client", self.client_node)):
@@ -327,9 +325,7 @@ class PairCheck(StrictCheck):
             least,
         )
 
-    def violations(
-        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]]
-    ) -> Sequence[Failure]:
+    def violations(self, calls: Sequence[Call], facts: Facts) -> Sequence[Failure]:
         """A link that went away during the test, also if it came back."""
         found = []
         for node, said in sorted(facts.items()):

@@ -76,6 +76,8 @@ class PathCheck(StrictCheck):
     The concrete check gives its own `cases = PathCases()`.
     """
 
+    #: what is measured where
+    place: NodeCase
     num_tasks = 1
     num_tasks_per_node = 1
     tool = path_state
@@ -88,9 +90,7 @@ class PathCheck(StrictCheck):
 
     @property
     def target(self) -> NodeCase:
-        found = self.place
-        assert isinstance(found, NodeCase)
-        return found
+        return self.place
 
     @property
     def options(self) -> path_state.Options:

@@ -35,15 +35,15 @@ class RanksCheck(StrictCheck):
     and takes text alone), `command()` and `reading()`.
     """
 
+    #: what is measured where
+    partition: PartitionCase
     num_tasks_per_node = 1
 
     # --- for subclasses ----------------------------------------------------------------------
 
     @property
     def target(self) -> Case:
-        found = self.partition
-        assert isinstance(found, PartitionCase)
-        return found
+        return self.partition
 
     def command(self) -> list[str]:
         """argv of the program; {rank} and {scratch} (a folder of the node's own) are filled in."""

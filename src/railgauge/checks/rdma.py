@@ -133,6 +133,8 @@ class RdmaCheck(PairCheck):
     A concrete check gives its own `cases = RailLinks(...)` and `options`.
     """
 
+    #: what is measured where
+    pair: RailCase
     tool = perftest
     helpers = (("ethtool", "--version"), ("rdma", "-V"))
     #: whether the rails must have passed their RailProbe
@@ -162,7 +164,7 @@ class RdmaCheck(PairCheck):
             traffic_class=self.fabric.traffic_class,
             pkey_index=self.fabric.pkey_index,
             qp_timeout=self.tuning.qp_timeout,
-            cuda_device=self.target.server_rail if gpu else None,
+            cuda_device=self.pair.server_rail if gpu else None,
             **options,
         )
 
@@ -176,23 +178,17 @@ class RdmaCheck(PairCheck):
     def tuning(self) -> Perftest:
         return self.fabric.perftest
 
-    @property
-    def target(self) -> RailCase:
-        found = self.pair
-        assert isinstance(found, RailCase)
-        return found
-
     @run_after("init")
     def need_paths(self) -> None:
         for node in self.pinned_nodes:
-            for case in path_preconditions(self.target.partition, node):
+            for case in path_preconditions(self.pair.partition, node):
                 self.depends_on(case)
 
     @run_after("init")
     def need_rails(self) -> None:
         if not self.needs_rails:
             return
-        link = self.target
+        link = self.pair
         rails = {link.server_rail, link.client_rail}
         for case in probe_cases(link.partition, link.server, link.client, rails):
             self.depends_on(case)
@@ -222,7 +218,7 @@ class RdmaCheck(PairCheck):
         }
 
     def way(self) -> Mapping[str, Any]:
-        link = self.target
+        link = self.pair
         return {
             "rdma": {
                 "devices": self.fabric.devices,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from reframe.core.builtins import run_after, run_before, variable
 
 from railgauge import limits, rehearsal
+from railgauge.checks.base import Facts
 from railgauge.checks.cases import TransferCase
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.wan import is_series, long_way, of_another_length
@@ -107,6 +108,8 @@ class TransferPairCheck(PairCheck):
     A concrete check gives its own `cases = TransferCases("TOOL")`.
     """
 
+    #: what is measured where
+    pair: TransferCase
     #: as in extras.transfers.tools
     tool_of_case: TransferTool
     #: the rate; the time is the same in other words
@@ -115,19 +118,13 @@ class TransferPairCheck(PairCheck):
     slack_ms = variable(float, value=15.0)
 
     @property
-    def target(self) -> TransferCase:
-        found = self.pair
-        assert isinstance(found, TransferCase)
-        return found
-
-    @property
     def transfers(self) -> Transfers:
         return _transfers(self.partition_data)
 
     @property
     def round_trip_ms(self) -> float | None:
         """That of the long way; none over the path as it is."""
-        return self.target.round_trip_ms
+        return self.pair.round_trip_ms
 
     @classmethod
     def is_optional(cls, partition: Partition) -> bool:
@@ -155,9 +152,7 @@ class TransferPairCheck(PairCheck):
         wan, round_trip_ms = self.partition_data.extras.wan, self.round_trip_ms
         return {} if wan is None or round_trip_ms is None else long_way(wan, round_trip_ms)
 
-    def violations(
-        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]]
-    ) -> Sequence[Failure]:
+    def violations(self, calls: Sequence[Call], facts: Facts) -> Sequence[Failure]:
         found = list(super().violations(calls, facts))
         missing = any("missing" in said for said in facts.values())
         if self.round_trip_ms is not None and not missing:
@@ -215,9 +210,7 @@ class StreamCheck(TransferPairCheck):
     def allow_time(self) -> None:
         self.time_limit = f"{2 * self.start_limit_s + self.run_limit_s() + 60}s"
 
-    def reading(
-        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]], folder: str = ""
-    ) -> Reading:
+    def reading(self, calls: Sequence[Call], facts: Facts, folder: str = "") -> Reading:
         return self.on_this_way(super().reading(calls, facts, folder))
 
 
@@ -257,8 +250,8 @@ class TransferCheck(TransferPairCheck):
 
     @property
     def files(self) -> FileSet:
-        assert self.target.file_set is not None  # or it is a stream
-        return _file_set(self.transfers, self.target.file_set)
+        assert self.pair.file_set is not None  # or it is a stream
+        return _file_set(self.transfers, self.pair.file_set)
 
     @run_after("init")
     def ask_for_all_files(self) -> None:
@@ -303,9 +296,7 @@ class TransferCheck(TransferPairCheck):
 
     # --- what it left --------------------------------------------------------------------------
 
-    def reading(
-        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]], folder: str = ""
-    ) -> Reading:
+    def reading(self, calls: Sequence[Call], facts: Facts, folder: str = "") -> Reading:
         # What the receiver's side has, as `file_set verify` tells it.
         receiver = self.client_node if self.sender == "server" else self.server_node
         verified = facts.get(receiver, {}).get("arrived")
@@ -327,9 +318,7 @@ class TransferCheck(TransferPairCheck):
         assert isinstance(options, file_transfer.Options)
         return file_transfer.read(arrived, sent=sent, calls=calls, options=options)
 
-    def violations(
-        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]]
-    ) -> Sequence[Failure]:
+    def violations(self, calls: Sequence[Call], facts: Facts) -> Sequence[Failure]:
         """Also what the tool said before it failed, and files that a node has kept."""
         found = list(super().violations(calls, facts))
         for node, said in sorted(facts.items()):
@@ -366,7 +355,7 @@ class WdtCheck(TransferCheck):
             self.files,
             streams=transfers.streams,
             encryption=transfers.wdt.encryption,
-            skip_writes=self.target.discarded,
+            skip_writes=self.pair.discarded,
             start_port=transfers.wdt.start_port,
         )
 

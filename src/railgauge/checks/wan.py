@@ -11,6 +11,7 @@ from typing import Any
 from reframe.core.builtins import run_after, variable
 
 from railgauge import limits
+from railgauge.checks.base import Facts
 from railgauge.checks.cases import WanCase
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.path import path_preconditions
@@ -113,6 +114,8 @@ class WanCheck(PairCheck):
     A concrete check gives its own `cases = WanCases()`.
     """
 
+    #: what is measured where
+    pair: WanCase
     tool = iperf2
     metrics = ["bandwidth", "rtt", "time_to_stable"]
     helpers = (("tc", "-V"), ("ping", "-V"))
@@ -124,22 +127,16 @@ class WanCheck(PairCheck):
         return _wan(self.partition_data)
 
     @property
-    def target(self) -> WanCase:
-        found = self.pair
-        assert isinstance(found, WanCase)
-        return found
-
-    @property
     def round_trip_ms(self) -> float:
-        return self.target.round_trip_ms
+        return self.pair.round_trip_ms
 
     @property
     def options(self) -> iperf2.Options:
         return iperf2.Options(
             streams=1,
             duration_s=self.wan.duration_s,
-            window_bytes=self.target.window_bytes,
-            congestion=self.target.congestion,
+            window_bytes=self.pair.window_bytes,
+            congestion=self.pair.congestion,
             interval_s=0.5,
             drain_s=5,
         )
@@ -166,9 +163,7 @@ class WanCheck(PairCheck):
 
     # --- what it left --------------------------------------------------------------------------
 
-    def reading(
-        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]], folder: str = ""
-    ) -> Reading:
+    def reading(self, calls: Sequence[Call], facts: Facts, folder: str = "") -> Reading:
         reading = super().reading(calls, facts, folder)
         measured = [
             dataclasses.replace(m, delay_ms=self.round_trip_ms) for m in reading.measurements
@@ -178,9 +173,7 @@ class WanCheck(PairCheck):
             measured.append(dataclasses.replace(measured[0], metric="rtt", value=round_trip))
         return dataclasses.replace(reading, measurements=tuple(measured))
 
-    def violations(
-        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]]
-    ) -> Sequence[Failure]:
+    def violations(self, calls: Sequence[Call], facts: Facts) -> Sequence[Failure]:
         said, nodes = facts.get(self.client_node, {}), (self.client_node, self.server_node)
         return [
             *super().violations(calls, facts),
@@ -202,7 +195,7 @@ class WanCheck(PairCheck):
             known.append(limits.tcp_window(window, round_trip / 1e3))
         return min(known, key=lambda limit: limit.value, default=None)
 
-    def _window_bytes(self, facts: Mapping[str, Mapping[str, Any]]) -> int | None:
+    def _window_bytes(self, facts: Facts) -> int | None:
         """The largest window that the kernels' limits allow.
 
         What a socket asks for is capped by net.core.rmem_max and wmem_max, and doubled (socket(7));
@@ -243,7 +236,7 @@ class BondCheck(PairCheck):
     @run_after("init")
     def need_paths(self) -> None:
         for node in self.pinned_nodes:
-            for case in path_preconditions(self.target.partition, node):
+            for case in path_preconditions(self.pair.partition, node):
                 self.depends_on(case)
 
     @run_after("setup")
@@ -265,9 +258,7 @@ class BondCheck(PairCheck):
     def run_limit_s(self) -> int:
         return int(self.duration_s) + 30
 
-    def reading(
-        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]], folder: str = ""
-    ) -> Reading:
+    def reading(self, calls: Sequence[Call], facts: Facts, folder: str = "") -> Reading:
         reading = super().reading(calls, facts, folder)
         measured = list(reading.measurements)
         # What each link of the sender's bond carried during the test.
