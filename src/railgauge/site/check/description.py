@@ -24,23 +24,23 @@ def file_of(name: str) -> str:
 
 def others(name: str) -> tuple[list[System], list[Line]]:
     """The other systems of this checkout; one that is broken breaks every session."""
-    found, lines = [], []
+    loaded, lines = [], []
     for other in systems.names():
         if other != name:
             try:
-                found.append(systems.load(other))
+                loaded.append(systems.load(other))
             except ConfigurationError as error:
-                said = f"does not load, and ReFrame loads all: {str(error).splitlines()[0]}"
-                lines.append(Line("problem", f"system {other}", said, f"mend {file_of(other)}"))
-    return found, lines
+                message = f"does not load, and ReFrame loads all: {str(error).splitlines()[0]}"
+                lines.append(Line("problem", f"system {other}", message, f"mend {file_of(other)}"))
+    return loaded, lines
 
 
 def whole(system: System) -> list[Line]:
     names = [partition.name for partition in system.partitions]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        said = f"{file_of(system.name)}: {', '.join(twice)} twice; ReFrame would see one of them"
-        return [Line("problem", "description", said, "give each partition a name of its own")]
+        message = f"{file_of(system.name)}: {', '.join(twice)} twice; ReFrame would see one of them"
+        return [Line("problem", "description", message, "give each partition a name of its own")]
     known = _reframe_fields() or {
         "system": frozenset(system.model_fields_set),
         "partition": frozenset(f for p in system.partitions for f in p.model_fields_set),
@@ -69,8 +69,8 @@ def whole(system: System) -> list[Line]:
         for number, line in enumerate(text.splitlines(), start=1)
         if PLACEHOLDER in line
     ]
-    said = f"{file_of(system.name)}: it loads, with partitions {', '.join(names)}"
-    return lines or [Line("ok", "description", said)]
+    message = f"{file_of(system.name)}: it loads, with partitions {', '.join(names)}"
+    return lines or [Line("ok", "description", message)]
 
 
 @functools.cache
@@ -146,8 +146,10 @@ def placeholders(partition: Partition, others: Sequence[System]) -> list[Line]:
     nodes = set(hostlist.expand(partition.extras.nodes))
     for other in others:
         if any(nodes == set(hostlist.expand(p.extras.nodes)) for p in other.partitions):
-            said = f"{partition.extras.nodes} are those of {other.name} too: still to be filled in?"
-            return [Line("warning", f"{partition.name}: nodes", said, "scontrol show partition")]
+            message = (
+                f"{partition.extras.nodes} are those of {other.name} too: still to be filled in?"
+            )
+            return [Line("warning", f"{partition.name}: nodes", message, "scontrol show partition")]
     return []
 
 
@@ -157,5 +159,5 @@ def gate(name: str) -> list[Line]:
         rules = gate_rules(name)
     except ConfigurationError as error:
         return [Line("problem", "gate", line) for line in str(error).splitlines()]
-    said = f"holds at most {rules.max_hold} nodes in {rules.window_s} s"
-    return [Line("ok", "gate", f"{said}, tests with {rules.partners} healthy ones")]
+    message = f"holds at most {rules.max_hold} nodes in {rules.window_s} s"
+    return [Line("ok", "gate", f"{message}, tests with {rules.partners} healthy ones")]

@@ -22,12 +22,12 @@ def lines(system: System, others: Sequence[System], host: str) -> list[Line]:
     edit = f"edit hostnames in {file_of(system.name)}: '{host_pattern(host)}' is exactly this host"
     for pattern in system.hostnames:
         if any(re.match(pattern, stranger) for stranger in _STRANGERS):
-            said = f"{pattern!r} matches any host, expected the login nodes of {system.name} only"
-            wrong.append(Line("problem", "hostnames", said, edit))
+            text = f"{pattern!r} matches any host, expected the login nodes of {system.name} only"
+            wrong.append(Line("problem", "hostnames", text, edit))
     for other in others:
-        said = _overlap(system, other, host)
-        if said:
-            wrong.append(Line("problem", "hostnames", said, f"{edit}; or that of {other.name}"))
+        text = _overlap(system, other, host)
+        if text:
+            wrong.append(Line("problem", "hostnames", text, f"{edit}; or that of {other.name}"))
     if wrong:
         return wrong
     patterns = ", ".join(system.hostnames) or "none"
@@ -88,8 +88,8 @@ def examples(pattern: str) -> list[str]:
         tree = list(parser.parse(pattern))
     except (ImportError, AttributeError, re.error):
         return []
-    found = dict.fromkeys(_example(tree, longer) for longer in (False, True))
-    return [name for name in found if name is not None and re.match(pattern, name)]
+    names = dict.fromkeys(_example(tree, longer) for longer in (False, True))
+    return [name for name in names if name is not None and re.match(pattern, name)]
 
 
 def _example(tree: Sequence[Any], longer: bool) -> str | None:

@@ -20,13 +20,13 @@ def lines(
     step = f"on a login node of {system.name}: railgauge system check {system.name}"
     other = owner(system, others, host, named_by)
     if other:
-        said = f"this host, {host}, is of {other}, and so is its Slurm"
-        return [Line("not checked", "nodes in Slurm", said, step)]
+        text = f"this host, {host}, is of {other}, and so is its Slurm"
+        return [Line("not checked", "nodes in Slurm", text, step)]
     try:
         slurm = cluster(ask)
     except EnvironmentProblem as error:
-        said = f"no Slurm here: {error.message.removesuffix(': no Slurm here')}"
-        return [Line("not checked", "nodes in Slurm", said, step)]
+        text = f"no Slurm here: {error.message.removesuffix(': no Slurm here')}"
+        return [Line("not checked", "nodes in Slurm", text, step)]
     lines = []
     for partition in system.partitions:
         lines += _nodes_in_slurm(system, partition, slurm)
@@ -40,20 +40,20 @@ def _nodes_in_slurm(system: System, partition: Partition, slurm: Cluster) -> lis
     edit = f"edit extras.nodes of {partition.name} in {file_of(system.name)}"
     name = slurm_partition(partition.model_dump().get("access"))
     if name is not None and name not in slurm.partitions:
-        said = f"Slurm has no partition {name!r}, expected one of {slurm.describe()}"
+        text = f"Slurm has no partition {name!r}, expected one of {slurm.describe()}"
         step = f"edit access of {partition.name} in {file_of(system.name)}"
-        return [Line("problem", thing, said, step)]
+        return [Line("problem", thing, text, step)]
     members = set(slurm.partitions[name]) if name is not None else wanted & slurm.nodes.keys()
     lines = []
     unknown = wanted - slurm.nodes.keys()
     if unknown:
-        said = f"Slurm knows no {hostlist.fold(unknown)}"
-        lines.append(Line("problem", thing, said, edit))
+        text = f"Slurm knows no {hostlist.fold(unknown)}"
+        lines.append(Line("problem", thing, text, edit))
     outside = wanted - unknown - members
     if outside:
-        said = f"{hostlist.fold(outside)} not in Slurm's partition {name}"
-        said += f" ({hostlist.fold(members) if members else 'no nodes'})"
-        lines.append(Line("problem", thing, said, f"{edit}, or access"))
+        text = f"{hostlist.fold(outside)} not in Slurm's partition {name}"
+        text += f" ({hostlist.fold(members) if members else 'no nodes'})"
+        lines.append(Line("problem", thing, text, f"{edit}, or access"))
     covered = {
         node
         for other in system.partitions
@@ -62,15 +62,15 @@ def _nodes_in_slurm(system: System, partition: Partition, slurm: Cluster) -> lis
     }
     surplus = members - covered
     if surplus:
-        said = f"{hostlist.fold(surplus)} of Slurm's partition {name} would never be measured"
-        lines.append(Line("warning", thing, said, edit))
+        text = f"{hostlist.fold(surplus)} of Slurm's partition {name} would never be measured"
+        lines.append(Line("warning", thing, text, edit))
     if lines:
         return lines
     down = [
         n for n in hostlist.in_order(wanted) if slurm.nodes[n].flags & {"DOWN", "DRAIN", "FAIL"}
     ]
-    said = f"{hostlist.fold(wanted)} in partition {name or '(any)'}"
-    return [Line("ok", thing, said + (f"; down or drained: {hostlist.fold(down)}" if down else ""))]
+    text = f"{hostlist.fold(wanted)} in partition {name or '(any)'}"
+    return [Line("ok", thing, text + (f"; down or drained: {hostlist.fold(down)}" if down else ""))]
 
 
 def _gpus_in_slurm(system: System, partition: Partition, slurm: Cluster) -> list[Line]:
@@ -93,7 +93,7 @@ def _gpus_in_slurm(system: System, partition: Partition, slurm: Cluster) -> list
             lines.append(Line("problem", thing, f"{hostlist.fold(nodes)}: {error}", edit))
             continue
         if count != fabric.gpus_per_node:
-            said = f"{hostlist.fold(nodes)}: Gres is {gres or 'none'}, {count} GPUs, expected "
-            said += f"{fabric.gpus_per_node} as gpus_per_node says"
-            lines.append(Line("problem", thing, said, edit))
+            text = f"{hostlist.fold(nodes)}: Gres is {gres or 'none'}, {count} GPUs, expected "
+            text += f"{fabric.gpus_per_node} as gpus_per_node says"
+            lines.append(Line("problem", thing, text, edit))
     return lines or [Line("ok", thing, f"{fabric.gpus_per_node} on every node")]

@@ -33,8 +33,8 @@ def summary(name: str, lines: Sequence[Line]) -> str:
         "not checked": ("not checked", "not checked"),
     }
     counts = {status: sum(line.status == status for line in lines) for status in words}
-    told = {s: n for s, n in counts.items() if n or s in ("ok", "problem")}
-    return f"{name}: " + ", ".join(f"{n} {words[s][n != 1]}" for s, n in told.items())
+    shown = {s: n for s, n in counts.items() if n or s in ("ok", "problem")}
+    return f"{name}: " + ", ".join(f"{n} {words[s][n != 1]}" for s, n in shown.items())
 
 
 def failed(lines: Sequence[Line]) -> bool:

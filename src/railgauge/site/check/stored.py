@@ -17,18 +17,17 @@ from railgauge.yamlfile import load as load_yaml
 
 
 def lines(system: System, checks: Mapping[str, Check]) -> tuple[References | None, list[Line]]:
-    """The stored numbers, None where they do not load, and what is to be said of them."""
+    """The stored numbers, None where they do not load, and what is to be text of them."""
     path = references.path_for(system.name)
     try:
         stored = references.load(system.name)
     except ConfigurationError as error:
         step = f"mend {shown(path)}"
-        said = str(error).splitlines()
-        return None, [Line("problem", "references", line, step) for line in said]
+        return None, [Line("problem", "references", line, step) for line in str(error).splitlines()]
     if not path.exists():
-        said_of_none = f"{shown(path)}: no such file: no number is known yet"
+        text = f"{shown(path)}: no such file: no number is known yet"
         step = "railgauge accept --mode baseline"
-        return stored, [Line("hint", "references", said_of_none, step)]
+        return stored, [Line("hint", "references", text, step)]
     items: list[tuple[str, int, Entry | Ratio]] = [
         *(("references", place, entry) for place, entry in enumerate(stored.entries)),
         *(("ratios", place, ratio) for place, ratio in enumerate(stored.ratios)),
@@ -39,18 +38,18 @@ def lines(system: System, checks: Mapping[str, Check]) -> tuple[References | Non
         for mismatch in _mismatches(item, system, checks)
     ]
     if not wrong:
-        said_of_all = f"{shown(path)}: {len(stored.entries)} entries, {len(stored.ratios)} ratios"
-        return stored, [Line("ok", "references", said_of_all)]
+        text = f"{shown(path)}: {len(stored.entries)} entries, {len(stored.ratios)} ratios"
+        return stored, [Line("ok", "references", text)]
     document = load_yaml(path)
     problems = []
     for kind, place, item, mismatch in wrong:
         where = f"{shown(path)}:{document[kind].lc.item(place)[0] + 1}"
-        said_of_item = f"{_title(item)}: {mismatch.reason}"
+        text = f"{_title(item)}: {mismatch.reason}"
         if mismatch.by_count and published(item):
             step = "keep it for a larger system, or remove it"
-            problems.append(Line("warning", f"references: {where}", said_of_item, step))
+            problems.append(Line("warning", f"references: {where}", text, step))
         else:
-            problems.append(Line("problem", f"references: {where}", said_of_item, f"edit {where}"))
+            problems.append(Line("problem", f"references: {where}", text, f"edit {where}"))
     return stored, problems
 
 
@@ -81,8 +80,8 @@ def _mismatches(
     for name, side in (("of", item.of), ("over", item.over)):
         # What a state says is measured by nothing here.
         if side.check is not None:
-            for found in _mismatch(side, side.check, side.partition, False, system, checks):
-                yield dataclasses.replace(found, reason=f"{name}: {found.reason}")
+            for mismatch in _mismatch(side, side.check, side.partition, False, system, checks):
+                yield dataclasses.replace(mismatch, reason=f"{name}: {mismatch.reason}")
 
 
 def impossible(
@@ -116,9 +115,9 @@ def _mismatch(
     if check is None or (partition is not None and partition not in places):
         return
     tried = [places[partition]] if partition is not None else list(system.partitions)
-    found = [impossible(condition, check, place, gates) for place in tried]
+    mismatches = [impossible(condition, check, place, gates) for place in tried]
     # Without a partition it is enough that one has such a case.
-    if all(mismatch is not None for mismatch in found):
-        best = next((m for m in found if m is not None and m.by_count), found[0])
+    if all(mismatch is not None for mismatch in mismatches):
+        best = next((m for m in mismatches if m is not None and m.by_count), mismatches[0])
         assert best is not None
         yield best
