@@ -46,11 +46,15 @@ class MpiCases(PairCases[SettingCase]):
         return "runs the program of extras.mpi, and there is none"
 
     def mismatch(self, condition: Condition, partition: Partition, gates: bool) -> Mismatch | None:
-        mpi = partition.extras.mpi
-        assert mpi is not None  # or it has no case here
         return super().mismatch(condition, partition, gates) or mismatch_of_settings(
-            condition, "mpi", mpi.settings
+            condition, "mpi", _mpi(partition).settings
         )
+
+
+def _mpi(partition: Partition) -> Mpi:
+    mpi = partition.extras.mpi
+    assert mpi is not None  # or there would be no case
+    return mpi
 
 
 class MpiBesideCheck(PairCheck):
@@ -59,7 +63,6 @@ class MpiBesideCheck(PairCheck):
     A concrete check gives its own `cases = MpiCases()`.
     """
 
-    #: what is measured where
     pair: SettingCase
     tool = iperf2
     node_program = "beside"
@@ -67,25 +70,23 @@ class MpiBesideCheck(PairCheck):
 
     @classmethod
     def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
-        asked = partition.extras.mpi
-        own = [asked.program] if asked is not None and asked.program != "allreduce" else []
-        return {**super().programs_on(partition), **{program: [] for program in own}}
+        program = _mpi(partition).program
+        own = [program] if program != "allreduce" else []
+        return {**super().programs_on(partition), **{name: [] for name in own}}
 
     @property
-    def asked(self) -> Mpi:
-        found = self.partition_data.extras.mpi
-        assert found is not None
-        return found
+    def mpi(self) -> Mpi:
+        return _mpi(self.partition_data)
 
     @property
     def setting(self) -> Tcp:
-        return self.asked.settings[self.pair.setting]
+        return self.mpi.settings[self.pair.setting]
 
     @property
     def options(self) -> iperf2.Options:
         return iperf2.Options(
             streams=self.setting.streams,
-            duration_s=self.asked.transfer_s,
+            duration_s=self.mpi.transfer_s,
             window_bytes=self.setting.window_bytes,
             congestion=self.setting.congestion,
             drain_s=5,
@@ -96,12 +97,11 @@ class MpiBesideCheck(PairCheck):
         self.expected = {"streams": self.setting.streams, "ranks": self.num_tasks}
         if self.setting.congestion:
             self.expected["congestion"] = self.setting.congestion
-        size = self.asked.size_bytes
+        size = self.mpi.size_bytes
         self.metrics = ["bandwidth", *(f"mpi_time_{phase}_{size}B" for phase in PHASES)]
 
     def commands(self) -> Mapping[str, Any]:
-        asked = self.asked
-        if asked.program == "allreduce":
+        if self.mpi.program == "allreduce":
             tool, version = mpi_allreduce.TOOL, mpi_allreduce.version_argv()
             argv = mpi_allreduce.argv(self._allreduce())
         else:
@@ -115,11 +115,11 @@ class MpiBesideCheck(PairCheck):
         return {**tcp_commands(self.options), "mpi": program}
 
     def _allreduce(self) -> mpi_allreduce.Options:
-        return mpi_allreduce.Options(self.num_tasks, self.asked.size_bytes, self.asked.iterations)
+        return mpi_allreduce.Options(self.num_tasks, self.mpi.size_bytes, self.mpi.iterations)
 
     def _osu(self) -> osu.Options:
-        assert self.asked.program != "allreduce"
-        return osu.Options(self.asked.program, self.asked.size_bytes, self.asked.iterations)
+        assert self.mpi.program != "allreduce"
+        return osu.Options(self.mpi.program, self.mpi.size_bytes, self.mpi.iterations)
 
     @run_before("run")
     def time_alone_first(self) -> None:
@@ -131,10 +131,10 @@ class MpiBesideCheck(PairCheck):
         self.executable_opts += ["beside"]
 
     def expected_run_s(self) -> float:
-        return float(self.asked.transfer_s) + 3
+        return float(self.mpi.transfer_s) + 3
 
     def run_limit_s(self) -> int:
-        return int(self.asked.transfer_s) + 30
+        return int(self.mpi.transfer_s) + 30
 
     # --- what it left --------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class MpiBesideCheck(PairCheck):
 
     def _mpi(self, phase: str, calls: Sequence[Call]) -> Reading:
         outputs = {rank: self.output(f"{phase}{rank}") for rank in range(self.num_tasks)}
-        if self.asked.program == "allreduce":
+        if self.mpi.program == "allreduce":
             reading = mpi_allreduce.read(outputs, calls, self._allreduce())
         else:
             reading = osu.read(outputs, calls=calls, options=self._osu())
@@ -192,8 +192,8 @@ class MpiBesideCheck(PairCheck):
         found = []
         for call in calls:
             if call.note.startswith("cannot be started"):
-                message = f"{self.asked.program} is not on the path of {call.host}"
-                step = activation.bringing(self.asked.program, self.current_system.name)
+                message = f"{self.mpi.program} is not on the path of {call.host}"
+                step = activation.bringing(self.mpi.program, self.current_system.name)
                 steps = f"{step or 'install it there'}; or extras.mpi.program: allreduce"
                 found.append(Failure("no-program", message, (call.host,), steps))
         return found
@@ -205,7 +205,7 @@ class MpiBesideCheck(PairCheck):
         for call in transfer.calls:
             beside = transfer.facts[call.host].get("beside")
             if beside is not None:
-                found += ended_early(call.host, beside, self.asked.transfer_s)
+                found += ended_early(call.host, beside, self.mpi.transfer_s)
             if beside is not None and call.role == "client" and mean:
                 found += stood_still(call.host, beside, mean[0])
         return found

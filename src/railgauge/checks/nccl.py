@@ -45,7 +45,6 @@ class NcclCheck(RanksCheck):
     A concrete check gives its own `scale` and `cases = NcclCases(SCALE)`.
     """
 
-    #: what is measured where
     case: GroupCase
     scale: Scale
     tool = nccl_tests

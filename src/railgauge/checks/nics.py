@@ -91,7 +91,6 @@ class NicsCheck(PairCheck):
     too small where they did not run at once, and never too large.
     """
 
-    #: what is measured where
     pair: NicCase
     tool = iperf2
     metrics = ["bandwidth", "stream_bandwidth_min"]
@@ -107,12 +106,12 @@ class NicsCheck(PairCheck):
 
     @property
     def options(self) -> iperf2.Options:
-        asked = self.nics.settings[self.pair.setting]
+        setting = self.nics.settings[self.pair.setting]
         return iperf2.Options(
-            streams=asked.streams,
+            streams=setting.streams,
             duration_s=self.nics.duration_s,
-            window_bytes=asked.window_bytes,
-            congestion=asked.congestion,
+            window_bytes=setting.window_bytes,
+            congestion=setting.congestion,
             drain_s=5,
         )
 

@@ -45,7 +45,6 @@ class NodeStateCheck(StrictCheck):
     The concrete check gives its own `cases = NodeStateCases()`.
     """
 
-    #: what is measured where
     place: NodeCase
     num_tasks = 1
     num_tasks_per_node = 1

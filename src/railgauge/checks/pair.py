@@ -130,7 +130,6 @@ class PairCheck(StrictCheck):
     A concrete check gives its own `cases = RingPairs(...)`, `tool`, `options` and `commands()`.
     """
 
-    #: what is measured where
     pair: PairCase
     num_tasks = 2
     num_tasks_per_node = 1

@@ -76,7 +76,6 @@ class PathCheck(StrictCheck):
     The concrete check gives its own `cases = PathCases()`.
     """
 
-    #: what is measured where
     place: NodeCase
     num_tasks = 1
     num_tasks_per_node = 1

@@ -35,7 +35,6 @@ class RanksCheck(StrictCheck):
     and takes text alone), `command()` and `reading()`.
     """
 
-    #: what is measured where
     partition: PartitionCase
     num_tasks_per_node = 1
 

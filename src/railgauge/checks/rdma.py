@@ -133,7 +133,6 @@ class RdmaCheck(PairCheck):
     A concrete check gives its own `cases = RailLinks(...)` and `options`.
     """
 
-    #: what is measured where
     pair: RailCase
     tool = perftest
     helpers = (("ethtool", "--version"), ("rdma", "-V"))

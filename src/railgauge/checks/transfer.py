@@ -108,7 +108,6 @@ class TransferPairCheck(PairCheck):
     A concrete check gives its own `cases = TransferCases("TOOL")`.
     """
 
-    #: what is measured where
     pair: TransferCase
     #: as in extras.transfers.tools
     tool_of_case: TransferTool

@@ -114,7 +114,6 @@ class WanCheck(PairCheck):
     A concrete check gives its own `cases = WanCases()`.
     """
 
-    #: what is measured where
     pair: WanCase
     tool = iperf2
     metrics = ["bandwidth", "rtt", "time_to_stable"]
