@@ -3,8 +3,8 @@
 from reframe.core.builtins import parameter, run_after
 
 from railgauge.checks.base import simple_test
-from railgauge.checks.beside import MpiBesideCheck, mpi_cases
-from railgauge.checks.ranks import RanksCheck, whole_partitions
+from railgauge.checks.beside import MpiBesideCheck, MpiCases
+from railgauge.checks.ranks import RanksCheck, WholePartitions
 from railgauge.tools import mpi_world
 
 
@@ -22,8 +22,9 @@ class MpiWorld(RanksCheck):
     metrics = ["startup"]
     expected_seconds = 3
 
+    cases = WholePartitions("mpi")
     # ReFrame logs the partition of every case by itself, under this very name.
-    partition = parameter(whole_partitions("mpi"), loggable=False)
+    partition = parameter(cases, loggable=False)
 
     @run_after("init")
     def expect(self):
@@ -32,10 +33,9 @@ class MpiWorld(RanksCheck):
     def command(self):
         return mpi_world.argv()
 
-    def read(self):
-        calls = self.calls()
+    def reading(self, calls):
         outputs = {call.rank: self.output(call.role) for call in calls}
-        return mpi_world.read(outputs, calls, mpi_world.Options(self.num_tasks)), calls
+        return mpi_world.read(outputs, calls, mpi_world.Options(self.num_tasks))
 
 
 @simple_test
@@ -49,8 +49,8 @@ class MpiBesideTransfer(MpiBesideCheck):
     descr = "an MPI program beside a transfer"
     tags = {"mpi", "tcp", "acceptance"}
 
-    pair = parameter(mpi_cases(), loggable=True)
+    # The transfer's own numbers, disturbed on purpose, are a condition.
+    gating = ("mpi_time",)
 
-    def gates(self, measurement):
-        # The transfer's own numbers, disturbed on purpose, are a condition.
-        return measurement.metric == "mpi_time"
+    cases = MpiCases()
+    pair = parameter(cases, loggable=True)

@@ -12,7 +12,8 @@ out of place and in place. All sizes are recorded; the smallest gives the latenc
 from reframe.core.builtins import parameter
 
 from railgauge.checks.base import simple_test
-from railgauge.checks.nccl import NcclCheck, nccl_cases
+from railgauge.checks.nccl import NcclCheck
+from railgauge.checks.nccl_cases import NcclCases
 
 
 @simple_test
@@ -23,7 +24,8 @@ class NcclNode(NcclCheck):
     tags = {"nccl", "gpu", "acceptance"}
     scale = "node"
 
-    case = parameter(nccl_cases("node"), loggable=True)
+    cases = NcclCases("node")
+    case = parameter(cases, loggable=True)
 
 
 @simple_test
@@ -34,7 +36,8 @@ class NcclPair(NcclCheck):
     tags = {"nccl", "gpu", "acceptance"}
     scale = "pair"
 
-    case = parameter(nccl_cases("pair"), loggable=True)
+    cases = NcclCases("pair")
+    case = parameter(cases, loggable=True)
 
 
 @simple_test
@@ -45,7 +48,8 @@ class NcclSegment(NcclCheck):
     tags = {"nccl", "gpu", "acceptance"}
     scale = "segment"
 
-    case = parameter(nccl_cases("segment"), loggable=True)
+    cases = NcclCases("segment")
+    case = parameter(cases, loggable=True)
 
 
 @simple_test
@@ -56,4 +60,5 @@ class NcclAll(NcclCheck):
     tags = {"nccl", "gpu", "acceptance"}
     scale = "all"
 
-    case = parameter(nccl_cases("all"), loggable=True)
+    cases = NcclCases("all")
+    case = parameter(cases, loggable=True)

@@ -7,7 +7,7 @@ campaign: the kernel's own choice of buffers and congestion control against a se
 from reframe.core.builtins import parameter
 
 from railgauge.checks.base import simple_test
-from railgauge.checks.nics import NicsCheck, nic_cases
+from railgauge.checks.nics import NicCases, NicsCheck
 
 
 @simple_test
@@ -19,20 +19,17 @@ class NicPair(NicsCheck):
 
     descr = "TCP over one logical NIC"
     tags = {"tcp", "nics", "acceptance"}
+    gating = ("bandwidth",)
 
-    pair = parameter(nic_cases("nic"), loggable=True)
-
-    def gates(self, measurement):
-        return measurement.metric == "bandwidth"
+    cases = NicCases("nic")
+    pair = parameter(cases, loggable=True)
 
 
 class NicsAtOnce(NicsCheck):
     """Good is: the sum at the reference, no NIC far behind its peers, Jain's index near 1."""
 
     metrics = [*NicsCheck.metrics, "jain_index"]
-
-    def gates(self, measurement):
-        return measurement.metric in ("bandwidth", "jain_index")
+    gating = ("bandwidth", "jain_index")
 
 
 @simple_test
@@ -42,7 +39,8 @@ class CablePair(NicsAtOnce):
     descr = "TCP over the logical NICs of one cable at once"
     tags = {"tcp", "nics", "acceptance"}
 
-    pair = parameter(nic_cases("cable"), loggable=True)
+    cases = NicCases("cable")
+    pair = parameter(cases, loggable=True)
 
 
 @simple_test
@@ -52,4 +50,5 @@ class NicsTogether(NicsAtOnce):
     descr = "TCP over all logical NICs at once"
     tags = {"tcp", "nics", "acceptance"}
 
-    pair = parameter(nic_cases("all"), loggable=True)
+    cases = NicCases("all")
+    pair = parameter(cases, loggable=True)

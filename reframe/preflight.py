@@ -3,9 +3,9 @@
 from reframe.core.builtins import parameter
 
 from railgauge.checks.base import simple_test
-from railgauge.checks.node_state import NodeStateCheck, node_state_places
-from railgauge.checks.path import PathCheck, path_places
-from railgauge.checks.rdma import RailProbeCheck, rail_probes
+from railgauge.checks.node_state import NodeStateCases, NodeStateCheck
+from railgauge.checks.path import PathCases, PathCheck
+from railgauge.checks.rdma import RailProbeCheck, RailProbes
 
 
 @simple_test
@@ -20,7 +20,8 @@ class Path(PathCheck):
     descr = "rails and bond of one node are as they should be"
     tags = {"preflight", "rdma", "acceptance"}
 
-    place = parameter(path_places(), loggable=True)
+    cases = PathCases()
+    place = parameter(cases, loggable=True)
 
 
 @simple_test
@@ -35,7 +36,8 @@ class NodeState(NodeStateCheck):
     descr = "firmware and tuning of one node are as they should be"
     tags = {"preflight", "acceptance"}
 
-    place = parameter(node_state_places(), loggable=True)
+    cases = NodeStateCases()
+    place = parameter(cases, loggable=True)
 
 
 @simple_test
@@ -50,4 +52,5 @@ class RailProbe(RailProbeCheck):
     tags = {"preflight", "rdma", "acceptance"}
     metrics = ["bandwidth_65536B"]
 
-    pair = parameter(rail_probes(), loggable=True)
+    cases = RailProbes()
+    pair = parameter(cases, loggable=True)

@@ -3,7 +3,7 @@
 from reframe.core.builtins import parameter, run_after
 
 from railgauge.checks.base import simple_test
-from railgauge.checks.rdma import RdmaCheck, rdma_links
+from railgauge.checks.rdma import RailLinks, RdmaCheck
 from railgauge.tools import perftest
 
 KIB = 1024
@@ -21,7 +21,8 @@ class RdmaBandwidth(RdmaCheck):
     tags = {"rdma", "acceptance"}
     metrics = ["bandwidth_65536B"]
 
-    pair = parameter(rdma_links("all"), loggable=True)
+    cases = RailLinks("all")
+    pair = parameter(cases, loggable=True)
 
     @property
     def options(self):
@@ -37,7 +38,8 @@ class RdmaOperation(RdmaCheck):
     tags = {"rdma", "acceptance"}
     metrics = ["bandwidth_65536B"]
 
-    pair = parameter(rdma_links("first"), loggable=True)
+    cases = RailLinks("first")
+    pair = parameter(cases, loggable=True)
     operation = parameter(["read", "send"], loggable=True)
 
     @property
@@ -57,7 +59,8 @@ class RdmaLatency(RdmaCheck):
     descr = "RDMA latency of one rail between two nodes"
     tags = {"rdma", "latency", "acceptance"}
 
-    pair = parameter(rdma_links("same"), loggable=True)
+    cases = RailLinks("same")
+    pair = parameter(cases, loggable=True)
     operation = parameter(["write", "send"], loggable=True)
 
     @property
@@ -75,7 +78,8 @@ class RdmaLatency(RdmaCheck):
 class FirstRail(RdmaCheck):
     """One more way to use a link; the first rail stands for the others."""
 
-    pair = parameter(rdma_links("first"), loggable=True)
+    cases = RailLinks("first")
+    pair = parameter(cases, loggable=True)
 
 
 @simple_test
@@ -153,7 +157,8 @@ class RdmaConnectionManager(FirstRail):
     tags = {"rdma", "acceptance"}
     metrics = ["bandwidth_65536B"]
 
-    pair = parameter(rdma_links("first", only=lambda fabric: fabric.rdma_cm), loggable=True)
+    cases = RailLinks("first", only="rdma_cm")
+    pair = parameter(cases, loggable=True)
 
     @property
     def options(self):
@@ -169,7 +174,8 @@ class RdmaGpuMemory(FirstRail):
     tags = {"rdma", "gpu", "acceptance"}
     metrics = ["bandwidth_65536B"]
 
-    pair = parameter(rdma_links("same", only=lambda fabric: fabric.perftest.cuda), loggable=True)
+    cases = RailLinks("same", only="perftest.cuda")
+    pair = parameter(cases, loggable=True)
 
     @property
     def options(self):

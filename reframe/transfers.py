@@ -9,8 +9,8 @@ from reframe.core.builtins import parameter, run_after, variable
 from railgauge import limits
 from railgauge.checks import floors
 from railgauge.checks.base import simple_test
-from railgauge.checks.pair import PairCheck, ring_pairs
-from railgauge.checks.transfer import FtpCheck, SshCheck, StreamCheck, WdtCheck, transfer_cases
+from railgauge.checks.pair import PairCheck, RingPairs
+from railgauge.checks.transfer import FtpCheck, SshCheck, StreamCheck, TransferCases, WdtCheck
 from railgauge.tools import iperf2
 
 
@@ -28,7 +28,8 @@ class Iperf2Pair(PairCheck):
     both_where_slow = True
     metrics = ["bandwidth", "stream_bandwidth_min", "retransmits"]
 
-    pair = parameter(ring_pairs("tcp"), loggable=True)
+    cases = RingPairs("tcp")
+    pair = parameter(cases, loggable=True)
     #: parallel TCP streams
     streams = variable(int, value=4, loggable=True)
     #: seconds of traffic
@@ -67,19 +68,14 @@ class Iperf2Pair(PairCheck):
     def run_limit_s(self):
         return self.duration_s + 20
 
-    def read(self):
-        calls = self.calls()
-        client, server = self.output("client"), self.output("server")
-        return iperf2.read(client, server=server, calls=calls, options=self.options), calls
-
-    def read_back(self, calls):
-        client, server = self.output("back/client"), self.output("back/server")
-        return iperf2.read(client, server=server, calls=calls, options=self.options)
-
     def limit(self, measurement):
         path = self.partition_data.extras
         if measurement.unit == "Gb/s" and path.link_gbits and path.mtu_bytes:
             return limits.tcp(path.link_gbits, path.mtu_bytes)
+
+    @classmethod
+    def unstated(cls, extras):
+        return floors.unstated(extras)
 
     def floor(self, measurement):
         extras = self.partition_data.extras
@@ -97,7 +93,8 @@ class Iperf3Pair(StreamCheck):
     descr = "TCP between two nodes, by iperf3"
     tags = {"tcp", "transfer", "acceptance"}
 
-    pair = parameter(transfer_cases("iperf3"), loggable=True)
+    cases = TransferCases("iperf3")
+    pair = parameter(cases, loggable=True)
 
 
 @simple_test
@@ -111,7 +108,8 @@ class WdtTransfer(WdtCheck):
     descr = "files between two nodes, by WDT"
     tags = {"tcp", "transfer", "acceptance"}
 
-    pair = parameter(transfer_cases("wdt"), loggable=True)
+    cases = TransferCases("wdt")
+    pair = parameter(cases, loggable=True)
 
 
 @simple_test
@@ -121,7 +119,8 @@ class FtpTransfer(FtpCheck):
     descr = "files between two nodes, by lftp from ProFTPD"
     tags = {"tcp", "transfer", "acceptance"}
 
-    pair = parameter(transfer_cases("lftp"), loggable=True)
+    cases = TransferCases("lftp")
+    pair = parameter(cases, loggable=True)
 
 
 @simple_test
@@ -132,7 +131,8 @@ class ScpTransfer(SshCheck):
     tags = {"tcp", "transfer", "acceptance"}
     tool_of_case = "scp"
 
-    pair = parameter(transfer_cases("scp"), loggable=True)
+    cases = TransferCases("scp")
+    pair = parameter(cases, loggable=True)
 
 
 @simple_test
@@ -143,7 +143,8 @@ class HpnScpTransfer(SshCheck):
     tags = {"tcp", "transfer", "acceptance"}
     tool_of_case = "hpn-scp"
 
-    pair = parameter(transfer_cases("hpn-scp"), loggable=True)
+    cases = TransferCases("hpn-scp")
+    pair = parameter(cases, loggable=True)
 
 
 @simple_test
@@ -154,4 +155,5 @@ class BbcpTransfer(SshCheck):
     tags = {"tcp", "transfer", "acceptance"}
     tool_of_case = "bbcp"
 
-    pair = parameter(transfer_cases("bbcp"), loggable=True)
+    cases = TransferCases("bbcp")
+    pair = parameter(cases, loggable=True)

@@ -3,8 +3,8 @@
 from reframe.core.builtins import parameter
 
 from railgauge.checks.base import simple_test
-from railgauge.checks.pair import ring_pairs
-from railgauge.checks.wan import BondCheck, WanCheck, wan_ways
+from railgauge.checks.pair import RingPairs
+from railgauge.checks.wan import BondCheck, WanCases, WanCheck
 
 
 @simple_test
@@ -17,12 +17,11 @@ class WanTcp(WanCheck):
 
     descr = "one TCP stream over a long way"
     tags = {"tcp", "wan", "acceptance"}
+    # The round trip is a condition, and judged as one.
+    gating = ("bandwidth",)
 
-    pair = parameter(wan_ways(), loggable=True)
-
-    def gates(self, measurement):
-        # The round trip is a condition, and judged as one.
-        return measurement.metric == "bandwidth"
+    cases = WanCases()
+    pair = parameter(cases, loggable=True)
 
 
 @simple_test
@@ -34,8 +33,7 @@ class BondPair(BondCheck):
 
     descr = "many TCP streams over a bond between two nodes"
     tags = {"tcp", "bond", "acceptance"}
+    gating = ("bandwidth", "jain_index")
 
-    pair = parameter(ring_pairs("bond"), loggable=True)
-
-    def gates(self, measurement):
-        return measurement.metric in ("bandwidth", "jain_index")
+    cases = RingPairs("bond")
+    pair = parameter(cases, loggable=True)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from railgauge import paths, references, systems
-from railgauge.checks.nics import _merged, nic_cases, uneven
+from railgauge.checks.nics import NicCases, _merged, uneven
 from railgauge.measurement import Measurement
 from railgauge.references import Condition
-from railgauge.site import check as site
+from railgauge.site.check import checks, stored
 from tests.unit.records import names
 
 from .test_rdma_links import Describe, describe, partition  # noqa: F401 (a fixture)
@@ -26,23 +26,23 @@ MB = 10**6
 
 def test_every_nic_is_measured_alone_with_every_setting(describe: Describe) -> None:  # noqa: F811
     describe(partition(nics=NICS))
-    assert names(nic_cases("nic")[:3]) == [
+    assert names(list(NicCases("nic"))[:3]) == [
         "gpu:n1:n2:eth1:default",
         "gpu:n1:n2:eth1:tuned",
         "gpu:n1:n2:eth2:default",
     ]
-    assert len(nic_cases("nic")) == 8
+    assert len(list(NicCases("nic"))) == 8
 
 
 def test_nics_of_a_cable_and_of_all_cables_are_measured_at_once(
     describe: Describe,  # noqa: F811
 ) -> None:
     describe(partition(nics={**NICS, "settings": {"default": {}}}))
-    assert names(nic_cases("cable")) == [
+    assert names(NicCases("cable")) == [
         "gpu:n1:n2:eth1+eth2:default",
         "gpu:n1:n2:eth3+eth4:default",
     ]
-    assert names(nic_cases("all")) == ["gpu:n1:n2:eth1+eth2+eth3+eth4:default"]
+    assert names(NicCases("all")) == ["gpu:n1:n2:eth1+eth2+eth3+eth4:default"]
 
 
 @pytest.mark.parametrize(("asked", "cases"), [("", 0), ("1", 4)])
@@ -54,7 +54,7 @@ def test_nics_of_the_series_are_measured_when_it_is_asked_for(
 ) -> None:
     describe(partition(nics={**NICS, "series_only": True}))
     monkeypatch.setenv("RAILGAUGE_SERIES", asked)
-    assert len(nic_cases("cable")) == cases
+    assert len(list(NicCases("cable"))) == cases
 
 
 # ---- what went over each ----
@@ -111,12 +111,12 @@ def test_a_reference_without_nics_serves_each_that_has_none_of_its_own(tmp_path:
         for own, value in (("", 1), (", nics: eth2", 2))
     ]
     (tmp_path / "alps.yaml").write_text("\n".join(["system: alps", "references:", *entries]) + "\n")
-    stored = references.load("alps", tmp_path / "alps.yaml")
+    numbers = references.load("alps", tmp_path / "alps.yaml")
     for nics, value in (("eth1", 1), ("eth2", 2)):
         measured = Measurement(
             "bandwidth", 5, "iperf2", "tcp", "tcp", streams=4, nodes=("n1", "n2"), nics=nics
         )
-        found = stored.find("NicPair", "p", measured)
+        found = numbers.find("NicPair", "p", measured)
         assert found is not None and found.value == value
 
 
@@ -135,7 +135,7 @@ def test_a_reference_that_no_case_of_these_nics_is_under_is_told(
 ) -> None:
     described = {**NICS, "cables": [["eth1", "eth2"]]}
     place = systems.Partition.model_validate(partition(nics=described))
-    known, _ = site.known_checks(paths.CHECKS)
-    mismatch = site._impossible(Condition(**stated), known[check], place, gates=True)
-    said = mismatch.said if mismatch else ""
-    assert says in said and bool(says) == bool(said)
+    known, _ = checks.known(paths.CHECKS)
+    mismatch = stored.impossible(Condition(**stated), known[check], place, gates=True)
+    reason = mismatch.reason if mismatch else ""
+    assert says in reason and bool(says) == bool(reason)

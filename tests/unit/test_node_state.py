@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from railgauge import campaign as campaigns
 from railgauge import expected, inventory, paths, systems
 from railgauge.campaign import Campaign, Requested, Scope, Session
-from railgauge.checks.node_state import node_state_places
+from railgauge.checks.node_state import NodeStateCases
 from railgauge.checks.path import path_preconditions
-from railgauge.checks.rdma import probe_cases, rail_probes, rdma_links
+from railgauge.checks.rdma import RailLinks, RailProbes, probe_cases
 from railgauge.errors import ConfigurationError
 from railgauge.expected import Entry, Expected
 from railgauge.inventory import Inventory
@@ -176,18 +176,17 @@ CALL = Call("inventory", "rank0", 0, "n1", 0, 0.1)
 
 def test_the_number_is_that_of_entries_that_hold() -> None:
     options = Options((entry(), entry("kernel/release", one_of=["6.11"])))
-    reading = node_state.read(document(node()), [CALL], options)
+    reading = node_state.read(node_state.parse(document(node())), [CALL], options)
     assert (reading.measurements[0].value, reading.completeness) == (1, Completeness.PROVED)
 
 
 def test_without_an_exit_line_nothing_is_proved() -> None:
-    reading = node_state.read(document(node()), [], Options((entry(),)))
+    reading = node_state.read(node_state.parse(document(node())), [], Options((entry(),)))
     assert reading.completeness is Completeness.UNKNOWN
 
 
 @pytest.mark.parametrize("text", ["", "{}", document(node())[:-2]])
 def test_no_inventory_is_no_result(text: str) -> None:
-    assert not node_state.read(text, [CALL], Options((entry(),))).ok
     with pytest.raises(ParseError):
         node_state.parse(text)
 
@@ -331,7 +330,7 @@ def campaign_of(folder: Path, nodes: list[Inventory]) -> Campaign:
         stage = folder / "stage" / one.node
         stage.mkdir(parents=True)
         written = case(one)
-        reading = node_state.read(document(one), [CALL], Options((entry(),)))
+        reading = node_state.read(node_state.parse(document(one)), [CALL], Options((entry(),)))
         reference = REFERENCE.model_copy(update={"value": 1.0, "unit": "entries"})
         record = records.record(
             [Row(m, reference, None) for m in reading.measurements],
@@ -390,7 +389,7 @@ def test_without_entries_a_node_is_looked_at_and_all_is_well(
     monkeypatch.setattr(paths, "SYSTEMS", tmp_path)
     found = expected.load("alps")
     assert found is not None and found.of("gpu") == ()
-    reading = node_state.read(document(node()), [CALL], Options(()))
+    reading = node_state.read(node_state.parse(document(node())), [CALL], Options(()))
     assert (reading.ok, reading.measurements[0].value) == (True, 0)
 
 
@@ -430,12 +429,12 @@ def expects(describe: Describe, tmp_path: Path) -> Callable[..., None]:
 
 def test_every_node_of_a_system_with_the_file_is_looked_at(expects: Describe) -> None:
     expects(partition("a", "n[1-2]", rdma=rails(1)), partition("b", "m1"))
-    assert records.names(node_state_places()) == ["a:n1", "a:n2", "b:m1"]
+    assert records.names(NodeStateCases()) == ["a:n1", "a:n2", "b:m1"]
 
 
 def test_without_the_file_nobody_is_looked_at(describe: Describe) -> None:
     describe(partition("a", "n[1-2]", rdma=rails(1)))
-    assert records.names(node_state_places()) == []
+    assert records.names(NodeStateCases()) == []
 
 
 def test_a_pair_waits_for_its_paths_alone(expects: Describe) -> None:
@@ -446,14 +445,14 @@ def test_a_pair_waits_for_its_paths_alone(expects: Describe) -> None:
 
 def test_every_rail_is_probed_in_both_directions(describe: Describe) -> None:
     describe(partition(nodes="n[1-2]", rdma=rails(2, across_rails=True)))
-    assert records.names(rail_probes()) == [
+    assert records.names(RailProbes()) == [
         *("gpu:n1:n2:0-0", "gpu:n1:n2:1-1", "gpu:n2:n1:0-0", "gpu:n2:n1:1-1"),
     ]
 
 
 def test_a_system_may_do_without_the_probe(describe: Describe) -> None:
     describe(partition(nodes="n[1-2]", rdma=rails(2, perftest={"probe_s": None})))
-    assert records.names(rail_probes()) == [] and probe_cases("gpu", "n1", "n2", {0}) == []
+    assert records.names(RailProbes()) == [] and probe_cases("gpu", "n1", "n2", {0}) == []
 
 
 def test_a_pair_needs_the_probes_of_its_rails(describe: Describe) -> None:
@@ -466,7 +465,7 @@ def test_a_pair_needs_the_probes_of_its_rails(describe: Describe) -> None:
 def test_the_probe_may_stand_for_the_same_rails(describe: Describe) -> None:
     by_probe = {"probe_s": 2, "same_rails_by_probe": True}
     describe(partition(nodes="n[1-2]", rdma=rails(2, across_rails=True, perftest=by_probe)))
-    assert records.names(rdma_links("all")) == ["gpu:n1:n2:0-1", "gpu:n1:n2:1-0"]
+    assert records.names(RailLinks("all")) == ["gpu:n1:n2:0-1", "gpu:n1:n2:1-0"]
 
 
 @pytest.mark.parametrize(

@@ -428,16 +428,20 @@ def test_whole_document_is_read_as_printed() -> None:
 def test_truncated_document_never_passes(data: st.DataObject) -> None:
     text = json.dumps(healthy(), indent=1)
     cut = text[: data.draw(st.integers(0, len(text) - 1))]
-    assert not path_state.read(cut, CALLS, OPTIONS).ok
+    with pytest.raises(ParseError):
+        path_state.parse(cut)
 
 
 @given(st.text() | st.recursive(st.none() | st.integers(), st.lists).map(json.dumps))
 def test_any_text_is_refused_and_raises_nothing(text: str) -> None:
-    assert not path_state.read(text, CALLS, OPTIONS).ok
+    with pytest.raises(ParseError):
+        path_state.parse(text)
 
 
 def links(document: Document, options: Options = OPTIONS) -> float:
-    (measured,) = path_state.read(json.dumps(document), CALLS, options).measurements
+    (measured,) = path_state.read(
+        path_state.parse(json.dumps(document)), CALLS, options
+    ).measurements
     assert measured.variable == "links"
     return measured.value
 
@@ -466,13 +470,13 @@ def test_links_that_nobody_asked_for_are_not_counted() -> None:
 
 
 def test_document_of_a_call_that_ended_is_proved() -> None:
-    reading = path_state.read(json.dumps(healthy()), CALLS, OPTIONS)
+    reading = path_state.read(healthy(), CALLS, OPTIONS)
     assert (reading.ok, reading.completeness) == (True, Completeness.PROVED)
 
 
 @pytest.mark.parametrize("calls", [[], [Call("path_state", "rank0", 0, "n1", 1, 0.2)]])
 def test_document_without_a_call_that_ended_is_not_proved(calls: list[Call]) -> None:
-    reading = path_state.read(json.dumps(healthy()), calls, OPTIONS)
+    reading = path_state.read(healthy(), calls, OPTIONS)
     assert reading.completeness is Completeness.UNKNOWN
 
 

@@ -15,11 +15,11 @@ from reframe.core.builtins import parameter
 import reframe as rfm
 from railgauge import hostlist, paths, systems
 from railgauge.checks import path
-from railgauge.checks.cases import NodeCase
-from railgauge.checks.pair import neighbours, ring_pairs
-from railgauge.checks.path import path_case, path_places
-from railgauge.checks.rdma import rdma_links
-from railgauge.checks.wan import wan_ways
+from railgauge.checks.cases import NodeCase, PairCase
+from railgauge.checks.pair import RingPairs, neighbours
+from railgauge.checks.path import PathCases, path_case
+from railgauge.checks.rdma import RailLinks
+from railgauge.checks.wan import WanCases
 from tests.unit.records import names
 
 Describe = Callable[..., None]
@@ -76,34 +76,40 @@ def describe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Descri
 # ---- pairs ----
 
 
+def pairs_once(*features: str) -> list[PairCase]:
+    """The neighbours of each partition with these features, two nodes alone as one pair."""
+    partitions = systems.load("alps").partitions
+    return [p for q in partitions if set(features) <= set(q.features) for p in neighbours(q)]
+
+
 def test_two_nodes_are_one_pair_of_neighbours(describe: Describe) -> None:
     describe(partition(rdma=RDMA))
-    assert names(neighbours("rdma")) == ["gpu:n1:n2"]
+    assert names(pairs_once("rdma")) == ["gpu:n1:n2"]
 
 
 def test_two_nodes_are_a_ring_of_two(describe: Describe) -> None:
     describe(partition(rdma=RDMA))
-    assert names(ring_pairs("rdma")) == ["gpu:n1:n2", "gpu:n2:n1"]
+    assert names(RingPairs("rdma")) == ["gpu:n1:n2", "gpu:n2:n1"]
 
 
 def test_more_nodes_are_a_ring_of_neighbours(describe: Describe) -> None:
     describe(partition(nodes="n[1-3]", rdma=RDMA))
-    assert names(neighbours("rdma")) == ["gpu:n1:n2", "gpu:n2:n3", "gpu:n3:n1"]
+    assert names(pairs_once("rdma")) == ["gpu:n1:n2", "gpu:n2:n3", "gpu:n3:n1"]
 
 
 def test_one_node_has_no_neighbour(describe: Describe) -> None:
     describe(partition(nodes="n1", rdma=RDMA))
-    assert names(neighbours("rdma")) == []
+    assert names(pairs_once("rdma")) == []
 
 
 def test_only_partitions_with_every_feature_have_pairs(describe: Describe) -> None:
     describe(partition("a", rdma=RDMA), partition("b", rdma=RDMA, bond=BOND))
-    assert names(neighbours("rdma", "bond")) == ["b:n1:n2"]
+    assert names(pairs_once("rdma", "bond")) == ["b:n1:n2"]
 
 
 def test_pairs_of_each_partition_are_its_own(describe: Describe) -> None:
     describe(partition("a", rdma=RDMA), partition("b", rdma=RDMA))
-    assert names(neighbours("rdma")) == ["a:n1:n2", "b:n1:n2"]
+    assert names(pairs_once("rdma")) == ["a:n1:n2", "b:n1:n2"]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +129,7 @@ def test_chosen_nodes_are_a_ring_of_their_own(
 ) -> None:
     describe(partition(nodes="n[1-4]", rdma=RDMA))
     monkeypatch.setenv("RAILGAUGE_NODES", chosen)
-    assert names(neighbours("rdma")) == pairs
+    assert names(pairs_once("rdma")) == pairs
 
 
 # ---- rails ----
@@ -133,7 +139,7 @@ def test_chosen_nodes_are_a_ring_of_their_own(
 @pytest.mark.parametrize("number", [1, 2, 8])
 def test_first_rail_alone_is_one_link(describe: Describe, number: int, across: bool) -> None:
     describe(partition(rdma=rails(number, across_rails=across)))
-    assert names(rdma_links("first")) == ["gpu:n1:n2:0-0"]
+    assert names(RailLinks("first")) == ["gpu:n1:n2:0-0"]
 
 
 @pytest.mark.parametrize("across", [False, True])
@@ -142,7 +148,7 @@ def test_every_rail_is_a_link_to_the_same_one(
     describe: Describe, number: int, across: bool
 ) -> None:
     describe(partition(rdma=rails(number, across_rails=across)))
-    assert names(rdma_links("same")) == [f"gpu:n1:n2:{rail}-{rail}" for rail in range(number)]
+    assert names(RailLinks("same")) == [f"gpu:n1:n2:{rail}-{rail}" for rail in range(number)]
 
 
 @pytest.mark.parametrize("number", [1, 2, 8])
@@ -150,36 +156,36 @@ def test_rails_that_do_not_reach_each_other_have_no_link_across(
     describe: Describe, number: int
 ) -> None:
     describe(partition(nodes="n[1-3]", rdma=rails(number)))
-    assert rdma_links("all") == rdma_links("same")
+    assert list(RailLinks("all")) == list(RailLinks("same"))
 
 
 def test_each_of_two_nodes_sends_over_each_rail(describe: Describe) -> None:
     describe(partition(rdma=rails(2, across_rails=True)))
-    links = rdma_links("all")
+    links = list(RailLinks("all"))
     assert names(links[4:]) == ["gpu:n2:n1:0-0", "gpu:n2:n1:1-1"]
 
 
 def test_single_rail_has_no_other_to_reach(describe: Describe) -> None:
     describe(partition(rdma=rails(1, across_rails=True)))
-    assert names(rdma_links("all")) == ["gpu:n1:n2:0-0", "gpu:n2:n1:0-0"]
+    assert names(RailLinks("all")) == ["gpu:n1:n2:0-0", "gpu:n2:n1:0-0"]
 
 
 def test_two_rails_have_a_link_across_each_way(describe: Describe) -> None:
     describe(partition(rdma=rails(2, across_rails=True)))
-    ends = [link.rails for link in rdma_links("all")][:4]
+    ends = [link.rails for link in RailLinks("all")][:4]
     assert ends == ["0-0", "1-1", "0-1", "1-0"]
 
 
 def test_eight_rails_have_a_link_to_the_next_one_and_back_to_the_first(describe: Describe) -> None:
     describe(partition(rdma=rails(8, across_rails=True)))
-    ends = [link.rails for link in rdma_links("all")][:16]
+    ends = [link.rails for link in RailLinks("all")][:16]
     across = ["0-1", "1-2", "2-3", "3-4", "4-5", "5-6", "6-7", "7-0"]
     assert ends == [*(f"{rail}-{rail}" for rail in range(8)), *across]
 
 
 def test_every_pair_has_all_its_links(describe: Describe) -> None:
     describe(partition(nodes="n[1-3]", rdma=rails(2)))
-    assert names(rdma_links("same")) == [
+    assert names(RailLinks("same")) == [
         *("gpu:n1:n2:0-0", "gpu:n1:n2:1-1"),
         *("gpu:n2:n3:0-0", "gpu:n2:n3:1-1"),
         *("gpu:n3:n1:0-0", "gpu:n3:n1:1-1"),
@@ -187,15 +193,14 @@ def test_every_pair_has_all_its_links(describe: Describe) -> None:
 
 
 def test_fabrics_that_cannot_do_it_are_left_out(describe: Describe) -> None:
-    infiniband = {**RDMA, "link_layer": "InfiniBand"}
-    describe(partition("roce", rdma=RDMA), partition("ib", rdma=infiniband))
-    links = rdma_links("first", only=lambda fabric: fabric.link_layer == "InfiniBand")
-    assert names(links) == ["ib:n1:n2:0-0"]
+    without = {**RDMA, "rdma_cm": False}
+    describe(partition("without", rdma=without), partition("with", rdma=RDMA))
+    assert names(RailLinks("first", only="rdma_cm")) == ["with:n1:n2:0-0"]
 
 
 def test_system_without_rdma_has_no_links(describe: Describe) -> None:
     describe(partition(bond=BOND))
-    assert names(rdma_links("all")) == []
+    assert names(RailLinks("all")) == []
 
 
 # ---- long ways ----
@@ -203,7 +208,7 @@ def test_system_without_rdma_has_no_links(describe: Describe) -> None:
 
 def test_every_round_trip_is_measured_with_every_buffer(describe: Describe) -> None:
     describe(partition(wan=WAN))
-    assert names(wan_ways()) == [
+    assert names(WanCases()) == [
         "gpu:n1:n2:0ms:default:cubic",
         "gpu:n1:n2:0ms:8388608:cubic",
         "gpu:n1:n2:44ms:default:cubic",
@@ -214,7 +219,7 @@ def test_every_round_trip_is_measured_with_every_buffer(describe: Describe) -> N
 def test_every_congestion_control_is_measured(describe: Describe) -> None:
     wan = {**WAN, "round_trips_ms": [44], "window_bytes": [None], "congestion": ["cubic", "bbr"]}
     describe(partition(wan=wan))
-    assert names(wan_ways()) == [
+    assert names(WanCases()) == [
         "gpu:n1:n2:44ms:default:cubic",
         "gpu:n1:n2:44ms:default:bbr",
     ]
@@ -223,7 +228,7 @@ def test_every_congestion_control_is_measured(describe: Describe) -> None:
 def series(describe: Describe, monkeypatch: pytest.MonkeyPatch, asked: str) -> list[float]:
     describe(partition(wan={**WAN, "window_bytes": [None]}))
     monkeypatch.setenv("RAILGAUGE_SERIES", asked)
-    return [way.round_trip_ms for way in wan_ways()]
+    return [way.round_trip_ms for way in WanCases()]
 
 
 def test_series_is_measured_when_it_is_asked_for_and_nothing_twice(
@@ -243,7 +248,7 @@ def test_long_ways_are_between_the_chosen_nodes(
 ) -> None:
     describe(partition(nodes="n[1-4]", wan={**WAN, "round_trips_ms": [44]}))
     monkeypatch.setenv("RAILGAUGE_NODES", "n2,n4")
-    assert {way.nodes for way in wan_ways()} == {("n2", "n4")}
+    assert {way.nodes for way in WanCases()} == {("n2", "n4")}
 
 
 # ---- preflights ----
@@ -255,7 +260,7 @@ def test_every_node_with_rails_or_a_bond_has_a_preflight(describe: Describe) -> 
         partition("cpu", "c[1-9]", wan=WAN),
         partition("io", "s1", bond=BOND),
     )
-    assert names(path_places()) == ["gpu:n1", "gpu:n2", "io:s1"]
+    assert names(PathCases()) == ["gpu:n1", "gpu:n2", "io:s1"]
 
 
 def test_only_chosen_nodes_have_a_preflight(
@@ -263,7 +268,7 @@ def test_only_chosen_nodes_have_a_preflight(
 ) -> None:
     describe(partition(nodes="n[1-4]", rdma=RDMA))
     monkeypatch.setenv("RAILGAUGE_NODES", "n[2-3]")
-    assert names(path_places()) == ["gpu:n2", "gpu:n3"]
+    assert names(PathCases()) == ["gpu:n2", "gpu:n3"]
 
 
 def numbered(values: list[NodeCase]) -> Any:
@@ -280,7 +285,7 @@ def test_preflight_is_found_by_the_name_that_reframe_gives_it(
     describe: Describe, count: int
 ) -> None:
     describe(partition("gpu", f"n[1-{count}]", rdma=RDMA))
-    places = path_places()
+    places = list(PathCases())
     check = numbered(places)
     assert check.__name__ == path.NAME
     names = {
@@ -292,7 +297,7 @@ def test_preflight_is_found_by_the_name_that_reframe_gives_it(
 
 def test_preflights_of_several_partitions_are_numbered_together(describe: Describe) -> None:
     describe(partition("a", "n[1-6]", rdma=RDMA), partition("b", "m[1-6]", bond=BOND))
-    check = numbered(path_places())
+    check = numbered(list(PathCases()))
     assert path_case("b", "m5") == check.variant_name(10) == "Path_10"
 
 
@@ -307,6 +312,6 @@ def test_number_of_a_preflight_is_that_among_the_chosen_nodes(
 @pytest.mark.parametrize("rails_of", ["first", "same", "all"])
 def test_every_link_has_a_preflight_at_both_ends(describe: Describe, rails_of: Any) -> None:
     describe(partition(nodes="n[1-12]", rdma=rails(2)))
-    ends = {node for link in rdma_links(rails_of) for node in link.nodes}
+    ends = {node for link in RailLinks(rails_of) for node in link.nodes}
     cases = {path_case("gpu", node) for node in ends}
     assert (ends, len(cases)) == (set(hostlist.expand("n[1-12]")), 12)

@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 
 from railgauge import expected, hostlist, paths, references, systems
 from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
-from railgauge.site import check, mapping, new
+from railgauge.site import check, host_pattern, mapping, new
+from railgauge.site.check import checks
+from railgauge.site.check.description import slurm_partition
+from railgauge.site.check.fragments import fragment_lines
+from railgauge.site.check.hostnames import examples
+from railgauge.site.check.line import Line
 from railgauge.site.cli import system as commands
 from railgauge.slurm import client
 from railgauge.slurm.nodes import gpus_in
@@ -258,12 +263,12 @@ def test_answer_that_is_none_of_slurms_is_told(partitions: str, nodes: str, says
 
 def lines_of(
     name: str = "pod", ask: Run = no_slurm, host: str = HOST, named_by: str = ""
-) -> list[check.Line]:
+) -> list[Line]:
     systems.load.cache_clear()
     return check.check(name, ask, host, named_by)
 
 
-def only(lines: Sequence[check.Line], status: str, thing: str = "") -> list[str]:
+def only(lines: Sequence[Line], status: str, thing: str = "") -> list[str]:
     """The lines of that status about a thing, whatever the folder of the test is called."""
     here = str(paths.SYSTEMS.parent)
     found = [line for line in lines if line.status == status]
@@ -371,7 +376,7 @@ def test_field_that_starts_jobs_must_be_right(
 def test_slurm_partition_is_read_from_the_access_options(
     access: object, partition: str | None
 ) -> None:
-    assert check.slurm_partition(access) == partition
+    assert slurm_partition(access) == partition
 
 
 # ---- checking: whose host is it? ----
@@ -440,14 +445,14 @@ def test_host_that_is_none_of_the_system_is_a_hint(pod: Path) -> None:
     ],
 )
 def test_names_that_a_pattern_matches_are_found(pattern: str, names: list[str]) -> None:
-    assert check.examples(pattern) == names
+    assert examples(pattern) == names
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.from_regex(r"\A[a-z][a-z0-9.-]{0,20}\Z"))
 def test_pattern_for_a_host_matches_that_host_alone(host: str) -> None:
-    pattern = check.host_pattern(host)
-    assert check.examples(pattern) == [host]
+    pattern = host_pattern(host)
+    assert examples(pattern) == [host]
     assert not re.match(pattern, host + "x")
 
 
@@ -493,32 +498,66 @@ def test_partition_that_no_check_measures_is_a_problem(pod: Path) -> None:
     assert "no check has a case here" in found
 
 
-def test_every_committed_check_is_made_from_known_places() -> None:
-    found, broken = check.known_checks(paths.CHECKS)
-    assert [c.name for c in found.values() if not c.places] == []
+def test_every_committed_check_says_what_it_measures() -> None:
+    found, broken = checks.known(paths.CHECKS)
+    assert [c.name for c in found.values() if c.cases is None] == []
     assert broken == []
 
 
+def test_the_first_parameter_of_a_check_has_its_cases_for_values() -> None:
+    for known in checks.known(paths.CHECKS)[0].values():
+        (first, *_) = known.kind.param_space.params.values()
+        (name, *_) = [c.__name__ for c in known.kind.__mro__ if "cases" in vars(c)]
+        assert first.owner == name
+
+
+CHECKS_OF_A_SITE = """\
+import reframe as rfm
+from reframe.core.builtins import parameter
+from railgauge.checks.base import simple_test
+from railgauge.checks.pair import PairCheck, RingPairs
+from railgauge.checks.rdma import RailLinks
+
+class Base(PairCheck):
+    cases = RailLinks("all")
+    pair = parameter(cases, loggable=True)
+
+@simple_test
+class One(Base):
+    metrics = ["bandwidth_65536B", "stream_bandwidth_min"]
+
+@simple_test
+class Two(PairCheck):
+    cases = RingPairs("tcp", "x")
+    pair = parameter(cases, loggable=True)
+    gating = ("jain_index",)
+
+@rfm.simple_test
+class Three(rfm.RunOnlyRegressionTest):
+    valid_systems = ["+fast %kind=x"]
+    valid_prog_environs = ["*"]
+    size = parameter([1, 2])
+"""
+
+
 def test_checks_are_classes_that_are_tests(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text(
-        "class Base(C):\n    pair = parameter(rdma_links('all'), loggable=True)\n"
-        "@rfm.simple_test\nclass One(Base):\n    pass\n"
-        "@simple_test\nclass Two(C):\n    p = parameter(ring_pairs('tcp', 'x'))\n"
-        "@simple_test\nclass Three(C):\n    valid_systems = ['+fast %gnu']\n"
-    )
-    found, _ = check.known_checks(tmp_path)
+    (tmp_path / "a.py").write_text(CHECKS_OF_A_SITE)
+    found, broken = checks.known(tmp_path)
+    assert broken == []
     assert {name: c.features for name, c in found.items()} == {
         "One": ("rdma",),
         "Two": ("tcp", "x"),
-        "Three": (),
+        "Three": ("fast",),
     }
-    assert found["Three"].asked == ("fast",)
+    needed = [found[name].kind.needs_references_of() for name in ("One", "Two")]
+    assert needed == [("bandwidth", "stream_bandwidth_min"), ("jain_index",)]
 
 
-def test_check_file_that_is_no_python_is_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("class One(\n")
-    _, (line,) = check.known_checks(tmp_path)
-    assert (line.status, "a.py: not Python" in line.said) == ("problem", True)
+@pytest.mark.parametrize("text", ["class One(\n", "import nosuch\n", "1 / 0\n"])
+def test_check_file_that_does_not_load_is_a_problem(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.py").write_text(text)
+    _, (line,) = checks.known(tmp_path)
+    assert (line.status, "a.py: does not load" in line.text) == ("problem", True)
 
 
 @pytest.mark.parametrize(
@@ -873,7 +912,7 @@ def test_folder_without_fragments_is_not_checked(pod: Path) -> None:
 
 def test_line_of_a_fragment_may_go_on_in_the_next() -> None:
     text = "# NodeName=a\nNodeName=n1 \\\n CPUs=4 # four\n\nGresTypes=gpu\n"
-    assert check.fragment_lines(text) == [
+    assert fragment_lines(text) == [
         (2, {"nodename": "n1", "cpus": "4"}),
         (5, {"grestypes": "gpu"}),
     ]

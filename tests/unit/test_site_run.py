@@ -105,7 +105,7 @@ def test_what_one_node_lacks_is_one_line_with_what_to_type(
 @pytest.mark.usefixtures("mpi")
 def test_different_versions_are_told_with_their_nodes() -> None:
     other = node("n2", tools={"ip": "ip 6", "iperf": "2.2.1"})
-    told = [line.said for line in lines(look(node("n1"), other)) if line.thing == "ns: tools"]
+    told = [line.text for line in lines(look(node("n1"), other)) if line.thing == "ns: tools"]
     assert told == ["ip: ip 6 on n[1-2]", "iperf: 2.1.8 on n1", "iperf: 2.2.1 on n2"]
 
 
@@ -123,28 +123,28 @@ def test_a_node_that_started_nothing_is_named() -> None:
 def test_nodes_that_were_not_asked_are_not_checked() -> None:
     found = lines(look(node("n1"), node("n2"), left={"n3": "busy", "n4": "busy"}))
     (line,) = [line for line in found if line.status == "not checked"]
-    assert line.said == "n[3-4]: busy"
+    assert line.text == "n[3-4]: busy"
 
 
 def test_mpi_without_the_launchers_plugin_leads_to_launch_options(mpi: dict[str, object]) -> None:
     mpi.update(stdout="", stderr=recorded("mpi_no_pmi"), code=1)
     (line,) = [each for each in lines(look(node("n1"), node("n2"))) if each.thing == "ns: MPI"]
     assert line.status == "problem"
-    assert "OMPI was not built with SLURM's PMI support" in line.said
-    assert "--mpi=pmix" in line.said
+    assert "OMPI was not built with SLURM's PMI support" in line.text
+    assert "--mpi=pmix" in line.text
     assert "launch_options" in line.next_step and "configs/systems/site/" in line.next_step
 
 
 def test_ranks_that_are_worlds_of_their_own_are_a_problem(mpi: dict[str, object]) -> None:
     mpi.update(stdout="world of 1: rank 0 on n1\nworld of 1: rank 0 on n2\n")
     (line,) = [each for each in lines(look(node("n1"), node("n2"))) if each.thing == "ns: MPI"]
-    assert (line.status, "a world of its own" in line.said) == ("problem", True)
+    assert (line.status, "a world of its own" in line.text) == ("problem", True)
 
 
 def test_a_world_that_lacks_a_rank_is_a_problem(mpi: dict[str, object]) -> None:
     mpi.update(stdout="world of 2: rank 0 on n1\n", stderr="n2: it crashed, error 5\n", code=1)
     (line,) = [each for each in lines(look(node("n1"), node("n2"))) if each.thing == "ns: MPI"]
-    assert (line.status, "it crashed" in line.said) == ("problem", True)
+    assert (line.status, "it crashed" in line.text) == ("problem", True)
 
 
 def test_mpirun_is_left_to_its_check() -> None:
@@ -167,7 +167,7 @@ def test_without_accounting_nothing_is_started(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(slurm_jobs, "require_answer", off)
     first, rest = running.lines("site")
-    assert (first.status, "accounting is off" in first.said) == ("problem", True)
+    assert (first.status, "accounting is off" in first.text) == ("problem", True)
     assert rest.status == "not checked"
 
 
@@ -177,4 +177,4 @@ def test_a_slurm_of_another_system_is_asked_nothing(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(slurm_jobs, "require_answer", never)
     (line,) = running.lines("site", owner="other")
-    assert (line.status, "other" in line.said) == ("not checked", True)
+    assert (line.status, "other" in line.text) == ("not checked", True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from railgauge.checks.transfer import transfer_cases
+from railgauge.checks.transfer import TransferCases
 from railgauge.cli import cli
 from railgauge.errors import RailgaugeError
 from railgauge.measurement import Measurement
@@ -45,23 +45,23 @@ def transfers(nodes: str = "n[1-2]", wan: bool = False, **changes: Any) -> dict[
 
 def test_every_tool_moves_every_set_of_files(describe: Describe) -> None:
     describe(transfers())
-    assert names(transfer_cases("scp")) == ["gpu:n1:n2:large:lan", "gpu:n1:n2:small:lan"]
+    assert names(TransferCases("scp")) == ["gpu:n1:n2:large:lan", "gpu:n1:n2:small:lan"]
 
 
 def test_iperf3_moves_no_files(describe: Describe) -> None:
     describe(transfers())
-    assert names(transfer_cases("iperf3")) == ["gpu:n1:n2:lan"]
+    assert names(TransferCases("iperf3")) == ["gpu:n1:n2:lan"]
 
 
 def test_optional_tools_have_cases_too_and_others_none(describe: Describe) -> None:
     describe(transfers())
-    assert len(transfer_cases("bbcp")) == 2
-    assert names(transfer_cases("lftp")) == []
+    assert len(list(TransferCases("bbcp"))) == 2
+    assert names(TransferCases("lftp")) == []
 
 
 def test_wdts_receiver_may_throw_away_what_comes(describe: Describe) -> None:
     describe(transfers(wdt={"skip_writes": [True, False]}))
-    assert [case.parts[2] for case in transfer_cases("wdt")] == [
+    assert [case.parts[2] for case in TransferCases("wdt")] == [
         *("large-discarded", "large"),
         *("small-discarded", "small"),
     ]
@@ -69,33 +69,33 @@ def test_wdts_receiver_may_throw_away_what_comes(describe: Describe) -> None:
 
 def test_all_neighbours_are_measured(describe: Describe) -> None:
     describe(transfers("n[1-3]"))
-    pairs = {case.nodes for case in transfer_cases("scp")}
+    pairs = {case.nodes for case in TransferCases("scp")}
     assert pairs == {("n1", "n2"), ("n2", "n3"), ("n3", "n1")}
 
 
 def test_the_first_pair_may_stand_for_all(describe: Describe) -> None:
     describe(transfers("n[1-3]", pairs="first"))
-    assert {case.nodes for case in transfer_cases("scp")} == {("n1", "n2")}
-    assert len(transfer_cases("scp")) == 2
+    assert {case.nodes for case in TransferCases("scp")} == {("n1", "n2")}
+    assert len(list(TransferCases("scp"))) == 2
 
 
 def test_long_ways_belong_to_the_series(
     describe: Describe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     describe(transfers(wan=True))
-    assert names(transfer_cases("iperf3")) == ["gpu:n1:n2:lan"]
+    assert names(TransferCases("iperf3")) == ["gpu:n1:n2:lan"]
     monkeypatch.setenv("RAILGAUGE_SERIES", "1")
     # A round trip of nothing is the path as it is.
-    assert names(transfer_cases("iperf3")) == ["gpu:n1:n2:lan", "gpu:n1:n2:44ms"]
+    assert names(TransferCases("iperf3")) == ["gpu:n1:n2:lan", "gpu:n1:n2:44ms"]
 
 
 def test_all_of_it_may_belong_to_the_series(
     describe: Describe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     describe(transfers(series_only=True))
-    assert names(transfer_cases("scp")) == []
+    assert names(TransferCases("scp")) == []
     monkeypatch.setenv("RAILGAUGE_SERIES", "1")
-    assert names(transfer_cases("scp")) == ["gpu:n1:n2:large:lan", "gpu:n1:n2:small:lan"]
+    assert names(TransferCases("scp")) == ["gpu:n1:n2:large:lan", "gpu:n1:n2:small:lan"]
 
 
 # ---- the page ----

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +21,7 @@ import reframe as rfm
 from railgauge import hostlist, paths, references, rehearsal, systems
 from railgauge.campaign import RESULT_FILE
 from railgauge.checks import guard, queue
-from railgauge.checks.cases import Case, RailCase
+from railgauge.checks.cases import Case, Cases, RailCase
 from railgauge.checks.protections import Evidence, failures
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
@@ -33,12 +35,17 @@ from railgauge.tools import Call, Reading
 guard.install()
 
 
+#: The checks that `simple_test` marks, also those that the session's system has nothing for.
+TESTS: set[type] = set()
+
+
 def simple_test(check: Any) -> Any:
     """ReFrame's `simple_test`, for checks that a system may have nothing for.
 
     ReFrame warns of a parameter without values, and warnings are errors here. A check that is
     required and not there is missed by the verdict.
     """
+    TESTS.add(check)
     return check if check.num_variants == 0 else rfm.simple_test(check)
 
 
@@ -48,6 +55,21 @@ class ExitLine:
 
     call: Call
     facts: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Observation:
+    """What a job left, read once: its tool's reading, its exit lines, what each node stated of
+    itself (device, mtu_bytes, ...) by its name, and what is wrong beside what every check is judged
+    by. `claims` are what the tool says that the nodes' devices carried, to be held against their
+    counters.
+    """
+
+    reading: Reading
+    calls: Sequence[Call]
+    facts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    failures: Sequence[Failure] = ()
+    claims: Sequence[Claim] = ()
 
 
 class StrictCheck(rfm.RunOnlyRegressionTest):
@@ -74,6 +96,29 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     max_pending_time = "5m"
     time_limit = "2m"
 
+    #: the metrics that must have a reference; none: what `gates` says, as a rule all
+    gating: tuple[str, ...] = ()
+
+    #: what `read` has read
+    observed: Observation | None = None
+
+    # --- without an instance: for `railgauge system check` -------------------------------------
+
+    #: what it measures where, the values of its first parameter: `parameter(cases)`
+    cases: Cases[Any] | None = None
+
+    @classmethod
+    def needs_references_of(cls) -> tuple[str, ...]:
+        """The metrics that must have a reference, as far as that is known before a run."""
+        return cls.gating or tuple(re.sub("_[0-9]+B$", "", m) for m in cls.metrics.default_value)
+
+    @classmethod
+    def unstated(cls, extras: systems.Extras) -> Sequence[str] | None:
+        """What the description must still say for a reference to follow from it alone: nothing
+        where it does follow. None where no description could give one.
+        """
+        return None
+
     # --- for subclasses ----------------------------------------------------------------------
 
     @property
@@ -81,21 +126,17 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """What is measured where: the value of the check's first parameter."""
         raise NotImplementedError
 
-    def read(self) -> tuple[Reading, Sequence[Call]]:
-        """The reading of what the job left in the stage folder, and its exit lines."""
+    def read(self) -> Observation:
+        """What the job left in the stage folder. Called once; `observed` keeps it."""
         raise NotImplementedError
 
     def limit(self, measurement: Measurement) -> Limit | None:
         """What physics allows for this measurement, where that is known."""
         return None
 
-    def facts(self) -> Mapping[str, Mapping[str, Any]]:
-        """What each node stated of itself (device, mtu_bytes, ...), by node name."""
-        return {}
-
     def gates(self, measurement: Measurement) -> bool:
         """Whether this number must have a reference; else it is recorded, and judged if it has."""
-        return True
+        return not self.gating or measurement.metric in self.gating
 
     def own_reference(self, measurement: Measurement) -> references.Reference | None:
         """A reference that follows from the system's description, not from measurements."""
@@ -104,14 +145,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def floor(self, measurement: Measurement) -> references.Reference | None:
         """What proves function only, where no number is stored: from the system's description."""
         return None
-
-    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
-        """What is wrong with the run beside what every check is judged by."""
-        return ()
-
-    def claims(self, reading: Reading, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Claim]:
-        """What the tool says that the nodes' devices carried, to be held against their counters."""
-        return ()
 
     @property
     def counted(self) -> bool:
@@ -141,6 +174,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def rehearsal(self) -> bool:
         """Whether stand-ins run in place of the tools."""
         return rehearsal.scenario() is not None
+
+    @functools.cached_property
+    def stored(self) -> references.References:
+        """The stored numbers of the system, as they are when the case first needs them."""
+        return references.load(self.current_system.name)
 
     @property
     def partition_data(self) -> systems.Partition:
@@ -209,23 +247,18 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _evidence(self) -> tuple[Evidence, list[Failure]]:
         """All that is known; output that cannot be read is evidence too."""
         found: list[Failure] = []
-        reading: Reading | None = None
-        calls: Sequence[Call] = ()
-        facts: Mapping[str, Mapping[str, Any]] = {}
-        claims: Sequence[Claim] = ()
         if self.gate not in ("acceptance", "baseline"):
             found.append(Failure("gate", f"gate is {self.gate!r}, expected acceptance or baseline"))
         try:
-            reading, calls = self.read()
-            facts = self.facts()
-            found += self.violations(facts)
-            # What stands in for a tool moves nothing.
-            if reading.ok and not self.rehearsal:
-                claims = self.claims(reading, facts)
+            self.observed = self.read()
+            found += self.observed.failures
         except (OSError, ValueError) as error:
             found.append(Failure("output", f"{type(error).__name__}: {error}"))
         nodes = tuple(self.pinned_nodes) or tuple(self.job.nodelist or ())
         rails = self.target.rails if isinstance(self.target, RailCase) else None
+        observed = self.observed
+        reading, calls = (observed.reading, tuple(observed.calls)) if observed else (None, ())
+        facts = observed.facts if observed else {}
         if reading is not None:
             placed = tuple(
                 dataclasses.replace(m, nodes=m.nodes or nodes, ranks=self.num_tasks, rails=rails)
@@ -233,20 +266,21 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             )
             reading = dataclasses.replace(reading, measurements=placed)
         measurements = reading.measurements if reading else ()
+        vouched = reading is not None and reading.ok
         limits = {m.variable: limit for m in measurements if (limit := self.limit(m))}
         return Evidence(
             job_id=self.job.jobid,
             job_state=self._job_state(),
             job_exit_code=self.job.exitcode,
-            job_error=self._job_error(),
-            tool_errors={call.role: self._errors_of(call.role) for call in calls},
+            job_error=self.text(self.job.stderr),
+            tool_errors={call.role: self.text(f"{call.role}.err") for call in calls},
             left_output=Path(self.stagedir, self.job.stdout).exists(),
             failed_nodes=slurm_jobs.failed_nodes(self.job.jobid, nodes)
             if self.job.state == "NODE_FAIL"
             else (),
             nodes=nodes,
             ranks=self.num_tasks,
-            calls=tuple(calls),
+            calls=calls,
             reading=reading,
             expected=self.expected,
             expected_on=self.expected_on_nodes,
@@ -256,7 +290,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             references=self._references(measurements),
             recorded=frozenset(m.variable for m in measurements if not self.gates(m)),
             budgets=self.budgets,
-            claims=tuple(claims),
+            # What stands in for a tool moves nothing.
+            claims=tuple(observed.claims) if observed and vouched and not self.rehearsal else (),
             counted=self.counted and not self.rehearsal,
             acceptance=self.gate == "acceptance",
             rehearsal=self.rehearsal,
@@ -282,19 +317,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             return slurm_jobs.cancelled(self.job.jobid) or str(state)
         return str(state) if state else None
 
-    def _job_error(self) -> str:
-        path = Path(self.stagedir, self.job.stderr)
-        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-
-    def _errors_of(self, role: str) -> str:
-        path = Path(self.stagedir, f"{role}.err")
-        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-
     def _references(self, measurements: Sequence[Measurement]) -> dict[str, references.Reference]:
         if self.gate == "baseline":
             # A baseline is recorded to be looked at; the numbers of before do not judge it.
             return {}
-        stored = references.load(self.current_system.name)
+        stored = self.stored
         check, partition = type(self).__name__, self.current_partition.name
         return {
             m.variable: reference
@@ -308,7 +335,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def _store(self, evidence: Evidence, found: Sequence[Failure]) -> None:
         """Leave the result for the campaign, whole or not at all."""
-        stored = references.load(self.current_system.name)
+        stored = self.stored
         check, partition = type(self).__name__, self.current_partition.name
         extras = self.partition_data.extras
         rows = tuple(
@@ -382,9 +409,12 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         except (KeyError, TypeError) as error:
             raise ValueError(f"{path.name}: not an exit line: {error!r}") from None
 
+    def text(self, file: str) -> str:
+        """A file of the stage folder; "" where there is none."""
+        path = Path(self.stagedir, file)
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
     def output(self, role: str) -> str:
         """What the tool of `role` printed; lines of its standard error are marked as such."""
-        out, err = (Path(self.stagedir, f"{role}.{kind}") for kind in ("out", "err"))
-        text = out.read_text(encoding="utf-8", errors="replace") if out.exists() else ""
-        errors = err.read_text(encoding="utf-8", errors="replace") if err.exists() else ""
-        return text + "".join(f"STDERR: {line}\n" for line in errors.splitlines())
+        errors = self.text(f"{role}.err").splitlines()
+        return self.text(f"{role}.out") + "".join(f"STDERR: {line}\n" for line in errors)

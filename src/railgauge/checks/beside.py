@@ -3,44 +3,60 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before
 
-from railgauge import systems
-from railgauge.checks.cases import SettingCase
-from railgauge.checks.pair import PairCheck, neighbours
+from railgauge.checks.base import Observation
+from railgauge.checks.cases import Mismatch, SettingCase, mismatch_of_settings
+from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.wan import is_series, tcp_commands
 from railgauge.measurement import Measurement
 from railgauge.model.failure import Failure
+from railgauge.references import Condition
 from railgauge.stack import activation
-from railgauge.systems import Mpi, Tcp
+from railgauge.systems import Mpi, Partition, Tcp
 from railgauge.tools import Call, Completeness, Reading, iperf2, mpi_allreduce, osu
 
 PHASES = ("alone", "beside")
+TRANSFER = iperf2.TOOL
 
 #: While the MPI program ran, the interface must have carried at least this share of the transfer's
 #: mean rate; programs that start cost some of it.
 _CARRIED = 0.25
 
 
-def mpi_cases() -> list[SettingCase]:
+class MpiCases(PairCases[SettingCase]):
     """Every setting, between the first two nodes of each partition with extras.mpi."""
-    cases: dict[str, list[SettingCase]] = {}
-    for pair in neighbours("mpi", "tcp"):
-        asked = systems.load(rt.runtime().system.name).partition(pair.partition).extras.mpi
-        if asked is not None and (is_series() or not asked.series_only):
-            settings = [SettingCase(*pair.ends, setting) for setting in asked.settings]
-            cases.setdefault(pair.partition, settings)
-    return [case for found in cases.values() for case in found]
+
+    def __init__(self) -> None:
+        super().__init__("mpi", "tcp")
+
+    def on(self, partition: Partition) -> Iterable[SettingCase]:
+        mpi = partition.extras.mpi
+        if mpi is None or (mpi.series_only and not is_series()):
+            return []
+        first = neighbours(partition)[:1]
+        return [SettingCase(*pair.ends, setting) for pair in first for setting in mpi.settings]
+
+    def lacks_description(self, partition: Partition) -> str:
+        if partition.extras.mpi is not None:
+            return ""
+        return "runs the program of extras.mpi, and there is none"
+
+    def mismatch(self, condition: Condition, partition: Partition, gates: bool) -> Mismatch | None:
+        mpi = partition.extras.mpi
+        assert mpi is not None  # or it has no case here
+        return super().mismatch(condition, partition, gates) or mismatch_of_settings(
+            condition, "mpi", mpi.settings
+        )
 
 
 class MpiBesideCheck(PairCheck):
     """An MPI program timed alone, then while iperf2 runs between the same two nodes.
 
-    A concrete check gives its own `pair = parameter(mpi_cases())`.
+    A concrete check gives its own `cases = MpiCases()`.
     """
 
     tool = iperf2
@@ -120,35 +136,42 @@ class MpiBesideCheck(PairCheck):
 
     # --- what it left --------------------------------------------------------------------------
 
-    def calls(self) -> list[Call]:
-        return [*super().calls(), *self._mpi_calls("alone"), *self._mpi_calls("beside")]
+    def read(self) -> Observation:
+        transfer = super().read()
+        calls = {phase: self._calls(phase) for phase in PHASES}
+        readings = {phase: self._mpi(phase, calls[phase]) for phase in PHASES}
+        of_mpi = [call for phase in PHASES for call in calls[phase]]
+        return dataclasses.replace(
+            transfer,
+            reading=self._together({TRANSFER: transfer.reading, **readings}),
+            calls=[*transfer.calls, *of_mpi],
+            failures=[
+                *transfer.failures,
+                *self._not_started(of_mpi),
+                *self._not_beside(transfer),
+            ],
+        )
 
-    def _mpi_calls(self, phase: str) -> list[Call]:
+    def _calls(self, phase: str) -> list[Call]:
         lines = (self.exit_line(f"{phase}{rank}") for rank in range(self.num_tasks))
         return [line.call for line in lines if line is not None]
 
-    def read(self) -> tuple[Reading, Sequence[Call]]:
-        readings = {"iperf2": self._transfer(), **{phase: self._mpi(phase) for phase in PHASES}}
+    def _together(self, readings: Mapping[str, Reading]) -> Reading:
         refused = [f"{name}: {r.reason}" for name, r in readings.items() if not r.ok]
         if refused:
-            return Reading.refused("; ".join(refused)), self.calls()
+            return Reading.refused("; ".join(refused))
         unproved = [r for r in readings.values() if r.completeness is not Completeness.PROVED]
         return Reading(
             True,
             "; ".join(r.reason for r in unproved or readings.values()),
             unproved[0].completeness if unproved else Completeness.PROVED,
             tuple(m for reading in readings.values() for m in reading.measurements),
-            {**readings["alone"].seen, **readings["beside"].seen, **readings["iperf2"].seen},
-            moved=readings["iperf2"].moved,
-        ), self.calls()
+            {**readings["alone"].seen, **readings["beside"].seen, **readings[TRANSFER].seen},
+            moved=readings[TRANSFER].moved,
+        )
 
-    def _transfer(self) -> Reading:
-        client, server = self.output("client"), self.output("server")
-        return iperf2.read(client, server=server, calls=super().calls(), options=self.options)
-
-    def _mpi(self, phase: str) -> Reading:
+    def _mpi(self, phase: str, calls: Sequence[Call]) -> Reading:
         outputs = {rank: self.output(f"{phase}{rank}") for rank in range(self.num_tasks)}
-        calls = self._mpi_calls(phase)
         if self.asked.program == "allreduce":
             reading = mpi_allreduce.read(outputs, calls, self._allreduce())
         else:
@@ -163,22 +186,26 @@ class MpiBesideCheck(PairCheck):
             return named
         return dataclasses.replace(named, **self.setting.model_dump())
 
-    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
-        """A transfer that was not there all the time: the program ran beside nothing."""
-        found = list(super().violations(facts))
-        for call in (*self._mpi_calls("alone"), *self._mpi_calls("beside")):
+    def _not_started(self, calls: Sequence[Call]) -> list[Failure]:
+        found = []
+        for call in calls:
             if call.note.startswith("cannot be started"):
                 message = f"{self.asked.program} is not on the path of {call.host}"
                 step = activation.bringing(self.asked.program, self.current_system.name)
                 steps = f"{step or 'install it there'}; or extras.mpi.program: allreduce"
                 found.append(Failure("no-program", message, (call.host,), steps))
-        mean = [m.value for m in self._transfer().measurements if m.metric == "bandwidth"]
-        for side in self.sides():
-            said = side.facts.get("beside")
-            if said is not None:
-                found += ended_early(side.call.host, said, self.asked.transfer_s)
-            if said is not None and side.call.role == "client" and mean:
-                found += stood_still(side.call.host, said, mean[0])
+        return found
+
+    def _not_beside(self, transfer: Observation) -> list[Failure]:
+        """A transfer that was not there all the time: the program ran beside nothing."""
+        found = []
+        mean = [m.value for m in transfer.reading.measurements if m.metric == "bandwidth"]
+        for call in transfer.calls:
+            beside = transfer.facts[call.host].get("beside")
+            if beside is not None:
+                found += ended_early(call.host, beside, self.asked.transfer_s)
+            if beside is not None and call.role == "client" and mean:
+                found += stood_still(call.host, beside, mean[0])
         return found
 
 

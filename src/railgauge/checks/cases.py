@@ -1,15 +1,26 @@
-"""What a check measures where: the values of its first parameter.
+"""What a check measures where: its cases, and where they come from.
 
 `str()` of a case is how ReFrame's names have it, and what `-n` selects: parts that colons join,
 the partition first. Nothing else reads these names.
+
+A check names the `Cases` that its first parameter takes its values from. They generate the cases of
+a session, and tell `railgauge system check`, which has no session, why a partition has none and
+which conditions of a stored number no case can be under.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
 
-from railgauge import hostlist
+import reframe.core.runtime as rt
+from reframe.core.exceptions import ReframeFatalError
+
+from railgauge import hostlist, systems
 from railgauge.nccl import Transport
+from railgauge.references import Condition
+from railgauge.systems import Partition, Tcp
 from railgauge.tools.file_transfer import DISCARDED
 
 #: The way of a transfer between neighbours as it is.
@@ -193,3 +204,127 @@ class TransferCase(PairCase):
         files = [self.file_set + (DISCARDED if self.discarded else "")] if self.file_set else []
         way = LAN if self.round_trip_ms is None else f"{self.round_trip_ms:g}ms"
         return *super().parts, *files, way
+
+
+@dataclasses.dataclass(frozen=True)
+class Mismatch:
+    """Why no case is under a condition; `by_count` where the system is only too small for it."""
+
+    reason: str
+    by_count: bool = False
+
+
+AnyCase = TypeVar("AnyCase", bound=Case)
+
+
+class Cases(Generic[AnyCase]):
+    """What a check measures on a partition.
+
+    Iterated: the cases of the session's system, on the partitions that have all `features`. Reasons
+    are without the check's name: "runs where features has rdma".
+    """
+
+    #: whether something of the partition's network is measured, which its features describe
+    measures_features = True
+    #: whether a partition with more nodes has cases of more nodes
+    grows = False
+
+    def __init__(self, *features: str) -> None:
+        self.features = features
+
+    def on(self, partition: Partition) -> Iterable[AnyCase]:
+        """The cases on a partition that has the features, as this session is to have them."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[AnyCase]:
+        for partition in _session_partitions():
+            if set(self.features) <= set(partition.features):
+                yield from self.on(partition)
+
+    # --- without a session -------------------------------------------------------------------
+
+    def lacks(self, partition: Partition) -> str:
+        """Why there is no case on a partition, with all its nodes; "" where there is one."""
+        return (
+            self._lacks_features(partition)
+            or self.lacks_description(partition)
+            or self.lacks_nodes(partition)
+        )
+
+    def _lacks_features(self, partition: Partition) -> str:
+        missing = [f for f in self.features if f not in partition.features]
+        return f"runs where features has {', '.join(missing)}" if missing else ""
+
+    def lacks_description(self, partition: Partition) -> str:
+        """What its extras do not say, or not as it must be; "" where they do."""
+        return ""
+
+    def lacks_nodes(self, partition: Partition) -> str:
+        """What it needs that a larger partition would have; "" where this one has it."""
+        return ""
+
+    def would_grow(self, partition: Partition) -> bool:
+        """Whether a partition that has no case would have one with more nodes."""
+        return not self._lacks_features(partition) and bool(self.lacks_nodes(partition))
+
+    def leaves_out(self, partition: Partition) -> str:
+        """Which nodes, or acceptances, have no result of it; "" where each has one."""
+        return ""
+
+    def node_counts(self, partition: Partition) -> Sequence[int]:
+        """How many nodes a case may have."""
+        raise NotImplementedError
+
+    def values(self, partition: Partition) -> Mapping[str, Sequence[object]]:
+        """What parts of the condition may be here; a part that is not named may be anything."""
+        return {}
+
+    #: where `values` come from: "one that extras.wan has"
+    described = ""
+
+    def mismatch(self, condition: Condition, partition: Partition, gates: bool) -> Mismatch | None:
+        """Why none of the cases that a partition has is under the condition; None where one is.
+
+        `gates` is false of numbers that are only looked at.
+        """
+        counts = self.node_counts(partition)
+        if isinstance(condition.nodes, int) and condition.nodes not in counts:
+            reason = f"nodes is {condition.nodes}, expected {from_to(counts)}"
+            return Mismatch(reason, by_count=self.grows)
+        for part, values in self.values(partition).items():
+            if part in condition.stated and condition.stated[part] not in values:
+                known = ", ".join("none" if v is None else str(v) for v in dict.fromkeys(values))
+                value = condition.stated[part]
+                return Mismatch(f"{part} is {value}, expected {self.described}: {known}")
+        return None
+
+
+def _session_partitions() -> Sequence[Partition]:
+    try:
+        system = rt.runtime().system.name
+    except ReframeFatalError:
+        # No session: a check's declaration is read, and nothing is to be run.
+        return ()
+    return systems.load(system).partitions
+
+
+def from_to(counts: Sequence[int]) -> str:
+    """`3 to 8`, `2`, or `none`."""
+    if not counts:
+        return "none"
+    return f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+
+
+def mismatch_of_settings(
+    condition: Condition, field: str, settings: Mapping[str, Tcp]
+) -> Mismatch | None:
+    """Why none of the settings of extras.`field` is what the condition states."""
+    stated = {part: v for part, v in condition.stated.items() if part in Tcp.model_fields}
+    if any(all(getattr(s, part) == v for part, v in stated.items()) for s in settings.values()):
+        return None
+    wrong = ", ".join(f"{part} {value}" for part, value in stated.items())
+    known = "; ".join(
+        f"{name}: " + ", ".join(f"{part} {value}" for part, value in setting)
+        for name, setting in settings.items()
+    )
+    return Mismatch(f"{wrong}, expected one that extras.{field}.settings has: {known}")

@@ -21,6 +21,15 @@ _STREAM_SHARE = 0.25
 _RETRANSMITTED = 0.01
 
 
+def unstated(extras: Extras) -> list[str] | None:
+    """What the description must still say for floors to follow from it; None where it asks for
+    none (`floor_share`).
+    """
+    if extras.floor_share is None:
+        return None
+    return [f for f in ("link_gbits", "mtu_bytes") if getattr(extras, f) is None]
+
+
 def of_link(
     measurement: Measurement, extras: Extras, system: str, seconds: float
 ) -> Reference | None:

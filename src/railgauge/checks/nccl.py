@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before
 
-from railgauge import hostlist, limits, paths, references, rehearsal, systems
+from railgauge import limits, paths, references, rehearsal
+from railgauge.checks.base import Observation
 from railgauge.checks.cases import GroupCase
+from railgauge.checks.nccl_cases import fabric_of, places_of
 from railgauge.checks.node_state import node_state_case
-from railgauge.checks.pair import chosen_nodes
 from railgauge.checks.ranks import RanksCheck
 from railgauge.checks.rdma import probe_cases
 from railgauge.limits import Limit
@@ -25,7 +25,6 @@ from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
 from railgauge.nccl import Nccl, Scale, Transport
 from railgauge.stack import installed
-from railgauge.systems import Partition
 from railgauge.tools import Call, Reading, nccl_log, nccl_tests
 
 #: What the tool writes beside its table, where its version can.
@@ -39,104 +38,10 @@ _LEAST_SHARE = 1 / 16
 _MARGIN_S = 120
 
 
-def _segments(partition: Partition) -> list[tuple[str, ...]]:
-    """The racks or scalable units: consecutive nodes of the partition's list, less those absent."""
-    fabric = partition.extras.nccl
-    assert fabric is not None  # a partition with the feature has it
-    everyone = hostlist.expand(partition.extras.nodes)
-    size = fabric.segment_nodes or len(everyone)
-    return [
-        tuple(node for node in everyone[start : start + size] if node in partition.nodes)
-        for start in range(0, len(everyone), size)
-    ]
-
-
-def node_groups(partition: Partition, scale: Scale) -> list[tuple[str, ...]]:
-    """The groups of nodes that are measured together at a scale.
-
-    Pairs are neighbours in a ring within a segment, so that a bad node shows in two of them.
-    Segments, and all, are measured only where the session has all of their nodes: for fewer there
-    is no number to compare with.
-    """
-    chosen = chosen_nodes(partition.nodes)
-    segments = _segments(partition)
-    if scale == "node":
-        return [(node,) for node in chosen]
-    if scale == "pair":
-        present = (tuple(node for node in segment if node in chosen) for segment in segments)
-        return [pair for segment in present for pair in _ring(segment)]
-    # Two nodes are a pair, and one segment is the same as all.
-    if scale == "segment":
-        whole = [s for s in segments if len(s) > 2 and set(s) <= set(chosen)]
-        return whole if len(segments) > 1 else []
-    return [chosen] if len(chosen) > 2 and set(chosen) == set(partition.nodes) else []
-
-
-def _operations(partition: Partition, scale: Scale) -> list[str]:
-    fabric = partition.extras.nccl
-    assert fabric is not None
-    found = list(fabric.operations.get(scale, []))
-    if scale == "all" and len(_segments(partition)) == 1:
-        # The only segment is measured as all.
-        found += fabric.operations.get("segment", [])
-    return list(dict.fromkeys(found))
-
-
-def _ring(nodes: tuple[str, ...]) -> list[tuple[str, str]]:
-    if len(nodes) < 2:
-        return []
-    following = (*nodes[1:], nodes[0])
-    pairs = list(zip(nodes, following, strict=True))
-    return pairs[:1] if len(nodes) == 2 else pairs
-
-
-def _places(partition: Partition, nodes: Sequence[str]) -> list[int]:
-    """Where nodes stand in the partition's list."""
-    everyone = hostlist.expand(partition.extras.nodes)
-    return [everyone.index(node) for node in nodes]
-
-
-def _lacks_every_device(partition: Partition, transport: Transport, nodes: Sequence[str]) -> bool:
-    """Whether it would cross RDMA devices of which a node has none left."""
-    extras = partition.extras
-    fabric = extras.nccl
-    assert fabric is not None
-    crosses = fabric.crosses_nics(transport, fabric.domains(transport, _places(partition, nodes)))
-    return crosses and not all(
-        fabric.devices(transport, extras.absent_devices(node)) for node in nodes
-    )
-
-
-def nccl_cases(scale: Scale) -> list[GroupCase]:
-    """All that is measured at that scale.
-
-    Every operation of the partition's description with the default transport, all_reduce also with
-    each other one. Sockets are slow, and iperf2 measures TCP everywhere: the first pair stands for
-    the others.
-    """
-    cases = []
-    for partition in systems.load(rt.runtime().system.name).partitions:
-        fabric = partition.extras.nccl
-        if "nccl" not in partition.features or fabric is None:
-            continue
-        groups = node_groups(partition, scale)
-        for nodes, operation in itertools.product(groups, _operations(partition, scale)):
-            ranks = len(nodes) * fabric.gpus_per_node
-            if operation == "hypercube" and ranks & (ranks - 1):
-                continue
-            transports = fabric.transports(scale, partition.features)
-            for transport in transports if operation == "all_reduce" else transports[:1]:
-                if transport == "sockets" and nodes != groups[0]:
-                    continue
-                if not _lacks_every_device(partition, transport, nodes):
-                    cases.append(GroupCase(partition.name, operation, transport, tuple(nodes)))
-    return cases
-
-
 class NcclCheck(RanksCheck):
     """One collective over all GPUs of some nodes, a rank a GPU.
 
-    A concrete check gives its own `scale` and `case = parameter(nccl_cases(SCALE))`.
+    A concrete check gives its own `scale` and `cases = NcclCases(SCALE)`.
     """
 
     scale: Scale
@@ -161,7 +66,9 @@ class NcclCheck(RanksCheck):
     @property
     def domains(self) -> int:
         """How many NVLink domains the nodes lie in."""
-        return self.fabric.domains(self.transport, _places(self.partition_data, self.pinned_nodes))
+        return self.fabric.domains(
+            self.transport, places_of(self.partition_data, self.pinned_nodes)
+        )
 
     def absent(self, node: str) -> tuple[str, ...]:
         """The RDMA devices to go without on a node.
@@ -181,9 +88,7 @@ class NcclCheck(RanksCheck):
 
     @property
     def fabric(self) -> Nccl:
-        fabric = self.partition_data.extras.nccl
-        assert fabric is not None  # or there would be no case
-        return fabric
+        return fabric_of(self.partition_data)
 
     @property
     def options(self) -> nccl_tests.Options:
@@ -237,7 +142,7 @@ class NcclCheck(RanksCheck):
         fabric = self.fabric
         self.job.options += [f"--gpus-per-node={fabric.gpus_per_node}"]
         size = fabric.segment_nodes or 1
-        within = {place // size for place in _places(self.partition_data, self.pinned_nodes)}
+        within = {place // size for place in places_of(self.partition_data, self.pinned_nodes)}
         if fabric.segment_option and len(within) == 1:
             # Slurm places no segment that lies in two blocks.
             self.job.options += [f"--segment={len(self.pinned_nodes)}"]
@@ -341,40 +246,26 @@ class NcclCheck(RanksCheck):
 
     # --- what it left --------------------------------------------------------------------------
 
-    def _text(self, name: str) -> str:
-        path = Path(self.stagedir, name)
-        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-
     def _logs(self) -> dict[int, str]:
         """NCCL's log of every rank that left one."""
-        found = {rank: self._text(f"rank{rank}.nccl.log") for rank in range(self.num_tasks)}
+        found = {rank: self.text(f"rank{rank}.nccl.log") for rank in range(self.num_tasks)}
         return {rank: text for rank, text in found.items() if text}
 
-    @property
-    def _used(self) -> nccl_log.Used:
-        nodes = {call.rank: call.host for call in self.calls()}
-        return nccl_log.read(self._logs(), nodes)
-
-    def read(self) -> tuple[Reading, Sequence[Call]]:
+    def read(self) -> Observation:
         lines = sorted(self.exit_lines(), key=lambda line: line.call.rank)
-        calls = [line.call for line in lines]
+        calls, logs = [line.call for line in lines], self._logs()
         # Where a rank is missing, that is the failure; the others prove no host.
         whole = len(lines) == self.num_tasks
         hosts = tuple(str(line.facts.get("hostname")) for line in lines) if whole else ()
         reading = nccl_tests.read(
             {rank: self.output(f"rank{rank}") for rank in range(self.num_tasks)},
-            json_text=self._text(_RESULT) if self.options.has_json else None,
+            json_text=self.text(_RESULT) if self.options.has_json else None,
             calls=calls,
             options=dataclasses.replace(self.options, hosts=hosts),
         )
-        self._is_result = reading.ok
-        used = self._used
+        used = nccl_log.read(logs, {call.rank: call.host for call in calls})
         if reading.ok:
-            (table, *_) = nccl_tests.parse(self.output("rank0"))
-            self._measures(self.options.sizes(table.reduced_bytes))
-            models = sorted({device.name for device in table.devices})
-            model = models[0] if len(models) == 1 else models
-            reading = dataclasses.replace(reading, seen={**reading.seen, "gpu": model})
+            self._measures(self.options.sizes(reading.seen.get("reduced_bytes")))
         reading = dataclasses.replace(
             reading,
             seen={**used.seen, **reading.seen},
@@ -382,16 +273,22 @@ class NcclCheck(RanksCheck):
         )
         stated = [str(reading.seen[v]) for v in ("version", "nccl_version") if v in reading.seen]
         version = ", NCCL ".join(stated)
-        return reading, [
-            dataclasses.replace(call, version=version, package=self._package(call))
-            for call in calls
-        ]
-
-    def facts(self) -> Mapping[str, Mapping[str, Any]]:
-        """Of every node by its first rank, which watched its counters."""
-        return {
-            line.call.host: line.facts for line in self.exit_lines() if "counters" in line.facts
-        }
+        # Of every node by its first rank, which watched its counters.
+        facts = {line.call.host: line.facts for line in lines if "counters" in line.facts}
+        failures = self._job_failures(calls, logs)
+        if reading.ok and not failures:
+            # What else is in the logs of a job that failed follows from that.
+            failures = self._fabric_failures(used)
+        return Observation(
+            reading,
+            [
+                dataclasses.replace(call, version=version, package=self._package(call))
+                for call in calls
+            ],
+            facts,
+            failures,
+            self.claims(reading, facts),
+        )
 
     def claims(self, reading: Reading, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Claim]:
         """What every node's NICs must have carried at least, whatever the algorithm.
@@ -439,18 +336,19 @@ class NcclCheck(RanksCheck):
         inside = call.path and not Path(call.path).is_relative_to(paths.HOME)
         return f"image {image}" if image and inside else call.package
 
-    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
-        """Ranks in other places than asked, a hang, and whatever NCCL's logs say is wrong."""
-        calls = self.calls()
-        found = self._nccl_last_words(calls)
+    def _job_failures(self, calls: Sequence[Call], logs: Mapping[int, str]) -> list[Failure]:
+        """A hang, NCCL's last words, and ranks in other places than requested."""
+        found = self._nccl_last_words(calls, logs)
         for node in self.pinned_nodes:
             ranks = sum(call.host == node for call in calls)
             if len(calls) == self.num_tasks and ranks != self.num_tasks_per_node:
                 message = f"{ranks} ranks ran on {node}, expected {self.num_tasks_per_node}"
                 found.append(Failure("ranks", message, (node,)))
-        if found or not self._is_result:
-            # What else is in the logs of a job that failed follows from that.
-            return found
+        return found
+
+    def _fabric_failures(self, used: nccl_log.Used) -> list[Failure]:
+        """A sweep that memory ended early, and whatever NCCL's logs say is wrong."""
+        found = []
         asked = self.options.sizes()[-1]
         if self._largest_bytes < _LEAST_SHARE * asked:
             found.append(
@@ -461,7 +359,6 @@ class NcclCheck(RanksCheck):
                     next_step="does something else hold GPU memory there? nvidia-smi",
                 )
             )
-        used = self._used
         # Where a node has no device left, NCCL knows other networks there; nothing crosses them.
         uneven = not all(self.devices) and any(self.devices)
         found += [
@@ -494,18 +391,18 @@ class NcclCheck(RanksCheck):
                 found.append(Failure("rail", message, (node,)))
         return found
 
-    def _nccl_last_words(self, calls: Sequence[Call]) -> list[Failure]:
+    def _nccl_last_words(self, calls: Sequence[Call], logs: Mapping[int, str]) -> list[Failure]:
         """What NCCL said before the tool failed, or had to be ended because it hung."""
         found = []
         hung = [call for call in calls if "still running" in call.note]
         if hung:
-            state = " ".join(self._text("hang.out").split())[:400] or "no answer"
+            state = " ".join(self.text("hang.out").split())[:400] or "no answer"
             found.append(
                 Failure("hang", f"ended after {self.run_limit_s()} s; ncclras says: {state}")
             )
         failed = {call.rank for call in calls if call.failure}
         # Of a hang all: the one that lags behind is what one looks for.
-        told = {rank: log for rank, log in self._logs().items() if hung or rank in failed}
+        told = {rank: log for rank, log in logs.items() if hung or rank in failed}
         if words := nccl_log.last_words_of_all(told):
             said = "; ".join(words.splitlines())
             found.append(Failure("last-words", f"NCCL's last words: {said} (*.nccl.log)"))
@@ -535,9 +432,8 @@ class NcclCheck(RanksCheck):
         crosses = self.fabric.crosses_nics(self.transport, self.domains)
         if left == whole or not crosses or not measurement.metric.startswith("busbw"):
             return None
-        stored = references.load(self.current_system.name)
         partition = self.partition_data.name
-        found = stored.find(type(self).__name__, partition, measurement)
+        found = self.stored.find(type(self).__name__, partition, measurement)
         if found is None:
             return None
         note = f"{found.note}; {left} of {whole} RDMA devices".removeprefix("; ")

@@ -3,46 +3,91 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import reframe.core.runtime as rt
 from reframe.core.builtins import run_after
 
-from railgauge import limits, systems
-from railgauge.checks.base import ExitLine
-from railgauge.checks.cases import NicCase
-from railgauge.checks.pair import PairCheck, neighbours
+from railgauge import limits
+from railgauge.checks.base import ExitLine, Observation
+from railgauge.checks.cases import Mismatch, NicCase, mismatch_of_settings
+from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.wan import is_series, tcp_commands
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
 from railgauge.node.counters import jain
-from railgauge.systems import Nics, NicScale
-from railgauge.tools import Call, Completeness, ParseError, Reading, iperf2
+from railgauge.references import Condition
+from railgauge.systems import Nics, NicScale, Partition
+from railgauge.tools import Completeness, ParseError, Reading, iperf2
 
 
-def nic_cases(scale: NicScale) -> list[NicCase]:
+class NicCases(PairCases[NicCase]):
     """The NICs of neighbours, with every setting, as each partition's extras.nics lists them."""
-    cases: list[NicCase] = []
-    for pair in neighbours("nics"):
-        nics = systems.load(rt.runtime().system.name).partition(pair.partition).extras.nics
-        assert nics is not None  # a partition with the feature has it
-        if is_series() or not nics.series_only:
-            cases += [
-                NicCase(*pair.ends, tuple(names), setting)
-                for names in nics.at_once(scale)
-                for setting in nics.settings
-            ]
-    return cases
+
+    def __init__(self, scale: NicScale) -> None:
+        super().__init__("nics")
+        self.scale = scale
+
+    def on(self, partition: Partition) -> Iterable[NicCase]:
+        nics = _nics(partition)
+        if nics.series_only and not is_series():
+            return []
+        return [
+            NicCase(*pair.ends, tuple(names), setting)
+            for pair in neighbours(partition)
+            for names in nics.at_once(self.scale)
+            for setting in nics.settings
+        ]
+
+    def lacks_description(self, partition: Partition) -> str:
+        nics = _nics(partition)
+        if nics.at_once(self.scale):
+            return ""
+        return f"finds no such NICs in extras.nics.cables: {nics.cables}"
+
+    def mismatch(self, condition: Condition, partition: Partition, gates: bool) -> Mismatch | None:
+        if mismatch := super().mismatch(condition, partition, gates):
+            return mismatch
+        nics = _nics(partition)
+        groups = ["+".join(names) for names in nics.at_once(self.scale)]
+        if condition.nics is not None and condition.nics not in groups:
+            return Mismatch(f"nics is {condition.nics!r}, expected one of {', '.join(groups)}")
+        return mismatch_of_settings(condition, "nics", nics.settings)
+
+
+def _nics(partition: Partition) -> Nics:
+    nics = partition.extras.nics
+    assert nics is not None  # a partition with the feature has it
+    return nics
+
+
+SIDES = ("server", "client")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Nic:
+    """What went over one NIC: its exit lines by side, and the reading of both outputs."""
+
+    name: str
+    lines: Mapping[str, ExitLine]
+    reading: Reading
+
+    @property
+    def delivered_bytes(self) -> int:
+        """What its server received; nothing where an output is no result."""
+        return sum(moved.payload_bytes for moved in self.reading.moved)
+
+    def facts(self, side: str) -> Mapping[str, Any]:
+        return self.lines[side].facts if side in self.lines else {}
 
 
 class NicsCheck(PairCheck):
     """iperf2 over some logical NICs of two nodes at the same time, over each to its peer.
 
-    A concrete check gives its own `pair = parameter(nic_cases(...))`. The bandwidth is what all of
-    them delivered, divided by the time from the start of the first to the end of the last: it is
+    A concrete check gives its own `cases = NicCases(...)`. The bandwidth is what all
+    of them delivered, divided by the time from the start of the first to the end of the last: it is
     too small where they did not run at once, and never too large.
     """
 
@@ -51,9 +96,7 @@ class NicsCheck(PairCheck):
 
     @property
     def nics(self) -> Nics:
-        found = self.partition_data.extras.nics
-        assert found is not None
-        return found
+        return _nics(self.partition_data)
 
     @property
     def target(self) -> NicCase:
@@ -101,122 +144,78 @@ class NicsCheck(PairCheck):
 
     # --- what it left --------------------------------------------------------------------------
 
-    def lines(self, side: str) -> list[ExitLine | None]:
-        """The exit lines of a side, NIC by NIC."""
-        return [self.exit_line(f"{side}{number}") for number in range(len(self.names))]
+    def read(self) -> Observation:
+        nics = [self._nic(number, name) for number, name in enumerate(self.names)]
+        lines = [nic.lines[side] for side in SIDES for nic in nics if side in nic.lines]
+        calls = [line.call for line in lines]
+        facts = {}
+        for side in SIDES:
+            stated = {nic.name: nic.lines[side] for nic in nics if side in nic.lines}
+            for node in {line.call.host for line in stated.values()}:
+                facts[node] = _merged({name: line.facts for name, line in stated.items()})
+        between = f"{self.client_node} and {self.server_node}"
+        carried = {nic.name: nic.delivered_bytes for nic in nics}
+        failures = [f for line in lines for f in self.violations([], {line.call.host: line.facts})]
+        failures += uneven(between, carried, self.nics.least_share)
+        return Observation(self._together(nics), calls, facts, failures, self._claims(nics))
 
-    def sides(self) -> list[ExitLine]:
-        return [line for side in ("server", "client") for line in self.lines(side) if line]
+    def _nic(self, number: int, name: str) -> _Nic:
+        lines = {side: line for side in SIDES if (line := self.exit_line(f"{side}{number}"))}
+        calls = [dataclasses.replace(line.call, role=side) for side, line in lines.items()]
+        client, server = self.output(f"client{number}"), self.output(f"server{number}")
+        reading = iperf2.read(client, server=server, calls=calls, options=self.options)
+        return _Nic(name, lines, reading)
 
-    def read(self) -> tuple[Reading, Sequence[Call]]:
-        readings = [self._read(number) for number in range(len(self.names))]
-        refused = [
-            f"{name}: {reading.reason}"
-            for name, reading in zip(self.names, readings, strict=True)
-            if not reading.ok
-        ]
+    def _together(self, nics: Sequence[_Nic]) -> Reading:
+        refused = [f"{nic.name}: {nic.reading.reason}" for nic in nics if not nic.reading.ok]
         if refused:
-            return Reading.refused("; ".join(refused)), self.calls()
+            return Reading.refused("; ".join(refused))
+        readings = [nic.reading for nic in nics]
         unproved = [r for r in readings if r.completeness is not Completeness.PROVED]
         return Reading(
             True,
-            unproved[0].reason if unproved else f"{len(readings)} NICs: {readings[0].reason}",
+            unproved[0].reason if unproved else f"{len(nics)} NICs: {readings[0].reason}",
             unproved[0].completeness if unproved else Completeness.PROVED,
-            tuple(self._measured(readings)),
+            tuple(self._measured(nics)),
             {name: self._seen(name, readings) for name in self.expected},
-        ), self.calls()
+        )
 
     def _seen(self, name: str, readings: Sequence[Reading]) -> Any:
         """The value that all NICs' readings state, or all values."""
         values = [reading.seen.get(name) for reading in readings]
         return values[0] if _same(values) else dict(zip(self.names, values, strict=True))
 
-    def _read(self, number: int) -> Reading:
-        """What went over one NIC."""
-        calls = [
-            dataclasses.replace(line.call, role=side)
-            for side in ("server", "client")
-            if (line := self.lines(side)[number])
-        ]
-        return iperf2.read(
-            self.output(f"client{number}"),
-            server=self.output(f"server{number}"),
-            calls=calls,
-            options=self.options,
-        )
-
-    def _measured(self, readings: Sequence[Reading]) -> list[Measurement]:
+    def _measured(self, nics: Sequence[_Nic]) -> list[Measurement]:
         by_metric: dict[str, list[Measurement]] = {}
-        for reading in readings:
-            for m in reading.measurements:
+        for nic in nics:
+            for m in nic.reading.measurements:
                 by_metric.setdefault(m.metric, []).append(m)
         like = dataclasses.replace(by_metric["bandwidth"][0], nics="+".join(self.names))
+        # What a side states of all its NICs together stands with the first.
+        facts = nics[0].facts("client")
+        span_s = facts.get("span_s", 0)
+        if not span_s > 0:
+            raise ParseError(0, "no time from the first start to the last end", "span_s")
         found = {
-            "bandwidth": 8e-9 * sum(self.delivered_bytes().values()) / self._span_s(),
+            "bandwidth": 8e-9 * sum(nic.delivered_bytes for nic in nics) / span_s,
             "stream_bandwidth_min": min(m.value for m in by_metric["stream_bandwidth_min"]),
         }
         again = by_metric.get("retransmits", [])
-        if len(again) == len(readings):
+        if len(again) == len(nics):
             found["retransmits"] = sum(m.value for m in again)
-        sent = self._counted_bytes("client", "tx")
-        if len(self.names) > 1 and len(sent) == len(self.names) and any(sent.values()):
-            found["jain_index"] = jain(list(sent.values()))
+        counted = facts.get("counters", {}).get("bytes", {})
+        sent = [counted[n]["tx"] for n in self.names if "tx" in counted.get(n, {})]
+        if len(self.names) > 1 and len(sent) == len(self.names) and any(sent):
+            found["jain_index"] = jain(sent)
         return [dataclasses.replace(like, metric=name, value=v) for name, v in found.items()]
 
-    def _span_s(self) -> float:
-        client = self.lines("client")[0]
-        span = client.facts.get("span_s", 0) if client else 0
-        if not span > 0:
-            raise ParseError(0, "no time from the first start to the last end", "span_s")
-        return float(span)
-
-    def delivered_bytes(self) -> dict[str, int]:
-        """What the server of each NIC received; nothing of a NIC whose output is no result."""
-        found = {}
-        for number, name in enumerate(self.names):
-            try:
-                found[name] = iperf2.parse(self.output(f"server{number}")).total.transferred_bytes
-            except ParseError:
-                continue
-        return found
-
-    def _counted_bytes(self, side: str, direction: str) -> dict[str, int]:
-        """What each NIC of a side counted itself, where it did."""
-        first = self.lines(side)[0]
-        moved = first.facts.get("counters", {}).get("bytes", {}) if first else {}
-        return {n: moved[n][direction] for n in self.names if direction in moved.get(n, {})}
-
-    def facts(self) -> Mapping[str, Mapping[str, Any]]:
-        """Of each node once; what differs between its NICs, NIC by NIC."""
-        found = {}
-        for side in ("server", "client"):
-            lines = zip(self.names, self.lines(side), strict=True)
-            of_nics = {name: line for name, line in lines if line}
-            for node in {line.call.host for line in of_nics.values()}:
-                found[node] = _merged({name: line.facts for name, line in of_nics.items()})
-        return found
-
-    def claims(self, reading: Reading, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Claim]:
+    def _claims(self, nics: Sequence[_Nic]) -> list[Claim]:
         """Of every NIC its own: all bytes may be there, and have taken another NIC."""
-        found = []
-        for number in range(len(self.names)):
-            moved = self._read(number).moved
-            for side, node in (("server", self.server_node), ("client", self.client_node)):
-                line = self.lines(side)[number]
-                said = line.facts if line else {}
-                found.append(self.claim(moved, side, node, side == "server", said))
-        return found
-
-    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
-        found = [
-            failure
-            for line in self.sides()
-            for failure in super(NicsCheck, self).violations({line.call.host: line.facts})
+        return [
+            self.claim(nic.reading.moved, side, node, side == "server", nic.facts(side))
+            for nic in nics
+            for side, node in (("server", self.server_node), ("client", self.client_node))
         ]
-        delivered = self.delivered_bytes()
-        between = f"{self.client_node} and {self.server_node}"
-        carried = {name: delivered.get(name, 0) for name in self.names}
-        return [*found, *uneven(between, carried, self.nics.least_share)]
 
     def limit(self, measurement: Measurement) -> Limit | None:
         if measurement.unit != "Gb/s":

@@ -3,55 +3,58 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_before
 
-from railgauge import expected, inventory, references, systems
-from railgauge.checks.base import StrictCheck
+from railgauge import expected, inventory, references
+from railgauge.checks.base import Observation, StrictCheck
 from railgauge.checks.cases import NodeCase
-from railgauge.checks.pair import chosen_nodes
-from railgauge.checks.path import numbered
+from railgauge.checks.path import NodeCases, numbered
 from railgauge.expected import Expected
+from railgauge.inventory import Inventory
 from railgauge.measurement import Measurement
 from railgauge.model.failure import Failure
-from railgauge.tools import Call, ParseError, Reading, node_state
+from railgauge.systems import Extras, Partition
+from railgauge.tools import ParseError, Reading, node_state
 
 #: The concrete check in reframe/, by whose name others depend on it.
 NAME = "NodeState"
 
 
-def node_state_places() -> list[NodeCase]:
-    """Every node of a system that says what its nodes must show."""
-    system = rt.runtime().system.name
-    if expected.load(system) is None:
-        return []
-    return [
-        NodeCase(partition.name, node)
-        for partition in systems.load(system).partitions
-        for node in chosen_nodes(partition.nodes)
-    ]
+class NodeStateCases(NodeCases):
+    """Every node of a system that says, in expected.yaml, what its nodes must show."""
+
+    measures_features = False
+
+    def on(self, partition: Partition) -> Iterable[NodeCase]:
+        stated = expected.load(rt.runtime().system.name)
+        return [] if stated is None else super().on(partition)
 
 
 def node_state_case(partition: str, node: str) -> str | None:
     """The unique name of the preflight of a node's state, if it has one."""
-    places, place = node_state_places(), NodeCase(partition, node)
+    places, place = list(NodeStateCases()), NodeCase(partition, node)
     return numbered(NAME, places, place) if place in places else None
 
 
 class NodeStateCheck(StrictCheck):
     """One small job on one node: is its firmware, tuning and state what the system expects?
 
-    The concrete check gives its own `place = parameter(node_state_places())`.
+    The concrete check gives its own `cases = NodeStateCases()`.
     """
 
     num_tasks = 1
     num_tasks_per_node = 1
+    tool = node_state
     metrics = ["expectations"]
     expected_seconds = 2
+
+    @classmethod
+    def unstated(cls, extras: Extras) -> Sequence[str]:
+        return ()
 
     @property
     def target(self) -> NodeCase:
@@ -83,21 +86,18 @@ class NodeStateCheck(StrictCheck):
             },
         )
 
-    def read(self) -> tuple[Reading, Sequence[Call]]:
+    def read(self) -> Observation:
         line = self.exit_line("rank0")
         calls = [line.call] if line else []
-        return node_state.read(self._output(), calls, self.options), calls
-
-    def _output(self) -> str:
-        path = Path(self.stagedir, inventory.FILE)
-        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-
-    def facts(self) -> Mapping[str, Mapping[str, Any]]:
-        """What the verdict compares with the node's peers, and stores with every number."""
         try:
-            one = node_state.parse(self._output())
-        except ParseError:
-            return {}
+            one = node_state.parse(self.text(inventory.FILE))
+        except ParseError as error:
+            return Observation(Reading.refused(str(error)), calls)
+        reading = node_state.read(one, calls, self.options)
+        return Observation(reading, calls, self._facts(one), self._violations(one))
+
+    def _facts(self, one: Inventory) -> Mapping[str, Mapping[str, Any]]:
+        """What the verdict compares with the node's peers, and stores with every number."""
         fabric = inventory.fabric_of(self.current_system.name)
         rdma = self.partition_data.extras.rdma
         agreed = node_state.agreed(one, self.node_expected, rdma.devices if rdma else None)
@@ -113,13 +113,9 @@ class NodeStateCheck(StrictCheck):
             }
         }
 
-    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
+    def _violations(self, one: Inventory) -> Sequence[Failure]:
         """All that is not as expected, and a document that is another node's."""
         node = self.pinned_nodes[0]
-        try:
-            one = node_state.parse(self._output())
-        except ParseError:
-            return []  # the reading says why
         if one.node != node:
             return [Failure("state", f"the inventory is of {one.node}, expected {node}")]
         return [

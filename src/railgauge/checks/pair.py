@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
-import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before, variable
 
-from railgauge import hostlist, limits, references, systems
-from railgauge.checks.base import ExitLine, StrictCheck
-from railgauge.checks.cases import PairCase
+from railgauge import hostlist, limits, systems
+from railgauge.checks.base import ExitLine, Observation, StrictCheck
+from railgauge.checks.cases import Cases, PairCase
 from railgauge.measurement import Measurement
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
 from railgauge.node import back
 from railgauge.slurm import nodes as slurm_nodes
+from railgauge.systems import Partition
 from railgauge.tools import Call, Moved, Reading
 
 #: By so much more than the bound an interface may carry, of what is below the bound.
@@ -32,28 +32,45 @@ def chosen_nodes(nodes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(n for n in nodes if n in hostlist.expand(wanted)) if wanted else nodes
 
 
-def ring_pairs(*features: str) -> list[PairCase]:
-    """Every two neighbours in the ring of each fitting partition's nodes.
+def ring(partition: Partition) -> list[PairCase]:
+    """Every two neighbours in the ring of a partition's nodes.
 
     Every node serves once and is client once, so a node with a bad link shows in two pairs, and
     the one that both share is found without testing all pairs.
     """
-    pairs = []
-    for partition in systems.load(rt.runtime().system.name).partitions:
-        nodes = chosen_nodes(partition.nodes)
-        if set(features) <= set(partition.features) and len(nodes) >= 2:
-            following = (*nodes[1:], nodes[0])
-            ends = zip(nodes, following, strict=True)
-            pairs += [PairCase(partition.name, server, client) for server, client in ends]
-    return pairs
+    nodes = chosen_nodes(partition.nodes)
+    if len(nodes) < 2:
+        return []
+    ends = zip(nodes, (*nodes[1:], nodes[0]), strict=True)
+    return [PairCase(partition.name, server, client) for server, client in ends]
 
 
-def neighbours(*features: str) -> list[PairCase]:
-    """The pairs of `ring_pairs`, with two nodes alone as one pair instead of two."""
-    kept: dict[tuple[str, frozenset[str]], PairCase] = {}
-    for pair in ring_pairs(*features):
-        kept.setdefault((pair.partition, frozenset(pair.nodes)), pair)
-    return list(kept.values())
+def neighbours(partition: Partition) -> list[PairCase]:
+    """The pairs of `ring`, with two nodes alone as one pair instead of two."""
+    pairs = ring(partition)
+    return pairs[:1] if len(pairs) == 2 else pairs
+
+
+AnyPair = TypeVar("AnyPair", bound=PairCase)
+
+
+class PairCases(Cases[AnyPair]):
+    """Something between two nodes."""
+
+    def lacks_nodes(self, partition: Partition) -> str:
+        if len(partition.nodes) >= 2:
+            return ""
+        return f"needs two nodes, and there is {hostlist.fold(partition.nodes)}"
+
+    def node_counts(self, partition: Partition) -> Sequence[int]:
+        return (2,)
+
+
+class RingPairs(PairCases[PairCase]):
+    """Every two neighbours of each partition with the features given."""
+
+    def on(self, partition: Partition) -> Iterable[PairCase]:
+        return ring(partition)
 
 
 def _counted(said: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
@@ -110,8 +127,7 @@ def directions(
 class PairCheck(StrictCheck):
     """One Slurm job of two tasks: a server on one node, a client on the other.
 
-    A concrete check gives its own `pair = parameter(ring_pairs(...))`, the tool's commands, and
-    `read()`.
+    A concrete check gives its own `cases = RingPairs(...)`, `tool`, `options` and `commands()`.
     """
 
     num_tasks = 2
@@ -164,12 +180,15 @@ class PairCheck(StrictCheck):
         # Starting two tasks and a server, and Slurm's own second for a job.
         return self.expected_run_s() + 2
 
-    def read_back(self, calls: Sequence[Call]) -> Reading | None:
-        """The reading of the other direction, whose outputs are those of `back/server` and so on.
-
-        None for a check that measures only one.
+    def reading(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]], folder: str = ""
+    ) -> Reading:
+        """Of both sides' outputs, which are in a folder of the stage folder: `back/` has those of
+        the other direction.
         """
-        return None
+        client, server = self.output(f"{folder}client"), self.output(f"{folder}server")
+        reading: Reading = self.tool.read(client, server=server, calls=calls, options=self.options)
+        return reading
 
     # --- the job -------------------------------------------------------------------------------
 
@@ -177,8 +196,7 @@ class PairCheck(StrictCheck):
         """The bandwidth below which the pair fails, as far as that is known before it runs."""
         if self.gate != "acceptance":
             return None
-        stored = references.load(self.current_system.name)
-        least = stored.least(type(self).__name__, self.current_partition.name, "bandwidth")
+        least = self.stored.least(type(self).__name__, self.current_partition.name, "bandwidth")
         streams = getattr(self, "streams", None)
         measured = Measurement("bandwidth", 0, self.tool_name, "tcp", "tcp", streams=streams)
         floor = self.floor(measured)
@@ -234,11 +252,18 @@ class PairCheck(StrictCheck):
         lines = (self.exit_line(role) for role in ("server", "client"))
         return [line for line in lines if line is not None]
 
-    def calls(self) -> list[Call]:
-        return [side.call for side in self.sides()]
-
-    def facts(self) -> Mapping[str, Mapping[str, Any]]:
-        return {side.call.host: side.facts for side in self.sides()}
+    def read(self) -> Observation:
+        sides = self.sides()
+        calls = [side.call for side in sides]
+        facts = {side.call.host: side.facts for side in sides}
+        reading = self.reading(calls, facts)
+        return Observation(
+            reading,
+            calls,
+            facts,
+            [*self._directions(reading), *self.violations(calls, facts)],
+            self.claims(reading, facts),
+        )
 
     @property
     def budgets(self) -> tuple[systems.Budget, ...]:
@@ -281,26 +306,26 @@ class PairCheck(StrictCheck):
             wire_bytes,
         )
 
-    def _directions(self) -> list[Failure]:
+    def _directions(self, there: Reading) -> list[Failure]:
         """Which direction is slow, where the first one was and the other was measured too."""
+        least = self.least_gbits() if self.both_where_slow else None
         lines = [self.exit_line(f"{back.FOLDER}/{role}") for role in ("server", "client")]
-        least = self.least_gbits()
         if least is None or not any(lines):
             return []
-        other = self.read_back([line.call for line in lines if line is not None])
-        if other is None:
-            return []
+        calls = [line.call for line in lines if line is not None]
         return directions(
             f"{self.client_node} -> {self.server_node}",
-            self.read()[0],
+            there,
             f"{self.server_node} -> {self.client_node}",
-            other,
+            self.reading(calls, {}, f"{back.FOLDER}/"),
             least,
         )
 
-    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
-        """A link that went away during the test, also if it came back; one slow direction."""
-        found = self._directions() if self.both_where_slow else []
+    def violations(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]]
+    ) -> Sequence[Failure]:
+        """A link that went away during the test, also if it came back."""
+        found = []
         for node, said in sorted(facts.items()):
             after, device = said.get("after", {}), said.get("device")
             if after.get("state", "ACTIVE") != "ACTIVE":

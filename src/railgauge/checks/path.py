@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-import reframe.core.runtime as rt
 from reframe.core.builtins import run_before
 
-from railgauge import references, systems
-from railgauge.checks.base import StrictCheck
-from railgauge.checks.cases import Case, NodeCase
+from railgauge import references
+from railgauge.checks.base import Observation, StrictCheck
+from railgauge.checks.cases import Case, Cases, NodeCase
 from railgauge.checks.pair import chosen_nodes
 from railgauge.measurement import Measurement
 from railgauge.model.failure import Failure
-from railgauge.tools import Call, ParseError, Reading, path_state
+from railgauge.systems import Extras, Partition
+from railgauge.tools import ParseError, Reading, path_state
 
 #: The concrete check in reframe/, by whose name others depend on it.
 NAME = "Path"
@@ -25,19 +24,31 @@ NAME = "Path"
 _ORDERS = "path.json"
 
 
-def path_places() -> list[NodeCase]:
-    """Every node that has rails or a bond."""
-    return [
-        NodeCase(partition.name, node)
-        for partition in systems.load(rt.runtime().system.name).partitions
-        if partition.extras.rdma or partition.extras.bond
-        for node in chosen_nodes(partition.nodes)
-    ]
+class NodeCases(Cases[NodeCase]):
+    """Every node of the session."""
+
+    def on(self, partition: Partition) -> Iterable[NodeCase]:
+        return [NodeCase(partition.name, node) for node in chosen_nodes(partition.nodes)]
+
+    def node_counts(self, partition: Partition) -> Sequence[int]:
+        return (1,)
+
+
+class PathCases(NodeCases):
+    """Every node that has rails or a bond, whatever the features are."""
+
+    def on(self, partition: Partition) -> Iterable[NodeCase]:
+        return [] if self.lacks_description(partition) else super().on(partition)
+
+    def lacks_description(self, partition: Partition) -> str:
+        if partition.extras.rdma or partition.extras.bond:
+            return ""
+        return "looks at extras.rdma and extras.bond, and there is neither"
 
 
 def path_case(partition: str, node: str) -> str:
     """The unique name, in ReFrame's words, of the preflight of a node."""
-    return numbered(NAME, path_places(), NodeCase(partition, node))
+    return numbered(NAME, list(PathCases()), NodeCase(partition, node))
 
 
 def numbered(check: str, values: Sequence[Case], value: Case) -> str:
@@ -55,20 +66,25 @@ def path_preconditions(partition: str, node: str) -> list[str]:
     What a single pair measures does not wait for NodeState: whether a wrong setting costs anything,
     the numbers tell. NCCL, which takes many nodes for minutes, does.
     """
-    known = NodeCase(partition, node) in path_places()
+    known = NodeCase(partition, node) in PathCases()
     return [path_case(partition, node)] if known else []
 
 
 class PathCheck(StrictCheck):
     """One small job on one node: are its rails and its bond in the state that they should be in?
 
-    The concrete check gives its own `place = parameter(path_places())`.
+    The concrete check gives its own `cases = PathCases()`.
     """
 
     num_tasks = 1
     num_tasks_per_node = 1
+    tool = path_state
     metrics = ["links"]
     expected_seconds = 2
+
+    @classmethod
+    def unstated(cls, extras: Extras) -> Sequence[str]:
+        return ()
 
     @property
     def target(self) -> NodeCase:
@@ -95,28 +111,23 @@ class PathCheck(StrictCheck):
             },
         )
 
-    def read(self) -> tuple[Reading, Sequence[Call]]:
+    def read(self) -> Observation:
         line = self.exit_line("rank0")
         calls = [line.call] if line else []
-        return path_state.read(self._output(), calls, self.options), calls
-
-    def _output(self) -> str:
-        path = Path(self.stagedir, "rank0.out")
-        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-
-    def facts(self) -> Mapping[str, Mapping[str, Any]]:
         try:
-            document = path_state.parse(self._output())
-        except ParseError:
-            return {}
-        return {self.pinned_nodes[0]: document}
-
-    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
-        return [
-            Failure("path", f"{node}: {difference}", (node,), difference.mend)
-            for node, document in facts.items()
-            for difference in path_state.differences(document, self.options)
-        ]
+            document = path_state.parse(self.text("rank0.out"))
+        except ParseError as error:
+            return Observation(Reading.refused(str(error)), calls)
+        (node,) = self.pinned_nodes
+        return Observation(
+            path_state.read(document, calls, self.options),
+            calls,
+            {node: document},
+            [
+                Failure("path", f"{node}: {difference}", (node,), difference.mend)
+                for difference in path_state.differences(document, self.options)
+            ],
+        )
 
     def own_reference(self, measurement: Measurement) -> references.Reference:
         """Every rail and every link of the bond, no more and no less."""

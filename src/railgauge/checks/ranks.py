@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before
 
-from railgauge import systems
-from railgauge.checks.base import ExitLine, StrictCheck
-from railgauge.checks.cases import Case, PartitionCase
+from railgauge.checks.base import ExitLine, Observation, StrictCheck
+from railgauge.checks.cases import Case, Cases, PartitionCase
 from railgauge.checks.pair import chosen_nodes
-from railgauge.tools import Call
+from railgauge.systems import Partition
+from railgauge.tools import Call, Reading
 
 
-def whole_partitions(*features: str) -> list[PartitionCase]:
-    """The partitions that have all `features`, and nodes in this session."""
-    return [
-        PartitionCase(partition.name, nodes)
-        for partition in systems.load(rt.runtime().system.name).partitions
-        if set(features) <= set(partition.features) and (nodes := chosen_nodes(partition.nodes))
-    ]
+class WholePartitions(Cases[PartitionCase]):
+    """The partitions that have the features given, and nodes in this session."""
+
+    grows = True
+
+    def on(self, partition: Partition) -> Iterable[PartitionCase]:
+        nodes = chosen_nodes(partition.nodes)
+        return [PartitionCase(partition.name, nodes)] if nodes else []
+
+    def node_counts(self, partition: Partition) -> Sequence[int]:
+        return range(1, len(partition.nodes) + 1)
 
 
 class RanksCheck(StrictCheck):
     """One Slurm job with the same program on every rank, by default on all of a partition's nodes.
 
-    A concrete check gives its own `partition = parameter(whole_partitions(...), loggable=False)`
-    (ReFrame logs a column of that name by itself, and takes text alone), `command()` and
-    `read()`.
+    A concrete check gives its own `cases = WholePartitions(...)` and
+    `partition = parameter(cases, loggable=False)` (ReFrame logs a column of that name by itself,
+    and takes text alone), `command()` and `reading()`.
     """
 
     num_tasks_per_node = 1
@@ -44,6 +47,10 @@ class RanksCheck(StrictCheck):
 
     def command(self) -> list[str]:
         """argv of the program; {rank} and {scratch} (a folder of the node's own) are filled in."""
+        raise NotImplementedError
+
+    def reading(self, calls: Sequence[Call]) -> Reading:
+        """Of the ranks' outputs."""
         raise NotImplementedError
 
     def run_limit_s(self) -> int:
@@ -77,11 +84,13 @@ class RanksCheck(StrictCheck):
     # --- what they left ------------------------------------------------------------------------
 
     def exit_lines(self) -> list[ExitLine]:
+        """In the order of the ranks."""
         lines = (self.exit_line(f"rank{rank}") for rank in range(self.num_tasks))
         return [line for line in lines if line is not None]
 
-    def calls(self) -> list[Call]:
-        return [line.call for line in self.exit_lines()]
-
-    def facts(self) -> Mapping[str, Mapping[str, Any]]:
-        return {line.call.host: line.facts for line in self.exit_lines()}
+    def read(self) -> Observation:
+        lines = self.exit_lines()
+        calls = [line.call for line in lines]
+        return Observation(
+            self.reading(calls), calls, {line.call.host: line.facts for line in lines}
+        )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,13 +14,14 @@ import reframe.core.runtime as rt
 from reframe.core.builtins import run_after
 
 from railgauge import limits, paths, references, systems
-from railgauge.checks.cases import RailCase
-from railgauge.checks.pair import NODES_VARIABLE, PairCheck, neighbours, ring_pairs
+from railgauge.checks.cases import Mismatch, RailCase
+from railgauge.checks.pair import NODES_VARIABLE, PairCases, PairCheck, neighbours, ring
 from railgauge.checks.path import numbered, path_preconditions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
-from railgauge.systems import Perftest, Rdma
-from railgauge.tools import Call, Moved, Reading, perftest
+from railgauge.references import Condition
+from railgauge.systems import Extras, Partition, Perftest, Rdma
+from railgauge.tools import Moved, perftest
 
 Rails = Literal["first", "same", "each", "all"]
 
@@ -30,29 +32,52 @@ PROBE = "RailProbe"
 LEAST_SHARE = 0.7
 
 
-def rdma_links(
-    rails: Rails,
-    only: Callable[[Rdma], bool] = lambda fabric: True,
-) -> list[RailCase]:
+class RailLinks(PairCases[RailCase]):
     """Rails of neighbouring nodes of each partition with RDMA.
 
     Over the first rail only, over every rail to the same one, over each likewise and of two nodes
     alone both ways, or over all: then also from each rail to the next one, where the fabric
-    connects them. `only` leaves out fabrics that cannot do it.
+    connects them. `only` is the field of extras.rdma that must be true, such as "perftest.cuda".
     """
-    links: list[RailCase] = []
-    once = neighbours("rdma")
-    for pair in ring_pairs("rdma") if rails in ("each", "all") else once:
-        fabric = systems.load(rt.runtime().system.name).partition(pair.partition).extras.rdma
-        assert fabric is not None  # a partition with the feature has it
-        if only(fabric):
+
+    def __init__(self, rails: Rails, only: str = "") -> None:
+        super().__init__("rdma")
+        self.rails = rails
+        self.only = only
+
+    def on(self, partition: Partition) -> Iterable[RailCase]:
+        fabric = _fabric(partition)
+        if self.lacks_description(partition):
+            return
+        once = neighbours(partition)
+        for pair in ring(partition) if self.rails in ("each", "all") else once:
             # Data goes from client to server: of two nodes alone, each must be the client once.
-            which: Rails = rails if pair in once else "same"
-            probed = rails == "all" and fabric.perftest.same_rails_by_probe
-            links += [
-                RailCase(*pair.ends, a, b) for a, b in _rails(fabric, which) if a != b or not probed
-            ]
-    return links
+            which: Rails = self.rails if pair in once else "same"
+            probed = self.rails == "all" and fabric.perftest.same_rails_by_probe
+            for server, client in _rails(fabric, which):
+                if server != client or not probed:
+                    yield RailCase(*pair.ends, server, client)
+
+    def lacks_description(self, partition: Partition) -> str:
+        if self.only and not attrgetter(self.only)(_fabric(partition)):
+            return f"runs where extras.rdma.{self.only} is true"
+        return ""
+
+    def mismatch(self, condition: Condition, partition: Partition, gates: bool) -> Mismatch | None:
+        if mismatch := super().mismatch(condition, partition, gates):
+            return mismatch
+        rails = [str(number) for number in range(_fabric(partition).rails)]
+        ends = condition.rails.split("-") if condition.rails is not None else [rails[0]] * 2
+        if len(ends) == 2 and set(ends) <= set(rails):
+            return None
+        known = ", ".join(rails)
+        return Mismatch(f"rails is {condition.rails!r}, expected two of {known} such as '0-0'")
+
+
+def _fabric(partition: Partition) -> Rdma:
+    fabric = partition.extras.rdma
+    assert fabric is not None  # a partition with the feature has it
+    return fabric
 
 
 def _rails(fabric: Rdma, which: Rails) -> list[tuple[int, int]]:
@@ -63,9 +88,16 @@ def _rails(fabric: Rdma, which: Rails) -> list[tuple[int, int]]:
     return pairs
 
 
-def rail_probes() -> list[RailCase]:
+class RailProbes(RailLinks):
     """The links that RailProbe looks at: each rail, where the system gives the time for it."""
-    return rdma_links("each", only=lambda fabric: fabric.perftest.probe_s is not None)
+
+    def __init__(self) -> None:
+        super().__init__("each")
+
+    def lacks_description(self, partition: Partition) -> str:
+        if _fabric(partition).perftest.probe_s is None:
+            return "runs where extras.rdma.perftest.probe_s is a time"
+        return ""
 
 
 @cache
@@ -74,7 +106,7 @@ def _probe_names(system: str, nodes: str | None, folder: Path) -> dict[RailCase,
 
     Of one system, the nodes of one session, and the folder that the systems are in.
     """
-    links = rail_probes()
+    links = list(RailProbes())
     return {link: numbered(PROBE, links, link) for link in links}
 
 
@@ -98,7 +130,7 @@ def _most_rails(system: str, partition: str) -> int:
 class RdmaCheck(PairCheck):
     """perftest between two nodes.
 
-    A concrete check gives its own `pair = parameter(rdma_links(...))` and `options`.
+    A concrete check gives its own `cases = RailLinks(...)` and `options`.
     """
 
     tool = perftest
@@ -131,9 +163,7 @@ class RdmaCheck(PairCheck):
 
     @property
     def fabric(self) -> Rdma:
-        found = self.partition_data.extras.rdma
-        assert found is not None  # a partition with the feature has it
-        return found
+        return _fabric(self.partition_data)
 
     @property
     def tuning(self) -> Perftest:
@@ -203,12 +233,6 @@ class RdmaCheck(PairCheck):
 
     # --- what it left --------------------------------------------------------------------------
 
-    def read(self) -> tuple[Reading, Sequence[Call]]:
-        calls = self.calls()
-        client, server = self.output("client"), self.output("server")
-        reading = perftest.read(client, server=server, calls=calls, options=self.options)
-        return reading, calls
-
     def gates(self, measurement: Measurement) -> bool:
         """What the check names; peaks, rates and means are recorded beside it."""
         return measurement.variable in self.metrics
@@ -236,6 +260,12 @@ class RailProbeCheck(RdmaCheck):
     """
 
     needs_rails = False
+
+    @classmethod
+    def unstated(cls, extras: Extras) -> Sequence[str] | None:
+        if extras.rdma is None:
+            return None
+        return ["rdma.line_gbits"] if extras.rdma.line_gbits is None else []
 
     @property
     def options(self) -> perftest.Options:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, run_before, variable
 
-from railgauge import limits, rehearsal, systems
+from railgauge import limits, rehearsal
 from railgauge.checks.cases import TransferCase
-from railgauge.checks.pair import PairCheck, neighbours
+from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.wan import is_series, long_way, of_another_length
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
@@ -21,9 +20,9 @@ from railgauge.model.failure import Failure
 from railgauge.node import wdt_url
 from railgauge.node.transfer import SECRET
 from railgauge.stack import activation
-from railgauge.systems import Transfers, TransferTool
+from railgauge.systems import Partition, Transfers, TransferTool
 from railgauge.tools import Call, Moved, Reading, file_transfer, iperf3, wdt
-from railgauge.tools.file_transfer import FileSet, Login
+from railgauge.tools.file_transfer import DISCARDED, FileSet, Login
 
 #: Of programs that the pinned stack lacks.
 _PROVIDERS = {
@@ -37,50 +36,92 @@ _PROVIDERS = {
 }
 
 
-def transfer_cases(tool: str) -> list[TransferCase]:
-    """What the tool moves between neighbours; iperf3 moves no files.
+class TransferCases(PairCases[TransferCase]):
+    """What a tool moves between neighbours; iperf3 moves no files.
 
     Long ways belong to the series.
     """
-    cases: list[TransferCase] = []
-    begun = set()
-    for pair in neighbours("transfers"):
-        name = pair.partition
-        partition = systems.load(rt.runtime().system.name).partition(name)
-        transfers = partition.extras.transfers
-        assert transfers is not None  # a partition with the feature has it
-        enough = transfers.pairs == "first" and name in begun
-        enough = enough or (transfers.series_only and not is_series())
-        begun.add(name)
-        if enough or tool not in (*transfers.tools, *transfers.optional):
-            continue
+
+    described = "what extras.transfers has"
+
+    def __init__(self, tool: TransferTool) -> None:
+        super().__init__("transfers")
+        self.tool = tool
+
+    def on(self, partition: Partition) -> Iterable[TransferCase]:
+        transfers = _transfers(partition)
+        if (transfers.series_only and not is_series()) or self.lacks_description(partition):
+            return []
         ways: list[float | None] = [None]
         if is_series() and "wan" in partition.features and partition.extras.wan:
             ways += [ms for ms in partition.extras.wan.round_trips_ms if ms]
-        cases += [
+        return [
             TransferCase(*pair.ends, files, discarded, round_trip_ms)
-            for files, discarded in _file_sets(transfers, tool)
+            for pair in neighbours(partition)[: 1 if transfers.pairs == "first" else None]
+            for files, discarded in self._file_sets(transfers)
             for round_trip_ms in ways
         ]
-    return cases
+
+    def _file_sets(self, transfers: Transfers) -> list[tuple[str | None, bool]]:
+        """Names of sets, and whether the receiver throws what comes away; None for no files."""
+        if self.tool == "iperf3":
+            return [(None, False)]
+        skips = transfers.wdt.skip_writes if self.tool == "wdt" else [False]
+        return [(name, skip) for name in transfers.file_sets for skip in skips]
+
+    def lacks_description(self, partition: Partition) -> str:
+        transfers = _transfers(partition)
+        tools = (*transfers.tools, *transfers.optional)
+        if self.tool in tools:
+            return ""
+        return f"runs where extras.transfers.tools has {self.tool}; it has {', '.join(tools)}"
+
+    def leaves_out(self, partition: Partition) -> str:
+        transfers = _transfers(partition)
+        if self.tool in transfers.optional:
+            return f"is required, and {self.tool} is optional: where it is not, no accept"
+        if transfers.series_only:
+            return "is required, and transfers.series_only leaves it out of every other acceptance"
+        if transfers.pairs == "first" and len(partition.nodes) > 2:
+            return "is required of every node, and transfers.pairs: first measures two of them"
+        return ""
+
+    def values(self, partition: Partition) -> Mapping[str, Sequence[object]]:
+        transfers, wan = _transfers(partition), partition.extras.wan
+        sets = [
+            (_file_set(transfers, name), DISCARDED if discarded else "")
+            for name, discarded in self._file_sets(transfers)
+            if name is not None
+        ]
+        return {
+            "operation": [files.name + end for files, end in sets] or ["tcp"],
+            "size_bytes": [files.file_bytes for files, _ in sets] or [None],
+            "streams": [1 if self.tool in ("scp", "hpn-scp") else transfers.streams],
+            "delay_ms": [None, "any", *(wan.round_trips_ms if wan else ())],
+        }
 
 
-def _file_sets(transfers: Transfers, tool: str) -> list[tuple[str | None, bool]]:
-    """Names of sets, and whether the receiver throws what comes away; None for no files."""
-    if tool == "iperf3":
-        return [(None, False)]
-    skips = transfers.wdt.skip_writes if tool == "wdt" else [False]
-    return [(name, skip) for name in transfers.file_sets for skip in skips]
+def _transfers(partition: Partition) -> Transfers:
+    transfers = partition.extras.transfers
+    assert transfers is not None  # a partition with the feature has it
+    return transfers
+
+
+def _file_set(transfers: Transfers, name: str) -> FileSet:
+    chosen = transfers.file_sets[name]
+    return FileSet(chosen.files, chosen.file_bytes)
 
 
 class TransferPairCheck(PairCheck):
     """One tool between two neighbours, over their own path or over a long way.
 
-    A concrete check gives its own `pair = parameter(transfer_cases("TOOL"))`.
+    A concrete check gives its own `cases = TransferCases("TOOL")`.
     """
 
     #: as in extras.transfers.tools
     tool_of_case: TransferTool
+    #: the rate; the time is the same in other words
+    gating = ("bandwidth",)
     #: the round trip may be this much longer than asked for: the path's own, and a busy machine's
     slack_ms = variable(float, value=15.0)
 
@@ -92,9 +133,7 @@ class TransferPairCheck(PairCheck):
 
     @property
     def transfers(self) -> Transfers:
-        found = self.partition_data.extras.transfers
-        assert found is not None  # or there would be no case
-        return found
+        return _transfers(self.partition_data)
 
     @property
     def round_trip_ms(self) -> float | None:
@@ -127,17 +166,15 @@ class TransferPairCheck(PairCheck):
         wan, round_trip_ms = self.partition_data.extras.wan, self.round_trip_ms
         return {} if wan is None or round_trip_ms is None else long_way(wan, round_trip_ms)
 
-    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
-        found = list(super().violations(facts))
+    def violations(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]]
+    ) -> Sequence[Failure]:
+        found = list(super().violations(calls, facts))
         missing = any("missing" in said for said in facts.values())
         if self.round_trip_ms is not None and not missing:
             said, nodes = facts.get(self.client_node, {}), (self.client_node, self.server_node)
             found += of_another_length(said, nodes, self.round_trip_ms, self.slack_ms)
         return found
-
-    def gates(self, measurement: Measurement) -> bool:
-        """The rate; the time is the same in other words."""
-        return measurement.metric == "bandwidth"
 
     def limit(self, measurement: Measurement) -> Limit | None:
         path = self.partition_data.extras
@@ -189,11 +226,10 @@ class StreamCheck(TransferPairCheck):
     def allow_time(self) -> None:
         self.time_limit = f"{2 * self.start_limit_s + self.run_limit_s() + 60}s"
 
-    def read(self) -> tuple[Reading, Sequence[Call]]:
-        calls = self.calls()
-        client, server = self.output("client"), self.output("server")
-        reading = iperf3.read(client, server=server, calls=calls, options=self.options)
-        return self.on_this_way(reading), calls
+    def reading(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]], folder: str = ""
+    ) -> Reading:
+        return self.on_this_way(super().reading(calls, facts, folder))
 
 
 class TransferCheck(TransferPairCheck):
@@ -233,8 +269,7 @@ class TransferCheck(TransferPairCheck):
     @property
     def files(self) -> FileSet:
         assert self.target.file_set is not None  # or it is a stream
-        chosen = self.transfers.file_sets[self.target.file_set]
-        return FileSet(chosen.files, chosen.file_bytes)
+        return _file_set(self.transfers, self.target.file_set)
 
     @run_after("init")
     def ask_for_all_files(self) -> None:
@@ -279,12 +314,17 @@ class TransferCheck(TransferPairCheck):
 
     # --- what it left --------------------------------------------------------------------------
 
-    def read(self) -> tuple[Reading, Sequence[Call]]:
-        calls, arrived = self.calls(), self._arrived()
+    def reading(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]], folder: str = ""
+    ) -> Reading:
+        # What the receiver's side has, as `file_set verify` tells it.
+        receiver = self.client_node if self.sender == "server" else self.server_node
+        verified = facts.get(receiver, {}).get("arrived")
+        arrived = None if verified is None else json.dumps(verified)
         sent = Path(self.stagedir, "manifest.json")
         manifest = sent.read_text(encoding="utf-8") if sent.exists() else None
         reading = self.on_this_way(self.judged(calls, arrived, manifest))
-        return dataclasses.replace(reading, moved=self._moved(reading)), calls
+        return dataclasses.replace(reading, moved=self._moved(reading))
 
     def _moved(self, reading: Reading) -> tuple[Moved, ...]:
         """All files to the receiver, in the time that the tool's call took."""
@@ -298,15 +338,11 @@ class TransferCheck(TransferPairCheck):
         assert isinstance(options, file_transfer.Options)
         return file_transfer.read(arrived, sent=sent, calls=calls, options=options)
 
-    def _arrived(self) -> str | None:
-        """What the receiver's side found, as `file_set verify` tells it."""
-        receiver = self.client_node if self.sender == "server" else self.server_node
-        found = self.facts().get(receiver, {}).get("arrived")
-        return None if found is None else json.dumps(found)
-
-    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
+    def violations(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]]
+    ) -> Sequence[Failure]:
         """Also what the tool said before it failed, and files that a node has kept."""
-        found = list(super().violations(facts))
+        found = list(super().violations(calls, facts))
         for node, said in sorted(facts.items()):
             if "scratch_left" in said:
                 message = f"{said['scratch_left']} could not be removed from {node}"
@@ -314,7 +350,7 @@ class TransferCheck(TransferPairCheck):
             if "arrived_unknown" in said:
                 message = f"what arrived on {node} cannot be verified: {said['arrived_unknown']}"
                 found.append(Failure("output", message, (node,)))
-        for call in self.calls():
+        for call in calls:
             words = self._last_words_of(call.role) if call.failure else ""
             if words:
                 message = f"{call.tool} ({call.role}) on {call.host} said last: {words}"

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import reframe.core.runtime as rt
 from reframe.core.builtins import run_after, variable
 
-from railgauge import limits, systems
+from railgauge import limits
 from railgauge.checks.cases import WanCase
-from railgauge.checks.pair import PairCheck, neighbours
+from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.path import path_preconditions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.model.failure import Failure
 from railgauge.node.counters import jain
-from railgauge.systems import Bond, Wan
+from railgauge.systems import Bond, Partition, Wan
 from railgauge.tools import Call, Reading, iperf2
 
 #: Asks for the whole series of long ways: `railgauge accept --series`.
@@ -72,29 +72,45 @@ def of_another_length(
     ]
 
 
-def wan_ways() -> list[WanCase]:
+class WanCases(PairCases[WanCase]):
     """Long ways between neighbours, as each partition's data lists them.
 
     With RAILGAUGE_SERIES set, the series of round trips is measured too.
     """
-    series = is_series()
-    ways: list[WanCase] = []
-    for pair in neighbours("wan"):
-        wan = systems.load(rt.runtime().system.name).partition(pair.partition).extras.wan
-        assert wan is not None  # a partition with the feature has it
-        ways += [
-            WanCase(*pair.ends, round_trip, window, congestion)
-            for round_trip in sorted({*wan.round_trips_ms, *(wan.series_ms if series else ())})
-            for window in wan.window_bytes
-            for congestion in wan.congestion
+
+    described = "one that extras.wan has"
+
+    def __init__(self) -> None:
+        super().__init__("wan")
+
+    def on(self, partition: Partition) -> Iterable[WanCase]:
+        wan = _wan(partition)
+        round_trips = sorted({*wan.round_trips_ms, *(wan.series_ms if is_series() else ())})
+        return [
+            WanCase(*pair.ends, *way)
+            for pair in neighbours(partition)
+            for way in itertools.product(round_trips, wan.window_bytes, wan.congestion)
         ]
-    return ways
+
+    def values(self, partition: Partition) -> Mapping[str, Sequence[object]]:
+        wan = _wan(partition)
+        return {
+            "delay_ms": [*wan.round_trips_ms, *wan.series_ms, "any"],
+            "window_bytes": wan.window_bytes,
+            "congestion": wan.congestion,
+        }
+
+
+def _wan(partition: Partition) -> Wan:
+    wan = partition.extras.wan
+    assert wan is not None  # a partition with the feature has it
+    return wan
 
 
 class WanCheck(PairCheck):
     """One TCP stream over a way that the job makes as long as it should be.
 
-    A concrete check gives its own `pair = parameter(wan_ways())`.
+    A concrete check gives its own `cases = WanCases()`.
     """
 
     tool = iperf2
@@ -104,9 +120,7 @@ class WanCheck(PairCheck):
 
     @property
     def wan(self) -> Wan:
-        found = self.partition_data.extras.wan
-        assert found is not None
-        return found
+        return _wan(self.partition_data)
 
     @property
     def target(self) -> WanCase:
@@ -151,22 +165,24 @@ class WanCheck(PairCheck):
 
     # --- what it left --------------------------------------------------------------------------
 
-    def read(self) -> tuple[Reading, Sequence[Call]]:
-        calls = self.calls()
-        client, server = self.output("client"), self.output("server")
-        reading = iperf2.read(client, server=server, calls=calls, options=self.options)
+    def reading(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]], folder: str = ""
+    ) -> Reading:
+        reading = super().reading(calls, facts, folder)
         measured = [
             dataclasses.replace(m, delay_ms=self.round_trip_ms) for m in reading.measurements
         ]
-        round_trip = self.facts().get(self.client_node, {}).get("rtt_min_ms")
+        round_trip = facts.get(self.client_node, {}).get("rtt_min_ms")
         if measured and round_trip is not None:
             measured.append(dataclasses.replace(measured[0], metric="rtt", value=round_trip))
-        return dataclasses.replace(reading, measurements=tuple(measured)), calls
+        return dataclasses.replace(reading, measurements=tuple(measured))
 
-    def violations(self, facts: Mapping[str, Mapping[str, Any]]) -> Sequence[Failure]:
+    def violations(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]]
+    ) -> Sequence[Failure]:
         said, nodes = facts.get(self.client_node, {}), (self.client_node, self.server_node)
         return [
-            *super().violations(facts),
+            *super().violations(calls, facts),
             *of_another_length(said, nodes, self.round_trip_ms, self.slack_ms),
         ]
 
@@ -178,7 +194,7 @@ class WanCheck(PairCheck):
         known = []
         if path.link_gbits and path.mtu_bytes:
             known.append(limits.tcp(path.link_gbits, path.mtu_bytes))
-        facts = self.facts()
+        facts = self.observed.facts if self.observed else {}
         round_trip = facts.get(self.client_node, {}).get("rtt_min_ms")
         window = self._window_bytes(facts)
         if window and round_trip:
@@ -206,7 +222,7 @@ class WanCheck(PairCheck):
 class BondCheck(PairCheck):
     """Many TCP streams over a bond: both links carry their part.
 
-    A concrete check gives its own `pair = parameter(ring_pairs("bond"))`.
+    A concrete check gives its own `cases = RingPairs("bond")`.
     """
 
     tool = iperf2
@@ -248,20 +264,17 @@ class BondCheck(PairCheck):
     def run_limit_s(self) -> int:
         return int(self.duration_s) + 30
 
-    def read(self) -> tuple[Reading, Sequence[Call]]:
-        calls = self.calls()
-        client, server = self.output("client"), self.output("server")
-        reading = iperf2.read(client, server=server, calls=calls, options=self.options)
-        measured, sent = list(reading.measurements), self._sent_bytes()
+    def reading(
+        self, calls: Sequence[Call], facts: Mapping[str, Mapping[str, Any]], folder: str = ""
+    ) -> Reading:
+        reading = super().reading(calls, facts, folder)
+        measured = list(reading.measurements)
+        # What each link of the sender's bond carried during the test.
+        moved = facts.get(self.client_node, {}).get("counters", {}).get("bytes", {})
+        sent = [moved[link]["tx"] for link in self.bond.links if "tx" in moved.get(link, {})]
         if measured and len(sent) == len(self.bond.links) and any(sent):
             measured.append(dataclasses.replace(measured[0], metric="jain_index", value=jain(sent)))
-        return dataclasses.replace(reading, measurements=tuple(measured)), calls
-
-    def _sent_bytes(self) -> list[int]:
-        """What each link of the sender's bond carried during the test."""
-        record = self.facts().get(self.client_node, {}).get("counters", {})
-        moved = record.get("bytes", {})
-        return [moved[link]["tx"] for link in self.bond.links if "tx" in moved.get(link, {})]
+        return dataclasses.replace(reading, measurements=tuple(measured))
 
     def limit(self, measurement: Measurement) -> Limit | None:
         if measurement.unit != "Gb/s":

@@ -16,6 +16,7 @@ from railgauge.site import detect as detecting
 from railgauge.site import mapping, propose, templates
 from railgauge.site import new as making
 from railgauge.site import run as running
+from railgauge.site.check.line import failed, summary
 from railgauge.site.detect import Value
 from railgauge.slurm import client
 from railgauge.slurm.partitions import Cluster, cluster
@@ -55,8 +56,8 @@ def check(name: str, with_jobs: bool) -> NoReturn:
         lines.append(running.accounting())
     for line in lines:
         click.echo(str(line))
-    click.echo(checking.summary(name, lines))
-    sys.exit(EXIT_REJECT if checking.failed(lines) else EXIT_ACCEPT)
+    click.echo(summary(name, lines))
+    sys.exit(EXIT_REJECT if failed(lines) else EXIT_ACCEPT)
 
 
 @system.command()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from railgauge import hostlist
 from railgauge.errors import RailgaugeError
-from railgauge.site.check import slurm_partition
+from railgauge.site.check.description import slurm_partition
 from railgauge.slurm.nodes import SlurmNode, gpus_in
 from railgauge.slurm.partitions import Cluster
 from railgauge.systems import Partition, System

@@ -26,7 +26,8 @@ from railgauge.atomic import write_text
 from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 from railgauge.references import Entry
 from railgauge.site import host_pattern, shown, templates
-from railgauge.site.check import belongs, slurm_partition
+from railgauge.site.check.description import slurm_partition
+from railgauge.site.check.hostnames import belongs
 from railgauge.site.detect import Value
 from railgauge.site.mapping import Found, fragments, mapped, texts
 from railgauge.site.templates import Place

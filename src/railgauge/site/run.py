@@ -14,7 +14,7 @@ from railgauge import hostlist, paths, systems
 from railgauge.errors import EnvironmentProblem
 from railgauge.gate import rights
 from railgauge.site import mpi
-from railgauge.site.check import Line
+from railgauge.site.check.line import Line
 from railgauge.site.look import Look
 from railgauge.site.ready import Trouble, looks, refusals, troubles
 from railgauge.slurm import client, ends

@@ -182,12 +182,8 @@ def _bonded(link: Mapping[str, Any], state: Mapping[str, Any], bond: Bond) -> It
         )
 
 
-def read(text: str, calls: Sequence[Call], options: Options) -> Reading:
-    """The number of rails and bonded links that are as they should be."""
-    try:
-        document = parse(text)
-    except ParseError as error:
-        return Reading.refused(str(error))
+def read(document: Mapping[str, Any], calls: Sequence[Call], options: Options) -> Reading:
+    """The number of rails and bonded links that are as they should be, in what `parse` gives."""
     rdma, bond = options.rdma, options.bond
     good = sum(1 for rail in document["rails"] if rdma and not list(_rail(rail, rdma)))
     state = document.get("bond") or {}

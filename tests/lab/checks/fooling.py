@@ -14,7 +14,7 @@ import reframe as rfm
 from railgauge.checks.beside import MpiBesideCheck
 from railgauge.checks.cases import PairCase, SettingCase
 from railgauge.checks.pair import PairCheck
-from railgauge.checks.ranks import RanksCheck, whole_partitions
+from railgauge.checks.ranks import RanksCheck, WholePartitions
 from railgauge.limits import Limit
 from railgauge.measurement import Measurement
 from railgauge.references import Provenance, Reference
@@ -34,7 +34,8 @@ class Probe:
 class ProbeCheck(RanksCheck):
     """Runs a shell command on two nodes and reads its lines."""
 
-    partition = parameter(whole_partitions("mpi"), loggable=False)
+    cases = WholePartitions("mpi")
+    partition = parameter(cases, loggable=False)
     tool = Probe
     metrics = ["latency_1B", "latency_2B", "latency_4B"]
     script = "echo 1 1.5; echo 2 1.6; echo 4 1.7"
@@ -48,13 +49,13 @@ class ProbeCheck(RanksCheck):
     def command(self):
         return ["sh", "-c", self.script]
 
-    def read(self):
+    def reading(self, calls):
         lines = [line.split() for line in self.output("rank0").splitlines()]
         measurements = tuple(
             Measurement("latency", float(value), "probe", "probe", "none", size_bytes=int(size))
             for size, value in lines
         )
-        return Reading(True, "", Completeness.PROVED, measurements, self.states()), self.calls()
+        return Reading(True, "", Completeness.PROVED, measurements, self.states())
 
     def states(self):
         return {}
@@ -187,27 +188,25 @@ class AboveLimit(ProbeCheck):
 class Unproved(ProbeCheck):
     """Output that nothing contradicts, and nothing proves."""
 
-    def read(self):
-        reading, calls = super().read()
-        return Reading(True, "", Completeness.UNKNOWN, reading.measurements), calls
+    def reading(self, calls):
+        return Reading(True, "", Completeness.UNKNOWN, super().reading(calls).measurements)
 
 
 @rfm.simple_test
 class NoResult(ProbeCheck):
     """The tool's module says that the output is no result."""
 
-    def read(self):
-        reading, calls = super().read()
-        return Reading(False, "no result", Completeness.PROVED, reading.measurements), calls
+    def reading(self, calls):
+        measured = super().reading(calls).measurements
+        return Reading(False, "no result", Completeness.PROVED, measured)
 
 
 @rfm.simple_test
 class Simulated(ProbeCheck):
     """A stand-in's output, where nobody rehearses."""
 
-    def read(self):
-        reading, calls = super().read()
-        return dataclasses.replace(reading, simulated=True), calls
+    def reading(self, calls):
+        return dataclasses.replace(super().reading(calls), simulated=True)
 
 
 @rfm.simple_test
@@ -236,7 +235,8 @@ class Skips(ProbeCheck):
 class Singletons(RanksCheck):
     """MPI without PMIx: every rank a world of its own."""
 
-    partition = parameter(whole_partitions("mpi"), loggable=False)
+    cases = WholePartitions("mpi")
+    partition = parameter(cases, loggable=False)
     tool = mpi_world
     metrics = ["startup"]
 
@@ -251,10 +251,9 @@ class Singletons(RanksCheck):
     def command(self):
         return mpi_world.argv()
 
-    def read(self):
-        calls = self.calls()
+    def reading(self, calls):
         outputs = {call.rank: self.output(call.role) for call in calls}
-        return mpi_world.read(outputs, calls, mpi_world.Options(self.num_tasks)), calls
+        return mpi_world.read(outputs, calls, mpi_world.Options(self.num_tasks))
 
 
 @rfm.simple_test
@@ -264,23 +263,18 @@ class ServerDies(PairCheck):
     pair = parameter([PairCase("ns", "n1", "n2")])
     tool = iperf2
     metrics = ["bandwidth"]
-    asked = iperf2.Options(streams=1, duration_s=3)
+    options = iperf2.Options(streams=1, duration_s=3)
 
     def commands(self):
-        server = iperf2.server_argv(self.asked)
+        server = iperf2.server_argv(self.options)
         return {
             "server": ["timeout", "--signal=KILL", "1.5", *server],
-            "client": iperf2.client_argv(self.asked),
+            "client": iperf2.client_argv(self.options),
             "version": iperf2.version_argv(),
         }
 
     def run_limit_s(self):
         return 10
-
-    def read(self):
-        calls = self.calls()
-        client, server = self.output("client"), self.output("server")
-        return iperf2.read(client, server=server, calls=calls, options=self.asked), calls
 
 
 @rfm.simple_test
@@ -306,24 +300,19 @@ class ByFake(PairCheck):
     pair = parameter([PairCase("ns", "n1", "n2")])
     tool = iperf2
     metrics = ["bandwidth"]
-    asked = iperf2.Options(streams=1, duration_s=3)
+    options = iperf2.Options(streams=1, duration_s=3)
     factor = 1
 
     def commands(self):
         fake = ["python3", str(Path(__file__).resolve().with_name("fake_iperf.py"))]
         return {
-            "server": [*fake, str(self.factor), *iperf2.server_argv(self.asked)],
-            "client": [*fake, str(self.factor), *iperf2.client_argv(self.asked)],
+            "server": [*fake, str(self.factor), *iperf2.server_argv(self.options)],
+            "client": [*fake, str(self.factor), *iperf2.client_argv(self.options)],
             "version": iperf2.version_argv(),
         }
 
     def run_limit_s(self):
         return 20
-
-    def read(self):
-        calls = self.calls()
-        client, server = self.output("client"), self.output("server")
-        return iperf2.read(client, server=server, calls=calls, options=self.asked), calls
 
 
 @rfm.simple_test
@@ -342,6 +331,5 @@ class Inflated(ByFake):
 class ClaimsNothing(ByFake):
     """Rates by a reader that does not say what was moved."""
 
-    def read(self):
-        reading, calls = super().read()
-        return dataclasses.replace(reading, moved=()), calls
+    def reading(self, calls, facts, folder=""):
+        return dataclasses.replace(super().reading(calls, facts, folder), moved=())

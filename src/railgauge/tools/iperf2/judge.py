@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -55,7 +56,8 @@ def read(
         for stall in output.stalls
     )
     if complaints:
-        return Reading.refused("; ".join(dict.fromkeys(complaints)), notes=notes)
+        refused = Reading.refused("; ".join(dict.fromkeys(complaints)), notes=notes)
+        return dataclasses.replace(refused, moved=tuple(map(_moved, runs)))
     measured = _receiver(runs[0])
     seen = _seen(runs[0], measured)
     if measured.udp and not measured.received:

@@ -413,10 +413,12 @@ def _seen(results: Sequence[Result]) -> dict[str, Any]:
     if not results:
         return {}
     result = results[0]
+    models = sorted({device.name for device in result.devices})
     seen: dict[str, Any] = {
         "version": result.version or None,
         "nccl_version": result.nccl_version or None,
         "ranks": len(result.devices) or None,
+        "gpu": models[0] if len(models) == 1 else models or None,
         "hosts": tuple(device.host for device in result.devices) or None,
         **{
             name: getattr(result, name)

@@ -1,0 +1,138 @@
+"""slurm/*.conf: do they speak of the same nodes and partitions as reframe.yaml?"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+
+from railgauge import hostlist, paths
+from railgauge.site import shown
+from railgauge.site.check.description import file_of, slurm_partition
+from railgauge.site.check.line import Line
+from railgauge.slurm.nodes import gpus_in
+from railgauge.systems import Partition, System
+
+
+def fragment_lines(text: str) -> list[tuple[int, dict[str, str]]]:
+    """The lines of a Slurm configuration, as number (from 1) and options with lower-case names."""
+    found: list[tuple[int, dict[str, str]]] = []
+    kept, start = "", 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        start = start if kept else number
+        content = re.split(r"(?<!\\)#", line)[0].rstrip()
+        if content.endswith("\\"):
+            kept += content[:-1] + " "
+            continue
+        options = dict(word.split("=", 1) for word in (kept + content).split() if "=" in word)
+        found.append((start, {key.lower(): value for key, value in options.items()}))
+        kept = ""
+    return [(number, options) for number, options in found if options]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Fragment:
+    where: str
+    options: Mapping[str, str]
+
+    def nodes(self, option: str) -> tuple[str, ...]:
+        """ValueError where it is not a host list."""
+        return hostlist.expand(self.options[option])
+
+
+def lines(system: System) -> list[Line]:
+    """Whether slurm/*.conf speaks of the same nodes and partitions as reframe.yaml."""
+    folder = paths.SYSTEMS / system.name / "slurm"
+    thing = f"{shown(folder)}/*.conf"
+    try:
+        found = [
+            _Fragment(f"{shown(path)}:{number}", options)
+            for path in sorted(folder.glob("*.conf"))
+            for number, options in fragment_lines(path.read_text("utf-8", errors="replace"))
+            if options.get("nodename", options.get("partitionname", "DEFAULT")) != "DEFAULT"
+        ]
+        if not found:
+            return [Line("not checked", thing, "there is no line for a node or a partition")]
+        return [*_fragment_nodes(system, thing, found), *_fragment_partitions(system, thing, found)]
+    except (OSError, ValueError) as error:
+        return [Line("problem", thing, str(error), f"edit the files in {shown(folder)}")]
+
+
+def _expanded(fragment: _Fragment, option: str) -> set[str]:
+    try:
+        return set(fragment.nodes(option))
+    except ValueError as error:
+        raise ValueError(f"{fragment.where}: {fragment.options[option]!r}: {error}") from None
+
+
+def _fragment_nodes(system: System, thing: str, found: Sequence[_Fragment]) -> list[Line]:
+    # gres.conf has lines NodeName=... Name=gpu, which need not name all.
+    named = [f for f in found if "nodename" in f.options]
+    defining = [f for f in named if "name" not in f.options]
+    everyone = {n for p in system.partitions for n in hostlist.expand(p.extras.nodes)}
+    lines = []
+    for fragment in named:
+        strangers = _expanded(fragment, "nodename") - everyone
+        if strangers:
+            said = f"{hostlist.fold(strangers)} in no partition of {file_of(system.name)}"
+            step = f"edit {fragment.where}, or extras.nodes"
+            lines.append(Line("problem", fragment.where, said, step))
+    told = set().union(*(_expanded(f, "nodename") for f in defining))
+    missing = {n for p in system.partitions for n in p.nodes} - told
+    if defining and missing:
+        said = f"no NodeName= for {hostlist.fold(missing)}, which {file_of(system.name)} has"
+        lines.append(Line("problem", thing, said, "add them, or take them out of extras.nodes"))
+    for partition in system.partitions:
+        for fragment in named if partition.extras.nccl else []:
+            if _expanded(fragment, "nodename") & set(partition.nodes):
+                lines += _gpus_told(partition, fragment)
+    return lines or [Line("ok", thing, f"the nodes of {file_of(system.name)}")]
+
+
+def _gpus_told(partition: Partition, fragment: _Fragment) -> list[Line]:
+    fabric = partition.extras.nccl
+    assert fabric is not None  # or nobody would count GPUs
+    options = fragment.options
+    try:
+        if "gres" in options:
+            told = gpus_in(options["gres"])
+        elif options.get("name") == "gpu" and ("count" in options or "file" in options):
+            # gres.conf; files are as many as GPUs, unless it says otherwise.
+            told = int(options.get("count") or len(hostlist.expand(options["file"])))
+        else:
+            return []
+    except ValueError as error:
+        return [Line("problem", fragment.where, str(error), f"edit {fragment.where}")]
+    if told == fabric.gpus_per_node:
+        return []
+    said = f"{told} GPUs a node, expected {fabric.gpus_per_node} as gpus_per_node of "
+    said += f"{partition.name} says"
+    return [Line("problem", fragment.where, said, "mend the one that is wrong")]
+
+
+def _fragment_partitions(system: System, thing: str, found: Sequence[_Fragment]) -> list[Line]:
+    named = {f.options["partitionname"]: f for f in found if "partitionname" in f.options}
+    lines = []
+    for partition in system.partitions if named else []:
+        wanted = slurm_partition(partition.model_dump().get("access"))
+        fragment = named.get(wanted or "")
+        if wanted is None:
+            continue
+        if fragment is None:
+            said = f"no PartitionName={wanted}, to which {partition.name} sends its jobs; there is "
+            said += ", ".join(named)
+            lines.append(
+                Line("problem", thing, said, f"add it, or edit access of {partition.name}")
+            )
+            continue
+        value = fragment.options.get("nodes", "")
+        if value.upper() == "ALL" or "nodes" not in fragment.options:
+            continue
+        told = _expanded(fragment, "nodes")
+        everyone = set(hostlist.expand(partition.extras.nodes))
+        if not set(partition.nodes) <= told or not told <= everyone:
+            said = f"Nodes={value}, expected those of {partition.name}: {partition.extras.nodes}"
+            lines.append(Line("problem", fragment.where, said, "mend the one that is wrong"))
+    if named and not lines:
+        return [Line("ok", thing, f"the partitions of {file_of(system.name)}")]
+    return lines
