@@ -44,8 +44,6 @@ class Options:
     congestion: str | None = None
     #: size of one write
     length_bytes: int | None = None
-    #: the sender does not copy what it sends
-    zero_copy: bool = False
     #: how long what is buffered may still be on its way when the time is up
     drain_s: float = 0
 
@@ -79,8 +77,6 @@ def client_argv(options: Options, server: str = "{server}", port: str = "{port}"
         argv += ["-C", options.congestion]
     if options.length_bytes is not None:
         argv += ["-l", str(options.length_bytes)]
-    if options.zero_copy:
-        argv += ["-Z"]
     return argv
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from railgauge.tools.nccl_log.hang import last_words_of_all
 from railgauge.tools.nccl_log.judge import Used, read
-from railgauge.tools.nccl_log.result import CollNet, Connection, Device, Hca, Log, Seat
+from railgauge.tools.nccl_log.result import CollNet, Connection, Device, Log, Seat
 from railgauge.tools.nccl_log.text import ADVICE, is_ib, parse, without_secrets
 
 TOOL = "nccl-log"
@@ -32,7 +32,6 @@ __all__ = [
     "CollNet",
     "Connection",
     "Device",
-    "Hca",
     "Log",
     "Seat",
     "Used",
