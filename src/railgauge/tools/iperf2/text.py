@@ -262,7 +262,7 @@ class _Reader:
             return int(values[place])
         if is_sum:
             return None
-        found = ascii(" ".join(values)[:120])
+        found = quote(" ".join(values))
         raise ParseError(number, found, f"the columns {' '.join(columns)}, Rtry an integer")
 
     def _take_csv(self, number: int, line: str) -> bool:
@@ -386,7 +386,7 @@ def _bits(unit: str, of: str) -> float:
 
 def _stalls(rows: Sequence[_Row]) -> tuple[Stall, ...]:
     """The stalls of all together, or else those of streams."""
-    found: dict[str, list[Stall]] = {}
+    stalls: dict[str, list[Stall]] = {}
     for name in dict.fromkeys(row.id for row in rows):
         still: list[Stall] = []
         for row in [row for row in rows if row.id == name][:-1]:
@@ -395,9 +395,9 @@ def _stalls(rows: Sequence[_Row]) -> tuple[Stall, ...]:
                 still[-1] = Stall(name, still[-1].start_s, end)
             elif row.bytes.value == 0:
                 still.append(Stall(name, start, end))
-        found[name] = still
-    everything = found.pop("SUM", [])
-    return tuple(everything or itertools.chain.from_iterable(found.values()))
+        stalls[name] = still
+    everything = stalls.pop("SUM", [])
+    return tuple(everything or itertools.chain.from_iterable(stalls.values()))
 
 
 def _bounceback(number: int, rest: str) -> Bounceback:

@@ -121,7 +121,7 @@ def parse(text: str) -> Log:
 
 def _lines(text: str) -> _Lines:
     """NCCL's messages. A line into which another process has written is torn but for its end."""
-    found = _Lines([], [], [])
+    lines = _Lines([], [], [])
     *whole, torn = text.split("\n")
     for line, complete in [*((line, True) for line in whole), (torn, False)]:
         marks = list(MARK.finditer(line))
@@ -129,12 +129,12 @@ def _lines(text: str) -> _Lines:
             message = line[mark.end() : following.start() if following else len(line)].strip()
             if mark[1] != "INFO":
                 # Also a torn warning warns.
-                found.warnings.append(message)
+                lines.warnings.append(message)
             elif complete and not following and len(message) <= _LONGEST_MESSAGE:
-                found.infos.append(message)
+                lines.infos.append(message)
         if complete and not marks:
-            found.others.append(line.strip())
-    return found
+            lines.others.append(line.strip())
+    return lines
 
 
 def _all(pattern: re.Pattern[str], messages: Iterable[str]) -> list[re.Match[str]]:
@@ -162,15 +162,15 @@ def _destroyed(communicators: Sequence[re.Match[str]]) -> bool:
 
 
 def _connections(infos: Sequence[str]) -> tuple[tuple[Connection, ...], tuple[str, ...]]:
-    found, unread = [], []
+    connections, unread = [], []
     for message in infos:
         match = _CONNECTION.fullmatch(message)
         connection = _connection(match) if match else None
         if connection:
-            found.append(connection)
+            connections.append(connection)
         elif _ABOUT_CONNECTION.fullmatch(message) and not _COLLNET.fullmatch(message):
             unread.append(message)
-    return tuple(dict.fromkeys(found)), tuple(dict.fromkeys(unread))
+    return tuple(dict.fromkeys(connections)), tuple(dict.fromkeys(unread))
 
 
 def _connection(match: re.Match[str]) -> Connection | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import statistics
 from collections import Counter
@@ -89,13 +88,14 @@ def read(
     notes = tuple(note for result in results for note in _notes(result))
     if complaints or failed:
         reason = "; ".join(dict.fromkeys([*complaints, *failed]))
-        refused = Reading.refused(reason)
-        if not complaints and options is None and measurements:
-            good = sum(not verdict.complaints for verdict in judged)
-            refused = dataclasses.replace(
-                refused, reason=f"{reason}; {good} good test(s)", measurements=measurements
-            )
-        return dataclasses.replace(refused, seen=seen, simulated=simulated, notes=notes)
+        good = sum(not verdict.complaints for verdict in judged)
+        # A bare file gives the numbers of its good tests.
+        kept = measurements if options is None and not complaints else ()
+        if kept:
+            reason = f"{reason}; {good} good test(s)"
+        return Reading.refused(
+            reason, measurements=kept, seen=seen, simulated=simulated, notes=notes
+        )
     sizes = sum(len(result.rows) for result in results)
     reason = f"{sizes} size(s) of {', '.join(v.operation or 'a collective' for v in judged)}"
     if not all(
@@ -222,7 +222,7 @@ def _judged(result: Result, options: Options | None) -> _Verdict:
     """One test by itself, and by what was asked."""
     complaints = _device_complaints(result, options)
     if options:
-        complaints += _asked_complaints(result, options)
+        complaints += _header_complaints(result, options)
     ranks = len(result.devices) or (options.gpus if options else None)
     checked = any(row.out_of_place.wrong is not None for row in result.rows)
     operation = options.operation if options else result.operation
@@ -274,14 +274,14 @@ def _device_complaints(result: Result, options: Options | None) -> list[str]:
         used[place] = device.rank
     if options and options.hosts and not complaints:
         for device in devices:
-            asked = options.hosts[device.rank // options.gpus_per_rank]
-            if _short(device.host) != _short(asked):
-                complaints.append(f"rank {device.rank} ran on {device.host}, expected {asked}")
+            host = options.hosts[device.rank // options.gpus_per_rank]
+            if _short(device.host) != _short(host):
+                complaints.append(f"rank {device.rank} ran on {device.host}, expected {host}")
                 break
     return complaints
 
 
-def _asked_complaints(result: Result, options: Options) -> list[str]:
+def _header_complaints(result: Result, options: Options) -> list[str]:
     """What the header says against what was asked."""
     complaints = []
     if result.iterations is None:
