@@ -1,8 +1,9 @@
 """One module per measured tool: how to call it and how to read it. Pure functions only.
 
-Every module has the same four parts in the same order:
-`Options` (frozen) -> `argv()`, result dataclasses with units in the names <- `parse()`, which
-raises `ParseError`. `read()` then judges everything known of one run and gives a `Reading`.
+Every tool has the same four parts in the same order, sections of a module or modules of a package:
+options (`Options`, frozen -> `argv()`), result (dataclasses with units in the names), text
+(`parse()`, which raises `ParseError`), judge (`read()`: a `Reading` by all that is known of a run).
+What all tools share is in `common`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ Direction = Literal["forward", "reverse"]
 Lines = list[tuple[int, str]]
 
 _STREAM = re.compile(r"\[\s*(?P<star>\*?)(?P<id>[0-9]{1,9})\]\s+(?P<rest>.*)")
-_CONNECTED = re.compile(
+CONNECTED = re.compile(
     r"local \S+ port (?P<local>[0-9]{1,5}) connected with \S+ port (?P<peer>[0-9]{1,5})"
     r"(?P<marks>.*)"
 )
@@ -69,7 +69,7 @@ def apart(output: Sequence[tuple[int, str]]) -> Directions:
             foreign = banner["role"] != role
         if stream := _STREAM.match(line):
             plain = f"[{stream['id']:>3}] {_MARK.sub('', stream['rest'])}"
-            if connected := _CONNECTED.match(stream["rest"]):
+            if connected := CONNECTED.match(stream["rest"]):
                 if role == "Client" and "(reverse)" in connected["marks"]:
                     starred_only.add(stream["id"])
                 going = ways[_key(stream)]
@@ -101,7 +101,7 @@ def _key(stream: re.Match[str]) -> str:
 
 def _row(line: str) -> re.Match[str] | None:
     row = _STREAM.match(line)
-    return row if row and not _CONNECTED.match(row["rest"]) else None
+    return row if row and not CONNECTED.match(row["rest"]) else None
 
 
 def _ways_of_connections(
@@ -115,7 +115,7 @@ def _ways_of_connections(
     ways: dict[str, set[Direction]] = {}
     for _, line in output:
         stream = _STREAM.match(line)
-        connected = _CONNECTED.match(stream["rest"]) if stream else None
+        connected = CONNECTED.match(stream["rest"]) if stream else None
         if stream is None or connected is None:
             continue
         local, peer, marks = connected["local"], connected["peer"], connected["marks"]

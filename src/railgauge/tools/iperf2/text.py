@@ -12,7 +12,7 @@ from typing import NamedTuple
 from railgauge.tools import ParseError
 from railgauge.tools.common.lines import DIED, LABELS, numbered, quote
 from railgauge.tools.common.numbers import Shown
-from railgauge.tools.iperf2.directions import apart
+from railgauge.tools.iperf2.directions import CONNECTED, apart
 from railgauge.tools.iperf2.result import (
     BYTES_SLACK,
     SLACK,
@@ -45,9 +45,6 @@ _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _HEADER = re.compile(r"\[\s*(?P<kind>ID|SUM-cnt)\]\s+Interval\s.*?Bandwidth(?P<columns>.*)")
 _SUM_ID = re.compile(r"SUM(?:-([0-9]{1,9}))?")
 _BANNER = re.compile(r"(?P<role>Client connecting to|Server listening on) .*\b(?P<net>TCP|UDP)\b")
-_CONNECTED = re.compile(
-    r"local \S+ port (?P<local>[0-9]{1,5}) connected with \S+ port (?P<peer>[0-9]{1,5})(?P<rest>.*)"
-)
 _MSS = re.compile(r"icwnd/mss/irtt=[0-9]+/([0-9]{1,9})/|^MSS size ([0-9]{1,9}) bytes")
 _CONGESTION = re.compile(r"TCP congestion control (?:set to (\S+?))?\s*(?:using (\S+))?\s*$")
 _CONGESTION_SUFFIX = re.compile(
@@ -187,10 +184,10 @@ class _Reader:
                 raise ParseError(number, quote(line), "the output of one run of one side")
             self.role = role
             self.udp |= banner["net"] == "UDP"
-        if connected := _CONNECTED.search(line):
+        if connected := CONNECTED.search(line):
             self.ports.append((int(connected["local"]), int(connected["peer"])))
-            self.bounceback_asked |= "(bb " in connected["rest"]
-            if suffix := _CONGESTION_SUFFIX.search(connected["rest"]):
+            self.bounceback_asked |= "(bb " in connected["marks"]
+            if suffix := _CONGESTION_SUFFIX.search(connected["marks"]):
                 self._take_congestion(number, line, suffix[1])
         if mss := _MSS.search(line):
             self.mss.append(int(mss[1] or mss[2]))

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Completeness, ParseError, Reading
 from railgauge.tools.nccl_log import ADVICE
-from railgauge.tools.nccl_tests.document import JSON_HALF, parse_json
-from railgauge.tools.nccl_tests.layout import SIDE, Layout
+from railgauge.tools.nccl_tests.document import parse_json
+from railgauge.tools.nccl_tests.layout import SIDE
 from railgauge.tools.nccl_tests.options import PRINTS_END, TOOL, Options, version_numbers
-from railgauge.tools.nccl_tests.result import Result, Row
+from railgauge.tools.nccl_tests.result import JSON_HALF, Result, Row
 from railgauge.tools.nccl_tests.rows import (
     Range,
     cycles,
@@ -325,7 +325,7 @@ def _footer_complaints(result: Result, options: Options | None) -> list[str]:
     elif not result.average_ok:
         complaints.append(f"average bus bandwidth {average:g}: FAILED")
     else:
-        ranges = [side.busbw for row in result.rows for side in numbers_of(row, result.layout)]
+        ranges = [side.busbw for row in result.rows for side in numbers_of(row)]
         mean = Range(
             sum(r.least for r in ranges) / len(ranges), sum(r.most for r in ranges) / len(ranges)
         )
@@ -381,7 +381,7 @@ def _disagreements(result: Result, stored: Result) -> list[str]:
     if result.sizes != stored.sizes:
         return ["the sizes of text and JSON result differ"]
     for one_row, other_row in zip(result.rows, stored.rows, strict=True):
-        if why := _row_disagreement(one_row, other_row, result.layout):
+        if why := _row_disagreement(one_row, other_row):
             return [f"{one_row.size_bytes} bytes: {why} differ in text and JSON result"]
     mine, stated = result.average_busbw_gbytes_s, stored.average_busbw_gbytes_s
     if mine is not None and stated is not None:
@@ -391,14 +391,14 @@ def _disagreements(result: Result, stored: Result) -> list[str]:
     return []
 
 
-def _row_disagreement(one: Row, other: Row, layout: Layout | None) -> str:
+def _row_disagreement(one: Row, other: Row) -> str:
     if (one.count, one.datatype) != (other.count, other.datatype):
         return "count or datatype"
     if len(one.columns) != len(other.columns):
         return "sides"
     if [column.wrong for column in one.columns] != [column.wrong for column in other.columns]:
         return "#wrong"
-    for mine, theirs in zip(numbers_of(one, layout), numbers_of(other, None), strict=True):
+    for mine, theirs in zip(numbers_of(one), numbers_of(other), strict=True):
         for name, shown, exact in zip(SIDE, mine, theirs, strict=True):
             if not shown.meets(exact):
                 return name

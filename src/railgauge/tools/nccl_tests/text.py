@@ -195,7 +195,6 @@ class _Reader:
             cpu_time=test.layout is not None and test.layout.cpu_time,
             rows=tuple(test.rows),
             warnings=self.warnings,
-            layout=test.layout,
             simulated=self.simulated,
         )
 
