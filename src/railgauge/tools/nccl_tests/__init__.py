@@ -21,18 +21,15 @@ from railgauge.tools.nccl_tests.options import (
     busbw_factor,
     version_argv,
 )
-from railgauge.tools.nccl_tests.result import Column, Device, Intervals, Result, Row
+from railgauge.tools.nccl_tests.result import Device, Result
 from railgauge.tools.nccl_tests.text import parse
 
 __all__ = [
     "OPERATIONS",
     "TOOL",
-    "Column",
     "Device",
-    "Intervals",
     "Options",
     "Result",
-    "Row",
     "argv",
     "busbw_factor",
     "parse",

@@ -20,7 +20,7 @@ from railgauge.tools.perftest.options import (
     server_argv,
     version_argv,
 )
-from railgauge.tools.perftest.result import Address, Bandwidth, Latency, Output
+from railgauge.tools.perftest.result import Address, Bandwidth, Latency
 from railgauge.tools.perftest.text import parse
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "Latency",
     "Operation",
     "Options",
-    "Output",
     "Test",
     "client_argv",
     "is_maximum",

@@ -23,7 +23,7 @@ from railgauge.tools.wdt.options import (
     sender_argv,
     version_argv,
 )
-from railgauge.tools.wdt.result import ERRORS, Output, Summary
+from railgauge.tools.wdt.result import ERRORS
 from railgauge.tools.wdt.text import parse
 
 __all__ = [
@@ -32,8 +32,6 @@ __all__ = [
     "Encryption",
     "FileSet",
     "Options",
-    "Output",
-    "Summary",
     "manifest_text",
     "parse",
     "read",
