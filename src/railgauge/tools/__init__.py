@@ -90,7 +90,7 @@ class Reading:
     """What a careful person takes from one run of a tool.
 
     `seen` holds the conditions that the output itself states (streams, mtu_bytes, congestion,
-    sizes, ranks, hosts); a check compares them with what it asked for. `moved` is what the tool
+    sizes, ranks, hosts); a check compares them with what it requested. `moved` is what the tool
     says went over the network, which the devices' own counters are held against. `simulated` output
     comes from a stand-in program. `notes` are worth knowing, and speak against nothing.
     """

@@ -72,7 +72,7 @@ class FileSet:
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What is asked of one transfer; ValueError where the tool cannot do that."""
+    """The settings of one transfer; ValueError where the tool cannot do that."""
 
     tool: Tool
     file_set: FileSet

@@ -34,7 +34,7 @@ Role = Literal["client", "server"]
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What is asked of one TCP run from client to server; ValueError where it cannot be run."""
+    """The settings of one TCP run from client to server; ValueError where it cannot be run."""
 
     streams: int = 4
     duration_s: int = 5

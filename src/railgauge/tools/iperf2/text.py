@@ -154,7 +154,7 @@ class _Reader:
     def __init__(self) -> None:
         self.role: Role = "unknown"
         self.udp = False
-        self.bounceback_asked = False
+        self.bounceback_requested = False
         self.rows: list[_Row] = []
         self.seen_rows: dict[str, int] = {}
         self.stream_columns: list[str] = []
@@ -175,7 +175,7 @@ class _Reader:
             columns = header["columns"].split()
             if header["kind"] == "ID":
                 self.stream_columns = columns
-                self.bounceback_asked |= "BB" in columns
+                self.bounceback_requested |= "BB" in columns
             else:
                 self.sum_columns = columns
         if banner := _BANNER.match(line):
@@ -186,7 +186,7 @@ class _Reader:
             self.udp |= banner["net"] == "UDP"
         if connected := CONNECTED.search(line):
             self.ports.append((int(connected["local"]), int(connected["peer"])))
-            self.bounceback_asked |= "(bb " in connected["marks"]
+            self.bounceback_requested |= "(bb " in connected["marks"]
             if suffix := _CONGESTION_SUFFIX.search(connected["marks"]):
                 self._take_congestion(number, line, suffix[1])
         if mss := _MSS.search(line):
@@ -228,7 +228,7 @@ class _Reader:
             raise ParseError(number, quote(line), "streams from client to server only")
         rest = matched["rest"] or ""
         bounceback = None
-        if total is None and self.bounceback_asked and self.role != "server":
+        if total is None and self.bounceback_requested and self.role != "server":
             bounceback = _bounceback(number, rest)
         row = _Row(
             number,
@@ -354,7 +354,7 @@ class _Reader:
             congestion=self.congestion,
             window_bytes=self.window_bytes,
             bounceback=streams[0].bounceback if len(streams) == 1 else None,
-            bounceback_asked=self.bounceback_asked,
+            bounceback_requested=self.bounceback_requested,
             udp=self.udp,
             received=received,
         )

@@ -139,7 +139,7 @@ def _scanned(text: str, alone: bool) -> tuple[tuple[Result, ...], list[str]]:
 
 
 def _notes(result: Result) -> Iterator[str]:
-    """What speaks against nothing, but is not as was asked."""
+    """What speaks against nothing, but is not as requested."""
     if result.reduced_bytes is not None and result.rows:
         largest = max(result.sizes)
         yield (
@@ -219,7 +219,7 @@ class _Verdict(NamedTuple):
 
 
 def _judged(result: Result, options: Options | None) -> _Verdict:
-    """One test by itself, and by what was asked."""
+    """One test by itself, and by the options."""
     complaints = _device_complaints(result, options)
     if options:
         complaints += _header_complaints(result, options)
@@ -282,7 +282,7 @@ def _device_complaints(result: Result, options: Options | None) -> list[str]:
 
 
 def _header_complaints(result: Result, options: Options) -> list[str]:
-    """What the header says against what was asked."""
+    """What the header says against the options."""
     complaints = []
     if result.iterations is None:
         return ["no line of parameters (nThread ... validation)"]

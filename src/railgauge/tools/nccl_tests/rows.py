@@ -263,17 +263,17 @@ def _sweep_complaints(
     if result.min_bytes is None:
         rising = [size for size in found if size] == sorted({size for size in found if size})
         return [] if rising else ["sizes are repeated or out of order"]
-    asked = list(itertools.islice(_sweep(result), max(len(found) + 1, 64)))
+    requested = list(itertools.islice(_sweep(result), max(len(found) + 1, 64)))
     element = ELEMENT_BYTES.get(rows[0].datatype)
     if ranks is None or element is None:
         announced = f"{result.min_bytes} to {result.max_bytes} bytes"
-        if len(asked) != len(found) or any(map(operator.gt, found, asked)):
+        if len(requested) != len(found) or any(map(operator.gt, found, requested)):
             return [f"{len(found)} sizes, not those that the header announces: {announced}"]
         return []
     names = [operation] if operation in OPERATIONS else list(OPERATIONS)
     versions = [version_numbers(result.version)] if result.version else []
     expected = [
-        tuple(printed_bytes(name, size, element, ranks, version) for size in asked)
+        tuple(printed_bytes(name, size, element, ranks, version) for size in requested)
         for version in versions or (ALIGNS_TO_16_BYTES, ALIGNS_TO_4_ELEMENTS, (2, 0, 0))
         for name in names
     ]

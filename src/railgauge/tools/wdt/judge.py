@@ -66,7 +66,7 @@ def read(
 
 
 def _complaints(output: Output, options: Options | None) -> list[str]:
-    """What contradicts a good transfer in one output, and what was asked of it."""
+    """What contradicts a good transfer in one output, by itself and by the options."""
     if output.code != 0:
         failed = f"; failed: {', '.join(output.failed[:3])}" if output.failed else ""
         return [f"it returned {output.code} {output.status}{failed}"]
