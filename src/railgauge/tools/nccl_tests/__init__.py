@@ -2,7 +2,7 @@
 
 A good table proves little: ranks that started alone print one each, a sweep may stop early, and
 values may be wrong while the exit code of an old version is 0. So a table counts only with its
-header (who took part, what was requested), its footer (out of bounds, average, end line) and exit codes
+header (ranks and options), its footer (out of bounds, average, end line) and exit codes
 that all agree with its rows and with each other.
 
 Formulas, alignments and exit codes are those of nccl-tests 2.19 (src/common.cu, src/util.cu and the
