@@ -1,10 +1,11 @@
 """One module per measured tool: how to call it and how to read it. Pure functions only.
 
-Every module has the same four parts in the same order:
-`Options` (frozen) -> `argv()`, result dataclasses with units in the names <- `parse()`, which
-raises `ParseError`. `read()` then judges everything known of one run and gives a `Reading`.
+Every tool has the same four parts in the same order, sections of a module or modules of a package:
+options (`Options`, frozen -> `argv()`), result (dataclasses with units in the names), text
+(`parse()`, which raises `ParseError`), judge (`read()`: a `Reading` by all that is known of a run).
+What all tools share is in `common`.
 
-A module whose tool comes by Spack says so: PACKAGES has the packages, with the programs of each
+A tool that comes by Spack says so: PACKAGES has the packages, with the programs of each
 (`railgauge.tools.table`).
 """
 
@@ -92,7 +93,7 @@ class Reading:
     """What a careful person takes from one run of a tool.
 
     `seen` holds the conditions that the output itself states (streams, mtu_bytes, congestion,
-    sizes, ranks, hosts); a check compares them with what it asked for. `moved` is what the tool
+    sizes, ranks, hosts); a check compares them with what it requested. `moved` is what the tool
     says went over the network, which the devices' own counters are held against. `simulated` output
     comes from a stand-in program. `notes` are worth knowing, and speak against nothing.
     """

@@ -27,9 +27,6 @@ from railgauge.tools.common.options import require_integers, require_one_of
 
 Tool = Literal["scp", "hpn-scp", "lftp", "bbcp"]
 
-#: Where lftp takes its password from: no argument and no file.
-LFTP_PASSWORD_VARIABLE = "LFTP_PASSWORD"
-
 #: The programs of each tool: client, server ("" for bbcp, which its client starts through ssh).
 PROGRAMS: Mapping[Tool, tuple[str, str]] = {
     "scp": ("scp", "sshd"),
@@ -89,7 +86,7 @@ class FileSet:
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What is asked of one transfer; ValueError where the tool cannot do that."""
+    """The settings of one transfer; ValueError where the tool cannot do that."""
 
     tool: Tool
     file_set: FileSet
@@ -211,11 +208,6 @@ def _ssh_options(login: Login) -> list[str]:
     return words
 
 
-def key_argv(path: str) -> list[str]:
-    """Make a key pair without a passphrase: `path`, for its owner only, and `path`.pub."""
-    return ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "railgauge", "-f", path]
-
-
 def known_hosts_line(host: str, port: int | str, public_key: str) -> str:
     """The server's host key as ssh looks it up; `public_key` is the kind and the key."""
     return f"[{host}]:{port} {public_key}\n"
@@ -314,7 +306,7 @@ def _proftpd_if(module: str, directive: str) -> list[str]:
 
 
 def lftp_script(options: Options, login: Login, source: str, into: str) -> str:
-    """What lftp does; the password is in the environment (`LFTP_PASSWORD_VARIABLE`).
+    """What lftp does; the password is in the environment (LFTP_PASSWORD).
 
     Settings end it at the first error: by itself lftp repeats what fails, for ever.
     """

@@ -37,7 +37,7 @@ Role = Literal["client", "server"]
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What is asked of one TCP run from client to server; ValueError where it cannot be run."""
+    """The settings of one TCP run from client to server; ValueError where it cannot be run."""
 
     streams: int = 4
     duration_s: int = 5
@@ -47,8 +47,6 @@ class Options:
     congestion: str | None = None
     #: size of one write
     length_bytes: int | None = None
-    #: the sender does not copy what it sends
-    zero_copy: bool = False
     #: how long what is buffered may still be on its way when the time is up
     drain_s: float = 0
 
@@ -82,8 +80,6 @@ def client_argv(options: Options, server: str = "{server}", port: str = "{port}"
         argv += ["-C", options.congestion]
     if options.length_bytes is not None:
         argv += ["-l", str(options.length_bytes)]
-    if options.zero_copy:
-        argv += ["-Z"]
     return argv
 
 
@@ -115,9 +111,9 @@ class Output:
     #: by which both sides name their run
     cookie: str | None
     stream_count: int
-    #: asked for: a time, or an amount; 0 where it is not what ends the run
+    #: requested: a time, or an amount; 0 where it is not what ends the run
     duration_s: float
-    asked_bytes: int
+    requested_bytes: int
     #: run before the duration, and in no total (-O)
     omitted_s: float
     sent: Row
@@ -430,7 +426,7 @@ def _doubts(outputs: Mapping[str, Output]) -> list[str]:
         doubts.append("a server's document alone does not say what was sent")
     if not all(output.intervals for output in outputs.values()):
         doubts.append("no interval to compare the total with")
-    if not sender.duration_s and not sender.asked_bytes:
+    if not sender.duration_s and not sender.requested_bytes:
         doubts.append("neither a time nor an amount was asked for")
     left = sender.sent.transferred_bytes - sender.received.transferred_bytes
     buffered = sender.stream_count * _BUFFER_BYTES
@@ -448,19 +444,23 @@ def _complaints(output: Output, options: Options | None) -> list[str]:
     if options is None and own.duration_s < _SHORT * output.duration_s - 0.25:
         ran = f"it ran for {own.duration_s:.4g} s"
         complaints.append(f"{ran}, {output.duration_s:g} s were asked for")
-    if output.role == "client" and own.transferred_bytes < output.asked_bytes * (1 - _SLACK):
+    if output.role == "client" and own.transferred_bytes < output.requested_bytes * (1 - _SLACK):
         moved = f"{own.transferred_bytes} bytes sent"
-        complaints.append(f"{moved}, {output.asked_bytes} were asked for")
+        complaints.append(f"{moved}, {output.requested_bytes} were asked for")
     if options is None:
         return complaints
-    if output.asked_bytes or output.omitted_s:
-        what = f"{output.asked_bytes} bytes" if output.asked_bytes else f"-O {output.omitted_s:g}"
+    if output.requested_bytes or output.omitted_s:
+        what = (
+            f"{output.requested_bytes} bytes"
+            if output.requested_bytes
+            else f"-O {output.omitted_s:g}"
+        )
         complaints.append(f"{what} asked for, expected a time that counts from its start")
     if output.stream_count != options.streams:
         complaints.append(f"{output.stream_count} streams, expected {options.streams}")
     if output.duration_s != options.duration_s:
-        asked = f"{output.duration_s:g} s asked for"
-        complaints.append(f"{asked}, expected {options.duration_s} s")
+        requested = f"{output.duration_s:g} s asked for"
+        complaints.append(f"{requested}, expected {options.duration_s} s")
     least = _SHORT * options.duration_s - 0.25
     most = _LONG * options.duration_s + _EDGE_S + options.drain_s
     for what, row in (("received", output.received), ("sent", output.sent)):
@@ -484,9 +484,9 @@ def _disagreements(sent: Output, received: Output, side: Mapping[str, str]) -> l
     if sent.stream_count != received.stream_count:
         counts = f"{sent.stream_count} and {received.stream_count} streams"
         complaints.append(f"{both}: {counts}")
-    told, own = sent.received.transferred_bytes, received.received.transferred_bytes
-    if abs(told - own) > _SLACK * own:
-        complaints.append(f"{both}: {told} bytes received by one, {own} by the other")
+    heard, own = sent.received.transferred_bytes, received.received.transferred_bytes
+    if abs(heard - own) > _SLACK * own:
+        complaints.append(f"{both}: {heard} bytes received by one, {own} by the other")
     return complaints
 
 

@@ -65,9 +65,7 @@ def read(outputs: Mapping[int, str], calls: Sequence[Call], options: Options) ->
     if numbers != list(range(options.ranks)):
         reason = f"MPI numbered its ranks {numbers}, expected 0 to {options.ranks - 1}"
         world = sizes[0] if len(sizes) == 1 else sizes
-        return dataclasses.replace(
-            Reading.refused(f"{reason}: worlds of {world}, started one by one?"), seen=seen
-        )
+        return Reading.refused(f"{reason}: worlds of {world}, started one by one?", seen=seen)
     slowest = max((call.seconds for call in calls), default=0.0)
     measurement = Measurement("startup", slowest, tool=TOOL, operation="init", transport="any")
     return Reading(

@@ -296,14 +296,14 @@ def _contradiction(output: Output, options: Options | None) -> str:
 
 def _measurements(benchmark: Benchmark, row: Row) -> list[Measurement]:
     operation = benchmark.removeprefix("osu_")
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     if row.bandwidth_mbytes_s is not None:
-        found["bandwidth"] = row.bandwidth_mbytes_s * 8e-3
+        metrics["bandwidth"] = row.bandwidth_mbytes_s * 8e-3
     elif row.latency_us is not None:
-        found["time" if benchmark in _COLLECTIVES else "latency_avg"] = row.latency_us
+        metrics["time" if benchmark in _COLLECTIVES else "latency_avg"] = row.latency_us
     if row.latency_max_us is not None and row.iterations is not None:
-        found["mpi_time"] = row.latency_max_us * 1e-6 * row.iterations
+        metrics["mpi_time"] = row.latency_max_us * 1e-6 * row.iterations
     return [
         Measurement(metric, value, TOOL, operation, "any", row.size_bytes, samples=row.iterations)
-        for metric, value in found.items()
+        for metric, value in metrics.items()
     ]

@@ -10,8 +10,8 @@ _NAMED = re.compile(rf"([A-Za-z]+)[ _-]?{_NUMBER}")
 
 def normal(text: str) -> str:
     """The dotted number in a version: 2.28.9 of `2.28.9+cuda13.0`; as it is where there is none."""
-    found = re.search(_NUMBER, text)
-    return found[1] if found else text
+    number = re.search(_NUMBER, text)
+    return number[1] if number else text
 
 
 def stated(tool: str, line: str) -> dict[str, str]:
@@ -19,6 +19,6 @@ def stated(tool: str, line: str) -> dict[str, str]:
 
     `2.17.6, NCCL 2.28.9` of nccl-tests is also a version of `nccl`.
     """
-    found = {name.lower(): number for name, number in _NAMED.findall(line)}
+    named = {name.lower(): number for name, number in _NAMED.findall(line)}
     own = re.search(_NUMBER, line)
-    return {**found, **({tool: own[1]} if own else {})}
+    return {**named, **({tool: own[1]} if own else {})}

@@ -8,14 +8,8 @@ server's own rows and the options agree with the client's rows.
 from __future__ import annotations
 
 from railgauge.tools.iperf2.judge import read, time_to_stable_s
-from railgauge.tools.iperf2.options import (
-    TOOL,
-    Options,
-    client_argv,
-    server_argv,
-    version_argv,
-)
-from railgauge.tools.iperf2.result import Output, Stream
+from railgauge.tools.iperf2.options import TOOL, Options, client_argv, server_argv, version_argv
+from railgauge.tools.iperf2.result import Stream
 from railgauge.tools.iperf2.text import parse
 
 #: The Spack packages that it needs, with the programs that each brings.
@@ -25,7 +19,6 @@ __all__ = [
     "PACKAGES",
     "TOOL",
     "Options",
-    "Output",
     "Stream",
     "client_argv",
     "parse",

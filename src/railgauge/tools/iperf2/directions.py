@@ -2,7 +2,7 @@
 
 With -R the server sends (`[ *1]` rows on the client), with --full-duplex both do over the same
 connections (`[  1]` and `[ *1]`, `[FD1]` for both), with -d and -r the server opens connections of
-its own. So each way's lines are told apart, and written as those of a run that goes only that way.
+its own. So each way's lines are taken apart, and written as those of a run that goes only that way.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from railgauge.tools import ParseError
+from railgauge.tools.common.lines import quote
 
 #: From client to server, from server to client.
 Direction = Literal["forward", "reverse"]
@@ -20,7 +21,7 @@ Direction = Literal["forward", "reverse"]
 Lines = list[tuple[int, str]]
 
 _STREAM = re.compile(r"\[\s*(?P<star>\*?)(?P<id>[0-9]{1,9})\]\s+(?P<rest>.*)")
-_CONNECTED = re.compile(
+CONNECTED = re.compile(
     r"local \S+ port (?P<local>[0-9]{1,5}) connected with \S+ port (?P<peer>[0-9]{1,5})"
     r"(?P<marks>.*)"
 )
@@ -41,41 +42,41 @@ class Directions:
     sums: Lines
 
 
-def apart(told: Sequence[tuple[int, str]]) -> Directions:
-    """`told` are the lines of one side's output, with their numbers.
+def apart(output: Sequence[tuple[int, str]]) -> Directions:
+    """`output` are the lines of one side, with their numbers.
 
     ParseError for a row that is not marked as one of the way that its connection goes.
     """
-    banners = [found for _, line in told if (found := _BANNER.match(line))]
+    banners = [banner for _, line in output if (banner := _BANNER.match(line))]
     role = banners[0]["role"] if banners else ""
-    listening = {found["port"] for found in banners if found["role"] == "Server"}
-    ways = _ways_of_connections(told, role, listening)
+    listening = {banner["port"] for banner in banners if banner["role"] == "Server"}
+    ways = _ways_of_connections(output, role, listening)
     if ways is None:
-        return Directions({"forward": list(told)}, [])
-    starred = any((found := _STREAM.match(line)) and found["star"] for _, line in told)
+        return Directions({"forward": list(output)}, [])
+    starred = any((row := _STREAM.match(line)) and row["star"] for _, line in output)
     if not starred and all(way == {"forward"} for way in ways.values()):
-        return Directions({"forward": list(told)}, [])
-    both = {way for found in ways.values() for way in found}
-    both |= {_way_of_row(found, ways) for _, line in told if (found := _row(line))}
+        return Directions({"forward": list(output)}, [])
+    both = {way for own in ways.values() for way in own}
+    both |= {_way_of_row(row, ways) for _, line in output if (row := _row(line))}
     lines: dict[Direction, Lines] = {way: [] for way in ("forward", "reverse") if way in both}
     sums: Lines = []
     sends: Direction = "reverse" if role == "Server" else "forward"
     foreign = False
     starred_only: set[str] = set()
-    for number, line in told:
+    for number, line in output:
         banner = _BANNER.match(line)
         if banner:
             foreign = banner["role"] != role
         if stream := _STREAM.match(line):
             plain = f"[{stream['id']:>3}] {_MARK.sub('', stream['rest'])}"
-            if connected := _CONNECTED.match(stream["rest"]):
+            if connected := CONNECTED.match(stream["rest"]):
                 if role == "Client" and "(reverse)" in connected["marks"]:
                     starred_only.add(stream["id"])
                 going = ways[_key(stream)]
             else:
                 if not stream["star"] and stream["id"] in starred_only:
                     expected = f"a row [*{stream['id']}]: the client receives on this stream"
-                    raise ParseError(number, ascii(line[:120]), expected)
+                    raise ParseError(number, quote(line), expected)
                 going = {_way_of_row(stream, ways)}
             for way in going:
                 lines[way].append((number, plain))
@@ -99,12 +100,12 @@ def _key(stream: re.Match[str]) -> str:
 
 
 def _row(line: str) -> re.Match[str] | None:
-    found = _STREAM.match(line)
-    return found if found and not _CONNECTED.match(found["rest"]) else None
+    row = _STREAM.match(line)
+    return row if row and not CONNECTED.match(row["rest"]) else None
 
 
 def _ways_of_connections(
-    told: Sequence[tuple[int, str]], role: str, listening: set[str]
+    output: Sequence[tuple[int, str]], role: str, listening: set[str]
 ) -> dict[str, set[Direction]] | None:
     """The ways that each connection carries bytes, by its id.
 
@@ -112,9 +113,9 @@ def _ways_of_connections(
     """
     ends: set[tuple[str, str]] = set()
     ways: dict[str, set[Direction]] = {}
-    for _, line in told:
+    for _, line in output:
         stream = _STREAM.match(line)
-        connected = _CONNECTED.match(stream["rest"]) if stream else None
+        connected = CONNECTED.match(stream["rest"]) if stream else None
         if stream is None or connected is None:
             continue
         local, peer, marks = connected["local"], connected["peer"], connected["marks"]
@@ -122,15 +123,15 @@ def _ways_of_connections(
             return None
         ends.add((local, peer))
         if "(full-duplex)" in marks:
-            found: set[Direction] = {"forward", "reverse"}
+            own: set[Direction] = {"forward", "reverse"}
         elif "(reverse)" in marks or stream["star"]:
-            found = {"reverse"}
+            own = {"reverse"}
         elif role == "Client" and local in listening:
             # The server's own connection, to the port where this client waits for it.
-            found = {"reverse"}
+            own = {"reverse"}
         else:
-            found = {"forward"}
-        ways.setdefault(_key(stream), set()).update(found)
+            own = {"forward"}
+        ways.setdefault(_key(stream), set()).update(own)
     return ways
 
 

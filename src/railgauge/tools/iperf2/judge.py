@@ -146,18 +146,18 @@ def _buffered_s(row: Stream, options: Options) -> float:
 
 
 def _complaints(output: Output, options: Options | None) -> list[str]:
-    """What contradicts a good run in one output, and what was asked of it."""
+    """What contradicts a good run in one output, by itself and by the options."""
     complaints = []
     still = [row.id for row in (*output.streams, output.total) if row.transferred_bytes == 0]
     if still:
         complaints.append(f"[{still[0]}] moved 0 bytes")
-    if output.bounceback_asked and output.role != "server" and output.bounceback is None:
+    if output.bounceback_requested and output.role != "server" and output.bounceback is None:
         complaints.append("a bounceback test without exactly one stream")
     if options is None:
-        if output.bounceback_asked and output.role == "server":
+        if output.bounceback_requested and output.role == "server":
             complaints.append("the server of a bounceback test prints no latency")
         return complaints
-    if output.udp or output.bounceback_asked:
+    if output.udp or output.bounceback_requested:
         complaints.append("the options ask for a TCP transfer, found UDP or bounceback")
     if output.stream_count not in (None, options.streams):
         complaints.append(f"{output.stream_count} streams, expected {options.streams}")

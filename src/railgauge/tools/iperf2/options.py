@@ -1,4 +1,4 @@
-"""What is asked of one iperf2 run, and the commands of both sides."""
+"""The settings of one iperf2 run, and the commands of both sides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOOL = "iperf2"
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What is asked of one TCP run; ValueError where it cannot be run."""
+    """The settings of one TCP run; ValueError where it cannot be run."""
 
     #: per direction
     streams: int = 4

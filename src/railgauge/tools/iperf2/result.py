@@ -76,7 +76,7 @@ class Output:
     congestion: str | None
     window_bytes: float | None
     bounceback: Bounceback | None
-    bounceback_asked: bool
+    bounceback_requested: bool
     udp: bool
     #: the rows say what arrived; False where they say only what was sent
     received: bool

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from railgauge.tools import ParseError
 from railgauge.tools.common.lines import DIED, LABELS, numbered, quote
 from railgauge.tools.common.numbers import Shown
-from railgauge.tools.iperf2.directions import apart
+from railgauge.tools.iperf2.directions import CONNECTED, apart
 from railgauge.tools.iperf2.result import (
     BYTES_SLACK,
     SLACK,
@@ -45,9 +45,6 @@ _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _HEADER = re.compile(r"\[\s*(?P<kind>ID|SUM-cnt)\]\s+Interval\s.*?Bandwidth(?P<columns>.*)")
 _SUM_ID = re.compile(r"SUM(?:-([0-9]{1,9}))?")
 _BANNER = re.compile(r"(?P<role>Client connecting to|Server listening on) .*\b(?P<net>TCP|UDP)\b")
-_CONNECTED = re.compile(
-    r"local \S+ port (?P<local>[0-9]{1,5}) connected with \S+ port (?P<peer>[0-9]{1,5})(?P<rest>.*)"
-)
 _MSS = re.compile(r"icwnd/mss/irtt=[0-9]+/([0-9]{1,9})/|^MSS size ([0-9]{1,9}) bytes")
 _CONGESTION = re.compile(r"TCP congestion control (?:set to (\S+?))?\s*(?:using (\S+))?\s*$")
 _CONGESTION_SUFFIX = re.compile(
@@ -157,7 +154,7 @@ class _Reader:
     def __init__(self) -> None:
         self.role: Role = "unknown"
         self.udp = False
-        self.bounceback_asked = False
+        self.bounceback_requested = False
         self.rows: list[_Row] = []
         self.seen_rows: dict[str, int] = {}
         self.stream_columns: list[str] = []
@@ -178,7 +175,7 @@ class _Reader:
             columns = header["columns"].split()
             if header["kind"] == "ID":
                 self.stream_columns = columns
-                self.bounceback_asked |= "BB" in columns
+                self.bounceback_requested |= "BB" in columns
             else:
                 self.sum_columns = columns
         if banner := _BANNER.match(line):
@@ -187,10 +184,10 @@ class _Reader:
                 raise ParseError(number, quote(line), "the output of one run of one side")
             self.role = role
             self.udp |= banner["net"] == "UDP"
-        if connected := _CONNECTED.search(line):
+        if connected := CONNECTED.search(line):
             self.ports.append((int(connected["local"]), int(connected["peer"])))
-            self.bounceback_asked |= "(bb " in connected["rest"]
-            if suffix := _CONGESTION_SUFFIX.search(connected["rest"]):
+            self.bounceback_requested |= "(bb " in connected["marks"]
+            if suffix := _CONGESTION_SUFFIX.search(connected["marks"]):
                 self._take_congestion(number, line, suffix[1])
         if mss := _MSS.search(line):
             self.mss.append(int(mss[1] or mss[2]))
@@ -231,7 +228,7 @@ class _Reader:
             raise ParseError(number, quote(line), "streams from client to server only")
         rest = matched["rest"] or ""
         bounceback = None
-        if total is None and self.bounceback_asked and self.role != "server":
+        if total is None and self.bounceback_requested and self.role != "server":
             bounceback = _bounceback(number, rest)
         row = _Row(
             number,
@@ -262,7 +259,7 @@ class _Reader:
             return int(values[place])
         if is_sum:
             return None
-        found = ascii(" ".join(values)[:120])
+        found = quote(" ".join(values))
         raise ParseError(number, found, f"the columns {' '.join(columns)}, Rtry an integer")
 
     def _take_csv(self, number: int, line: str) -> bool:
@@ -361,7 +358,7 @@ class _Reader:
             congestion=self.congestion,
             window_bytes=self.window_bytes,
             bounceback=streams[0].bounceback if len(streams) == 1 else None,
-            bounceback_asked=self.bounceback_asked,
+            bounceback_requested=self.bounceback_requested,
             udp=self.udp,
             received=received,
         )
@@ -392,7 +389,7 @@ def _bits(unit: str, of: str) -> float:
 
 def _stalls(rows: Sequence[_Row]) -> tuple[Stall, ...]:
     """The stalls of all together, or else those of streams."""
-    found: dict[str, list[Stall]] = {}
+    stalls: dict[str, list[Stall]] = {}
     for name in dict.fromkeys(row.id for row in rows):
         still: list[Stall] = []
         own = [row for row in rows if row.id == name]
@@ -404,9 +401,9 @@ def _stalls(rows: Sequence[_Row]) -> tuple[Stall, ...]:
                 still.append(Stall(name, start, end))
         if still and _stood_still(own):
             still[-1] = Stall(name, still[-1].start_s, own[-1].end.value)
-        found[name] = still
-    everything = found.pop("SUM", [])
-    return tuple(everything or itertools.chain.from_iterable(found.values()))
+        stalls[name] = still
+    everything = stalls.pop("SUM", [])
+    return tuple(everything or itertools.chain.from_iterable(stalls.values()))
 
 
 def _bounceback(number: int, rest: str) -> Bounceback:

@@ -21,24 +21,17 @@ from __future__ import annotations
 
 from railgauge.tools.nccl_log.hang import last_words_of_all
 from railgauge.tools.nccl_log.judge import Used, read
-from railgauge.tools.nccl_log.result import CollNet, Connection, Device, Hca, Log, Seat
-from railgauge.tools.nccl_log.text import ADVICE, is_ib, parse, without_secrets
-
-TOOL = "nccl-log"
+from railgauge.tools.nccl_log.result import CollNet, Connection, Log, Seat
+from railgauge.tools.nccl_log.text import ADVICE, parse
 
 __all__ = [
     "ADVICE",
-    "TOOL",
     "CollNet",
     "Connection",
-    "Device",
-    "Hca",
     "Log",
     "Seat",
     "Used",
-    "is_ib",
     "last_words_of_all",
     "parse",
     "read",
-    "without_secrets",
 ]

@@ -113,16 +113,16 @@ class _Problems:
 
     def __init__(self, hosts: Mapping[int, str]) -> None:
         self._hosts = hosts
-        self._found: dict[str, list[int]] = {}
+        self._ranks: dict[str, list[int]] = {}
 
     def add(self, message: str, *ranks: int) -> None:
-        known = self._found.setdefault(message, [])
+        known = self._ranks.setdefault(message, [])
         known += [rank for rank in ranks if rank not in known]
 
     def texts(self) -> tuple[str, ...]:
         return tuple(
             f"{self._who(sorted(ranks))}: {message}" if ranks else message
-            for message, ranks in self._found.items()
+            for message, ranks in self._ranks.items()
         )
 
     def _who(self, ranks: Sequence[int]) -> str:
@@ -182,38 +182,38 @@ def _compare(problems: _Problems, logs: Mapping[int, Log]) -> None:
             versions[log.version].append(rank)
         for network in sorted(_networks(log)):
             networks[network].append(rank)
-    for what, found in (("versions of NCCL", versions), ("networks", networks)):
-        if len(found) > 1:
+    for what, by_name in (("versions of NCCL", versions), ("networks", networks)):
+        if len(by_name) > 1:
             each = "; ".join(
-                f"{name} (ranks {fold_numbers(ranks)})" for name, ranks in found.items()
+                f"{name} (ranks {fold_numbers(ranks)})" for name, ranks in by_name.items()
             )
             problems.add(f"different {what}: {each}")
     for field, what in (("nvls", "NVLS"), ("mnnvl", "MNNVL"), ("simulated", "a simulation")):
         having = [rank for rank, log in logs.items() if getattr(log, field)]
         if having and len(having) < len(logs):
             problems.add(f"{what} on ranks {fold_numbers(having)} only")
-    _find_cut(problems, logs)
+    _find_cut_logs(problems, logs)
     _pair(problems, logs)
 
 
-def _find_cut(problems: _Problems, logs: Mapping[int, Log]) -> None:
+def _find_cut_logs(problems: _Problems, logs: Mapping[int, Log]) -> None:
     """Logs that end before those of other ranks do, though what they lack is said by all ranks.
 
     P2P and shared memory are logged by the sender alone: no other rank's log tells of the gap.
     """
     started = {r: log for r, log in logs.items() if log.initialised and not log.aborted}
-    said = sorted(set().union(*(log.connected for log in logs.values())))
+    stated = sorted(set().union(*(log.connected for log in logs.values())))
     if any(log.connections or log.collnets for log in logs.values()):
         for rank, log in started.items():
             # Where no ring or tree was asked for (gather), a rank that only receives logs nothing.
-            receiver = log.destroyed and not said
+            receiver = log.destroyed and not stated
             if not (log.connections or log.collnets or receiver):
                 problems.add(
                     "the log has no connection, where others have some: it is cut, or the rank "
                     "used none; NCCL_RUNTIME_CONNECT=0 makes NCCL connect when it starts",
                     rank,
                 )
-    for what in said:
+    for what in stated:
         for rank, log in started.items():
             if what not in log.connected:
                 problems.add(f"the log is cut: no {what!r}, which others have", rank)

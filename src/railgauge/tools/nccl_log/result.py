@@ -9,17 +9,6 @@ Side = Literal["send", "receive", ""]
 
 
 @dataclasses.dataclass(frozen=True)
-class Hca:
-    """An RDMA port that NCCL may use; `gid_index` where the log states the one in use."""
-
-    name: str
-    port: int
-    #: "RoCE" or "IB"
-    link_layer: str
-    gid_index: int | None = None
-
-
-@dataclasses.dataclass(frozen=True)
 class Connection:
     """One direction between two ranks, as the log of one of them has it.
 
@@ -90,14 +79,8 @@ class Log:
     seats: tuple[Seat, ...] = ()
     #: "2.28.9+cuda13.0"; before 2.28 only rank 0 tells
     version: str | None = None
-    cuda_device: int | None = None
-    bus_id: str | None = None
     #: from "Using network X": "IB", "Socket", or a plugin's name
     networks: tuple[str, ...] = ()
-    #: loaded, which is not yet used
-    plugins: tuple[str, ...] = ()
-    #: candidates, in NCCL's own order
-    hcas: tuple[Hca, ...] = ()
     devices: tuple[Device, ...] = ()
     connections: tuple[Connection, ...] = ()
     collnets: tuple[CollNet, ...] = ()
@@ -113,10 +96,6 @@ class Log:
     nodes: int | None = None
     #: "Connected all rings", "Connected all trees": said when these connections are all made
     connected: tuple[str, ...] = ()
-    #: by channel; told by rank 0 only
-    rings: tuple[tuple[int, ...], ...] = ()
-    #: by channel: "children->rank->parent", -1 for none
-    trees: tuple[str, ...] = ()
     #: every communicator that was begun is complete
     initialised: bool = False
     #: every communicator that was complete is destroyed: the log is whole
@@ -133,18 +112,6 @@ class Log:
     @property
     def ranks(self) -> int | None:
         return self.seats[0].ranks if len(self.seats) == 1 else None
-
-    @property
-    def network(self) -> str | None:
-        return self.networks[0] if len(self.networks) == 1 else None
-
-    @property
-    def collnet(self) -> bool:
-        return bool(self.collnets)
-
-    @property
-    def sharp(self) -> bool:
-        return any(collnet.network == "SHARP" for collnet in self.collnets)
 
     def names(self, network: str, number: int) -> tuple[str, ...]:
         """The HCAs behind a device number; empty where the log does not tell."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from railgauge.tools import ParseError
-from railgauge.tools.nccl_log.result import CollNet, Connection, Device, Hca, Log, Seat, Side
+from railgauge.tools.nccl_log.result import CollNet, Connection, Device, Log, Seat, Side
 
 _SIDES: Mapping[str | None, Side] = {"send": "send", "receive": "receive", None: ""}
 
@@ -30,8 +29,8 @@ MARK = re.compile(r"NCCL (INFO|WARN|ATTN) ")
 #: Bare, or behind the tag of a launcher ("[1,0]<stdout>:", "0: "), where it is not an INFO line.
 _VERSION = re.compile(r"(?:\[[^]]*\](?:<\w+>:)?|[0-9]+:)?\s*NCCL version ([0-9]\S*)")
 _COMMUNICATOR = re.compile(
-    rf"(?:\[Rank {_N}\] )?(?:\w+ )?comm (\S+) rank ({_N}) n[rR]anks ({_N}) cudaDev ({_N})"
-    rf"(?: nvmlDev {_N})? busId ([0-9a-f]+)\b.*- ?"
+    rf"(?:\[Rank {_N}\] )?(?:\w+ )?comm (\S+) rank ({_N}) n[rR]anks ({_N}) cudaDev {_N}"
+    rf"(?: nvmlDev {_N})? busId [0-9a-f]+\b.*- ?"
     r"(Init START|Init COMPLETE|Destroy COMPLETE|Abort COMPLETE)"
 )
 _TOPOLOGY = re.compile(
@@ -40,13 +39,7 @@ _TOPOLOGY = re.compile(
 )
 _CLIQUE = re.compile(rf"MNNVL ({_N}) cliqueId [0-9a-f]+ cliqueSize ({_N}) cliqueRank {_N}\b.*")
 _NETWORK = re.compile(r"Using network (\S.*)")
-_PLUGIN = re.compile(
-    r"(?:(?:NET|TUNER)/Plugin ?: (?:Loaded|Using) (?:net|collnet|tuner)|P2P) plugin(?: v[0-9]+)?"
-    r" (\S.*?)(?: \(v[0-9]+\))?"
-)
 _CHANNELS = re.compile(rf"{_N} coll channels, (?:{_N} collnet channels, )?({_N}) nvls channels, .*")
-_RING = re.compile(rf"Channel ({_N})/{_N} :((?: +{_N})+)")
-_TREE = re.compile(rf"\[{_N}\] (\S+)")
 _CONNECTED = re.compile(r"(Connected all (?:rings|trees))\b.*")
 _COLLNET = re.compile(
     rf"Coll(?:Net)? ({_N})(?:/({_N}))? : ({_N}) \[(send|receive)\] via COLLNET/([^/]+)/({_N})"
@@ -71,7 +64,7 @@ _NET = re.compile(
 )
 
 _USING = re.compile(r"NET/IB : Using(.*?)(?:; OOB .*)?")
-_PORT = rf"\[({_N})\] ?([^\s:/\[\]{{}},]+):({_N})[:0-9]*/(\w+)(?:/SHARP)?"
+_PORT = rf"\[({_N})\] ?([^\s:/\[\]{{}},]+):{_N}[:0-9]*/\w+(?:/SHARP)?"
 _MERGED_PORTS = re.compile(rf"\[{_N}\]={{[^}}]*}}|{_PORT}")
 _PORTS = re.compile(_PORT)
 _VIRTUAL = re.compile(rf"NET/IB : Made virtual device \[({_N})\] name=(\S+)(?: .*)?")
@@ -79,7 +72,6 @@ _GPU_DIRECT = re.compile(
     rf"NET/([^/]+?) ?: GPU Direct RDMA (?:\(\w+\) )?[EeDd]\w+ for HCA ({_N}) '([^']+)'?.*"
 )
 _IB = re.compile(r"IB|IBext(?:_v[0-9]+)?|NCCL RDMA Plugin(?: v[0-9]+)?")
-_GID = re.compile(rf"NET/IB: .*\bIbDev ({_N}) .*\bGID ({_N}) \(.*")
 
 
 class _Lines(NamedTuple):
@@ -103,20 +95,14 @@ def parse(text: str) -> Log:
     cliques = _all(_CLIQUE, infos)
     seats = [Seat(int(m[2]), int(m[3])) for m in communicators]
     seats += [Seat(int(m[1]), int(m[2])) for m in topologies]
-    first = communicators[0] if communicators else None
-    hcas, devices = _hcas(infos)
     connections, unread = _connections(infos)
     mnnvl = [m[5] != "0" for m in topologies] or [m[1] != "0" for m in cliques]
     in_domain = [int(m[2]) for m in cliques] or [int(m[4]) for m in topologies]
     return Log(
         seats=tuple(dict.fromkeys(seats)),
         version=version,
-        cuda_device=int(first[4]) if first else None,
-        bus_id=first[5] if first else None,
         networks=tuple(dict.fromkeys(m[1] for m in _all(_NETWORK, infos))),
-        plugins=tuple(dict.fromkeys(m[1] for m in _all(_PLUGIN, infos))),
-        hcas=hcas,
-        devices=devices,
+        devices=_devices(infos),
         connections=connections,
         collnets=tuple(dict.fromkeys(map(_collnet, _all(_COLLNET, infos)))),
         unread=unread,
@@ -125,11 +111,9 @@ def parse(text: str) -> Log:
         clique_ranks=min(in_domain) if any(mnnvl) and in_domain else None,
         nodes=int(topologies[-1][3]) if topologies else None,
         connected=tuple(dict.fromkeys(m[1] for m in _all(_CONNECTED, infos))),
-        rings=_rings(infos),
-        trees=next((tuple(_TREE.findall(t)) for t in infos if t.startswith("Trees [")), ()),
         initialised=_initialised(communicators),
         destroyed=_destroyed(communicators),
-        aborted=any(m[6] == "Abort COMPLETE" for m in communicators),
+        aborted=any(m[4] == "Abort COMPLETE" for m in communicators),
         warnings=tuple(dict.fromkeys(without_secrets(w) for w in warnings)),
         simulated=any(line.startswith("# SIMULATED") for line in text.split("\n")),
     )
@@ -137,7 +121,7 @@ def parse(text: str) -> Log:
 
 def _lines(text: str) -> _Lines:
     """NCCL's messages. A line into which another process has written is torn but for its end."""
-    found = _Lines([], [], [])
+    lines = _Lines([], [], [])
     *whole, torn = text.split("\n")
     for line, complete in [*((line, True) for line in whole), (torn, False)]:
         marks = list(MARK.finditer(line))
@@ -145,12 +129,12 @@ def _lines(text: str) -> _Lines:
             message = line[mark.end() : following.start() if following else len(line)].strip()
             if mark[1] != "INFO":
                 # Also a torn warning warns.
-                found.warnings.append(message)
+                lines.warnings.append(message)
             elif complete and not following and len(message) <= _LONGEST_MESSAGE:
-                found.infos.append(message)
+                lines.infos.append(message)
         if complete and not marks:
-            found.others.append(line.strip())
-    return found
+            lines.others.append(line.strip())
+    return lines
 
 
 def _all(pattern: re.Pattern[str], messages: Iterable[str]) -> list[re.Match[str]]:
@@ -164,34 +148,29 @@ def _nvls(infos: Sequence[str]) -> bool:
     return any(message.startswith("NVLS comm ") for message in infos)
 
 
-def _rings(infos: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-    found = {int(m[1]): tuple(map(int, m[2].split())) for m in _all(_RING, infos)}
-    return tuple(found[channel] for channel in sorted(found))
-
-
 def _initialised(communicators: Sequence[re.Match[str]]) -> bool:
     """A pointer may come twice, where a communicator was destroyed before the next was made."""
-    begun = collections.Counter(m[1] for m in communicators if m[6] == "Init START")
-    complete = collections.Counter(m[1] for m in communicators if m[6] == "Init COMPLETE")
+    begun = collections.Counter(m[1] for m in communicators if m[4] == "Init START")
+    complete = collections.Counter(m[1] for m in communicators if m[4] == "Init COMPLETE")
     return bool(complete) and not begun - complete
 
 
 def _destroyed(communicators: Sequence[re.Match[str]]) -> bool:
-    complete = collections.Counter(m[1] for m in communicators if m[6] == "Init COMPLETE")
-    destroyed = collections.Counter(m[1] for m in communicators if m[6] == "Destroy COMPLETE")
+    complete = collections.Counter(m[1] for m in communicators if m[4] == "Init COMPLETE")
+    destroyed = collections.Counter(m[1] for m in communicators if m[4] == "Destroy COMPLETE")
     return bool(destroyed) and not complete - destroyed
 
 
 def _connections(infos: Sequence[str]) -> tuple[tuple[Connection, ...], tuple[str, ...]]:
-    found, unread = [], []
+    connections, unread = [], []
     for message in infos:
         match = _CONNECTION.fullmatch(message)
         connection = _connection(match) if match else None
         if connection:
-            found.append(connection)
+            connections.append(connection)
         elif _ABOUT_CONNECTION.fullmatch(message) and not _COLLNET.fullmatch(message):
             unread.append(message)
-    return tuple(dict.fromkeys(found)), tuple(dict.fromkeys(unread))
+    return tuple(dict.fromkeys(connections)), tuple(dict.fromkeys(unread))
 
 
 def _connection(match: re.Match[str]) -> Connection | None:
@@ -233,41 +212,31 @@ def _collnet(match: re.Match[str]) -> CollNet:
     )
 
 
-def _hcas(infos: Sequence[str]) -> tuple[tuple[Hca, ...], tuple[Device, ...]]:
-    """The candidates, and what each device number stands for where the log leaves no doubt.
+def _devices(infos: Sequence[str]) -> tuple[Device, ...]:
+    """What each device number stands for, where the log leaves no doubt.
 
     A number counts ports, or what NCCL has merged from them: up to 2.22 the listed places; later
     the ports first, and then the merged ones, which only the subsystem NET names.
     """
-    ports: dict[int, Hca] = {}
     listed: dict[int, set[str]] = collections.defaultdict(set)
     for line in _all(_USING, infos):
         places = [_PORTS.findall(entry[0]) for entry in _MERGED_PORTS.finditer(line[1])]
-        for number, name, port, link in itertools.chain.from_iterable(places):
-            ports[int(number)] = Hca(name.removesuffix("_dma"), int(port), link)
-        numbers = [int(number) for number, *_ in itertools.chain.from_iterable(places)]
+        numbers = [int(number) for number, _ in itertools.chain.from_iterable(places)]
         if "={" in line[1]:
             numbers.sort()
         if numbers == list(range(len(numbers))):
             for place, merged in enumerate(places):
-                listed[place].add("+".join(name for _, name, *_ in merged))
-    gids = collections.defaultdict(set)
-    for gid in _all(_GID, infos):
-        gids[int(gid[1])].add(int(gid[2]))
-    hcas = tuple(
-        dataclasses.replace(hca, gid_index=next(iter(gids[n])) if len(gids[n]) == 1 else None)
-        for n, hca in sorted(ports.items())
-    )
+                listed[place].add("+".join(name for _, name in merged))
     virtual: dict[int, set[str]] = collections.defaultdict(set)
     for match in _all(_VIRTUAL, infos):
         virtual[int(match[1])].add(match[2])
-    told: dict[tuple[str, int], set[str]] = collections.defaultdict(set)
+    direct: dict[tuple[str, int], set[str]] = collections.defaultdict(set)
     for match in _all(_GPU_DIRECT, infos):
-        told[match[1], int(match[2])].add(match[3])
-    networks = {m[1] for m in _all(_NETWORK, infos)} | {network for network, _ in told}
+        direct[match[1], int(match[2])].add(match[3])
+    networks = {m[1] for m in _all(_NETWORK, infos)} | {network for network, _ in direct}
     devices = []
     for network in sorted(networks - {"Socket"}):
-        own = {number: names for (name, number), names in told.items() if name == network}
+        own = {number: names for (name, number), names in direct.items() if name == network}
         # A plugin of the IB family lists its devices as NCCL's own network does.
         sources = [own, virtual, listed] if is_ib(network) else [own]
         for number in sorted(set().union(*sources)):
@@ -277,7 +246,7 @@ def _hcas(infos: Sequence[str]) -> tuple[tuple[Hca, ...], tuple[Device, ...]]:
                 # A data direct device (ConnectX-8) is the HCA by a second way.
                 each = dict.fromkeys(part.removesuffix("_dma") for part in parts)
                 devices.append(Device(network, number, tuple(each)))
-    return hcas, tuple(devices)
+    return tuple(devices)
 
 
 def is_ib(network: str) -> bool:

@@ -2,7 +2,7 @@
 
 A good table proves little: ranks that started alone print one each, a sweep may stop early, and
 values may be wrong while the exit code of an old version is 0. So a table counts only with its
-header (who took part, what was asked), its footer (out of bounds, average, end line) and exit codes
+header (ranks and options), its footer (out of bounds, average, end line) and exit codes
 that all agree with its rows and with each other.
 
 Formulas, alignments and exit codes are those of nccl-tests 2.19 (src/common.cu, src/util.cu and the
@@ -21,7 +21,7 @@ from railgauge.tools.nccl_tests.options import (
     busbw_factor,
     version_argv,
 )
-from railgauge.tools.nccl_tests.result import Column, Device, Intervals, Result, Row
+from railgauge.tools.nccl_tests.result import Device, Result
 from railgauge.tools.nccl_tests.text import parse
 
 #: The Spack packages that it needs, with the programs that each brings.
@@ -31,12 +31,9 @@ __all__ = [
     "OPERATIONS",
     "PACKAGES",
     "TOOL",
-    "Column",
     "Device",
-    "Intervals",
     "Options",
     "Result",
-    "Row",
     "argv",
     "busbw_factor",
     "parse",

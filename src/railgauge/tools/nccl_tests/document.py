@@ -12,9 +12,6 @@ from railgauge.tools.common.documents import Count, Number, Part, document, vali
 from railgauge.tools.nccl_tests.result import Column, Device, Intervals, Result, Row
 from railgauge.tools.nccl_tests.text import nccl_version_of, operation_of
 
-#: Numbers are written with %lf.
-JSON_HALF = 5e-7
-
 
 class _Device(Part):
     rank: Count

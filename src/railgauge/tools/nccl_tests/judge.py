@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import statistics
 from collections import Counter
@@ -12,10 +11,10 @@ from typing import Any, NamedTuple
 from railgauge.measurement import Measurement
 from railgauge.tools import Call, Completeness, ParseError, Reading
 from railgauge.tools.nccl_log import ADVICE
-from railgauge.tools.nccl_tests.document import JSON_HALF, parse_json
-from railgauge.tools.nccl_tests.layout import SIDE, Layout
+from railgauge.tools.nccl_tests.document import parse_json
+from railgauge.tools.nccl_tests.layout import SIDE
 from railgauge.tools.nccl_tests.options import PRINTS_END, TOOL, Options, version_numbers
-from railgauge.tools.nccl_tests.result import Result, Row
+from railgauge.tools.nccl_tests.result import JSON_HALF, Result, Row
 from railgauge.tools.nccl_tests.rows import (
     Range,
     cycles,
@@ -89,13 +88,14 @@ def read(
     notes = tuple(note for result in results for note in _notes(result))
     if complaints or failed:
         reason = "; ".join(dict.fromkeys([*complaints, *failed]))
-        refused = Reading.refused(reason)
-        if not complaints and options is None and measurements:
-            good = sum(not verdict.complaints for verdict in judged)
-            refused = dataclasses.replace(
-                refused, reason=f"{reason}; {good} good test(s)", measurements=measurements
-            )
-        return dataclasses.replace(refused, seen=seen, simulated=simulated, notes=notes)
+        good = sum(not verdict.complaints for verdict in judged)
+        # A bare file gives the numbers of its good tests.
+        kept = measurements if options is None and not complaints else ()
+        if kept:
+            reason = f"{reason}; {good} good test(s)"
+        return Reading.refused(
+            reason, measurements=kept, seen=seen, simulated=simulated, notes=notes
+        )
     sizes = sum(len(result.rows) for result in results)
     reason = f"{sizes} size(s) of {', '.join(v.operation or 'a collective' for v in judged)}"
     if not all(
@@ -139,7 +139,7 @@ def _scanned(text: str, alone: bool) -> tuple[tuple[Result, ...], list[str]]:
 
 
 def _notes(result: Result) -> Iterator[str]:
-    """What speaks against nothing, but is not as was asked."""
+    """What speaks against nothing, but is not as requested."""
     if result.reduced_bytes is not None and result.rows:
         largest = max(result.sizes)
         yield (
@@ -219,10 +219,10 @@ class _Verdict(NamedTuple):
 
 
 def _judged(result: Result, options: Options | None) -> _Verdict:
-    """One test by itself, and by what was asked."""
+    """One test by itself, and by the options."""
     complaints = _device_complaints(result, options)
     if options:
-        complaints += _asked_complaints(result, options)
+        complaints += _header_complaints(result, options)
     ranks = len(result.devices) or (options.gpus if options else None)
     checked = any(row.out_of_place.wrong is not None for row in result.rows)
     operation = options.operation if options else result.operation
@@ -274,15 +274,15 @@ def _device_complaints(result: Result, options: Options | None) -> list[str]:
         used[place] = device.rank
     if options and options.hosts and not complaints:
         for device in devices:
-            asked = options.hosts[device.rank // options.gpus_per_rank]
-            if _short(device.host) != _short(asked):
-                complaints.append(f"rank {device.rank} ran on {device.host}, expected {asked}")
+            host = options.hosts[device.rank // options.gpus_per_rank]
+            if _short(device.host) != _short(host):
+                complaints.append(f"rank {device.rank} ran on {device.host}, expected {host}")
                 break
     return complaints
 
 
-def _asked_complaints(result: Result, options: Options) -> list[str]:
-    """What the header says against what was asked."""
+def _header_complaints(result: Result, options: Options) -> list[str]:
+    """What the header says against the options."""
     complaints = []
     if result.iterations is None:
         return ["no line of parameters (nThread ... validation)"]
@@ -325,7 +325,7 @@ def _footer_complaints(result: Result, options: Options | None) -> list[str]:
     elif not result.average_ok:
         complaints.append(f"average bus bandwidth {average:g}: FAILED")
     else:
-        ranges = [side.busbw for row in result.rows for side in numbers_of(row, result.layout)]
+        ranges = [side.busbw for row in result.rows for side in numbers_of(row)]
         mean = Range(
             sum(r.least for r in ranges) / len(ranges), sum(r.most for r in ranges) / len(ranges)
         )
@@ -381,7 +381,7 @@ def _disagreements(result: Result, stored: Result) -> list[str]:
     if result.sizes != stored.sizes:
         return ["the sizes of text and JSON result differ"]
     for one_row, other_row in zip(result.rows, stored.rows, strict=True):
-        if why := _row_disagreement(one_row, other_row, result.layout):
+        if why := _row_disagreement(one_row, other_row):
             return [f"{one_row.size_bytes} bytes: {why} differ in text and JSON result"]
     mine, stated = result.average_busbw_gbytes_s, stored.average_busbw_gbytes_s
     if mine is not None and stated is not None:
@@ -391,14 +391,14 @@ def _disagreements(result: Result, stored: Result) -> list[str]:
     return []
 
 
-def _row_disagreement(one: Row, other: Row, layout: Layout | None) -> str:
+def _row_disagreement(one: Row, other: Row) -> str:
     if (one.count, one.datatype) != (other.count, other.datatype):
         return "count or datatype"
     if len(one.columns) != len(other.columns):
         return "sides"
     if [column.wrong for column in one.columns] != [column.wrong for column in other.columns]:
         return "#wrong"
-    for mine, theirs in zip(numbers_of(one, layout), numbers_of(other, None), strict=True):
+    for mine, theirs in zip(numbers_of(one), numbers_of(other), strict=True):
         for name, shown, exact in zip(SIDE, mine, theirs, strict=True):
             if not shown.meets(exact):
                 return name

@@ -80,13 +80,6 @@ class Layout(NamedTuple):
             first="bytes" in words,
         )
 
-    def values(self, text: str) -> list[str]:
-        """The values of a row that could be read once."""
-        words = text.split()
-        if len(words) < self.width:
-            words.insert(self.redop, "")
-        return words
-
     def row(self, number: int, text: str, words: Sequence[str], other_ranks: int) -> Row:
         """The row of the values `words`. ValueError where one is none."""
         out, *inside = (self._column(place, words, other_ranks) for place in range(len(self.sides)))
@@ -115,15 +108,20 @@ class Layout(NamedTuple):
         elif verdict != "N/A":
             # a part of a wrong value is one
             wrong = math.ceil(_number(verdict))
+        numbers = _number(f"{time}e3" if self.first else time), _number(algbw), _number(busbw)
         return Column(
-            _number(f"{time}e3" if self.first else time),
-            _number(algbw),
-            _number(busbw),
+            *numbers,
             wrong,
             error,
             Intervals(*(_number(words[place]) for place in self.intervals[side]))
             if self.intervals
             else None,
+            (
+                # the first version printed ms, to three decimals
+                0.5 if self.first else _half(numbers[0], time, _COARSEST_US),
+                _half(numbers[1], algbw, _COARSEST_GBYTES_S),
+                _half(numbers[2], busbw, _COARSEST_GBYTES_S),
+            ),
         )
 
 
@@ -144,3 +142,19 @@ def _count(word: str) -> int:
     if not 0 <= value < HUGE:
         raise ValueError("no such count")
     return value
+
+
+#: Below these values every version prints numbers at least so fine, in half units of the last
+#: digit. So nothing coarser has to be believed.
+_COARSEST_US = ((100.0, 0.005), (1e4, 0.05), (1e7, 0.5), (math.inf, math.inf))
+_COARSEST_GBYTES_S = ((1e3, 0.005), (1e4, 0.05), (1e6, 0.5), (math.inf, math.inf))
+
+
+def _half(value: float, shown: str, coarsest: Sequence[tuple[float, float]]) -> float:
+    """Half a unit of the last digit: 0.005 of 4.32, 5e5 of 1.2e+07."""
+    mantissa, _, exponent = shown.partition("e")
+    power = int(exponent[:6] or 0) - len(mantissa.partition(".")[2])
+    return min(
+        0.5 * float(10.0 ** min(power, 300)),
+        next(half for below, half in coarsest if value < below),
+    )

@@ -1,4 +1,4 @@
-"""What is asked of nccl-tests, and the sizes that it then prints."""
+"""The settings of nccl-tests, and the sizes that it then prints."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def busbw_factor(operation: str, ranks: int) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What is asked of one run; ValueError where it cannot be run.
+    """The settings of one run; ValueError where it cannot be run.
 
     `ranks` are processes, each with `gpus_per_rank` GPUs, which NCCL counts as its ranks. Sizes
     are multiplied by `factor` from `min_bytes` until they exceed `max_bytes`. `transport` is what
@@ -144,14 +144,14 @@ class Options:
         16 bytes for each rank. So small sizes may be 0, several times.
         """
         most = self.max_bytes if up_to is None else min(self.max_bytes, up_to)
-        asked = itertools.takewhile(
+        requested = itertools.takewhile(
             lambda size: size <= most,
             (self.min_bytes * self.factor**power for power in itertools.count()),
         )
         element = ELEMENT_BYTES[self.datatype]
         version = version_numbers(self.version)
         return tuple(
-            printed_bytes(self.operation, size, element, self.gpus, version) for size in asked
+            printed_bytes(self.operation, size, element, self.gpus, version) for size in requested
         )
 
 
@@ -160,10 +160,10 @@ def version_numbers(text: str) -> tuple[int, ...]:
 
 
 def printed_bytes(
-    operation: str, asked_bytes: int, element: int, ranks: int, version: tuple[int, ...]
+    operation: str, requested_bytes: int, element: int, ranks: int, version: tuple[int, ...]
 ) -> int:
     """The size column for a size of the sweep (getCollByteCount of each operation)."""
-    count = asked_bytes // element
+    count = requested_bytes // element
     if operation not in DIVIDED:
         return count * element
     aligned = operation in ("all_gather", "reduce_scatter", "hypercube")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from railgauge.tools.nccl_tests.options import PRINTS_END, version_numbers
 
-if TYPE_CHECKING:
-    from railgauge.tools.nccl_tests.layout import Layout
+#: Half a unit of the last digit in JSON, where numbers are written with %lf.
+JSON_HALF = 5e-7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,13 +34,15 @@ class Column(NamedTuple):
     #: before 2.13, the largest deviation; `wrong` is then 1 where it exceeds the tool's tolerance
     error: float | None = None
     intervals: Intervals | None = None
+    #: half a unit of the last digit of time, algbw and busbw, as they were printed
+    halves: tuple[float, float, float] = (JSON_HALF, JSON_HALF, JSON_HALF)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
     """One size of a sweep. `line` is its number in the text, in JSON its place, from 1.
 
-    `text` is what was printed: its digits say how far the numbers were rounded. "" in JSON.
+    `text` is what was printed, "" in JSON.
     """
 
     #: of the larger one of a rank's two buffers
@@ -122,8 +124,6 @@ class Result:
     #: advice that NCCL gave as WARN
     warnings: int = 0
     simulated: bool = False
-    #: where the columns of the text are
-    layout: Layout | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def sizes(self) -> tuple[int, ...]:

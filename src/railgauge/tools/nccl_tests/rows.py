@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from railgauge.tools.nccl_tests.document import JSON_HALF
-from railgauge.tools.nccl_tests.layout import Layout
 from railgauge.tools.nccl_tests.options import (
     ALIGNS_TO_4_ELEMENTS,
     ALIGNS_TO_16_BYTES,
@@ -29,21 +27,6 @@ from railgauge.tools.nccl_tests.result import Result, Row
 
 #: Beyond the rounding of the digits: the order in which doubles are multiplied.
 _SLACK = 1e-9
-
-#: Below these values every version prints numbers at least so fine, in half units of the last
-#: digit. So nothing coarser has to be believed.
-_COARSEST_US = ((100.0, 0.005), (1e4, 0.05), (1e7, 0.5), (math.inf, math.inf))
-_COARSEST_GBYTES_S = ((1e3, 0.005), (1e4, 0.05), (1e6, 0.5), (math.inf, math.inf))
-
-
-def _half(value: float, shown: str, coarsest: Sequence[tuple[float, float]]) -> float:
-    """Half a unit of the last digit: 0.005 of 4.32, 5e5 of 1.2e+07."""
-    mantissa, _, exponent = shown.partition("e")
-    power = int(exponent[:6] or 0) - len(mantissa.partition(".")[2])
-    return min(
-        0.5 * float(10.0 ** min(power, 300)),
-        next(half for below, half in coarsest if value < below),
-    )
 
 
 class Range(NamedTuple):
@@ -70,22 +53,9 @@ class Numbers(NamedTuple):
     busbw: Range
 
 
-def numbers_of(row: Row, layout: Layout | None) -> list[Numbers]:
+def numbers_of(row: Row) -> list[Numbers]:
     """Per side, the ranges that a row's digits allow."""
-    found = []
-    words = layout.values(row.text) if layout and row.text else []
-    for place, column in enumerate(row.columns):
-        halves = [JSON_HALF] * 3
-        if layout and words:
-            time, algbw, busbw, _ = layout.sides[place]
-            halves = [
-                # the first version printed ms, to three decimals
-                0.5 if layout.first else _half(column.time_us, words[time], _COARSEST_US),
-                _half(column.algbw_gbytes_s, words[algbw], _COARSEST_GBYTES_S),
-                _half(column.busbw_gbytes_s, words[busbw], _COARSEST_GBYTES_S),
-            ]
-        found.append(Numbers(*map(Range.around, column[:3], halves)))
-    return found
+    return [Numbers(*map(Range.around, column[:3], column.halves)) for column in row.columns]
 
 
 class _Candidate(NamedTuple):
@@ -128,7 +98,7 @@ def row_complaints(
             return [f"{where}: another datatype, reduction or root than above"], operation
         if why := _own_complaint(row, operation, bool(options or result.validation)):
             return [f"{where}: {why}"], operation
-        numbers = numbers_of(row, result.layout)
+        numbers = numbers_of(row)
         if known:
             reasons = {
                 c: _mismatch(row, numbers, c, ranks or 1, result.cpu_time) for c in candidates
@@ -293,17 +263,17 @@ def _sweep_complaints(
     if result.min_bytes is None:
         rising = [size for size in found if size] == sorted({size for size in found if size})
         return [] if rising else ["sizes are repeated or out of order"]
-    asked = list(itertools.islice(_sweep(result), max(len(found) + 1, 64)))
+    requested = list(itertools.islice(_sweep(result), max(len(found) + 1, 64)))
     element = ELEMENT_BYTES.get(rows[0].datatype)
     if ranks is None or element is None:
         announced = f"{result.min_bytes} to {result.max_bytes} bytes"
-        if len(asked) != len(found) or any(map(operator.gt, found, asked)):
+        if len(requested) != len(found) or any(map(operator.gt, found, requested)):
             return [f"{len(found)} sizes, not those that the header announces: {announced}"]
         return []
     names = [operation] if operation in OPERATIONS else list(OPERATIONS)
     versions = [version_numbers(result.version)] if result.version else []
     expected = [
-        tuple(printed_bytes(name, size, element, ranks, version) for size in asked)
+        tuple(printed_bytes(name, size, element, ranks, version) for size in requested)
         for version in versions or (ALIGNS_TO_16_BYTES, ALIGNS_TO_4_ELEMENTS, (2, 0, 0))
         for name in names
     ]

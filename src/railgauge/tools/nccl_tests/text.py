@@ -59,10 +59,10 @@ def parse(text: str) -> tuple[Result, ...]:
     the header or footer cannot be read, where ranks print beside each other, and where there is
     no test. What is missing is left to `read`.
     """
-    found = scan(text)
-    if not found:
+    tests = scan(text)
+    if not tests:
         raise ParseError(0, "no test", "the output of nccl-tests")
-    return found
+    return tests
 
 
 def scan(text: str) -> tuple[Result, ...]:
@@ -74,7 +74,7 @@ def scan(text: str) -> tuple[Result, ...]:
         reader.take(*last, whole=False)
         return reader.results()
     except ParseError:
-        # A failure explains torn rows, so it is told first, wherever it stands.
+        # A failure explains torn rows, so it is reported first, wherever it stands.
         for number, line in numbered(text):
             if _fails(line) and not line.lstrip().startswith("#"):
                 raise ParseError(number, quote(line), "no failure") from None
@@ -89,7 +89,7 @@ def apart(text: str) -> list[str]:
     """Each test of a text by itself, with empty lines in place of what stands before it.
 
     So a failure in one leaves the others readable, and line numbers are those of the text. What
-    stands between two tests belongs to the first of them. Tests of several ranks are not told
+    stands between two tests belongs to the first of them. Tests of several ranks are not kept
     apart: they ran beside each other.
     """
     lines = text.split("\n")
@@ -195,7 +195,6 @@ class _Reader:
             cpu_time=test.layout is not None and test.layout.cpu_time,
             rows=tuple(test.rows),
             warnings=self.warnings,
-            layout=test.layout,
             simulated=self.simulated,
         )
 
@@ -257,19 +256,19 @@ class _Reader:
     # --- header and footer ---
 
     def _take_version(self, number: int, body: str) -> None:
-        found = _VERSION.fullmatch(body)
-        if not found:
+        match = _VERSION.fullmatch(body)
+        if not match:
             raise ParseError(number, quote(body), "'nccl-tests version N.N.N'")
         test = self._enter(_Test.VERSION)
-        test.facts["version"] = found[1]
-        if found[2]:
-            test.facts["nccl_version"] = nccl_version_of(int(found[2]))
+        test.facts["version"] = match[1]
+        if match[2]:
+            test.facts["nccl_version"] = nccl_version_of(int(match[2]))
 
     def _take_collective(self, number: int, body: str) -> None:
-        found = _PROGRAM.fullmatch(body)
-        if not found:
+        match = _PROGRAM.fullmatch(body)
+        if not match:
             raise ParseError(number, quote(body), "'Collective test starting' or 'concluded'")
-        program = found[1]
+        program = match[1]
         if body.startswith("Collective test starting"):
             facts = self._enter(_Test.PROGRAM).facts
             facts["program"], facts["operation"] = program, operation_of(program)
@@ -305,14 +304,14 @@ class _Reader:
         self.test.conditions.append(body)
 
     def _take_reducing(self, number: int, body: str) -> None:
-        found = _REDUCING.fullmatch(body)
-        if not found:
+        match = _REDUCING.fullmatch(body)
+        if not match:
             expected = "'Reducing maxBytes to N due to memory limitation'"
             raise ParseError(number, quote(body), expected)
         test = self.test
         if test.stage >= _Test.TABLE or "reduced_bytes" in test.facts:
             raise ParseError(number, quote(body), "it once, above the table")
-        test.facts["reduced_bytes"] = int(found[1])
+        test.facts["reduced_bytes"] = int(match[1])
 
     def _take_error(self, number: int, body: str) -> None:
         """The last error of NCCL, which newer versions tell below their end line."""
@@ -325,10 +324,10 @@ class _Reader:
             self._enter(_Test.DEVICES)
 
     def _take_device(self, number: int, body: str) -> None:
-        found = _DEVICE.fullmatch(body)
-        if not found:
+        match = _DEVICE.fullmatch(body)
+        if not match:
             raise ParseError(number, quote(body), "'Rank N ... on HOST device N [ID] NAME'")
-        rank, group, pid, host, device, bus_id, name = found.groups()
+        rank, group, pid, host, device, bus_id, name = match.groups()
         if self.test.stage > _Test.DEVICES:
             self._enter(_Test.DEVICES)
         self.test.stage = _Test.DEVICES
@@ -362,18 +361,18 @@ class _Reader:
             raise ParseError(number, quote(body), "times in (us), bandwidths in (GB/s)")
 
     def _take_bounds(self, number: int, body: str) -> None:
-        found = _OUT_OF_BOUNDS.fullmatch(body)
-        if not found:
+        match = _OUT_OF_BOUNDS.fullmatch(body)
+        if not match:
             raise ParseError(number, quote(body), "'Out of bounds values : N OK' or 'FAILED'")
         facts = self._enter(_Test.BOUNDS).facts
-        facts["out_of_bounds"], facts["out_of_bounds_ok"] = int(found[1]), found[2] == "OK"
+        facts["out_of_bounds"], facts["out_of_bounds_ok"] = int(match[1]), match[2] == "OK"
 
     def _take_average(self, number: int, body: str) -> None:
-        found = _AVERAGE.fullmatch(body)
-        if not found or not float(found[1]) < HUGE:
+        match = _AVERAGE.fullmatch(body)
+        if not match or not float(match[1]) < HUGE:
             raise ParseError(number, quote(body), "'Avg bus bandwidth : X', perhaps with OK")
         facts = self._enter(_Test.AVERAGE).facts
-        facts["average_busbw_gbytes_s"], facts["average_ok"] = float(found[1]), found[2] != "FAILED"
+        facts["average_busbw_gbytes_s"], facts["average_ok"] = float(match[1]), match[2] != "FAILED"
 
     def _take_bitwise(self, number: int, body: str) -> None:
         if "mismatch" in body and "0 OK" not in body:

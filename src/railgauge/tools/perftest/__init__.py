@@ -22,7 +22,7 @@ from railgauge.tools.perftest.options import (
     server_argv,
     version_argv,
 )
-from railgauge.tools.perftest.result import Address, Bandwidth, Latency, Output
+from railgauge.tools.perftest.result import Address, Bandwidth, Latency
 from railgauge.tools.perftest.text import parse
 
 #: The Spack packages that it needs, with the programs that each brings.
@@ -39,7 +39,6 @@ __all__ = [
     "Latency",
     "Operation",
     "Options",
-    "Output",
     "Test",
     "client_argv",
     "is_maximum",

@@ -83,7 +83,7 @@ def _one_sided(output: Output) -> bool:
 
 
 def _complaints(output: Output, role: str, options: Options | None) -> list[str]:
-    """What contradicts a good run in one output, and what was asked of it."""
+    """What contradicts a good run in one output, by itself and by the options."""
     complaints = []
     if role == "client" and not output.rows:
         complaints.append("no row: the server of a read latency test has none")

@@ -1,4 +1,4 @@
-"""What is asked of one perftest run, and the commands of both sides."""
+"""The settings of one perftest run, and the commands of both sides."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SWEEP_SIZES = tuple(2**power for power in range(1, 24))
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What is asked of one run, on both sides alike; ValueError where it cannot be run.
+    """The settings of one run, on both sides alike; ValueError where it cannot be run.
 
     Either one size or a sweep, and either iterations or a duration. perftest's 99.9th percentile
     is the maximum below 1003 iterations. A duration (-D) leaves out its first and last quarter,

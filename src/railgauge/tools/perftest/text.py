@@ -106,7 +106,7 @@ def parse(text: str) -> Output:
     lines = [(number, line.strip()) for number, line in numbered(text)]
     if not any(line for _, line in lines):
         raise ParseError(0, "nothing", "the output of perftest")
-    # An error explains missing rows, so it is told first, wherever it stands.
+    # An error explains missing rows, so it is reported first, wherever it stands.
     for number, line in lines:
         message, _ = plain(line.removeprefix(STDERR))
         harmless = _NOISE.match(message) or NOTICE.match(message)

@@ -23,7 +23,7 @@ from railgauge.tools.wdt.options import (
     sender_argv,
     version_argv,
 )
-from railgauge.tools.wdt.result import ERRORS, Output, Summary
+from railgauge.tools.wdt.result import ERRORS
 from railgauge.tools.wdt.text import parse
 
 #: The Spack packages that it needs, with the programs that each brings.
@@ -36,8 +36,6 @@ __all__ = [
     "Encryption",
     "FileSet",
     "Options",
-    "Output",
-    "Summary",
     "manifest_text",
     "parse",
     "read",

@@ -66,7 +66,7 @@ def read(
 
 
 def _complaints(output: Output, options: Options | None) -> list[str]:
-    """What contradicts a good transfer in one output, and what was asked of it."""
+    """What contradicts a good transfer in one output, by itself and by the options."""
     if output.code != 0:
         failed = f"; failed: {', '.join(output.failed[:3])}" if output.failed else ""
         return [f"it returned {output.code} {output.status}{failed}"]
@@ -90,15 +90,15 @@ def _complaints(output: Output, options: Options | None) -> list[str]:
         complaints.append(f"{summary.blocks} blocks, but {output.blocks} by its threads")
     if options is None:
         return complaints
-    asked = options.file_set
-    if output.role == "sender" and summary.files != asked.files:
+    requested = options.file_set
+    if output.role == "sender" and summary.files != requested.files:
         complaints.append(
-            f"{summary.files} files transferred, expected {asked.files}: "
+            f"{summary.files} files transferred, expected {requested.files}: "
             "WDT skips a dangling symlink without a word"
         )
-    if not output.covers(asked.total_bytes):
+    if not output.covers(requested.total_bytes):
         found = f"{summary.data_bytes_low} to {summary.data_bytes_high} bytes of data"
-        complaints.append(f"{found}, expected {asked.total_bytes}")
+        complaints.append(f"{found}, expected {requested.total_bytes}")
     if len(output.ports) != options.streams:
         complaints.append(f"{len(output.ports)} ports, expected {options.streams}")
     if options.skip_writes and output.wrote and output.version is not None:
@@ -147,8 +147,8 @@ def _arrival_complaints(
         arrival = file_transfer.parse(arrived)
     except ParseError as error:
         return [f"{where}: {error}"]
-    asked = options.file_set if options else None
-    return file_transfer.arrival_complaints(arrival, manifest, asked, where)
+    requested = options.file_set if options else None
+    return file_transfer.arrival_complaints(arrival, manifest, requested, where)
 
 
 def _seen(outputs: Mapping[str, Output]) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _measurements(
         if options
         else (summary.data_bytes_low + summary.data_bytes_high) // 2
     )
-    asked = options.file_set if options else None
+    requested = options.file_set if options else None
     transport = f"tcp-{summary.encryption}" if summary.encryption not in (None, "none") else "tcp"
     return tuple(
         Measurement(
@@ -193,7 +193,7 @@ def _measurements(
             TOOL,
             options.operation if options else "files",
             options.transport if options else transport,
-            size_bytes=asked.file_bytes if asked else None,
+            size_bytes=requested.file_bytes if requested else None,
             streams=len(output.ports) or None,
             nodes=nodes,
             simulated=simulated,

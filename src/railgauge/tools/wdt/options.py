@@ -1,4 +1,4 @@
-"""What is asked of one transfer by WDT, and the commands of both sides."""
+"""The settings of one transfer by WDT, and the commands of both sides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Encryption = Literal["aes128gcm", "aes128ctr", "none"]
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What is asked of one transfer; ValueError where it cannot be run."""
+    """The settings of one transfer; ValueError where it cannot be run."""
 
     file_set: FileSet
     #: TCP connections, each to a port of its own

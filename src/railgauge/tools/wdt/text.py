@@ -280,18 +280,18 @@ class _Reader:
 
 
 def _summary(number: int, body: str, status: re.Match[str]) -> Summary:
-    found: dict[str, re.Match[str]] = {}
+    fields: dict[str, re.Match[str]] = {}
     for name, pattern in _FIELDS.items():
         matched = pattern.search(body, status.end())
         if matched is None:
             raise ParseError(
                 number, quote(body), f"a summary with {pattern.pattern.split(' =')[0]}"
             )
-        found[name] = matched
+        fields[name] = matched
     local, remote = status["local"] or status["both"], status["remote"] or status["both"]
-    count = int(found["count"][2])
-    total, wasted = int(found["total"][1]), int(found["wasted"][1])
-    data, header = _shown(found["data"][1]), _shown(found["header"][1])
+    count = int(fields["count"][2])
+    total, wasted = int(fields["total"][1]), int(fields["wasted"][1])
+    data, header = _shown(fields["data"][1]), _shown(fields["header"][1])
     # Headers are printed in Kbytes, so the rest of the total is the data to within some bytes.
     low = max(math.floor(data.low * _MBYTE), math.floor(total - wasted - header.high * 1024))
     high = min(math.ceil(data.high * _MBYTE), math.ceil(total - wasted - header.low * 1024))
@@ -301,8 +301,8 @@ def _summary(number: int, body: str, status: re.Match[str]) -> Summary:
     encryption, previously = _ENCRYPTION.search(body), _PREVIOUSLY.search(body)
     return Summary(
         status="OK" if local == remote == "OK" else remote if local == "OK" else local,
-        files=count if found["count"][1] == "files" else None,
-        blocks=count if found["count"][1] == "blocks" else None,
+        files=count if fields["count"][1] == "files" else None,
+        blocks=count if fields["count"][1] == "blocks" else None,
         data_bytes_low=low,
         data_bytes_high=high,
         total_bytes=total,
