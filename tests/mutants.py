@@ -213,8 +213,8 @@ MUTANTS = [
     Mutant(
         "NCCL may use what it likes between nodes",
         "src/railgauge/nccl.py",
-        '        found["between_nodes"] = self._between(transport, nodes, domains)\n',
-        '        found["between_nodes"] = ()\n',
+        '        facts["between_nodes"] = self._between(transport, nodes, domains)\n',
+        '        facts["between_nodes"] = ()\n',
         "tests/unit/test_nccl_fabric.py",
     ),
     Mutant(
@@ -753,7 +753,7 @@ MUTANTS = [
     Mutant(
         "of two systems of a host the first is taken",
         "src/railgauge/systems.py",
-        "    if len(found) > 1:\n",
+        "    if len(systems_of_host) > 1:\n",
         "    if False:\n",
         "tests/unit/test_systems.py -k two_systems",
     ),

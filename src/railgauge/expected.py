@@ -18,7 +18,7 @@ from railgauge.yamlfile import Strict, load_model
 Text = Annotated[str, pydantic.Field(min_length=1)]
 
 
-class Entry(Strict):
+class Expectation(Strict):
     """Fields of the inventory, the values that they may have, and what mends another one.
 
     `fields` is a regular expression for whole keys; on a node where none matches, the entry fails,
@@ -36,8 +36,8 @@ class Entry(Strict):
     where_present: bool = False
 
     @pydantic.model_validator(mode="after")
-    def _says_what_is_right(self) -> Entry:
-        if sum(said is not None for said in (self.exactly, self.one_of, self.least)) != 1:
+    def _says_what_is_right(self) -> Expectation:
+        if sum(rule is not None for rule in (self.exactly, self.one_of, self.least)) != 1:
             raise ValueError("give one of is, one_of and least")
         return self
 
@@ -62,7 +62,7 @@ class Entry(Strict):
         return self.mend.replace("{device}", parts[1] if len(parts) > 2 else "")
 
 
-class Difference(Strict):
+class MayDiffer(Strict):
     """Fields in which healthy nodes of a partition may differ, and why."""
 
     fields: Expression
@@ -75,10 +75,10 @@ class Expected(Strict):
     Without entries nodes are looked at and compared with each other, and nothing more.
     """
 
-    expected: Annotated[list[Entry], pydantic.BeforeValidator(lambda found: found or [])]
-    may_differ: list[Difference] = []
+    expected: Annotated[list[Expectation], pydantic.BeforeValidator(lambda entries: entries or [])]
+    may_differ: list[MayDiffer] = []
 
-    def of(self, partition: str) -> tuple[Entry, ...]:
+    def of(self, partition: str) -> tuple[Expectation, ...]:
         return tuple(e for e in self.expected if e.partition in (None, partition))
 
     def differs_freely(self, key: str) -> bool:

@@ -110,7 +110,7 @@ def diff(before: Inventory, after: Inventory) -> list[Change]:
 # ---- the fabric between the nodes ----
 
 
-class Device(pydantic.BaseModel):
+class FabricDevice(pydantic.BaseModel):
     """A switch, or an NVSwitch tray: what it is, what runs on it, and the nodes that it serves."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
@@ -122,7 +122,7 @@ class Device(pydantic.BaseModel):
     nodes: str = ""
 
 
-class Fabric(pydantic.BaseModel):
+class FabricFile(pydantic.BaseModel):
     """What a site says of the devices between its nodes, which no node can ask:
 
     {"schema": "railgauge-fabric-1", "devices": {"leaf01": {"kind": "switch", "model": "QM9700",
@@ -132,18 +132,18 @@ class Fabric(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     document: Literal["railgauge-fabric-1"] = pydantic.Field(alias="schema")
-    devices: dict[Annotated[str, pydantic.Field(pattern=r"^[^/\s]+$")], Device]
+    devices: dict[Annotated[str, pydantic.Field(pattern=r"^[^/\s]+$")], FabricDevice]
 
     def fields_of(self, node: str) -> dict[str, Scalar]:
         """The fields of the devices that serve a node: fabric/leaf01/firmware."""
-        found: dict[str, Scalar] = {}
+        fields: dict[str, Scalar] = {}
         for name, device in self.devices.items():
             if not device.nodes or node in hostlist.expand(device.nodes):
-                found[f"fabric/{name}/kind"] = device.kind
-                found[f"fabric/{name}/firmware"] = device.firmware
+                fields[f"fabric/{name}/kind"] = device.kind
+                fields[f"fabric/{name}/firmware"] = device.firmware
                 if device.model:
-                    found[f"fabric/{name}/model"] = device.model
-        return found
+                    fields[f"fabric/{name}/model"] = device.model
+        return fields
 
     def beside(self, inventory: Inventory) -> Inventory:
         """The node's inventory with what serves it."""
@@ -152,17 +152,17 @@ class Fabric(pydantic.BaseModel):
         )
 
 
-def fabric(path: Path) -> Fabric:
+def fabric(path: Path) -> FabricFile:
     """The file that a site supplies; RailgaugeError with the file and the field."""
     try:
-        found = Fabric.model_validate_json(path.read_bytes())
-        for name, device in found.devices.items():
+        described = FabricFile.model_validate_json(path.read_bytes())
+        for name, device in described.devices.items():
             if device.nodes:
                 try:
                     hostlist.expand(device.nodes)
                 except ValueError as error:
                     raise RailgaugeError(f"{path}: devices.{name}.nodes: {error}") from None
-        return found
+        return described
     except OSError as error:
         raise RailgaugeError(f"{path}: {error.strerror}") from None
     except pydantic.ValidationError as error:
@@ -171,7 +171,7 @@ def fabric(path: Path) -> Fabric:
         raise RailgaugeError(f"{path}: {place}: {first['msg']}") from None
 
 
-def fabric_of(system: str) -> Fabric | None:
+def fabric_of(system: str) -> FabricFile | None:
     """What the site says of a system's fabric, if it does: configs/systems/<system>/fabric.json."""
     path = paths.SYSTEMS / system / "fabric.json"
     return fabric(path) if path.exists() else None
@@ -185,7 +185,7 @@ FILE = "inventory.json"
 
 def in_campaign(campaign: Campaign) -> dict[str, Inventory]:
     """The last inventory that a campaign took of each node; what cannot be read is left out."""
-    found = {}
+    inventories = {}
     for number in range(1, campaign.sessions + 1):
         stage = campaign.session_folder(number) / "stage"
         for path in sorted(stage.glob(f"*/*/*/*/{FILE}")):
@@ -193,5 +193,5 @@ def in_campaign(campaign: Campaign) -> dict[str, Inventory]:
                 one = read(path)
             except RailgaugeError:
                 continue
-            found[one.node] = one
-    return found
+            inventories[one.node] = one
+    return inventories

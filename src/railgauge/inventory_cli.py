@@ -63,15 +63,15 @@ def show(
     failed: dict[str, str] = {}
     chosen = None
     if nodes is None:
-        found = [inventory.load(json.dumps(take(quick)))]
+        inventories = [inventory.load(json.dumps(take(quick)))]
     else:
         chosen = systems.chosen(system)
         session.use(chosen)
-        found, failed = collect(chosen, _expanded(nodes), quick)
+        inventories, failed = collect(chosen, _expanded(nodes), quick)
     fabric = _fabric(fabric_file, chosen)
     if fabric is not None:
-        found = [fabric.beside(one) for one in found]
-    for one in found:
+        inventories = [fabric.beside(one) for one in inventories]
+    for one in inventories:
         if as_json:
             click.echo(json.dumps(one.as_dict()))
         else:
@@ -88,7 +88,7 @@ def _expanded(nodes: str) -> tuple[str, ...]:
         raise RailgaugeError(f"--nodes {nodes}: {error}") from None
 
 
-def _fabric(file: Path | None, system: str | None) -> inventory.Fabric | None:
+def _fabric(file: Path | None, system: str | None) -> inventory.FabricFile | None:
     if file is not None:
         return inventory.fabric(file)
     return inventory.fabric_of(system) if system else None
@@ -119,14 +119,14 @@ def collect(
         if node in closed and not any(word.startswith("--reservation") for word in access[node]):
             return EnvironmentProblem(f"no job starts on it: {closed[node]}")
         try:
-            said = client.output(
+            printed = client.output(
                 *("srun", "--quiet", "--nodes=1", "--ntasks=1", f"--nodelist={node}"),
                 *("--overlap", f"--immediate={_QUEUE_S}", "--input=none", *access[node]),
                 *("env", f"PYTHONPATH={paths.SOURCE}", "python3", "-m", "railgauge.node.inventory"),
                 *(["--quick"] if quick else []),
                 limit_s=2 * _QUEUE_S,
             )
-            return inventory.load(said, node)
+            return inventory.load(printed, node)
         except RailgaugeError as error:
             return error
 
@@ -191,11 +191,11 @@ def _named(name: str) -> Inventory:
     if not colon or Path(name).exists():
         return inventory.read(Path(name))
     folder = campaign.load(identifier)
-    found = inventory.in_campaign(folder)
-    if node not in found:
+    inventories = inventory.in_campaign(folder)
+    if node not in inventories:
         raise RailgaugeError(
             f"campaign {folder.id} has no inventory of {node}; it has "
-            f"{hostlist.fold(found) if found else 'none'}",
+            f"{hostlist.fold(inventories) if inventories else 'none'}",
             next_step=f"railgauge inventory diff {shlex.quote(folder.id)}:NODE FILE",
         )
-    return found[node]
+    return inventories[node]

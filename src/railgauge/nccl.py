@@ -179,16 +179,16 @@ class Nccl(Strict):
 
     def transports(self, scale: Scale, features: Sequence[str]) -> list[Transport]:
         """What can be told apart on this partition, and matters at this scale."""
-        found: list[Transport] = ["default"]
+        transports: list[Transport] = ["default"]
         if scale == "node":
-            return found
+            return transports
         if "mnnvl" in features:
-            found += ["mnnvl", "mnnvl-off"]
+            transports += ["mnnvl", "mnnvl-off"]
         if scale == "pair" and self.nics:
-            found.append("one-hca")
+            transports.append("one-hca")
         if scale == "pair" and "sockets" in features:
-            found.append("sockets")
-        return found
+            transports.append("sockets")
+        return transports
 
     def largest_bytes(self, transport: Transport) -> int:
         return min(self.max_bytes, self.sockets_max_bytes if transport == "sockets" else 1 << 62)
@@ -223,38 +223,38 @@ class Nccl(Strict):
         """NCCL's variables for one node. Their meaning: NVIDIA, NCCL documentation,
         "Environment Variables".
         """
-        found = {variable.name: variable.value for variable in self.variables}
+        environment = {variable.name: variable.value for variable in self.variables}
         devices = self.devices(transport, absent)
         if devices:
             # "=" takes the names as they are; without it mlx5_1 would also be mlx5_10.
-            found["NCCL_IB_HCA"] = "=" + ",".join(devices)
+            environment["NCCL_IB_HCA"] = "=" + ",".join(devices)
         if self.nvlink and self.nvlink.domain_nodes > 1 and transport != "default":
             # Forced on, NCCL fails where it would fall back to the NICs without a word.
-            found["NCCL_MNNVL_ENABLE"] = "1" if transport == "mnnvl" else "0"
+            environment["NCCL_MNNVL_ENABLE"] = "1" if transport == "mnnvl" else "0"
         if transport == "sockets" or (self.nics and not devices):
             # Where no device may be used, NCCL would look for one itself.
-            found["NCCL_IB_DISABLE"] = "1"
-        return found
+            environment["NCCL_IB_DISABLE"] = "1"
+        return environment
 
     def expected(self, transport: Transport, nodes: int, domains: int) -> dict[str, Any]:
         """What the tool and NCCL's logs must show, in the words of `nccl_log.Used.seen`.
 
         `domains` as of the method of that name.
         """
-        found: dict[str, Any] = {"gpu": self.gpu}
+        facts: dict[str, Any] = {"gpu": self.gpu}
         if tuple(map(int, self.binaries.version.split("."))) >= _STATES_VERSION:
-            found["version"] = self.binaries.version
+            facts["version"] = self.binaries.version
         if self.gpus_per_node == 1:
-            found["within_nodes"] = ()
+            facts["within_nodes"] = ()
         elif self.nvlink:
-            found["within_nodes"] = ("P2P",)
-        found["between_nodes"] = self._between(transport, nodes, domains)
-        found["mnnvl"] = domains < nodes
+            facts["within_nodes"] = ("P2P",)
+        facts["between_nodes"] = self._between(transport, nodes, domains)
+        facts["mnnvl"] = domains < nodes
         # GPUs of one domain, on average: NVLS is on in all of them or in none.
         sharing = self.gpus_per_node * max(nodes // domains, 1)
         if self.nvlink and sharing >= _NVLS_RANKS:
-            found["nvls"] = self.nvlink.nvls
-        return found
+            facts["nvls"] = self.nvlink.nvls
+        return facts
 
     def _between(self, transport: Transport, nodes: int, domains: int) -> tuple[str, ...]:
         kinds = []

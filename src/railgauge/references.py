@@ -152,10 +152,10 @@ class Condition(Strict):
 
     def matches(self, check: str, partition: str, measurement: Measurement) -> bool:
         """Whether every part that is stated is as measured."""
-        found = _condition(check, partition, measurement)
+        measured = _condition(check, partition, measurement)
         return all(
-            getattr(self, part) in (found[part], "any")
-            for part in self.model_fields_set & found.keys()
+            getattr(self, part) in (measured[part], "any")
+            for part in self.model_fields_set & measured.keys()
         )
 
     @property

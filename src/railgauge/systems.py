@@ -559,16 +559,18 @@ def current() -> str:
     and held.
     """
     host = socket.gethostname()
-    found = of_host(host)
-    if len(found) > 1:
+    systems_of_host = of_host(host)
+    if len(systems_of_host) > 1:
         raise ConfigurationError(
-            f"host {host!r} is of {len(found)} systems by their `hostnames`: "
-            + "; ".join(f"{_file(name)}: {', '.join(load(name).hostnames)}" for name in found),
+            f"host {host!r} is of {len(systems_of_host)} systems by their `hostnames`: "
+            + "; ".join(
+                f"{_file(name)}: {', '.join(load(name).hostnames)}" for name in systems_of_host
+            ),
             next_step=f"edit hostnames in all but one, or name the system: "
-            f"RFM_SYSTEM={found[0]}, or RFM_SYSTEM={found[1]}",
+            f"RFM_SYSTEM={systems_of_host[0]}, or RFM_SYSTEM={systems_of_host[1]}",
         )
-    if found:
-        return found[0]
+    if systems_of_host:
+        return systems_of_host[0]
     if lab.first_process(paths.lab_folder()) is not None:
         return "lab"
     raise ConfigurationError(

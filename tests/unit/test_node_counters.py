@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 import os
-import sys
 import threading
 import time
 from pathlib import Path
@@ -16,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge import paths
 from railgauge.node import counters, rdma
 from railgauge.node.counters import Peak, Reading, Sampler, Watch, delta, jain, snapshot
 
@@ -461,30 +458,3 @@ def test_sampler_leaves_files_for_the_test(tmp_path: Path, monkeypatch: pytest.M
     sampler.start()
     note = "not sampled, more than 2 counters: net/eth0, net/bond0"
     assert sampler.stop()["notes"] == [note]
-
-
-# ---- what all node programs keep to ----
-
-MODULES = sorted((paths.SOURCE / "railgauge/node").glob("*.py"))
-
-
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
-def test_node_program_is_python_3_9(module: Path) -> None:
-    ast.parse(module.read_text(), feature_version=(3, 9))
-
-
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
-def test_node_program_needs_the_standard_library_only(module: Path) -> None:
-    imported = set()
-    for node in ast.walk(ast.parse(module.read_text())):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            imported.add(node.module or "")
-    strangers = {
-        name
-        for name in imported
-        if name.partition(".")[0] not in sys.stdlib_module_names
-        and not name.startswith("railgauge.node")
-    }
-    assert strangers == set()

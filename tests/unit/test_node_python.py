@@ -31,7 +31,10 @@ def imported(program: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{program}: a relative import"
-            yield node.module or ""
+            module = node.module or ""
+            packages = (f"{module}.{alias.name}" for alias in node.names)
+            # `from railgauge.slurm import client` is of that module only.
+            yield from packages if module == "railgauge.slurm" else [module]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)

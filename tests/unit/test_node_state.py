@@ -19,7 +19,7 @@ from railgauge.checks.node_state import NodeStateCases
 from railgauge.checks.path import path_preconditions
 from railgauge.checks.rdma import RailLinks, RailProbes, probe_cases
 from railgauge.errors import ConfigurationError
-from railgauge.expected import Entry, Expected
+from railgauge.expected import Expectation, Expected
 from railgauge.inventory import Inventory
 from railgauge.model.record import Row
 from railgauge.node.inventory.sheet import Scalar
@@ -63,14 +63,14 @@ def node(name: str = "n1", unknown: Mapping[str, str] | None = None, **fields: A
     )
 
 
-def entry(fields: str = "net/eth[0-9]+/mtu_bytes", **more: Any) -> Entry:
+def entry(fields: str = "net/eth[0-9]+/mtu_bytes", **more: Any) -> Expectation:
     right = {} if {"one_of", "least"} & more.keys() else {"is": 4200}
-    return Entry.model_validate(
+    return Expectation.model_validate(
         {"fields": fields, **right, "why": "w", "mend": "ip link set {device} mtu 4200", **more}
     )
 
 
-def found(one: Inventory, *entries: Entry) -> list[str]:
+def found(one: Inventory, *entries: Expectation) -> list[str]:
     return [str(difference) for difference in differences(one, Options(entries))]
 
 
@@ -155,7 +155,7 @@ def test_an_unknown_field_is_a_difference_with_its_reason() -> None:
     ],
 )
 def test_what_an_entry_admits(right: dict[str, Any], value: Scalar, admitted: bool) -> None:
-    one = Entry.model_validate({"fields": "a", "why": "w", "mend": "m", **right})
+    one = Expectation.model_validate({"fields": "a", "why": "w", "mend": "m", **right})
     assert one.admits(value) is admitted
 
 

@@ -247,9 +247,9 @@ def test_slurm_without_partitions_has_none() -> None:
 @pytest.mark.parametrize(
     ("partitions", "nodes", "says"),
     [
-        ("slurm_load_partitions error\n", "", "scontrol show partition said 'slurm_load"),
+        ("slurm_load_partitions error\n", "", "scontrol show partition printed 'slurm_load"),
         ("PartitionName=gpu Nodes=n[1-\n", "", "expected a list of nodes"),
-        ("PartitionName=gpu Nodes=n1\n", "n1 gpu\n", "node said 'n1 gpu', expected NodeName="),
+        ("PartitionName=gpu Nodes=n1\n", "n1 gpu\n", "node printed 'n1 gpu', expected NodeName="),
     ],
 )
 def test_answer_that_is_none_of_slurms_is_told(partitions: str, nodes: str, says: str) -> None:

@@ -104,7 +104,7 @@ def _column(measurement: Measurement) -> Column:
 
 def compare(cases: Sequence[Case]) -> list[Comparison]:
     """One comparison for each partition that has transfers; numbers of good cases only."""
-    found = []
+    comparisons = []
     ours = [(tool, case) for case in cases if (tool := _tool_of(case.check))]
     for partition in dict.fromkeys(case.partition for _, case in ours):
         here = [(tool, case) for tool, case in ours if case.partition == partition]
@@ -134,8 +134,8 @@ def compare(cases: Sequence[Case]) -> list[Comparison]:
             {column for _, column in cells},
             key=lambda c: (c.size_bytes is not None, -(c.size_bytes or 0), c.delay_ms or -1.0),
         )
-        found.append(Comparison(partition, tuple(columns), cells, failed, left_out))
-    return found
+        comparisons.append(Comparison(partition, tuple(columns), cells, failed, left_out))
+    return comparisons
 
 
 def _is_good(case: Case) -> bool:
@@ -168,10 +168,10 @@ def _remark(comparison: Comparison, tool: str) -> str:
         "failed": comparison.failed.get(tool, 0),
         "left out": comparison.left_out.get(tool, 0),
     }
-    said = [f"{count} {word}" for word, count in counts.items() if count and word != "pairs"]
+    remarks = [f"{count} {word}" for word, count in counts.items() if count and word != "pairs"]
     if counts["pairs"] > 1:
-        said.insert(0, f"median of {counts['pairs']} pairs")
-    return ", ".join(said)
+        remarks.insert(0, f"median of {counts['pairs']} pairs")
+    return ", ".join(remarks)
 
 
 def tables(cases: Sequence[Case]) -> list[Table]:
@@ -205,7 +205,7 @@ def left_out(verdict: Verdict) -> list[str]:
     lines: dict[tuple[str, str], str] = {}
     for case in verdict.cases:
         if case.was_left_out and case.left_out:
-            told = f"{escape(case.left_out.message)}; next: {escape(case.left_out.next_step)}"
-            key = case.check, told
-            lines[key] = f"  left out, optional: [bold]{case.check}[/] {case.partition}: {told}"
+            reason = f"{escape(case.left_out.message)}; next: {escape(case.left_out.next_step)}"
+            key = case.check, reason
+            lines[key] = f"  left out, optional: [bold]{case.check}[/] {case.partition}: {reason}"
     return list(lines.values())

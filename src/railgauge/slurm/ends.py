@@ -91,23 +91,23 @@ SEES_STEP = (
 _ENVIRONMENT: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str], str]] = [
     (
         re.compile(r"OMPI was not built with (SLURM's )?PMI[\w/ -]*support"),
-        lambda found: f"MPI finds no launcher: {found[0]}",
+        lambda match: f"MPI finds no launcher: {match[0]}",
         MPI_STEP,
     ),
     (
         re.compile(r"No PMIx server was reachable, but a PMI1/2 was detected"),
-        lambda found: f"MPI finds no launcher: {found[0]}",
+        lambda match: f"MPI finds no launcher: {match[0]}",
         MPI_STEP,
     ),
     (
         re.compile(r"libmpi\.so\.\d+: cannot open shared object file"),
-        lambda found: f"MPI does not start: {found[0]}",
+        lambda match: f"MPI does not start: {match[0]}",
         "install Open MPI 4 or 5 on the nodes, or put its folder of libraries into LD_LIBRARY_PATH "
         "by env_vars of the partition in reframe.yaml",
     ),
     (
         re.compile(r"Invalid MPI type '[^']*'|Couldn't find the specified plugin name for mpi/\S+"),
-        lambda found: f"srun cannot start MPI: {found[0]}",
+        lambda match: f"srun cannot start MPI: {match[0]}",
         MPI_STEP,
     ),
     (
@@ -116,12 +116,12 @@ _ENVIRONMENT: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str], st
             r"slurmstepd-(?P<node>\S+): error: couldn't chdir to "
             r"[`'](/[^']*?)(/(campaigns|reframe)/[^']*)?': ([^:\n]*)"
         ),
-        lambda found: f"{found['node']} does not see {found[2]}: {found[5]}",
+        lambda match: f"{match['node']} does not see {match[2]}: {match[5]}",
         SEES_STEP,
     ),
     (
         re.compile(r"(\S*activate\.sh): No such file or directory"),
-        lambda found: f"the job's node does not see {found[1]}",
+        lambda match: f"the job's node does not see {match[1]}",
         SEES_STEP,
     ),
     (
@@ -129,12 +129,12 @@ _ENVIRONMENT: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str], st
             r"(env: .?python3.?: |execve\(\): (env|python3): |python3: (command )?not found"
             r"|python3: error while loading shared libraries: )[^\n]*"
         ),
-        lambda found: f"Python does not start: {found[0]}",
+        lambda match: f"Python does not start: {match[0]}",
         PYTHON_STEP,
     ),
     (
         re.compile(r"(No module named 'railgauge'|specification for 'railgauge\.)[^\n]*"),
-        lambda found: "the job's node does not see the checkout: " + found[0],
+        lambda match: "the job's node does not see the checkout: " + match[0],
         SEES_STEP,
     ),
     (
@@ -142,7 +142,7 @@ _ENVIRONMENT: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str], st
             r"Fatal Python error: [^\n]*|ModuleNotFoundError: [^\n]*"
             r"|ImportError: [^\n]*cannot open shared object file[^\n]*"
         ),
-        lambda found: f"Python is not complete: {found[0]}",
+        lambda match: f"Python is not complete: {match[0]}",
         PYTHON_STEP,
     ),
 ]
@@ -154,11 +154,11 @@ def environment_trouble(stderr: str) -> EnvironmentTrouble | None:
     joined = re.sub(r"(?<=\S)\n(?=[a-z])", " ", "\n".join(_lines(stderr)))
     for pattern, words, step in _ENVIRONMENT:
         for text in (joined, stderr):
-            found = pattern.search(text)
-            if found:
-                node = found.groupdict().get("node")
-                told = " ".join(words(found).split())
-                return EnvironmentTrouble(told, step, (node,) if node else ())
+            match = pattern.search(text)
+            if match:
+                node = match.groupdict().get("node")
+                reason = " ".join(words(match).split())
+                return EnvironmentTrouble(reason, step, (node,) if node else ())
     return None
 
 
@@ -176,9 +176,9 @@ def quoted(stderr: str) -> str:
     """
     lines = _lines(stderr)
     for pattern in (_LAUNCH_FAILED, _NO_SPACE, _CONTROLLER):
-        told = next((line for line in lines if pattern.search(line)), None)
-        if told:
-            return told
+        reason = next((line for line in lines if pattern.search(line)), None)
+        if reason:
+            return reason
     reasons = [line for line in lines if not _FOLLOWS.search(line)]
     others = [line for line in reasons if not _OF_SRUN.search(line)]
     first = next(_errors(stderr, others), None)
@@ -202,8 +202,8 @@ def _exception(stderr: str) -> str:
     """The exception of the first traceback, `json.decoder.JSONDecodeError: Expecting value`."""
     after = stderr.partition(_TRACEBACK)[2].splitlines()[1:]
     # Two programs that fail at once mix their lines.
-    told = (line for line in after if line[:1].strip() and line != _TRACEBACK)
-    return next((line.strip() for line in told if not _FOLLOWS.search(line)), "")
+    unindented = (line for line in after if line[:1].strip() and line != _TRACEBACK)
+    return next((line.strip() for line in unindented if not _FOLLOWS.search(line)), "")
 
 
 def _box(lines: Sequence[str]) -> str:
@@ -217,8 +217,8 @@ def _box(lines: Sequence[str]) -> str:
 
 def launch_failed_on(stderr: str) -> dict[str, str]:
     """The nodes on which srun could not start its tasks: node -> why."""
-    found = (_LAUNCH_FAILED.search(line) for line in _lines(stderr))
-    return {match["node"]: match["why"] for match in found if match}
+    matches = (_LAUNCH_FAILED.search(line) for line in _lines(stderr))
+    return {match["node"]: match["why"] for match in matches if match}
 
 
 def ended_by_launcher(stderr: str) -> frozenset[str]:

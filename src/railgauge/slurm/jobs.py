@@ -49,9 +49,9 @@ def refusal(options: Sequence[str]) -> Refusal | None:
         )
     except SlurmProblem as error:
         for pattern, step in _REFUSED:
-            told = next((w for w in error.message.splitlines() if pattern.search(w)), None)
-            if told is not None:
-                return Refusal(told.rpartition("error: ")[2].rpartition("failure: ")[2], step)
+            reason = next((w for w in error.message.splitlines() if pattern.search(w)), None)
+            if reason is not None:
+                return Refusal(reason.rpartition("error: ")[2].rpartition("failure: ")[2], step)
     return None
 
 

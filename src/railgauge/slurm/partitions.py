@@ -62,4 +62,4 @@ def _members(names: str, line: str) -> tuple[str, ...]:
 
 
 def _no_answer(what: str, line: str, expected: str) -> SlurmProblem:
-    return SlurmProblem(f"scontrol show {what} said {line!r}, expected {expected}")
+    return SlurmProblem(f"scontrol show {what} printed {line!r}, expected {expected}")

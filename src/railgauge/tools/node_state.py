@@ -12,7 +12,7 @@ from typing import Any
 
 from railgauge import inventory
 from railgauge.errors import RailgaugeError
-from railgauge.expected import Entry, Expected
+from railgauge.expected import Expectation, Expected
 from railgauge.inventory import Inventory
 from railgauge.measurement import Measurement
 from railgauge.node.inventory.compare import shown
@@ -29,7 +29,7 @@ TOOL = "inventory"
 class Options:
     """What the node should show."""
 
-    expected: tuple[Entry, ...]
+    expected: tuple[Expectation, ...]
 
 
 def argv(file: str) -> list[str]:
@@ -46,14 +46,14 @@ def parse(text: str) -> Inventory:
         raise ParseError(0, error.message.partition(", expected ")[0], "an inventory") from None
 
 
-def _matching(one: Inventory, entry: Entry) -> list[str]:
+def _matching(one: Inventory, entry: Expectation) -> list[str]:
     pattern = re.compile(entry.fields)
     return sorted(
         (key for key in (*one.fields, *one.unknown) if pattern.fullmatch(key)), key=natural
     )
 
 
-def _of_entry(one: Inventory, entry: Entry) -> Iterator[Difference]:
+def _of_entry(one: Inventory, entry: Expectation) -> Iterator[Difference]:
     keys = _matching(one, entry)
     if not keys and not entry.where_present:
         yield Difference(

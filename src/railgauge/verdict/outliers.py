@@ -78,12 +78,12 @@ def outliers(cases: Sequence[Case]) -> list[Outlier]:
             for row in case.rows:
                 if row.gates and METRICS[row.measurement.metric].alike:
                     conditions.setdefault(_condition(case, row.measurement), []).append((case, row))
-    found: dict[tuple[str, ...], Outlier] = {}
+    by_nodes: dict[tuple[str, ...], Outlier] = {}
     for measured in conditions.values():
         for outlier in _of_condition(measured):
-            # Of a place that stands out in many conditions the first is told.
-            found.setdefault(outlier.nodes, outlier)
-    return list(found.values())
+            # Of a place that stands out in many conditions the first is named.
+            by_nodes.setdefault(outlier.nodes, outlier)
+    return list(by_nodes.values())
 
 
 def _condition(case: Case, measurement: Measurement) -> Hashable:
@@ -111,17 +111,17 @@ def _of_condition(measured: Sequence[tuple[Case, Row]]) -> list[Outlier]:
         return []
     nodes = {node: m.value for node, (_, m) in of_nodes.items()}
     median = statistics.median(nodes.values())
-    found = [
+    far_off = [
         Outlier((node,), of_nodes[node][1], median, len(nodes), of_nodes[node][0])
         for node in outlying(nodes, better, least_spread)
     ]
-    named = {node for outlier in found for node in outlier.nodes}
+    named = {node for outlier in far_off for node in outlier.nodes}
     places = {place: m.value for place, (_, m) in of_places.items() if not named & set(m.nodes)}
     for place in outlying(places, better, least_spread):
         case, m = of_places[place]
         median = statistics.median(places.values())
-        found.append(Outlier(m.nodes, m, median, len(places), case))
-    return found
+        far_off.append(Outlier(m.nodes, m, median, len(places), case))
+    return far_off
 
 
 def _keep_best(

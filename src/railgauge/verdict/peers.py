@@ -95,7 +95,7 @@ def odd_nodes(
 
 
 def _of_partition(partition: str, nodes: list[_Node]) -> list[OddNodes]:
-    #: odd nodes -> (field, found, what the others have)
+    #: odd nodes -> (field, its value, what the others have)
     odd: dict[tuple[str, ...], list[tuple[str, str, str]]] = {}
     ties: dict[tuple[tuple[str, ...], ...], list[tuple[str, list[str]]]] = {}
     by_name = {node.name: node for node in nodes}
@@ -114,17 +114,17 @@ def _of_partition(partition: str, nodes: list[_Node]) -> list[OddNodes]:
             names = tuple(name for name in side if not by_name[name].as_tested(field))
             if names:
                 odd.setdefault(names, []).append((field, values[side[0]], values[sides[0][0]]))
-    found = [_odd(partition, [by_name[n] for n in names], d) for names, d in odd.items()]
-    return found + [_tie(partition, by_name, sides, d) for sides, d in ties.items()]
+    groups = [_odd(partition, [by_name[n] for n in names], d) for names, d in odd.items()]
+    return groups + [_tie(partition, by_name, sides, d) for sides, d in ties.items()]
 
 
 def _odd(partition: str, nodes: list[_Node], fields: list[tuple[str, str, str]]) -> OddNodes:
     first = nodes[0]
-    told = [f"{first.key(f)} is {found}, expected {most}" for f, found, most in fields]
+    differences = [f"{first.key(f)} is {value}, expected {most}" for f, value, most in fields]
     return OddNodes(
         partition,
         tuple(node.name for node in nodes),
-        f"{' '.join(n.name for n in nodes)}: not as the other nodes: {_listed(told)}",
+        f"{' '.join(n.name for n in nodes)}: not as the other nodes: {_listed(differences)}",
         _mend(first, fields[0][0]),
         first.case,
         tie=False,
@@ -138,7 +138,7 @@ def _tie(
     fields: list[tuple[str, list[str]]],
 ) -> OddNodes:
     first = by_name[sides[0][0]]
-    told = [
+    differences = [
         f"{first.key(field)} is "
         + ", ".join(
             f"{value} on {' '.join(names)}" for value, names in zip(values, sides, strict=True)
@@ -148,16 +148,16 @@ def _tie(
     return OddNodes(
         partition,
         tuple(name for names in sides for name in names),
-        f"the nodes do not agree, and none has most on its side: {_listed(told)}",
+        f"the nodes do not agree, and none has most on its side: {_listed(differences)}",
         _mend(first, fields[0][0]),
         first.case,
         tie=True,
     )
 
 
-def _listed(told: Sequence[str]) -> str:
-    more = f"; and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
-    return "; ".join(told[:_NAMED]) + more
+def _listed(differences: Sequence[str]) -> str:
+    more = f"; and {len(differences) - _NAMED} more" if len(differences) > _NAMED else ""
+    return "; ".join(differences[:_NAMED]) + more
 
 
 def _mend(node: _Node, field: str) -> str:
