@@ -674,6 +674,25 @@ def test_streams_that_starve_to_the_end_beside_others_are_a_note() -> None:
     assert len(reading.notes) == 10
 
 
+def test_a_client_may_come_to_its_first_lines_after_its_first_rows() -> None:
+    """Emulated machines at a load of 8: who it is, and half of its connections, stand below rows."""
+    reading = iperf2.read(
+        recorded("late-banner-client"),
+        server=recorded("late-banner-server"),
+        calls=calls(),
+        options=iperf2.Options(streams=16, duration_s=4, drain_s=5),
+    )
+    assert (reading.ok, reading.completeness) == (True, PROVED), reading.reason
+    (bandwidth,) = [m.value for m in reading.measurements if m.metric == "bandwidth"]
+    assert bandwidth == pytest.approx(8e-9 * 82607 * 1024 / 4.7322, rel=0.01)
+
+
+def test_a_run_behind_the_rows_of_one_without_a_beginning_is_rejected() -> None:
+    torn = recorded("p1-client").split("[ ID]")[1]
+    with pytest.raises(ParseError):
+        iperf2.parse(f"[ ID]{torn}{recorded('p1-client')}")
+
+
 def test_a_starved_stream_whose_bytes_lack_is_rejected() -> None:
     text = recorded("starved-streams-client")
     total = "[ 10] 0.0000-5.1313 sec   758 KBytes  1209 K"
