@@ -34,7 +34,7 @@ docs: ## write what the documents say of fields and metrics anew, from the schem
 
 golden: ## write tests/data/golden anew
 	bin/bootstrap dev
-	.venv/bin/python -m tests.unit.test_golden --write
+	.venv/bin/python -m tests.unit.checks.test_golden --write
 
 bench: ## figures: start-up, harness cost, iperf2 through the suite over by hand
 	bin/bootstrap lab dev

@@ -6,11 +6,11 @@ optional one is left out, which the verdict says.
 
 from reframe.core.builtins import parameter, run_after, variable
 
-from railgauge import limits
 from railgauge.checks import floors
 from railgauge.checks.base import simple_test
 from railgauge.checks.pair import PairCheck, RingPairs
 from railgauge.checks.transfer import FtpCheck, SshCheck, StreamCheck, TransferCases, WdtCheck
+from railgauge.model import limits
 from railgauge.tools import iperf2
 
 

@@ -24,9 +24,9 @@ from pathlib import Path
 from unit import nccl_outputs
 
 from railgauge import paths
-from railgauge.campaign import RESULT_FILE
+from railgauge.campaign.folder import RESULT_FILE
+from railgauge.cli.lab import open_lab
 from railgauge.lab import faults
-from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
 from railgauge.model import record
 from railgauge.model.record import Record

@@ -27,7 +27,7 @@ from typing import Any
 import yaml
 
 from railgauge import paths, systems
-from railgauge.lab.cli import open_lab
+from railgauge.cli.lab import open_lab
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import VM
 from railgauge.lab.spec import Node

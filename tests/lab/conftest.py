@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from railgauge import paths, systems
+from railgauge.cli.lab import open_lab
 from railgauge.lab import faults
-from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
 
 from ..conftest import LABS

@@ -19,10 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from railgauge import paths
+from railgauge.cli.lab import open_lab
 from railgauge.errors import EXIT_SUSPECT, RailgaugeError
 from railgauge.gate import journal, run
 from railgauge.lab import faults
-from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from railgauge import paths, session
+from railgauge import paths
+from railgauge.acceptance import session
 from railgauge.gate import journal, lease
 from railgauge.lab import faults
 from railgauge.lab.cluster import Lab

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from railgauge.gate import rights
+from railgauge.cluster import rights
 from railgauge.lab.cluster import Lab
 from railgauge.slurm import client
 from railgauge.slurm.client import SlurmProblem

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from railgauge import paths, systems
+from railgauge.cli.lab import open_lab
 from railgauge.lab import rootfs, vm
-from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
 
 from ..conftest import LABS
@@ -337,7 +337,7 @@ def test_without_root_the_lab_says_so(tmp_path: Path) -> None:
     # A user namespace without a mapping: another's id, to whom root's files are still readable.
     command = ["unshare", "--user", str(paths.HOME / ".venv/bin/python")]
     script = (
-        "from railgauge.lab.cli import open_lab\n"
+        "from railgauge.cli.lab import open_lab\n"
         "try: open_lab().up()\n"
         "except Exception as error: print(error)\n"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from click.testing import CliRunner
 
 from railgauge import systems
-from railgauge.site.cli import system as commands
+from railgauge.cli.system import system as commands
 
 
 def test_a_plain_cluster_is_described_by_its_nodes(login_node: None) -> None:

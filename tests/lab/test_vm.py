@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 from railgauge import systems
+from railgauge.cli.system import system as system_commands
 from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import VM
-from railgauge.site.cli import system as system_commands
 
 from .conftest import PATIENCE_S, Run, area_of, start_dead
 from .test_accept import jobs_left, start, suspects, wait_for_traffic

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from railgauge.checks.cases import Case
+from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.record import Job, Planned, Record, Result, Row
-from railgauge.tools import Call
 
 Json = dict[str, Any]
 

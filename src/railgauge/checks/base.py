@@ -18,19 +18,21 @@ from reframe.core.builtins import run_after, run_before, sanity_function, variab
 from reframe.core.exceptions import SanityError
 
 import reframe as rfm
-from railgauge import hostlist, paths, references, rehearsal, systems
-from railgauge.campaign import RESULT_FILE
+from railgauge import hostlist, paths, systems
+from railgauge.campaign.folder import RESULT_FILE
 from railgauge.checks import guard, queue
 from railgauge.checks.cases import Case, Cases, RailCase
 from railgauge.checks.protections import Evidence, failures
-from railgauge.limits import Limit
-from railgauge.measurement import Measurement
-from railgauge.model import record
+from railgauge.model import record, references
+from railgauge.model.call import Call
 from railgauge.model.claim import Claim
 from railgauge.model.failure import ALONE, Failure
+from railgauge.model.limits import Limit
+from railgauge.model.measurement import Measurement
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import reservations
-from railgauge.tools import Call, Reading
+from railgauge.systems import rehearsal
+from railgauge.tools import Reading
 
 guard.install()
 

@@ -12,12 +12,13 @@ from railgauge.checks.base import Observation
 from railgauge.checks.cases import Mismatch, SettingCase, mismatch_of_settings
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.wan import is_series, tcp_commands
-from railgauge.measurement import Measurement
+from railgauge.model.call import Call
 from railgauge.model.failure import Failure
-from railgauge.references import Condition
+from railgauge.model.measurement import Measurement
+from railgauge.model.references import Condition
 from railgauge.stack import activation
 from railgauge.systems import Mpi, Partition, Tcp
-from railgauge.tools import Call, Completeness, Reading, iperf2, mpi_allreduce, osu
+from railgauge.tools import Completeness, Reading, iperf2, mpi_allreduce, osu
 
 PHASES = ("alone", "beside")
 TRANSFER = iperf2.TOOL

@@ -18,9 +18,9 @@ import reframe.core.runtime as rt
 from reframe.core.exceptions import ReframeFatalError
 
 from railgauge import hostlist, systems
-from railgauge.nccl import Transport
-from railgauge.references import Condition
+from railgauge.model.references import Condition
 from railgauge.systems import Partition, Tcp
+from railgauge.systems.nccl import Transport
 from railgauge.tools.file_transfer import DISCARDED
 
 #: The way of a transfer between neighbours as it is.

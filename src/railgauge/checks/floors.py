@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime
 
-from railgauge import limits
-from railgauge.measurement import Measurement
-from railgauge.references import Provenance, Reference
+from railgauge.model import limits
+from railgauge.model.measurement import Measurement
+from railgauge.model.references import Provenance, Reference
 from railgauge.systems import Extras
 
 #: No more is asked of a stream, in Gb/s: between hosts that nobody tuned one core ends it, long

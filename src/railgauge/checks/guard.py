@@ -24,13 +24,13 @@ from reframe.frontend.executors import Runner, TaskEventListener
 import reframe
 from railgauge import paths
 from railgauge.atomic import write_json
-from railgauge.campaign import ENDED, PLAN, POSSIBLE, REMAINING, RESULT_FILE
+from railgauge.campaign.folder import ENDED, PLAN, POSSIBLE, REMAINING, RESULT_FILE
 from railgauge.checks import queue
 from railgauge.checks.cases import Case
+from railgauge.cluster import ready
 from railgauge.errors import EnvironmentProblem
 from railgauge.model import record
 from railgauge.model.record import Ended, Key, Planned, Possible, Remaining
-from railgauge.site import ready
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import waiting
 

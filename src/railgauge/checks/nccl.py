@@ -12,21 +12,23 @@ from typing import Any
 
 from reframe.core.builtins import run_after, run_before
 
-from railgauge import limits, paths, references, rehearsal
+from railgauge import paths
 from railgauge.checks.base import Facts, Observation
 from railgauge.checks.cases import GroupCase
 from railgauge.checks.nccl_cases import fabric_of, places_of
 from railgauge.checks.node_state import node_state_case
 from railgauge.checks.ranks import RanksCheck
 from railgauge.checks.rdma import probe_cases
-from railgauge.limits import Limit
-from railgauge.measurement import Measurement
+from railgauge.model import limits, references
+from railgauge.model.call import Call
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
-from railgauge.nccl import Nccl, Scale, Transport
+from railgauge.model.limits import Limit
+from railgauge.model.measurement import Measurement
 from railgauge.stack import installed
-from railgauge.systems import Partition
-from railgauge.tools import Call, Reading, nccl_log, nccl_tests
+from railgauge.systems import Partition, rehearsal
+from railgauge.systems.nccl import Nccl, Scale, Transport
+from railgauge.tools import Reading, nccl_log, nccl_tests
 
 #: What the tool writes beside its table, where its version can.
 _RESULT = "nccl-tests.json"

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from railgauge import hostlist
 from railgauge.checks.cases import Cases, GroupCase, Mismatch, from_to
 from railgauge.checks.pair import chosen_nodes
-from railgauge.nccl import Nccl, Scale, Transport
-from railgauge.references import Condition
-from railgauge.sizes import format_size
+from railgauge.model.references import Condition
+from railgauge.model.sizes import format_size
 from railgauge.systems import Partition
+from railgauge.systems.nccl import Nccl, Scale, Transport
 
 
 def fabric_of(partition: Partition) -> Nccl:

@@ -8,17 +8,17 @@ from typing import Any
 
 from reframe.core.builtins import run_after
 
-from railgauge import limits
 from railgauge.checks.base import ExitLine, Observation
 from railgauge.checks.cases import Mismatch, NicCase, mismatch_of_settings
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.wan import is_series, tcp_commands
-from railgauge.limits import Limit
-from railgauge.measurement import Measurement
+from railgauge.model import limits
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
+from railgauge.model.limits import Limit
+from railgauge.model.measurement import Measurement
+from railgauge.model.references import Condition
 from railgauge.node.counters import jain
-from railgauge.references import Condition
 from railgauge.systems import Nics, NicScale, Partition
 from railgauge.tools import Completeness, ParseError, Reading, iperf2
 

@@ -8,16 +8,17 @@ from collections.abc import Iterable, Sequence
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_before
 
-from railgauge import expected, inventory, references
+from railgauge.checks import state as node_state
 from railgauge.checks.base import Facts, Observation, StrictCheck
 from railgauge.checks.cases import NodeCase
 from railgauge.checks.path import NodeCases, numbered
-from railgauge.expected import Expected
-from railgauge.inventory import Inventory
-from railgauge.measurement import Measurement
+from railgauge.model import inventory, references
 from railgauge.model.failure import Failure
-from railgauge.systems import Extras, Partition
-from railgauge.tools import ParseError, Reading, node_state
+from railgauge.model.inventory import Inventory
+from railgauge.model.measurement import Measurement
+from railgauge.systems import Extras, Partition, expected
+from railgauge.systems.expected import Expected
+from railgauge.tools import ParseError, Reading
 
 #: The concrete check in reframe/, by whose name others depend on it.
 NAME = "NodeState"

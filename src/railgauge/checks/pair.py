@@ -8,16 +8,18 @@ from typing import Any, TypeVar
 
 from reframe.core.builtins import run_after, run_before, variable
 
-from railgauge import hostlist, limits, systems
+from railgauge import hostlist, systems
 from railgauge.checks.base import ExitLine, Facts, Observation, StrictCheck
 from railgauge.checks.cases import Cases, PairCase
-from railgauge.measurement import Measurement
+from railgauge.model import limits
+from railgauge.model.call import Call
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
+from railgauge.model.measurement import Measurement
 from railgauge.node import back
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.systems import Partition
-from railgauge.tools import Call, Moved, Reading
+from railgauge.tools import Moved, Reading
 
 #: By so much more than the bound an interface may carry, of what is below the bound.
 _HEADROOM = 1.05

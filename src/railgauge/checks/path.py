@@ -9,14 +9,15 @@ from pathlib import Path
 
 from reframe.core.builtins import run_before
 
-from railgauge import references
+from railgauge.checks import path_state
 from railgauge.checks.base import Observation, StrictCheck
 from railgauge.checks.cases import Case, Cases, NodeCase
 from railgauge.checks.pair import chosen_nodes
-from railgauge.measurement import Measurement
+from railgauge.model import references
 from railgauge.model.failure import Failure
+from railgauge.model.measurement import Measurement
 from railgauge.systems import Extras, Partition
-from railgauge.tools import ParseError, Reading, path_state
+from railgauge.tools import ParseError, Reading
 
 #: The concrete check in reframe/, by whose name others depend on it.
 NAME = "Path"

@@ -13,14 +13,15 @@ from typing import Any
 
 from railgauge import hostlist
 from railgauge.checks.claims import contradictions
-from railgauge.limits import Limit
-from railgauge.measurement import Measurement
+from railgauge.model.call import Call
 from railgauge.model.claim import Claim
 from railgauge.model.failure import ALONE, DISTURBED, ENVIRONMENT, Failure
-from railgauge.references import Reference
+from railgauge.model.limits import Limit
+from railgauge.model.measurement import Measurement
+from railgauge.model.references import Reference
 from railgauge.slurm import ends
 from railgauge.systems import Budget
-from railgauge.tools import Call, Reading
+from railgauge.tools import Reading
 
 
 @dataclasses.dataclass(frozen=True)

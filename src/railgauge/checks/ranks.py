@@ -10,8 +10,9 @@ from reframe.core.builtins import run_after, run_before
 from railgauge.checks.base import ExitLine, Observation, StrictCheck
 from railgauge.checks.cases import Case, Cases, PartitionCase
 from railgauge.checks.pair import chosen_nodes
+from railgauge.model.call import Call
 from railgauge.systems import Partition
-from railgauge.tools import Call, Reading
+from railgauge.tools import Reading
 
 
 class WholePartitions(Cases[PartitionCase]):

@@ -13,13 +13,14 @@ from typing import Any, Literal
 import reframe.core.runtime as rt
 from reframe.core.builtins import run_after
 
-from railgauge import limits, paths, references, systems
+from railgauge import paths, systems
 from railgauge.checks.cases import Mismatch, RailCase
 from railgauge.checks.pair import NODES_VARIABLE, PairCases, PairCheck, neighbours, ring
 from railgauge.checks.path import numbered, path_preconditions
-from railgauge.limits import Limit
-from railgauge.measurement import Measurement
-from railgauge.references import Condition
+from railgauge.model import limits, references
+from railgauge.model.limits import Limit
+from railgauge.model.measurement import Measurement
+from railgauge.model.references import Condition
 from railgauge.systems import Extras, Partition, Perftest, Rdma
 from railgauge.tools import Moved, perftest
 

@@ -10,19 +10,20 @@ from typing import Any, Literal
 
 from reframe.core.builtins import run_after, run_before, variable
 
-from railgauge import limits, rehearsal
 from railgauge.checks.base import Facts
 from railgauge.checks.cases import TransferCase
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.wan import is_series, long_way, of_another_length
-from railgauge.limits import Limit
-from railgauge.measurement import Measurement
+from railgauge.model import limits
+from railgauge.model.call import Call
 from railgauge.model.failure import Failure
+from railgauge.model.limits import Limit
+from railgauge.model.measurement import Measurement
 from railgauge.node import wdt_url
 from railgauge.node.transfer import SECRET
 from railgauge.stack import activation
-from railgauge.systems import Partition, Transfers, TransferTool
-from railgauge.tools import Call, Moved, Reading, file_transfer, iperf3, wdt
+from railgauge.systems import Partition, Transfers, TransferTool, rehearsal
+from railgauge.tools import Moved, Reading, file_transfer, iperf3, wdt
 from railgauge.tools.file_transfer import DISCARDED, FileSet, Login
 
 

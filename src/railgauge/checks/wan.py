@@ -10,17 +10,18 @@ from typing import Any
 
 from reframe.core.builtins import run_after, variable
 
-from railgauge import limits
 from railgauge.checks.base import Facts
 from railgauge.checks.cases import WanCase
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.path import path_preconditions
-from railgauge.limits import Limit
-from railgauge.measurement import Measurement
+from railgauge.model import limits
+from railgauge.model.call import Call
 from railgauge.model.failure import Failure
+from railgauge.model.limits import Limit
+from railgauge.model.measurement import Measurement
 from railgauge.node.counters import jain
 from railgauge.systems import Bond, Partition, Wan
-from railgauge.tools import Call, Reading, iperf2
+from railgauge.tools import Reading, iperf2
 
 #: Asks for the whole series of long ways: `railgauge accept --series`.
 SERIES_VARIABLE = "RAILGAUGE_SERIES"

@@ -6,21 +6,22 @@ from typing import NoReturn
 
 import click
 
-from railgauge import __version__, commands
+from railgauge import __version__
+from railgauge.cli import commands
 from railgauge.cli.lazy import LazyGroup
 
 #: Command -> where it is, `module:name`.
 _COMMANDS = {
     "accept": "railgauge.cli.accept:accept",
     "campaigns": "railgauge.cli.campaigns:campaigns",
-    "gate": "railgauge.gate.cli:gate",
-    "inventory": "railgauge.inventory_cli:group",
-    "lab": "railgauge.lab.cli:lab",
+    "gate": "railgauge.cli.gate:gate",
+    "inventory": "railgauge.cli.inventory:group",
+    "lab": "railgauge.cli.lab:lab",
     "limit": "railgauge.cli.limit:limit",
     "parse": "railgauge.cli.parse:parse",
     "rehearse": "railgauge.cli.rehearse:rehearse",
-    "stack": "railgauge.stack.cli:stack",
-    "system": "railgauge.site.cli:system",
+    "stack": "railgauge.cli.stack:stack",
+    "system": "railgauge.cli.system:system",
     "transfers": "railgauge.cli.campaigns:show_transfers",
     "verdict": "railgauge.cli.campaigns:verdict",
 }

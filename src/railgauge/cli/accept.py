@@ -8,10 +8,11 @@ from typing import NoReturn
 
 import click
 
-from railgauge import rehearsal, systems
-from railgauge.campaign import Gate
+from railgauge import systems
+from railgauge.campaign.folder import Gate
 from railgauge.cli import running
 from railgauge.errors import RailgaugeError
+from railgauge.systems import rehearsal
 
 
 @click.command()
@@ -85,8 +86,8 @@ def _resume(system: str, name: str, as_json: bool) -> NoReturn:
             next_step=f"railgauge accept --resume {shlex.quote(name)}",
         )
     running.enter(system, None)
-    from railgauge import accept as acceptance
-    from railgauge import campaign as campaigns
+    from railgauge.acceptance import accept as acceptance
+    from railgauge.campaign import folder as campaigns
 
     campaign = campaigns.load(name)
     if campaign.system != system:

@@ -20,7 +20,7 @@ def verdict(campaign: str, as_json: bool) -> NoReturn:
     CAMPAIGN is an id, a path, or `latest`. The exit code is the verdict's; that of a rehearsal,
     which says nothing of any node, is never 0.
     """
-    from railgauge import campaign as campaigns
+    from railgauge.campaign import folder as campaigns
     from railgauge.report import text
     from railgauge.verdict.rules import decide
 
@@ -40,7 +40,7 @@ def show_transfers(campaign: str) -> None:
 
     CAMPAIGN is an id, a path, or `latest`.
     """
-    from railgauge import campaign as campaigns
+    from railgauge.campaign import folder as campaigns
     from railgauge.report import text, transfers
     from railgauge.verdict.rules import decide
 
@@ -61,7 +61,7 @@ def show_transfers(campaign: str) -> None:
 @click.command()
 def campaigns() -> None:
     """List the campaigns under the results root, oldest first."""
-    from railgauge import campaign as folders
+    from railgauge.campaign import folder as folders
 
     found = folders.all_folders()
     for folder in found:

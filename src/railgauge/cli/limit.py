@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from railgauge import limits
 from railgauge.errors import RailgaugeError
-from railgauge.sizes import parse_size
+from railgauge.model import limits
+from railgauge.model.sizes import parse_size
 
 
 @click.group()

@@ -15,18 +15,9 @@ import click
 
 from railgauge import hostlist
 from railgauge.errors import RailgaugeError
-from railgauge.sizes import parse_size
-from railgauge.tools import (
-    Call,
-    ParseError,
-    Reading,
-    iperf2,
-    iperf3,
-    nccl_tests,
-    osu,
-    perftest,
-    wdt,
-)
+from railgauge.model.call import Call
+from railgauge.model.sizes import parse_size
+from railgauge.tools import ParseError, Reading, iperf2, iperf3, nccl_tests, osu, perftest, wdt
 
 #: A file of what a tool printed.
 _OUTPUT = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -7,8 +7,9 @@ from typing import NoReturn
 
 import click
 
-from railgauge import paths, rehearsal, systems
+from railgauge import paths, systems
 from railgauge.cli import running
+from railgauge.systems import rehearsal
 
 
 @click.command()

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 from rich.console import Console
 
-from railgauge import rehearsal, session
-from railgauge.campaign import Gate
+from railgauge.acceptance import session
+from railgauge.campaign.folder import Gate
+from railgauge.systems import rehearsal
 
 if TYPE_CHECKING:
     from railgauge.model.record import Planned
@@ -36,7 +37,7 @@ def run(
 ) -> NoReturn:
     """One campaign, or only its plan; ends with the verdict's exit code."""
     # ReFrame's modules take a third of a second; only these commands need them.
-    from railgauge import accept as acceptance
+    from railgauge.acceptance import accept as acceptance
 
     scope = acceptance.scope(system, partition, nodes)
     if plan_only:

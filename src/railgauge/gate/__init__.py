@@ -4,5 +4,5 @@ A node whose firmware changed is held (drained, `railgauge.node.gate`), tested i
 and returned, or kept out with a reason that names the part (`railgauge.gate.run`); a rolling update
 takes nodes out in batches (`railgauge.gate.roll`). Slurm's own state says what is held: a node that
 is drained with a reason beginning `railgauge: `. The store says what was accepted
-(`railgauge.gate.store`), and how far runs and updates have come (`railgauge.gate.journal`).
+(`railgauge.cluster.store`), and how far runs and updates have come (`railgauge.gate.journal`).
 """

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 
 import pydantic
 
-from railgauge.gate import store
+from railgauge.cluster import store
 from railgauge.slurm.nodes import OUR_RESERVATIONS
 from railgauge.slurm.reservations import UNTESTED
 

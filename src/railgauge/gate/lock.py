@@ -8,8 +8,9 @@ import os
 import sys
 from collections.abc import Iterator
 
+from railgauge.cluster import store
 from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.gate import journal, store
+from railgauge.gate import journal
 
 
 @contextlib.contextmanager

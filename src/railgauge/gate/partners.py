@@ -7,8 +7,8 @@ import shlex
 import subprocess
 from collections.abc import Callable, Sequence
 
-from railgauge import inventory_cli, systems
-from railgauge.gate import store
+from railgauge import systems
+from railgauge.cluster import inventories, store
 from railgauge.gate.journal import Run
 from railgauge.node import gate as node_gate
 from railgauge.slurm import nodes as slurm_nodes
@@ -62,7 +62,7 @@ def _counted(system: str) -> node_gate.Rules:
 
 def _as_accepted(system: str, nodes: Sequence[str]) -> list[str]:
     """Those of `nodes` that are now as they were accepted."""
-    taken, _ = inventory_cli.collect(system, nodes, quick=True)
+    taken, _ = inventories.collect(system, nodes, quick=True)
     counted = _counted(system)
     as_accepted = set()
     for one in taken:

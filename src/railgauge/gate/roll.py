@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from railgauge import hostlist
+from railgauge.cluster import store
 from railgauge.errors import EXIT_REJECT, RailgaugeError
-from railgauge.gate import journal, run, store, update
+from railgauge.gate import journal, run, update
 from railgauge.gate.journal import Roll, Run
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode

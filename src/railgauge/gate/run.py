@@ -15,10 +15,13 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
-from railgauge import accept, hostlist, inventory, systems
-from railgauge.campaign import Campaign, RunningError, load
+from railgauge import hostlist, systems
+from railgauge.acceptance import accept
+from railgauge.campaign.folder import Campaign, RunningError, load
+from railgauge.campaign.inventories import in_campaign
+from railgauge.cluster import store
 from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.gate import decide, journal, lease, partners, store
+from railgauge.gate import decide, journal, lease, partners
 from railgauge.gate.journal import Lost, Run
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm import reservations
@@ -368,7 +371,7 @@ def record(run: Run, command: list[str], say: Say) -> None:
         found = None
         for campaign in reversed(run.campaigns):
             kept = _found(campaign)
-            found = inventory.in_campaign(kept).get(node) if kept else None
+            found = in_campaign(kept).get(node) if kept else None
             if found is not None:
                 store.accept(run.system, found, "run", campaign)
                 break

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from railgauge import hostlist
+from railgauge.cluster import store
 from railgauge.errors import ConfigurationError
-from railgauge.gate import journal, run, store, update
+from railgauge.gate import journal, run, update
 from railgauge.slurm import nodes as slurm_nodes
 
 _PHASES = {"take": "being drained for it", "test": "updated, being tested"}

@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from railgauge import hostlist
+from railgauge.cluster import store
 from railgauge.errors import EnvironmentProblem
-from railgauge.gate import store
 from railgauge.gate.journal import Roll, Update
-from railgauge.lab.processes import Process
 from railgauge.node.calls import write_whole
+from railgauge.processes import Process
 
 Say = Callable[[str], None]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from railgauge.lab.processes import Process
+from railgauge.processes import Process
 
 
 def first_process(folder: Path) -> Process | None:

@@ -15,14 +15,14 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from railgauge import children, hostlist, lab, paths
+from railgauge import children, hostlist, lab, paths, processes
 from railgauge.atomic import write_text
 from railgauge.errors import EnvironmentProblem
-from railgauge.lab import network, processes, releases, render, rootfs, vm
+from railgauge.lab import network, releases, render, rootfs, vm
 from railgauge.lab.nodes import KINDS
-from railgauge.lab.processes import Process
 from railgauge.lab.releases import DEFAULT, Release
 from railgauge.lab.spec import LabSpec, Node, User
+from railgauge.processes import Process
 
 _BOOT = Path(__file__).parent / "boot"
 

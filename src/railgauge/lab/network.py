@@ -6,8 +6,8 @@ import ipaddress
 import subprocess
 
 from railgauge.errors import EnvironmentProblem
-from railgauge.lab.processes import Process
 from railgauge.lab.spec import LabSpec
+from railgauge.processes import Process
 
 #: Every node's eth0 is on this one.
 BRIDGE = "br0"

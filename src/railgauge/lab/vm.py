@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from railgauge.errors import EnvironmentProblem
 from railgauge.lab import guest, initrd, network, rootfs
-from railgauge.lab.processes import Process
 from railgauge.lab.spec import LabSpec, Node
+from railgauge.processes import Process
 
 if TYPE_CHECKING:
     from railgauge.lab.cluster import Lab

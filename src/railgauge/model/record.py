@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal, TypeVar
 import pydantic
 
 from railgauge.atomic import write_json
-from railgauge.limits import Limit
-from railgauge.measurement import Measurement
+from railgauge.model.call import Call
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
-from railgauge.references import Ratio, Reference
-from railgauge.tools import Call
+from railgauge.model.limits import Limit
+from railgauge.model.measurement import Measurement
+from railgauge.model.references import Ratio, Reference
 
 #: By which a case is the same in the plan, in reports and in records: unique name, partition.
 Key = tuple[str, str]

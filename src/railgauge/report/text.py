@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from railgauge import hostlist
-from railgauge.measurement import Measurement
+from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
-from railgauge.references import Bounded, Reference
+from railgauge.model.references import Bounded, Reference
+from railgauge.model.sizes import format_size
 from railgauge.report import transfers
-from railgauge.sizes import format_size
 from railgauge.tools import nccl_tests
 from railgauge.verdict import provenance
 from railgauge.verdict.compare import Case

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from railgauge.measurement import Measurement
-from railgauge.sizes import format_size
+from railgauge.model.measurement import Measurement
+from railgauge.model.sizes import format_size
 from railgauge.tools import iperf3
 from railgauge.tools.file_transfer import DISCARDED, PROGRAMS, FileSet
 from railgauge.tools.wdt import TOOL as WDT

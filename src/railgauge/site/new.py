@@ -21,10 +21,11 @@ from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.representer import RoundTripRepresenter
 from ruamel.yaml.scalarstring import SingleQuotedScalarString
 
-from railgauge import paths, references, systems
+from railgauge import paths, systems
 from railgauge.atomic import write_text
 from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
-from railgauge.references import Entry
+from railgauge.model import references
+from railgauge.model.references import Entry
 from railgauge.site import host_pattern, shown, templates
 from railgauge.site.check.description import slurm_partition
 from railgauge.site.check.hostnames import belongs

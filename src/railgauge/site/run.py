@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from railgauge import hostlist, paths, systems
+from railgauge.cluster import mpi, rights
+from railgauge.cluster.look import Look
+from railgauge.cluster.ready import Trouble, looks, refusals, troubles
 from railgauge.errors import EnvironmentProblem
-from railgauge.gate import rights
-from railgauge.site import mpi
 from railgauge.site.check import checks
 from railgauge.site.check.line import Line
-from railgauge.site.look import Look
-from railgauge.site.ready import Trouble, looks, refusals, troubles
 from railgauge.slurm import client, ends
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.stack import activation

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import paths
-from railgauge.measurement import METRICS
+from railgauge.model.measurement import METRICS
 from railgauge.systems import System
 
 Schema = Mapping[str, Any]

@@ -20,8 +20,9 @@ from typing import Any, Literal
 
 import pydantic
 
-from railgauge.measurement import Measurement
-from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.model.call import Call
+from railgauge.model.measurement import Measurement
+from railgauge.tools import Completeness, ParseError, Reading
 from railgauge.tools.common.documents import Count, Part, document, validated
 from railgauge.tools.common.options import require_integers, require_one_of
 

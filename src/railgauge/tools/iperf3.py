@@ -13,8 +13,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from railgauge.measurement import Measurement
-from railgauge.tools import Call, Completeness, Moved, ParseError, Reading
+from railgauge.model.call import Call
+from railgauge.model.measurement import Measurement
+from railgauge.tools import Completeness, Moved, ParseError, Reading
 from railgauge.tools.common.documents import Count, Number, Part, document, validated
 from railgauge.tools.common.lines import LABELS, STDERR, numbered, quote
 from railgauge.tools.common.options import (

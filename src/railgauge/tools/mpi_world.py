@@ -10,8 +10,9 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 
-from railgauge.measurement import Measurement
-from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.model.call import Call
+from railgauge.model.measurement import Measurement
+from railgauge.tools import Completeness, ParseError, Reading
 from railgauge.tools.common.lines import only_line
 
 TOOL = "mpi_world"

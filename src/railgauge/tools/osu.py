@@ -12,8 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from railgauge.measurement import Measurement
-from railgauge.tools import Call, ParseError, Reading
+from railgauge.model.call import Call
+from railgauge.model.measurement import Measurement
+from railgauge.tools import ParseError, Reading
 from railgauge.tools.common.lines import DIED, NOTICE, STDERR, numbered, plain, quote
 from railgauge.tools.common.options import require_integers, require_one_of
 

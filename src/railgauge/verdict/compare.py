@@ -13,13 +13,13 @@ from typing import Any
 import pydantic
 
 from railgauge import hostlist
-from railgauge.campaign import ENDED, PLAN, POSSIBLE, RESULT_FILE, Campaign
+from railgauge.campaign.folder import ENDED, PLAN, POSSIBLE, RESULT_FILE, Campaign
 from railgauge.model import record
+from railgauge.model.call import Call
 from railgauge.model.failure import ALONE, NOT_MEASURED, Failure
 from railgauge.model.record import BrokenRecordError, Ended, Key, Planned, Remaining, Row
-from railgauge.references import Ratio
+from railgauge.model.references import Ratio
 from railgauge.slurm.waiting import NOT_AVAILABLE
-from railgauge.tools import Call
 
 
 class Outcome(enum.Enum):

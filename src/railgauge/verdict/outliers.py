@@ -17,7 +17,7 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal, TypeVar
 
-from railgauge.measurement import METRICS, Measurement
+from railgauge.model.measurement import METRICS, Measurement
 from railgauge.model.record import Row
 from railgauge.verdict.compare import Case
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from railgauge import hostlist
-from railgauge.references import Bounded
+from railgauge.model.references import Bounded
 from railgauge.tools.common import version
 from railgauge.verdict.compare import Case, fingerprints
 from railgauge.verdict.ratios import RatioRow

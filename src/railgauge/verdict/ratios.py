@@ -9,7 +9,7 @@ import dataclasses
 import statistics
 from collections.abc import Sequence
 
-from railgauge.references import Ratio, Side
+from railgauge.model.references import Ratio, Side
 from railgauge.verdict.compare import Case
 
 

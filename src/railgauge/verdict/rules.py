@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from railgauge import hostlist
-from railgauge.campaign import Campaign
+from railgauge.campaign.folder import Campaign
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
-from railgauge.measurement import METRICS
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, NOT_MEASURED
+from railgauge.model.measurement import METRICS
 from railgauge.model.record import BrokenRecordError, Row
-from railgauge.references import Bounded
+from railgauge.model.references import Bounded
 from railgauge.verdict.compare import Case, fingerprints, read, read_possible
 from railgauge.verdict.locate import Suspect, Way, suspects, ways
 from railgauge.verdict.outliers import Outlier, outliers

@@ -15,9 +15,9 @@ from railgauge.checks.beside import MpiBesideCheck
 from railgauge.checks.cases import PairCase, SettingCase
 from railgauge.checks.pair import PairCheck
 from railgauge.checks.ranks import RanksCheck, WholePartitions
-from railgauge.limits import Limit
-from railgauge.measurement import Measurement
-from railgauge.references import Provenance, Reference
+from railgauge.model.limits import Limit
+from railgauge.model.measurement import Measurement
+from railgauge.model.references import Provenance, Reference
 from railgauge.tools import Completeness, Reading, iperf2, mpi_world
 
 

@@ -23,9 +23,9 @@ from importlib import metadata
 from railgauge import paths
 from railgauge.atomic import write_text
 from railgauge.checks.wan import SERIES_VARIABLE
+from railgauge.cli.lab import open_lab
 from railgauge.errors import EXIT_USAGE, RailgaugeError
 from railgauge.lab import releases, spec
-from railgauge.lab.cli import open_lab
 from railgauge.lab.cluster import Lab
 from railgauge.lab.releases import Release
 from railgauge.lab.spec import LabSpec

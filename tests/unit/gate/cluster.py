@@ -11,10 +11,10 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from railgauge import inventory
 from railgauge.cli import cli
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, run
+from railgauge.model import inventory
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import SlurmNode

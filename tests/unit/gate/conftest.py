@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from railgauge import accept, inventory, inventory_cli, session
-from railgauge.gate import lease, run, store
+from railgauge.acceptance import accept, session
+from railgauge.cluster import inventories, store
+from railgauge.gate import lease, run
+from railgauge.model import inventory
 from railgauge.slurm import client, reservations
 from railgauge.slurm import nodes as slurm_nodes
 
@@ -23,7 +25,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Slurm:
     monkeypatch.setattr(client, "output", Answers("admin"))
     for name in ("show", "drain", "resume"):
         monkeypatch.setattr(slurm_nodes, name, getattr(fake, name))
-    monkeypatch.setattr(inventory_cli, "collect", fake.collect)
+    monkeypatch.setattr(inventories, "collect", fake.collect)
     for name in ("reserve", "renew", "unreserve"):
         monkeypatch.setattr(reservations, name, getattr(fake, name))
     monkeypatch.setattr(reservations, "nodes_of", fake.reserved.get)

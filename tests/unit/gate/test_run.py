@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from railgauge import accept
+from railgauge.acceptance import accept
 from railgauge.cli import cli
+from railgauge.cluster import store
 from railgauge.errors import EXIT_SUSPECT, EnvironmentProblem, RailgaugeError
-from railgauge.gate import journal, lease, partners, run, store
+from railgauge.gate import journal, lease, partners, run
 from railgauge.gate.lock import alone
 from railgauge.node import gate as node_gate
 from railgauge.slurm import nodes as slurm_nodes

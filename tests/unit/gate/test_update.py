@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
+from railgauge import processes
+from railgauge.cluster import store
 from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.gate import journal, roll, run, store, update
+from railgauge.gate import journal, roll, run, update
 from railgauge.gate.journal import Roll
-from railgauge.lab import processes
-from railgauge.lab.processes import Process
+from railgauge.processes import Process
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 

@@ -13,7 +13,7 @@ moves by itself (no counters, temperatures, times), so that two looks at an unch
 
 `--quick` reads sysfs and /proc only and starts no process; its fields are among those of the whole
 document, with the same values. Nothing is judged here: what a field is for, and how documents
-differ, is the head's (`railgauge.inventory`).
+differ, is the head's (`railgauge.model.inventory`).
 """
 
 from __future__ import annotations

@@ -11,15 +11,15 @@ from typing import Any
 
 from reframe.utility import import_module_from_file
 
-from railgauge import expected, paths, systems
+from railgauge import paths, systems
 from railgauge.checks.base import TESTS, StrictCheck
 from railgauge.checks.cases import Cases
 from railgauge.checks.node_state import NodeStateCases
 from railgauge.errors import ConfigurationError
-from railgauge.references import References
+from railgauge.model.references import References
 from railgauge.site import shown
 from railgauge.site.check.line import Line
-from railgauge.systems import Extras, Partition, System
+from railgauge.systems import Extras, Partition, System, expected
 
 #: Features that make no cases: `mnnvl` adds transports, `gpu` is for people and for sites' checks.
 _OTHER_FEATURES = frozenset({"mnnvl", "sockets", "gpu"})

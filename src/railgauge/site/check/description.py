@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from railgauge import hostlist, paths, systems
+from railgauge.cluster.store import rules as gate_rules
 from railgauge.errors import ConfigurationError
-from railgauge.gate.store import rules as gate_rules
 from railgauge.site import shown
 from railgauge.site.check.line import Line
 from railgauge.site.templates import PLACEHOLDER

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from railgauge import paths, references
+from railgauge import paths
 from railgauge.checks.cases import Mismatch
 from railgauge.errors import ConfigurationError
-from railgauge.references import Condition, Entry, Ratio, References, Side
+from railgauge.model import references
+from railgauge.model.references import Condition, Entry, Ratio, References, Side
 from railgauge.site import shown
 from railgauge.site.check.checks import Check
 from railgauge.site.check.line import Line

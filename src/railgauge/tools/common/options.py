@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Collection
 
-from railgauge.measurement import CONGESTION_CONTROL
+from railgauge.model.measurement import CONGESTION_CONTROL
 
 
 def require_integers(tool: str, options: object, /, **bounds: tuple[int, int | None]) -> None:

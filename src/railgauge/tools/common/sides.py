@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from railgauge.tools import Call, ParseError
+from railgauge.model.call import Call
+from railgauge.tools import ParseError
 
 Output = TypeVar("Output")
 

@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from railgauge.measurement import Measurement
-from railgauge.tools import Call, Completeness, Moved, Reading
+from railgauge.model.call import Call
+from railgauge.model.measurement import Measurement
+from railgauge.tools import Completeness, Moved, Reading
 from railgauge.tools.common.sides import collect
 from railgauge.tools.iperf2.options import TOOL, Options
 from railgauge.tools.iperf2.result import BYTES_SLACK, SLACK, SUM_SHORTER, Output, Stream

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from railgauge.measurement import Measurement
-from railgauge.tools import Call, Completeness, ParseError, Reading
+from railgauge.model.call import Call
+from railgauge.model.measurement import Measurement
+from railgauge.tools import Completeness, ParseError, Reading
 from railgauge.tools.nccl_log import ADVICE
 from railgauge.tools.nccl_tests.document import parse_json
 from railgauge.tools.nccl_tests.layout import SIDE

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from railgauge.measurement import Measurement
-from railgauge.tools import Call, Moved, Reading
+from railgauge.model.call import Call
+from railgauge.model.measurement import Measurement
+from railgauge.tools import Moved, Reading
 from railgauge.tools.common.sides import collect
 from railgauge.tools.perftest.options import TOOL, Options
 from railgauge.tools.perftest.result import Address, Bandwidth, Latency, Output

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from railgauge.measurement import Measurement
+from railgauge.model.call import Call
+from railgauge.model.measurement import Measurement
 from railgauge.node.wdt_url import redacted
-from railgauge.tools import Call, ParseError, Reading, file_transfer
+from railgauge.tools import ParseError, Reading, file_transfer
 from railgauge.tools.common.sides import collect
 from railgauge.tools.wdt.options import TOOL, Options
 from railgauge.tools.wdt.result import Output

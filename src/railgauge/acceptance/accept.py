@@ -1,0 +1,452 @@
+"""`railgauge accept`: a ReFrame session as a campaign, more of them where it broke off, and the
+verdict.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from railgauge import hostlist, paths, systems
+from railgauge.acceptance import session
+from railgauge.acceptance.follow import follow, plain
+from railgauge.atomic import write_json, write_text
+from railgauge.campaign import folder as campaigns
+from railgauge.campaign.folder import (
+    PLAN,
+    REMAINING,
+    Campaign,
+    Gate,
+    Requested,
+    RunningError,
+    Scope,
+    Session,
+    State,
+)
+from railgauge.checks import guard
+from railgauge.checks.pair import NODES_VARIABLE
+from railgauge.checks.wan import SERIES_VARIABLE
+from railgauge.cluster import ready, store
+from railgauge.cluster.look import from_reframe
+from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.model import inventory, record, references
+from railgauge.model.record import BrokenRecordError, Planned, Remaining
+from railgauge.report import text
+from railgauge.slurm import jobs as slurm_jobs
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.waiting import NOT_AVAILABLE
+from railgauge.systems import expected, rehearsal
+from railgauge.verdict.compare import fingerprints, remaining
+from railgauge.verdict.rules import Verdict, decide
+
+#: A campaign writes a few hundred kB a case; below this it would break off with half of them.
+_NEEDED_BYTES = 64 * 2**20
+
+#: How long a session whose `railgauge accept` was killed may take to cancel its jobs and to end.
+_ENDING_S = 60
+
+#: What of the environment says what is measured; a resumed session gets the same.
+_ASKED = ("RFM_SYSTEM", NODES_VARIABLE, SERIES_VARIABLE, "RAILGAUGE_REFERENCES")
+
+#: How the guard's own words begin: it saw the checks, and refused the session.
+_REFUSED = "run session stopped: reframe error: "
+
+#: How the files of a system's data end.
+_DATA = (".yaml", ".json")
+
+Say = Callable[[str], None]
+
+
+def scope(system: str, partition: str | None, nodes: str | None) -> Scope:
+    """What the verdict will be about. RailgaugeError for unknown partitions or nodes."""
+    description = systems.load(system)
+    partitions = [description.partition(partition)] if partition else description.partitions
+    known = {name for p in partitions for name in p.nodes}
+    wanted = known
+    if nodes is not None:
+        try:
+            wanted = set(hostlist.expand(nodes))
+        except ValueError as error:
+            raise RailgaugeError(f"--nodes {nodes}: {error}") from None
+        strangers = sorted(wanted - known)
+        if strangers:
+            raise RailgaugeError(
+                f"--nodes {nodes}: {hostlist.fold(strangers)} not in {system} "
+                f"({hostlist.fold(known)})"
+            )
+    chosen = {p.name: [n for n in p.nodes if n in wanted] for p in partitions}
+    chosen = {name: members for name, members in chosen.items() if members}
+    required = {p.name: list(p.extras.required) for p in partitions if p.name in chosen}
+    absent = {
+        " ".join([missing.node, *missing.devices]): missing.why
+        for p in partitions
+        for missing in p.extras.absent
+    }
+    return Scope(nodes=chosen, required=required, absent=absent)
+
+
+def _variables(chosen: Scope, nodes: str | None) -> dict[str, str | None]:
+    """What of the environment says what is measured."""
+    wanted = {NODES_VARIABLE: hostlist.fold(n for m in chosen.nodes.values() for n in m)}
+    told = {**os.environ, **(wanted if nodes else {})}
+    return {name: told.get(name) for name in _ASKED}
+
+
+def _environment(
+    folder: Path, variables: Mapping[str, str | None], number: int = 1
+) -> dict[str, str]:
+    """What a ReFrame session of a campaign in `folder` is told."""
+    told = {
+        **os.environ,
+        **variables,
+        "PYTHONUNBUFFERED": "1",
+        "RFM_COLORIZE": "no",
+        paths.CAMPAIGN_VARIABLE: str(folder),
+        paths.SESSION_VARIABLE: str(number),
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _mark() -> list[str]:
+    """For ReFrame's own report and history."""
+    happening = rehearsal.scenario()
+    return ["--session-extras", f"simulated={happening}"] if happening else []
+
+
+def _checks() -> list[Path]:
+    """Where the checks are; in a rehearsal those that have stand-ins."""
+    if rehearsal.scenario() is None:
+        return [paths.CHECKS]
+    return [paths.CHECKS / name for name in ("nccl.py", "transfers.py")]
+
+
+def _command(gate: Gate, options: Sequence[str]) -> list[str]:
+    return [
+        *(sys.executable, "-m", "railgauge.acceptance.session"),
+        *(word for path in _checks() for word in ("-c", str(path))),
+        *("--mode", gate, *_mark(), *options),
+    ]
+
+
+def plan(
+    chosen: Scope, nodes: str | None, gate: Gate, options: Sequence[str]
+) -> tuple[Planned, ...]:
+    """The cases that a campaign would run; nothing is submitted."""
+    with tempfile.TemporaryDirectory(prefix="railgauge-plan-") as folder:
+        answer = subprocess.run(
+            _command(gate, ["--dry-run", *options]),
+            env={
+                **_environment(Path(folder), _variables(chosen, nodes)),
+                guard.PLAN_ONLY_VARIABLE: "1",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        planned = record.read_plan(Path(folder) / PLAN)
+        if planned is None:
+            raise RailgaugeError(_last_error(answer.stdout) or answer.stdout)
+        return planned
+
+
+def run(
+    system: str,
+    chosen: Scope,
+    nodes: str | None,
+    gate: Gate,
+    options: Sequence[str],
+    command: list[str],
+    say: Say,
+    begun: Callable[[Campaign], None] = lambda _: None,
+    owner: str | None = None,
+) -> Verdict:
+    """A new campaign of one session; `begun` is told of it before anything runs. `owner` is whose
+    it is where that is a gate run.
+
+    Raises EnvironmentProblem before anything has run where Slurm, the results area, or what the
+    nodes see is unusable.
+    """
+    _require_configuration(system)
+    _require_room()
+    slurm_jobs.require_answer()
+    _require_ready(system, chosen, options, say)
+    requested = Requested(
+        options=list(options),
+        environment=_variables(chosen, nodes),
+        judged_by=judged_by(system),
+    )
+    chosen = dataclasses.replace(chosen, tested=store.tested(system, chosen.nodes))
+    campaign = Campaign.create(system, gate, chosen, command, requested, owner)
+    say(f"campaign {campaign.id}")
+    begun(campaign)
+    try:
+        with campaign.hold() as lock:
+            return _session(campaign, lock, say)
+    except OSError as error:
+        raise _no_room(campaign, error) from None
+
+
+def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None = None) -> Verdict:
+    """Measure what a campaign that broke off still lacks, and decide on all of it.
+
+    Scope, gate and options are those of its record. RailgaugeError, with nothing changed, where it
+    is at its end, still running, somebody else's, or would be judged by something else than before.
+    """
+    _require_owner(campaign, owner)
+    _require_resumable(campaign)
+    try:
+        with _hold(campaign, say) as lock:
+            # As it is now that nobody else writes it.
+            campaign = campaigns.load(str(campaign.folder))
+            lacks = _require_something_missing(campaign)
+            _require_configuration(campaign.system)
+            _require_room()
+            slurm_jobs.require_answer()
+            if lacks is None or lacks.missing:
+                _require_ready(campaign.system, campaign.scope, campaign.requested.options, say)
+            for job in slurm_jobs.cancel_jobs_of(campaign.id):
+                say(f"cancelled job {job}, which an earlier session had left")
+            campaign.begin_again(command)
+            say(f"campaign {campaign.id}")
+            if lacks is None:
+                say(f"session {campaign.sessions}: all cases")
+                return _session(campaign, lock, say)
+            lacks.write(campaign.session_folder(campaign.sessions) / REMAINING)
+            if lacks.missing:
+                count = len(lacks.missing)
+                say(f"session {campaign.sessions}: {count} missing, and their nodes' preflight")
+                return _session(campaign, lock, say)
+            # All had ended; only the verdict was missing.
+            campaign.session = Session(0, "")
+            return _conclude(campaign, "finished")
+    except OSError as error:
+        raise _no_room(campaign, error) from None
+
+
+def _require_configuration(system: str) -> None:
+    """ConfigurationError for what would end the session before it has a plan: all systems and
+    references, which ReFrame loads with this one's, and what this one's nodes must show.
+    """
+    for name in systems.names():
+        systems.load(name)
+        references.load(name)
+    expected.load(system)
+    inventory.fabric_of(system)
+
+
+def _require_owner(campaign: Campaign, owner: str | None) -> None:
+    """A gate run's campaign runs in its reservation, and decides which nodes return."""
+    if campaign.owner == owner:
+        return
+    own = [folder.name for folder in campaigns.all_folders() if _owner_in(folder) == owner]
+    raise RailgaugeError(
+        f"campaign {campaign.id} is that of {campaign.owner or 'railgauge accept'}, which alone "
+        "goes on with it",
+        next_step="railgauge gate run --act"
+        + (f"; the newest of accept: railgauge accept --resume {own[-1]}" if own else ""),
+    )
+
+
+def _owner_in(folder: Path) -> str | None:
+    """Whose campaign the folder has; one that cannot be read is nobody's."""
+    try:
+        return campaigns.load(str(folder)).owner
+    except RailgaugeError:
+        return "nobody"
+
+
+def _require_resumable(campaign: Campaign) -> None:
+    """What no waiting changes."""
+    if campaign.simulated is not None:
+        raise RailgaugeError(
+            f"campaign {campaign.id} is a rehearsal",
+            next_step=f"railgauge rehearse {campaign.system}",
+        )
+    host = campaign.context.get("host")
+    if campaign.state == "running" and host != socket.gethostname() and campaign.lock_file.exists():
+        raise RailgaugeError(
+            f"campaign {campaign.id} ran on {host} as process {campaign.context.get('pid')}, and "
+            "from here it cannot be seen whether it still does",
+            next_step=f"resume it on {host}; or, once you are sure that {host} is down or has no "
+            f"such process: rm {campaign.lock_file}",
+        )
+    before = campaign.requested.judged_by
+    now = judged_by(campaign.system) | {path: _digest(Path(path)) for path in before}
+    for path, digest in sorted(now.items()):
+        if digest != before.get(path):
+            raise RailgaugeError(
+                f"{path} has changed since campaign {campaign.id} began: its cases would be judged "
+                "by two of them",
+                next_step="bring the file back as it was, or measure anew: railgauge accept",
+            )
+
+
+@contextlib.contextmanager
+def _hold(campaign: Campaign, say: Say) -> Iterator[int]:
+    """The campaign's lock. A session that lost its `railgauge accept` is given time to end."""
+    deadline = time.monotonic() + _ENDING_S
+    told = False
+    while True:
+        with contextlib.ExitStack() as stack:
+            try:
+                lock = stack.enter_context(campaign.hold())
+            except RunningError:
+                if campaign.process_lives or time.monotonic() > deadline:
+                    raise
+            else:
+                yield lock
+                return
+        if not told:
+            say("waiting for the session that it had to end")
+            told = True
+        time.sleep(0.5)
+
+
+def _require_something_missing(campaign: Campaign) -> Remaining | None:
+    """What is missing, None for all of it; RailgaugeError where the campaign is at its end."""
+    try:
+        lacks = remaining(campaign)
+    except BrokenRecordError as error:
+        raise RailgaugeError(str(error), next_step="measure anew: railgauge accept") from None
+    ended = campaign.state == "finished" and campaign.session is not None
+    # Without a plan and at its end: nothing was selected.
+    if ended and (lacks is None or not lacks.missing):
+        verdict = decide(campaign)
+        raise RailgaugeError(
+            f"campaign {campaign.id} is finished, nothing is missing: "
+            f"{verdict.decision.upper()} {verdict.reason}",
+            next_step=f"railgauge verdict {campaign.id}, or measure anew: railgauge accept",
+        )
+    return lacks
+
+
+def judged_by(system: str) -> dict[str, str | None]:
+    """The files that say what is measured and what is good, with their SHA-256: the system's data
+    but what only the gate or the lab reads, the references, the checks, and the settings.
+    """
+    data = [path for path in (paths.SYSTEMS / system).glob("*") if path.suffix in _DATA]
+    files = [
+        references.path_for(system),
+        *(path for path in data if path.name not in ("gate.yaml", "lab.yaml")),
+        paths.SETTINGS,
+        *paths.CHECKS.glob("*.py"),
+    ]
+    return {str(path): _digest(path) for path in sorted(files)}
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return None
+
+
+def _no_room(campaign: Campaign, error: OSError) -> EnvironmentProblem:
+    return EnvironmentProblem(
+        f"{campaign.folder}: {error.strerror or error}: the campaign is not complete",
+        next_step=f"make room in the results area, then: railgauge accept --resume {campaign.id}",
+    )
+
+
+def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
+    """Run the campaign's last session, and leave a campaign that is complete or says why not."""
+    number = campaign.sessions
+    folder = campaign.session_folder(number)
+    environment = {
+        **_environment(campaign.folder, campaign.requested.environment, number),
+        session.PARENT_VARIABLE: str(os.getpid()),
+    }
+    try:
+        code, interrupted = follow(
+            _command(campaign.gate, ["-r", *campaign.requested.options]),
+            environment,
+            folder / "reframe.out",
+            say,
+            keep_open=(lock,),
+            waits=lambda: campaign.id in slurm_jobs.waiting_for_campaigns().values(),
+            why=lambda: slurm_jobs.describe_jobs_of(campaign.id),
+        )
+    finally:
+        for job in slurm_jobs.cancel_jobs_of(campaign.id):
+            say(f"cancelled job {job}, which the session had left")
+    output = (folder / "reframe.out").read_text(errors="replace")
+    campaign.session = Session(code, _last_error(output), interrupted)
+    if not interrupted:
+        _require_begun(campaign, output)
+    if NOT_AVAILABLE in output:
+        everyone = [node for members in campaign.scope.nodes.values() for node in members]
+        campaign.unavailable = sorted({*campaign.unavailable, *slurm_nodes.dead(everyone)})
+    return _conclude(campaign, "interrupted" if interrupted else "finished")
+
+
+def _require_begun(campaign: Campaign, output: str) -> None:
+    """EnvironmentProblem where ReFrame did not come to its checks: of a configuration that it
+    refuses, or an option that it does not know, nothing follows for any node. No campaign is left.
+    """
+    assert campaign.session is not None
+    begun = (campaign.folder / PLAN).exists() or _REFUSED in output
+    if begun or campaign.session.exit_code <= 0:
+        return
+    last = [line for line in output.splitlines() if line.strip()][-1:]
+    said = campaign.session.last_error or "".join(last) or "it said nothing"
+    shutil.rmtree(campaign.folder, ignore_errors=True)
+    raise EnvironmentProblem(
+        f"ReFrame ended before it had a plan, and nothing was measured: {said}",
+        next_step="reframe --help: what stands behind -- is for ReFrame"
+        if said.startswith("reframe: error:")
+        else f"railgauge system check {campaign.system}, and of each of the other systems: ReFrame "
+        "loads them all",
+    )
+
+
+def _conclude(campaign: Campaign, state: State) -> Verdict:
+    campaign.end(state)
+    verdict = decide(campaign)
+    campaign.fingerprints = fingerprints(verdict.cases)
+    campaign.save()
+    write_json(campaign.folder / "verdict.json", verdict.as_dict())
+    write_text(campaign.folder / "verdict.txt", text.plain(verdict))
+    return verdict
+
+
+def _require_room() -> None:
+    root = paths.results_root()
+    existing = next(folder for folder in (root, *root.parents) if folder.is_dir())
+    free = shutil.disk_usage(existing).free
+    if free < _NEEDED_BYTES:
+        raise EnvironmentProblem(
+            f"the results area {root} has {free / 2**20:.0f} MiB free, a campaign needs "
+            f"{_NEEDED_BYTES / 2**20:.0f} MiB",
+            next_step="make room, or set RAILGAUGE_RESULTS to another shared folder",
+        )
+
+
+#: ReFrame's options that choose among the cases.
+_FILTERS = ("-n", "-x", "-t", "-T", "-E", "--name", "--exclude", "--tag", "--filter-expr")
+
+
+def _require_ready(system: str, chosen: Scope, options: Sequence[str], say: Say) -> None:
+    """That the nodes see what the checks need there. Stand-ins run on other nodes than these."""
+    if rehearsal.scenario() is not None:
+        return
+    # Of a filter only ReFrame knows whether it leaves MPI in.
+    with_mpi = () if any(word.startswith(_FILTERS) for word in options) else chosen.nodes
+    ready.require(system, chosen.nodes, from_reframe(options), say, with_mpi)
+
+
+def _last_error(output: str) -> str:
+    lines = [plain(line) for line in output.splitlines()]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    readable = [line for line in errors if not line.startswith("Traceback")]
+    return readable[-1].removeprefix(_REFUSED) if readable else ""

@@ -1,0 +1,132 @@
+"""Starting ReFrame in the right environment: what `bin/reframe` and `railgauge accept` share."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from railgauge import lab, paths, systems
+from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.systems import rehearsal
+
+#: Set in processes that already see the lab's mounts; its value is the lab's first process.
+MOUNTS_VARIABLE = "RAILGAUGE_LAB_MOUNTS"
+
+#: Set by `railgauge accept`: its own process, without which its session is to end.
+PARENT_VARIABLE = "RAILGAUGE_PARENT"
+
+
+def use(system: str, partition: str = "") -> None:
+    """Let this process, and those it starts, work on `system`, or on one partition of it.
+
+    Names it to ReFrame, gives ReFrame our configuration, and for the lab puts the lab's Slurm
+    commands first on the path.
+    """
+    os.environ["RFM_SYSTEM"] = f"{system}:{partition}" if partition else system
+    os.environ["RFM_CONFIG_FILES"] = f":{paths.SETTINGS}"
+    if in_lab(system):
+        commands = str(paths.lab_folder() / "bin")
+        others = [p for p in os.environ["PATH"].split(os.pathsep) if p != commands]
+        os.environ["PATH"] = os.pathsep.join([commands, *others])
+
+
+def in_lab(system: str) -> bool:
+    """Whether the lab's Slurm runs this system's jobs."""
+    return system == "lab" or rehearsal.scenario() is not None
+
+
+def enter_lab_mounts(argv: Sequence[str]) -> None:
+    """Start this program again with the mounts that the lab's machines see.
+
+    Does nothing where the lab is down or was entered already; EnvironmentProblem where the nodes
+    would not see the results. It needs the same file systems as the nodes, so that what is mounted
+    there (a full results area, say) is what is met here.
+    """
+    init = lab.first_process(paths.lab_folder())
+    if init is None or os.environ.get(MOUNTS_VARIABLE) == str(init.pid):
+        return
+    shared = (paths.lab_folder() / "run" / "shared").read_text().splitlines()
+    results = paths.results_root()
+    if not any(results.is_relative_to(folder) for folder in shared):
+        raise EnvironmentProblem(
+            f"the lab's nodes do not see the results root {results}",
+            next_step=f"railgauge lab down; RAILGAUGE_RESULTS={results} railgauge lab up",
+        )
+    os.environ[MOUNTS_VARIABLE] = str(init.pid)
+    mounts = f"--mount=/proc/{init.pid}/ns/mnt"
+    os.execvp("nsenter", ["nsenter", mounts, f"--wdns={Path.cwd()}", *argv])
+
+
+def _system_in(arguments: Sequence[str]) -> str | None:
+    """The value of ReFrame's `--system`, without the partition."""
+    for place, argument in enumerate(arguments):
+        if argument == "--system" and place + 1 < len(arguments):
+            return arguments[place + 1].partition(":")[0]
+        if argument.startswith("--system="):
+            return argument.removeprefix("--system=").partition(":")[0]
+    return None
+
+
+def _end_with_parent() -> None:
+    """Let the kernel send this process a Ctrl-C when `railgauge accept` is killed: it cancels its
+    jobs and writes its report, instead of going on unseen.
+    """
+    parent = os.environ.pop(PARENT_VARIABLE, None)
+    if parent is None:
+        return
+    set_parent_death_signal = 1  # prctl(2), PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGINT)
+    if os.getppid() != int(parent):
+        sys.exit("reframe: railgauge accept is gone already")
+
+
+def _prepare(system: str) -> None:
+    """Let this process work on `system`; in the lab, with what its machines see."""
+    use(system, partition=os.environ.get("RFM_SYSTEM", "").partition(":")[2])
+    if not in_lab(system):
+        return
+    if rehearsal.scenario() and paths.campaign_folder() is None:
+        raise EnvironmentProblem(
+            f"{rehearsal.VARIABLE} is set", next_step=f"railgauge rehearse {system}"
+        )
+    enter_lab_mounts([sys.executable, "-m", "railgauge.acceptance.session", *sys.argv[1:]])
+    if ":" not in os.environ["RFM_SYSTEM"]:
+        # One measurement at a time, also of different partitions: they share one machine.
+        sys.argv.insert(1, "--exec-policy=serial")
+
+
+def main() -> None:
+    """`reframe`, guarded."""
+    # A shell's background job starts with Ctrl-C ignored; `railgauge accept` must be heard.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        system = systems.chosen(_system_in(sys.argv[1:]))
+    except RailgaugeError:
+        # `--version` works anywhere; whatever needs a system gets the error from settings.py.
+        os.environ["RFM_CONFIG_FILES"] = f":{paths.SETTINGS}"
+    else:
+        try:
+            _prepare(system)
+        except RailgaugeError as error:
+            sys.exit(f"reframe: {error}")
+    _end_with_parent()
+    from reframe.frontend import cli
+
+    from railgauge.checks import guard
+
+    guard.install()
+    sys.argv[0] = "reframe"
+    try:
+        cli.main()
+    except SystemExit:
+        if guard.unready is not None:
+            sys.exit(guard.unready.exit_code)
+        raise
+
+
+if __name__ == "__main__":
+    main()

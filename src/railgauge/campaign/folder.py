@@ -1,0 +1,352 @@
+"""A campaign: one acceptance run, as a folder that holds all that it saw.
+
+campaign.json   what was asked, of what, when, by whom, and how it ended
+plan.json       the test cases that ReFrame selected
+possible.json   how many there are of each check, without a filter
+report.json     ReFrame's report;  junit.xml  the same for CI
+reframe.out     ReFrame's output;  reframe.log  its log
+stage/          every case's script, tool outputs of both sides and railgauge.json
+ended/          how each case came to its end, also where ReFrame wrote no report
+verdict.json    the verdict;  verdict.txt  the same for people
+lock            held by the processes that work on it
+sessions/2/     where it broke off and was resumed: the same of its second ReFrame session, whose
+                plan.json has what this session ran, and remaining.json what was missing
+
+What a session left is never touched by the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import errno
+import fcntl
+import getpass
+import json
+import os
+import re
+import secrets
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from railgauge import __version__, paths
+from railgauge.atomic import write_json
+from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.systems import rehearsal
+
+State = Literal["running", "finished", "interrupted"]
+Gate = Literal["acceptance", "baseline"]
+
+#: The cases that ReFrame selected, and how many there are without a filter.
+PLAN = "plan.json"
+POSSIBLE = "possible.json"
+#: What each test case leaves in its stage folder.
+RESULT_FILE = "railgauge.json"
+#: The folder of a session that has the ends of its cases.
+ENDED = "ended"
+#: What a resumed session is to run.
+REMAINING = "remaining.json"
+
+_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[A-Za-z0-9_.-]+-[0-9a-f]{6}")
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def _commit() -> str:
+    """The checkout's commit, with `+changes` if files differ from it; `unknown` outside git."""
+    command = ["git", "-C", str(paths.HOME), "describe", "--always", "--abbrev=12"]
+    try:
+        answer = subprocess.run(
+            [*command, "--dirty=+changes"], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return answer.stdout.strip()
+
+
+@dataclasses.dataclass(frozen=True)
+class Scope:
+    """What a verdict is about: per partition the nodes, and the checks that must cover them all."""
+
+    nodes: dict[str, list[str]]
+    required: dict[str, list[str]]
+    #: what the system's data declares missing, and why: `n7`, `n3 mlx5_5`
+    absent: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: nodes that a gate run tests after a change: among themselves they must agree
+    updated: list[str] = dataclasses.field(default_factory=list)
+    #: the fingerprints that were accepted of these before: as it was, a node was not updated
+    accepted: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: of nodes that a gate run accepted before: fields in which they may differ from the others
+    tested: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Session:
+    """How the campaign's ReFrame session ended; `last_error` is its last line of that kind."""
+
+    exit_code: int
+    last_error: str
+    #: a signal, or that no case ended for too long, and what Slurm said then
+    interrupted_by: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Requested:
+    """What a resumed session needs to select the same cases, and to judge them the same way."""
+
+    options: list[str]
+    #: variables that say what is measured; None for one that was not set
+    environment: dict[str, str | None]
+    #: files that the cases are judged by -> SHA-256 of the content, None for one that was not there
+    judged_by: dict[str, str | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Earlier:
+    """A session that another one followed; `session` is None where its end is not known."""
+
+    state: State
+    context: dict[str, Any]
+    session: Session | None
+    finished: str | None
+
+
+@dataclasses.dataclass
+class Campaign:
+    """One campaign's folder and record.
+
+    `state`, `context` and `session` are of its last ReFrame session, `earlier` has those before.
+    """
+
+    folder: Path
+    system: str
+    gate: Gate
+    scope: Scope
+    requested: Requested
+    state: State = "running"
+    started: str = ""
+    finished: str | None = None
+    context: dict[str, Any] = dataclasses.field(default_factory=dict)
+    session: Session | None = None
+    #: nodes that did not answer Slurm when the session ended
+    unavailable: list[str] = dataclasses.field(default_factory=list)
+    #: what stands for the firmware and tuning of each node, where its inventory was taken
+    fingerprints: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: the scenario of a rehearsal: stand-ins were run, nothing here is a measurement
+    simulated: str | None = None
+    #: whose campaign it is where that is a gate run: only that run resumes it
+    owner: str | None = None
+    earlier: list[Earlier] = dataclasses.field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        return self.folder.name
+
+    @property
+    def sessions(self) -> int:
+        """How many ReFrame sessions it has had."""
+        return len(self.earlier) + 1
+
+    def session_folder(self, number: int) -> Path:
+        return paths.session_in(self.folder, number)
+
+    @property
+    def contexts(self) -> list[dict[str, Any]]:
+        """Of every session: commit, host, command, ..."""
+        return [*(session.context for session in self.earlier), self.context]
+
+    def ended_well(self, number: int) -> bool:
+        """Whether that session is known to have come to its own end, without an error."""
+        last = number > len(self.earlier)
+        state, session = (
+            (self.state, self.session)
+            if last
+            else (self.earlier[number - 1].state, self.earlier[number - 1].session)
+        )
+        return state == "finished" and session is not None and session.exit_code == 0
+
+    @classmethod
+    def create(
+        cls,
+        system: str,
+        gate: Gate,
+        scope: Scope,
+        command: list[str],
+        requested: Requested,
+        owner: str | None = None,
+    ) -> Campaign:
+        """A new folder under the results root, marked as running."""
+        now = datetime.datetime.now(datetime.timezone.utc)
+        name = f"{now:%Y%m%dT%H%M%SZ}-{system}-{secrets.token_hex(3)}"
+        folder = campaigns_folder() / name
+        try:
+            folder.mkdir(parents=True)
+        except OSError as error:
+            raise EnvironmentProblem(
+                f"{folder.parent}: cannot make a campaign's folder: {error.strerror}",
+                next_step="make room, or set RAILGAUGE_RESULTS to a folder that can be written "
+                "and that the compute nodes share",
+            ) from None
+        happening = rehearsal.scenario()
+        simulated = str(happening) if happening else None
+        campaign = cls(
+            folder, system, gate, scope, requested, started=_now(), simulated=simulated, owner=owner
+        )
+        campaign.context = _context(command)
+        campaign.save()
+        return campaign
+
+    def begin_again(self, command: list[str]) -> None:
+        """Another session, after one that broke off."""
+        self.earlier.append(Earlier(self.state, self.context, self.session, self.finished))
+        self.state, self.context = "running", _context(command)
+        self.session, self.finished = None, None
+        self.session_folder(self.sessions).mkdir(parents=True, exist_ok=True)
+        self.save()
+
+    def save(self) -> None:
+        write_json(
+            self.folder / "campaign.json",
+            {
+                "id": self.id,
+                "system": self.system,
+                "gate": self.gate,
+                "simulated": self.simulated,
+                "owner": self.owner,
+                "scope": dataclasses.asdict(self.scope),
+                "state": self.state,
+                "started": self.started,
+                "finished": self.finished,
+                "context": self.context,
+                "unavailable": self.unavailable,
+                "fingerprints": self.fingerprints,
+                "session": dataclasses.asdict(self.session) if self.session else None,
+                "requested": dataclasses.asdict(self.requested),
+                "earlier": [dataclasses.asdict(session) for session in self.earlier],
+            },
+        )
+
+    def end(self, state: State) -> None:
+        self.state, self.finished = state, _now()
+        self.save()
+
+    @property
+    def lock_file(self) -> Path:
+        return self.folder / "lock"
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[int]:
+        """Be the one that works on this campaign; the descriptor is for the session's process.
+
+        It is held as long as any process has the descriptor, however the others ended. RunningError
+        where another one has it.
+        """
+        with self.lock_file.open("a", encoding="utf-8") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno in (errno.EWOULDBLOCK, errno.EACCES) or self.process_lives:
+                    raise RunningError(self) from None
+                # A file system without locks: the process that is recorded must do.
+            yield stream.fileno()
+
+    @property
+    def process_lives(self) -> bool:
+        """Whether the recorded process of this host is there."""
+        if self.context.get("host") != socket.gethostname():
+            return False
+        try:
+            os.kill(int(self.context["pid"]), 0)
+        except (LookupError, ValueError, ProcessLookupError):
+            return False
+        except PermissionError:
+            pass
+        return int(self.context["pid"]) != os.getpid()
+
+    @property
+    def broke_off(self) -> bool:
+        """It is not at its end, and nothing on this host works on it."""
+        if self.state != "running" or self.context.get("host") != socket.gethostname():
+            return False
+        if not self.lock_file.exists():
+            return not self.process_lives
+        try:
+            with self.hold():
+                return True
+        except (OSError, RunningError):
+            return False
+
+
+def _context(command: list[str]) -> dict[str, Any]:
+    return {
+        "railgauge": __version__,
+        "commit": _commit(),
+        "host": socket.gethostname(),
+        "user": getpass.getuser(),
+        "pid": os.getpid(),
+        "command": command,
+        "references": str(paths.references_folder()),
+        "started": _now(),
+    }
+
+
+class RunningError(RailgaugeError):
+    """Somebody works on the campaign."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        host, pid = (campaign.context.get(name, "unknown") for name in ("host", "pid"))
+        super().__init__(
+            f"campaign {campaign.id} is still running: process {pid} on {host}, or the ReFrame "
+            "session that it started",
+            next_step=f"wait for it, or end it on {host} with: kill -INT {pid}",
+        )
+
+
+_RECORD = pydantic.TypeAdapter(Campaign)
+
+
+def campaigns_folder() -> Path:
+    return paths.results_root() / "campaigns"
+
+
+def load(name: str) -> Campaign:
+    """The campaign of that id, or path; `latest` is the newest one."""
+    known = [folder.name for folder in all_folders()]
+    if name == "latest" and known:
+        name = known[-1]
+    folder = Path(name) if "/" in name else campaigns_folder() / name
+    record = folder / "campaign.json"
+    try:
+        fields = json.loads(record.read_text(encoding="utf-8"))
+        known_fields = {f.name for f in dataclasses.fields(Campaign)}
+        return _RECORD.validate_python(
+            {"folder": folder, **{k: v for k, v in fields.items() if k in known_fields}}
+        )
+    except FileNotFoundError:
+        newest = f"; the newest is {known[-1]}" if known else ""
+        raise RailgaugeError(
+            f"no campaign {name!r} in {campaigns_folder()} ({len(known)} there{newest})",
+            next_step="railgauge campaigns",
+        ) from None
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise RailgaugeError(
+            f"{record}: {place}: {first['msg']}, expected a campaign's record",
+            next_step="railgauge accept measures anew; railgauge campaigns has the others",
+        ) from None
+    except (OSError, ValueError, AttributeError) as error:
+        raise RailgaugeError(f"{record}: not a campaign's record: {error}") from None
+
+
+def all_folders() -> list[Path]:
+    """The folders of all campaigns under the results root, oldest first."""
+    return sorted(p for p in campaigns_folder().glob("*") if _ID.fullmatch(p.name))

@@ -1,0 +1,136 @@
+"""node_state: a node's inventory against what its system expects.
+
+The tool is `railgauge.node.inventory`; it prints one JSON document a node.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from railgauge.checks.path_state import Difference
+from railgauge.errors import RailgaugeError
+from railgauge.model import inventory
+from railgauge.model.call import Call
+from railgauge.model.inventory import Inventory
+from railgauge.model.measurement import Measurement
+from railgauge.node.inventory.compare import shown
+from railgauge.node.inventory.kinds import LASTING, kind
+from railgauge.node.inventory.sheet import Scalar
+from railgauge.node.rdma import natural
+from railgauge.systems.expected import Expectation, Expected
+from railgauge.tools import Completeness, ParseError, Reading
+
+TOOL = "inventory"
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What the node should show."""
+
+    expected: tuple[Expectation, ...]
+
+
+def argv(file: str) -> list[str]:
+    return ["python3", "-m", "railgauge.node.inventory", "--output", file]
+
+
+def parse(text: str) -> Inventory:
+    """The node's document; ParseError where it is not whole."""
+    if not text.strip():
+        raise ParseError(0, "nothing", "an inventory")
+    try:
+        return inventory.load(text)
+    except RailgaugeError as error:
+        raise ParseError(0, error.message.partition(", expected ")[0], "an inventory") from None
+
+
+def _matching(one: Inventory, entry: Expectation) -> list[str]:
+    pattern = re.compile(entry.fields)
+    return sorted(
+        (key for key in (*one.fields, *one.unknown) if pattern.fullmatch(key)), key=natural
+    )
+
+
+def _of_entry(one: Inventory, entry: Expectation) -> Iterator[Difference]:
+    keys = _matching(one, entry)
+    if not keys and not entry.where_present:
+        yield Difference(
+            f"a field like {entry.fields}", "not there", entry.right, entry.mends(entry.fields)
+        )
+    for key in keys:
+        if key in one.unknown:
+            found = f"unknown ({one.unknown[key]})"
+        elif not entry.admits(one.fields[key]):
+            found = shown(one.fields[key])
+        else:
+            continue
+        yield Difference(key, found, entry.right, entry.mends(key))
+
+
+def differences(one: Inventory, options: Options) -> list[Difference]:
+    """All that is not as expected; what the node cannot say is not, and its reason is given."""
+    return [difference for entry in options.expected for difference in _of_entry(one, entry)]
+
+
+def read(one: Inventory, calls: Sequence[Call], options: Options) -> Reading:
+    """The number of entries that hold of what `parse` gives."""
+    good = sum(not list(_of_entry(one, entry)) for entry in options.expected)
+    measured = Measurement("expectations", good, TOOL, operation="state", transport="any")
+    ended = bool(calls) and all(call.failure is None for call in calls)
+    completeness = Completeness.PROVED if ended else Completeness.UNKNOWN
+    return Reading(True, f"{good} expectations hold", completeness, (measured,), {})
+
+
+# ---- for the comparison with the node's peers ----
+
+
+def names_of_rails(one: Inventory, devices: str) -> dict[str, str]:
+    """`nic/mlx5_0` -> `nic/rail0`, and the same for the interface behind it.
+
+    `devices` is the system's expression for the devices that carry the fabric; in the order of
+    their names they are the rails.
+    """
+    keys = [key.split("/") for key in (*one.fields, *one.unknown)]
+    found = {part[1] for part in keys if part[0] == "nic" and re.fullmatch(devices, part[1])}
+    names = {}
+    for rail, device in enumerate(sorted(found, key=natural)):
+        names[f"nic/{device}"] = f"nic/rail{rail}"
+        netdev = one.fields.get(f"nic/{device}/1/netdev")
+        if netdev is not None:
+            names[f"net/{netdev}"] = f"net/rail{rail}"
+    return names
+
+
+def agreed(one: Inventory, expected: Expected, devices: str | None) -> dict[str, Any]:
+    """What a node and its peers must agree in: {"fields": {name: value}, "keys": {name: key}}.
+
+    Firmware and tuning, a rail's device by the number of the rail, so that names do not matter;
+    `keys` has the node's own key where that is another. A value that is unknown is None.
+    """
+    names = names_of_rails(one, devices) if devices else {}
+    fields: dict[str, Scalar | None] = {}
+    keys = {}
+    for key in sorted({*one.fields, *one.unknown}, key=natural):
+        free = key.startswith("fabric/") or expected.differs_freely(key)
+        if kind(key) not in LASTING or free:
+            continue
+        name = _renamed(key, names)
+        fields[name] = one.fields.get(key)
+        if name != key:
+            keys[name] = key
+    return {"fields": fields, "keys": keys}
+
+
+def _renamed(key: str, names: Mapping[str, str]) -> str:
+    home, _, rest = key.partition("/")
+    device, _, last = rest.partition("/")
+    name = names.get(f"{home}/{device}")
+    return f"{name}/{last}" if name else key
+
+
+def mend(key: str, options: Options) -> str:
+    """The command that mends a field, if the system's data has one."""
+    return next((e.mends(key) for e in options.expected if re.fullmatch(e.fields, key)), "")

@@ -1,0 +1,502 @@
+"""`railgauge gate`: which nodes may take jobs, by what was last accepted of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from railgauge import hostlist, systems
+from railgauge.acceptance import session
+from railgauge.errors import EXIT_SUSPECT, ConfigurationError, EnvironmentProblem, RailgaugeError
+
+_Answer = TypeVar("_Answer")
+_Command = TypeVar("_Command", bound=Callable[..., None])
+
+
+@click.group()
+def gate() -> None:
+    """Hold nodes whose firmware changed, test them, and return them or keep them out.
+
+    Commands that change something only say what they would do, until they are given --act.
+    """
+
+
+def _options(nodes_help: str) -> Callable[[_Command], _Command]:
+    def add(command: _Command) -> _Command:
+        act = click.option("--act", is_flag=True, help="Do it; without it, only say so.")
+        nodes = click.option("--nodes", help=nodes_help)
+        system = click.option("--system", help="The system, if this host does not tell.")
+        return system(nodes(act(command)))
+
+    return add
+
+
+def _enter(system: str | None) -> str:
+    chosen = systems.chosen(system)
+    session.use(chosen)
+    if session.in_lab(chosen):
+        session.enter_lab_mounts([sys.executable, "-m", "railgauge", *sys.argv[1:]])
+    _say_store(chosen)
+    return chosen
+
+
+def _say_store(system: str) -> None:
+    """What was accepted of the nodes moves with the campaigns, and that is easily forgotten."""
+    from railgauge.cluster import store
+
+    other = store.left_behind(system)
+    if other is not None:
+        click.echo(
+            f"note: RAILGAUGE_RESULTS moves the gate's store too: it is {store.folder(system)} "
+            f"here, and {other} does not count",
+            err=True,
+        )
+
+
+def _expand(system: str, nodes: str | None) -> list[str] | None:
+    """The nodes named; RailgaugeError for those that the system has not."""
+    if nodes is None:
+        return None
+    from railgauge.acceptance import accept
+
+    chosen = accept.scope(system, None, nodes).nodes
+    return sorted({node for members in chosen.values() for node in members})
+
+
+def _asked(question: Callable[[], _Answer]) -> _Answer:
+    """What it answers; Slurm's refusal, or a store that does not answer, as a person's error."""
+    from railgauge.node.gate import NoStore
+    from railgauge.slurm.client import SlurmProblem
+    from railgauge.slurm.nodes import UnknownNodes
+
+    try:
+        return question()
+    except UnknownNodes as error:
+        raise _unknown(error.nodes) from None
+    except SlurmProblem as error:
+        raise EnvironmentProblem(
+            error.message,
+            next_step="nodes are as they were, or reserved: railgauge gate status",
+        ) from None
+    except NoStore as error:
+        raise EnvironmentProblem(str(error)) from None
+
+
+def _unknown(nodes: Sequence[str]) -> ConfigurationError:
+    return ConfigurationError(
+        f"Slurm knows no {hostlist.fold(nodes)}",
+        next_step="scontrol show nodes; leave them out of `nodes` in the system's reframe.yaml, or "
+        "put them under `absent`",
+    )
+
+
+@gate.command()
+@_options("Only these nodes: n[1-4].")
+def status(system: str | None, nodes: str | None, act: bool) -> None:
+    """Say of every node what was accepted, and whether it is held."""
+    chosen = _enter(system)
+    from railgauge.gate import run
+    from railgauge.gate import status as gate_status
+
+    wanted = _expand(chosen, nodes) or run.all_nodes(chosen)
+    for line in _asked(lambda: gate_status.lines(chosen, wanted)):
+        click.echo(line)
+    unknown = _asked(lambda: gate_status.unknown(wanted))
+    if unknown:
+        raise _unknown(unknown)
+
+
+@gate.command()
+@_options("These nodes: n[1-4]; all if not given.")
+@click.option("--again", is_flag=True, help="Also nodes that were accepted otherwise before.")
+def adopt(system: str | None, nodes: str | None, act: bool, again: bool) -> None:
+    """Take nodes as accepted as they are now, untested.
+
+    Needed once for nodes that Railgauge has never accepted: from then on a change is noticed.
+    """
+    chosen = _enter(system)
+    from railgauge.cluster import store
+    from railgauge.gate import run
+    from railgauge.gate.lock import alone
+
+    wanted = _expand(chosen, nodes) or run.all_nodes(chosen)
+    if not act:
+        _adopt(chosen, wanted, again, act)
+        return
+    with alone(chosen):
+        store.publish_rules(chosen)
+        _adopt(chosen, wanted, again, act)
+
+
+def _adopt(system: str, wanted: list[str], again: bool, act: bool) -> None:
+    from railgauge.cluster import inventories, store
+
+    new: list[str] = []
+    damaged: dict[str, str] = {}
+    for name in wanted:
+        try:
+            if again or store.accepted(system, name) is None:
+                new.append(name)
+        except ConfigurationError as error:
+            damaged[name] = error.message
+    for name, wrong in damaged.items():
+        click.echo(f"{name}: not adopted, its record is damaged: {wrong}")
+    if not new and not damaged:
+        click.echo(f"{hostlist.fold(wanted)}: all accepted before; --again takes them as they are")
+        return
+    taken, silent = inventories.collect(system, new) if new else ([], {})
+    for found in taken:
+        if act:
+            record = store.accept(system, found, "adopt", "untested")
+            click.echo(f"{found.node}: adopted, firmware {record.fingerprint}")
+        else:
+            click.echo(f"{found.node}: would be adopted, {len(found.fields)} fields")
+    if not act and taken:
+        click.echo("  next: the same command with --act")
+    for name, why in sorted(silent.items()):
+        click.echo(f"{name}: not adopted: {why}")
+    if silent:
+        raise EnvironmentProblem(
+            f"{hostlist.fold(silent)}: no inventory, so nothing was adopted of them",
+            next_step="railgauge gate status --nodes " + hostlist.fold(silent),
+        )
+    if damaged:
+        raise EnvironmentProblem(
+            f"{hostlist.fold(damaged)}: damaged records, so nothing was adopted of them",
+            next_step=f"railgauge gate adopt --again --act --nodes {hostlist.fold(damaged)}",
+        )
+
+
+@gate.command()
+@_options("Look at these nodes by jobs; this node itself if not given.")
+def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
+    """Drain nodes that differ from what was accepted of them.
+
+    For cron, a boot unit or a node health check, on the node itself; there
+    `python3 -m railgauge.node.gate hold` does the same and needs no installation. Nodes never
+    accepted are reported, not held; no more than gate.yaml's max_hold are drained at a time.
+
+    Exit code: 0 nothing differs, 1 something does, 3 something could not be compared.
+    """
+    chosen = _enter(system)
+    from railgauge.cluster import inventories, rights, store
+    from railgauge.gate.run import all_nodes
+    from railgauge.node import gate as node_gate
+    from railgauge.node.calls import node_name
+    from railgauge.node.inventory import take
+    from railgauge.slurm import nodes as slurm_nodes
+
+    wanted = _expand(chosen, nodes)
+    if wanted is None and node_name() not in all_nodes(chosen):
+        raise RailgaugeError(
+            f"{node_name()} is no node of {chosen} ({hostlist.fold(all_nodes(chosen))})",
+            next_step="railgauge gate hold --nodes ..., or on a node: "
+            "python3 -m railgauge.node.gate hold --store ...",
+        )
+    if wanted is None:
+        seen: dict[str, Any] = {node_name(): take(quick=True)}
+        silent: Mapping[str, str] = {}
+        held: list[str] = []
+    else:
+        if act:
+            rights.require(chosen)
+            store.publish_rules(chosen)
+        states = _asked(lambda: slurm_nodes.show(wanted))
+        held = [name for name in wanted if states[name].ours]
+        rest = [name for name in wanted if name not in held]
+        taken, silent = inventories.collect(chosen, rest, quick=True)
+        seen = {found.node: found.as_dict() for found in taken}
+    outcomes = [node_gate.Outcome(n, "was held", why=states[n].reason) for n in held]
+    outcomes += _asked(lambda: node_gate.hold(store.folder(chosen), seen, act))
+    for outcome in outcomes:
+        click.echo(outcome)
+    for name, why in sorted(silent.items()):
+        click.echo(f"{name}: not looked at: {why}")
+    differ = any(o.state not in ("unchanged", "unadopted") for o in outcomes)
+    sys.exit(1 if differ else 3 if silent else 0)
+
+
+def _despite(command: _Command) -> _Command:
+    return click.option(
+        "--despite-reservations",
+        is_flag=True,
+        help="Also nodes inside of somebody's reservation, with their leave.",
+    )(command)
+
+
+@gate.command("run")
+@_options("These held nodes; all that railgauge holds if not given.")
+@_despite
+@click.option("--update", help="First drain the nodes, and run this command: 'cmd {nodes}'.")
+@click.option("--batch", type=click.IntRange(min=1), default=1, help="With --update: at a time.")
+@click.option("--wait", "wait_s", type=float, default=3600, help="... s for their jobs to end.")
+def run_(
+    system: str | None,
+    nodes: str | None,
+    act: bool,
+    despite_reservations: bool,
+    update: str | None,
+    batch: int,
+    wait_s: float,
+) -> NoReturn:
+    """Test held nodes inside a reservation; return them, or keep them out with the reason.
+
+    A run that broke off is finished first, and so is a rolling update: an update that still runs
+    is waited for. With --update the nodes need not be held: they are taken out in batches,
+    updated, tested and returned, within gate.yaml's budget.
+
+    RAILGAUGE_ON_SUSPECT is a command that gets a node in service that failed as a partner, and
+    why.
+
+    Exit code: 0 all returned, 1 some stay out, 4 a partner is at fault, 3 usage or environment.
+    """
+    chosen = _enter(system)
+    from railgauge.cluster import rights, store
+    from railgauge.gate.lock import alone
+
+    wanted = _expand(chosen, nodes)
+    if update is not None and wanted is None:
+        raise RailgaugeError("--update needs --nodes: which ones to update")
+    if not act:
+        _say_plan(chosen, wanted, update, batch, despite_reservations)
+        refused = rights.missing(chosen)
+        if refused:
+            words = "; ".join(map(str, refused))
+            click.echo(f"would be refused: {words}\n  next: {refused[0].next_step}")
+        sys.exit(0)
+    with alone(chosen):
+        rights.require(chosen)
+        store.publish_rules(chosen)
+        if update is not None and wanted is not None:
+            _begin_roll(chosen, wanted, update, batch, wait_s, despite_reservations)
+            # A rolling update goes on from its journal, a new one as any other.
+            wanted = []
+        code = _asked(lambda: _run_all(chosen, wanted, despite_reservations))
+    sys.exit(code)
+
+
+def _begin_roll(
+    system: str, nodes: list[str], update: str, batch: int, wait_s: float, despite: bool
+) -> None:
+    from railgauge.gate import roll
+
+    _asked(lambda: roll.begin(system, nodes, update, batch, wait_s, despite))
+
+
+def _run_all(system: str, wanted: list[str] | None, despite_reservations: bool) -> int:
+    """What broke off, then the held nodes, then the batches that are left; the exit code."""
+    from railgauge.gate import journal, roll, run
+
+    say, command = click.echo, ["railgauge", *sys.argv[1:]]
+    ended: list[journal.Run] = []
+    for lost in journal.lost(system):
+        run.recover(system, lost, say)
+    broken, rolling = journal.unended(system), journal.rolling(system)
+    if broken is not None:
+        say(f"going on with gate run {broken.id}, which broke off after {broken.step}")
+        broken.despite_reservations |= despite_reservations
+        try:
+            run.finish(broken, command, say)
+        except run.LostReservationError as error:
+            # Lost while nobody ran it: its nodes are tested below as any other.
+            say(error.message)
+            run.finish(broken, command, say)
+        ended.append(broken)
+    stuck: roll.StuckError | None = None
+    if rolling is not None:
+        rolling.despite_reservations |= despite_reservations
+        try:
+            ended += roll.finish_batch(rolling, command, say)
+        except roll.StuckError as error:
+            stuck = error
+    barred: dict[str, str] = {}
+    if wanted != []:
+        held = run.candidates(system, wanted, despite_reservations)
+        # What becomes of the rolling update's batch it says itself.
+        rolled = rolling.batch if rolling is not None else []
+        barred = {name: why for name, why in held.barred.items() if name not in rolled}
+        for name, why in sorted(barred.items()):
+            say(f"{name}: not tested: {why}")
+        # Those that the broken run has just kept out were tested already.
+        tested = {node for one in ended for node in one.nodes if node not in one.lost}
+        rest = sorted(set(held.nodes) - tested)
+        if rest:
+            planned = run.plan(system, rest, despite_reservations)
+            ended.append(run.finish(planned, command, say))
+    if stuck is not None:
+        raise stuck
+    if rolling is not None and rolling.ended is None:
+        ended += roll.go_on(rolling, command, say)
+    if not ended:
+        say("railgauge holds no idle node: nothing to test")
+    if any(one.bad_partners for one in ended):
+        return EXIT_SUSPECT
+    # A node that lost its reservation in one run may have returned by the next one.
+    out = {node: node in one.kept_out for one in ended for node in one.nodes}
+    return int(bool(barred) or any(out.values()))
+
+
+def _say_plan(
+    system: str,
+    nodes: list[str] | None,
+    update: str | None,
+    batch: int,
+    despite_reservations: bool,
+) -> None:
+    from railgauge.gate import journal, run
+
+    broken, roll = journal.unended(system), journal.rolling(system)
+    if broken is not None:
+        click.echo(f"would go on with gate run {broken.id}, which broke off after {broken.step}")
+    if roll is not None:
+        left = hostlist.fold([*roll.batch, *roll.waiting])
+        click.echo(f"would go on with rolling update {roll.id}: {left}")
+    if update is not None and nodes is not None:
+        for start in range(0, len(nodes), batch):
+            chosen = hostlist.fold(nodes[start : start + batch])
+            line = update.replace("{nodes}", chosen)
+            click.echo(f"would drain {chosen}, run `{line}`, test and return it")
+        return
+    held = _asked(lambda: run.candidates(system, nodes, despite_reservations))
+    for name, why in sorted(held.barred.items()):
+        click.echo(f"{name}: would not be tested: {why}")
+    if not held.nodes:
+        click.echo("railgauge holds no idle node: nothing to test")
+        return
+    planned = _asked(lambda: run.plan(system, sorted(held.nodes)))
+    for name, node in sorted(held.nodes.items()):
+        click.echo(f"{name}: {node.reason}")
+    click.echo(
+        f"would reserve {hostlist.fold([*planned.nodes, *planned.partners])}, resume and test "
+        f"{hostlist.fold(planned.nodes)} (partners: {' '.join(planned.partners) or 'none'}), "
+        "return what is accepted\n  next: the same command with --act"
+    )
+
+
+@gate.command()
+@_options("These held nodes.")
+@_despite
+@click.option("--why", required=True, help="Kept with the node's record.")
+@click.option(
+    "--force-release",
+    is_flag=True,
+    help="Also from an update, on your word that nothing is being written.",
+)
+def release(
+    system: str | None,
+    nodes: str | None,
+    act: bool,
+    despite_reservations: bool,
+    why: str,
+    force_release: bool,
+) -> None:
+    """Return nodes that railgauge holds, untested, on an operator's word.
+
+    Exit code: 0 all in service, 1 returned and not in service, 3 usage or environment.
+    """
+    chosen = _enter(system)
+    from railgauge.cluster import rights
+    from railgauge.gate import run
+    from railgauge.gate.lock import alone
+
+    wanted = _expand(chosen, nodes)
+    if wanted is None:
+        raise RailgaugeError("release needs --nodes", next_step="railgauge gate status")
+    with alone(chosen):
+        held = sorted(
+            _asked(
+                lambda: run.candidates(chosen, wanted, despite_reservations, force_release)
+            ).nodes
+        )
+        _require_not_in_run(chosen, held)
+        if not act:
+            click.echo(f"would return {hostlist.fold(held)} untested\n  next: add --act")
+            return
+        rights.require(chosen)
+        outside = _release(chosen, held, why)
+    sys.exit(int(outside))
+
+
+def _require_not_in_run(system: str, nodes: list[str]) -> None:
+    from railgauge.gate import journal
+
+    broken = journal.unended(system)
+    if broken and set(nodes) & set(broken.nodes):
+        raise RailgaugeError(
+            f"{hostlist.fold(nodes)} in gate run {broken.id}, which has not ended",
+            next_step="railgauge gate run --act",
+        )
+
+
+def _release(system: str, nodes: list[str], why: str) -> bool:
+    """Whether Slurm starts no job on some of them afterwards."""
+    from railgauge.cluster import inventories, store
+    from railgauge.gate import roll
+    from railgauge.slurm import nodes as slurm_nodes
+
+    store.publish_rules(system)
+    roll.let_go(system, nodes, f"released untested: {why}")
+    _asked(lambda: slurm_nodes.resume(nodes))
+    taken, silent = inventories.collect(system, nodes)
+    for found in taken:
+        store.accept(system, found, "release", why)
+    states = _asked(lambda: slurm_nodes.show(nodes))
+    for name in nodes:
+        outside = states[name].outside
+        words = f"released, and not in service: {outside}" if outside else "back in service"
+        click.echo(f"{name}: {words}, untested: {why}")
+    if silent:
+        raise EnvironmentProblem(
+            f"{hostlist.fold(silent)}: released, but no inventory of it could be taken: "
+            "the next hold will drain it again",
+            next_step=f"railgauge gate adopt --again --act --nodes {hostlist.fold(silent)}",
+        )
+    return any(states[name].outside for name in nodes)
+
+
+@gate.command("update-done")
+@_options("These nodes, on which an update was being installed.")
+@click.option("--no-more", is_flag=True, help="Drop the batches that have not begun.")
+def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool) -> None:
+    """Say that the update of these nodes is done: the next `gate run` tests them.
+
+    For an update that failed and was mended, or whose end nobody knows (the login node went down
+    with it, or it was killed). What was said, when and by whom stays in the journal.
+    """
+    chosen = _enter(system)
+    from railgauge.cluster import rights
+    from railgauge.gate import roll, run
+    from railgauge.gate.lock import alone
+    from railgauge.slurm import nodes as slurm_nodes
+
+    wanted = _expand(chosen, nodes) or []
+    if not wanted and not no_more:
+        raise RailgaugeError("update-done needs --nodes", next_step="railgauge gate status")
+    with alone(chosen):
+        if act:
+            rights.require(chosen)
+        states = _asked(lambda: slurm_nodes.show(run.all_nodes(chosen)))
+        updating = run.in_update(chosen, states)
+        others = sorted(set(wanted) - set(updating))
+        if others:
+            raise RailgaugeError(
+                f"{hostlist.fold(others)}: no update is known of it",
+                next_step="railgauge gate status",
+            )
+        roll.require_ended(chosen, wanted)
+        for name in wanted:
+            click.echo(f"{name}: {updating[name]}" + ("" if act else ": would be taken as done"))
+        if not act:
+            click.echo("  next: the same command with --act")
+            return
+        if no_more:
+            click.echo(f"not begun any more: {hostlist.fold(roll.drop_rest(chosen)) or 'none'}")
+        if wanted:
+            roll.let_go(chosen, wanted, "update done")
+            _asked(lambda: slurm_nodes.drain(wanted, run.UPDATED))
+            click.echo(
+                f"{hostlist.fold(wanted)}: updated, to be tested\n  next: railgauge gate run --act"
+            )

@@ -1,0 +1,227 @@
+"""`railgauge system ...`"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from typing import NoReturn
+
+import click
+
+from railgauge import systems
+from railgauge.acceptance import session
+from railgauge.errors import EXIT_ACCEPT, EXIT_REJECT, EnvironmentProblem, RailgaugeError
+from railgauge.site import check as checking
+from railgauge.site import detect as detecting
+from railgauge.site import mapping, propose, templates
+from railgauge.site import new as making
+from railgauge.site import run as running
+from railgauge.site.check.line import failed, summary
+from railgauge.site.detect import Value
+from railgauge.slurm import client
+from railgauge.slurm.partitions import Cluster, cluster
+
+
+@click.group()
+def system() -> None:
+    """Describe your own cluster, and check its description."""
+
+
+@system.command()
+@click.argument("name")
+@click.option("--run", "with_jobs", is_flag=True, help="Ask the nodes too, by small jobs.")
+def check(name: str, with_jobs: bool) -> NoReturn:
+    """Check the folder configs/systems/NAME and the references of NAME.
+
+    One line for each thing checked, then how many of each. Slurm is only asked; nothing runs.
+
+    With --run, on a login node of NAME, two small jobs a partition tell what an acceptance needs of
+    the nodes that are idle: that they start, see this checkout and the results area and write
+    there, Python, names, clocks, tools, one world of MPI; and accounting, and the gate's rights.
+
+    Exit code: 0 without problems, 1 with problems, 3 usage.
+    """
+    named_by = os.environ.get("RFM_SYSTEM", "").partition(":")[0]
+    if name == "lab":
+        # Its Slurm answers by commands of its own.
+        session.use(name)
+        named_by = name
+        if with_jobs:
+            session.enter_lab_mounts([sys.executable, "-m", "railgauge", *sys.argv[1:]])
+    host = socket.gethostname()
+    lines = checking.check(name, client.output, host, named_by)
+    if with_jobs and not checking.broken(lines):
+        lines += running.lines(name, checking.owner(name, host, named_by))
+    elif checking.asked_slurm(lines):
+        lines.append(running.accounting())
+    for line in lines:
+        click.echo(str(line))
+    click.echo(summary(name, lines))
+    sys.exit(EXIT_REJECT if failed(lines) else EXIT_ACCEPT)
+
+
+@system.command()
+@click.argument("name", required=False)
+@click.option("--like", help="What to begin with: a template (tcp, roce), or a system (dgx-h100).")
+@click.option("--list", "list_only", is_flag=True, help="Say what there is to begin with.")
+@click.option("--from-slurm", is_flag=True, help="Take partitions, nodes and GPUs from Slurm.")
+@click.option(
+    "--detect",
+    is_flag=True,
+    help="Take links, rates, MTU, RDMA ports and GPUs from the nodes, by one job a partition; "
+    "with it goes --from-slurm.",
+)
+@click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    metavar="[P=]SLURM_PARTITION",
+    help="Which of Slurm's partitions to describe; like a system, which of them P is. More than "
+    "once for several.",
+)
+@click.option("--access", multiple=True, help="What jobs need: --access --account=NAME.")
+@click.option("--link-gbits", type=float, help="Raw rate of the link that TCP takes, in Gb/s.")
+@click.option("--mtu-bytes", type=int, help="MTU of that link.")
+def new(
+    name: str | None,
+    like: str | None,
+    list_only: bool,
+    from_slurm: bool,
+    detect: bool,
+    partitions: tuple[str, ...],
+    access: tuple[str, ...],
+    link_gbits: float | None,
+    mtu_bytes: int | None,
+) -> None:
+    """Begin configs/systems/NAME and results/references/NAME.yaml.
+
+    From a template, which holds nothing of anybody's machine, or from a system: its fabric and its
+    published numbers are taken over; baselines, ratios, tuning and recordings are not. The login
+    node is this host. Without NAME, and without --like, says what there is, and what fits.
+
+    Exit code: 0 made, 3 not made, and nothing left behind.
+    """
+    if list_only or name is None or like is None:
+        _show(name, detect, partitions, access)
+        if (name is not None or like is not None) and not list_only:
+            raise RailgaugeError(
+                f"nothing was made: {'NAME' if name is None else '--like'} is not given",
+                next_step=f"railgauge system new {name or 'NAME'} --like {like or 'ONE_OF_THESE'}",
+            )
+        return
+    making.require_new(name, like)
+    stated: dict[str, Value] = {}
+    if link_gbits is not None:
+        stated["link_gbits"] = _positive("--link-gbits", link_gbits)
+    if mtu_bytes is not None:
+        stated["mtu_bytes"] = int(_positive("--mtu-bytes", mtu_bytes))
+    host = socket.gethostname()
+    if like in templates.names():
+        lines = _from_template(name, like, host, from_slurm, detect, partitions, access, stated)
+    else:
+        lines = _like_system(name, like, host, from_slurm, detect, partitions, access, stated)
+    for line in lines:
+        click.echo(line)
+
+
+def _positive(option: str, number: float) -> float:
+    if not 0 < number < float("inf"):
+        raise RailgaugeError(f"{option} is {number}, expected a number above 0")
+    return int(number) if number == int(number) else number
+
+
+def _from_template(
+    name: str,
+    template: str,
+    host: str,
+    from_slurm: bool,
+    detect: bool,
+    partitions: tuple[str, ...],
+    access: tuple[str, ...],
+    stated: dict[str, Value],
+) -> list[str]:
+    if not (from_slurm or detect):
+        _refuse_without_slurm(name, template, partitions)
+        return making.make_from_template(name, template, host, ())
+    known = _ask_slurm(name, template)
+    wanted = [option.partition("=")[2] or option for option in partitions]
+    described, told = templates.places(known, wanted, access, stated)
+    if detect:
+        for number, place in enumerate(described):
+            shown = detecting.look(place.slurm_partition, known, access, client.output)
+            described[number] = templates.seen(place, shown)
+            told.append(f"{place.name}: seen on {shown}")
+    return making.make_from_template(name, template, host, described, told)
+
+
+def _like_system(
+    name: str,
+    like: str,
+    host: str,
+    from_slurm: bool,
+    detect: bool,
+    partitions: tuple[str, ...],
+    access: tuple[str, ...],
+    stated: dict[str, Value],
+) -> list[str]:
+    choices = mapping.chosen(partitions)
+    if not (from_slurm or detect):
+        _refuse_without_slurm(name, like, partitions)
+        return making.make(name, like, host, None, choices)
+    known = _ask_slurm(name, like)
+    used = mapping.mapped(systems.load(like), known, choices)
+    theirs = dict.fromkeys(found.slurm_partition for found in used.values())
+    seen = [detecting.look(p, known, access, client.output) for p in theirs] if detect else []
+    filled = dict.fromkeys(theirs, stated) | {s.partition: {**s.values, **stated} for s in seen}
+    lines = making.make(name, like, host, known, choices, filled, access)
+    told = [f"compare with reframe.yaml: seen on {shown}" for shown in seen]
+    return [*told, *lines]
+
+
+def _refuse_without_slurm(name: str, like: str, partitions: tuple[str, ...]) -> None:
+    if partitions:
+        raise RailgaugeError(
+            "--partition says which of Slurm's partitions to read, and needs --from-slurm",
+            next_step=f"railgauge system new {name} --like {like} --from-slurm "
+            + " ".join(f"--partition {choice}" for choice in partitions),
+        )
+
+
+def _ask_slurm(name: str, like: str) -> Cluster:
+    try:
+        return cluster(client.output)
+    except EnvironmentProblem as error:
+        raise EnvironmentProblem(
+            f"nothing was made: {error.message}",
+            next_step=f"on a login node, or without it: railgauge system new {name} --like {like}",
+        ) from None
+
+
+def _show(
+    name: str | None, detect: bool, partitions: tuple[str, ...], access: tuple[str, ...]
+) -> None:
+    """What there is to begin with, and what fits, where a Slurm can be asked."""
+    for line in propose.listing():
+        click.echo(line)
+    named = name or "NAME"
+    try:
+        known = cluster(client.output)
+    except EnvironmentProblem as error:
+        if detect:
+            raise
+        click.echo(f"no proposal: {error.message}")
+        click.echo(f"next: railgauge system new {named} --like ONE_OF_THESE")
+        return
+    wanted = [option.partition("=")[2] or option for option in partitions]
+    described, told = templates.places(known, wanted, access, {})
+    seen = []
+    for place in described:
+        told.append(f"{place.name}: Slurm's partition {place.slurm_partition}, {place.nodes}")
+        if detect:
+            seen.append(detecting.look(place.slurm_partition, known, access, client.output))
+            told.append(f"{place.name}: seen on {seen[-1]}")
+    like, why = propose.proposal(known, seen)
+    for line in (*told, f"proposed: --like {like}: {why}"):
+        click.echo(line)
+    click.echo(f"next: railgauge system new {named} --like {like} --detect")

@@ -1,0 +1,223 @@
+"""Whether a cluster is ready for an acceptance: what is checked before anything is measured.
+
+The environment is never a node's fault: what it lacks is said with exit code 3, once, and with the
+nodes that lack it. Nodes that are busy, drained or down are not asked; what happens on them then is
+the campaign's to tell.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from railgauge import hostlist, paths, systems
+from railgauge.cluster import mpi
+from railgauge.cluster.look import Look, NodeLook, idle, job_options, look, own_source
+from railgauge.errors import EnvironmentProblem
+from railgauge.slurm import ends
+from railgauge.slurm import jobs as slurm_jobs
+from railgauge.slurm import nodes as slurm_nodes
+
+#: What node programs are written for.
+LEAST_PYTHON = (3, 9)
+
+Tools = Callable[[systems.Partition], Mapping[str, Sequence[str]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Trouble:
+    """Something that an acceptance needs and that is not so: `verb` and `rest` are said of `nodes`,
+    `rest` alone where it concerns no single node.
+    """
+
+    verb: str
+    rest: str
+    nodes: tuple[str, ...] = ()
+    next_step: str = ""
+
+    def __str__(self) -> str:
+        if not self.nodes:
+            return self.rest
+        verb = _PLURAL.get(self.verb, self.verb) if len(self.nodes) > 1 else self.verb
+        return f"{hostlist.fold(self.nodes)} {verb} {self.rest}"
+
+
+_PLURAL = {"does": "do", "has": "have", "sees": "see", "fails": "fail"}
+
+
+def none(_: systems.Partition) -> Mapping[str, Sequence[str]]:
+    """No tools are asked for their versions."""
+    return {}
+
+
+def looks(
+    system: str,
+    nodes: Mapping[str, Collection[str]],
+    more: Sequence[str] = (),
+    tools: Tools = none,
+) -> list[Look]:
+    """What the nodes say of themselves, by partition, all partitions at the same time.
+
+    EnvironmentProblem where the results area cannot be written, or Slurm does not answer.
+    """
+    description = systems.load(system)
+    names = slurm_nodes.other_names()
+
+    def of(name: str) -> Look:
+        partition = description.partition(name)
+        asked, left = idle(partition, nodes[name], more)
+        return look(system, partition, asked, left, names, tools(partition), more)
+
+    with concurrent.futures.ThreadPoolExecutor(max(len(nodes), 1)) as pool:
+        return list(pool.map(of, nodes))
+
+
+def require(
+    system: str,
+    nodes: Mapping[str, Collection[str]],
+    more: Sequence[str] = (),
+    say: Callable[[str], None] = lambda _: None,
+    with_mpi: Collection[str] = (),
+) -> None:
+    """EnvironmentProblem, with all that was found, where an acceptance would fail for want of it.
+
+    `nodes` are those in question, by partition; `more` are options of all jobs; `with_mpi` are the
+    partitions in which checks start MPI.
+    """
+    found = [*refusals(system, nodes, more)]
+    if not found:
+        seen = looks(system, nodes, more)
+        for one in seen:
+            if one.problem:
+                say(f"partition {one.partition}: what its nodes see is not known: {one.problem}")
+            found += troubles(one.nodes.values())
+        if not found:
+            found += _of_mpi(system, [one for one in seen if one.partition in with_mpi], more)
+    if found:
+        steps = dict.fromkeys(trouble.next_step for trouble in found if trouble.next_step)
+        lacking = {node for trouble in found for node in trouble.nodes}
+        others = {node for members in nodes.values() for node in members} - lacking
+        if lacking and others:
+            without = f"without {hostlist.fold(lacking)}"
+            steps[f"{without}: railgauge accept --nodes {hostlist.fold(others)}"] = None
+        raise EnvironmentProblem(
+            "nothing was measured: " + "; ".join(dict.fromkeys(str(trouble) for trouble in found)),
+            next_step="\n        ".join(steps),
+        )
+
+
+def refusals(system: str, names: Iterable[str], more: Sequence[str] = ()) -> list[Trouble]:
+    """Why Slurm takes no jobs for these partitions: account, QOS, rights. Each reason once."""
+    found: dict[slurm_jobs.Refusal, dict[str, None]] = {}
+    for name in names:
+        options = job_options(systems.load(system).partition(name), more)
+        refusal = slurm_jobs.refusal(options)
+        if refusal is not None:
+            found.setdefault(refusal, {})[" ".join(options)] = None
+    return [
+        Trouble("", f"Slurm takes no job with {' or '.join(told)}: {reason}", next_step=step)
+        for (reason, step), told in found.items()
+    ]
+
+
+def troubles(said: Iterable[NodeLook]) -> list[Trouble]:
+    """What these nodes lack, those that lack the same together."""
+    source = own_source()
+    found: dict[Trouble, list[str]] = {}
+    for one in said:
+        for trouble in (*_of_folders(one), *_of_python(one), *_of_others(one, source)):
+            found.setdefault(trouble, []).append(one.node)
+    return [dataclasses.replace(t, nodes=tuple(sorted(nodes))) for t, nodes in found.items()]
+
+
+def _of_mpi(system: str, seen: Iterable[Look], more: Sequence[str]) -> Iterator[Trouble]:
+    """MPI that finds no launcher, or does not start, in a partition."""
+    description = systems.load(system)
+    for one in seen:
+        partition = description.partition(one.partition)
+        if mpi.can_be_started(partition, one.nodes):
+            trouble = mpi.start(system, partition, sorted(one.nodes), more).trouble
+            if trouble is not None:
+                edit = f"configs/systems/{system}/reframe.yaml, partition {partition.name}"
+                words = f"partition {partition.name}: {trouble.words}"
+                yield Trouble("", words, next_step=f"{trouble.next_step}: {edit}")
+
+
+_CLONE_STEP = "clone into a folder that the login node and all nodes share, and work there"
+_RESULTS_STEP = (
+    "RAILGAUGE_RESULTS=... with a folder that the login node and all nodes share, as in "
+    "RAILGAUGE_RESULTS=$HOME/railgauge railgauge accept"
+)
+
+
+def _of_folders(said: NodeLook) -> Iterator[Trouble]:
+    results = paths.results_root()
+    for files, verb in ((said.unseen, "see"), (said.unreadable, "read")):
+        for folder, what, step in _folders(files):
+            yield Trouble("does", f"not {verb} {folder} ({what})", next_step=step)
+    if said.unshared:
+        rest = f"another {results} (the results area) than this host"
+        yield Trouble("has", rest, next_step=_RESULTS_STEP)
+    if said.unwritable:
+        reason = said.unwritable.splitlines()[0].rpartition(": ")[2]
+        rest = f"write into {results} (the results area): {reason}"
+        step = f"may this user write there, on that node? else {_RESULTS_STEP}"
+        yield Trouble("cannot", rest, next_step=step)
+
+
+def _folders(files: Sequence[str]) -> Iterator[tuple[Path, str, str]]:
+    """Folder, what it is, and what to type, of files that a node lacks; the outermost alone."""
+    lacking = [Path(file) for file in files]
+    without_checkout = any(
+        path == paths.HOME or path.is_relative_to(paths.SOURCE) for path in lacking
+    )
+    if without_checkout:
+        yield paths.HOME, "the checkout", _CLONE_STEP
+    for folder, what, step in (
+        (paths.results_root(), "the results area", _RESULTS_STEP),
+        (
+            paths.stack_folder(),
+            "the stack",
+            "RAILGAUGE_STACK_DIR=... with a shared folder, and make stack once more",
+        ),
+    ):
+        follows = without_checkout and folder.is_relative_to(paths.HOME)
+        if not follows and any(path.is_relative_to(folder) for path in lacking):
+            yield folder, what, step
+
+
+def _of_python(said: NodeLook) -> Iterator[Trouble]:
+    if said.python_failed:
+        trouble = ends.environment_trouble(said.python_failed)
+        words = trouble.words if trouble else ends.quoted(said.python_failed)
+        words = words.removeprefix("Python does not start: ")
+        yield Trouble("does", f"not start python3: {words}", next_step=ends.PYTHON_STEP)
+    elif said.python and said.python[:2] < LEAST_PYTHON:
+        version = ".".join(map(str, said.python))
+        rest = f"Python {version}, expected 3.9 or newer"
+        yield Trouble("has", rest, next_step=ends.PYTHON_STEP)
+
+
+def _of_others(said: NodeLook, source: str) -> Iterator[Trouble]:
+    if said.unprepared:
+        rest = f"at what jobs begin with: {ends.quoted(said.unprepared)}"
+        step = "look at the stack that jobs activate: make stack"
+        yield Trouble("fails", rest, next_step=step)
+    if said.source and said.source != source:
+        rest = f"another checkout in {paths.HOME} than this host"
+        yield Trouble("sees", rest, next_step=_CLONE_STEP)
+    for peer, why in said.unresolved.items():
+        yield Trouble(
+            "does",
+            f"not resolve {peer} ({why})",
+            next_step=f"`getent hosts {peer}` there: its NodeName in DNS or /etc/hosts of the "
+            "nodes, or in slurm.conf a NodeAddr that is an address",
+        )
+    if not said.ended:
+        yield Trouble(
+            "does",
+            f"not come to an end while {said.at or 'starting'}",
+            next_step="look there whether a file system hangs: timeout 10 ls ...",
+        )

@@ -1,0 +1,222 @@
+"""What was accepted of each node, under `gate/<system>` in the results root.
+
+rules.json             what `railgauge.node.gate` needs of the system's gate.yaml, for the nodes
+nodes/<node>.json      an accepted node: the fields that count, when, by whom, by which campaign
+suspects/<node>.json   a node in service that failed as the partner of a tested one
+holds.json             what was held within the window (railgauge.node.gate)
+runs/<id>.json         the journal of a gate run;  rolls/<id>.json  of a rolling update
+                       (railgauge.gate.journal)
+run.lock, hold.lock    held by the run, and by whoever counts and drains
+"""
+
+from __future__ import annotations
+
+import datetime
+import getpass
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from railgauge import paths
+from railgauge.atomic import write_json
+from railgauge.errors import ConfigurationError, EnvironmentProblem
+from railgauge.model import inventory
+from railgauge.node import gate as node_gate
+from railgauge.node.inventory.compare import by_value
+from railgauge.node.inventory.kinds import LASTING, kind
+from railgauge.yamlfile import Strict, load_model
+
+
+class GateRules(Strict):
+    """`configs/systems/<system>/gate.yaml`: what the gate watches, and how much it may take away.
+
+    `ignore` are patterns (fnmatch) of inventory fields whose change holds no node; all others that
+    are firmware or tuning do, and serial numbers. No more than `max_hold` times is a node drained
+    within `window_s` seconds, whatever has become of those that were: a change everywhere at once
+    is for a person to look at. `partners` is how many healthy nodes a test borrows at least, so
+    that a bad pair can be told from a bad node; `budget` how many nodes of the system a rolling
+    update may have out of service.
+    """
+
+    ignore: list[str] = []
+    max_hold: int = pydantic.Field(default=4, ge=1)
+    window_s: int = pydantic.Field(default=900, ge=1)
+    partners: int = pydantic.Field(default=2, ge=0)
+    budget: int = pydantic.Field(default=4, ge=1)
+
+
+How = Literal["adopt", "run", "release"]
+
+
+class Accepted(Strict):
+    """What was accepted of a node: its inventory.
+
+    `fields` and `unknown` are those that a quick look shows again, `more` the other fields.
+    """
+
+    node: str
+    fields: dict[str, Any]
+    unknown: list[str]
+    more: dict[str, Any]
+    fingerprint: str
+    how: How
+    #: the gate run, the campaign, or the words of who released it
+    by: str
+    user: str
+    date: str
+
+
+def folder(system: str) -> Path:
+    return paths.results_root() / "gate" / system
+
+
+def left_behind(system: str) -> Path | None:
+    """The checkout's own store, where there is one and $RAILGAUGE_RESULTS names another."""
+    own = paths.HOME / "results" / "gate" / system
+    return own if own != folder(system) and (own / "rules.json").exists() else None
+
+
+def rules(system: str) -> GateRules:
+    """The system's gate.yaml; the defaults where it has none."""
+    path = paths.SYSTEMS / system / "gate.yaml"
+    return load_model(path, GateRules) if path.exists() else GateRules()
+
+
+def publish_rules(system: str) -> GateRules:
+    """Tell the nodes the rules of gate.yaml as it is now."""
+    found = rules(system)
+    store = folder(system)
+    try:
+        for name in ("nodes", "suspects", "runs", "rolls"):
+            (store / name).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(store, error) from None
+    document = {
+        "system": system,
+        "ignore": found.ignore,
+        "max_hold": found.max_hold,
+        "window_s": found.window_s,
+    }
+    write(store / "rules.json", document)
+    return found
+
+
+def write(path: Path, document: Any) -> None:
+    """A file of the store, whole; EnvironmentProblem where it cannot be written."""
+    try:
+        write_json(path, document)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> EnvironmentProblem:
+    return EnvironmentProblem(
+        f"{path}: cannot be written: {error.strerror}",
+        next_step="make room there, or set RAILGAUGE_RESULTS to a folder that the nodes share; "
+        "then the same command again",
+    )
+
+
+def now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def accept(system: str, taken: inventory.Inventory, how: How, by: str) -> Accepted:
+    """Record the inventory of a node as accepted."""
+    quick = set(taken.quick)
+    record = Accepted(
+        node=taken.node,
+        fields={key: value for key, value in taken.fields.items() if key in quick},
+        unknown=sorted(key for key in taken.unknown if key in quick),
+        more={key: value for key, value in taken.fields.items() if key not in quick},
+        fingerprint=inventory.fingerprint(taken),
+        how=how,
+        by=by,
+        user=getpass.getuser(),
+        date=now(),
+    )
+    write(node_gate.record_path(folder(system), taken.node), record.model_dump(mode="json"))
+    _suspect_path(system, taken.node).unlink(missing_ok=True)
+    return record
+
+
+def accepted(system: str, node: str) -> Accepted | None:
+    """What was last accepted of a node; ConfigurationError where its record is damaged."""
+    path = node_gate.record_path(folder(system), node)
+    try:
+        return Accepted.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise EnvironmentProblem(f"{path}: {error.strerror}") from None
+    except pydantic.ValidationError as error:
+        raise ConfigurationError(
+            f"{path}: {first_error(error)}",
+            next_step=f"railgauge gate adopt --again --act --nodes {node}",
+        ) from None
+
+
+def readable(system: str, node: str) -> Accepted | None:
+    """The same; a damaged record accepts nothing."""
+    try:
+        return accepted(system, node)
+    except ConfigurationError:
+        return None
+
+
+def first_error(error: pydantic.ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"])) or "the document"
+    return f"{place}: {first['msg']}"
+
+
+def tested(system: str, partitions: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
+    """Of nodes that a gate run accepted: the lasting fields that set them apart from the records
+    of other nodes of their partition, as they were tested.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for nodes in partitions.values():
+        records = {node: record for node in nodes if (record := readable(system, node))}
+        fields = {node: {**record.fields, **record.more} for node, record in records.items()}
+        keys = {key for one in fields.values() for key in one if kind(key) in LASTING}
+        apart = {k for k in keys if len(by_value({n: fields[n].get(k) for n in fields})) > 1}
+        for node, record in records.items():
+            if record.how == "run":
+                own = {key: fields[node].get(key) for key in sorted(apart)}
+                found.setdefault(node, {}).update(own)
+    return {node: own for node, own in found.items() if own}
+
+
+# --- suspects ------------------------------------------------------------------------------------
+
+
+class Suspect(Strict):
+    """A node in service that a gate run found at fault as a partner, until it is accepted again."""
+
+    node: str
+    why: str
+    #: the gate run
+    by: str
+    date: str
+
+
+def _suspect_path(system: str, node: str) -> Path:
+    return folder(system) / "suspects" / f"{node}.json"
+
+
+def suspect(system: str, node: str, why: str, by: str) -> None:
+    found = Suspect(node=node, why=why, by=by, date=now())
+    write(_suspect_path(system, node), found.model_dump(mode="json"))
+
+
+def suspected(system: str, node: str) -> Suspect | None:
+    path = _suspect_path(system, node)
+    try:
+        return Suspect.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, pydantic.ValidationError):
+        # That there is one is what counts.
+        return Suspect(node=node, why=f"{path} is damaged", by="unknown", date="")

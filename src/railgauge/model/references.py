@@ -1,0 +1,407 @@
+"""The stored numbers of a system: `results/references/<system>.yaml`.
+
+ReFrame can read references from YAML by itself (`$ref`), but a missing or malformed file then only
+skips the test with a warning, and a wrong unit only warns. Here both are errors when the file is
+loaded, and every number says where it comes from.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pydantic
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
+from typing_extensions import LiteralString
+
+from railgauge import paths
+from railgauge.errors import ConfigurationError
+from railgauge.model.measurement import METRICS, Measurement
+from railgauge.yamlfile import Strict, load_model
+
+Kind = Literal["floor", "published", "baseline"]
+
+#: Of several numbers for one condition, the first of these kinds is the reference.
+PRECEDENCE: tuple[Kind, ...] = ("baseline", "published", "floor")
+
+#: How far a measurement may be on the worse side of a published number that gives no bounds.
+PROVISIONAL = 0.1
+
+
+class Provenance(Strict):
+    """Where a number comes from: a publication, or a campaign of this site.
+
+    `tools` are those it was measured with, each with the version that it prints of itself.
+    """
+
+    source: str = pydantic.Field(min_length=1)
+    date: datetime.date
+    tools: dict[
+        Annotated[str, pydantic.StringConstraints(pattern="^[a-z][a-z0-9_-]*$")],
+        Annotated[str, pydantic.StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)+")],
+    ] = {}
+    fingerprint: str | None = None
+    samples: int | None = pydantic.Field(default=None, ge=1)
+
+    def __hash__(self) -> int:
+        # A mapping has none; the rest tells provenances apart.
+        return hash((self.source, self.date))
+
+
+def _wrong(field: str, message: LiteralString) -> ValidationError:
+    """An error that is found when all is there, and is of one field."""
+    details = InitErrorDetails(
+        type=PydanticCustomError("wrong_value", message), loc=(field,), input=None
+    )
+    return ValidationError.from_exception_data("Bounded", [details])
+
+
+class Bounded(Strict):
+    """One number, and how far what is measured may be from it.
+
+    `lower` and `upper` are fractions of `value`, as in ReFrame: -0.1 lets a measurement be 10 %
+    below. With `condition: unstated` the source leaves a part of the condition open: the number is
+    context, has no bounds and gates nothing. `note` says of the condition what no field can.
+    """
+
+    value: float = pydantic.Field(ge=0, allow_inf_nan=False)
+    lower: float | None = pydantic.Field(default=None, ge=-1, le=0, allow_inf_nan=False)
+    upper: float | None = pydantic.Field(default=None, ge=0, allow_inf_nan=False)
+    condition: Literal["stated", "unstated"] = "stated"
+    note: str = ""
+    provenance: Provenance
+
+    @pydantic.model_validator(mode="after")
+    def _bounds_something(self) -> Bounded:
+        if self.is_context:
+            if (self.lower, self.upper) != (None, None):
+                raise ValueError("its condition is unstated, so it gates nothing: no lower, upper")
+        elif self.value == 0 and self.upper != 0:
+            raise _wrong("value", "0, of which no fraction bounds anything: expected upper: 0")
+        elif self.lower in (None, -1) and self.upper is None:
+            raise ValueError(
+                "this reference bounds nothing: lower is a fraction of value such as -0.1, or "
+                "upper one such as 0.1"
+            )
+        return self
+
+    @property
+    def is_context(self) -> bool:
+        return self.condition == "unstated"
+
+    @property
+    def lowest(self) -> float | None:
+        return None if self.lower is None else self.value * (1 + self.lower)
+
+    @property
+    def highest(self) -> float | None:
+        return None if self.upper is None else self.value * (1 + self.upper)
+
+    def deviation(self, value: float) -> float:
+        """How far `value` is from the reference, as a fraction of it."""
+        if self.value == 0:
+            return math.inf if value else 0.0
+        return value / self.value - 1
+
+    def admits(self, value: float) -> bool:
+        lowest, highest = self.lowest, self.highest
+        return (lowest is None or value >= lowest) and (highest is None or value <= highest)
+
+
+class Reference(Bounded):
+    """The number of a metric under one condition.
+
+    `floor` proves function only; `published` is cited, and gates until there is a `baseline`, this
+    site's own.
+    """
+
+    unit: str
+    kind: Kind
+
+    @pydantic.model_validator(mode="after")
+    def _only_publications_leave_things_out(self) -> Reference:
+        if self.is_context and self.kind != "published":
+            raise ValueError(f"a {self.kind} knows its condition; only published may be unstated")
+        return self
+
+
+class Condition(Strict):
+    """What was measured how between whom, in the words of a Measurement.
+
+    A part that is written counts, also as null ("nothing was asked for"); one that is left out is
+    unstated.
+    """
+
+    operation: str | None = None
+    transport: str | None = None
+    nodes: Annotated[int, pydantic.Field(ge=1)] | Literal["any"] | None = None
+    #: of a parallel program; none serves every number that has no entry of its own
+    ranks: Annotated[int, pydantic.Field(ge=1)] | None = None
+    streams: int | None = None
+    size_bytes: int | None = None
+    #: of both ends, such as "0-1"; none serves every rail that has no entry of its own
+    rails: str | None = None
+    #: such as "eth1+eth2"; none serves all NICs that have no entry of their own
+    nics: str | None = None
+    window_bytes: int | None = None
+    congestion: str | None = None
+    delay_ms: float | Literal["any"] | None = None
+
+    def matches(self, check: str, partition: str, measurement: Measurement) -> bool:
+        """Whether every part that is stated is as measured."""
+        measured = _condition(check, partition, measurement)
+        return all(
+            getattr(self, part) in (measured[part], "any")
+            for part in self.model_fields_set & measured.keys()
+        )
+
+    @property
+    def stated(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
+def _condition(check: str, partition: str, measurement: Measurement) -> dict[str, object]:
+    """All parts of a condition, in the order in which entries are told apart."""
+    return {
+        "check": check,
+        "partition": partition,
+        "operation": measurement.operation,
+        "transport": measurement.transport,
+        "nodes": len(measurement.nodes),
+        "ranks": measurement.ranks,
+        "streams": measurement.streams,
+        "size_bytes": measurement.size_bytes,
+        "rails": measurement.rails,
+        "nics": measurement.nics,
+        "window_bytes": measurement.window_bytes,
+        "congestion": measurement.congestion,
+        "delay_ms": measurement.delay_ms,
+    }
+
+
+def _known(metric: str) -> str:
+    if metric not in METRICS:
+        raise ValueError(f"metric {metric!r} is unknown; one of {', '.join(METRICS)}")
+    return metric
+
+
+def _with_provisional_bound(metric: object, number: Any) -> Any:
+    """A published number that states its condition and no bounds gates on its worse side."""
+    if (
+        not isinstance(number, dict)
+        or number.get("kind") != "published"
+        or number.get("condition", "stated") != "stated"
+        or any(number.get(bound) is not None for bound in ("lower", "upper"))
+    ):
+        return number
+    if str(metric) not in METRICS:
+        return number
+    more = METRICS[str(metric)].better == "more"
+    return {**number, **({"lower": -PROVISIONAL} if more else {"upper": PROVISIONAL})}
+
+
+class Entry(Condition):
+    """The numbers of one check under one condition.
+
+    Only where the condition of every number is unstated may parts of it be left out.
+    """
+
+    check: str
+    partition: str
+    metrics: dict[str, Reference] = pydantic.Field(min_length=1)
+
+    @pydantic.field_validator("metrics", mode="before")
+    @classmethod
+    def _provisional_bounds(cls, metrics: Any) -> Any:
+        if not isinstance(metrics, dict):
+            return metrics
+        return {name: _with_provisional_bound(name, number) for name, number in metrics.items()}
+
+    @pydantic.field_validator("metrics")
+    @classmethod
+    def _units(cls, metrics: dict[str, Reference]) -> dict[str, Reference]:
+        for metric, reference in metrics.items():
+            _known(metric)
+            if reference.unit != METRICS[metric].unit:
+                raise ValueError(
+                    f"{metric} is in {reference.unit!r}, expected {METRICS[metric].unit!r}"
+                )
+        return metrics
+
+    @pydantic.model_validator(mode="after")
+    def _states_its_condition(self) -> Entry:
+        if all(reference.is_context for reference in self.metrics.values()):
+            return self
+        missing = PydanticCustomError(
+            "missing", "must be stated, unless every number here has `condition: unstated`"
+        )
+        parts = [p for p in ("operation", "transport", "nodes") if getattr(self, p) is None]
+        if parts:
+            errors = [InitErrorDetails(type=missing, loc=(part,), input=None) for part in parts]
+            raise ValidationError.from_exception_data("Entry", errors)
+        return self
+
+
+class Side(Condition):
+    """One of the two conditions that a ratio compares.
+
+    `state` is what must be so and no measurement says of itself ("tuned hosts"): a side that has
+    one is never taken from a campaign.
+    """
+
+    check: str | None = None
+    partition: str | None = None
+    state: str | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _says_what(self) -> Side:
+        if self.check is None and self.state is None:
+            raise ValueError("needs a check, or a state that says what no check measures")
+        return self
+
+    def matches(self, check: str, partition: str, measurement: Measurement) -> bool:
+        return self.state is None and super().matches(check, partition, measurement)
+
+    def __str__(self) -> str:
+        plain = {name: value for name, value in self.stated.items() if name not in _TELLING}
+        named = [str(self.stated[name]) for name in _TELLING if self.stated.get(name)]
+        parts = [f"{name} {'none' if v is None else v}" for name, v in sorted(plain.items())]
+        return ", ".join([*named, *parts])
+
+
+#: Parts of a condition that need no name to be understood.
+_TELLING = ("check", "partition", "operation", "transport", "state")
+
+
+class Ratio(Bounded):
+    """How many times the metric under condition `of` is that under condition `over`.
+
+    Both are taken from one campaign, so that a ratio holds where no absolute number is known.
+    """
+
+    name: str = pydantic.Field(min_length=1)
+    metric: Annotated[str, pydantic.AfterValidator(_known)]
+    of: Side
+    over: Side
+    kind: Literal["ratio"] = "ratio"
+
+    @pydantic.model_validator(mode="after")
+    def _compares_two_things(self) -> Ratio:
+        if self.of.stated == self.over.stated:
+            raise ValueError("of and over are the same condition")
+        if not self.is_context and (self.of.state or self.over.state):
+            raise ValueError("no campaign can show a state: this ratio is `condition: unstated`")
+        return self
+
+
+class ReferenceFile(Strict):
+    system: str
+    references: list[Entry]
+    ratios: list[Ratio] = []
+
+
+class References:
+    """All stored numbers of one system, by condition."""
+
+    def __init__(
+        self, system: str, entries: list[Entry], path: Path, ratios: list[Ratio] | None = None
+    ) -> None:
+        self.system = system
+        self.path = path
+        self.entries = entries
+        self.ratios = ratios or []
+        self._gating: dict[tuple[object, ...], Reference] = {}
+        for entry in entries:
+            self._add(entry)
+        names = [ratio.name for ratio in self.ratios]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigurationError(f"{path}: two ratios are called {name!r}")
+
+    def _add(self, entry: Entry) -> None:
+        parts = {part: getattr(entry, part) for part in _PARTS}
+        for metric, reference in entry.metrics.items():
+            if reference.is_context:
+                continue
+            key = (*parts.values(), metric, reference.kind)
+            if key in self._gating:
+                stated = ", ".join(f"{p} {v}" for p, v in parts.items() if v is not None)
+                raise ConfigurationError(
+                    f"{self.path}: two entries for the same condition have a {reference.kind} "
+                    f"{metric}: {stated}"
+                )
+            self._gating[key] = reference
+
+    def find(self, check: str, partition: str, measurement: Measurement) -> Reference | None:
+        """The reference for this very condition, or None: near is not the same.
+
+        An entry whose `nodes` or `delay_ms` is `any` serves where none names the very one, an entry
+        without `rails`, `ranks` or `nics` where none names them. A baseline wins over a published
+        number, that over a floor.
+        """
+        parts = _condition(check, partition, measurement)
+        for kind, nodes, ranks, rails, nics, delay in itertools.product(
+            PRECEDENCE,
+            (len(measurement.nodes), "any"),
+            dict.fromkeys((measurement.ranks, None)),
+            dict.fromkeys((measurement.rails, None)),
+            dict.fromkeys((measurement.nics, None)),
+            (measurement.delay_ms, "any"),
+        ):
+            open_parts = {"nodes": nodes, "ranks": ranks, "rails": rails, "nics": nics}
+            condition = {**parts, **open_parts, "delay_ms": delay}
+            reference = self._gating.get((*condition.values(), measurement.metric, kind))
+            if reference:
+                return reference
+        return None
+
+    def least(self, check: str, partition: str, metric: str) -> float | None:
+        """The highest lower bound of a metric under any condition of a check on a partition."""
+        bounds = [
+            reference.lowest
+            for key, reference in self._gating.items()
+            if key[:2] == (check, partition) and key[-2] == metric and reference.lowest is not None
+        ]
+        return max(bounds, default=None)
+
+    def context(self, check: str, partition: str, measurement: Measurement) -> list[Reference]:
+        """Published numbers to look at beside this one, none of which is its reference.
+
+        What their source states of the condition is as measured; what it leaves out may be
+        anything.
+        """
+        return [
+            reference
+            for entry in self.entries
+            if (reference := entry.metrics.get(measurement.metric))
+            and reference.is_context
+            and entry.matches(check, partition, measurement)
+        ]
+
+    def ratios_of(self, check: str) -> list[Ratio]:
+        """The ratios that have a side which this check measures."""
+        return [ratio for ratio in self.ratios if check in (ratio.of.check, ratio.over.check)]
+
+
+_PARTS = tuple(_condition("", "", Measurement("bandwidth", 0, "", "", "")))
+
+
+def path_for(system: str) -> Path:
+    return paths.references_folder() / f"{system}.yaml"
+
+
+def load(system: str, path: Path | None = None) -> References:
+    """The references of `system`; none where it has no file yet.
+
+    Raises ConfigurationError with file, line and field for anything wrong in the file.
+    """
+    path = path or path_for(system)
+    if not path.exists():
+        return References(system, [], path)
+    content = load_model(path, ReferenceFile)
+    if content.system != system:
+        raise ConfigurationError(f"{path}: system is {content.system!r}, expected {system!r}")
+    return References(system, content.references, path, content.ratios)

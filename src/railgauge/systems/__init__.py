@@ -1,0 +1,163 @@
+"""The systems under `configs/systems/`, as ReFrame and Railgauge see them.
+
+A system is one folder; its `reframe.yaml` is a ReFrame system entry, with Railgauge's own fields
+in each partition's `extras`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from railgauge import lab, paths
+from railgauge.errors import ConfigurationError
+from railgauge.systems import rehearsal
+from railgauge.systems.schema import (
+    DESCRIBED as DESCRIBED,
+)
+from railgauge.systems.schema import (
+    Absent as Absent,
+)
+from railgauge.systems.schema import (
+    Bond as Bond,
+)
+from railgauge.systems.schema import (
+    Budget as Budget,
+)
+from railgauge.systems.schema import (
+    Expression as Expression,
+)
+from railgauge.systems.schema import (
+    Extras as Extras,
+)
+from railgauge.systems.schema import (
+    FilesOfOneSize as FilesOfOneSize,
+)
+from railgauge.systems.schema import (
+    Mpi as Mpi,
+)
+from railgauge.systems.schema import (
+    Nics as Nics,
+)
+from railgauge.systems.schema import (
+    NicScale as NicScale,
+)
+from railgauge.systems.schema import (
+    Partition as Partition,
+)
+from railgauge.systems.schema import (
+    Perftest as Perftest,
+)
+from railgauge.systems.schema import (
+    Rdma as Rdma,
+)
+from railgauge.systems.schema import (
+    RoundTrip as RoundTrip,
+)
+from railgauge.systems.schema import (
+    Settings as Settings,
+)
+from railgauge.systems.schema import (
+    System as System,
+)
+from railgauge.systems.schema import (
+    Tcp as Tcp,
+)
+from railgauge.systems.schema import (
+    Transfers as Transfers,
+)
+from railgauge.systems.schema import (
+    TransferTool as TransferTool,
+)
+from railgauge.systems.schema import (
+    Wan as Wan,
+)
+from railgauge.systems.schema import (
+    Wdt as Wdt,
+)
+from railgauge.yamlfile import load_model
+
+
+def names() -> list[str]:
+    return sorted(path.parent.name for path in paths.SYSTEMS.glob("*/reframe.yaml"))
+
+
+def _file(name: str) -> Path:
+    return paths.SYSTEMS / name / "reframe.yaml"
+
+
+@cache
+def load(name: str) -> System:
+    """The system of that name; ConfigurationError with file, line and field, or the known names.
+
+    In a rehearsal, as it is staged in the lab.
+    """
+    if name not in names():
+        raise ConfigurationError(
+            f"system {name!r} is unknown; configs/systems/ has: {', '.join(names())}",
+            next_step=f"name one of these, or: railgauge system new {name}",
+        )
+    system = load_model(_file(name), System)
+    if system.name != name:
+        raise ConfigurationError(
+            f"{_file(name)}: name is {system.name!r}, expected that of the folder, {name!r}"
+        )
+    if rehearsal.scenario() is not None and name == rehearsed():
+        return System.model_validate(rehearsal.staged(entry(name)))
+    return system
+
+
+def entry(name: str) -> dict[str, Any]:
+    """The system's description as it stands in its file."""
+    entry: dict[str, Any] = YAML(typ="safe", pure=True).load(_file(name))
+    return entry
+
+
+def rehearsed() -> str:
+    """The system that a rehearsal stages, in a process that runs one."""
+    return os.environ.get("RFM_SYSTEM", "").partition(":")[0]
+
+
+def of_host(host: str) -> list[str]:
+    """The systems whose `hostnames` match that host."""
+    return [n for n in names() if any(re.match(p, host) for p in load(n).hostnames)]
+
+
+def current() -> str:
+    """The system of this host: by `hostnames`, else the lab of this checkout while it is up.
+
+    ReFrame asks this only when neither `--system` nor RFM_SYSTEM names one. ConfigurationError
+    where two systems say that the host is theirs: of the wrong one, other nodes would be measured,
+    and held.
+    """
+    host = socket.gethostname()
+    systems_of_host = of_host(host)
+    if len(systems_of_host) > 1:
+        raise ConfigurationError(
+            f"host {host!r} is of {len(systems_of_host)} systems by their `hostnames`: "
+            + "; ".join(
+                f"{_file(name)}: {', '.join(load(name).hostnames)}" for name in systems_of_host
+            ),
+            next_step=f"edit hostnames in all but one, or name the system: "
+            f"RFM_SYSTEM={systems_of_host[0]}, or RFM_SYSTEM={systems_of_host[1]}",
+        )
+    if systems_of_host:
+        return systems_of_host[0]
+    if lab.first_process(paths.lab_folder()) is not None:
+        return "lab"
+    raise ConfigurationError(
+        f"host {host!r} matches no `hostnames` in configs/systems/*/reframe.yaml "
+        f"({', '.join(names())}), and the lab of this checkout is not up\n"
+        "  next: `railgauge lab up` for the embedded cluster, or name the system: RFM_SYSTEM=..."
+    )
+
+
+def chosen(option: str | None = None) -> str:
+    """The system that a command works on: its `--system`, else RFM_SYSTEM, else this host's."""
+    return option or os.environ.get("RFM_SYSTEM", "").partition(":")[0] or current()

@@ -1,0 +1,497 @@
+"""What stands in a system's `reframe.yaml`: Railgauge's own fields, by feature."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import pydantic
+
+from railgauge import hostlist
+from railgauge.errors import ConfigurationError
+from railgauge.model.measurement import CONGESTION_CONTROL
+from railgauge.systems.nccl import Nccl
+from railgauge.yamlfile import Strict
+
+
+def _expression(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    return pattern
+
+
+Expression = Annotated[str, pydantic.AfterValidator(_expression)]
+
+
+class Perftest(Strict):
+    """How long perftest measures here. Software emulation needs less of everything."""
+
+    bandwidth_iterations: int = pydantic.Field(default=5000, ge=5)
+    """Messages of one bandwidth run."""
+    latency_iterations: int = pydantic.Field(default=10_000, ge=5)
+    """Messages of one latency run. Below 10,000 the 99.9th percentile is little more than the
+    maximum.
+    """
+    sweep_iterations: int = pydantic.Field(default=1000, ge=5)
+    """Messages of each size of RdmaSweep."""
+    queue_pairs: int = pydantic.Field(default=4, ge=2, le=1024)
+    """Queue pairs of RdmaQueuePairs."""
+    qp_timeout: int | None = pydantic.Field(default=None, ge=1, le=31)
+    """A queue pair sends again what is not acknowledged within 4.096 us x 2^this; none for
+    perftest's own 14, 67 ms, which software emulation may need for what is under way.
+    """
+    duration_s: int = pydantic.Field(default=10, ge=2)
+    """How long RdmaDuration runs."""
+    probe_s: int | None = pydantic.Field(default=3, ge=2)
+    """How long RailProbe looks at each rail before anything else does; none for no RailProbe."""
+    same_rails_by_probe: bool = False
+    """RdmaBandwidth leaves rails to the same one to RailProbe, where a second look costs too much.
+    """
+    cuda: bool = False
+    """Give buffers in GPU memory (perftest built with CUDA)."""
+
+
+class Rdma(Strict):
+    """The RDMA fabric of a partition, as every one of its nodes must show it."""
+
+    devices: Expression
+    """Matches the names of the RDMA devices that carry the fabric; in the order of their names they
+    are the node's rails 0, 1, ...
+    """
+    rails: int = pydantic.Field(ge=1)
+    """How many every node has."""
+    link_layer: Literal["Ethernet", "InfiniBand"]
+    """Ethernet is RoCE."""
+    active_mtu_bytes: Literal[256, 512, 1024, 2048, 4096]
+    """The MTU that every port must have negotiated."""
+    rate: str
+    """What `/sys/class/infiniband/*/ports/*/rate` says."""
+    line_gbits: float | None = pydantic.Field(default=None, gt=0)
+    """The raw rate that limits are computed from; none where there is no such thing (Soft-RoCE)."""
+    gid_type: Literal["RoCE v2", "IB/RoCE v1"] = "RoCE v2"
+    """RoCE only; the index that has it is looked up on every node and port."""
+    traffic_class: int | None = pydantic.Field(default=None, ge=0, le=255)
+    """What perftest sets; none for its own default."""
+    pkey_index: int | None = pydantic.Field(default=None, ge=0)
+    """InfiniBand: the partition key that perftest uses."""
+    memlock_kib: int | None = pydantic.Field(default=None, ge=64)
+    """The least that a job must be able to pin; none for `unlimited`."""
+    across_rails: bool = False
+    """Pairs of different rails reach each other (through a spine, or a router)."""
+    rdma_cm: bool = True
+    """perftest may also connect by the RDMA connection manager."""
+    perftest: Perftest = Perftest()
+    """How long perftest measures here."""
+
+    @pydantic.model_validator(mode="after")
+    def _something_is_left_to_measure(self) -> Rdma:
+        by_probe = self.perftest.same_rails_by_probe
+        if by_probe and (self.perftest.probe_s is None or not self.across_rails or self.rails < 2):
+            raise ValueError(
+                "perftest.same_rails_by_probe needs probe_s, across_rails and two rails: else "
+                "RdmaBandwidth would measure nothing"
+            )
+        return self
+
+
+class Budget(Strict):
+    """How much a counter may grow on one node during one test."""
+
+    counters: Expression
+    """Matches whole names such as `rdma/mlx5_0/1/counters/symbol_error`,
+    `ethtool/eth0/rx_crc_errors_phy` or `net/eth0/rx_errors`; of several budgets that match, the
+    first counts.
+    """
+    most: int = pydantic.Field(ge=0)
+    """Events on one node during one test."""
+    why: str = pydantic.Field(min_length=1)
+    """Why so many are no fault."""
+
+
+RoundTrip = Annotated[float, pydantic.Field(ge=0, le=10_000)]
+
+
+class Wan(Strict):
+    """A long way between two nodes, and how it is made.
+
+    `set` and `clear` are command lines, run on the nodes that `ends` names, with {device} the
+    interface towards the other node, {one_way_ms} half of the round trip, {round_trip_ms} and
+    {reorder_percent} filled in. They may as well set a router between the sites.
+    """
+
+    round_trips_ms: list[RoundTrip] = pydantic.Field(min_length=1)
+    """Round trips that every acceptance measures."""
+    series_ms: list[RoundTrip] = []
+    """Round trips that only the series measures: railgauge accept --series."""
+    reorder_percent: float = pydantic.Field(ge=0, le=100)
+    """Packets that overtake others on the way."""
+    set: list[str] = pydantic.Field(min_length=1)
+    """Command lines that make the way longer."""
+    clear: list[str] = pydantic.Field(min_length=1)
+    """Command lines that undo it."""
+    ends: Literal["both", "server", "client"] = "both"
+    """The nodes that run them."""
+    window_bytes: list[Annotated[int, pydantic.Field(ge=1024)] | None] = pydantic.Field(
+        default=[None, 128 * 2**20], min_length=1
+    )
+    """The socket buffers to compare; none is the kernel's own choice."""
+    congestion: list[Annotated[str, pydantic.Field(pattern=f"^{CONGESTION_CONTROL}$")]] = (
+        pydantic.Field(default=["cubic", "bbr"], min_length=1)
+    )
+    """The congestion controls to compare."""
+    duration_s: int = pydantic.Field(default=20, ge=3)
+    """Of one run."""
+
+
+class Bond(Strict):
+    """A bond that the nodes of a partition have between them."""
+
+    device: str
+    """The interface of the bond."""
+    links: list[str] = pydantic.Field(min_length=2)
+    """The interfaces below it."""
+    mode: str = "802.3ad"
+    """As the kernel names it."""
+    link_gbits: float = pydantic.Field(gt=0)
+    """Raw rate of one link."""
+    mtu_bytes: int = pydantic.Field(ge=576, le=65535)
+    """Of the bond."""
+    streams: int = pydantic.Field(default=16, ge=2)
+    """TCP streams, which spread over the links."""
+
+
+class Tcp(Strict):
+    """What a transfer asks of the kernel; none is the kernel's own choice."""
+
+    streams: int = pydantic.Field(default=4, ge=1, le=128)
+    """Parallel connections."""
+    window_bytes: int | None = pydantic.Field(default=None, ge=1024)
+    """Socket buffers of each stream; capped by net.core.rmem_max and wmem_max, which a run then
+    fails on.
+    """
+    congestion: str | None = pydantic.Field(default=None, pattern=f"^{CONGESTION_CONTROL}$")
+    """The congestion control."""
+
+
+def _differ(settings: dict[str, Tcp]) -> dict[str, Tcp]:
+    for name, other in itertools.combinations(settings, 2):
+        if settings[name] == settings[other]:
+            raise ValueError(f"{name} and {other} ask for the same")
+    return settings
+
+
+#: What is measured against each other: the kernel's own choice, and what tuning asks for. What no
+#: job can change (sysctl, ring buffers) is not here; the nodes' facts say how it was.
+Settings = Annotated[
+    dict[Annotated[str, pydantic.Field(pattern="^[a-z0-9_-]+$")], Tcp],
+    pydantic.Field(min_length=1),
+    pydantic.AfterValidator(_differ),
+]
+
+
+#: How many NICs at once: one, those of one cable, those of all cables.
+NicScale = Literal["nic", "cable", "all"]
+
+
+class Nics(Strict):
+    """The logical NICs of a partition's nodes, each with an address in a subnet of its own."""
+
+    cables: list[Annotated[list[str], pydantic.Field(min_length=1)]] = pydantic.Field(min_length=1)
+    """The interfaces that share a cable, cable by cable."""
+    nic_gbits: float | None = pydantic.Field(default=None, gt=0)
+    """The raw rate of one NIC (its link, or the PCIe lanes behind it) in one direction; none where
+    there is no such thing.
+    """
+    cable_gbits: float | None = pydantic.Field(default=None, gt=0)
+    """The raw rate of one cable, likewise."""
+    node_gbits: float | None = pydantic.Field(default=None, gt=0)
+    """The raw rate of all NICs of a node together, likewise."""
+    mtu_bytes: int = pydantic.Field(ge=576, le=65535)
+    """Of every NIC."""
+    settings: Settings = {"default": Tcp()}
+    """TCP settings to compare, by name."""
+    duration_s: int = pydantic.Field(default=10, ge=2)
+    """Of one run."""
+    least_share: float = pydantic.Field(default=0.5, gt=0, le=1)
+    """Of NICs at once, the least that each carries, as a share of what the busiest of them does."""
+    series_only: bool = False
+    """Measured only when asked for: railgauge accept --series."""
+
+    @pydantic.model_validator(mode="after")
+    def _named_once(self) -> Nics:
+        names = [name for cable in self.cables for name in cable]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"cables: {', '.join(twice)} twice")
+        return self
+
+    def at_once(self, scale: NicScale) -> list[list[str]]:
+        """The NICs that are measured together at that scale; no group at two scales."""
+        if scale == "nic":
+            return [[name] for cable in self.cables for name in cable]
+        if scale == "cable":
+            return [cable for cable in self.cables if len(cable) > 1]
+        everything = [name for cable in self.cables for name in cable]
+        return [everything] if len(self.cables) > 1 else []
+
+    def gbits(self, names: Sequence[str]) -> float | None:
+        """The raw rate of some NICs at once, in one direction; None where none is known."""
+        cables = sum(bool(set(cable) & set(names)) for cable in self.cables)
+        known = (
+            self.nic_gbits and self.nic_gbits * len(names),
+            self.cable_gbits and self.cable_gbits * cables,
+            self.node_gbits,
+        )
+        return min((rate for rate in known if rate), default=None)
+
+
+class Mpi(Strict):
+    """An MPI program that is timed alone, and while a transfer runs between the same nodes."""
+
+    program: Literal["allreduce", "osu_allreduce", "osu_alltoall"] = "allreduce"
+    """`allreduce` is ours, by Open MPI's library, and needs no compiler; the OSU micro-benchmarks
+    must be on the nodes' path.
+    """
+    size_bytes: int = pydantic.Field(default=65536, ge=4, le=2**30, multiple_of=4)
+    """Of one message."""
+    iterations: int = pydantic.Field(default=200, ge=1)
+    """Operations that are timed."""
+    settings: Settings = {"default": Tcp()}
+    """TCP settings of the transfer to compare, by name."""
+    transfer_s: int = pydantic.Field(default=10, ge=2)
+    """How long the transfer runs; it must outlast the program."""
+    series_only: bool = False
+    """Not measured unless the series is asked for: railgauge accept --series."""
+
+
+TransferTool = Literal["iperf3", "wdt", "lftp", "scp", "hpn-scp", "bbcp"]
+
+
+class FilesOfOneSize(Strict):
+    """What a transfer moves: one large file, or a directory of small ones."""
+
+    files: int = pydantic.Field(ge=1, le=100_000)
+    """How many."""
+    file_bytes: int = pydantic.Field(ge=1)
+    """Of each."""
+
+
+class Wdt(Strict):
+    """How WDT is run; its connections are the transfers' `streams`, each to a port of its own."""
+
+    start_port: int | None = pydantic.Field(default=None, ge=1024, le=65535)
+    """The first of as many ports as there are streams; none: any that are free."""
+    encryption: Literal["aes128gcm", "aes128ctr", "none"] = "aes128gcm"
+    """Of the connections."""
+    skip_writes: list[bool] = pydantic.Field(default=[False], min_length=1)
+    """false: what arrives is written, and verified by its sums. true: it is thrown away, which
+    measures the network without the receiver's disk. Both: one case of each.
+    """
+
+
+class Transfers(Strict):
+    """Files, and streams by iperf3, between two nodes, by the tools that people move them with."""
+
+    tools: list[TransferTool] = pydantic.Field(min_length=1)
+    """Those that every node must have."""
+    optional: list[TransferTool] = []
+    """Run where both nodes have them; the verdict says where they were not."""
+    file_sets: dict[Annotated[str, pydantic.Field(pattern="^[a-z][a-z0-9]*$")], FilesOfOneSize] = {}
+    """Sets of files, by a short name such as `large` or `small`."""
+    scratch: str = pydantic.Field(default="/tmp", pattern=r"^(/[\w.+-]+)+$")
+    """A folder of each node's own with room for a set of files; what a transfer makes there goes
+    with its job.
+    """
+    path: list[str] = []
+    """Folders on the nodes where programs are looked for before PATH."""
+    streams: int = pydantic.Field(default=8, ge=1, le=128)
+    """Parallel connections, of the tools that have them."""
+    duration_s: int = pydantic.Field(default=10, ge=1)
+    """Of iperf3."""
+    timeout_s: int = pydantic.Field(default=600, ge=5)
+    """Longest time of one transfer."""
+    pairs: Literal["all", "first"] = "all"
+    """Which neighbours: all around the ring, or the first two, where one pair stands for all."""
+    series_only: bool = False
+    """Nothing here is measured unless the series is asked for: railgauge accept --series."""
+    wdt: Wdt = Wdt()
+    """How WDT is run."""
+
+    @pydantic.model_validator(mode="after")
+    def _cases_differ(self) -> Transfers:
+        everything = [*self.tools, *self.optional]
+        twice = sorted({tool for tool in everything if everything.count(tool) > 1})
+        if twice:
+            raise ValueError(f"{', '.join(twice)} is listed twice in tools and optional")
+        if set(everything) != {"iperf3"} and not self.file_sets:
+            raise ValueError("file_sets is empty, and all tools but iperf3 move files")
+        conditions = [(s.files == 1, s.file_bytes) for s in self.file_sets.values()]
+        if len(conditions) != len(set(conditions)):
+            raise ValueError(
+                "two file_sets are one large file, or many small ones, of the same file_bytes: "
+                "their numbers could not be told apart"
+            )
+        if len(self.wdt.skip_writes) != len(set(self.wdt.skip_writes)):
+            raise ValueError("wdt.skip_writes has the same value twice")
+        first = self.wdt.start_port
+        if first is not None and first + self.streams > 65536:
+            raise ValueError(f"wdt.start_port {first} leaves no {self.streams} ports, one a stream")
+        return self
+
+
+class Absent(Strict):
+    """A node, or RDMA devices of it, known to be missing: left out, and named in every verdict."""
+
+    node: str = pydantic.Field(min_length=1)
+    """One of `nodes`."""
+    devices: list[str] = []
+    """Its RDMA devices that NCCL goes without (Path and perftest still look at them); none: the
+    whole node.
+    """
+    why: str = pydantic.Field(min_length=1)
+    """What every verdict says of it."""
+
+
+class Extras(Strict):
+    """What Railgauge needs to know of a partition."""
+
+    nodes: str
+    """A host list of all that belong there, also those that are down."""
+    mtu_bytes: int | None = pydantic.Field(default=None, ge=576, le=65535)
+    """The MTU of the path that TCP uses."""
+    link_gbits: float | None = pydantic.Field(default=None, gt=0)
+    """The raw rate of the link that TCP uses; without it no share of a limit is known."""
+    floor_share: float | None = pydantic.Field(default=None, gt=0, lt=1)
+    """What Iperf2Pair must reach where no number is stored, as a share of what TCP carries over the
+    link (`link_gbits`, `mtu_bytes`), but no more than untuned hosts do (5 Gb/s a stream): a
+    floor, which proves function only.
+    """
+    launch_options: list[str] = []
+    """What the launcher (srun, mpirun) needs to start MPI here, and to end it: with srun's
+    `--kill-on-bad-exit=1` nobody waits a minute for a rank that could not start.
+    """
+    required: list[str] = []
+    """The checks without which no campaign can end in `accept`."""
+    absent: list[Absent] = []
+    """What is known to be missing: left out of all checks."""
+    rdma: Rdma | None = None
+    """With the feature rdma."""
+    counters: list[Budget] = []
+    """Budgets for tests between two nodes; a counter that none matches is recorded and judged by
+    nothing.
+    """
+    strict_provenance: bool = False
+    """No campaign ends in `accept` that ran a tool of no package, or one whose file is not the one
+    that its package brought; without it that is only noted.
+    """
+    peer_spread: float = pydantic.Field(default=0.05, ge=0.005, le=0.2)
+    """What numbers of equal places differ by in one run each, as a share: what is 3.5 times as far
+    below its peers stands out. A shared machine needs more than the default.
+    """
+    wan: Wan | None = None
+    """With the feature wan."""
+    bond: Bond | None = None
+    """With the feature bond."""
+    nics: Nics | None = None
+    """With the feature nics."""
+    mpi: Mpi | None = None
+    """With the features mpi and tcp."""
+    transfers: Transfers | None = None
+    """With the feature transfers."""
+    nccl: Nccl | None = None
+    """With the feature nccl."""
+
+    @pydantic.field_validator("nodes")
+    @classmethod
+    def _is_hostlist(cls, value: str) -> str:
+        hostlist.expand(value)
+        return value
+
+    @pydantic.model_validator(mode="after")
+    def _absent_belong_here(self) -> Extras:
+        for missing in self.absent:
+            if missing.node not in hostlist.expand(self.nodes):
+                raise ValueError(f"absent: {missing.node} is not one of nodes, {self.nodes}")
+            known = self.nccl.nics.devices if self.nccl and self.nccl.nics else []
+            strangers = sorted(set(missing.devices) - set(known))
+            if strangers:
+                raise ValueError(
+                    f"absent: {', '.join(strangers)} of {missing.node} not in nccl.nics.devices"
+                )
+        if set(self.present) == set():
+            raise ValueError("absent leaves no node")
+        return self
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The nodes without those that are declared absent."""
+        gone = {missing.node for missing in self.absent if not missing.devices}
+        return tuple(node for node in hostlist.expand(self.nodes) if node not in gone)
+
+    def absent_devices(self, node: str) -> tuple[str, ...]:
+        """The RDMA devices that a node is known to lack."""
+        return tuple(d for missing in self.absent if missing.node == node for d in missing.devices)
+
+
+#: A partition with one of these features describes it in its extras, in the field of that name.
+DESCRIBED = ("rdma", "wan", "bond", "nics", "nccl", "transfers")
+
+
+class Partition(pydantic.BaseModel):
+    """A ReFrame partition: fields not named here pass through to ReFrame, which checks them."""
+
+    model_config = pydantic.ConfigDict(extra="allow", frozen=True, use_attribute_docstrings=True)
+
+    name: str
+    """As ReFrame calls it."""
+    features: list[str] = []
+    """What it has: this chooses the checks."""
+    extras: Extras
+    """What Railgauge needs to know of it."""
+
+    @pydantic.model_validator(mode="after")
+    def _features_are_described(self) -> Partition:
+        for name in DESCRIBED:
+            if name in self.features and getattr(self.extras, name) is None:
+                raise ValueError(f"feature {name} needs extras.{name}, which says what it is")
+        return self
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes that can be measured; those declared absent are not among them."""
+        return self.extras.present
+
+
+class System(pydantic.BaseModel):
+    """A ReFrame system with its partitions."""
+
+    model_config = pydantic.ConfigDict(extra="allow", frozen=True, use_attribute_docstrings=True)
+
+    name: str
+    """That of the folder."""
+    hostnames: list[Expression]
+    """Regular expressions for the login nodes."""
+    partitions: list[Partition] = pydantic.Field(min_length=1)
+    """Each with one kind of fabric."""
+
+    @pydantic.model_validator(mode="after")
+    def _modules_can_be_loaded(self) -> System:
+        system: str = (self.model_extra or {}).get("modules_system", "nomod")
+        for partition in self.partitions:
+            fabric = partition.extras.nccl
+            if fabric and fabric.binaries.modules and system == "nomod":
+                raise ValueError(
+                    f"{partition.name}: nccl.binaries.modules needs a modules_system other than "
+                    "nomod, such as lmod or tmod4"
+                )
+        return self
+
+    def partition(self, name: str) -> Partition:
+        for partition in self.partitions:
+            if partition.name == name:
+                return partition
+        raise ConfigurationError(f"system {self.name} has no partition {name!r}")

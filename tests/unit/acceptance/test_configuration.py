@@ -1,0 +1,84 @@
+"""What ends `railgauge accept` before anything is measured: it is no verdict on any node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from railgauge import paths, systems
+from railgauge.acceptance import accept
+from railgauge.campaign.folder import Campaign, Requested, Scope, Session
+from railgauge.errors import ConfigurationError, EnvironmentProblem
+
+REFUSED = "ERROR: run session stopped: reframe error: no test was selected\n"
+
+
+@pytest.fixture
+def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One system, its references, and what its nodes must show."""
+    source = paths.SYSTEMS / "vm-pair" / "reframe.yaml"
+    home = tmp_path / "systems" / "vm-pair"
+    home.mkdir(parents=True)
+    (home / "reframe.yaml").write_text(source.read_text())
+    (tmp_path / "references").mkdir()
+    monkeypatch.setattr(paths, "SYSTEMS", tmp_path / "systems")
+    monkeypatch.setenv("RAILGAUGE_REFERENCES", str(tmp_path / "references"))
+    systems.load.cache_clear()
+    yield tmp_path
+    systems.load.cache_clear()
+
+
+def test_good_configuration_is_taken(configured: Path) -> None:
+    accept._require_configuration("vm-pair")
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "systems/vm-pair/expected.yaml",
+        "systems/other/reframe.yaml",
+        "references/vm-pair.yaml",
+    ],
+)
+def test_broken_file_is_an_error_before_anything_runs(configured: Path, file: str) -> None:
+    (configured / file).parent.mkdir(exist_ok=True)
+    (configured / file).write_text("nonsense: 1\n")
+    with pytest.raises(ConfigurationError) as caught:
+        accept._require_configuration("vm-pair")
+    assert file in str(caught.value) and caught.value.exit_code == 3
+
+
+def ended(folder: Path, exit_code: int, last_error: str = "") -> Campaign:
+    folder.mkdir()
+    session = Session(exit_code, last_error)
+    return Campaign(
+        folder, "lab", "acceptance", Scope({}, {}), Requested([], {}, {}), session=session
+    )
+
+
+def test_session_that_reframe_did_not_begin_is_no_verdict_and_no_campaign(tmp_path: Path) -> None:
+    campaign = ended(tmp_path / "one", 1, "failed to load configuration: wrong")
+    with pytest.raises(EnvironmentProblem) as caught:
+        accept._require_begun(campaign, "ERROR: failed to load configuration: wrong\n")
+    assert "nothing was measured: failed to load configuration: wrong" in str(caught.value)
+    assert not campaign.folder.exists()
+
+
+def test_option_that_reframe_does_not_know_is_quoted(tmp_path: Path) -> None:
+    campaign = ended(tmp_path / "one", 2)
+    with pytest.raises(EnvironmentProblem, match=r"unrecognized arguments: --x\n  next: reframe -"):
+        accept._require_begun(campaign, "usage: ...\nreframe: error: unrecognized arguments: --x\n")
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "output", "planned"),
+    [(0, "", True), (1, "ERROR: wrong\n", True), (1, REFUSED, False), (-9, "", False)],
+    ids=["well", "planned", "refused", "killed"],
+)
+def test_other_ends_are_judged(tmp_path: Path, exit_code: int, output: str, planned: bool) -> None:
+    campaign = ended(tmp_path / "one", exit_code)
+    if planned:
+        (campaign.folder / "plan.json").write_text("[]")
+    accept._require_begun(campaign, output)
+    assert campaign.folder.exists()

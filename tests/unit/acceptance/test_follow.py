@@ -1,0 +1,98 @@
+"""How `railgauge accept` follows its ReFrame session: progress, and one that hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from railgauge.acceptance import follow
+from tests.unit import records
+
+HANGS = "print('[----------] start processing checks', flush=True); import time; time.sleep(60)"
+ENDS = "print('[       OK ] (1/2) Iperf2Pair %pair=ns:n1:n2 /357b0dcf @lab:ns+builtin')"
+
+
+def followed(folder: Path, program: str) -> tuple[int, str, list[str]]:
+    said: list[str] = []
+    command = [sys.executable, "-c", program]
+    code, interrupted = follow.follow(command, os.environ, folder / "reframe.out", said.append)
+    return code, interrupted, said
+
+
+def plan(folder: Path, *limits_s: float) -> None:
+    """A plan of cases that may take that long."""
+    cases = [
+        records.planned("Tcp", f"Tcp {number}", f"Tcp_{number}", ["n1"], limit_s=limit_s)
+        for number, limit_s in enumerate(limits_s)
+    ]
+    (folder / "plan.json").write_text(json.dumps(cases))
+
+
+def test_a_session_in_which_no_case_ends_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow.Watchdog, "MARGIN_S", 0)
+    plan(tmp_path, 0.3, 0.5)
+    began = time.monotonic()
+    code, interrupted, said = followed(tmp_path, HANGS)
+    assert interrupted and code != 0
+    assert time.monotonic() - began < 30
+    assert "no case has ended for" in said[0]
+
+
+@pytest.fixture
+def started_by_nohup() -> Iterator[None]:
+    """As `nohup ... &` starts a process: it, and what it starts, ignore both."""
+    before = {n: signal.signal(n, signal.SIG_IGN) for n in (signal.SIGINT, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+DEAF = "import signal; [signal.signal(n, signal.SIG_IGN) for n in ({})]; " + HANGS
+
+
+@pytest.mark.parametrize("deaf_to", ["", "signal.SIGINT,", "signal.SIGINT, signal.SIGTERM"])
+def test_a_session_is_stopped_whatever_it_and_its_parent_ignore(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started_by_nohup: None, deaf_to: str
+) -> None:
+    monkeypatch.setattr(follow.Watchdog, "MARGIN_S", 0)
+    monkeypatch.setattr(follow.Interrupt, "PATIENCE_S", 0.3)
+    plan(tmp_path, 0.3)
+    program = DEAF.format(deaf_to) if deaf_to else HANGS
+    began = time.monotonic()
+    code, interrupted, _ = followed(tmp_path, program)
+    assert interrupted and code != 0
+    assert time.monotonic() - began < 30
+
+
+def test_a_session_hears_the_ctrl_c_that_its_parent_ignores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started_by_nohup: None
+) -> None:
+    monkeypatch.setattr(follow.Watchdog, "MARGIN_S", 0)
+    plan(tmp_path, 0.3)
+    assert followed(tmp_path, HANGS)[0] == -signal.SIGINT
+
+
+def test_a_hangup_that_nohup_ignores_does_not_stop_a_session(
+    tmp_path: Path, started_by_nohup: None
+) -> None:
+    hangs_up_its_parent = f"import os, signal; os.kill(os.getppid(), signal.SIGHUP); {ENDS}"
+    assert followed(tmp_path, hangs_up_its_parent)[:2] == (0, "")
+
+
+def test_a_session_that_ends_is_left_alone(tmp_path: Path) -> None:
+    plan(tmp_path, 60)
+    assert followed(tmp_path, ENDS) == (0, "", ["  1/2 ok    Iperf2Pair %pair=ns:n1:n2"])
+    assert "1/2" in (tmp_path / "reframe.out").read_text()
+
+
+def test_a_session_without_a_plan_is_followed_all_the_same(tmp_path: Path) -> None:
+    assert followed(tmp_path, ENDS)[0] == 0

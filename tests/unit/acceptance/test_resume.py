@@ -1,0 +1,703 @@
+"""A campaign that broke off: what of it counts, what is still to be measured, who may go on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reframe.core.exceptions import ReframeError
+from reframe.core.schedulers import Job
+
+from railgauge import atomic, paths
+from railgauge.acceptance import accept, follow, session
+from railgauge.campaign import folder as campaigns
+from railgauge.campaign.folder import ENDED, Campaign, Requested, Session
+from railgauge.checks import guard
+from railgauge.cli import cli
+from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.model.failure import DISTURBED, Failure
+from railgauge.slurm import client
+from railgauge.slurm import jobs as slurm_jobs
+from railgauge.verdict.compare import remaining
+from railgauge.verdict.rules import Verdict, decide
+from tests.unit import records
+from tests.unit.verdict.test_rules import NODE_FAILURE, Recorded, kinds
+
+REQUESTED = Requested([], {"RFM_SYSTEM": "lab:ns"}, accept.judged_by("lab"))
+
+
+class Resumed(Recorded):
+    """A campaign of up to two sessions; the first one broke off without a report."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, nodes=("n1", "n2", "n3"), state="running", session=None)
+        #: case number -> changes to what it left of its end
+        self.ends: dict[int, dict[str, Any]] = {0: {}, 1: {}, 2: {}}
+        #: the second session, where there is one: its report as in `Recorded`
+        self.second: Recorded | None = None
+
+    def key(self, number: int) -> tuple[str, str]:
+        return self.plan[number]["unique_name"], "ns"
+
+    def again(self, *numbers: int) -> Recorded:
+        """A second session that ran these cases and came to its end; they pass until changed."""
+        self.second = Recorded(paths.session_in(self.folder, 2), nodes=self.nodes)
+        self.second.plan = self.plan
+        self.second.runs[0] = {n: self.second.runs[0][n] for n in numbers}
+        return self.second
+
+    def write(self) -> Campaign:
+        campaign = super().write()
+        (self.folder / "report.json").unlink()
+        for number, changes in self.ends.items():
+            for run in range(len(self.runs)):
+                self._end(run, number, changes)
+        campaign.requested = REQUESTED
+        if self.second is not None:
+            campaign.begin_again(["railgauge", "accept", "--resume", campaign.id])
+            self.second.write()
+            campaign.session = self.second.session
+            campaign.end(self.second.state)
+        campaign.save()
+        return campaign
+
+    def _end(self, run: int, number: int, changes: dict[str, Any]) -> None:
+        if number not in self.runs[run]:
+            return
+        ran, stage = self.runs[run][number], self.stagedir(run, number)
+        record = stage / "railgauge.json"
+        digest = hashlib.sha256(record.read_bytes()).hexdigest() if record.exists() else None
+        planned = self.plan[number]
+        end = {
+            "campaign": self.folder.name,
+            "session": 1,
+            "system": "lab",
+            "partition": "ns",
+            "check": planned["check"],
+            "unique_name": planned["unique_name"],
+            "nodes": planned["nodes"],
+            "run": run,
+            "result": ran["result"],
+            "reason": ran.get("fail_reason") or "",
+            "stage": str(stage.relative_to(self.folder)),
+            "record_sha256": digest,
+            **changes,
+        }
+        (self.folder / ENDED).mkdir(exist_ok=True)
+        (self.folder / ENDED / f"{number}.{run}.json").write_text(json.dumps(end))
+
+    def missing(self) -> list[int]:
+        found = remaining(self.write())
+        assert found is not None
+        return [number for number in range(len(self.plan)) if self.key(number) in found.missing]
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Resumed:
+    return Resumed(tmp_path / "20261121T042325Z-lab-91c33c")
+
+
+def results(verdict: Verdict) -> list[str]:
+    return [case.result for case in verdict.cases]
+
+
+# ---- what counts of a session without a report ----
+
+
+def test_cases_that_ended_keep_their_results(broken: Resumed) -> None:
+    verdict = broken.decide()
+    assert results(verdict) == ["pass"] * 3
+    assert verdict.decision == "inconclusive"
+    assert verdict.findings[0].next_step == f"railgauge accept --resume {broken.folder.name}"
+
+
+def test_a_record_without_its_end_is_not_finished(broken: Resumed) -> None:
+    del broken.ends[1]
+    assert results(broken.decide()) == ["pass", "not run", "pass"]
+    assert broken.missing() == [1]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"campaign": "20261120T042325Z-lab-000000"}, "campaign is"),
+        ({"session": 2}, "session is 2"),
+        ({"system": "dgx-h100"}, "system is"),
+        ({"check": "MpiWorld"}, "check is"),
+        ({"nodes": ["n7", "n8"]}, "nodes is"),
+        ({"record_sha256": "0" * 64}, "its record is another one"),
+        ({"record_sha256": None}, "its record is another one"),
+        ({"stage": "../20261120T042325Z-lab-000000/stage/Iperf2Pair_1"}, "not of this session"),
+        ({"stage": "stage/elsewhere"}, "its record is gone"),
+    ],
+)
+def test_an_end_that_is_not_of_this_case_is_no_result(
+    broken: Resumed, change: dict[str, Any], says: str
+) -> None:
+    broken.ends[1] = change
+    case = broken.decide().cases[1]
+    assert says in case.damage and not case.passed and not case.rows
+    assert broken.missing() == [1]
+
+
+@pytest.mark.parametrize(
+    "change", [{"partition": "vm"}, {"unique_name": "Other"}, {"result": "abort"}, {"run": -1}]
+)
+def test_an_end_of_no_planned_case_is_ignored(broken: Resumed, change: dict[str, Any]) -> None:
+    broken.ends[1] = change
+    assert results(broken.decide()) == ["pass", "not run", "pass"]
+
+
+def test_a_pass_with_failures_in_its_record_is_rejected(broken: Resumed) -> None:
+    broken.result(1, failures=[NODE_FAILURE])
+    assert broken.decide().decision == "reject"
+
+
+def test_a_pass_that_is_out_of_its_reference_is_rejected(broken: Resumed) -> None:
+    broken.result(1, value=4.0)
+    assert kinds(broken.decide())[1:] == ["out-of-reference"]
+
+
+def test_a_retry_without_the_run_before_it_is_no_pass(broken: Resumed) -> None:
+    broken.ends[1] = {"run": 1}
+    assert "broken-record" in kinds(broken.decide())
+    assert broken.missing() == []
+
+
+def test_a_session_that_ended_well_is_known_by_its_report(broken: Resumed) -> None:
+    broken.state, broken.session = "finished", Session(0, "")
+    assert results(broken.decide()) == ["not run"] * 3
+
+
+def test_a_report_that_was_cut_short_is_none(broken: Resumed) -> None:
+    campaign = broken.write()
+    (campaign.folder / "report.json").write_text('{"runs": [{"testca')
+    assert results(decide(campaign)) == ["pass"] * 3
+
+
+# ---- what is missing ----
+
+
+def test_a_case_that_failed_is_not_run_again(broken: Resumed) -> None:
+    broken.fail(1, NODE_FAILURE)
+    del broken.ends[2]
+    assert broken.missing() == [2]
+
+
+def test_a_case_that_left_no_result_is_run_again(broken: Resumed) -> None:
+    broken.no_result(1, "fail", "OS error: No space left on device")
+    assert broken.missing() == [1]
+
+
+def test_a_case_whose_node_does_not_answer_has_failed(broken: Resumed) -> None:
+    broken.no_result(1, "fail", "blocked: ReqNodeNotAvail, UnavailableNodes:n2")
+    campaign = broken.write()
+    campaign.unavailable = ["n2"]
+    left = remaining(campaign)
+    assert left is not None and left.missing == ()
+
+
+def test_a_case_whose_node_was_held_on_purpose_is_run_again(broken: Resumed) -> None:
+    broken.no_result(1, "fail", "blocked: ReqNodeNotAvail, UnavailableNodes:n2")
+    assert broken.missing() == [1]
+
+
+def test_a_case_whose_job_somebody_cancelled_is_run_again(broken: Resumed) -> None:
+    broken.fail(1, Failure(DISTURBED, "not measured: Slurm says CANCELLED by alice"))
+    assert broken.missing() == [1]
+
+
+def test_a_case_that_failed_with_an_unreadable_record_has_failed(broken: Resumed) -> None:
+    broken.fail(1, NODE_FAILURE)
+    broken.ends[1] = {"record_sha256": "0" * 64}
+    assert broken.missing() == []
+
+
+def test_what_depends_on_a_failed_case_is_not_missing(broken: Resumed) -> None:
+    broken.fail(0, NODE_FAILURE)
+    del broken.ends[1], broken.ends[2]
+    broken.plan[1]["depends_on"] = ["Iperf2Pair_0"]
+    broken.plan[2]["depends_on"] = ["Iperf2Pair_1"]
+    assert broken.missing() == []
+    assert broken.decide().cases[1].reason.startswith("its precondition failed")
+
+
+def test_a_case_that_was_to_run_twice_and_ran_once_is_missing(broken: Resumed) -> None:
+    broken.plan[1]["runs"] = 2
+    assert broken.missing() == [1]
+
+
+def test_without_a_plan_all_is_missing(broken: Resumed) -> None:
+    campaign = broken.write()
+    (campaign.folder / "plan.json").unlink()
+    assert remaining(campaign) is None
+
+
+# ---- the verdict of two sessions ----
+
+
+def test_sessions_that_complete_each_other_are_accepted(broken: Resumed) -> None:
+    del broken.ends[1]
+    broken.again(1)
+    verdict = broken.decide()
+    assert (verdict.decision, verdict.findings) == ("accept", ())
+    assert [case.session for case in verdict.cases] == [1, 2, 1]
+    assert len(verdict.as_dict()["sessions"]) == 2
+
+
+def test_an_attempt_without_result_stands_until_a_later_session_has_one(broken: Resumed) -> None:
+    broken.no_result(1, "fail", "OS error: No space left on device")
+    assert broken.decide().decision == "inconclusive"
+    broken.again(1)
+    assert broken.decide().decision == "accept"
+
+
+def test_a_precondition_that_fails_the_second_time_is_flaky(broken: Resumed) -> None:
+    del broken.ends[1]
+    broken.again(0, 1).fail(0, NODE_FAILURE)
+    verdict = broken.decide()
+    assert verdict.decision == "reject"
+    assert {"condition", "flaky"} <= set(kinds(verdict))
+
+
+def test_a_case_that_failed_first_and_passes_then_is_flaky(broken: Resumed) -> None:
+    broken.fail(1, NODE_FAILURE)
+    broken.again(1)
+    verdict = broken.decide()
+    assert "flaky" in kinds(verdict)
+    assert any("of session 1" in finding.message for finding in verdict.findings)
+
+
+def test_a_second_try_within_a_session_is_not_made_good_by_another_session(
+    broken: Resumed,
+) -> None:
+    broken.add_run()
+    broken.runs[1] = {1: broken.runs[1][1]}
+    broken.no_result(1, "fail", "job submission failed")
+    broken.again(1)
+    assert broken.decide().decision == "inconclusive"
+
+
+def test_a_second_attempt_without_result_is_not_made_good_by_the_first(broken: Resumed) -> None:
+    """The nodes may have changed between the sessions; their preflight must say that they have
+    not.
+    """
+    del broken.ends[1]
+    broken.again(0, 1).no_result(0, "abort")
+    assert broken.decide().decision == "inconclusive"
+    assert broken.missing() == [0]
+
+
+def test_nodes_that_changed_between_the_sessions_are_not_accepted(broken: Resumed) -> None:
+    del broken.ends[1]
+    second = broken.again(1)
+    for recorded, number, fingerprint in ((broken, 0, "a"), (second, 1, "b")):
+        recorded.only(number)["facts"] = {"n2": {"fingerprint": fingerprint}}
+    verdict = broken.decide()
+    assert (verdict.decision, kinds(verdict)) == ("inconclusive", ["two-states"])
+    assert "a, then b" in verdict.findings[0].message
+
+
+ATTEMPTS = ("none", "pass", "fail", "fail without record", "pass without record", "abort", "forged")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    first=st.lists(st.sampled_from(ATTEMPTS), min_size=3, max_size=3),
+    second=st.lists(st.sampled_from(ATTEMPTS[:-1]), min_size=3, max_size=3),
+)
+def test_only_what_was_measured_and_never_failed_is_accepted(
+    tmp_path_factory: pytest.TempPathFactory, first: list[str], second: list[str]
+) -> None:
+    broken = Resumed(tmp_path_factory.mktemp("campaign") / "20261121T042325Z-lab-91c33c")
+    again = broken.again(*(n for n in range(3) if second[n] != "none"))
+    for recorded, attempts in ((broken, first), (again, second)):
+        for number, attempt in enumerate(attempts):
+            if attempt == "fail":
+                recorded.fail(number, NODE_FAILURE)
+            elif attempt in ("fail without record", "pass without record", "abort"):
+                recorded.no_result(number, attempt.split()[0])
+    broken.ends = {n: {} for n in range(3) if first[n] not in ("none", "abort")}
+    broken.ends |= {n: {"record_sha256": "0" * 64} for n in range(3) if first[n] == "forged"}
+    again.runs[0] = {n: ran for n, ran in again.runs[0].items() if second[n] != "none"}
+    each = list(zip(first, second, strict=True))
+    accepted = all("pass" in pair and "fail" not in pair for pair in each) and all(
+        # What was tried again and came to nothing is not known any more.
+        after in ("none", "pass")
+        for _, after in each
+    )
+    assert (broken.decide().decision == "accept") == accepted
+
+
+# ---- the guard in a resumed session ----
+
+
+def case(name: str, *nodes: str, deps: tuple[Any, ...] = (), tags: tuple[str, ...] = ()) -> Any:
+    check = SimpleNamespace(
+        unique_name=name,
+        display_name=name,
+        short_name=name,
+        pinned_nodes=list(nodes),
+        tags=set(tags),
+        num_tasks=1,
+        num_tasks_per_node=1,
+        max_pending_time="5m",
+        time_limit=60,
+        stagedir=None,
+    )
+    for dependency in deps:
+        dependency.in_degree += 1
+    return SimpleNamespace(
+        check=check, partition=SimpleNamespace(name="ns"), deps=list(deps), in_degree=0
+    )
+
+
+def names(cases: list[Any]) -> list[str]:
+    return [c.check.unique_name for c in cases]
+
+
+@pytest.fixture
+def selected() -> list[Any]:
+    first, second = (case(f"Path_{n}", f"n{n}", tags=("preflight",)) for n in (1, 2))
+    return [
+        first,
+        second,
+        case("Link_1", "n1", "n2", deps=(first, second)),
+        case("Link_2", "n2", "n1", deps=(first, second)),
+        case("Tcp_1", "n1"),
+        case("Tcp_3", "n3"),
+    ]
+
+
+def test_a_missing_case_is_run_with_its_preconditions(selected: list[Any]) -> None:
+    kept = guard.to_run(selected, {("Link_2", "ns")}, ())
+    assert names(kept) == ["Path_1", "Path_2", "Link_2"]
+    assert [c.in_degree for c in kept] == [1, 1, 0]
+
+
+def test_a_missing_case_is_run_with_the_preflight_of_its_nodes(selected: list[Any]) -> None:
+    assert names(guard.to_run(selected, {("Tcp_1", "ns")}, ())) == ["Path_1", "Tcp_1"]
+    assert names(guard.to_run(selected, {("Tcp_3", "ns")}, ())) == ["Tcp_3"]
+
+
+def test_a_preflight_that_failed_is_not_run_again(selected: list[Any]) -> None:
+    kept = guard.to_run(selected, {("Tcp_1", "ns")}, {("Path_1", "ns")})
+    assert names(kept) == ["Tcp_1"]
+
+
+def test_another_selection_than_before_is_refused(selected: list[Any]) -> None:
+    plan = [guard._planned(c, 1) for c in selected]
+    guard.refuse_another_plan(list(reversed(plan)), plan)
+    for other in (plan[1:], [plan[0].model_copy(update={"nodes": ("n9",)}), *plan[1:]]):
+        with pytest.raises(ReframeError, match="are not those of the campaign's plan: Path_1"):
+            guard.refuse_another_plan(other, plan)
+
+
+@pytest.fixture
+def working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A session's folder, and what ReFrame knows in it."""
+    folder = tmp_path / "20261121T042325Z-lab-91c33c"
+    folder.mkdir()
+    runtime = SimpleNamespace(system=SimpleNamespace(name="lab"), current_run=0)
+    monkeypatch.setattr(guard.runtime, "runtime", lambda: runtime)
+    monkeypatch.setenv(paths.CAMPAIGN_VARIABLE, str(folder))
+    monkeypatch.delenv(paths.SESSION_VARIABLE, raising=False)
+    return folder
+
+
+def task(stage: Path | None) -> Any:
+    found = case("Tcp_1", "n1")
+    found.check.stagedir = str(stage) if stage else None
+    return SimpleNamespace(check=found.check, testcase=found, exc_info=(ValueError, "why", None))
+
+
+def test_a_case_leaves_its_end_bound_to_its_record(working: Path) -> None:
+    stage = working / "stage" / "Tcp_1"
+    stage.mkdir(parents=True)
+    (stage / "railgauge.json").write_text("{}")
+    guard.EndKeeper().on_task_success(task(stage))
+    (path,) = (working / ENDED).iterdir()
+    end = json.loads(path.read_text())
+    assert (end["result"], end["stage"], end["nodes"]) == ("pass", "stage/Tcp_1", ["n1"])
+    assert end["record_sha256"] == hashlib.sha256(b"{}").hexdigest()
+
+
+def test_a_case_that_never_had_a_stage_leaves_that_it_failed(working: Path) -> None:
+    guard.EndKeeper().on_task_failure(task(None))
+    (path,) = (working / ENDED).iterdir()
+    end = json.loads(path.read_text())
+    assert (end["result"], end["stage"], end["record_sha256"]) == ("fail", None, None)
+
+
+def test_a_full_results_area_does_not_end_the_session(
+    working: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(atomic, "write_text", full)
+    guard.EndKeeper().on_task_success(task(None))
+    assert list((working / ENDED).iterdir()) == []
+
+
+def test_a_case_that_is_aborted_has_not_ended(working: Path) -> None:
+    guard.EndKeeper().on_task_abort(task(None))
+    assert not (working / ENDED).exists()
+
+
+# ---- two campaigns at once ----
+
+SQUEUE = """\
+7|RUNNING|railgauge:A|n[1-2]|n[1-2]
+8|PENDING|railgauge:B||n[2-3]
+9|PENDING|railgauge:B||n4
+10|PENDING|somebody||n1
+11|RUNNING|somebody|n4|
+12|PENDING|odd|comment||n1
+"""
+
+
+def test_a_job_that_waits_for_a_campaigns_nodes_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "output", lambda *_: SQUEUE)
+    assert slurm_jobs.waiting_for_campaigns() == {"8": "B"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "waits"),
+    [(lambda *_: SQUEUE, True), (lambda *_: "", False), (None, True)],
+    ids=["for a campaign", "for others", "nobody answers"],
+)
+def test_a_job_is_given_up_only_where_it_does_not_wait_for_a_campaign(
+    monkeypatch: pytest.MonkeyPatch, answer: Callable[..., str] | None, waits: bool
+) -> None:
+    def silent(*_: str) -> str:
+        raise EnvironmentProblem("squeue did not answer")
+
+    monkeypatch.setattr(client, "output", answer or silent)
+    job = Job(name="check")
+    job._jobid, job._state, job._submit_time, job.max_pending_time = "8", "PENDING", 0.0, "5m"
+    late: list[Job] = []
+
+    def original(_: object, jobs: Sequence[Job]) -> None:
+        late.extend(j for j in jobs if time.time() - j.submit_time >= j.max_pending_time)
+
+    guard.patient(original)(None, [job])
+    assert (late == []) == waits
+    assert (job._exception is None) == waits
+
+
+def test_a_session_whose_job_waits_for_a_campaign_is_not_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow.Watchdog, "MARGIN_S", 0)
+    case = records.planned("Tcp", "Tcp 1", "Tcp_1", ["n1"], limit_s=0.2)
+    (tmp_path / "plan.json").write_text(json.dumps([case]))
+    answers = iter([True, True, False])
+    said: list[str] = []
+    program = (
+        "print('[----------] start processing checks', flush=True); import time; time.sleep(60)"
+    )
+    follow.follow(
+        [sys.executable, "-c", program],
+        os.environ,
+        tmp_path / "reframe.out",
+        said.append,
+        waits=lambda: next(answers),
+    )
+    assert next(answers, None) is None and "no case has ended" in said[0]
+
+
+# ---- who may go on ----
+
+
+@pytest.fixture
+def area(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
+    campaigns.campaigns_folder().mkdir()
+    return campaigns.campaigns_folder()
+
+
+@pytest.fixture
+def found(area: Path) -> Campaign:
+    """A campaign of this host that broke off."""
+    resumed = Resumed(area / "20261121T042325Z-lab-91c33c")
+    del resumed.ends[1]
+    campaign = resumed.write()
+    campaign.context = {"host": campaigns.socket.gethostname(), "pid": 2**22 + 1}
+    campaign.save()
+    return campaign
+
+
+def refused(campaign: Campaign) -> str:
+    campaign.save()
+    with pytest.raises(RailgaugeError) as error:
+        accept.resume(campaign, [], lambda _: None)
+    assert campaigns.load(str(campaign.folder)).sessions == 1
+    return str(error.value)
+
+
+def test_a_finished_campaign_is_not_resumed(area: Path) -> None:
+    resumed = Resumed(area / "20261121T042325Z-lab-91c33c")
+    resumed.state, resumed.session = "finished", Session(1, "")
+    message = refused(resumed.write())
+    assert "nothing is missing: ACCEPT 3 of 3" in message or "is finished" in message
+    assert "railgauge verdict" in message
+
+
+def test_a_campaign_that_selected_nothing_is_finished(found: Campaign) -> None:
+    (found.folder / "plan.json").unlink()
+    found.state, found.session = "finished", Session(1, "no test was selected")
+    assert "REJECT nothing was measured" in refused(found)
+
+
+def test_a_running_campaign_is_not_resumed(found: Campaign) -> None:
+    found.context["pid"] = os.getppid()
+    with found.hold():
+        message = refused(found)
+    assert "is still running" in message and f"kill -INT {os.getppid()}" in message
+
+
+def test_a_session_that_lost_its_railgauge_still_holds_the_campaign(
+    found: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accept, "_ENDING_S", 0)
+    program = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with found.hold() as lock:
+        orphan = subprocess.Popen(program, pass_fds=(lock,))
+    try:
+        assert "is still running" in refused(found)
+    finally:
+        orphan.kill()
+        orphan.wait()
+    assert found.broke_off
+
+
+def test_a_campaign_of_another_host_needs_certainty(found: Campaign) -> None:
+    found.context["host"] = "login2"
+    with found.hold():
+        pass
+    message = refused(found)
+    assert "login2" in message and f"rm {found.lock_file}" in message
+
+
+def test_other_references_than_before_are_refused(found: Campaign, tmp_path: Path) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text("changed")
+    before = {**REQUESTED.judged_by, str(file): hashlib.sha256(b"before").hexdigest()}
+    found.requested = Requested([], {}, before)
+    assert f"{file} has changed" in refused(found)
+
+
+@pytest.mark.parametrize("name", ["expected.yaml", "reframe.yaml", "fabric.json"])
+def test_another_system_than_before_is_refused(
+    found: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Its data changed, or came to be, after the campaign began."""
+    shutil.copytree(accept.paths.SYSTEMS / "lab", tmp_path / "systems" / "lab")
+    monkeypatch.setattr(accept.paths, "SYSTEMS", tmp_path / "systems")
+    found.requested = Requested([], {}, accept.judged_by("lab"))
+    file = tmp_path / "systems" / "lab" / name
+    file.write_text(file.read_text() + "# \n" if file.exists() else "{}")
+    assert f"{file} has changed" in refused(found)
+
+
+def test_a_campaign_of_a_gate_run_is_resumed_by_that_run_only(found: Campaign) -> None:
+    found.owner = "gate run 20261121T042300Z_0a1b"
+    assert "railgauge gate run --act" in refused(found)
+
+
+def test_a_gate_run_resumes_no_campaign_of_somebody_else(found: Campaign) -> None:
+    found.save()
+    with pytest.raises(RailgaugeError, match="that of railgauge accept"):
+        accept.resume(found, [], lambda _: None, owner="gate run 20261121T042300Z_0a1b")
+
+
+def test_references_that_are_gone_are_refused(found: Campaign, tmp_path: Path) -> None:
+    found.requested = Requested(
+        [], {}, {str(tmp_path / "gone"): hashlib.sha256(b"before").hexdigest()}
+    )
+    assert "has changed" in refused(found)
+
+
+def test_a_rehearsal_is_not_resumed(found: Campaign) -> None:
+    found.simulated = "healthy"
+    assert "railgauge rehearse lab" in refused(found)
+
+
+def test_a_record_that_does_not_say_what_was_requested_is_refused(found: Campaign) -> None:
+    found.save()
+    record = found.folder / "campaign.json"
+    fields = json.loads(record.read_text())
+    del fields["requested"]
+    record.write_text(json.dumps(fields))
+    with pytest.raises(RailgaugeError, match="requested: Field required") as caught:
+        campaigns.load(str(found.folder))
+    assert caught.value.next_step is not None
+
+
+def test_a_campaign_that_lacks_only_its_verdict_gets_it(
+    area: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "output", lambda *_: "")
+    campaign = Resumed(area / "20261121T042325Z-lab-91c33c").write()
+    verdict = accept.resume(campaign, ["railgauge"], lambda _: None)
+    assert verdict.decision == "accept"
+    assert json.loads((campaign.folder / "verdict.json").read_text())["verdict"] == "accept"
+
+
+def test_a_campaign_that_broke_off_is_told_from_a_running_one(found: Campaign) -> None:
+    assert found.broke_off
+    with found.hold():
+        assert not found.broke_off
+
+
+def test_a_session_gets_a_ctrl_c_when_its_railgauge_is_killed(tmp_path: Path) -> None:
+    waits = (
+        "import sys, time, signal\n"
+        "from railgauge import session\n"
+        "session._end_with_parent()\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "try: print('ready', flush=True); time.sleep(60)\n"
+        "except KeyboardInterrupt: open(sys.argv[1], 'w').close()\n"
+    )
+    parent = (
+        "import os, subprocess, sys\n"
+        f"os.environ['{session.PARENT_VARIABLE}'] = str(os.getpid())\n"
+        "subprocess.run([sys.executable, '-c', sys.argv[2], sys.argv[1]])\n"
+    )
+    mark = tmp_path / "interrupted"
+    process = subprocess.Popen(
+        [sys.executable, "-c", parent, str(mark), waits], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    # Until the child has closed its end.
+    process.stdout.read()
+    assert mark.exists()
+
+
+@pytest.mark.parametrize("option", [["--nodes", "n1"], ["--mode", "acceptance"], ["--series"]])
+def test_what_a_campaign_is_about_cannot_be_told_again(option: list[str]) -> None:
+    answer = CliRunner().invoke(cli, ["accept", "--system", "lab", "--resume", "latest", *option])
+    assert isinstance(answer.exception, RailgaugeError)
+    assert str(answer.exception).startswith(f"{option[0]} and --resume:")
+
+
+def test_a_campaign_that_broke_off_is_listed_as_such(found: Campaign) -> None:
+    assert "broken off" in CliRunner().invoke(cli, ["campaigns"]).output

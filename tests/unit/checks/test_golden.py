@@ -1,0 +1,239 @@
+"""What the jobs of every check are told, system by system, against what is stored.
+
+    make golden        writes tests/data/golden/ anew; read the diff before you commit it
+
+A golden file holds the job script and the orders of one case of one check: of an NCCL check one
+for every transport, and an alltoall.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge import hostlist, paths, systems
+
+GOLDEN = Path(__file__).parents[2] / "data" / "golden"
+
+_SCRIPT = "rfm_job.sh"
+_ORDERS = ("ranks.json", "pair.json", "beside.json", "path.json", "transfer.json")
+
+
+# --- what a dry run writes ----------------------------------------------------------------------
+
+
+def _nodes(system: str) -> tuple[list[str], list[str]]:
+    """Enough nodes for a case of every check between two; and those that are not the first."""
+    chosen, later = [], []
+    for partition in systems.load(system).partitions:
+        few = partition.nodes[:2]
+        chosen += few
+        later += few[1:]
+    return chosen, later
+
+
+def _of_pairs(system: str, folder: Path) -> dict[str, Path]:
+    """A dry run with few nodes: one pair and one rail stand for all."""
+    nodes, later = _nodes(system)
+    others = rf"%(pair|place)=[^:]+:({'|'.join(later)})(:|$)|%pair=.*:[1-9][0-9]*-[0-9]+"
+    return _dry_run(system, folder, ["-x", others], RAILGAUGE_NODES=hostlist.fold(nodes))
+
+
+def _of_many(system: str, folder: Path) -> dict[str, Path]:
+    """A dry run of what is measured over more than two nodes, where there is any."""
+    partitions = systems.load(system).partitions
+    if not any(p.extras.nccl and len(p.nodes) > 2 for p in partitions):
+        return {}
+    return _dry_run(system, folder, ["-n", r"^Nccl(Segment|All)\b"])
+
+
+def _dry_run(system: str, folder: Path, options: list[str], **env: str) -> dict[str, Path]:
+    """The stage folder of every case of a session that submits nothing, below `folder`."""
+    ours = ("RFM_", "RAILGAUGE_", "SLURM_", "SBATCH_")
+    answer = subprocess.run(
+        [
+            *(sys.executable, "-m", "railgauge.acceptance.session", "-c", str(paths.CHECKS)),
+            *("--mode", "acceptance", "--dry-run", *options),
+        ],
+        env={
+            **{name: value for name, value in os.environ.items() if not name.startswith(ours)},
+            "RFM_SYSTEM": system,
+            "RFM_COLORIZE": "no",
+            "RAILGAUGE_CAMPAIGN": str(folder / "campaign"),
+            "RAILGAUGE_RESULTS": str(folder),
+            # Where no lab is: `lab` is then as any other system, whether it is up or not.
+            "RAILGAUGE_LAB_DIR": str(folder / "lab"),
+            "RAILGAUGE_STACK_DIR": str(folder / "stack"),
+            # Much of the lab is of the series only: an acceptance has five minutes there.
+            **({"RAILGAUGE_SERIES": "1"} if system == "lab" else {}),
+            **env,
+        },
+        cwd=paths.HOME,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stdout[-4000:]
+    report = json.loads((folder / "campaign" / "report.json").read_text(encoding="utf-8"))
+    # ReFrame runs them in any order; the names count them as the check lists them.
+    cases = sorted(report["runs"][0]["testcases"], key=lambda case: str(case["unique_name"]))
+    return {case["display_name"]: Path(case["stagedir"]) for case in cases}
+
+
+def _kind(case: str) -> str | None:
+    """Cases of one check and one kind differ by their nodes only; None is left out."""
+    found = re.search(r"%case=[^:]+:(?P<operation>[^:]+):(?P<transport>[^:]+):", case)
+    if found is None:
+        return ""
+    if found["operation"] == "all_reduce":
+        return found["transport"]
+    return "alltoall" if found["operation"] == "alltoall" else None
+
+
+def _flat(value: Any, indent: str = "") -> str:
+    """JSON in which an argv stands on one line."""
+    if isinstance(value, dict) and value:
+        lines = [f"{indent}  {json.dumps(k)}: {_flat(v, indent + '  ')}" for k, v in value.items()]
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    if isinstance(value, list) and any(len(str(item)) > 60 for item in value):
+        lines = [f"{indent}  {_flat(item, indent + '  ')}" for item in value]
+        return "[\n" + ",\n".join(lines) + f"\n{indent}]"
+    return json.dumps(value)
+
+
+def _written(stage: Path) -> str:
+    """Job script and orders of one case, without what is this machine's."""
+    text = (stage / _SCRIPT).read_text(encoding="utf-8")
+    for name in _ORDERS:
+        if (stage / name).exists():
+            orders = json.loads((stage / name).read_text(encoding="utf-8"))
+            text += f"-- {name}\n{_flat(orders)}\n"
+    # Quoted where this checkout's path asks for it.
+    text = text.replace(shlex.quote(str(paths.SOURCE)), str(paths.SOURCE))
+    return text.replace(str(stage), "$STAGE").replace(str(paths.HOME), "$HOME_OF_RAILGAUGE")
+
+
+def made(system: str, folder: Path) -> dict[str, str]:
+    """Name and text of every golden file of a system, made in an empty `folder`."""
+    chosen: dict[tuple[str, str], tuple[str, Path]] = {}
+    found = {**_of_pairs(system, folder / "pairs"), **_of_many(system, folder / "many")}
+    for case, stage in found.items():
+        kind = _kind(case)
+        if kind is not None:
+            chosen.setdefault((case.split()[0], kind), (case, stage))
+    files: dict[str, str] = {}
+    for (check, _), (case, stage) in chosen.items():
+        files[f"{check}.txt"] = files.get(f"{check}.txt", "") + f"== {case}\n{_written(stage)}"
+    return files
+
+
+def write() -> None:
+    """Put the golden files of all systems in the place of those stored."""
+    shutil.rmtree(GOLDEN, ignore_errors=True)
+    for system in systems.names():
+        with tempfile.TemporaryDirectory(prefix="railgauge-golden-") as folder:
+            files = made(system, Path(folder))
+        (GOLDEN / system).mkdir(parents=True)
+        for name, text in files.items():
+            (GOLDEN / system / name).write_text(text, encoding="utf-8")
+
+
+# --- what is stored -----------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One case of a golden file: its script, and the orders of the program that it starts."""
+
+    case: str
+    script: str
+    orders: Mapping[str, Any]
+
+    @property
+    def sbatch_options(self) -> list[str]:
+        return re.findall(r"^#SBATCH (.+)$", self.script, re.MULTILINE)
+
+    @property
+    def launch(self) -> str:
+        """The line that starts the tasks."""
+        return self.script.splitlines()[-1]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of the job and of its tasks."""
+        exported = dict(re.findall(r"^export (\w+)=(.*)$", self.script, re.MULTILINE))
+        return {**exported, **self.orders.get("environment", {})}
+
+
+def stored(system: str, check: str) -> list[Job]:
+    """The cases in one golden file."""
+    text = (GOLDEN / system / f"{check}.txt").read_text(encoding="utf-8")
+    jobs = []
+    for part in re.split(r"^== ", text, flags=re.MULTILINE)[1:]:
+        case, _, rest = part.partition("\n")
+        script, *orders = re.split(r"^-- \S+\n", rest, flags=re.MULTILINE)
+        jobs.append(Job(case, script, json.loads(orders[0])))
+    return jobs
+
+
+# --- tests --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("system", systems.names())
+def test_the_jobs_of_a_system_are_as_stored(system: str, tmp_path: Path) -> None:
+    fresh = made(system, tmp_path)
+    before = {path.name: path.read_text() for path in (GOLDEN / system).glob("*.txt")}
+    changes = [
+        line
+        for name in sorted({*fresh, *before})
+        for line in difflib.unified_diff(
+            before.get(name, "").splitlines(),
+            fresh.get(name, "").splitlines(),
+            f"stored/{system}/{name}",
+            f"written/{system}/{name}",
+            lineterm="",
+        )
+    ]
+    assert not changes, "\n".join([*changes, "", "as it should be? make golden"])
+
+
+def test_a_checkout_whose_path_has_a_blank_is_one_word_of_a_job(tmp_path: Path) -> None:
+    home = tmp_path / "a checkout"
+    for folder in ("src", "configs", "results/references"):
+        shutil.copytree(paths.HOME / folder, home / folder)
+    source = str(home / "src")
+    cases = _dry_run("lab", tmp_path / "out", ["-n", "^Iperf2Pair"], PYTHONPATH=source)
+    assert cases
+    for stage in cases.values():
+        launch = (stage / _SCRIPT).read_text(encoding="utf-8").splitlines()[-1]
+        assert f"PYTHONPATH={source}" in shlex.split(launch)
+
+
+def test_every_golden_file_is_of_a_system() -> None:
+    assert {path.name for path in GOLDEN.iterdir()} == set(systems.names())
+
+
+@pytest.mark.parametrize("system", systems.names())
+def test_every_required_check_has_a_job(system: str) -> None:
+    required = {check for p in systems.load(system).partitions for check in p.extras.required}
+    assert required <= {path.stem for path in (GOLDEN / system).glob("*.txt")}
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        sys.exit("usage: python -m tests.unit.checks.test_golden --write")
+    write()

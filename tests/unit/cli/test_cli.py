@@ -1,0 +1,186 @@
+"""The command line without a cluster: limits, parsing, wrong usage."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from railgauge import paths
+from railgauge.cli import cli
+from railgauge.errors import RailgaugeError
+from railgauge.model import limits
+
+DATA = paths.HOME / "tests" / "data" / "iperf2"
+
+
+def railgauge(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(paths.HOME / "bin/railgauge"), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "HOME": "/root", **env},
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["roce", "--rate", "400", "--mtu", "4096"], "392.15 Gb/s"),
+        (["roce", "--rate", "25", "--size", "64KiB"], "24.50 Gb/s"),
+        (["roce", "--rate", "25", "--size", "4KiB"], "24.42 Gb/s"),
+        (["tcp", "--rate", "10", "--mtu", "4200"], "9.79 Gb/s"),
+        (["all_reduce", "--nodes", "2", "--ranks", "8", "--nic", "400x1"], "87.50 GB/s"),
+        (["all_reduce", "--ranks", "8", "--nvlink", "450", "--nvls"], "700.00 GB/s"),
+        (["alltoall", "--nodes", "8", "--ranks", "64", "--nic", "400x8"], "56.25 GB/s"),
+        (
+            ["all_reduce", "--nodes", "8", "--ranks", "64", "--nic", "400x8", "--sharp"],
+            "787.50 GB/s",
+        ),
+        (
+            ["broadcast", "--nodes", "4", "--ranks", "8", "--nic", "200x2", "--domain-nodes", "2"],
+            "100.00 GB/s",
+        ),
+    ],
+)
+def test_a_limit_is_printed(arguments: list[str], says: str) -> None:
+    answer = railgauge("limit", *arguments)
+    assert (answer.returncode, answer.stdout.split("  ")[0]) == (0, says)
+
+
+@pytest.mark.parametrize("operation", limits.COLLECTIVES)
+def test_every_collective_has_its_limit(operation: str) -> None:
+    arguments = ["limit", operation, "--nodes", "2", "--ranks", "8", "--nic", "400x1"]
+    answer = CliRunner().invoke(cli, arguments)
+    reason = f"({operation} of 8 ranks on 2 nodes with 50 GB/s of NICs a node)\n"
+    assert answer.output.endswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "Missing option '--ranks'"),
+        (["--ranks", "many"], "Invalid value for '--ranks'"),
+        (["--ranks", "1"], "ranks is 1, expected 2 to"),
+        (["--ranks", "8"], "limited by NVLink, whose rate is not known"),
+        (["--ranks", "8", "--nodes", "2"], "limited by NICs, whose rate is not known"),
+        (["--ranks", "9", "--nodes", "2", "--nic", "400x8"], "9 ranks on 2 nodes"),
+        (["--ranks", "8", "--nvlink", "nan"], "gpu_gbytes_s is nan"),
+        (["--ranks", "8", "--nvlnk", "450"], "No such option"),
+        *(
+            (["--ranks", "8", "--nodes", "2", "--nic", nic], f"found '{nic}', expected RATExCOUNT")
+            for nic in ("", "400", "0x8", "400x0", "-400x-8", "400x1.5", "nanx8", "infx8", "4x8x1")
+        ),
+    ],
+)
+def test_a_collective_that_cannot_be_limited_gets_an_example(
+    arguments: list[str], says: str
+) -> None:
+    error = CliRunner().invoke(cli, ["limit", "alltoall", *arguments]).exception
+    assert isinstance(error, RailgaugeError)
+    assert says in error.message
+    assert error.next_step is not None
+    assert error.next_step.startswith("railgauge limit alltoall --nodes 2")
+
+
+def test_the_example_for_a_collective_works() -> None:
+    answer = railgauge("limit", "sendrecv")
+    message, next_step = answer.stderr.splitlines()
+    assert (answer.returncode, message) == (3, "railgauge: Missing option '--ranks'.")
+    assert railgauge(*next_step.removeprefix("  next: railgauge ").split()).returncode == 0
+
+
+def test_a_bare_output_is_ok_and_not_proved() -> None:
+    answer = railgauge("parse", "iperf2", str(DATA / "p4-client.txt"))
+    document = json.loads(answer.stdout)
+    assert answer.returncode == 0
+    assert (document["ok"], document["completeness"]) == (True, "unknown")
+    assert {m["metric"] for m in document["measurements"]} >= {"bandwidth", "retransmits"}
+
+
+def test_an_output_with_all_its_evidence_is_proved() -> None:
+    answer = railgauge(
+        *("parse", "iperf2", str(DATA / "without-last-sum-client.txt")),
+        *("--server", str(DATA / "without-last-sum-server.txt")),
+        *("--exit-code", "0", "--server-exit-code", "0", "--streams", "4", "--seconds", "3"),
+    )
+    assert json.loads(answer.stdout)["completeness"] == "proved", answer.stdout
+
+
+def test_a_failed_run_is_not_ok_and_exits_with_1() -> None:
+    answer = railgauge("parse", "iperf2", str(DATA / "refused-client.txt"))
+    document = json.loads(answer.stdout)
+    assert answer.returncode == 1
+    assert (document["ok"], document["completeness"]) == (False, "broken")
+    assert "refused" in document["reason"]
+
+
+def test_a_bad_exit_code_makes_a_good_text_a_failure() -> None:
+    answer = railgauge(
+        *("parse", "iperf2", str(DATA / "p4-client.txt")),
+        *("--exit-code", "1", "--server-exit-code", "0"),
+    )
+    assert answer.returncode == 1
+    assert "exit code 1" in json.loads(answer.stdout)["reason"]
+
+
+def test_bytes_that_are_no_text_are_not_ok(tmp_path: Path) -> None:
+    (tmp_path / "noise").write_bytes(bytes(range(256)) * 40)
+    answer = railgauge("parse", "iperf2", str(tmp_path / "noise"))
+    assert answer.returncode == 1
+    assert json.loads(answer.stdout)["ok"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["limit", "roce", "--rate", "-1"], "rate"),
+        (["limit", "roce", "--rate", "25", "--size", "64Kb"], "size is '64Kb', expected"),
+        (["limit", "tcp", "--rate", "10", "--mtu", "20"], "mtu is 20"),
+        (["limit", "roce"], "--rate"),
+        (["parse", "iperf2", "nosuchfile"], "nosuchfile"),
+        (["parse", "iperf2", "/dev/null", "--streams", "4"], "belong together"),
+        (["verdict", "nosuch"], "no campaign 'nosuch'"),
+        (["nosuch"], "nosuch"),
+        (["accept", "--nosuch"], "--nosuch"),
+    ],
+)
+def test_wrong_usage_is_one_message_and_exit_code_3(arguments: list[str], says: str) -> None:
+    answer = railgauge(*arguments)
+    assert answer.returncode == 3
+    assert says in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_no_campaigns_is_said(tmp_path: Path) -> None:
+    answer = railgauge("campaigns", RAILGAUGE_RESULTS=str(tmp_path))
+    assert (answer.returncode, answer.stdout) == (0, f"no campaigns in {tmp_path}/campaigns\n")
+
+
+def test_only_the_command_that_is_called_is_loaded() -> None:
+    program = (
+        "import sys; sys.argv = ['railgauge', '--version']\n"
+        "from railgauge.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(sorted({name.split('.')[0] for name in sys.modules} "
+        "& {'pydantic', 'reframe', 'rich', 'ruamel'}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_command_is_found() -> None:
+    context = click.Context(cli)
+    assert isinstance(cli, click.Group)
+    for name in cli.list_commands(context):
+        found = cli.get_command(context, name)
+        assert found is not None and found.name == name and found.get_short_help_str()

@@ -1,0 +1,122 @@
+"""The lab as somebody else's cluster, and of another release: `lab up --spec`, `--release`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from railgauge import paths
+from railgauge.cli import cli
+from railgauge.cli.lab import open_lab
+from railgauge.errors import ConfigurationError, EnvironmentProblem
+from railgauge.lab import releases, render, spec
+from railgauge.lab.cluster import Lab
+from railgauge.processes import Process
+from tests.lab.compat import first_cluster
+
+
+@pytest.fixture
+def other() -> spec.LabSpec:
+    return spec.load(first_cluster.CLUSTER)
+
+
+@pytest.fixture
+def is_up(other: spec.LabSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lab of bookworm made from that file, which is up as far as anybody can see."""
+    monkeypatch.setenv("RAILGAUGE_LAB_DIR", str(tmp_path))
+    run = tmp_path / "run"
+    (run / "machines").mkdir(parents=True)
+    (run / "release").write_text("bookworm")
+    (run / "lab.json").write_text(other.model_dump_json())
+    itself = Process.of(os.getpid())
+    assert itself is not None
+    for name in ("init.pid", "machines/login.pid"):
+        (run / name).write_text(f"{itself.pid} {itself.start_ticks}\n")
+    return tmp_path
+
+
+def test_its_slurm_conf_is_taken_as_it_is(other: spec.LabSpec) -> None:
+    files = render.render(other, {"ns": "n[1-4]"}, releases.named("bookworm"))
+    assert files["slurm.conf"] == other.slurm_conf
+    assert "SlurmUser=slurm" in files["slurmdbd.conf"]
+
+
+def test_its_hosts_have_full_names(other: spec.LabSpec) -> None:
+    hosts = render.render(other, {})["hosts"].splitlines()
+    assert "10.88.0.1 login.example.test login" in hosts
+    assert "10.88.0.12 c02.example.test c02" in hosts
+
+
+def test_its_machines_are_told_of_users_and_daemons(other: spec.LabSpec) -> None:
+    assert render.environment(other).splitlines() == [
+        "head=login",
+        "domain=example.test",
+        "services=(mariadb slurmdbd slurmctld)",
+        "slurm_user=slurm",
+        "users=(alice:2001:/home/alice bob:2002:/local/bob)",
+    ]
+
+
+def test_without_accounting_there_is_no_database(other: spec.LabSpec) -> None:
+    plain = other.model_copy(update={"accounting": False})
+    assert plain.services == ["slurmctld"]
+    assert "slurmdbd.conf" not in render.render(plain, {})
+
+
+def test_nothing_of_it_is_known_to_a_system_here(other: spec.LabSpec) -> None:
+    names = {other.head.name, "batch", *(node.name for node in other.all_nodes())}
+    for file in paths.SYSTEMS.glob("*/reframe.yaml"):
+        described = yaml.safe_load(file.read_text())
+        assert names.isdisjoint(part["name"] for part in described["partitions"]), file
+        nodes = " ".join(str(part["extras"]["nodes"]) for part in described["partitions"])
+        assert not any(name in nodes for name in names), file
+
+
+def test_a_command_of_a_user_has_nothing_of_roots_environment(is_up: Path) -> None:
+    command = open_lab().enter("login", "id", user="alice", workdir=Path("/home/alice"))
+    after = command[command.index("--") + 1 :]
+    assert after[:4] == ["runuser", "--user=alice", "--", "env"]
+    assert {"-i", "HOME=/home/alice", "USER=alice"} <= set(after)
+    assert "--wdns=/home/alice" in command
+
+
+def test_a_user_that_the_lab_has_not_is_named_with_those_that_it_has(is_up: Path) -> None:
+    with pytest.raises(EnvironmentProblem, match="no user 'carol'; it has root, alice, bob"):
+        open_lab().enter("login", "id", user="carol")
+
+
+def test_the_lab_that_is_up_is_the_one_that_was_asked_for(is_up: Path) -> None:
+    for lab in (open_lab(), open_lab("bookworm"), open_lab(file=first_cluster.CLUSTER)):
+        assert (lab.release.name, lab.spec.head.name) == ("bookworm", "login")
+
+
+def test_another_release_than_the_one_that_is_up_is_refused(is_up: Path) -> None:
+    with pytest.raises(EnvironmentProblem, match="is bookworm, not trixie") as caught:
+        open_lab("trixie")
+    assert caught.value.next_step == "railgauge lab down, then again"
+
+
+def test_another_cluster_than_the_one_that_is_up_is_refused(is_up: Path) -> None:
+    with pytest.raises(EnvironmentProblem, match=r"is another than .*lab\.yaml"):
+        open_lab(file=spec.FILE)
+
+
+def test_a_lab_that_an_older_checkout_brought_up_can_be_taken_down(is_up: Path) -> None:
+    (is_up / "run" / "lab.json").unlink()
+    assert isinstance(open_lab(), Lab)
+
+
+def test_a_file_that_is_no_description_is_an_error_with_its_lines(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("head: {name: login}\nnodes: []\n")
+    with pytest.raises(ConfigurationError, match="network: Field required"):
+        open_lab(file=tmp_path / "mine.yaml")
+
+
+def test_an_unknown_release_is_wrong_usage() -> None:
+    answer = CliRunner().invoke(cli, ["lab", "up", "--release", "buster"])
+    assert answer.exit_code != 0
+    assert "bookworm" in answer.output

@@ -1,0 +1,117 @@
+"""The other direction of a pair: when it is measured, and what is said of the two."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge.checks.pair import directions
+from railgauge.model.measurement import Measurement
+from railgauge.node import back
+from railgauge.tools import Completeness, Reading
+
+
+def line(sent_bytes: int | None, seconds: float = 3.0, exit_code: int | None = 0) -> dict[str, Any]:
+    """The client's exit line, after its interface has sent so much."""
+    counted = {} if sent_bytes is None else {"net/eth0/tx_bytes": sent_bytes}
+    facts = {"device": "eth0", "counters": {"counters": counted}}
+    return {"call": {"seconds": seconds, "exit_code": exit_code}, "facts": facts}
+
+
+@pytest.mark.parametrize(
+    ("client", "rate"),
+    [
+        (line(3_000_000_000), 8.0),
+        (line(None), None),
+        (line(3_000_000_000, exit_code=1), None),
+        (line(3_000_000_000, exit_code=None), None),
+        (line(3_000_000_000, seconds=0.0), None),
+    ],
+)
+def test_the_rate_is_what_the_clients_interface_sent(
+    client: dict[str, Any], rate: float | None
+) -> None:
+    assert back.rate_gbits(client) == rate
+
+
+class Pair:
+    """Both sides in one folder; `ran` are the roles that the second direction had."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.monkeypatch = monkeypatch
+        self.ran: list[tuple[str, str, str]] = []
+
+    def side(self, role: str, least_gbits: float = 5.0) -> None:
+        self.monkeypatch.chdir(self.folder)
+        spec = {"server_host": "n1", "client_host": "n2", "least_gbits": least_gbits}
+        back.measure(spec, role, self.run, lambda name, _: Path(name).exists())
+
+    def run(self, spec: dict[str, Any], role: str) -> int:
+        assert Path.cwd() == self.folder / "back"
+        self.ran.append((role, spec["server_host"], spec["client_host"]))
+        return 0
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
+    return Pair(tmp_path, monkeypatch)
+
+
+def test_where_the_first_direction_is_slow_both_sides_change_roles(pair: Pair) -> None:
+    (pair.folder / "client.json").write_text(json.dumps(line(375_000_000)))
+    pair.side("client")
+    pair.side("server")
+    assert pair.ran == [("server", "n2", "n1"), ("client", "n2", "n1")]
+
+
+@pytest.mark.parametrize("client", [line(3_000_000_000), line(None), line(1, exit_code=1)])
+def test_where_it_is_not_slow_or_not_known_nothing_more_runs(
+    pair: Pair, client: dict[str, Any]
+) -> None:
+    (pair.folder / "client.json").write_text(json.dumps(client))
+    pair.side("client")
+    pair.side("server")
+    assert pair.ran == [] and not (pair.folder / "back").exists()
+
+
+def test_a_server_whose_client_decides_nothing_goes_on(pair: Pair) -> None:
+    pair.side("server")
+    assert pair.ran == []
+
+
+# ---- what is said ----
+
+
+def reading(gbits: float) -> Reading:
+    measurement = Measurement("bandwidth", gbits, "iperf2", "tcp", "tcp", streams=4)
+    return Reading(True, "", Completeness.PROVED, (measurement,))
+
+
+def said(there: Reading, other: Reading) -> list[str]:
+    found = directions("n2 -> n1", there, "n1 -> n2", other, 5.0)
+    return [failure.message for failure in found]
+
+
+def test_one_slow_direction_is_named() -> None:
+    assert said(reading(1.0), reading(9.5)) == [
+        "n2 -> n1 carries 1 Gb/s, n1 -> n2 9.5 Gb/s: only one direction is slow"
+    ]
+
+
+def test_two_slow_directions_are_told_as_such() -> None:
+    (message,) = said(reading(1.0), reading(1.1))
+    assert message.endswith("both directions are slow")
+
+
+def test_an_other_direction_that_failed_is_told() -> None:
+    (message,) = said(reading(1.0), Reading.refused("no server on n2"))
+    assert "n1 -> n2 not measured: no server on n2" in message
+
+
+@pytest.mark.parametrize("there", [reading(5.0), reading(9.0), Reading.refused("cut short")])
+def test_a_direction_that_is_not_low_is_no_failure_whatever_the_other_is(there: Reading) -> None:
+    assert said(there, reading(1.0)) == []

@@ -1,0 +1,1049 @@
+"""perftest: what real outputs give, and that no damaged output is believed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from railgauge.model.call import Call
+from railgauge.tools import Completeness, ParseError, Reading, perftest
+
+REPOSITORY = Path(__file__).parents[3]
+SAMPLES = Path(os.environ.get("RAILGAUGE_SAMPLES", REPOSITORY.parent / "shared" / "samples"))
+
+QUICK = settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+PROVED, UNKNOWN, BROKEN = Completeness.PROVED, Completeness.UNKNOWN, Completeness.BROKEN
+
+#: sample -> what its first row gives where it is a result, else words of the reason
+SAMPLE_TABLE: dict[str, dict[str, float] | str] = {
+    "connect-refused-unable-to-init-socket.txt": "Couldn't connect to 192.168.125.211:18515",
+    "deepops-roce-perf-k8s-1.txt": {
+        "bandwidth": 92.40,
+        "bandwidth_peak": 92.42,
+        "message_rate": 0.176230,
+    },
+    "dgx-spark-1.txt": "line 27: found 65536 bytes after 65536",
+    "dranet-README-1.txt": "line 43: found 'Completion with error at client'",
+    "ib_read_bw-all-mbsec-truncated.txt": "expected a line of dashes below the last row",
+    "ib_read_lat-cpufreq-warning-interleaved.txt": "no name of the test",
+    "infinite-interval-then-completion-error-2025.txt": "line 25: found 3 values",
+    "mr-fail-error14-2025.txt": "Couldn't allocate MR with error=14",
+    "post-list-duration-peak-zero.txt": {"bandwidth": 0.48, "message_rate": 7.498617},
+    "rxe-612-ib_read_bw-a.txt": {
+        "bandwidth": 0.000046,
+        "bandwidth_peak": 0.000047,
+        "message_rate": 0.002851,
+    },
+    "rxe-612-ib_write_bw-a.txt": {
+        "bandwidth": 0.000043,
+        "bandwidth_peak": 0.000045,
+        "message_rate": 0.002704,
+    },
+    "rxe-612-write_bw-D10.txt": {"bandwidth": 0.17, "message_rate": 0.000320},
+    "rxe-612-write_bw-bidir.txt": {
+        "bandwidth": 0.22,
+        "bandwidth_peak": 0.25,
+        "message_rate": 0.000026,
+    },
+    "rxe-612-write_lat-H.txt": {
+        "latency": 1683.30,
+        "latency_min": 272.06,
+        "latency_avg": 2372.69,
+        "latency_p99": 10695.52,
+        "latency_max": 44646.00,
+    },
+    "rxe-612-write_lat_2.txt": {
+        "latency": 335.21,
+        "latency_min": 213.44,
+        "latency_avg": 609.84,
+        "latency_p99": 2789.83,
+        "latency_p999": 4036.02,
+    },
+    "spark-ib_write_lat-2B.txt": {
+        "latency": 1.47,
+        "latency_min": 1.42,
+        "latency_avg": 1.47,
+        "latency_p99": 1.57,
+        "latency_max": 1.93,
+    },
+    "superbench-ib_loopback_8M_size.txt": "line 21: found another test",
+}
+
+#: runs as perftest 25.01 prints them
+RUNS = {
+    "write": perftest.Options("write", "bw", 65536, iterations=5000),
+    "sweep": perftest.Options("write", "bw", sweep=True, iterations=1000),
+    "read": perftest.Options("read", "bw", 1048576, iterations=5000, queue_pairs=4),
+    "send": perftest.Options("send", "bw", 65536, duration_s=10),
+    "both": perftest.Options("write", "bw", 65536, iterations=5000, bidirectional=True),
+    "write-lat": perftest.Options("write", "lat", 2, iterations=10000),
+    "read-lat": perftest.Options("read", "lat", 2, iterations=10000),
+    "send-lat": perftest.Options("send", "lat", 64, duration_s=10),
+}
+SIDES = [(run, side) for run in RUNS for side in ("client", "server")]
+
+RULE = "-" * 87
+BW_HEADER = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]"
+LAT_HEADER = (
+    " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]"
+    "    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] "
+)
+LAT_DURATION_HEADER = " #bytes        #iterations       t_avg[usec]    tps average"
+
+
+def rows(options: perftest.Options, role: str) -> list[str]:
+    """Header and rows (REPORT_FMT...), with the numbers of a link of 100 Gb/s."""
+    sizes = options.sizes
+    if options.test == "bw":
+        if role == "server" and options.operation != "send" and not options.bidirectional:
+            sizes = sizes[-1:]
+        lines = [BW_HEADER]
+        for size in sizes:
+            rate = min(5.0, 92.5e3 / 8 / size) * (2 if options.bidirectional else 1)
+            average = rate * size * 8e-3
+            count = (options.iterations or 0) * options.queue_pairs
+            peak = average * 1.01
+            if options.duration_s is not None:
+                count, peak = int(rate * 1e6 * (options.duration_s // 2)), 0.0
+            digits = 6 if average < 0.1 else 2
+            lines.append(
+                f" {size:<7}    {count:<10}       {peak:<7.{digits}f}            "
+                f"{average:<7.{digits}f}\t\t     {rate:<7.6f}"
+            )
+        return lines
+    if role == "server" and options.operation == "read":
+        return []
+    if options.duration_s is not None:
+        return [LAT_DURATION_HEADER, f" {sizes[0]:<7}       1700000            1.47        340136"]
+    lines = [LAT_HEADER]
+    for size in sizes:
+        lines.append(
+            f" {size:<7} {options.iterations}          1.42           1.93         1.47     "
+            " \t       1.48     \t0.02   \t\t1.57    \t\t1.60   "
+        )
+    return lines
+
+
+def printed(options: perftest.Options, role: str, link: str = "Ethernet") -> str:
+    """What one side of a good run prints, as ctx_print_test_info and its neighbours do."""
+    name = {"write": "RDMA_Write", "read": "RDMA_Read", "send": "Send"}[options.operation]
+    kind = {"bw": "BW", "lat": "Latency"}[options.test]
+    lines = []
+    if role == "server":
+        stars = "*" * 36
+        lines += ["", stars, "* Waiting for client to connect... *", stars]
+    both = "Bidirectional " if options.bidirectional else ""
+    lines += [RULE, f"                    {name} {both}{kind} Test"]
+    lines += [" Dual-port       : OFF\t\tDevice         : mlx5_0"]
+    lines += [f" Number of qps   : {options.queue_pairs}\t\tTransport type : IB"]
+    lines += [" Connection type : RC\t\tUsing SRQ      : OFF"]
+    lines += [" PCIe relax order: Unsupported\t\tLock-free      : Unsupported"]
+    lines += [" ibv_wr* API     : ON\t\tUsing DDP      : OFF"]
+    if role == "client" or options.bidirectional:
+        lines += [" TX depth        : 128"]
+    lines += [" Mtu             : 4096[B]", f" Link type       : {link}"]
+    if link == "Ethernet":
+        lines += [" GID index       : 3"]
+    lines += [f" rdma_cm QPs\t : {'ON' if options.rdma_cm else 'OFF'}"]
+    lines += [" Data ex. method : Ethernet", RULE]
+    ends = ["client", "server"] if role == "client" else ["server", "client"]
+    for side, end in zip(("local", "remote"), ends, strict=True):
+        last = {"client": 12, "server": 11}[end]
+        for pair in range(options.queue_pairs):
+            lid = "0000" if link == "Ethernet" else f"0x{last:02x}"
+            psn = 0x7B509F + 256 * pair + last
+            lines += [f" {side} address: LID {lid} QPN {0x12 + pair:#06x} PSN {psn:#06x}"]
+            if link == "Ethernet":
+                lines += [f" GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:77:00:{last}"]
+    table = rows(options, role)
+    return "\n".join([*lines, *([RULE, *table] if table else []), RULE, ""])
+
+
+def sample(name: str) -> str:
+    path = SAMPLES / "perftest" / name
+    if not path.is_file():
+        pytest.skip(f"no sample {path}; set RAILGAUGE_SAMPLES")
+    return path.read_text(encoding="utf-8")
+
+
+def calls(**changes: Any) -> list[Call]:
+    """Both calls as the runner records a good run; `client` and `server` change one of them."""
+    hosts = {"server": "node2", "client": "node1"}
+    return [
+        dataclasses.replace(
+            Call(perftest.TOOL, role, rank, host, 0, 11.0, "Version: 6.24"),
+            **changes.get(role, {}),
+        )
+        for rank, (role, host) in enumerate(hosts.items())
+    ]
+
+
+def judged(run: str, client: str | None = None, server: str | None = None) -> Reading:
+    """A good run with all its evidence, one side of it replaced."""
+    return perftest.read(
+        printed(RUNS[run], "client") if client is None else client,
+        server=printed(RUNS[run], "server") if server is None else server,
+        calls=calls(),
+        options=RUNS[run],
+    )
+
+
+def first_values(reading: Reading) -> dict[str, float]:
+    first = reading.measurements[0].size_bytes
+    return {m.metric: m.value for m in reading.measurements if m.size_bytes == first}
+
+
+def edited(text: str, old: str, new: str) -> str:
+    assert old in text
+    return text.replace(old, new)
+
+
+# ---- options and argv ----
+
+
+def test_server_leaves_placeholders_to_the_runner() -> None:
+    asked = "-d {device} -i {ib_port} -x {gid_index} -p {port} -F -c RC"
+    argv = " ".join(perftest.server_argv(RUNS["write"]))
+    assert argv == f"ib_write_bw {asked} --report_gbits -s 65536 -n 5000"
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_client_is_given_the_servers_options_and_its_address(run: str) -> None:
+    options = RUNS[run]
+    assert perftest.client_argv(options) == [*perftest.server_argv(options), "{server}"]
+
+
+def test_infiniband_has_no_gid_index() -> None:
+    argv = perftest.client_argv(
+        RUNS["read-lat"], "h", "1", device="mlx5_0", ib_port="2", gid_index=None
+    )
+    assert " ".join(argv) == "ib_read_lat -d mlx5_0 -i 2 -p 1 -F -c RC -s 2 -n 10000 h"
+
+
+def test_every_option_reaches_the_program() -> None:
+    options = perftest.Options(
+        "send",
+        "bw",
+        sweep=True,
+        iterations=100,
+        bidirectional=True,
+        queue_pairs=2,
+        rdma_cm=True,
+        traffic_class=106,
+        qp_timeout=19,
+        pkey_index=0,
+        cuda_device=3,
+    )
+    asked = "-a -n 100 -b -q 2 -R -u 19 --tclass=106 --pkey_index=0 --use_cuda=3"
+    assert " ".join(perftest.server_argv(options)).endswith(f"--report_gbits {asked}")
+
+
+def test_a_duration_takes_the_place_of_iterations() -> None:
+    assert perftest.server_argv(RUNS["send"])[-2:] == ["-D", "10"]
+
+
+def test_version_is_asked_for() -> None:
+    assert perftest.version_argv() == ["ib_write_bw", "--version"]
+
+
+def test_a_sweep_has_the_sizes_of_perftest() -> None:
+    sizes = RUNS["sweep"].sizes
+    assert (sizes[0], sizes[-1], len(sizes)) == (2, 8388608, 23)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"operation": "atomic"}, "operation"),
+        ({"test": "latency"}, "test"),
+        ({"size_bytes": 0}, "size_bytes"),
+        ({"size_bytes": 2**31}, "size_bytes"),
+        ({"size_bytes": None}, "either size_bytes or sweep"),
+        ({"sweep": True}, "either size_bytes or sweep"),
+        ({"sweep": 1}, "sweep is 1"),
+        ({"iterations": 4}, "iterations"),
+        ({"iterations": None}, "either iterations or duration_s"),
+        ({"duration_s": 5}, "either iterations or duration_s"),
+        ({"duration_s": 0, "iterations": None}, "duration_s"),
+        ({"duration_s": 2.5, "iterations": None}, "duration_s"),
+        (
+            {"duration_s": 5, "iterations": None, "sweep": True, "size_bytes": None},
+            "no sweep with duration_s",
+        ),
+        ({"test": "lat", "bidirectional": True}, "bidirectional"),
+        ({"test": "lat", "queue_pairs": 2}, "queue_pairs"),
+        ({"test": "lat", "cuda_device": 0}, "cuda_device"),
+        ({"queue_pairs": 0}, "queue_pairs"),
+        ({"queue_pairs": True}, "queue_pairs"),
+        ({"queue_pairs": None}, "queue_pairs"),
+        ({"traffic_class": 256}, "traffic_class"),
+        ({"pkey_index": -1}, "pkey_index"),
+    ],
+)
+def test_options_that_cannot_be_run_are_rejected(wrong: dict[str, Any], words: str) -> None:
+    good = {"operation": "write", "test": "bw", "size_bytes": 65536, "iterations": 5000}
+    with pytest.raises(ValueError, match=words):
+        perftest.Options(**{**good, **wrong})
+
+
+# ---- the samples ----
+
+
+@pytest.mark.parametrize("name", SAMPLE_TABLE)
+def test_sample_gives_what_a_person_reads_in_it(name: str) -> None:
+    expected = SAMPLE_TABLE[name]
+    reading = perftest.read(sample(name))
+    if isinstance(expected, str):
+        assert (reading.ok, reading.completeness) == (False, BROKEN)
+        assert expected in reading.reason
+    else:
+        assert (reading.ok, reading.completeness) == (True, UNKNOWN), reading.reason
+        assert first_values(reading) == expected
+
+
+def test_every_sample_is_in_the_table() -> None:
+    if not SAMPLES.is_dir():
+        pytest.skip(f"no samples at {SAMPLES}; set RAILGAUGE_SAMPLES")
+    assert {path.name for path in (SAMPLES / "perftest").iterdir()} == set(SAMPLE_TABLE)
+
+
+def test_a_sample_of_a_sweep_has_every_size() -> None:
+    reading = perftest.read(sample("rxe-612-ib_write_bw-a.txt"))
+    assert reading.seen["sizes"] == list(perftest.SWEEP_SIZES)
+
+
+def test_conditions_are_seen() -> None:
+    seen = perftest.read(sample("rxe-612-write_bw-D10.txt")).seen
+    assert seen == {
+        "active_mtu_bytes": 4096,
+        "link_type": "Ethernet",
+        "devices": ["rxe0"],
+        "queue_pairs": 1,
+        "rdma_cm": False,
+        "connection_type": "RC",
+        "sizes": [65536],
+        "iterations": 1920,
+        "gid_index": 1,
+    }
+
+
+def test_warnings_between_header_and_row_are_tolerated() -> None:
+    text = sample("ib_read_lat-cpufreq-warning-interleaved.txt")
+    head = "RDMA_Read Latency Test\nDevice : a\nNumber of qps : 1\nTransport type : IB\n"
+    (row,) = perftest.parse(f"{head}Connection type : RC\n{text}").rows
+    assert isinstance(row, perftest.Latency)
+    assert (row.typical_us, row.p99_us, row.max_us) == (4.83, 4.91, 13.20)
+
+
+def test_mib_per_second_are_2_to_the_20_bytes() -> None:
+    text = sample("ib_read_bw-all-mbsec-truncated.txt")
+    output = perftest.parse(text[: text.rindex("\n 4 ")] + f"\n{RULE}\n")
+    assert output.rows[0] == perftest.Bandwidth(
+        2, 1000, pytest.approx(4.67 * 2**20 * 8e-9), pytest.approx(4.86 * 2**20 * 8e-9), 2.450225
+    )
+
+
+def test_a_port_whose_link_layer_is_not_told_is_not_called_infiniband() -> None:
+    """perftest prints 'Link type : IB' for it, and LID 0000."""
+    reading = perftest.read(sample("spark-ib_write_lat-2B.txt"))
+    assert {measurement.transport for measurement in reading.measurements} == {"rdma"}
+
+
+# ---- parse ----
+
+
+@pytest.mark.parametrize(("run", "side"), SIDES)
+def test_an_output_names_its_test_and_side(run: str, side: str) -> None:
+    options, output = RUNS[run], perftest.parse(printed(RUNS[run], side))
+    found = (output.role, output.operation, output.test, output.bidirectional)
+    assert found == (side, options.operation, options.test, options.bidirectional)
+
+
+def test_addresses_are_read_for_every_queue_pair() -> None:
+    output = perftest.parse(printed(RUNS["read"], "client"))
+    assert (len(output.local), len(output.remote)) == (4, 4)
+    assert output.remote[0] == perftest.Address(
+        0, 0x12, 0x7B509F + 11, "00:00:00:00:00:00:00:00:00:00:255:255:10:77:00:11"
+    )
+
+
+def test_a_missing_address_is_rejected() -> None:
+    lines = printed(RUNS["read"], "client").split("\n")
+    lines.remove(next(line for line in lines if "remote address" in line))
+    with pytest.raises(ParseError, match="3 remote addresses"):
+        perftest.parse("\n".join(lines))
+
+
+def test_a_peak_of_0_is_not_measured() -> None:
+    (row,) = perftest.parse(printed(RUNS["send"], "client")).rows
+    assert isinstance(row, perftest.Bandwidth)
+    assert row.peak_gbits_s is None
+
+
+def test_a_latency_over_a_duration_is_an_average() -> None:
+    (row,) = perftest.parse(printed(RUNS["send-lat"], "client")).rows
+    assert row == perftest.Latency(64, 1700000, 1.47, transactions_per_s=340136.0)
+
+
+def test_a_standard_deviation_that_perftest_could_not_compute_is_no_failure() -> None:
+    """Seen of ib_write_lat 6.24 between busy emulated machines, where latencies spread widely."""
+    server = printed(RUNS["write-lat"], "server").replace("0.02", "-nan")
+    assert "-nan" in server
+    (known,) = perftest.parse(printed(RUNS["write-lat"], "server")).rows
+    assert isinstance(known, perftest.Latency) and known.stdev_us == 0.02
+    assert perftest.parse(server).rows == (dataclasses.replace(known, stdev_us=None),)
+    assert judged("write-lat", server=server).ok
+    with pytest.raises(ParseError, match="-nan"):
+        perftest.parse(printed(RUNS["write-lat"], "server").replace("1.57", "-nan"))
+
+
+def test_the_server_of_a_read_latency_test_has_no_table() -> None:
+    assert perftest.parse(printed(RUNS["read-lat"], "server")).rows == ()
+
+
+@pytest.mark.parametrize("column", ["CPU_Util[%]", "BW Port1[Gb/sec]", "Future", "#sl"])
+@pytest.mark.parametrize("place", range(1, 6))
+def test_unknown_columns_are_tolerated(column: str, place: int) -> None:
+    names = ["#bytes", "#iterations", "BW peak[Gb/sec]", "BW average[Gb/sec]", "MsgRate[Mpps]"]
+    values = ["65536", "5000", "92.42", "92.40", "0.176230"]
+    names.insert(place, column)
+    values.insert(place, "7.5")
+    text = printed(RUNS["write"], "client")
+    header, row = rows(RUNS["write"], "client")
+    text = edited(edited(text, header, "   ".join(names)), row, "  ".join(values))
+    assert perftest.parse(text).rows == (perftest.Bandwidth(65536, 5000, 92.40, 92.42, 0.176230),)
+
+
+@QUICK
+@given(
+    st.integers(1, 9),
+    st.text("abXY_%/[]", min_size=1, max_size=8).filter(lambda name: not name.startswith("#")),
+    st.text("0123456789abc./-", min_size=1, max_size=8),
+)
+def test_any_further_latency_column_is_tolerated(place: int, name: str, value: str) -> None:
+    header, row = rows(RUNS["write-lat"], "client")
+    names = ["#bytes", "#iterations", *header.split("    ", 1)[1].split("  ")]
+    names = [part.strip() for part in names if part.strip()]
+    words = row.split()
+    names.insert(place, name)
+    words.insert(place, value)
+    text = printed(RUNS["write-lat"], "client")
+    text = edited(edited(text, header, "   ".join(names)), row, "  ".join(words))
+    assert perftest.parse(text).rows == perftest.parse(printed(RUNS["write-lat"], "client")).rows
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        "Conflicting CPU frequency values detected: 1200.535000 != 1251.336000. "
+        "CPU Frequency is not max.",
+        " WARNING: BW peak won't be measured in this run.",
+        " WARNING: CPU is not PCIe relaxed ordering compliant.",
+        "STDERR: libibverbs: Warning: couldn't load driver 'libocrdma-rdmav34.so'",
+        "STDERR: Device not recognized to implement inline feature. Disabling it",
+        "STDERR: 65536 5000 1 2 3",
+        "Perftest doesn't supports CUDA tests with inline messages: inline size set to 0",
+        "new post send flow is not supported, falling back to ibv_post_send",
+        "allocated GPU buffer of a 16777216 address at 0x594ca786d9b0 for type CUDA_MEM_DEVICE",
+        "",
+    ],
+)
+def test_unrelated_lines_are_tolerated(noise: str) -> None:
+    text = printed(RUNS["write"], "client")
+    assert perftest.parse(text.replace("\n", f"\n{noise}\n")) == perftest.parse(text)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        " Completion with error at client",
+        " Failed status 10: wr_id 0 syndrom 0x88",
+        " Failed to complete run_iter_bw function successfully",
+        "mlx5: node1: got completion with error:",
+        "Couldn't connect to 10.0.0.1:18515",
+        "Couldn't allocate MR with error=14",
+        " Unable to init the socket connection",
+        " Unable to find the Infiniband/RoCE device",
+        "IB device rxe0 not found",
+        " Port number 1 state is Down",
+        "Can't produce a report",
+        " Did not get Message for 120 Seconds, exiting..",
+        "Problems with warm up",
+        "Poll send CQ ne=-2",
+        "Bad wc status -- 12 -- 4",
+        "Received 10 times ADDR_ERROR",
+        "bad event waiting for connect request 8",
+        " Error occurred while running infinitely! aborting ...",
+        "slurmstepd: error: *** STEP 17.0 ON node1 CANCELLED AT 2026-11-21T03:50:17 ***",
+        "Segmentation fault (core dumped)",
+        "bash: ib_write_bw: command not found",
+    ],
+)
+@pytest.mark.parametrize("mark", ["", "STDERR: "])
+def test_messages_of_failure_are_rejected_below_good_rows(message: str, mark: str) -> None:
+    text = printed(RUNS["write"], "client") + f"{mark}{message}\n"
+    with pytest.raises(ParseError, match="no error message"):
+        perftest.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_empty_output_is_rejected(text: str) -> None:
+    with pytest.raises(ParseError, match="nothing"):
+        perftest.parse(text)
+
+
+@pytest.mark.parametrize("name", ["Device", "Number of qps", "Mtu", "Link type", "rdma_cm QPs"])
+def test_a_head_without_a_condition_is_rejected(name: str) -> None:
+    with pytest.raises(ParseError, match="the head of the output"):
+        perftest.parse(edited(printed(RUNS["write"], "client"), name, "Something"))
+
+
+@pytest.mark.parametrize(
+    "banner", ["Atomic CMP_AND_SWAP BW Test", "RDMA_Write_imm BW Test", "Send BW Multicast Test"]
+)
+def test_other_tests_are_rejected(banner: str) -> None:
+    with pytest.raises(ParseError, match="RDMA_Write, RDMA_Read or Send"):
+        perftest.parse(edited(printed(RUNS["write"], "client"), "RDMA_Write BW Test", banner))
+
+
+def test_two_sides_in_one_text_are_rejected() -> None:
+    text = printed(RUNS["write"], "client") + printed(RUNS["write"], "server")
+    with pytest.raises(ParseError, match="one run of one side"):
+        perftest.parse(text)
+
+
+def test_a_number_cut_by_the_end_is_rejected() -> None:
+    text = printed(RUNS["write"], "client")
+    with pytest.raises(ParseError, match="line of dashes"):
+        perftest.parse(text[: text.index("0.17") + 6])
+
+
+def sweep_row(text: str, size: int) -> str:
+    lines = text.splitlines(keepends=True)
+    (found,) = [line for line in lines if line.split()[:1] == [str(size)]]
+    return found
+
+
+@pytest.mark.parametrize("tag", ["[1,0]<stdout>: ", "[1,0]<stdout>:", "0: ", "[0] "])
+@pytest.mark.parametrize("run", RUNS)
+def test_the_tag_of_a_launcher_is_stripped(run: str, tag: str) -> None:
+    text = printed(RUNS[run], "client")
+    tagged = "".join(f"{tag}{line}\n" for line in text.splitlines())
+    assert perftest.parse(tagged) == perftest.parse(text)
+
+
+def test_colours_hide_no_row() -> None:
+    text = printed(RUNS["sweep"], "client")
+    row = sweep_row(text, 1024)
+    coloured = text.replace(row, f"\x1b[32m{row.rstrip()}\x1b[0m\n")
+    assert perftest.parse(coloured) == perftest.parse(text)
+
+
+@pytest.mark.parametrize(
+    "change", ["node7> {row}", "x {row}", "10x{row}", ".{row}", "[1,1]<stdout>: {row}", "9: {row}"]
+)
+@pytest.mark.parametrize("size", [2, 1024, 2**23])
+def test_a_line_that_may_hold_a_row_and_is_none_is_no_result(change: str, size: int) -> None:
+    text = printed(RUNS["sweep"], "client")
+    row = sweep_row(text, size)
+    damaged = text.replace(row, change.format(row=row.strip()) + "\n")
+    assert not perftest.read(damaged).ok
+
+
+@pytest.mark.parametrize("size", [2, 4, 65536, 2**22, 2**23])
+def test_a_size_that_is_missing_is_found_without_knowing_what_was_asked(size: int) -> None:
+    text = printed(RUNS["sweep"], "client")
+    reading = perftest.read(text.replace(sweep_row(text, size), ""))
+    assert not reading.ok and f"no row of {size} bytes" in reading.reason
+
+
+@pytest.mark.parametrize(
+    "notice",
+    [
+        '[n1:4711] Set "orte_base_help_aggregate" to 0 to see all help / error messages',
+        "[n1:4711] 3 more processes have sent help message help-mpi-btl-openib.txt / init failed",
+        "STDERR: srun: warning: can't honor --ntasks-per-node set to 2",
+        "[warn] Epoll ADD(4) on fd 0 failed. Old events were 0",
+    ],
+)
+def test_words_of_failure_in_a_launchers_notice_are_none(notice: str) -> None:
+    text = printed(RUNS["write"], "client")
+    for changed in (f"{notice}\n{text}", f"{text}{notice}\n"):
+        assert perftest.parse(changed) == perftest.parse(text)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        "srun: error: n1: task 0: Killed",
+        "srun: Job step aborted: Waiting up to 32 seconds",
+        "srun: Job step 17.0 Killed",
+        "srun: job 17 failed",
+    ],
+)
+def test_what_a_launcher_says_of_a_failure_is_one(failure: str) -> None:
+    with pytest.raises(ParseError, match="no error message"):
+        perftest.parse(printed(RUNS["write"], "client") + f"{failure}\n")
+
+
+def test_the_dashes_must_be_whole() -> None:
+    with pytest.raises(ParseError, match="line of dashes"):
+        perftest.parse(printed(RUNS["write"], "client").rstrip()[:-1])
+
+
+def test_intervals_are_no_result() -> None:
+    _, row = rows(RUNS["write"], "client")
+    text = edited(printed(RUNS["write"], "client"), row, f"{row}\n{row}")
+    with pytest.raises(ParseError, match="65536 bytes after 65536"):
+        perftest.parse(text)
+
+
+@pytest.mark.parametrize("word", ["92.50", "93.42", "0.176430", "5000", "65536"])
+@pytest.mark.parametrize("number", ["nan", "inf", "-1", "1e400", "9" * 400, "12,5", "٣"])
+def test_impossible_numbers_are_rejected(word: str, number: str) -> None:
+    _, row = rows(RUNS["write"], "client")
+    text = edited(printed(RUNS["write"], "client"), row, edited(row, word, number))
+    with pytest.raises(ParseError):
+        perftest.parse(text)
+
+
+def test_a_rate_that_is_not_that_of_its_messages_is_rejected() -> None:
+    text = edited(printed(RUNS["write"], "client"), " 92.50 ", " 82.50 ")
+    with pytest.raises(ParseError, match=r"the 92\.5\d* Gb/s of its message rate"):
+        perftest.parse(text)
+
+
+def test_a_peak_below_the_average_is_rejected() -> None:
+    with pytest.raises(ParseError, match="a peak of the average or more"):
+        perftest.parse(edited(printed(RUNS["write"], "client"), " 93.42 ", " 91.42 "))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(" 1.42 ", " 1.48 "), (" 1.93 ", " 1.59 "), ("1.57", "1.61"), ("1.48", "1.4")]
+)
+def test_latencies_out_of_order_are_rejected(old: str, new: str) -> None:
+    with pytest.raises(ParseError, match="min <= typical"):
+        perftest.parse(edited(printed(RUNS["write-lat"], "client"), old, new))
+
+
+def test_an_average_that_is_not_that_of_its_transactions_is_rejected() -> None:
+    with pytest.raises(ParseError, match="tps of 500000 / t_avg"):
+        perftest.parse(edited(printed(RUNS["send-lat"], "client"), "340136", "680272"))
+
+
+HOSTILE = {
+    "one long line": "x" * 200_000,
+    "blanks": "Device" + " " * 100_000,
+    "keys": "Device " * 30_000,
+    "banner": "Send " + "a " * 40_000,
+    "dashes": "-" * 200_000,
+    "header": "#bytes " + "x " * 40_000,
+    "row": "1 " * 40_000,
+    "digits": "1" * 200_000,
+    "can": "can " * 40_000,
+    "no devices": "no ib devices " * 15_000,
+    "address": "local address: LID 0x1 QPN 0x1 PSN 0x1" + " " * 100_000,
+    "lines": "65536 5000\n" * 50_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text_takes_linear_time(name: str) -> None:
+    head = "RDMA_Write BW Test\n"
+    began = time.process_time()
+    with pytest.raises(ParseError):
+        perftest.parse(head + HOSTILE[name])
+    with pytest.raises(ParseError):
+        perftest.parse(f"{head}{BW_HEADER}\n{HOSTILE[name]}")
+    assert time.process_time() - began < 5
+
+
+# ---- read ----
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_run_with_all_its_evidence_is_proved(run: str) -> None:
+    reading = judged(run)
+    assert (reading.ok, reading.completeness) == (True, PROVED), reading.reason
+
+
+def test_a_run_over_infiniband_is_told_by_its_lids() -> None:
+    options = RUNS["write"]
+    client, server = (printed(options, side, link="IB") for side in ("client", "server"))
+    reading = perftest.read(client, server=server, calls=calls(), options=options)
+    assert reading.completeness is PROVED, reading.reason
+    assert reading.measurements[0].transport == "infiniband"
+
+
+def test_a_measurement_carries_its_condition() -> None:
+    first = judged("both").measurements[0]
+    assert dataclasses.astuple(first)[:8] == (
+        *("bandwidth", 185.0, "perftest", "write_bidirectional", "roce"),
+        *(65536, 1, ("node2", "node1")),
+    )
+    assert first.samples == 5000
+
+
+def test_streams_are_queue_pairs_and_samples_are_of_all_of_them() -> None:
+    first = judged("read").measurements[0]
+    assert (first.streams, first.samples) == (4, 20000)
+
+
+def test_a_sweep_measures_every_size() -> None:
+    sizes = [m.size_bytes for m in judged("sweep").measurements if m.metric == "bandwidth"]
+    assert sizes == list(perftest.SWEEP_SIZES)
+
+
+def test_a_message_rate_below_six_digits_is_not_reported() -> None:
+    text = edited(printed(RUNS["write"], "client"), "92.50 ", "0.000100 ")
+    text = edited(edited(text, "93.42 ", "0.000100 "), "0.176430", "0.000000")
+    assert set(first_values(perftest.read(text))) == {"bandwidth", "bandwidth_peak"}
+
+
+@pytest.mark.parametrize(
+    ("iterations", "metric"),
+    [(5, "latency_max"), (1000, "latency_max"), (1002, "latency_max"), (1003, "latency_p999")],
+)
+def test_too_few_iterations_have_a_maximum_instead_of_a_percentile(
+    iterations: int, metric: str
+) -> None:
+    options = dataclasses.replace(RUNS["write-lat"], iterations=iterations)
+    text = printed(options, "client").replace("1.60   ", "1.93   ")
+    found = set(first_values(perftest.read(text))) & {"latency_max", "latency_p999"}
+    assert found == {metric}
+
+
+def test_without_calls_the_reading_is_unknown() -> None:
+    options = RUNS["write"]
+    client, server = (printed(options, side) for side in ("client", "server"))
+    reading = perftest.read(client, server=server, options=options)
+    assert (reading.ok, reading.completeness) == (True, UNKNOWN)
+    assert reading.reason.endswith("without the exit codes of both sides")
+
+
+def test_a_bare_text_says_what_is_missing() -> None:
+    reason = perftest.read(printed(RUNS["write"], "client")).reason
+    assert reason.endswith("the exit codes of both sides, the server's output, the options")
+
+
+@pytest.mark.parametrize("run", ["write", "send-lat"])
+def test_a_bare_server_text_is_read(run: str) -> None:
+    reading = perftest.read(printed(RUNS[run], "server"))
+    assert (reading.ok, reading.completeness) == (True, UNKNOWN)
+
+
+def test_a_bare_server_text_without_rows_is_no_result() -> None:
+    reading = perftest.read(printed(RUNS["read-lat"], "server"))
+    assert not reading.ok
+    assert "has none" in reading.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"client": {"exit_code": 1}}, "(client) on node1 ended with exit code 1"),
+        ({"server": {"exit_code": None}}, "(server) on node2 was killed"),
+        ({"server": {"tool": "iperf2"}}, "server: 0 perftest calls recorded"),
+        ({"server": {"role": "client"}}, "client: 2 perftest calls recorded"),
+        (
+            {"client": {"seconds": 1.0}},
+            "the call took 1.0 s but was to run 10.0 s",
+        ),
+    ],
+)
+def test_calls_that_contradict_refuse(change: dict[str, Any], words: str) -> None:
+    reading = perftest.read(
+        printed(RUNS["send"], "client"),
+        server=printed(RUNS["send"], "server"),
+        calls=calls(**change),
+        options=RUNS["send"],
+    )
+    assert (reading.ok, reading.completeness) == (False, BROKEN)
+    assert words in reading.reason
+
+
+@pytest.mark.parametrize(
+    ("run", "asked", "words"),
+    [
+        ("write", {"operation": "read"}, "operation write, expected read"),
+        ("write", {"bidirectional": True}, "bidirectional False, expected True"),
+        ("write", {"queue_pairs": 2}, "queue pairs 1, expected 2"),
+        ("write", {"rdma_cm": True}, "rdma_cm False, expected True"),
+        ("write", {"size_bytes": 4096}, "no row of 4096 bytes, expected 4096 bytes"),
+        ("write", {"iterations": 1000}, "5000 iterations, expected 1000"),
+        ("write", {"iterations": None, "duration_s": 10}, "a peak was measured"),
+        ("send", {"duration_s": 60}, "too few for 60 s at its rate"),
+        ("send", {"duration_s": 1}, "too many for 1 s at its rate"),
+        ("write", {"sweep": True, "size_bytes": None}, "no row of 2 bytes, expected 2 to 8388608"),
+        ("sweep", {"sweep": False, "size_bytes": 2}, "a row of 4 bytes, expected 2 bytes"),
+        ("write-lat", {"iterations": None, "duration_s": 10}, "iterations one by one"),
+        ("send-lat", {"iterations": 1700000, "duration_s": None}, "an average only"),
+    ],
+)
+def test_options_that_contradict_refuse(run: str, asked: dict[str, Any], words: str) -> None:
+    reading = perftest.read(
+        printed(RUNS[run], "client"), options=dataclasses.replace(RUNS[run], **asked)
+    )
+    assert (reading.ok, reading.completeness) == (False, BROKEN)
+    assert f"client: {words}" in reading.reason or words in reading.reason
+
+
+def test_a_post_list_is_not_what_was_asked_for() -> None:
+    options = perftest.Options("write", "bw", 8, duration_s=30)
+    reading = perftest.read(sample("post-list-duration-peak-zero.txt"), options=options)
+    assert "post list True, expected False" in reading.reason
+
+
+def test_a_duration_is_judged_by_its_middle_half() -> None:
+    options = perftest.Options("write", "bw", 65536, duration_s=10)
+    assert perftest.read(sample("rxe-612-write_bw-D10.txt"), options=options).ok
+
+
+@pytest.mark.parametrize("size", perftest.SWEEP_SIZES)
+def test_a_sweep_without_one_size_is_refused(size: int) -> None:
+    lines = printed(RUNS["sweep"], "client").split("\n")
+    lines.remove(next(line for line in lines if line.startswith(f" {size} ")))
+    reading = judged("sweep", client="\n".join(lines))
+    assert (reading.ok, reading.completeness) == (False, BROKEN)
+    assert f"no row of {size} bytes" in reading.reason
+
+
+def test_a_run_that_reached_another_node_is_refused() -> None:
+    client = edited(printed(RUNS["write"], "client"), "10:77:00:11", "10:77:00:19")
+    reading = judged("write", client=client)
+    assert not reading.ok
+    assert "client on node1 reached 00:00" in reading.reason
+    assert "but server on node2 is 00:00" in reading.reason
+
+
+def test_the_servers_output_of_another_run_is_refused() -> None:
+    server = edited(printed(RUNS["write"], "server"), "PSN 0x7b50", "PSN 0x7b51")
+    reading = judged("write", server=server)
+    assert "its connections are not those of client on node1" in reading.reason
+
+
+@pytest.mark.parametrize("link", ["Ethernet", "IB"])
+def test_a_loopback_is_refused(link: str) -> None:
+    text = printed(RUNS["write"], "client", link=link)
+    reading = perftest.read(text.replace("00:11", "00:12").replace("0x0b", "0x0c"))
+    assert not reading.ok
+    assert "loopback: both ends are" in reading.reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("4096[B]", "1024[B]", "mtu_bytes 4096 and 1024"),
+        ("type       : Ethernet", "type       : IB", "link_type Ethernet and IB"),
+        ("type : IB", "type : IW", "transport_type IB and IW"),
+        ("type : RC", "type : UC", "connection_type RC and UC"),
+        ("OFF\n Data", "ON\n Data", "rdma_cm False and True"),
+        (" 92.50 ", " 82.50 ", "found 82.5 Gb/s"),
+        (" 5000 ", " 4000 ", "the rows of 65536 bytes differ"),
+    ],
+)
+def test_sides_that_disagree_are_refused(old: str, new: str, words: str) -> None:
+    server = edited(printed(RUNS["write"], "server"), old, new)
+    reading = judged("write", server=server)
+    assert not reading.ok
+    assert words in reading.reason
+
+
+def test_the_sum_of_both_directions_must_be_one_number() -> None:
+    server = printed(RUNS["both"], "server")
+    for old, new in (("185.00", "92.50"), ("0.352859", "0.176430")):
+        server = edited(server, old, new)
+    assert "the rows of 65536 bytes differ" in judged("both", server=server).reason
+
+
+def test_the_same_text_for_both_sides_is_refused() -> None:
+    reading = judged("write", server=printed(RUNS["write"], "client"))
+    assert "server on node2: the output is that of a client" in reading.reason
+
+
+def test_an_unknown_link_type_is_refused() -> None:
+    text = edited(printed(RUNS["write"], "client"), "type       : Ethernet", "type : Unknown")
+    assert "expected InfiniBand, RoCE or iWARP" in perftest.read(text).reason
+
+
+def test_a_server_that_failed_refuses_although_everything_exited_0() -> None:
+    server = printed(RUNS["write"], "server") + "STDERR:  Failed to close connection\n"
+    assert "Failed to close connection" in judged("write", server=server).reason
+
+
+# ---- no damaged output is believed ----
+
+
+@pytest.mark.parametrize(("run", "side"), [where for where in SIDES if where[0] != "sweep"])
+def test_a_text_cut_before_its_end_is_refused(run: str, side: str) -> None:
+    text = printed(RUNS[run], side)
+    end = len(text.rstrip())
+    ends = {place for place, character in enumerate(text[:end]) if character == "\n"}
+    for place in ends | set(range(end - 200, end)):
+        assert not judged(run, **{side: text[:place]}).ok, text[:place][-80:]
+
+
+@QUICK
+@given(st.sampled_from(SIDES), st.data())
+def test_a_text_cut_anywhere_is_refused(where: tuple[str, str], data: st.DataObject) -> None:
+    run, side = where
+    text = printed(RUNS[run], side)
+    place = data.draw(st.integers(0, len(text.rstrip()) - 1))
+    assert not judged(run, **{side: text[:place]}).ok
+
+
+@QUICK
+@given(st.sampled_from(SIDES), st.sampled_from([None, 1, 137]), st.data())
+def test_without_good_exit_codes_no_text_is_proved(
+    where: tuple[str, str], code: int | None, data: st.DataObject
+) -> None:
+    run, side = where
+    texts = {role: printed(RUNS[run], role) for role in ("client", "server")}
+    texts[side] = texts[side][: data.draw(st.integers(0, len(texts[side])))]
+    found = calls(client={"exit_code": code}) if data.draw(st.booleans()) else []
+    reading = perftest.read(texts["client"], server=texts["server"], calls=found, options=RUNS[run])
+    assert reading.completeness is not PROVED
+
+
+@pytest.mark.parametrize(("run", "side"), SIDES)
+def test_a_deleted_row_or_end_is_refused(run: str, side: str) -> None:
+    lines = printed(RUNS[run], side).split("\n")
+    table = [number for number, line in enumerate(lines) if line[1:2].isdigit()]
+    for number in [*table, len(lines) - 2]:
+        reading = judged(run, **{side: "\n".join(lines[:number] + lines[number + 1 :])})
+        assert not reading.ok, lines[number]
+
+
+@pytest.mark.parametrize(("run", "side"), SIDES)
+def test_a_row_twice_is_refused(run: str, side: str) -> None:
+    lines = printed(RUNS[run], side).split("\n")
+    for number, line in enumerate(lines):
+        if line[1:2].isdigit():
+            for place in (number, len(lines) - 1):
+                damaged = [*lines[:place], line, *lines[place:]]
+                assert not judged(run, **{side: "\n".join(damaged)}).ok, line
+
+
+def never_raises(text: str) -> None:
+    """`parse` may only refuse, `read` may not raise at all."""
+    try:
+        perftest.parse(text)
+    except ParseError as error:
+        assert str(error)
+    assert perftest.read(text).completeness is not PROVED
+    perftest.read(text, server=text, calls=calls(), options=RUNS["write"])
+    perftest.read(
+        printed(RUNS["sweep"], "client"), server=text, calls=calls(), options=RUNS["sweep"]
+    )
+
+
+#: what a run that failed leaves: good rows, then the error
+FAILED = (
+    printed(RUNS["sweep"], "client").rsplit("\n", 8)[0] + "\n Completion with error at client\n"
+)
+
+
+@QUICK
+@given(st.sampled_from(SIDES), st.randoms(use_true_random=False))
+def test_deleted_doubled_and_mixed_lines_never_pass_a_failed_run(
+    other: tuple[str, str], random: Any
+) -> None:
+    lines, others = FAILED.split("\n"), printed(RUNS[other[0]], other[1]).split("\n")
+    for _ in range(random.randrange(1, 6)):
+        place = random.randrange(len(lines) + 1)
+        lines[place : place + random.randrange(3)] = random.choice(
+            [[], lines[place : place + 1] * 2, [random.choice(others)], ["\x00 65536 5000"]]
+        )
+    text = "\n".join(lines)
+    never_raises(text)
+    assert not judged("sweep", client=text).ok
+
+
+@QUICK
+@given(st.sampled_from(SIDES), st.randoms(use_true_random=False))
+def test_changed_characters_raise_nothing_else(where: tuple[str, str], random: Any) -> None:
+    text = list(printed(RUNS[where[0]], where[1]))
+    digits = [place for place, character in enumerate(text) if character.isdigit()]
+    for _ in range(random.randrange(1, 12)):
+        text[random.choice(digits)] = random.choice("0123456789")
+        if random.random() < 0.3:
+            text[random.randrange(len(text))] = random.choice("-.,[]/ \n\t#=\u0663\ufffdnaie")
+    never_raises("".join(text))
+
+
+@QUICK
+@given(st.one_of(st.text(), st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape"))))
+def test_any_text_raises_nothing_else(text: str) -> None:
+    never_raises(text)
+
+
+PIECES = ["RDMA_Write BW Test\n", "Send Latency Test\n", " Device : a", " Number of qps : 1", "\n"]
+PIECES += [" Transport type : IB", " Connection type : RC", " Mtu : 4096[B]", " Link type : IB"]
+PIECES += [" rdma_cm QPs : OFF", f"\n{BW_HEADER}\n", f"\n{LAT_HEADER}\n", f"\n{RULE}\n"]
+PIECES += [" 65536 5000", " 92.42 92.40 0.176230", " 1.42 1.93 1.47 1.48 0.02 1.57 1.60", " nan"]
+PIECES += ["\n#, usec\n", " 0", " local address: LID 0x0 QPN 0x1 PSN 0x1\n", " GID: 0\n"]
+PIECES += ["* Waiting for client to connect... *\n", "9" * 20, "\n#bytes\n"]
+
+
+@QUICK
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
+def test_pieces_of_outputs_raise_nothing_else(text: str) -> None:
+    never_raises(text)
+
+
+# ---- the command line ----
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(REPOSITORY / "bin/railgauge"), "parse", "perftest", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "HOME": "/root"},
+    )
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """The outputs of one run over four queue pairs, which the command line need not be told."""
+    for side in ("client", "server"):
+        (tmp_path / side).write_text(printed(RUNS["read"], side), encoding="utf-8")
+    return {side: str(tmp_path / side) for side in ("client", "server")}
+
+
+def test_a_bare_file_is_ok_and_not_proved(files: dict[str, str]) -> None:
+    answer = command(files["client"])
+    document = json.loads(answer.stdout)
+    assert (answer.returncode, document["completeness"]) == (0, "unknown")
+
+
+def test_a_file_with_all_its_evidence_is_proved(files: dict[str, str]) -> None:
+    answer = command(
+        *(files["client"], "--server", files["server"], "--exit-code", "0"),
+        *("--server-exit-code", "0", "--size", "1MiB", "--iterations", "5000"),
+    )
+    assert json.loads(answer.stdout)["completeness"] == "proved", answer.stdout
+
+
+def test_a_size_that_was_not_measured_exits_with_1(files: dict[str, str]) -> None:
+    answer = command(files["client"], "--sweep", "--iterations", "5000")
+    assert (answer.returncode, json.loads(answer.stdout)["ok"]) == (1, False)
+
+
+def test_half_of_what_was_asked_for_is_a_usage_error(files: dict[str, str]) -> None:
+    answer = command(files["client"], "--size", "1MiB")
+    assert answer.returncode == 3
+    assert "needs either iterations or duration_s" in answer.stderr
