@@ -15,6 +15,7 @@ from railgauge import hostlist, systems
 from railgauge.acceptance import session
 from railgauge.campaign import folder as campaign
 from railgauge.campaign.inventories import in_campaign
+from railgauge.cluster import inventories
 from railgauge.errors import (
     EXIT_ACCEPT,
     EXIT_REJECT,
