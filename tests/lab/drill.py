@@ -59,7 +59,7 @@ def shaped_link(gate: Gate) -> None:
     gate.hold("n2")
     faults.add(gate.lab, "rate", "n2", 0.4)
     gate("run", "--act", code=1)
-    reasons = client.output("sinfo", "-R", "--noheader", "--format=%E|%N")
+    reasons = client.output("sinfo", "-R", "--noheader", "--format=%E|%N").strip()
     assert "Iperf2Pair" in reasons and reasons.endswith("|n2"), reasons
     assert not gate.is_accepted("n2")
 

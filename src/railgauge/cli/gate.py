@@ -209,7 +209,7 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
         rest = [name for name in wanted if name not in held]
         taken, silent = inventories.collect(chosen, rest, quick=True)
         seen = {found.node: found.as_dict() for found in taken}
-    outcomes = [node_gate.Outcome(n, "was held", why=states[n].reason) for n in held]
+    outcomes = [node_gate.HoldOutcome(n, "was held", why=states[n].reason) for n in held]
     outcomes += _asked(lambda: node_gate.hold(store.folder(chosen), seen, act))
     for outcome in outcomes:
         click.echo(outcome)

@@ -192,7 +192,7 @@ def tested(system: str, partitions: Mapping[str, list[str]]) -> dict[str, dict[s
 # --- suspects ------------------------------------------------------------------------------------
 
 
-class Suspect(Strict):
+class SuspectedPartner(Strict):
     """A node in service that a gate run found at fault as a partner, until it is accepted again."""
 
     node: str
@@ -207,16 +207,16 @@ def _suspect_path(system: str, node: str) -> Path:
 
 
 def suspect(system: str, node: str, why: str, by: str) -> None:
-    found = Suspect(node=node, why=why, by=by, date=now())
+    found = SuspectedPartner(node=node, why=why, by=by, date=now())
     write(_suspect_path(system, node), found.model_dump(mode="json"))
 
 
-def suspected(system: str, node: str) -> Suspect | None:
+def suspected(system: str, node: str) -> SuspectedPartner | None:
     path = _suspect_path(system, node)
     try:
-        return Suspect.model_validate_json(path.read_bytes())
+        return SuspectedPartner.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, pydantic.ValidationError):
         # That there is one is what counts.
-        return Suspect(node=node, why=f"{path} is damaged", by="unknown", date="")
+        return SuspectedPartner(node=node, why=f"{path} is damaged", by="unknown", date="")

@@ -245,7 +245,7 @@ class Entry(Condition):
         return self
 
 
-class Side(Condition):
+class RatioSide(Condition):
     """One of the two conditions that a ratio compares.
 
     `state` is what must be so and no measurement says of itself ("tuned hosts"): a side that has
@@ -257,7 +257,7 @@ class Side(Condition):
     state: str | None = None
 
     @pydantic.model_validator(mode="after")
-    def _says_what(self) -> Side:
+    def _says_what(self) -> RatioSide:
         if self.check is None and self.state is None:
             raise ValueError("needs a check, or a state that says what no check measures")
         return self
@@ -284,8 +284,8 @@ class Ratio(Bounded):
 
     name: str = pydantic.Field(min_length=1)
     metric: Annotated[str, pydantic.AfterValidator(_known)]
-    of: Side
-    over: Side
+    of: RatioSide
+    over: RatioSide
     kind: Literal["ratio"] = "ratio"
 
     @pydantic.model_validator(mode="after")

@@ -211,7 +211,7 @@ def read_store(store: Path, nodes: list[str]) -> Stored:
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class HoldOutcome:
     """What a pass found of one node, and what became of it.
 
     `state`: unchanged, unadopted, changed (would be held), held, was held (already drained),
@@ -267,7 +267,7 @@ def _held_lately(store: Path, earliest: float) -> list[dict[str, Any]]:
         ) from None
 
 
-def hold(store: Path, seen: Mapping[str, Document], act: bool) -> list[Outcome]:
+def hold(store: Path, seen: Mapping[str, Document], act: bool) -> list[HoldOutcome]:
     """Compare these inventories with what was accepted, and drain the nodes that differ.
 
     Without `act` it only says what it would do. Raises NoStore, having changed nothing, where the
@@ -281,13 +281,13 @@ def hold(store: Path, seen: Mapping[str, Document], act: bool) -> list[Outcome]:
         if node in stored.damaged:
             next_step = f"next: railgauge gate adopt --again --act --nodes {node}"
             why = f"not compared: its record is damaged: {stored.damaged[node]}; {next_step}"
-            outcomes.append(Outcome(node, "alarm", why=why))
+            outcomes.append(HoldOutcome(node, "alarm", why=why))
         elif accepted is None:
-            outcomes.append(Outcome(node, "unadopted", why="never accepted, not held"))
+            outcomes.append(HoldOutcome(node, "unadopted", why="never accepted, not held"))
         elif found := changes(accepted, document, stored.rules):
             differing[node] = tuple(found)
         else:
-            outcomes.append(Outcome(node, "unchanged"))
+            outcomes.append(HoldOutcome(node, "unchanged"))
     if differing:
         # Slurm is asked only here: where nothing changed it need not even be up.
         reasons = {node: f"{CHANGED}: {_listed(found)}" for node, found in differing.items()}
@@ -302,7 +302,7 @@ def _listed(changed: Sequence[Change]) -> str:
 
 def keep_out(
     store: Path, rules: Rules, reasons: Mapping[str, str], act: bool, run: str = ""
-) -> list[Outcome]:
+) -> list[HoldOutcome]:
     """Drain these nodes, each with its reason, as far as the cap lets.
 
     `run` is the reservation of the gate run that asks for it; nodes in any other one are left
@@ -314,7 +314,7 @@ def keep_out(
 
 def _keep_out(
     store: Path, rules: Rules, reasons: Mapping[str, str], act: bool, run: str, now: float
-) -> Iterator[Outcome]:
+) -> Iterator[HoldOutcome]:
     nodes = slurm_nodes.show()
     full = ""
     try:
@@ -326,20 +326,22 @@ def _keep_out(
             full = f"max_hold, {rules.max_hold} in {rules.window_s} s, is reached"
         state = nodes.get(name)
         if state is None:
-            yield Outcome(name, "alarm", why="Slurm knows no such node")
+            yield HoldOutcome(name, "alarm", why="Slurm knows no such node")
         elif state.drained:
-            yield Outcome(name, "was held" if state.ours else "alarm", why=state.reason)
+            yield HoldOutcome(name, "was held" if state.ours else "alarm", why=state.reason)
         elif state.flags & {"RESERVED", "MAINTENANCE"} and state.reservations != (run,):
             # A gate run has it, or its administrators.
-            yield Outcome(name, "alarm", why=f"{state.outside} ({state.state}), left alone")
+            yield HoldOutcome(name, "alarm", why=f"{state.outside} ({state.state}), left alone")
         elif full:
-            yield Outcome(name, "alarm", why=f"not held: {full}")
+            yield HoldOutcome(name, "alarm", why=f"not held: {full}")
         else:
             holds.append({"node": name, "at": now, "why": reason})
             if act:
                 _write_holds(store, holds)
                 slurm_nodes.drain([name], reason)
-            yield Outcome(name, "held" if act else "changed", why="" if act else "would be held")
+            yield HoldOutcome(
+                name, "held" if act else "changed", why="" if act else "would be held"
+            )
 
 
 def _write_holds(store: Path, holds: Sequence[Mapping[str, Any]]) -> None:

@@ -33,7 +33,7 @@ def is_of(measurement: Measurement) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class Column:
+class TransferColumn:
     """What is compared: a set of files, or streams without any, over one way."""
 
     files: str
@@ -62,8 +62,8 @@ class Comparison:
     """The transfers of one partition: `cells` by tool and column."""
 
     partition: str
-    columns: tuple[Column, ...]
-    cells: dict[tuple[str, Column], Cell]
+    columns: tuple[TransferColumn, ...]
+    cells: dict[tuple[str, TransferColumn], Cell]
     #: tool -> number of its cases that failed, that were left out
     failed: dict[str, int]
     left_out: dict[str, int]
@@ -73,7 +73,7 @@ class Comparison:
         named = {tool for tool, _ in self.cells} | set(self.failed) | set(self.left_out)
         return sorted(named, key=lambda tool: (_TOOLS.index(tool.split()[0]), tool))
 
-    def times_the_slowest(self, tool: str, column: Column) -> float | None:
+    def times_the_slowest(self, tool: str, column: TransferColumn) -> float | None:
         """None where there is nothing to compare with, or no file is moved."""
         rates = [cell.rate_gbits_s for (_, c), cell in self.cells.items() if c == column]
         if column.size_bytes is None or len(rates) < 2 or min(rates) <= 0:
@@ -94,8 +94,8 @@ def _tool_of(check: str) -> str | None:
     return checks.get(check)
 
 
-def _column(measurement: Measurement) -> Column:
-    return Column(
+def _column(measurement: Measurement) -> TransferColumn:
+    return TransferColumn(
         measurement.operation.removesuffix(DISCARDED),
         measurement.size_bytes,
         measurement.delay_ms,
@@ -108,7 +108,7 @@ def compare(cases: Sequence[Case]) -> list[Comparison]:
     ours = [(tool, case) for case in cases if (tool := _tool_of(case.check))]
     for partition in dict.fromkeys(case.partition for _, case in ours):
         here = [(tool, case) for tool, case in ours if case.partition == partition]
-        values: dict[tuple[str, Column], dict[str, list[float]]] = {}
+        values: dict[tuple[str, TransferColumn], dict[str, list[float]]] = {}
         failed: dict[str, int] = {}
         left_out: dict[str, int] = {}
         for tool, case in here:
@@ -147,7 +147,7 @@ def _broken(case: Case) -> bool:
     return any(failure.kind != "no-reference" for failure in case.failures)
 
 
-def _text(comparison: Comparison, tool: str, column: Column) -> str:
+def _text(comparison: Comparison, tool: str, column: TransferColumn) -> str:
     cell = comparison.cells.get((tool, column))
     if cell is None:
         return "-"

@@ -9,7 +9,7 @@ import dataclasses
 import statistics
 from collections.abc import Sequence
 
-from railgauge.model.references import Ratio, Side
+from railgauge.model.references import Ratio, RatioSide
 from railgauge.verdict.compare import Case
 
 
@@ -44,7 +44,7 @@ def _value(ratio: Ratio, cases: Sequence[Case]) -> float | None:
     return of / over if of is not None and over else None
 
 
-def _median(side: Side, metric: str, cases: Sequence[Case]) -> float | None:
+def _median(side: RatioSide, metric: str, cases: Sequence[Case]) -> float | None:
     """Of all runs; a number that its own check does not vouch for is left out."""
     found = [
         row.measurement.value

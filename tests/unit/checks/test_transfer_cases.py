@@ -154,10 +154,10 @@ def test_a_tool_is_compared_with_the_slowest_of_the_same_files_and_way() -> None
         case("ScpTransfer", 0.1, delay_ms=44.0),
     )
     assert found.tools == ["wdt", "scp"]
-    lan = page.Column(LARGE.name, LARGE.file_bytes, None)
+    lan = page.TransferColumn(LARGE.name, LARGE.file_bytes, None)
     assert found.times_the_slowest("wdt", lan) == pytest.approx(15.0)
     assert found.times_the_slowest("scp", lan) == 1.0
-    alone = page.Column(SMALL.name, SMALL.file_bytes, None)
+    alone = page.TransferColumn(SMALL.name, SMALL.file_bytes, None)
     assert found.times_the_slowest("scp", alone) is None
     assert [str(column) for column in found.columns] == [
         "one file 1 GiB\nLAN",

@@ -95,7 +95,7 @@ def test_unknown_and_ignored_are_no_change(before: dict[str, Any], now: dict[str
     assert changes(before, now, RULES) == []
 
 
-def states(outcomes: Sequence[node_gate.Outcome]) -> dict[str, str]:
+def states(outcomes: Sequence[node_gate.HoldOutcome]) -> dict[str, str]:
     return {outcome.node: outcome.state for outcome in outcomes}
 
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
-from railgauge.model.references import Provenance, Ratio, Side
+from railgauge.model.references import Provenance, Ratio, RatioSide
 from railgauge.verdict.compare import Case
 from railgauge.verdict.ratios import RatioRow, judge
 
-DEFAULT = Side(check="WanTcp", delay_ms=44, window_bytes=None)
-LARGE = Side(check="WanTcp", delay_ms=44, window_bytes=2**27)
+DEFAULT = RatioSide(check="WanTcp", delay_ms=44, window_bytes=None)
+LARGE = RatioSide(check="WanTcp", delay_ms=44, window_bytes=2**27)
 
 
 def ratio(**changes: Any) -> Ratio:
@@ -146,12 +146,12 @@ def test_other_metric_does_not_count() -> None:
 
 
 def test_part_that_a_side_leaves_out_may_be_anything() -> None:
-    stored = ratio(of=Side(check="WanTcp"), over=Side(check="WanTcp", window_bytes=None))
+    stored = ratio(of=RatioSide(check="WanTcp"), over=RatioSide(check="WanTcp", window_bytes=None))
     assert judged(case(6.0, 2**27, stored), case(2.0, None, stored)).value == 2.0
 
 
 def test_side_of_another_partition_does_not_count() -> None:
-    stored = ratio(of=Side(check="WanTcp", partition="lan", window_bytes=2**27))
+    stored = ratio(of=RatioSide(check="WanTcp", partition="lan", window_bytes=2**27))
     assert judged(case(8.0, 2**27, stored), case(2.0, None, stored)).value is None
 
 
@@ -162,7 +162,7 @@ def test_ratio_of_unstated_condition_is_measured_and_not_judged() -> None:
 
 
 def test_state_of_the_hosts_is_never_taken_from_a_measurement() -> None:
-    tuned = Side(check="WanTcp", window_bytes=2**27, state="tuned")
+    tuned = RatioSide(check="WanTcp", window_bytes=2**27, state="tuned")
     stored = ratio(of=tuned, condition="unstated", lower=None)
     assert judged(case(8.0, 2**27, stored), case(2.0, None, stored)).value is None
 

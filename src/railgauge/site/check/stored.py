@@ -9,7 +9,7 @@ from railgauge import paths
 from railgauge.checks.cases import Mismatch
 from railgauge.errors import ConfigurationError
 from railgauge.model import references
-from railgauge.model.references import Condition, Entry, Ratio, References, Side
+from railgauge.model.references import Condition, Entry, Ratio, RatioSide, References
 from railgauge.site import shown
 from railgauge.site.check.checks import Check
 from railgauge.site.check.line import Line
@@ -98,7 +98,7 @@ def impossible(
 
 
 def _mismatch(
-    condition: Entry | Side,
+    condition: Entry | RatioSide,
     name: str,
     partition: str | None,
     gates: bool,
