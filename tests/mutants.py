@@ -629,7 +629,7 @@ MUTANTS = [
         "src/railgauge/cluster/rights.py",
         "    if found:\n",
         "    if False:\n",
-        "tests/unit/cluster/test_rights.py -k nothing_is_changed",
+        f"{_GATE}/test_rights.py -k nothing_is_changed",
     ),
     Mutant(
         "a rehearsal returns nodes to service",

@@ -668,7 +668,7 @@ def test_a_campaign_that_broke_off_is_told_from_a_running_one(found: Campaign) -
 def test_a_session_gets_a_ctrl_c_when_its_railgauge_is_killed(tmp_path: Path) -> None:
     waits = (
         "import sys, time, signal\n"
-        "from railgauge import session\n"
+        "from railgauge.acceptance import session\n"
         "session._end_with_parent()\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "try: print('ready', flush=True); time.sleep(60)\n"

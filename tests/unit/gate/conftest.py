@@ -12,7 +12,6 @@ import pytest
 from railgauge.acceptance import accept, session
 from railgauge.cluster import inventories, store
 from railgauge.gate import lease, run
-from railgauge.model import inventory
 from railgauge.slurm import client, reservations
 from railgauge.slurm import nodes as slurm_nodes
 
@@ -54,7 +53,7 @@ def tests(monkeypatch: pytest.MonkeyPatch, nodes: Slurm) -> Iterator[Campaigns]:
     monkeypatch.setattr(run, "load", fake.made.__getitem__)
     monkeypatch.setattr(run.rules, "decide", fake.verdict)
     as_tested = {node: taken(node, "6.13") for node in ("n1", "n2", "n3")}
-    monkeypatch.setattr(inventory, "in_campaign", lambda _: as_tested)
+    monkeypatch.setattr(run, "in_campaign", lambda _: as_tested)
     yield fake
 
 
