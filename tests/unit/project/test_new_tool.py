@@ -77,6 +77,10 @@ def test_no_other_module_names_a_tool(file: str) -> None:
     assert bool(named_in(PACKAGE / file)) == (file in EXCEPTIONS)
 
 
+def test_every_exception_is_of_a_module() -> None:
+    assert set(EXCEPTIONS) <= set(modules())
+
+
 # ---- one more tool ----
 
 MODULE = """\
