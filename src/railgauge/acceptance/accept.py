@@ -46,8 +46,9 @@ from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.waiting import NOT_AVAILABLE
 from railgauge.systems import expected, rehearsal
+from railgauge.verdict.answer import Verdict
 from railgauge.verdict.compare import fingerprints, remaining
-from railgauge.verdict.rules import Verdict, decide
+from railgauge.verdict.rules import decide
 
 #: A campaign writes a few hundred kB a case; below this it would break off with half of them.
 _NEEDED_BYTES = 64 * 2**20

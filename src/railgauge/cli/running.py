@@ -16,7 +16,7 @@ from railgauge.systems import rehearsal
 
 if TYPE_CHECKING:
     from railgauge.model.record import Planned
-    from railgauge.verdict.rules import Verdict
+    from railgauge.verdict.answer import Verdict
 
 
 def enter(system: str, partition: str | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from railgauge.verdict.rules import Finding, Verdict
+from railgauge.verdict.answer import Finding, Verdict
 
 
 def why_not(verdict: Verdict, node: str) -> str:

@@ -27,7 +27,7 @@ from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm import reservations
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.verdict import rules
-from railgauge.verdict.rules import Verdict
+from railgauge.verdict.answer import Verdict
 
 Say = Callable[[str], None]
 

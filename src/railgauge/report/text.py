@@ -19,9 +19,9 @@ from railgauge.model.sizes import format_size
 from railgauge.report import transfers
 from railgauge.tools import nccl_tests
 from railgauge.verdict import provenance
+from railgauge.verdict.answer import Finding, Verdict
 from railgauge.verdict.compare import Case
 from railgauge.verdict.ratios import RatioRow
-from railgauge.verdict.rules import Finding, Verdict
 
 _STYLES = {"accept": "bold green", "reject": "bold red", "inconclusive": "bold yellow"}
 

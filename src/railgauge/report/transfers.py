@@ -16,8 +16,8 @@ from railgauge.model.sizes import format_size
 from railgauge.tools import iperf3
 from railgauge.tools.file_transfer import DISCARDED, PROGRAMS, FileSet
 from railgauge.tools.wdt import TOOL as WDT
+from railgauge.verdict.answer import Verdict
 from railgauge.verdict.compare import Case
-from railgauge.verdict.rules import Verdict
 
 #: In the order of the rows.
 _TOOLS = (iperf3.TOOL, WDT, *PROGRAMS)

@@ -32,8 +32,9 @@ from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.model.failure import DISTURBED, Failure
 from railgauge.slurm import client
 from railgauge.slurm import jobs as slurm_jobs
+from railgauge.verdict.answer import Verdict
 from railgauge.verdict.compare import remaining
-from railgauge.verdict.rules import Verdict, decide
+from railgauge.verdict.rules import decide
 from tests.unit import records
 from tests.unit.verdict.test_rules import NODE_FAILURE, Recorded, kinds
 

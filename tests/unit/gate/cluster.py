@@ -18,7 +18,7 @@ from railgauge.model import inventory
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import SlurmNode
-from railgauge.verdict.rules import Finding
+from railgauge.verdict.answer import Finding
 
 
 class Slurm:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from railgauge.gate import decide
-from railgauge.verdict.rules import Finding
+from railgauge.verdict.answer import Finding
 
 # ---- who may return ----
 

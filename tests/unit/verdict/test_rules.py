@@ -25,9 +25,10 @@ from railgauge.model.record import BrokenRecordError, Record, Row
 from railgauge.model.record import read as read_record
 from railgauge.model.references import Provenance, Ratio, Reference
 from railgauge.report import text
+from railgauge.verdict.answer import Verdict
 from railgauge.verdict.compare import Case, read, unavailable_nodes
 from railgauge.verdict.locate import suspects, ways
-from railgauge.verdict.rules import Verdict, decide
+from railgauge.verdict.rules import decide
 from tests.unit import records
 
 NODES = ("n1", "n2", "n3", "n4")

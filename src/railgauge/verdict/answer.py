@@ -1,0 +1,166 @@
+"""A verdict and its findings: the answer, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+from railgauge.campaign.folder import Campaign
+from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
+from railgauge.model.measurement import METRICS
+from railgauge.model.record import Row
+from railgauge.verdict.compare import Case, fingerprints
+from railgauge.verdict.locate import Suspect, Way
+from railgauge.verdict.provenance import Build, Notice, builds
+from railgauge.verdict.ratios import RatioRow
+
+Decision = Literal["accept", "reject", "inconclusive"]
+
+#: Units of what is counted, and not measured: what the description lists is all there.
+_COUNTS = (METRICS["links"].unit, METRICS["expectations"].unit)
+
+EXIT_CODES: dict[Decision, int] = {
+    "accept": EXIT_ACCEPT,
+    "reject": EXIT_REJECT,
+    "inconclusive": EXIT_INCONCLUSIVE,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What is wrong, where, by how much, with what evidence, and what to do next.
+
+    `weight` is the decision that this finding alone leads to.
+    """
+
+    weight: Decision
+    kind: str
+    message: str
+    check: str = ""
+    partition: str = ""
+    nodes: tuple[str, ...] = ()
+    evidence: str = ""
+    next_step: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """The answer to: may these nodes go back into service?"""
+
+    decision: Decision
+    reason: str
+    campaign: Campaign
+    cases: tuple[Case, ...]
+    findings: tuple[Finding, ...]
+    suspects: tuple[Suspect, ...]
+    ratios: tuple[RatioRow, ...] = ()
+    #: pairs of nodes that failed with each other, and not with others
+    ways: tuple[Way, ...] = ()
+    #: to know, and no reason for the decision
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def tools(self) -> tuple[Build, ...]:
+        """The builds of the tools that ran."""
+        return builds(self.cases)
+
+    @property
+    def provisional(self) -> bool:
+        """Whether somebody else's published number gated where there is no baseline yet."""
+        return any(
+            row.reference is not None and row.reference.kind == "published"
+            for case in self.cases
+            for row in case.rows
+        )
+
+    @property
+    def by_floors(self) -> bool:
+        """Whether nothing but floors judged how fast the nodes are."""
+        kinds = {
+            row.reference.kind
+            for case in self.cases
+            for row in case.rows
+            if row.reference is not None and row.measurement.unit not in _COUNTS
+        }
+        return kinds == {"floor"}
+
+    @property
+    def simulated(self) -> bool:
+        """Whether any of it came from a stand-in; then it says nothing of any node."""
+        return self.campaign.simulated is not None or any(
+            row.measurement.simulated for case in self.cases for row in case.rows
+        )
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self.decision]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "verdict": self.decision,
+            "exit_code": self.exit_code,
+            "reason": self.reason,
+            "provisional": self.provisional,
+            "simulated": self.simulated,
+            "campaign": self.campaign.id,
+            "system": self.campaign.system,
+            "gate": self.campaign.gate,
+            "scope": dataclasses.asdict(self.campaign.scope),
+            "started": self.campaign.started,
+            "finished": self.campaign.finished,
+            # More than one where it broke off and was resumed.
+            "sessions": [
+                {name: context.get(name) for name in ("started", "host", "commit")}
+                for context in self.campaign.contexts
+            ],
+            "findings": [
+                {**dataclasses.asdict(finding), "nodes": list(finding.nodes)}
+                for finding in self.findings
+            ],
+            "suspects": [dataclasses.asdict(suspect) for suspect in self.suspects],
+            "ways": [{**dataclasses.asdict(way), "nodes": list(way.nodes)} for way in self.ways],
+            "measurements": [_row_as_dict(case, row) for case in self.cases for row in case.rows],
+            "ratios": [_ratio_as_dict(row) for row in self.ratios],
+            "fingerprints": fingerprints(self.cases),
+            "notices": [dataclasses.asdict(notice) for notice in self.notices],
+            "tools": [
+                {**dataclasses.asdict(build), "nodes": list(build.nodes)} for build in self.tools
+            ],
+            "left_out": [_left_out_as_dict(case) for case in self.cases if case.was_left_out],
+        }
+
+
+def _row_as_dict(case: Case, row: Row) -> dict[str, Any]:
+    reference = row.reference
+    return {
+        **row.measurement.as_dict(),
+        "check": case.check,
+        "partition": case.partition,
+        "run": case.run,
+        "session": case.session,
+        "passed": case.passed,
+        "within_reference": row.within,
+        "reference": reference.model_dump(mode="json") if reference else None,
+        "context": [number.model_dump(mode="json") for number in row.context],
+        "limit": dataclasses.asdict(row.limit) if row.limit else None,
+        "share_of_limit": row.share_of_limit,
+    }
+
+
+def _left_out_as_dict(case: Case) -> dict[str, Any]:
+    assert case.left_out is not None
+    return {
+        **dataclasses.asdict(case.left_out),
+        "check": case.check,
+        "partition": case.partition,
+        "case": case.name,
+    }
+
+
+def _ratio_as_dict(row: RatioRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "value": row.value,
+        "within": row.within,
+        "reference": row.reference.model_dump(mode="json", exclude_unset=True),
+    }
