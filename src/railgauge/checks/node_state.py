@@ -9,14 +9,14 @@ import reframe.core.runtime as rt
 from reframe.core.builtins import run_before
 
 from railgauge.checks import state as node_state
-from railgauge.checks.base import Facts, Observation, StrictCheck
+from railgauge.checks.base import Facts, Observation
 from railgauge.checks.cases import NodeCase
-from railgauge.checks.path import NodeCases, numbered
+from railgauge.checks.path import NodeCases, NodeCheck, numbered
 from railgauge.model import inventory, references
 from railgauge.model.failure import Failure
 from railgauge.model.inventory import Inventory
 from railgauge.model.measurement import Measurement
-from railgauge.systems import Extras, Partition, expected
+from railgauge.systems import Partition, expected
 from railgauge.systems.expected import Expected
 from railgauge.tools import ParseError, Reading
 
@@ -40,26 +40,14 @@ def node_state_case(partition: str, node: str) -> str | None:
     return numbered(NAME, places, place) if place in places else None
 
 
-class NodeStateCheck(StrictCheck):
+class NodeStateCheck(NodeCheck):
     """One small job on one node: is its firmware, tuning and state what the system expects?
 
     The concrete check gives its own `cases = NodeStateCases()`.
     """
 
-    place: NodeCase
-    num_tasks = 1
-    num_tasks_per_node = 1
     tool = node_state
     metrics = ["expectations"]
-    expected_seconds = 2
-
-    @classmethod
-    def unstated(cls, extras: Extras) -> Sequence[str]:
-        return ()
-
-    @property
-    def target(self) -> NodeCase:
-        return self.place
 
     @property
     def node_expected(self) -> Expected:

@@ -71,17 +71,12 @@ def path_preconditions(partition: str, node: str) -> list[str]:
     return [path_case(partition, node)] if known else []
 
 
-class PathCheck(StrictCheck):
-    """One small job on one node: are its rails and its bond in the state that they should be in?
-
-    The concrete check gives its own `cases = PathCases()`.
-    """
+class NodeCheck(StrictCheck):
+    """One small job on one node, judged by what the system's description says of it."""
 
     place: NodeCase
     num_tasks = 1
     num_tasks_per_node = 1
-    tool = path_state
-    metrics = ["links"]
     expected_seconds = 2
 
     @classmethod
@@ -91,6 +86,16 @@ class PathCheck(StrictCheck):
     @property
     def target(self) -> NodeCase:
         return self.place
+
+
+class PathCheck(NodeCheck):
+    """One small job on one node: are its rails and its bond in the state that they should be in?
+
+    The concrete check gives its own `cases = PathCases()`.
+    """
+
+    tool = path_state
+    metrics = ["links"]
 
     @property
     def options(self) -> path_state.Options:
