@@ -58,7 +58,7 @@ def wait_for_running_job(lab: Lab, nodes: str) -> None:
 def wait_for_results(area: Path, cases: int) -> None:
     """Until that many cases have been judged. Which ones is ReFrame's: it keeps cases in sets."""
     deadline = time.monotonic() + PATIENCE_S
-    while len(list(area.glob("campaigns/*/stage/**/railgauge.json"))) < cases:
+    while len(list(area.glob("campaigns/*/stage/**/railgauge.jsonl"))) < cases:
         assert time.monotonic() < deadline, "no case came to a result"
         time.sleep(0.05)
 

@@ -260,7 +260,7 @@ def test_a_bond_survives_a_link_lost_in_mid_transfer(
     assert campaign.returncode == 1, output
     found = verdict()
     assert "link eth4 of bond0 on n6 is down after the test" in messages(found)
-    record = json.loads((case_folder(area, "BondPair") / "railgauge.json").read_text())
+    record = json.loads((case_folder(area, "BondPair") / "railgauge.jsonl").read_text())
     (result,) = record["results"]
     assert [call["exit_code"] for call in result["calls"]] == [0, 0]
 

@@ -34,7 +34,7 @@ from railgauge.campaign.folder import (
     State,
 )
 from railgauge.checks import guard
-from railgauge.checks.pair import NODES_VARIABLE
+from railgauge.checks.cases import NODES_VARIABLE
 from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.cluster import ready, store
 from railgauge.cluster.look import from_reframe

@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from reframe.core.exceptions import JobBlockedError, JobError
 
 from railgauge import hostlist
 from railgauge.errors import EnvironmentProblem
+from railgauge.model.failure import DISTURBED, UNAVAILABLE, Failure
 from railgauge.slurm import client, reservations, waiting
+from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.waiting import NOT_AVAILABLE, Obstacle
 
 #: How a line of the session begins that `railgauge accept` shows.
@@ -90,6 +92,20 @@ class Queue:
         left = {n: o for n, o in left.items() if not o.job or o == self._blocked_nodes[n]}
         if left:
             raise JobError(f"not submitted: {waiting.words(left)}")
+
+    def takes_no_job(self, nodes: Collection[str]) -> dict[str, Failure]:
+        """Node -> why no job starts there until somebody does something about it; a sweep goes on
+        without it.
+        """
+        held = {n: o for n, o in self._of_nodes(sorted(nodes)).items() if o.standing}
+        found = {
+            node: Failure(DISTURBED, f"not measured: {node} {obstacle.why}", (node,))
+            for node, obstacle in held.items()
+        }
+        for node in slurm_nodes.dead(nodes):
+            step = f"scontrol show node {node}"
+            found[node] = Failure(UNAVAILABLE, f"{node} does not answer Slurm", (node,), step)
+        return found
 
     def look_at(self, scheduler: Any, jobs: Sequence[Any]) -> None:
         """Say once what the pending jobs wait for; those that wait in vain are cancelled."""
