@@ -1,21 +1,18 @@
-"""The other direction of a pair, measured in the same job where the first was slow.
+"""The other direction of a pair, measured in the same place where the first was slow.
 
-The client's side decides, by what its interface sent, and says so in `back.json`; then both sides
-change roles. What they leave lies in the folder `back/`, with the names that it has for the first.
+The client's side decides, by what its interface sent, and says so; then both sides change roles.
+What they leave has the roles `back/server` and `back/client`.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from railgauge.node.calls import write_whole
+from railgauge.node.peer import Peer
 
-FOLDER = "back"
-DECISION = "back.json"
+PREFIX = "back/"
+DECISION = "decision"
 
 #: So long the server's side waits for the decision, once its own tool has ended.
 ANSWER_S = 30
@@ -33,32 +30,24 @@ def rate_gbits(line: dict[str, Any]) -> float | None:
     return float(sent) * 8 / float(call["seconds"]) / 1e9
 
 
-def decide(least_gbits: float) -> bool:
-    """The client's side: whether the other direction is measured too."""
-    line = json.loads(Path("client.json").read_text(encoding="utf-8"))
-    rate = rate_gbits(line)
-    slow = rate is not None and rate < least_gbits
-    write_whole(DECISION, {"measure": slow, "rate_gbits": rate, "least_gbits": least_gbits})
-    return slow
-
-
 def measure(
     spec: Spec,
     role: str,
-    run: Callable[[Spec, str], int],
-    wait_for: Callable[[str, float], bool],
+    peer: Peer,
+    line: dict[str, Any],
+    run: Callable[[Spec, str, Peer], object],
 ) -> None:
-    """Both sides, after the first direction: the same with the roles changed, if it was slow."""
+    """Both sides, after the first direction: the same with the roles changed, if it was slow.
+
+    `line` is this side's exit line of the first direction.
+    """
+    other = peer.within(PREFIX)
     if role == "client":
-        slow = decide(spec["least_gbits"])
+        rate = rate_gbits(line)
+        slow = rate is not None and rate < spec["least_gbits"]
+        other.tell(DECISION, slow)
     else:
-        slow = wait_for(DECISION, ANSWER_S) and bool(
-            json.loads(Path(DECISION).read_text(encoding="utf-8"))["measure"]
-        )
-    if not slow:
-        return
-    folder = Path(FOLDER)
-    folder.mkdir(exist_ok=True)
-    os.chdir(folder)
-    changed = {**spec, "server_host": spec["client_host"], "client_host": spec["server_host"]}
-    run(changed, "server" if role == "client" else "client")
+        slow = bool(other.hear(DECISION, ANSWER_S))
+    if slow:
+        changed = {**spec, "server_host": spec["client_host"], "client_host": spec["server_host"]}
+        run(changed, "server" if role == "client" else "client", other)

@@ -12,6 +12,7 @@ says whether the transfer still ran when the program had ended.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
@@ -19,7 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from railgauge.node import pair, way
-from railgauge.node.calls import Call, exit_line, node_name, read_sysfs, write_whole
+from railgauge.node.calls import (
+    Call,
+    exit_line,
+    leave_files,
+    node_name,
+    read_sysfs,
+    write_whole,
+)
 
 #: Bytes by which a transfer has begun; its connection alone moves fewer.
 FLOWING_BYTES = 2**20
@@ -38,7 +46,21 @@ def mpi(spec: Spec, phase: str, rank: int) -> Call:
 
 
 def leave(spec: Spec, program: Call, rank: int) -> None:
-    exit_line(program, spec["mpi"]["tool"], spec["mpi"]["version"], {}, rank)
+    line = exit_line(program, spec["mpi"]["tool"], spec["mpi"]["version"], {}, rank)
+    leave_files(program, line)
+
+
+def wait_for(path: str, limit_s: float, given_up: str = "") -> bool:
+    """Whether `path` came within the limit; no longer waited for once `given_up` is there."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        # Listing the folder makes an NFS client look again; a stat may be answered from its cache.
+        names = {entry.name for entry in Path().iterdir()}
+        if path in names:
+            return True
+        if given_up in names or time.monotonic() >= deadline:
+            return False
+        time.sleep(pair.POLL_S)
 
 
 def sent_bytes(lane: pair.Lane) -> int:
@@ -71,7 +93,7 @@ def serve(spec: Spec, lane: pair.Lane, rank: int) -> tuple[Call, Call]:
             return server, idle
         write_whole("ready.json", pair.address_of(lane, port))
         limit_s = 2 * spec["start_limit_s"]
-        if not pair.wait_for("flowing.json", limit_s, given_up="client.json"):
+        if not wait_for("flowing.json", limit_s, given_up="client.json"):
             server.wait(10)
             return server, idle
         program = run_beside(spec, lane, server, rank)
@@ -84,7 +106,7 @@ def serve(spec: Spec, lane: pair.Lane, rank: int) -> tuple[Call, Call]:
 def connect(spec: Spec, lane: pair.Lane, rank: int) -> tuple[Call, Call]:
     """The client's node, likewise."""
     idle = Call.never_started(f"beside{rank}", "not started: no transfer to run beside")
-    if not pair.wait_for("ready.json", spec["start_limit_s"] + 5, given_up="server.json"):
+    if not wait_for("ready.json", spec["start_limit_s"] + 5, given_up="server.json"):
         note = f"not started: no server on {spec['server_host']}"
         return Call.never_started("client", note), idle
     ready = json.loads(Path("ready.json").read_text(encoding="utf-8"))
@@ -118,7 +140,7 @@ def beside(spec: Spec, role: str, rank: int) -> bool:
         transfer = Call.never_started(role, f"not started: {error}")
         program = Call.never_started(f"beside{rank}", transfer.note)
     lane.facts.update(way.state_after(lane.facts))
-    exit_line(transfer, spec["tool"], spec["version"], lane.facts, rank)
+    leave_files(transfer, exit_line(transfer, spec["tool"], spec["version"], lane.facts, rank))
     leave(spec, program, rank)
     return transfer.exit_code == 0 and program.exit_code == 0
 
@@ -132,7 +154,8 @@ def main() -> int:
         expected = f"{spec['server_host']} or {spec['client_host']}"
         print(f"beside.py: this is {name}, expected {expected}", file=sys.stderr)
         return 2
-    rank = pair.rank(spec, 0 if roles[0] == "server" else 1)
+    # The launcher's own number of this task.
+    rank = int(os.environ.get(spec.get("rank_variable", "SLURM_PROCID"), roles[0] == "client"))
     if sys.argv[2] == "alone":
         program = mpi(spec, "alone", rank)
         leave(spec, program, rank)

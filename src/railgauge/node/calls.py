@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import functools
 import json
 import os
 import platform
+import select
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from railgauge.node import provenance
+
+#: How often the end of a process is looked for where the kernel does not tell of it.
+LOOK_S = 0.05
 
 
 def write_whole(path: str, document: Any) -> None:
@@ -144,65 +151,118 @@ def tool_version(argv: list[str]) -> str:
     return lines[0].strip() if lines else "unknown"
 
 
+#: A tool's output beyond this is a runaway's: its writes fail, and the call's note says so.
+OUTPUT_BYTES = 4 * 2**20
+
+KINDS = ("out", "err")
+
+
+def memory_file(name: str) -> int:
+    """A file of at most `OUTPUT_BYTES` in memory: a full disk does not spoil what is kept in it."""
+    file = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    # Memory is taken where something is written; beyond the end writing fails with EPERM.
+    os.ftruncate(file, OUTPUT_BYTES)
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
+    return file
+
+
+@contextlib.contextmanager
+def bound_to(cpus: Iterable[int]) -> Iterator[None]:
+    """What is started inside may use these CPUs alone; where there are none, as before."""
+    before, wanted = os.sched_getaffinity(0), frozenset(cpus)
+    if wanted:
+        os.sched_setaffinity(0, wanted)
+    try:
+        yield
+    finally:
+        if wanted:
+            os.sched_setaffinity(0, before)
+
+
 class Call:
-    """One call of a tool, with its outputs kept in `<role>.out` and `<role>.err`."""
+    """One call of a tool, with its outputs kept in memory."""
 
     def __init__(
-        self, role: str, argv: list[str], environment: dict[str, str] | None = None
+        self,
+        role: str,
+        argv: list[str],
+        environment: dict[str, str] | None = None,
+        cpus: Iterable[int] = (),
     ) -> None:
-        """`environment` stands in place of this process's own."""
+        """`environment` stands in place of this process's own; `cpus` are those that it may use."""
         self.role = role
         self.program = argv[0]
         self.search = (os.environ if environment is None else environment).get("PATH")
         self.seconds = 0.0
         self.note = ""
+        self._kept: dict[str, int] = {}
+        self._pidfd: int | None = None
         self._started = time.monotonic()
         self.process: subprocess.Popen[bytes] | None = None
         try:
-            self.process = self._open(argv, environment)
+            with bound_to(cpus):
+                self.process = self._open(argv, environment)
         except OSError as error:
             self.note = f"cannot be started: {error}"
+            return
+        # Before Linux 5.3 there is none.
+        with contextlib.suppress(OSError):
+            self._pidfd = os.pidfd_open(self.process.pid)
 
     def _open(self, argv: list[str], environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
-        with Path(f"{self.role}.out").open("wb") as out, Path(f"{self.role}.err").open("wb") as err:
-            return subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-                env=environment,
-            )
+        self._kept = {kind: memory_file(kind) for kind in KINDS}
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=self._kept["out"],
+            stderr=self._kept["err"],
+            start_new_session=True,
+            env=environment,
+        )
 
     @classmethod
     def never_started(cls, role: str, note: str) -> Call:
         """A call that could not be made, for its exit line."""
         call = cls.__new__(cls)
         call.role, call.seconds, call.note, call.process = role, 0.0, note, None
-        call.program, call.search = "", None
+        call.program, call.search, call._kept, call._pidfd = "", None, {}, None
         return call
+
+    def output(self, kind: str) -> str:
+        """What the tool has written so far to its standard output (`out`) or error (`err`)."""
+        return self._written(kind).decode("utf-8", "replace")
+
+    def _written(self, kind: str) -> bytes:
+        if kind not in self._kept:
+            return b""
+        file = self._kept[kind]
+        # Only so much of it has been written to, and the rest of that is zeros.
+        return os.pread(file, os.fstat(file).st_blocks * 512, 0).rstrip(b"\0")
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the tool wanted to write more than is kept."""
+        return any(len(self._written(kind)) >= OUTPUT_BYTES for kind in KINDS)
 
     @property
     def ended(self) -> bool:
         return self.process is None or self.process.poll() is not None
 
     def ends_within(self, limit_s: float) -> bool:
-        """Whether the tool ends by itself in that time. It looks seldom: the tool needs the CPU."""
-        if self.process is None:
-            return True
-        try:
-            self.process.wait(max(limit_s, 0))
-        except subprocess.TimeoutExpired:
-            return False
+        """Whether the tool ends by itself in that time."""
+        deadline = time.monotonic() + limit_s
+        while not self.ended:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return False
+            wait_for_any([self], left_s)
         return True
 
     def wait(self, limit_s: float) -> None:
         """Wait for the tool's own end; past the limit it is killed, and the note says so."""
         if self.process is None:
             return
-        try:
-            self.process.wait(max(limit_s, 0))
-        except subprocess.TimeoutExpired:
+        if not self.ends_within(limit_s):
             self.kill(f"still running after {time.monotonic() - self._started:.1f} s, killed")
         self.seconds = time.monotonic() - self._started
 
@@ -217,6 +277,22 @@ class Call:
     @property
     def exit_code(self) -> int | None:
         return None if self.process is None or self.note else self.process.returncode
+
+
+def wait_for_any(calls: Iterable[Call], limit_s: float, *files: int) -> None:
+    """Return when a call has ended, one of the files has something to read, or at the limit."""
+    watched = [call for call in calls if not call.ended]
+    ready = select.poll()
+    for file in (*files, *(call._pidfd for call in watched if call._pidfd is not None)):
+        ready.register(file, select.POLLIN)
+    blind = any(call._pidfd is None for call in watched)
+    deadline = time.monotonic() + limit_s
+    while True:
+        left_s = max(deadline - time.monotonic(), 0)
+        # An end that nothing tells of is looked for; seldom, as the tool needs the CPU.
+        step_s = min(left_s, LOOK_S) if blind else left_s
+        if ready.poll(1000 * step_s) or step_s == left_s or any(call.ended for call in watched):
+            return
 
 
 def boot_id() -> str:
@@ -241,8 +317,14 @@ def _clock_lead() -> float:
 _FIRST_LEAD, _FIRST_TIME = _clock_lead(), time.monotonic()
 
 
+def watch_clock() -> None:
+    """From now on, not from this program's begin, is it told what becomes of the clock."""
+    global _FIRST_LEAD, _FIRST_TIME
+    _FIRST_LEAD, _FIRST_TIME = _clock_lead(), time.monotonic()
+
+
 def clock() -> dict[str, float]:
-    """By how many seconds this node's clock was set since this program began, and when that was.
+    """By how many seconds this node's clock was set since it is watched, and how long that is.
 
     Tools measure with that clock, and Slurm's credentials and time limits rest on it.
     """
@@ -252,13 +334,35 @@ def clock() -> dict[str, float]:
     }
 
 
-def exit_line(call: Call, tool: str, version: list[str], facts: dict[str, Any], rank: int) -> None:
-    """Leave `<role>.json`, the proof that this call has ended, and how.
+@functools.cache
+def _version_on(path: str, argv: tuple[str, ...]) -> str:
+    return tool_version(list(argv))
+
+
+@functools.cache
+def _provenance_on(path: str, program: str) -> tuple[str, str]:
+    return provenance.of(program, path)
+
+
+def look_up(version: Sequence[str], program: str, path: str | None = None) -> tuple[str, str, str]:
+    """A tool's version, and the file and package that a call runs; of each `path` one time only.
+
+    A program that has looked gives it to those that it forks.
+    """
+    search = os.environ.get("PATH", os.defpath) if path is None else path
+    said = _version_on(os.environ.get("PATH", os.defpath), tuple(version)) if version else ""
+    return (said, *(_provenance_on(search, program) if program else ("", "")))
+
+
+def exit_line(
+    call: Call, tool: str, version: list[str], facts: dict[str, Any], rank: int
+) -> dict[str, Any]:
+    """The proof that this call has ended, and how: {"call": ..., "facts": ...}.
 
     `version` is the argv that asks the tool for its version, none where its output states it;
     `facts` is what the node says of itself.
     """
-    path, package = provenance.of(call.program, call.search) if call.program else ("", "")
+    said, path, package = look_up(version, call.program, call.search)
     line = {
         "tool": tool,
         "role": call.role,
@@ -266,13 +370,21 @@ def exit_line(call: Call, tool: str, version: list[str], facts: dict[str, Any], 
         "host": node_name(),
         "exit_code": call.exit_code,
         "seconds": round(call.seconds, 3),
-        "version": tool_version(version) if version else "",
+        "version": said,
         "path": path,
         "package": package,
-        "note": call.note,
+        "note": call.note or (f"wrote more than {OUTPUT_BYTES} bytes" if call.is_cut else ""),
     }
     full = folders_without_room()
     told = {"boot_id": boot_id(), "clock": clock(), **facts}
     if full:
         told["no_room"] = full
-    write_whole(f"{call.role}.json", {"call": line, "facts": told})
+    return {"call": line, "facts": told}
+
+
+def leave_files(call: Call, line: dict[str, Any]) -> None:
+    """`<role>.out` and `<role>.err`, where the tool was started, and last `<role>.json`."""
+    if call.process is not None:
+        for kind in KINDS:
+            Path(f"{call.role}.{kind}").write_text(call.output(kind), encoding="utf-8")
+    write_whole(f"{call.role}.json", line)

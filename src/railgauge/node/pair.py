@@ -1,15 +1,13 @@
-"""Run a client/server tool between two nodes of one Slurm job.
+"""Run a client/server tool between two nodes: a side of a place each (worker.py).
 
-    srun --ntasks=2 --ntasks-per-node=1 python3 -m railgauge.node.pair pair.json
-
-Both ranks read `pair.json` in the folder that they share; the node's name decides the role. The
-server's side picks a free port, starts the server, waits until it listens and says so in
-`ready.json`; the client's side waits for that file and runs the client. No one sleeps for a guess,
-and every wait has a limit. Each side leaves its tool's `<role>.out` and `<role>.err`, and last,
-renamed into place, `<role>.json`: the exit line, without which the run counts as failed.
+Both sides get the same orders. The server's picks a free port, starts the server, and says `ready`
+once it listens; then both say that they are prepared, and wait until the round begins. Each starts
+the counters of its node, the server's says so, and the client's runs the client. No one sleeps for
+a guess, and every wait has a limit. Each side leaves its tool's outputs, and an exit line, without
+which the run counts as failed.
 
 `ways` lists several ways (`interface`, `rdma`) on which the tool runs at the same time, all clients
-started once all servers listen. The files of the first are then `server0` and `client0`, and so on.
+started once all servers listen. The roles of the first are then `server0` and `client0`, and so on.
 
 In the tools' argv, {port} is the server's port, {server} its address; {own_address} is that of the
 `interface` that the side should use; {device}, {ib_port} and {gid_index} are those of the rail that
@@ -18,13 +16,12 @@ In the tools' argv, {port} is the server's port, {server} its address; {own_addr
 With `least_gbits` the other direction is measured too where the first was slower (back.py).
 
 A side that finds one of its `programs` neither in the folders of `path` nor on PATH starts nothing
-and says so; both then end with 0, as the check decides what that means.
+and says so; the check decides what that means.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -32,22 +29,26 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from railgauge.node import back, rdma, way
-from railgauge.node.calls import Call, exit_line, filled, node_name, write_whole
+from railgauge.node.calls import Call, exit_line, filled
 from railgauge.node.counters import Watch
+from railgauge.node.peer import Peer
 
 POLL_S = 0.02
-#: how often a server's side looks whether the client has given up
-LOOK_S = 1.0
 #: So long what a client left in its socket may take to be sent.
 _DRAIN_S = 10.0
+#: So long a server may still run when its client has ended.
+_AFTER_S = 10.0
 
 #: Where servers are, which a user's PATH may not have.
 SERVER_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+
+#: The number of a side in its exit line.
+_RANKS = {"server": 0, "client": 1}
 
 Spec = dict[str, Any]
 Values = dict[str, str]
@@ -87,52 +88,36 @@ def is_listening_by_cm(port: int) -> bool:
     )
 
 
-def rank(spec: Spec, otherwise: int) -> int:
-    """The launcher's own number of this task."""
-    return int(os.environ.get(spec.get("rank_variable", "SLURM_PROCID"), otherwise))
-
-
-def wait_for(path: str, limit_s: float, given_up: str = "") -> bool:
-    """Whether `path` came within the limit; no longer waited for once `given_up` is there."""
-    deadline = time.monotonic() + limit_s
-    while True:
-        # Listing the folder makes an NFS client look again; a stat may be answered from its cache.
-        names = {entry.name for entry in Path().iterdir()}
-        if path in names:
-            return True
-        if given_up in names or time.monotonic() >= deadline:
-            return False
-        time.sleep(POLL_S)
-
-
 def by_connection_manager(spec: Spec) -> bool:
     return bool((spec.get("rdma") or {}).get("connection_manager"))
 
 
 class Lane:
-    """One of the ways on which the tool runs: its orders, what this side says of it, its files."""
+    """One of the ways on which the tool runs: its orders, what this side says of it, its number."""
 
     def __init__(self, spec: Spec, number: str = "") -> None:
         self.spec = spec
         self.number = number
         self.facts: Facts = {}
         self.values: Values = {}
+        #: what belongs to the exit line beside the outputs, by name
+        self.files: dict[str, str] = {}
 
     def call(self, role: str, **values: str) -> Call:
-        """Start the tool of `role`."""
+        """Start the tool of `role`, on the CPUs near the way."""
         argv = filled(self.spec[role], {**self.values, **values})
-        return Call(f"{role}{self.number}", argv)
+        return Call(f"{role}{self.number}", argv, cpus=way.cpus_of(self.facts))
 
 
 def lanes_of(spec: Spec) -> list[Lane]:
-    """Of several ways each has a number behind the names of its files; an only one has none."""
+    """Of several ways each has a number behind the names of its roles; an only one has none."""
     if "ways" not in spec:
         return [Lane(spec)]
     return [Lane({**spec, **one}, str(number)) for number, one in enumerate(spec["ways"])]
 
 
-#: what a side does between the snapshots of its counters: a call for each way
-Work = Callable[[Spec, list[Lane]], list[Call]]
+#: what a side does once its ways are described: a call for each way
+Work = Callable[[Spec, list[Lane], Peer], list[Call]]
 
 
 def start_server(
@@ -150,90 +135,11 @@ def start_server(
         while not server.ended and time.monotonic() < deadline:
             if listening(port):
                 return server, port
-            time.sleep(POLL_S)
+            server.ends_within(POLL_S)
         if server.process is None or attempt == 2 or time.monotonic() >= deadline:
             break
     server.kill(f"did not listen within {lane.spec['start_limit_s']} s")
     return server, None
-
-
-def attend(
-    servers: list[Call], limit_s: float, client: str = "client", look_s: float = LOOK_S
-) -> None:
-    """Return when all servers, or the client, have ended, or after `limit_s`."""
-    deadline = time.monotonic() + limit_s
-    # A healthy server ends when it has served. Looking at shared files disturbs it.
-    while time.monotonic() < deadline:
-        if all(server.ends_within(look_s) for server in servers):
-            return
-        if wait_for(f"{client}.json", 0):
-            return
-
-
-def serve(spec: Spec, lanes: list[Lane]) -> list[Call]:
-    deadline = time.monotonic() + spec["start_limit_s"]
-    servers, ports = [], []
-    try:
-        for lane in lanes:
-            server, port = start_server(lane, deadline)
-            servers.append(server)
-            ports.append(port)
-        if None in ports:
-            for server, port in zip(servers, ports):
-                if port is not None:
-                    server.kill("ended: the server of another way did not listen")
-                elif not server.note:
-                    server.wait(0)
-                    server.note = f"ended before it listened, exit code {server.exit_code}"
-            return servers
-        write_whole("ready.json", [address_of(lane, port) for lane, port in zip(lanes, ports)])
-        # The client may wait as long to start as the server did; then it has its time.
-        limit_s = spec["start_limit_s"] + spec["run_limit_s"] + 10
-        attend(servers, limit_s, f"client{lanes[0].number}")
-        deadline = time.monotonic() + 10
-        for server in servers:
-            server.wait(deadline - time.monotonic())
-    finally:
-        for server in servers:
-            server.kill("ended with the job")
-    return servers
-
-
-def address_of(lane: Lane, port: int | None) -> dict[str, Any]:
-    """Where the client finds the server of this way."""
-    # The control connection; rdma_cm's is over the rail itself.
-    kind = "rail_address" if by_connection_manager(lane.spec) else "address"
-    return {"address": lane.facts.get(kind) or lane.spec["server_host"], "port": port}
-
-
-def find_servers(spec: Spec, lane: Lane, limit_s: float) -> list[dict[str, Any]]:
-    """What the server's side says of each way once its servers listen; NoWay where it does not."""
-    began = time.monotonic()
-    if not wait_for("ready.json", limit_s, given_up=f"server{lane.number}.json"):
-        waited = time.monotonic() - began
-        raise way.NoWay(f"no server on {spec['server_host']} after {waited:.1f} s")
-    ready: list[dict[str, Any]] = json.loads(Path("ready.json").read_text(encoding="utf-8"))
-    if spec.get("ping"):
-        lane.facts.update(way.round_trip(ready[0]["address"], spec["ping"]))
-    return ready
-
-
-def connect(spec: Spec, lanes: list[Lane]) -> list[Call]:
-    ready = find_servers(spec, lanes[0], spec["start_limit_s"] + 5)
-    clients: list[Call] = []
-    began = time.monotonic()
-    try:
-        for lane, there in zip(lanes, ready):
-            clients.append(lane.call("client", server=there["address"], port=str(there["port"])))
-        for client in clients:
-            client.wait(began + spec["run_limit_s"] - time.monotonic())
-        # From the start of the first to the end of the last: what they moved took that long.
-        lanes[0].facts["span_s"] = round(time.monotonic() - began, 3)
-        way.wait_until_sent([there["port"] for there in ready], _DRAIN_S)
-    finally:
-        for client in clients:
-            client.kill("ended with the job")
-    return clients
 
 
 @contextlib.contextmanager
@@ -248,10 +154,106 @@ def watched(spec: Spec, lanes: list[Lane]) -> Iterator[None]:
         lanes[0].facts["counters"] = watch.stop()
 
 
+@contextlib.contextmanager
+def measured(spec: Spec, lanes: list[Lane], role: str, peer: Peer) -> Iterator[None]:
+    """What happens inside is the measurement: in its round, with the counters of both nodes on."""
+    peer.prepared()
+    peer.wait_go()
+    for lane in lanes:
+        lane.facts.update(way.state_before(lane.facts))
+    with watched(spec, lanes), way.made(spec.get("wan"), role, lanes[0].facts):
+        peer.tell("watching")
+        yield
+
+
+def serve(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
+    deadline = time.monotonic() + spec["start_limit_s"]
+    servers, ports = [], []
+    try:
+        for lane in lanes:
+            server, port = start_server(lane, deadline)
+            servers.append(server)
+            ports.append(port)
+        if None in ports:
+            _give_up(servers, ports)
+            with watched(spec, lanes):
+                return servers
+        peer.tell("ready", [address_of(lane, port) for lane, port in zip(lanes, ports)])
+        with measured(spec, lanes, "server", peer):
+            # The client may wait as long to start as the server did; then it has its time.
+            limit_s = spec["start_limit_s"] + spec["run_limit_s"] + _AFTER_S
+            peer.attend(servers, limit_s)
+            deadline = time.monotonic() + _AFTER_S
+            for server in servers:
+                server.wait(deadline - time.monotonic())
+    finally:
+        for server in servers:
+            server.kill("ended with the job")
+    return servers
+
+
+def _give_up(servers: Sequence[Call], ports: Sequence[int | None]) -> None:
+    """End the servers that listen, where one of them does not."""
+    for server, port in zip(servers, ports):
+        if port is not None:
+            server.kill("ended: the server of another way did not listen")
+        elif not server.note:
+            server.wait(0)
+            server.note = f"ended before it listened, exit code {server.exit_code}"
+
+
+def address_of(lane: Lane, port: int | None) -> dict[str, Any]:
+    """Where the client finds the server of this way."""
+    # The control connection; rdma_cm's is over the rail itself.
+    kind = "rail_address" if by_connection_manager(lane.spec) else "address"
+    return {"address": lane.facts.get(kind) or lane.spec["server_host"], "port": port}
+
+
+def find_servers(spec: Spec, lane: Lane, peer: Peer, limit_s: float) -> list[dict[str, Any]]:
+    """What the server's side says of each way once its servers listen; NoWay where it does not."""
+    began = time.monotonic()
+    ready: list[dict[str, Any]] | None = peer.hear("ready", limit_s)
+    if ready is None:
+        waited = time.monotonic() - began
+        raise way.NoWay(f"no server on {spec['server_host']} after {waited:.1f} s")
+    return ready
+
+
+def meet(spec: Spec, lane: Lane, peer: Peer, address: str) -> None:
+    """Wait until the server's side is watching; NoWay where it does not."""
+    began, limit_s = time.monotonic(), spec["start_limit_s"] + 5
+    # It has nothing to say: that it came is what counts.
+    if peer.hear("watching", limit_s) is None:
+        waited = time.monotonic() - began
+        raise way.NoWay(f"the server on {spec['server_host']} was given up after {waited:.1f} s")
+    if spec.get("ping"):
+        lane.facts.update(way.round_trip(address, spec["ping"]))
+
+
+def connect(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
+    clients: list[Call] = []
+    with measured(spec, lanes, "client", peer):
+        ready = find_servers(spec, lanes[0], peer, spec["start_limit_s"] + 5)
+        meet(spec, lanes[0], peer, ready[0]["address"])
+        began = time.monotonic()
+        try:
+            for lane, there in zip(lanes, ready):
+                values = {"server": there["address"], "port": str(there["port"])}
+                clients.append(lane.call("client", **values))
+            for client in clients:
+                client.wait(began + spec["run_limit_s"] - time.monotonic())
+            # From the start of the first to the end of the last: what they moved took that long.
+            lanes[0].facts["span_s"] = round(time.monotonic() - began, 3)
+            way.wait_until_sent([there["port"] for there in ready], _DRAIN_S)
+        finally:
+            for client in clients:
+                client.kill("ended with the job")
+    return clients
+
+
 def find_programs(spec: Spec, role: str, facts: Facts) -> None:
     """NoWay, and a fact, where this node lacks a program that its side runs."""
-    folders = [*spec.get("path", ()), os.environ.get("PATH", os.defpath), *SERVER_FOLDERS]
-    os.environ["PATH"] = os.pathsep.join(folders)
+    os.environ["PATH"] = search_path(spec)
     programs = spec.get("programs", {}).get(role, ())
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
@@ -259,17 +261,16 @@ def find_programs(spec: Spec, role: str, facts: Facts) -> None:
         raise way.NoWay(f"{', '.join(missing)} not found on this node")
 
 
-def is_missing_there(call: str) -> bool:
-    """Whether that call of the other side has left its exit line because a program lacks there."""
-    try:
-        line = json.loads(Path(f"{call}.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return False
-    return "missing" in line["facts"]
+def search_path(spec: Spec) -> str:
+    """Where the programs of a side are looked for."""
+    given = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(dict.fromkeys([*spec.get("path", ()), *given, *SERVER_FOLDERS]))
 
 
-def run(spec: Spec, role: str, works: Mapping[str, Work]) -> int:
-    """This side's part; leaves its exit lines, also where the tool could not be started."""
+def run(spec: Spec, role: str, peer: Peer, work: Work) -> dict[str, Any]:
+    """This side's part; leaves its exit lines, also where the tool could not be started. The line
+    of the first way.
+    """
     other = "client" if role == "server" else "server"
     lanes = lanes_of(spec)
     first = lanes[0]
@@ -277,41 +278,37 @@ def run(spec: Spec, role: str, works: Mapping[str, Work]) -> int:
         for lane in lanes:
             lane.values = way.describe(lane.spec, role, spec[f"{other}_host"], lane.facts)
         find_programs(spec, role, first.facts)
-        with watched(spec, lanes), way.made(spec.get("wan"), role, first.facts):
-            calls = works[role](spec, lanes)
+        calls = work(spec, lanes, peer)
     except way.NoWay as error:
         note = f"not started: {error}"
         calls = [Call.never_started(f"{role}{lane.number}", note) for lane in lanes]
-    number = rank(spec, 0 if role == "server" else 1)
+    lines = []
     for lane, call in zip(lanes, calls):
         lane.facts.update(way.state_after(lane.facts))
-        exit_line(call, spec["tool"], spec["version"], lane.facts, number)
-    lacks = "missing" in first.facts or is_missing_there(f"{other}{first.number}")
-    return 0 if lacks or all(call.exit_code == 0 for call in calls) else 1
+        line = exit_line(call, spec["tool"], spec["version"], lane.facts, _RANKS[role])
+        peer.leave(call, line, lane.files)
+        lines.append(line)
+    peer.left()
+    return lines[0]
+
+
+def measure(spec: Spec, role: str, peer: Peer, works: Mapping[str, Work]) -> None:
+    """This side of a place: one direction, and the other where that is asked for."""
+    line = run(spec, role, peer, works[role])
+
+    def again(spec: Spec, role: str, peer: Peer) -> None:
+        run(spec, role, peer, works[role])
+
+    if "least_gbits" in spec:
+        back.measure(spec, role, peer, line, again)
+
+
+def side(spec: Spec, role: str, peer: Peer) -> None:
+    """A side of a place of the program `pair`."""
+    measure(spec, role, peer, {"server": serve, "client": connect})
 
 
 def terminate(*_: object) -> None:
-    """At Slurm's first signal, change back what was changed for the test; undisturbed by others."""
+    """At the first signal, change back what was changed for the test; undisturbed by others."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(143)
-
-
-def main(works: Mapping[str, Work]) -> int:
-    spec: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    signal.signal(signal.SIGTERM, terminate)
-    name = node_name()
-    for role in ("server", "client"):
-        if name == spec[f"{role}_host"]:
-            code = run(spec, role, works)
-            if "least_gbits" in spec:
-                back.measure(spec, role, lambda spec, role: run(spec, role, works), wait_for)
-            return code
-    print(
-        f"pair.py: this is {name}, expected {spec['server_host']} or {spec['client_host']}",
-        file=sys.stderr,
-    )
-    return 2
-
-
-if __name__ == "__main__":
-    sys.exit(main({"server": serve, "client": connect}))

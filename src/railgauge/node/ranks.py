@@ -54,16 +54,33 @@ def without_environment(document: Any) -> Any:
     return document
 
 
-def keep_result(written: Path, kept: str) -> None:
-    """Bring the tool's JSON from this node's own disk to the shared folder, cleared."""
+def result_of(written: Path) -> Any | None:
+    """The JSON that the tool has left on this node's own disk, cleared; None where it has not."""
     try:
         document = json.loads(written.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return
+        return None
     except ValueError:
         # Broken off: its remains may hold the environment.
         document = {"broken": "not a whole JSON document"}
-    write_whole(kept, without_environment(document))
+    return without_environment(document)
+
+
+class RankCall(Call):
+    """A call that writes its outputs to the shared folder as it goes: of a job that hangs, or dies
+    with its node, they tell why.
+    """
+
+    def _open(self, argv: list[str], environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
+        with Path(f"{self.role}.out").open("wb") as out, Path(f"{self.role}.err").open("wb") as err:
+            return subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                env=environment,
+            )
 
 
 def ask_for_state(argv: list[str]) -> None:
@@ -89,7 +106,7 @@ def run(spec: Spec, rank: int, scratch: str) -> Call:
     }
     words = filled(list(variables.values()), values)
     environment = {**inherited, **dict(zip(variables, words))}
-    call = Call(f"rank{rank}", filled(spec["argv"], values), environment)
+    call = RankCall(f"rank{rank}", filled(spec["argv"], values), environment)
     try:
         limit_s, ask = spec["run_limit_s"], spec.get("on_hang")
         if ask and rank == 0 and not call.ends_within(limit_s):
@@ -143,6 +160,11 @@ def terminate(*_: object) -> None:
     sys.exit(143)
 
 
+def leave(call: Call, spec: Spec, facts: dict[str, Any], rank: int) -> None:
+    line = exit_line(call, spec["tool"], spec["version"], facts, rank)
+    write_whole(f"{call.role}.json", line)
+
+
 def main() -> int:
     spec: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     rank = int(os.environ[spec["rank_variable"]])
@@ -151,7 +173,7 @@ def main() -> int:
     if full:
         # MPI would hang, or fail with other words, where it cannot write what it starts with.
         call = Call.never_started(f"rank{rank}", f"not started: no room in {', '.join(full)}")
-        exit_line(call, spec["tool"], spec["version"], {"hostname": host_name()}, rank)
+        leave(call, spec, {"hostname": host_name()}, rank)
         return 1
     with tempfile.TemporaryDirectory(prefix="railgauge-") as scratch:
         call = Call.never_started(f"rank{rank}", "ended with the job")
@@ -160,9 +182,10 @@ def main() -> int:
             with watched(spec, facts):
                 call = run(spec, rank, scratch)
         finally:
-            if "result" in spec and rank == 0:
-                keep_result(Path(scratch, spec["result"]), spec["result"])
-            exit_line(call, spec["tool"], spec["version"], facts, rank)
+            result = result_of(Path(scratch, spec["result"])) if "result" in spec else None
+            if result is not None and rank == 0:
+                write_whole(spec["result"], result)
+            leave(call, spec, facts, rank)
     return 0 if call.exit_code == 0 else 1
 
 

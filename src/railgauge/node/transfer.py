@@ -1,62 +1,54 @@
-"""Move a set of files between two nodes of one Slurm job.
-
-    srun --ntasks=2 --ntasks-per-node=1 python3 -m railgauge.node.transfer transfer.json
+"""Move a set of files between two nodes.
 
 As `railgauge.node.pair`, whose part it is, with more to do on both sides. The sender's side makes
-the files and leaves their sums in `manifest.json`; the client's says in `offer.json` that it is
-prepared; the server's starts a server of this job's own and says so in `ready.json`; the client's
-runs the tool; the receiver's side puts what arrived into the facts of its exit line.
+the files, leaves their sums as `manifest.json` and tells them to the other; the client's makes the
+other an `offer`; the server's starts a server of this place's own and says that it is `ready`; the
+client's runs the tool; the receiver's side puts what arrived into the facts of its exit line.
 
 Keys and passwords are made for this one transfer, in a folder of the node's own that only this
-user can read: {scratch}, and {remote} for that of the other side. What the other side must know of
-them goes through the shared folder: public keys as they are, a password or WDT's URL in a file of
-mode 0600 that goes when it is read (`hand_over`). When the side ends, however it ends, its folder
-goes.
+user can read: {scratch}, and {remote} for that of the other side. It is the tools' working folder.
+What the other side must know of them is told to it: public keys as they are, a password or WDT's
+URL sealed (`wire.seal`). When the side ends, however it ends, its folder goes.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import grp
+import io
 import json
 import os
 import pwd
 import queue
 import secrets
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import file_set, pair, wdt_url
-from railgauge.node.calls import Call, filled, write_whole
+from railgauge.node import file_set, pair, processes, way, wdt_url
+from railgauge.node.calls import KINDS, OUTPUT_BYTES, Call, filled
 from railgauge.node.pair import Facts, Lane, Spec, Values
+from railgauge.node.peer import Peer
 from railgauge.node.way import NoWay
 
 #: A server that is told to end has so long.
 STOP_S = 10
-#: How often a side looks for the end of a client whose server does not end by itself.
-LOOK_S = 0.2
 #: Files take whole blocks of the file system.
 BLOCK_BYTES = 4096
-
-#: prctl(2): orphans of this process's descendants become its children.
-_SET_CHILD_SUBREAPER = 36
 
 #: Removes the folder once this process has closed the pipe, or died.
 _KEEPER = 'trap "" TERM INT HUP; read -r _; rm -rf -- "$1"'
 
 FTP_USER = "railgauge"
 
-#: The file of the shared folder that only this user can read, while it is there.
-SECRET = "secret"
+#: by which both sides call what only they may know, and the sums of the files
+_SECRET, _MANIFEST = "secret", "manifest"
+MANIFEST_FILE = "manifest.json"
 
 
 # ---- the folder of one side ------------------------------------------------------------------
@@ -79,80 +71,36 @@ def scratch(parent: str, needed_bytes: int, facts: Facts) -> Iterator[str]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+    before = os.open(".", os.O_RDONLY)
+    os.chdir(folder)
     try:
         yield folder
     finally:
-        end_children(spared=keeper.pid)
+        os.fchdir(before)
+        os.close(before)
+        processes.end_children(spared=[keeper.pid])
         keeper.communicate()
         if Path(folder).exists():
             facts["scratch_left"] = folder
 
 
-def adopt_orphans() -> None:
-    """A server's children that outlive it become children of this process, which ends them."""
-    ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def _children() -> list[int]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        # It may have ended since.
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            fields = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()
-            if int(fields[1]) == os.getpid():
-                found.append(int(process.name))
-    return found
-
-
-def end_children(spared: int) -> None:
-    """Kill every child but one, and what they leave behind, for some seconds."""
-    deadline = time.monotonic() + STOP_S
-    while time.monotonic() < deadline:
-        left = [child for child in _children() if child != spared]
-        if not left:
-            return
-        for child in left:
-            with contextlib.suppress(ProcessLookupError, ChildProcessError):
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, os.WNOHANG)
-        time.sleep(pair.POLL_S)
-
-
 def write_private(path: str, text: str) -> None:
-    """A new file that only this user can read; a relative path is one of the shared folder."""
+    """A new file that only this user can read."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
         stream.write(text)
-
-
-def hand_over(secret: str) -> None:
-    """Leave a secret for the other side in the shared folder, before `ready.json` says so.
-
-    What that protects against stands in `wdt_url`.
-    """
-    # Of a job that was started again.
-    Path(SECRET).unlink(missing_ok=True)
-    write_private(SECRET, secret)
-
-
-def take_over() -> str:
-    """The secret that the other side has left; its file goes."""
-    try:
-        secret = Path(SECRET).read_text(encoding="utf-8")
-        Path(SECRET).unlink()
-    except OSError as error:
-        raise NoWay(f"no secret of the other side: {error}") from None
-    return secret
 
 
 class Side:
     """What one side has and does, whatever the tool is."""
 
-    def __init__(self, spec: Spec, role: str, values: Values, facts: Facts, folder: str) -> None:
-        self.spec, self.role, self.facts, self.folder = spec, role, facts, folder
+    def __init__(self, spec: Spec, role: str, lane: Lane, peer: Peer, folder: str) -> None:
+        self.spec, self.role, self.lane, self.peer, self.folder = spec, role, lane, peer, folder
+        self.facts = facts = lane.facts
         self.orders: dict[str, Any] = spec["transfer"]
+        self.cpus = way.cpus_of(facts)
         user = pwd.getpwuid(os.getuid())
         self.values = {
-            **values,
+            **lane.values,
             "scratch": folder,
             "address": facts.get("address", ""),
             "user": user.pw_name,
@@ -173,7 +121,8 @@ class Side:
                 manifest = file_set.make(f"{self.folder}/set", files, size)
             except OSError as error:
                 raise NoWay(f"the files cannot be made in {self.folder}: {error}") from None
-            write_whole("manifest.json", manifest)
+            self.lane.files[MANIFEST_FILE] = json.dumps(manifest)
+            self.peer.tell(_MANIFEST, manifest)
 
     def verify(self) -> None:
         """Put what arrived here into the facts."""
@@ -184,7 +133,8 @@ class Side:
             # Nothing came; that nothing is proved is said by there being no sums.
             return
         try:
-            manifest = json.loads(Path("manifest.json").read_text(encoding="utf-8"))
+            # It was told before anything of them was sent.
+            manifest = self.peer.hear(_MANIFEST, 0) or {}
             self.facts["arrived"] = file_set.verify(folder, manifest)
         except (OSError, ValueError) as error:
             self.facts["arrived_unknown"] = f"{type(error).__name__}: {error}"
@@ -200,6 +150,13 @@ class Side:
     def environment(self) -> dict[str, str]:
         """Without a home whose files could change what the tool does."""
         return {**os.environ, "HOME": self.folder}
+
+    def secret(self) -> str:
+        """What the other side has told this one alone; NoWay where it has not."""
+        told = self.peer.hear_secret(_SECRET, 0)
+        if told is None:
+            raise NoWay("no secret of the other side")
+        return told
 
 
 # ---- servers of this job's own, which end when they are told to ------------------------------
@@ -234,7 +191,7 @@ class Server:
         """What the server's side makes, and tells beside its address."""
         raise NotImplementedError
 
-    def environment(self) -> dict[str, str]:
+    def environment(self, side: Side) -> dict[str, str]:
         """By which the client's tool gets what nobody else may know."""
         return {}
 
@@ -267,11 +224,11 @@ class Ftp(Server):
         entry = ["--file", f"{side.folder}/passwd", *user, *home]
         _run_quietly(["ftpasswd", "--passwd", "--stdin", *entry], f"{password}\n")
         Path(f"{side.folder}/passwd").chmod(0o600)
-        hand_over(password)
+        side.peer.tell_secret(_SECRET, password)
         return {}
 
-    def environment(self) -> dict[str, str]:
-        return {"LFTP_PASSWORD": take_over()}
+    def environment(self, side: Side) -> dict[str, str]:
+        return {"LFTP_PASSWORD": side.secret()}
 
 
 SERVERS: dict[str, Server] = {"ssh": Ssh(), "ftp": Ftp()}
@@ -291,7 +248,7 @@ def stop(server: Call) -> None:
 def serve_with_daemon(side: Side, offer: dict[str, str]) -> Call:
     spec, told = side.spec, SERVERS[side.orders["by"]].prepare(side, offer)
     lane = Lane(spec)
-    lane.values = side.values
+    lane.values, lane.facts = side.values, side.facts
     deadline = time.monotonic() + spec["start_limit_s"]
     server, port = pair.start_server(lane, deadline, side.write_configuration)
     if port is None:
@@ -301,9 +258,10 @@ def serve_with_daemon(side: Side, offer: dict[str, str]) -> Call:
     try:
         address = side.values["address"] or spec["server_host"]
         here = {"address": address, "port": port, "remote": side.folder, **told}
-        write_whole("ready.json", [here])
-        pair.attend([server], _transfer_limit_s(spec), look_s=LOOK_S)
-        stop(server)
+        side.peer.tell("ready", [here])
+        with pair.measured(spec, [side.lane], "server", side.peer):
+            side.peer.attend([server], _transfer_limit_s(spec))
+            stop(server)
     finally:
         server.kill("ended with the job")
     return server
@@ -318,8 +276,9 @@ def connect_to_daemon(side: Side, ready: dict[str, Any]) -> Call:
         "host_key": ready.get("host_key", ""),
     }
     side.write_configuration(values)
-    secret = SERVERS[side.orders["by"]].environment()
-    return Call("client", filled(side.spec["client"], values), {**side.environment(), **secret})
+    secret = SERVERS[side.orders["by"]].environment(side)
+    environment = {**side.environment(), **secret}
+    return Call("client", filled(side.spec["client"], values), environment, side.cpus)
 
 
 # ---- WDT, whose receiver ends by itself, and tells where it listens on its output ------------
@@ -328,11 +287,12 @@ def connect_to_daemon(side: Side, ready: dict[str, Any]) -> Call:
 class WdtCall(Call):
     """A call whose outputs are kept without keys: `urls` gets the connection URLs on them."""
 
-    def __init__(self, role: str, argv: list[str], url: str = "") -> None:
+    def __init__(self, role: str, argv: list[str], cpus: Iterable[int], url: str = "") -> None:
         self.urls: queue.Queue[str] = queue.Queue()
         self._url = url
+        self._texts = {kind: io.StringIO() for kind in KINDS}
         self._readers: list[threading.Thread] = []
-        super().__init__(role, argv)
+        super().__init__(role, argv, cpus=cpus)
 
     def _open(self, argv: list[str], environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
@@ -344,7 +304,7 @@ class WdtCall(Call):
             env=environment,
         )
         for source, kind in ((process.stdout, "out"), (process.stderr, "err")):
-            arguments = (source, f"{self.role}.{kind}", self.urls.put)
+            arguments = (source, self._texts[kind], self.urls.put, OUTPUT_BYTES)
             # It ends with the tool, at the end of what that writes.
             reader = threading.Thread(target=wdt_url.keep_redacted, args=arguments, daemon=True)
             reader.start()
@@ -355,6 +315,13 @@ class WdtCall(Call):
             stdin.write(f"{self._url}\n".encode() if self._url else b"")
         return process
 
+    def output(self, kind: str) -> str:
+        return self._texts[kind].getvalue()
+
+    @property
+    def is_cut(self) -> bool:
+        return any(len(self.output(kind)) > OUTPUT_BYTES for kind in KINDS)
+
     def wait(self, limit_s: float) -> None:
         """And until all of its output is kept."""
         super().wait(limit_s)
@@ -364,7 +331,7 @@ class WdtCall(Call):
 
 def serve_wdt(side: Side, offer: dict[str, str]) -> Call:
     spec = side.spec
-    server = WdtCall("server", filled(spec["server"], side.values))
+    server = WdtCall("server", filled(spec["server"], side.values), side.cpus)
     try:
         url = _first_url(server, spec["start_limit_s"])
         if url is None:
@@ -373,10 +340,11 @@ def serve_wdt(side: Side, offer: dict[str, str]) -> Call:
             server.note = server.note or f"ended before it listened, exit code {server.exit_code}"
             return server
         address = side.values["address"] or spec["server_host"]
-        hand_over(url)
-        write_whole("ready.json", [{"address": address}])
-        pair.attend([server], _transfer_limit_s(spec))
-        server.wait(STOP_S)
+        side.peer.tell_secret(_SECRET, url)
+        side.peer.tell("ready", [{"address": address}])
+        with pair.measured(spec, [side.lane], "server", side.peer):
+            side.peer.attend([server], _transfer_limit_s(spec))
+            server.wait(STOP_S)
     finally:
         server.kill("ended with the job")
     return server
@@ -396,7 +364,7 @@ def _first_url(server: WdtCall, limit_s: float) -> str | None:
 
 def connect_wdt(side: Side, ready: dict[str, Any]) -> Call:
     values = {**side.values, "server": ready["address"]}
-    return WdtCall("client", filled(side.spec["client"], values), take_over())
+    return WdtCall("client", filled(side.spec["client"], values), side.cpus, side.secret())
 
 
 # ---- both sides ------------------------------------------------------------------------------
@@ -416,43 +384,41 @@ def _needed_bytes(orders: dict[str, Any], role: str) -> int:
     return size
 
 
-def serve(spec: Spec, lanes: list[Lane]) -> list[Call]:
+def serve(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
     orders, (lane,) = spec["transfer"], lanes
-    facts = lane.facts
-    with scratch(orders["scratch"], _needed_bytes(orders, "server"), facts) as folder:
-        side = Side(spec, "server", lane.values, facts, folder)
+    needed = _needed_bytes(orders, "server")
+    with scratch(orders["scratch"], needed, lane.facts) as folder:
+        side = Side(spec, "server", lane, peer, folder)
         side.make_files()
-        if not pair.wait_for("offer.json", orders["prepare_limit_s"], given_up="client.json"):
+        offer = peer.hear("offer", orders["prepare_limit_s"])
+        if offer is None:
             raise NoWay(f"{spec['client_host']} was not prepared in time")
-        offer = json.loads(Path("offer.json").read_text(encoding="utf-8"))
-        try:
-            call = (serve_wdt if orders["by"] == "wdt" else serve_with_daemon)(side, offer)
-        finally:
-            # Where the client's side has not come to take it.
-            Path(SECRET).unlink(missing_ok=True)
+        call = (serve_wdt if orders["by"] == "wdt" else serve_with_daemon)(side, offer)
         side.verify()
     return [call]
 
 
-def connect(spec: Spec, lanes: list[Lane]) -> list[Call]:
+def connect(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
     orders, (lane,) = spec["transfer"], lanes
-    facts = lane.facts
-    with scratch(orders["scratch"], _needed_bytes(orders, "client"), facts) as folder:
-        side = Side(spec, "client", lane.values, facts, folder)
+    needed = _needed_bytes(orders, "client")
+    with scratch(orders["scratch"], needed, lane.facts) as folder:
+        side = Side(spec, "client", lane, peer, folder)
         side.make_files()
         by_wdt = orders["by"] == "wdt"
-        write_whole("offer.json", {} if by_wdt else SERVERS[orders["by"]].offer(side))
-        limit_s = orders["prepare_limit_s"] + spec["start_limit_s"] + 5
-        (ready,) = pair.find_servers(spec, lane, limit_s)
-        call = (connect_wdt if by_wdt else connect_to_daemon)(side, ready)
-        try:
-            call.wait(spec["run_limit_s"])
-        finally:
-            call.kill("ended with the job")
+        peer.tell("offer", {} if by_wdt else SERVERS[orders["by"]].offer(side))
+        with pair.measured(spec, lanes, "client", peer):
+            limit_s = orders["prepare_limit_s"] + spec["start_limit_s"] + 5
+            (ready,) = pair.find_servers(spec, lane, peer, limit_s)
+            pair.meet(spec, lane, peer, ready["address"])
+            call = (connect_wdt if by_wdt else connect_to_daemon)(side, ready)
+            try:
+                call.wait(spec["run_limit_s"])
+            finally:
+                call.kill("ended with the job")
         side.verify()
     return [call]
 
 
-if __name__ == "__main__":
-    adopt_orphans()
-    sys.exit(pair.main({"server": serve, "client": connect}))
+def side(spec: Spec, role: str, peer: Peer) -> None:
+    """A side of a place of the program `transfer`."""
+    pair.measure(spec, role, peer, {"server": serve, "client": connect})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -65,7 +66,51 @@ def describe(spec: Facts, role: str, peer: str, facts: Facts) -> dict[str, str]:
     facts["sampled"] = sorted({name for name in ours if name})
     facts["emulation"] = _emulation_on(members, facts)
     facts["carrier_changes_before"] = _carrier_changes(members)
+    near = _near_cpus(facts, members)
+    if near:
+        facts["cpus"] = near
     return values
+
+
+#: A list of CPUs as the kernel writes it: 0-3,8 (cpuset(7)).
+_CPU_RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
+
+
+def _near_cpus(facts: Facts, members: list[str]) -> str:
+    """The CPUs near the device, of those that this process may use; "" where nothing says it."""
+    folders = [f"/sys/class/net/{name}/device" for name in members]
+    if "port" in facts:
+        folders.insert(0, f"/sys/class/infiniband/{facts['device']}/device")
+    said = [read_sysfs(f"{folder}/local_cpulist") for folder in folders]
+    near = cpus_of({"cpus": next((text for text in said if text), "")})
+    return _folded(near & os.sched_getaffinity(0))
+
+
+def cpus_of(facts: Facts) -> frozenset[int]:
+    """The CPUs that `facts` name: those to which a tool is bound; none where it is not."""
+    found: set[int] = set()
+    for part in facts.get("cpus", "").split(","):
+        matched = _CPU_RANGE.fullmatch(part)
+        if matched:
+            first = int(matched[1])
+            found.update(range(first, int(matched[2] or first) + 1))
+    return frozenset(found)
+
+
+def _folded(cpus: frozenset[int]) -> str:
+    """{0, 1, 2, 8} as 0-2,8."""
+    parts: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if parts and cpu == parts[-1][1] + 1:
+            parts[-1][1] = cpu
+        else:
+            parts.append([cpu, cpu])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def state_before(facts: Facts) -> Facts:
+    """What may have changed since `describe`: another round was measured meanwhile."""
+    return {"carrier_changes_before": _carrier_changes(_members(_interface_of(facts)))}
 
 
 def _members(interface: str | None) -> list[str]:

@@ -1,26 +1,18 @@
 """The URL that a WDT receiver prints, which holds the transfer's encryption key.
 
-The key must not reach a log, an exit line, the arguments of a process, or a file that others can
-read. So the runner reads the receiver's stdout and stderr through pipes, `keep_redacted` writes
-what may be kept, and the sender reads the URL from its stdin. From one node to the other it goes in
-a file of mode 0600 in the job's folder (`railgauge.node.transfer.hand_over`): who has it may write
-to the receiver's folder while the transfer runs, and decrypt what was recorded of random test data.
-
-- Users of these nodes, and of every machine that has the job's folder, cannot read it.
-- It is removed when the sender's side has read it, when the receiver's side ends, and by the check
-  when the job has ended. If all of them die it stays, for its owner, with a key that opens nothing
-  any more: the receiver is gone, and the key was made for this one transfer.
-- Root of a machine that has the folder by NFS can read it as its user; with root squashed and a
-  job of root, so can whoever is nobody there. Both may change the job's scripts in that folder.
-- Not protected: who reads along on the storage network. A secret in the job's environment, as Slurm
-  sends it to the nodes, is readable on the cluster's network in the same way.
+The key must not reach a log, an exit line, the arguments of a process, or a file. So the runner
+reads the receiver's stdout and stderr through pipes, `keep_redacted` keeps what may be kept, and
+the sender reads the URL from its stdin. From one node to the other it goes sealed with the sweep's
+secret (`railgauge.node.wire.seal`), so that who reads along on the network does not get it. Who has
+that secret, which Slurm brings to the agents, may write to the receiver's folder while the transfer
+runs, and decrypt what was recorded of random test data.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO
 
 #: what stands in place of a key
@@ -56,18 +48,20 @@ def url_in(line: str) -> str | None:
 
 
 def keep_redacted(
-    source: IO[bytes], path: str | Path, on_url: Callable[[str], None] = lambda url: None
+    source: IO[bytes],
+    kept: IO[str],
+    on_url: Callable[[str], None] = lambda url: None,
+    most: int = sys.maxsize,
 ) -> None:
-    """Copy a tool's output to `path` until it ends, line by line and without keys.
+    """Copy a tool's output to `kept` until it ends, line by line and without keys.
 
-    `on_url` gets every connection URL, with its key. A line is written when it is complete, so
-    that no key is cut in two.
+    `on_url` gets every connection URL, with its key. A line is kept when it is complete, so that no
+    key is cut in two; beyond `most` characters none is.
     """
-    with Path(path).open("w", encoding="utf-8") as kept:
-        for raw in source:
-            line = raw.decode("utf-8", "replace")
+    for raw in source:
+        line = raw.decode("utf-8", "replace")
+        if kept.tell() <= most:
             kept.write(redacted(line))
-            kept.flush()
-            url = url_in(line)
-            if url is not None:
-                on_url(url)
+        url = url_in(line)
+        if url is not None:
+            on_url(url)

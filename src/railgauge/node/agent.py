@@ -1,0 +1,379 @@
+"""The part of a sweep that runs on every node of it: starts the sides that its conductor names.
+
+    srun --input=all ... python3 -m railgauge.node.agent sweep.json
+
+Where the conductor is, and the sweep's secret, come as one line of JSON on its standard input:
+{"host": ..., "names": [...], "port": ..., "secret": <hexadecimal>}. It connects, and then does what
+the conductor says (rounds.py) of the list that it has read itself: never a command line. When it
+ends, or loses its conductor, so does all that it has started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from railgauge.node import processes, sweep, wire, worker
+from railgauge.node.calls import address_of, look_up, node_name
+from railgauge.node.limits import LimitProblem, raise_open_files
+from railgauge.node.pair import search_path
+
+#: A side that is told to end has so long to change back what it has changed.
+STOP_S = 5.0
+#: After so long a side that is being prepared says that it is there.
+_TAKEN_S = 5.0
+#: The longest line on standard input, in bytes.
+_ORDERS_BYTES = 65536
+#: Descriptors of a side: its socket, and those that come and go while it is started.
+_FILES_A_SIDE = 4
+_FILES = 64
+_CHUNK_BYTES = 1 << 18
+
+Said = Callable[[wire.Message], None]
+Ended = Callable[[str], None]
+
+
+class Side(Protocol):
+    """A side of a place that has been started."""
+
+    def tell(self, message: wire.Message) -> None:
+        """What the conductor has for it."""
+
+    def stop(self) -> None:
+        """End it, soon."""
+
+
+#: Starts a side: its program, its orders, its role, and what is called with what it says, and once
+#: with why it ended ("" where it ended as it should).
+Start = Callable[[str, sweep.Spec, str, Said, Ended], Side]
+
+
+class ForkedSide:
+    """A side in a process of its own."""
+
+    def __init__(self, process: int, connection: socket.socket, said: Said, ended: Ended) -> None:
+        self.process = process
+        self._connection = connection
+        self._said, self._ended = said, ended
+        self._parts: list[bytes] = []
+        self._why: str | None = None
+        self._broken = ""
+        self._stopped = False
+        self._loop = asyncio.get_running_loop()
+        connection.setblocking(False)
+        self._loop.add_reader(connection.fileno(), self._read)
+
+    def tell(self, message: wire.Message) -> None:
+        # It reads what comes; a side that has ended does not need it any more.
+        with contextlib.suppress(OSError):
+            self._connection.setblocking(True)
+            self._connection.sendall(json.dumps(message).encode() + b"\n")
+        self._connection.setblocking(False)
+
+    def stop(self) -> None:
+        self._stopped = True
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process, signal.SIGTERM)
+        self._loop.call_later(STOP_S, self.kill)
+
+    def kill(self) -> None:
+        if self._why is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process, signal.SIGKILL)
+
+    def _read(self) -> None:
+        try:
+            data = self._connection.recv(_CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._connection.fileno())
+            self._connection.close()
+            self._end()
+            return
+        whole, newline, rest = data.rpartition(b"\n")
+        lines = b"".join((*self._parts, whole)).split(b"\n") if newline else []
+        self._parts = [rest] if newline else [*self._parts, rest]
+        for line in lines:
+            message = json.loads(line)
+            if message["do"] == "broken":
+                self._broken = message["why"]
+            else:
+                self._said(message)
+
+    def reaped(self, status: int) -> None:
+        """Its process has ended."""
+        code = os.waitstatus_to_exitcode(status)
+        if code == 0 or self._stopped:
+            self._why = ""
+        else:
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            self._why = self._broken or f"its process ended with {how}"
+        self._end()
+
+    def _end(self) -> None:
+        """Once both are over: its process, and all that it has said has been read."""
+        if self._why is not None and self._connection.fileno() < 0:
+            self._ended(self._why)
+
+
+class Sides:
+    """The processes of an agent's sides, and what they leave behind."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self._running: dict[int, ForkedSide] = {}
+
+    def start(self, program: str, spec: sweep.Spec, role: str, said: Said, ended: Ended) -> Side:
+        process, connection = worker.start(program, spec, role, self._secret)
+        side = ForkedSide(process, connection, said, ended)
+        self._running[process] = side
+        return side
+
+    def reap(self) -> None:
+        """At SIGCHLD: of sides, and of orphans of theirs."""
+        ended = False
+        while True:
+            try:
+                process, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if not process:
+                break
+            side = self._running.pop(process, None)
+            if side is not None:
+                ended = True
+                side.reaped(status)
+        if ended:
+            self.end_strays()
+
+    def end_strays(self) -> None:
+        """What a side that was killed has left: it may clear up, but not for long."""
+        self._signal_strays(signal.SIGTERM)
+        asyncio.get_running_loop().call_later(STOP_S, self._signal_strays, signal.SIGKILL)
+
+    def _signal_strays(self, number: signal.Signals) -> None:
+        for child in processes.children():
+            if child not in self._running:
+                processes.end_group(child, number)
+
+    async def end(self) -> None:
+        """All of them; nothing is left when it returns."""
+        for side in list(self._running.values()):
+            side.stop()
+        deadline = time.monotonic() + STOP_S
+        while self._running and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+            self.reap()
+        processes.end_children()
+
+
+class Agent(wire.AgentLink):
+    """The node's end of the connection to the conductor."""
+
+    def __init__(
+        self,
+        orders: sweep.Sweep,
+        node: str,
+        secret: bytes,
+        start: Start,
+        done: Callable[[str], None],
+    ) -> None:
+        """`done` is called with why it is over: "" where the conductor says that all is done."""
+        super().__init__(secret, node)
+        self._orders = orders
+        self._own = {
+            (place.index, role)
+            for place in orders.places
+            for role, host in place.roles.items()
+            if host == node
+        }
+        self._start, self._done = start, done
+        self._sides: dict[tuple[int, str], Side] = {}
+        self._heard: set[tuple[int, str]] = set()
+        self._over = False
+
+    def message_received(self, message: wire.Message) -> None:
+        do = message.get("do")
+        if do == "welcome":
+            self.send({"do": "joined"})
+        elif do == "end":
+            self._over = True
+            self.close("")
+        elif do == "prepare":
+            self._prepare(*self._side_of(message))
+        else:
+            # It may have ended meanwhile.
+            side = self._sides.get(self._side_of(message))
+            if side is not None and do == "stop":
+                side.stop()
+            elif side is not None and do in ("go", "mail", "other_ended"):
+                side.tell(message)
+            elif side is not None:
+                raise wire.Refused(f"the conductor says {do!r}")
+
+    def _side_of(self, message: wire.Message) -> tuple[int, str]:
+        index, role = message.get("place"), message.get("role")
+        if not isinstance(index, int) or not isinstance(role, str):
+            raise wire.Refused(f"no place: {index!r} {role!r}")
+        if (index, role) not in self._own:
+            raise wire.Refused(f"no place of this node: {index} {role}")
+        return index, role
+
+    def _prepare(self, index: int, role: str) -> None:
+        key = (index, role)
+        if key in self._sides:
+            raise wire.Refused(f"place {index} is prepared twice")
+        program, spec = self._orders.places[index].program, self._orders.spec(index)
+        said, ended = functools.partial(self._said, key), functools.partial(self._ended, key)
+        asyncio.get_running_loop().call_later(_TAKEN_S, self._take, key)
+        try:
+            self._sides[key] = self._start(program, spec, role, said, ended)
+        except OSError as error:
+            self._ended(key, f"no process for it: {error}")
+
+    def _take(self, key: tuple[int, str]) -> None:
+        if key in self._sides and key not in self._heard:
+            self._said(key, {"do": "taken"})
+
+    def _said(self, key: tuple[int, str], message: wire.Message) -> None:
+        self._heard.add(key)
+        # "role" of an exit line may have a number, and another direction, in it.
+        self.send({**message, "place": key[0], "from": key[1]})
+
+    def _ended(self, key: tuple[int, str], why: str) -> None:
+        self._sides.pop(key, None)
+        self._heard.discard(key)
+        self.send({"do": "ended", "place": key[0], "from": key[1], "why": why})
+
+    def lost(self, why: str) -> None:
+        self._done("" if self._over else why or "the conductor ended")
+
+
+def read_orders(limit_s: float) -> dict[str, Any]:
+    """Where the conductor is, from standard input; ValueError where nothing comes of it."""
+    poll = select.poll()
+    poll.register(sys.stdin.fileno(), select.POLLIN)
+    line, deadline = b"", time.monotonic() + limit_s
+    while not line.endswith(b"\n"):
+        if not poll.poll(1000 * max(deadline - time.monotonic(), 0)):
+            raise ValueError(f"nothing on standard input within {limit_s:g} s")
+        data = os.read(sys.stdin.fileno(), _ORDERS_BYTES)
+        line += data
+        if not data or len(line) > _ORDERS_BYTES:
+            raise ValueError(f"{len(line)} bytes on standard input without an end of line")
+    orders = json.loads(line)
+    if not isinstance(orders, dict) or {"host", "names", "port", "secret"} - orders.keys():
+        raise ValueError("no host, names, port and secret on standard input")
+    return orders
+
+
+def look_ahead(orders: sweep.Sweep, node: str) -> None:
+    """Ask for versions and packages of all tools of this node now: its sides inherit the answers,
+    and no measurement waits for them, or is disturbed.
+    """
+    before = os.environ.get("PATH")
+    asked = set()
+    for place in orders.places:
+        for role, host in place.roles.items():
+            asked |= {(place.order, role, place.index)} if host == node else set()
+    for order, role in {(order, role) for order, role, _ in asked}:
+        spec = orders.orders[order]
+        argv = spec.get("argv") if role == "node" else spec.get(role)
+        os.environ["PATH"] = search_path(spec)
+        # Its version is the same whether its folder was looked at or not.
+        look_up(spec["version"], argv[0] if argv else "")
+        if before is None:
+            del os.environ["PATH"]
+        else:
+            os.environ["PATH"] = before
+
+
+async def connect(
+    address: str, port: int, make: Callable[[], Agent], limit_s: float
+) -> asyncio.BaseTransport:
+    """A connection, tried again where none comes about; OSError at the limit."""
+    deadline, pause_s = time.monotonic() + limit_s, 0.05
+    loop = asyncio.get_running_loop()
+    while True:
+        left_s = deadline - time.monotonic()
+        try:
+            opening = loop.create_connection(make, address, port)
+            transport, _ = await asyncio.wait_for(opening, max(left_s, 0.1))
+            return transport
+        except (OSError, asyncio.TimeoutError) as error:
+            if time.monotonic() + pause_s > deadline:
+                raise OSError(f"no connection within {limit_s:g} s: {error}") from None
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, 1.0)
+
+
+async def run(orders: sweep.Sweep, node: str, conductor: dict[str, Any]) -> int:
+    """Serve the sweep until its end; the exit code."""
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[str] = loop.create_future()
+
+    def done(why: str) -> None:
+        if not over.done():
+            over.set_result(why)
+
+    secret = bytes.fromhex(conductor["secret"])
+    sides = Sides(secret)
+    loop.add_signal_handler(signal.SIGCHLD, sides.reap)
+    loop.add_signal_handler(signal.SIGTERM, done, "SIGTERM")
+    # On the conductor's own node its name may lead to the loopback.
+    here = conductor["host"] == node
+    names = [conductor["host"], *conductor["names"]]
+    try:
+        address = "127.0.0.1" if here else address_of(names)
+        await connect(
+            address,
+            conductor["port"],
+            lambda: Agent(orders, node, secret, sides.start, done),
+            orders.connect_limit_s,
+        )
+    except OSError as error:
+        print(
+            f"agent on {node}: cannot reach the conductor on {' or '.join(names)}, port "
+            f"{conductor['port']}: {error}\nnext: `getent hosts {conductor['host']}` there, and "
+            "whether a firewall lets nodes connect to each other",
+            file=sys.stderr,
+        )
+        return 1
+    why = await over
+    await sides.end()
+    if why:
+        print(f"agent on {node}: {why}", file=sys.stderr)
+    return 143 if why == "SIGTERM" else 1 if why else 0
+
+
+def main() -> int:
+    node = node_name()
+    try:
+        orders = sweep.read(sys.argv[1])
+        if node not in orders.nodes:
+            raise sweep.BadSweep(f"{sys.argv[1]}: this is {node}, expected one of `nodes`")
+        raise_open_files(_FILES + _FILES_A_SIDE * orders.most_on_a_node(), f"agent on {node}")
+        conductor = read_orders(orders.connect_limit_s)
+    except (OSError, ValueError, LimitProblem) as error:
+        print(f"agent on {node}: {error}", file=sys.stderr)
+        return 2
+    processes.adopt_orphans()
+    look_ahead(orders, node)
+    return asyncio.run(run(orders, node, conductor))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+"""What a side of a place says to the other one, and hears from it.
+
+A side runs in a process of its own below its node's agent, to which one socket leads: JSON lines.
+Between the nodes they are relayed by the conductor, each line authenticated (wire.py).
+
+    to the agent     {"do": "prepared"}, {"do": "mail", "name": ..., "body": ...},
+                     {"do": "side", "role": ..., "line": ..., "out": ..., "err": ..., "files": ...}
+    from the agent   {"do": "go"}, {"do": "mail", ...}, {"do": "other_ended"}
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from railgauge.node import wire
+from railgauge.node.calls import Call, wait_for_any
+
+#: The last mail of a side for one direction: its exit lines are there.
+_LEFT = "left"
+
+_CHUNK_BYTES = 1 << 16
+_LOOK_S = 60.0
+
+
+class Channel:
+    """A side's end of the socket to its agent."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.mails: dict[str, Any] = {}
+        self.may_go = False
+        #: no more mail will come: the other side has ended
+        self.other_ended = False
+        self._rest = b""
+
+    def send(self, message: wire.Message) -> None:
+        self.connection.sendall(json.dumps(message).encode() + b"\n")
+
+    def receive(self, limit_s: float) -> None:
+        """Take what has come, or comes within the limit."""
+        poll = select.poll()
+        poll.register(self.connection, select.POLLIN)
+        while poll.poll(1000 * max(limit_s, 0)):
+            limit_s = 0
+            data = self.connection.recv(_CHUNK_BYTES)
+            if not data:
+                # The agent has gone: change back what was changed, and end.
+                sys.exit(143)
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for line in lines:
+                self._take(json.loads(line))
+
+    def _take(self, message: wire.Message) -> None:
+        if message["do"] == "mail":
+            self.mails[message["name"]] = message["body"]
+        elif message["do"] == "go":
+            self.may_go = True
+        elif message["do"] == "other_ended":
+            self.other_ended = True
+
+
+class Peer:
+    """The other side of a place, for one direction of what is measured.
+
+    `prefix` stands before the names of all that is told and left: of the other direction.
+    """
+
+    def __init__(self, channel: Channel, secret: bytes, prefix: str = "") -> None:
+        self._channel, self._secret, self._prefix = channel, secret, prefix
+
+    def within(self, prefix: str) -> Peer:
+        """The same side for another direction."""
+        return Peer(self._channel, self._secret, prefix)
+
+    # --- phases ----------------------------------------------------------------------------------
+
+    def prepared(self) -> None:
+        """This side can begin at once; go may come."""
+        self._channel.send({"do": "prepared"})
+
+    def wait_go(self) -> None:
+        """Until the round of this place begins."""
+        while not self._channel.may_go:
+            self._channel.receive(_LOOK_S)
+
+    # --- mail ------------------------------------------------------------------------------------
+
+    def tell(self, name: str, document: Any = True) -> None:
+        """To the other side; it hears it by this name, once. Not None: that is no mail."""
+        self._channel.send({"do": "mail", "name": self._prefix + name, "body": document})
+
+    def hear(self, name: str, limit_s: float) -> Any | None:
+        """What the other side tells by that name; None at the limit, or where it has ended."""
+        deadline = time.monotonic() + limit_s
+        wanted = self._prefix + name
+        while True:
+            # What it told last may lie before its end.
+            self._channel.receive(0)
+            if wanted in self._channel.mails:
+                return self._channel.mails.pop(wanted)
+            left_s = deadline - time.monotonic()
+            if self.other_ended or left_s <= 0:
+                return None
+            self._channel.receive(left_s)
+
+    def tell_secret(self, name: str, text: str) -> None:
+        """What only the other side can read."""
+        self.tell(name, wire.seal(self._secret, text))
+
+    def hear_secret(self, name: str, limit_s: float) -> str | None:
+        sealed = self.hear(name, limit_s)
+        return None if sealed is None else wire.unseal(self._secret, sealed)
+
+    @property
+    def other_ended(self) -> bool:
+        """Whether the other side has left its exit lines, or will never do so."""
+        return self._channel.other_ended or self._prefix + _LEFT in self._channel.mails
+
+    def attend(self, calls: Iterable[Call], limit_s: float) -> None:
+        """Return when all calls, or the other side, have ended, or after `limit_s`."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            self._channel.receive(0)
+            running = [call for call in calls if not call.ended]
+            left_s = deadline - time.monotonic()
+            if not running or self.other_ended or left_s <= 0:
+                return
+            wait_for_any(running, left_s, self._channel.connection.fileno())
+
+    # --- what is left ----------------------------------------------------------------------------
+
+    def leave(self, call: Call, line: dict[str, Any], files: dict[str, str] | None = None) -> None:
+        """A call's exit line and its outputs, for the sweep's record."""
+        self._channel.send(
+            {
+                "do": "side",
+                "role": self._prefix + call.role,
+                "line": line,
+                "out": call.output("out"),
+                "err": call.output("err"),
+                "files": files or {},
+            }
+        )
+
+    def left(self) -> None:
+        """All of this side's calls of this direction have ended, and their lines are left."""
+        self.tell(_LEFT)

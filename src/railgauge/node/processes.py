@@ -1,0 +1,77 @@
+"""The processes below this one: orphans that come back to it, and the end of all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+#: So long `end_children` tries.
+_LIMIT_S = 10.0
+_LOOK_S = 0.01
+
+#: prctl(2)
+_SET_PDEATHSIG = 1
+_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans() -> None:
+    """Orphans of this process's descendants become its children, so that it can end them."""
+    ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_with_parent(parent: int) -> None:
+    """SIGTERM to this process when its parent, `parent`, dies."""
+    ctypes.CDLL(None, use_errno=True).prctl(_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def children() -> list[int]:
+    """The process ids of this process's children, also of those that wait to be reaped."""
+    try:
+        # One file a thread; a node with thousands of processes has as many folders in /proc.
+        tasks = list(Path("/proc/self/task").iterdir())
+        return [int(word) for task in tasks for word in (task / "children").read_text().split()]
+    except OSError:
+        return _children_of_all()
+
+
+def _children_of_all() -> list[int]:
+    """The same where the kernel keeps no list of children (CONFIG_PROC_CHILDREN)."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        # It may have ended since.
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            if int(fields[1]) == os.getpid():
+                found.append(int(process.name))
+    return found
+
+
+def end_group(process: int, number: signal.Signals) -> None:
+    """Signal a child and the group that it is in, unless that is this process's own."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        group = os.getpgid(process)
+        if group != os.getpgid(0):
+            os.killpg(group, number)
+        else:
+            os.kill(process, number)
+
+
+def end_children(spared: Collection[int] = ()) -> None:
+    """Kill every child but some, and what they leave behind, for some seconds."""
+    deadline = time.monotonic() + _LIMIT_S
+    while time.monotonic() < deadline:
+        left = [child for child in children() if child not in spared]
+        if not left:
+            return
+        for child in left:
+            end_group(child, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(child, os.WNOHANG)
+        time.sleep(_LOOK_S)

@@ -1,0 +1,158 @@
+"""What a sweep leaves: `raw.jsonl.gz`, one event a line, as it happened.
+
+One gzip stream, flushed after every write, so that a file that was broken off is readable up to its
+last whole line. The events, by `event`:
+
+    begin      host, time (ISO 8601, UTC), nodes
+    joined     node, seconds since the begin
+    side       place, role, line ({"call": ..., "facts": ...}), out, err, files (name -> text)
+    lost       node, why
+    place      place, round, outcome (one of OUTCOMES), why, seconds
+    round      round, seconds, tool_seconds (the longest call of a client in it)
+    strangers  count, from: the first addresses
+    end        seconds, why ("" where all places came to an event)
+
+A role is that of the exit line: `server`, `client1`, `rank0`, and `back/server` where the other
+direction was measured too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import queue
+import threading
+import zlib
+from pathlib import Path
+from typing import Any
+
+FILE = "raw.jsonl.gz"
+
+#: `done`: both sides ended by themselves, well or not; `late`: ended at the limit; `lost`: a node
+#: of the place was; `refused`: a side could not make sense of its orders.
+OUTCOMES = ("done", "late", "lost", "refused")
+
+Event = dict[str, Any]
+
+#: zlib's number for a stream with gzip's head and tail
+_GZIP = 31
+_CHUNK_BYTES = 1 << 20
+
+
+class Writer:
+    """Writes events in a thread of its own: a slow file system stops no sweep."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._stream = Path(path).open("wb")  # noqa: SIM115  open as long as the thread
+        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        #: why nothing more is written, once that is so
+        self.problem: OSError | None = None
+        self._thread = threading.Thread(target=self._run, name="raw", daemon=True)
+        self._thread.start()
+
+    def write(self, event: Event) -> None:
+        self._events.put(event)
+
+    def close(self) -> None:
+        """Write what is left, and the stream's end."""
+        self._events.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        pack = zlib.compressobj(level=4, wbits=_GZIP)
+        open_end = True
+        while open_end:
+            events = [self._events.get()]
+            while not self._events.empty():
+                events.append(self._events.get())
+            open_end = events[-1] is not None
+            lines = "".join(f"{_encode(event)}\n" for event in events if event is not None)
+            data = pack.compress(lines.encode("utf-8", "replace"))
+            data += pack.flush(zlib.Z_SYNC_FLUSH if open_end else zlib.Z_FINISH)
+            self._put(data)
+        try:
+            self._stream.close()
+        except OSError as error:
+            self.problem = self.problem or error
+
+    def _put(self, data: bytes) -> None:
+        if self.problem is None:
+            try:
+                self._stream.write(data)
+                self._stream.flush()
+            except OSError as error:
+                self.problem = error
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """What one call of a place left: its exit line, its outputs, and files that belong to them."""
+
+    line: dict[str, Any]
+    out: str
+    err: str
+    files: dict[str, str]
+
+
+@dataclasses.dataclass
+class Raw:
+    """A sweep's events, by what they are about; `end` is None where it was broken off."""
+
+    sides: dict[int, dict[str, Side]] = dataclasses.field(default_factory=dict)
+    places: dict[int, Event] = dataclasses.field(default_factory=dict)
+    rounds: dict[int, Event] = dataclasses.field(default_factory=dict)
+    lost: dict[str, str] = dataclasses.field(default_factory=dict)
+    joined: dict[str, float] = dataclasses.field(default_factory=dict)
+    begin: Event | None = None
+    strangers: Event | None = None
+    end: Event | None = None
+
+    def take(self, event: Event) -> None:
+        """KeyError or TypeError where it is no event of a sweep."""
+        kind = event["event"]
+        if kind == "side":
+            side = Side(event["line"], event["out"], event["err"], event.get("files", {}))
+            self.sides.setdefault(event["place"], {})[event["role"]] = side
+        elif kind == "place":
+            self.places[event["place"]] = event
+        elif kind == "round":
+            self.rounds[event["round"]] = event
+        elif kind == "lost":
+            self.lost[event["node"]] = event["why"]
+        elif kind == "joined":
+            self.joined[event["node"]] = event["seconds"]
+        elif kind in ("begin", "strangers", "end"):
+            setattr(self, kind, event)
+        else:
+            raise KeyError(kind)
+
+
+def read(path: str | Path) -> Raw:
+    """All whole lines of the file, also of one that was broken off; nothing of one that is empty.
+
+    OSError where it cannot be read, ValueError with the place where it is damaged.
+    """
+    raw, unpack, rest, number = Raw(), zlib.decompressobj(wbits=_GZIP), b"", 0
+    with Path(path).open("rb") as stream:
+        while not unpack.eof:
+            packed = stream.read(_CHUNK_BYTES)
+            if not packed:
+                break
+            try:
+                *lines, rest = (rest + unpack.decompress(packed)).split(b"\n")
+            except zlib.error as error:
+                raise ValueError(f"{path}: damaged after line {number}: {error}") from None
+            for line in lines:
+                number += 1
+                try:
+                    raw.take(json.loads(line))
+                except (ValueError, KeyError, TypeError) as error:
+                    raise ValueError(
+                        f"{path}: line {number} is no event of a sweep: {error!r}"
+                    ) from None
+        if unpack.eof and (rest or unpack.unused_data or stream.read(1)):
+            raise ValueError(f"{path}: something stands behind its end, after line {number}")
+    return raw

@@ -1,0 +1,278 @@
+"""The rounds of a sweep: which places are measured now, and what has become of each.
+
+A place goes through these phases; the messages name the place's number, and a role.
+
+    to its agents      {"do": "prepare"} -> {"do": "go"} [-> {"do": "stop"} at its limit]
+    from its agents    {"do": "taken"}?, {"do": "prepared"}, {"do": "side"} each, {"do": "ended"}
+    between its sides  {"do": "mail"}, relayed; {"do": "other_ended"} when one is over
+
+Rounds are in lockstep: a round goes when the one before has ended. Its servers start while that
+still runs. Every phase has a limit, and a node that does not keep to one is lost: recorded by name,
+and waited for no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from railgauge.node import wire
+from railgauge.node.raw import Event
+from railgauge.node.sweep import Sweep
+
+#: Until an agent says that it has taken an order.
+ANSWER_S = 20.0
+#: Until an agent has ended a side that it was told to end.
+STOPPED_S = 20.0
+#: So long a round waits for places that are not prepared when the one before has ended.
+GRACE_S = 5.0
+#: So long after its go the next round is prepared: the tools have begun, and are not disturbed.
+EARLY_S = 0.5
+#: How often limits are looked at.
+TICK_S = 0.5
+
+Send = Callable[[str, wire.Message], None]
+Write = Callable[[Event], None]
+
+
+class Place:
+    """A place of a round that has begun to be prepared."""
+
+    def __init__(self, index: int, number: int, roles: dict[str, str]) -> None:
+        self.index, self.round, self.roles = index, number, roles
+        #: roles of which an answer came, that are not prepared yet, that have not ended yet
+        self.heard: set[str] = set()
+        self.waits, self.live = set(roles), set(roles)
+        self.outcome, self.why = "done", ""
+        self.asked = time.monotonic()
+        self.went: float | None = None
+        self.stopped: float | None = None
+
+
+class Rounds:
+    """All rounds of a sweep, over connections that somebody else has."""
+
+    def __init__(self, sweep: Sweep, send: Send, write: Write, drop: Callable[[str, str], None]):
+        """`send` brings a message to a node's agent, `write` keeps an event, and `drop` is called
+        with a node, and why, that is lost.
+        """
+        self._sweep, self._send, self._write, self._drop = sweep, send, write, drop
+        self.lost: dict[str, str] = {}
+        self._begun: set[int] = set()
+        self._current: dict[int, Place] = {}
+        #: of each round that was asked to prepare: places that have not ended
+        self._left: dict[int, int] = {}
+        self._unready: dict[int, int] = {}
+        self._gone = -1
+        self._changed = asyncio.Event()
+        self._tool_s = 0.0
+
+    # --- a round ---------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """All of them, in their order."""
+        rounds = self._sweep.rounds
+        for number in range(len(rounds)):
+            self._prepare(number, early=False)
+            await self._until(functools.partial(self._is_prepared, number), GRACE_S)
+            self._go(number)
+            began = time.monotonic()
+            if number + 1 < len(rounds):
+                await self._until(functools.partial(self._is_over, number), EARLY_S)
+                self._prepare(number + 1, early=True)
+            await self._until(functools.partial(self._is_over, number))
+            self._write(
+                {
+                    "event": "round",
+                    "round": number,
+                    "seconds": round(time.monotonic() - began, 3),
+                    "tool_seconds": self._tool_s,
+                }
+            )
+
+    def _is_prepared(self, number: int) -> bool:
+        return not self._unready[number]
+
+    def _is_over(self, number: int) -> bool:
+        return not self._left[number]
+
+    async def _until(self, holds: Callable[[], bool], limit_s: float | None = None) -> None:
+        """Wait until it holds, or for the limit, and look at the others' limits meanwhile."""
+        deadline = None if limit_s is None else time.monotonic() + limit_s
+        while not holds():
+            left_s = TICK_S if deadline is None else min(TICK_S, deadline - time.monotonic())
+            if left_s <= 0:
+                return
+            self._changed.clear()
+            try:
+                await asyncio.wait_for(self._changed.wait(), left_s)
+            except asyncio.TimeoutError:
+                self.look()
+
+    def _prepare(self, number: int, early: bool) -> None:
+        """All places of a round, or those of it that may be prepared early."""
+        if number not in self._left:
+            self._left[number] = self._unready[number] = len(self._sweep.rounds[number])
+        for index in self._sweep.rounds[number]:
+            place = self._sweep.places[index]
+            if index in self._begun or (early and not self._sweep.is_prepared_early(index)):
+                continue
+            self._begun.add(index)
+            self._current[index] = begun = Place(index, number, place.roles)
+            lost = [node for node in place.roles.values() if node in self.lost]
+            if lost:
+                self._end(begun, "lost", f"{lost[0]}: {self.lost[lost[0]]}")
+                continue
+            for role, node in place.roles.items():
+                self._tell(node, "prepare", index, role)
+
+    def _go(self, number: int) -> None:
+        self._gone, self._tool_s = number, 0.0
+        for place in list(self._current.values()):
+            if place.round == number and not place.waits:
+                self._go_place(place)
+
+    def _go_place(self, place: Place) -> None:
+        place.went = time.monotonic()
+        for role in place.live:
+            self._tell(place.roles[role], "go", place.index, role)
+
+    def _tell(self, node: str, do: str, index: int, role: str, **more: Any) -> None:
+        self._send(node, {"do": do, "place": index, "role": role, **more})
+
+    # --- what agents say -------------------------------------------------------------------------
+
+    def received(self, node: str, message: wire.Message) -> None:
+        """A message of a node's agent; Refused where it cannot be meant."""
+        do, index, role = message.get("do"), message.get("place"), message.get("from")
+        if not isinstance(index, int) or not isinstance(role, str) or not isinstance(do, str):
+            raise wire.Refused("a message of no place")
+        known = 0 <= index < len(self._sweep.places)
+        if not known or self._sweep.places[index].roles.get(role) != node:
+            raise wire.Refused(f"a message of place {index} as {role}, which it is not")
+        place = self._current.get(index)
+        if place is None or role not in place.live:
+            raise wire.Refused(f"a message of place {index} as {role}, which has ended")
+        place.heard.add(role)
+        if do == "side":
+            self._side(place, message)
+        elif do == "mail":
+            self._mail(place, role, message)
+        elif do == "prepared":
+            self._is_ready(place, role)
+        elif do == "ended":
+            why = message.get("why")
+            self._ended(place, role, "refused" if why else "", f"{node}: {why}")
+        elif do != "taken":
+            raise wire.Refused(f"a message {do!r}")
+
+    def _side(self, place: Place, message: wire.Message) -> None:
+        line, role, files = message.get("line"), message.get("role"), message.get("files")
+        call = line.get("call") if isinstance(line, dict) else None
+        seconds = call.get("seconds") if isinstance(call, dict) else None
+        outputs = (role, message.get("out"), message.get("err"))
+        sound = all(isinstance(one, str) for one in outputs) and isinstance(files, dict)
+        if not sound or not isinstance(seconds, (int, float)):
+            raise wire.Refused(f"an exit line of place {place.index} that is none")
+        if place.round == self._gone and not str(role).rpartition("/")[2].startswith("server"):
+            self._tool_s = max(self._tool_s, float(seconds))
+        event = {"event": "side", "place": place.index, "role": role, "line": line}
+        event.update(out=outputs[1], err=outputs[2], **({"files": files} if files else {}))
+        self._write(event)
+
+    def _mail(self, place: Place, role: str, message: wire.Message) -> None:
+        if not isinstance(message.get("name"), str):
+            raise wire.Refused(f"a mail of place {place.index} without a name")
+        for other in place.live - {role}:
+            body = {"name": message["name"], "body": message.get("body")}
+            self._tell(place.roles[other], "mail", place.index, other, **body)
+
+    def _is_ready(self, place: Place, role: str) -> None:
+        if role not in place.waits:
+            return
+        place.waits.discard(role)
+        if place.waits:
+            return
+        self._unready[place.round] -= 1
+        # One that was late goes as soon as it can.
+        if place.round <= self._gone and place.live:
+            self._go_place(place)
+        self._changed.set()
+
+    def _ended(self, place: Place, role: str, outcome: str, why: str) -> None:
+        """A side of a place is over; the other one is told."""
+        if outcome and place.outcome == "done":
+            place.outcome, place.why = outcome, why
+        place.live.discard(role)
+        for other in place.live:
+            self._tell(place.roles[other], "other_ended", place.index, other)
+        self._is_ready(place, role)
+        if not place.live:
+            self._end(place, place.outcome, place.why)
+
+    def _end(self, place: Place, outcome: str, why: str) -> None:
+        """The place's event; it is over."""
+        if place.waits:
+            self._unready[place.round] -= 1
+        del self._current[place.index]
+        self._left[place.round] -= 1
+        self._changed.set()
+        seconds = round(time.monotonic() - (place.went or place.asked), 3)
+        self._write(
+            {
+                "event": "place",
+                "place": place.index,
+                "round": place.round,
+                "outcome": outcome,
+                "why": why,
+                "seconds": seconds,
+            }
+        )
+
+    # --- what goes wrong -------------------------------------------------------------------------
+
+    def lose(self, node: str, why: str) -> None:
+        """A node is out of the sweep; its places of now and later are not measured."""
+        if node in self.lost:
+            return
+        self.lost[node] = why
+        self._write({"event": "lost", "node": node, "why": why})
+        self._drop(node, why)
+        for place in list(self._current.values()):
+            for role in [role for role in place.live if place.roles[role] == node]:
+                self._ended(place, role, "lost", f"{node}: {why}")
+
+    def look(self) -> None:
+        """At the limits of all places."""
+        now = time.monotonic()
+        for place in list(self._current.values()):
+            if place.index in self._current:
+                self._look_at(place, now)
+
+    def _look_at(self, place: Place, now: float) -> None:
+        if place.stopped is not None:
+            if now - place.stopped > STOPPED_S:
+                self._lose_all(place, place.live, f"did not end a tool within {STOPPED_S:g} s")
+        elif place.waits:
+            silent = place.live - place.heard
+            if silent and now - place.asked > ANSWER_S:
+                self._lose_all(place, silent, f"did not answer within {ANSWER_S:g} s")
+            elif now - place.asked > self._sweep.prepare_limit_s(place.index):
+                self._stop(place, "not prepared", now - place.asked)
+        elif place.went is not None and now - place.went > self._sweep.run_limit_s(place.index):
+            self._stop(place, "still running", now - place.went)
+
+    def _lose_all(self, place: Place, roles: Iterable[str], why: str) -> None:
+        for node in {place.roles[role] for role in roles}:
+            self.lose(node, why)
+
+    def _stop(self, place: Place, what: str, seconds: float) -> None:
+        """End a place that is late; what its sides leave yet is kept."""
+        roles = ", ".join(f"{role} on {place.roles[role]}" for role in sorted(place.live))
+        place.outcome, place.why = "late", f"{what} after {seconds:.0f} s: {roles}"
+        place.stopped = time.monotonic()
+        for role in place.live:
+            self._tell(place.roles[role], "stop", place.index, role)

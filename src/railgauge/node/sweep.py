@@ -1,0 +1,141 @@
+"""A sweep's own list, `sweep.json`: what is measured where, in which rounds, for how long at most.
+
+    tool, nodes, names (node -> its other names), launch (srun's options), connect_limit_s
+    rounds     lists of numbers of places; the places of a round share nothing
+    places     {"name": "n1:n2", "program": "pair", "roles": {"server": "n1", "client": "n2"},
+                "order": 0}
+    orders     what pair, transfer and solo are told, but for the nodes
+
+Conductor and agents read the same file; between them only numbers of places go to and fro.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+#: The roles of each program, the one first that is counted as rank 0.
+ROLES = {"pair": ("server", "client"), "transfer": ("server", "client"), "solo": ("node",)}
+
+#: For what a node does before and after the tool, in a place's limit: describing its way, counters
+#: that lag, buffers that drain, a server that ends after its client, exit lines.
+MARGIN_S = 60.0
+
+Spec = dict[str, Any]
+
+
+class BadSweep(ValueError):
+    """The list cannot be meant; the text says where, what is there and what was expected."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """One entry of the list."""
+
+    index: int
+    name: str
+    program: str
+    roles: dict[str, str]
+    order: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """All of the list."""
+
+    tool: str
+    nodes: tuple[str, ...]
+    names: dict[str, list[str]]
+    launch: tuple[str, ...]
+    rounds: tuple[tuple[int, ...], ...]
+    places: tuple[Place, ...]
+    orders: tuple[Spec, ...]
+    connect_limit_s: float
+
+    def spec(self, index: int) -> Spec:
+        """What the sides of a place are told, with their nodes."""
+        place = self.places[index]
+        hosts = {f"{role}_host": node for role, node in place.roles.items()}
+        return {"tool": self.tool, "names": self.names, **self.orders[place.order], **hosts}
+
+    def prepare_limit_s(self, index: int) -> float:
+        """From the order to prepare until a side is prepared."""
+        order = self.orders[self.places[index].order]
+        files_s = order.get("transfer", {}).get("prepare_limit_s", 0)
+        return float(order.get("start_limit_s", 0)) + float(files_s) + MARGIN_S
+
+    def run_limit_s(self, index: int) -> float:
+        """From the order to go until both sides have ended."""
+        order = self.orders[self.places[index].order]
+        # What arrived is verified in as long as it was made.
+        files_s = order.get("transfer", {}).get("prepare_limit_s", 0)
+        start_s = float(order.get("start_limit_s", 0))
+        run_s = float(order["run_limit_s"]) + float(files_s)
+        once = start_s + run_s + MARGIN_S
+        return 2 * once if "least_gbits" in order else once
+
+    def is_prepared_early(self, index: int) -> bool:
+        """Whether its servers may start while the round before still runs: not where they make
+        files, or change the way.
+        """
+        place = self.places[index]
+        return place.program != "transfer" and not self.orders[place.order].get("wan")
+
+    def most_on_a_node(self) -> int:
+        """How many sides run on one node at once at most: of a round, and of the one after it."""
+        busiest = [0, 0]
+        for one in self.rounds:
+            counts: dict[str, int] = {}
+            for index in one:
+                for node in self.places[index].roles.values():
+                    ways = len(self.orders[self.places[index].order].get("ways", [None]))
+                    counts[node] = counts.get(node, 0) + ways
+            busiest.append(max(counts.values(), default=0))
+        return max(a + b for a, b in zip(busiest, busiest[1:]))
+
+
+def read(path: str | Path) -> Sweep:
+    """The list in a file; BadSweep where it cannot be meant, OSError where it cannot be read."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        return _sweep(document)
+    except BadSweep as error:
+        raise BadSweep(f"{path}: {error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadSweep(f"{path}: not a sweep: {type(error).__name__} {error}") from None
+
+
+def _sweep(document: dict[str, Any]) -> Sweep:
+    sweep = Sweep(
+        str(document["tool"]),
+        tuple(document["nodes"]),
+        dict(document.get("names", {})),
+        tuple(document.get("launch", ())),
+        tuple(tuple(one) for one in document["rounds"]),
+        tuple(Place(index, **one) for index, one in enumerate(document["places"])),
+        tuple(document["orders"]),
+        float(document.get("connect_limit_s", 60)),
+    )
+    nodes = frozenset(sweep.nodes)
+    for place in sweep.places:
+        expected = ROLES.get(place.program)
+        if expected is None or sorted(place.roles) != sorted(expected):
+            known = "; ".join(f"{name}: {', '.join(roles)}" for name, roles in ROLES.items())
+            raise BadSweep(
+                f"place {place.index} is {place.program} with the roles "
+                f"{', '.join(sorted(place.roles)) or 'none'}, expected one of {known}"
+            )
+        strange = sorted(set(place.roles.values()) - nodes)
+        if strange:
+            raise BadSweep(
+                f"place {place.index} is on {', '.join(strange)}, which is in no `nodes`"
+            )
+        if not 0 <= place.order < len(sweep.orders):
+            orders = len(sweep.orders)
+            raise BadSweep(f"place {place.index} has order {place.order}, and there are {orders}")
+    measured = [index for one in sweep.rounds for index in one]
+    if sorted(measured) != list(range(len(sweep.places))):
+        raise BadSweep("its rounds do not have every place once")
+    return sweep

@@ -1,0 +1,240 @@
+"""Sweeps on this machine, for real: a stand-in for `srun` starts the agents of several "nodes".
+
+Names that are addresses need no resolver: 127.0.0.1, 127.0.0.2, ... are all this machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from railgauge import paths
+from railgauge.node import raw
+
+#: What a loaded machine may need beside the limits.
+SLACK_S = 40
+
+#: Starts the command behind its options once for each node of NODES, with its own standard input.
+SRUN = """\
+#!{python} -SE
+import os, signal, subprocess, sys
+words = sys.argv[1:]
+said = sys.stdin.buffer.read()
+here = os.environ["SWEEP"]
+with open(here + "/srun.args", "w") as kept:
+    kept.write(chr(10).join(words))
+command = words[words.index("env"):]
+started = []
+for node in os.environ["NODES"].split(","):
+    environment = {**os.environ, "SLURMD_NODENAME": node}
+    one = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
+    with open(here + "/agent." + node, "w") as kept:
+        kept.write(str(one.pid))
+    started.append(one)
+signal.signal(signal.SIGTERM, lambda *_: [one.kill() for one in started])
+for one in started:
+    try:
+        one.stdin.write(said)
+        one.stdin.close()
+    except BrokenPipeError:
+        pass
+sys.exit(max(one.wait() for one in started))
+"""
+
+PYTHON = [sys.executable, "-S", "-E", "-c"]
+
+LISTEN = """\
+import os, signal, socket, sys, time
+signal.alarm(60)  # if the runner fails us
+listening = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+"""
+ANSWER = LISTEN + "connection, _ = listening.accept(); connection.sendall(b'hello')\n"
+CONNECT = """\
+import socket, sys, time
+connection = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10)
+"""
+ASK = CONNECT + "print('got', connection.recv(9)); print('aside', file=sys.stderr)"
+VERSION = "print('tool 1.0'); print('more')"
+
+
+def pair_order(server: str = ANSWER, client: str = ASK, **more: Any) -> dict[str, Any]:
+    """An order of the program `pair`, with small programs for the tools."""
+    return {
+        "tool": "tool",
+        "start_limit_s": 30,
+        "run_limit_s": 30,
+        "server": [*PYTHON, server, "{port}"],
+        "client": [*PYTHON, client, "{server}", "{port}"],
+        "version": [*PYTHON, VERSION],
+        **more,
+    }
+
+
+def solo_order(text: str, **more: Any) -> dict[str, Any]:
+    return {
+        "tool": "tool",
+        "argv": [*PYTHON, text, "{scratch}"],
+        "version": [*PYTHON, VERSION],
+        "run_limit_s": 30,
+        **more,
+    }
+
+
+def nodes(count: int) -> list[str]:
+    return [f"127.0.0.{number + 1}" for number in range(count)]
+
+
+@dataclasses.dataclass
+class Sweep:
+    """A sweep: its list, its folder, and what came of it."""
+
+    orders: list[dict[str, Any]]
+    #: (program, order, node of each role) of each place
+    places: list[tuple[str, int, dict[str, str]]] = dataclasses.field(default_factory=list)
+    rounds: list[list[int]] = dataclasses.field(default_factory=list)
+    nodes: list[str] = dataclasses.field(default_factory=lambda: nodes(2))
+    #: those whose agents are started; all if none
+    present: list[str] = dataclasses.field(default_factory=list)
+    connect_limit_s: float = 30
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    folder: Path = Path()
+    process: subprocess.Popen[str] | None = None
+    mark: str = dataclasses.field(default_factory=lambda: f"RAILGAUGE_TEST={uuid.uuid4().hex}")
+    code: int | None = None
+    errors: str = ""
+    #: when it was seen to have ended, since its start
+    seconds: float = 0.0
+    _began: float = 0.0
+
+    def pair(self, server: str, client: str, order: int = 0) -> int:
+        """One more place; its number."""
+        self.places.append(("pair", order, {"server": server, "client": client}))
+        return len(self.places) - 1
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "tool": "tool",
+            "nodes": self.nodes,
+            "names": {},
+            "launch": [],
+            "rounds": self.rounds or [[index] for index in range(len(self.places))],
+            "places": [
+                {"name": ":".join(roles.values()), "program": program, "roles": roles, "order": n}
+                for program, n, roles in self.places
+            ],
+            "orders": self.orders,
+            "connect_limit_s": self.connect_limit_s,
+        }
+
+    def start(self, folder: Path) -> None:
+        self.folder = folder
+        commands = folder / "commands"
+        commands.mkdir()
+        srun = commands / "srun"
+        srun.write_text(SRUN.replace("{python}", os.path.realpath(sys.executable)))
+        srun.chmod(0o755)
+        (folder / "job").mkdir()
+        (folder / "job" / "sweep.json").write_text(json.dumps(self.document()))
+        name, value = self.mark.split("=")
+        self._began = time.monotonic()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "railgauge.node.conductor", "sweep.json"],
+            cwd=folder / "job",
+            env={
+                "PATH": f"{commands}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+                "PYTHONPATH": str(paths.SOURCE),
+                "SLURMD_NODENAME": self.nodes[0],
+                "NODES": ",".join(self.present or self.nodes),
+                "SWEEP": str(folder),
+                name: value,
+                **self.environment,
+            },
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def has_ended(self) -> bool:
+        assert self.process is not None
+        if self.code is None and self.process.poll() is not None:
+            self.seconds = time.monotonic() - self._began
+            self.code = self.process.returncode
+            self.errors = self.process.communicate()[1]
+        return self.code is not None
+
+    def wait(self, limit_s: float = 60) -> None:
+        wait_until(self.has_ended, "the conductor goes on", limit_s)
+
+    def run(self, folder: Path) -> raw.Raw:
+        self.start(folder)
+        try:
+            self.wait()
+        finally:
+            self.kill()
+        return self.raw()
+
+    def raw(self) -> raw.Raw:
+        return raw.read(self.folder / "job" / raw.FILE)
+
+    def agent(self, node: str) -> int:
+        """The process id of a node's agent, once it is there."""
+        file = self.folder / f"agent.{node}"
+        wait_until(lambda: file.exists() and file.read_text(), f"no agent on {node}")
+        return int(file.read_text())
+
+    def left_running(self) -> list[str]:
+        """The command lines of processes that it has started and that still run."""
+        return [command for _, command in marked(self.mark)]
+
+    def kill(self) -> None:
+        """All of it, whatever has become of it."""
+        assert self.process is not None
+        self.process.kill()
+        if self.code is None:
+            self.process.communicate()
+        for process, _ in marked(self.mark):
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+
+def marked(mark: str) -> Iterator[tuple[int, str]]:
+    """Processes with that in their environment, and their command lines."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (process / "environ").read_bytes():
+                command = (process / "cmdline").read_text().replace("\0", " ")
+                yield int(process.name), command
+        except OSError:
+            continue
+
+
+def wait_until(condition: Callable[[], object], what: str, limit_s: float = 30) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def run_all(sweeps: Sequence[Sweep], folders: Sequence[Path], limit_s: float = 90) -> None:
+    """All of them at the same time: most wait for a limit, which takes no work."""
+    try:
+        for sweep, folder in zip(sweeps, folders, strict=True):
+            sweep.start(folder)
+        deadline = time.monotonic() + limit_s
+        while time.monotonic() < deadline and not all([sweep.has_ended() for sweep in sweeps]):
+            time.sleep(0.02)
+    finally:
+        for sweep in sweeps:
+            if not sweep.has_ended():
+                sweep.kill()
