@@ -178,11 +178,9 @@ class OfPair(_Check):
         mtu = said.get("mtu_bytes")
         return limits.tcp(1, mtu).value if mtu else None
 
-    def reading(self, calls: Sequence[Call], facts: Facts, folder: str = "") -> Reading:
-        """Of both sides' outputs, which are in a folder of the stage folder: `back/` has those of
-        the other direction.
-        """
-        client, server = self.output(f"{folder}client"), self.output(f"{folder}server")
+    def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
+        """Of both sides' outputs; with a prefix (`back/`) those of the other direction."""
+        client, server = self.output(f"{prefix}client"), self.output(f"{prefix}server")
         reading: Reading = self.tool.read(client, server=server, calls=calls, options=self.options)
         return reading
 
@@ -292,7 +290,7 @@ class OfPair(_Check):
     def _directions(self, there: Reading) -> list[Failure]:
         """Which direction is slow, where the first one was and the other was measured too."""
         least = self.least_gbits() if self.both_where_slow else None
-        lines = [self.exit_line(f"{back.FOLDER}/{role}") for role in ("server", "client")]
+        lines = [self.exit_line(f"{back.PREFIX}{role}") for role in ("server", "client")]
         if least is None or not any(lines):
             return []
         calls = [line.call for line in lines if line is not None]
@@ -300,7 +298,7 @@ class OfPair(_Check):
             f"{self.client_node} -> {self.server_node}",
             there,
             f"{self.server_node} -> {self.client_node}",
-            self.reading(calls, {}, f"{back.FOLDER}/"),
+            self.reading(calls, {}, back.PREFIX),
             least,
         )
 

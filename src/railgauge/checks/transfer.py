@@ -203,8 +203,8 @@ class StreamCheck(TransferPairCheck):
     def run_limit_s(self) -> int:
         return self.transfers.duration_s + 30
 
-    def reading(self, calls: Sequence[Call], facts: Facts, folder: str = "") -> Reading:
-        return self.on_this_way(super().reading(calls, facts, folder))
+    def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
+        return self.on_this_way(super().reading(calls, facts, prefix))
 
 
 class TransferCheck(TransferPairCheck):
@@ -291,7 +291,7 @@ class TransferCheck(TransferPairCheck):
 
     # --- what it left --------------------------------------------------------------------------
 
-    def reading(self, calls: Sequence[Call], facts: Facts, folder: str = "") -> Reading:
+    def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
         # What the receiver's side has, as `file_set verify` tells it.
         receiver = self.client_node if self.sender == "server" else self.server_node
         verified = facts.get(receiver, {}).get("arrived")

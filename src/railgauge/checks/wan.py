@@ -162,8 +162,8 @@ class WanCheck(PairCheck):
 
     # --- what it left --------------------------------------------------------------------------
 
-    def reading(self, calls: Sequence[Call], facts: Facts, folder: str = "") -> Reading:
-        reading = super().reading(calls, facts, folder)
+    def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
+        reading = super().reading(calls, facts, prefix)
         measured = [
             dataclasses.replace(m, delay_ms=self.round_trip_ms) for m in reading.measurements
         ]
@@ -253,8 +253,8 @@ class BondCheck(PairCheck):
     def run_limit_s(self) -> int:
         return int(self.duration_s) + 30
 
-    def reading(self, calls: Sequence[Call], facts: Facts, folder: str = "") -> Reading:
-        reading = super().reading(calls, facts, folder)
+    def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
+        reading = super().reading(calls, facts, prefix)
         measured = list(reading.measurements)
         # What each link of the sender's bond carried during the test.
         moved = facts.get(self.client_node, {}).get("counters", {}).get("bytes", {})
