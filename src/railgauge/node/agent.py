@@ -74,7 +74,9 @@ class ForkedSide:
         self._loop.add_reader(connection.fileno(), self._read)
 
     def tell(self, message: wire.Message) -> None:
-        # It reads what comes; a side that has ended does not need it any more.
+        # It reads what comes; a side that has ended, and was not reaped yet, needs nothing more.
+        if self._connection.fileno() < 0:
+            return
         with contextlib.suppress(OSError):
             self._connection.setblocking(True)
             self._connection.sendall(json.dumps(message).encode() + b"\n")
