@@ -142,7 +142,7 @@ class Sweep:
         srun = commands / "srun"
         srun.write_text(SRUN.replace("{python}", os.path.realpath(sys.executable)))
         srun.chmod(0o755)
-        (folder / "job").mkdir()
+        (folder / "job").mkdir(exist_ok=True)
         (folder / "job" / "sweep.json").write_text(json.dumps(self.document()))
         name, value = self.mark.split("=")
         self._began = time.monotonic()
@@ -232,8 +232,10 @@ def run_all(sweeps: Sequence[Sweep], folders: Sequence[Path], limit_s: float = 9
         for sweep, folder in zip(sweeps, folders, strict=True):
             sweep.start(folder)
         deadline = time.monotonic() + limit_s
-        while time.monotonic() < deadline and not all([sweep.has_ended() for sweep in sweeps]):
+        running = list(sweeps)
+        while running and time.monotonic() < deadline:
             time.sleep(0.02)
+            running = [sweep for sweep in running if not sweep.has_ended()]
     finally:
         for sweep in sweeps:
             if not sweep.has_ended():
