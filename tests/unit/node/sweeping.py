@@ -5,10 +5,13 @@ Names that are addresses need no resolver: 127.0.0.1, 127.0.0.2, ... are all thi
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import paths
-from railgauge.node import raw
+from railgauge.node import raw, worker
 
 #: What a loaded machine may need beside the limits.
 SLACK_S = 40
@@ -206,6 +209,51 @@ class Sweep:
                 os.kill(process, signal.SIGKILL)
             except ProcessLookupError:
                 continue
+
+
+def both_sides(spec: dict[str, Any], limit_s: float = 30) -> list[dict[str, Any]]:
+    """The exit lines of both sides of a pair, forked from here, with mail brought to and fro."""
+    ends: dict[str, socket.socket] = {}
+    processes = []
+    for role in ("server", "client"):
+        process, ends[role] = worker.start("pair", spec, role, b"")
+        processes.append(process)
+    left: list[dict[str, Any]] = []
+    rest = dict.fromkeys(ends, b"")
+    try:
+        for end in ends.values():
+            _send(end, {"do": "go"})
+        while ends:
+            ready, _, _ = select.select(list(ends.values()), [], [], limit_s)
+            assert ready, "the sides go on"
+            for role, end in [(role, end) for role, end in ends.items() if end in ready]:
+                try:
+                    data = end.recv(1 << 20)
+                except ConnectionResetError:
+                    # It has ended with mail that it did not wait for.
+                    data = b""
+                *lines, rest[role] = (rest[role] + data).split(b"\n")
+                other = next((ends[name] for name in ends if name != role), None)
+                for message in map(json.loads, lines):
+                    if message["do"] == "side":
+                        left.append(message)
+                    elif message["do"] == "mail" and other is not None:
+                        _send(other, message)
+                if not data:
+                    ends.pop(role).close()
+                    if other is not None:
+                        _send(other, {"do": "other_ended"})
+    finally:
+        for process in processes:
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+    return left
+
+
+def _send(end: socket.socket, message: dict[str, Any]) -> None:
+    # It may have ended since.
+    with contextlib.suppress(BrokenPipeError):
+        end.sendall(json.dumps(message).encode() + b"\n")
 
 
 def marked(mark: str) -> Iterator[tuple[int, str]]:
