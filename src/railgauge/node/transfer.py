@@ -353,7 +353,7 @@ def serve_wdt(side: Side) -> Call:
         side.peer.tell("ready", [{"address": address}])
         with pair.measured(spec, [side.lane], "server", side.peer):
             side.peer.attend([server], _transfer_limit_s(spec))
-            server.wait(STOP_S)
+            pair.after([server], side.peer)
     finally:
         server.kill("ended with the job")
     return server

@@ -29,17 +29,20 @@ SLACK_S = 40
 #: Starts the command behind its options once for each node of NODES, with its own standard input.
 SRUN = """\
 #!{python} -SE
-import os, signal, subprocess, sys
+import json, os, signal, subprocess, sys
 words = sys.argv[1:]
 said = sys.stdin.buffer.read()
 here = os.environ["SWEEP"]
+with open(here + "/secret", "w") as kept:
+    kept.write(json.loads(said)["secret"])
+instead = json.loads(os.environ["INSTEAD"])
 with open(here + "/srun.args", "w") as kept:
     kept.write(chr(10).join(words))
 command = words[words.index("env"):]
 started = []
 for node in os.environ["NODES"].split(","):
     environment = {**os.environ, "SLURMD_NODENAME": node}
-    one = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
+    one = subprocess.Popen(instead.get(node, command), stdin=subprocess.PIPE, env=environment)
     with open(here + "/agent." + node, "w") as kept:
         kept.write(str(one.pid))
     started.append(one)
@@ -109,6 +112,9 @@ class Sweep:
     present: list[str] = dataclasses.field(default_factory=list)
     connect_limit_s: float = 30
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: what runs in place of a node's agent, and what stands before the conductor's command
+    instead: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    before: list[str] = dataclasses.field(default_factory=list)
     folder: Path = Path()
     process: subprocess.Popen[str] | None = None
     mark: str = dataclasses.field(default_factory=lambda: f"RAILGAUGE_TEST={uuid.uuid4().hex}")
@@ -140,6 +146,7 @@ class Sweep:
 
     def start(self, folder: Path) -> None:
         self.folder = folder
+        folder.mkdir(exist_ok=True)
         commands = folder / "commands"
         commands.mkdir()
         srun = commands / "srun"
@@ -150,13 +157,14 @@ class Sweep:
         name, value = self.mark.split("=")
         self._began = time.monotonic()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "railgauge.node.conductor", "sweep.json"],
+            [*self.before, sys.executable, "-m", "railgauge.node.conductor", "sweep.json"],
             cwd=folder / "job",
             env={
                 "PATH": f"{commands}:{Path(sys.executable).parent}:{os.environ['PATH']}",
                 "PYTHONPATH": str(paths.SOURCE),
                 "SLURMD_NODENAME": self.nodes[0],
                 "NODES": ",".join(self.present or self.nodes),
+                "INSTEAD": json.dumps(self.instead),
                 "SWEEP": str(folder),
                 name: value,
                 **self.environment,
