@@ -264,11 +264,12 @@ def _send(end: socket.socket, message: dict[str, Any]) -> None:
         end.sendall(json.dumps(message).encode() + b"\n")
 
 
-def marked(mark: str) -> Iterator[tuple[int, str]]:
-    """Processes with that in their environment, and their command lines."""
+def marked(*marks: str) -> Iterator[tuple[int, str]]:
+    """Processes with all of that in their environment, and their command lines."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if mark.encode() in (process / "environ").read_bytes():
+            environment = (process / "environ").read_bytes().split(b"\0")
+            if all(mark.encode() in environment for mark in marks):
                 command = (process / "cmdline").read_text().replace("\0", " ")
                 yield int(process.name), command
         except OSError:

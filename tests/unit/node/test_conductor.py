@@ -161,7 +161,7 @@ def test_a_node_that_dies_in_mid_round_costs_that_round_and_is_named(tmp_path: P
         victim = sweep.nodes[1]
         wait_until(lambda: "time.sleep(1.5)" in str(sweep.left_running()), "no tool runs")
         # All that runs on that node; the conductor's own name is another one.
-        for process, _ in marked(f"SLURMD_NODENAME={victim}"):
+        for process, _ in marked(sweep.mark, f"SLURMD_NODENAME={victim}"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         sweep.wait()
