@@ -238,7 +238,7 @@ def test_a_vm_that_loses_power_in_mid_transfer_is_named(
     area: Path, verdict: Verdict, mended: Lab
 ) -> None:
     campaign = start(area, "--partition", "vm", "--", "-n", PROBE + ":0-0")
-    wait_for_traffic(area, 1)
+    wait_for_traffic(area)
     faults.add(mended, "off", "n6")
     output, _ = campaign.communicate(timeout=PATIENCE_S)
     assert campaign.returncode == 1, output
@@ -253,7 +253,7 @@ def test_a_bond_survives_a_link_lost_in_mid_transfer(
     area: Path, verdict: Verdict, mended: Lab
 ) -> None:
     campaign = start(area, "--partition", "vm", "--", "-n", r"^BondPair\b.*n5:n6")
-    wait_for_traffic(area, 1)
+    wait_for_traffic(area)
     time.sleep(1)
     faults.add(mended, "link-down", "n6", interface="eth4")
     output, _ = campaign.communicate(timeout=PATIENCE_S)
@@ -283,7 +283,7 @@ def test_the_series_of_long_ways_is_measured(measure: Run, verdict: Verdict, clu
 
 def test_a_cancelled_long_way_leaves_no_emulation(area: Path, cluster: Lab) -> None:
     campaign = start(area, "--partition", "vm", "--", "-n", r"^WanTcp\b.*:44ms:default:cubic")
-    wait_for_traffic(area, 1)
+    wait_for_traffic(area)
     campaign.terminate()
     campaign.communicate(timeout=PATIENCE_S)
     deadline = time.monotonic() + PATIENCE_S

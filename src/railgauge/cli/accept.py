@@ -29,6 +29,9 @@ from railgauge.systems import rehearsal
 )
 @click.option("--series", is_flag=True, help="Measure every long way that the system lists.")
 @click.option(
+    "--idle", is_flag=True, help="Measure the nodes that are idle now, and wait for no others."
+)
+@click.option(
     "--resume",
     metavar="ID",
     help="Measure what a campaign that broke off still lacks; `latest` is the newest.",
@@ -42,6 +45,7 @@ def accept(
     nodes: str | None,
     gate: str,
     series: bool,
+    idle: bool,
     resume: str | None,
     plan_only: bool,
     as_json: bool,
@@ -62,10 +66,12 @@ def accept(
     if resume is not None:
         _resume(chosen, resume, as_json)
     running.enter(chosen, partition)
+    from railgauge.checks.queue import IDLE_VARIABLE
     from railgauge.checks.wan import SERIES_VARIABLE
 
-    if series:
-        os.environ[SERIES_VARIABLE] = "1"
+    for variable, wanted in ((SERIES_VARIABLE, series), (IDLE_VARIABLE, idle)):
+        if wanted:
+            os.environ[variable] = "1"
     mode: Gate = "baseline" if gate == "baseline" else "acceptance"
     running.run(chosen, partition, nodes, mode, plan_only, as_json, reframe_options)
 
@@ -76,7 +82,7 @@ def _resume(system: str, name: str, as_json: bool) -> NoReturn:
     given = [
         parameter.opts[-1]
         for parameter in context.command.params
-        if parameter.name in ("partition", "nodes", "gate", "series", "plan_only")
+        if parameter.name in ("partition", "nodes", "gate", "series", "idle", "plan_only")
         and context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
     ]
     given += ["--"] if context.params["reframe_options"] else []
