@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from typing import NoReturn
 
@@ -19,6 +20,11 @@ from railgauge.systems import rehearsal
 @click.option("--system", help="The system, if this host does not tell (as RFM_SYSTEM).")
 @click.option("--partition", help="Only this partition.")
 @click.option("--nodes", help="Only these nodes, as a host list: n[1-4].")
+@click.option(
+    "--places",
+    metavar="REGEX",
+    help="Only places with such a name, beside the preflight: n1:n2, :0-0$, 44ms.",
+)
 @click.option(
     "--mode",
     "gate",
@@ -43,6 +49,7 @@ def accept(
     system: str | None,
     partition: str | None,
     nodes: str | None,
+    places: str | None,
     gate: str,
     series: bool,
     idle: bool,
@@ -66,9 +73,19 @@ def accept(
     if resume is not None:
         _resume(chosen, resume, as_json)
     running.enter(chosen, partition)
+    from railgauge.checks.cases import PLACES_VARIABLE
     from railgauge.checks.queue import IDLE_VARIABLE
     from railgauge.checks.wan import SERIES_VARIABLE
 
+    if places is not None:
+        try:
+            re.compile(places)
+        except re.error as error:
+            raise RailgaugeError(
+                f"--places {places}: not a regular expression: {error}",
+                next_step="railgauge accept --plan says what there is",
+            ) from None
+        os.environ[PLACES_VARIABLE] = places
     for variable, wanted in ((SERIES_VARIABLE, series), (IDLE_VARIABLE, idle)):
         if wanted:
             os.environ[variable] = "1"
@@ -82,7 +99,7 @@ def _resume(system: str, name: str, as_json: bool) -> NoReturn:
     given = [
         parameter.opts[-1]
         for parameter in context.command.params
-        if parameter.name in ("partition", "nodes", "gate", "series", "idle", "plan_only")
+        if parameter.name in ("partition", "nodes", "places", "gate", "series", "idle", "plan_only")
         and context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
     ]
     given += ["--"] if context.params["reframe_options"] else []
