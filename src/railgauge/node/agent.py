@@ -66,6 +66,7 @@ class ForkedSide:
         self._connection = connection
         self._said, self._ended = said, ended
         self._parts: list[bytes] = []
+        self._unsent = bytearray()
         self._why: str | None = None
         self._broken = ""
         self._stopped = False
@@ -74,11 +75,25 @@ class ForkedSide:
         self._loop.add_reader(connection.fileno(), self._read)
 
     def tell(self, message: wire.Message) -> None:
-        # It reads what comes; a side that has ended does not need it any more.
-        with contextlib.suppress(OSError):
-            self._connection.setblocking(True)
-            self._connection.sendall(json.dumps(message).encode() + b"\n")
-        self._connection.setblocking(False)
+        self._unsent += json.dumps(message).encode() + b"\n"
+        self._write()
+
+    def _write(self) -> None:
+        """As much as it takes now; what it does not take waits until it does."""
+        file = self._connection.fileno()
+        # A side that has ended does not need it any more.
+        if file < 0:
+            return
+        try:
+            del self._unsent[: self._connection.send(self._unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._unsent.clear()
+        if self._unsent:
+            self._loop.add_writer(file, self._write)
+        else:
+            self._loop.remove_writer(file)
 
     def stop(self) -> None:
         self._stopped = True
@@ -100,6 +115,7 @@ class ForkedSide:
             data = b""
         if not data:
             self._loop.remove_reader(self._connection.fileno())
+            self._loop.remove_writer(self._connection.fileno())
             self._connection.close()
             self._end()
             return
@@ -301,9 +317,7 @@ def look_ahead(orders: sweep.Sweep, node: str) -> None:
             os.environ["PATH"] = before
 
 
-async def connect(
-    address: str, port: int, make: Callable[[], Agent], limit_s: float
-) -> asyncio.BaseTransport:
+async def connect(address: str, port: int, make: Callable[[], Agent], limit_s: float) -> Agent:
     """A connection, tried again where none comes about; OSError at the limit."""
     deadline, pause_s = time.monotonic() + limit_s, 0.05
     loop = asyncio.get_running_loop()
@@ -311,8 +325,8 @@ async def connect(
         left_s = deadline - time.monotonic()
         try:
             opening = loop.create_connection(make, address, port)
-            transport, _ = await asyncio.wait_for(opening, max(left_s, 0.1))
-            return transport
+            _, agent = await asyncio.wait_for(opening, max(left_s, 0.1))
+            return agent
         except (OSError, asyncio.TimeoutError) as error:
             if time.monotonic() + pause_s > deadline:
                 raise OSError(f"no connection within {limit_s:g} s: {error}") from None
@@ -338,7 +352,7 @@ async def run(orders: sweep.Sweep, node: str, conductor: dict[str, Any]) -> int:
     names = [conductor["host"], *conductor["names"]]
     try:
         address = "127.0.0.1" if here else address_of(names)
-        await connect(
+        agent = await connect(
             address,
             conductor["port"],
             lambda: Agent(orders, node, secret, sides.start, done),
@@ -353,6 +367,8 @@ async def run(orders: sweep.Sweep, node: str, conductor: dict[str, Any]) -> int:
         )
         return 1
     why = await over
+    # What its sides leave from now on is not of their own doing.
+    agent.close(why)
     await sides.end()
     if why:
         print(f"agent on {node}: {why}", file=sys.stderr)
