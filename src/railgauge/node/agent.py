@@ -16,6 +16,7 @@ import functools
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -300,21 +301,21 @@ def look_ahead(orders: sweep.Sweep, node: str) -> None:
     """Ask for versions and packages of all tools of this node now: its sides inherit the answers,
     and no measurement waits for them, or is disturbed.
     """
-    before = os.environ.get("PATH")
-    asked = set()
-    for place in orders.places:
-        for role, host in place.roles.items():
-            asked |= {(place.order, role, place.index)} if host == node else set()
-    for order, role in {(order, role) for order, role, _ in asked}:
+    before = os.environ.get("PATH", os.defpath)
+    asked = {
+        (place.order, role)
+        for place in orders.places
+        for role, host in place.roles.items()
+        if host == node
+    }
+    for order, role in asked:
         spec = orders.orders[order]
-        argv = spec.get("argv") if role == "node" else spec.get(role)
+        argv = spec.get("argv" if role == "node" else role) or [""]
         os.environ["PATH"] = search_path(spec)
-        # Its version is the same whether its folder was looked at or not.
-        look_up(spec["version"], argv[0] if argv else "")
-        if before is None:
-            del os.environ["PATH"]
-        else:
-            os.environ["PATH"] = before
+        look_up(spec.get("version", ()), argv[0])
+        for program in spec.get("programs", {}).get(role, ()):
+            look_up((), shutil.which(program) or program)
+    os.environ["PATH"] = before
 
 
 async def connect(address: str, port: int, make: Callable[[], Agent], limit_s: float) -> Agent:
