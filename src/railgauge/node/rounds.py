@@ -279,7 +279,8 @@ class Rounds:
     def _stop(self, place: Place, what: str, seconds: float) -> None:
         """End a place that is late; what its sides leave yet is kept."""
         roles = ", ".join(f"{role} on {place.roles[role]}" for role in sorted(place.live))
-        place.outcome, place.why = "late", f"{what} after {seconds:.0f} s: {roles}"
+        if place.outcome == "done":
+            place.outcome, place.why = "late", f"{what} after {seconds:.0f} s: {roles}"
         place.stopped = time.monotonic()
         for role in place.live:
             self._tell(place.roles[role], "stop", place.index, role)

@@ -328,6 +328,44 @@ def test_a_second_agent_of_a_node_is_sent_away_and_the_first_one_stays() -> None
     assert running.conductor.door.strangers == 1
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"do": "prepare", "place": 0, "role": "client"},
+        {"do": "prepare", "place": 1, "role": "server"},
+        {"do": "prepare", "place": "0", "role": "server"},
+        {"do": "prepare", "place": 0, "role": "server", "argv": ["sh"], "twice": True},
+        {"do": "run", "argv": ["sh", "-c", "id"]},
+    ],
+)
+def test_an_agent_does_nothing_but_what_its_list_has_for_its_node(message: dict[str, Any]) -> None:
+    started: list[str] = []
+
+    def noted(program: str, spec: Any, role: str, said: Any, ended: Any) -> Side:
+        started.append(role)
+        assert spec["server"] == ["s"] and "argv" not in spec
+        return Asleep(role, said, ended)
+
+    async def told() -> None:
+        running = Running()
+        server, running.port = await running.conductor.listen()
+
+        def make() -> Agent:
+            return Agent(orders(), "n1", running.conductor.secret, noted, lambda why: None)
+
+        loop = asyncio.get_running_loop()
+        _, agent = await loop.create_connection(make, "127.0.0.1", running.port)
+        await asyncio.sleep(0.1)
+        for _ in range(2 if message.pop("twice", False) else 1):
+            running.conductor._send("n1", message)
+        await asyncio.sleep(0.2)
+        assert agent.closed
+        server.close()
+
+    asyncio.run(told())
+    assert started == (["server"] if "argv" in message and "place" in message else [])
+
+
 def test_of_strangers_a_count_and_the_first_addresses_are_kept() -> None:
     async def attack(running: Running) -> None:
         for _ in range(3):
