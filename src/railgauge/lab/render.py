@@ -30,7 +30,7 @@ def render(
     blocks = spec.blocks if release.has_blocks else None
     names = ["slurm.conf", "gres.conf", "cgroup.conf", "hosts"]
     names += ["slurmdbd.conf"] if spec.accounting else []
-    names += ["topology.conf"] if blocks else []
+    names += ["topology.conf"] if blocks or spec.switches else []
     values = {
         "spec": spec,
         "release": release,
