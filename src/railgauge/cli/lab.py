@@ -229,11 +229,18 @@ def fault() -> None:
     + "\n".join(f"{name:<18} {kind.description}" for name, kind in faults.KINDS.items()),
 )
 @click.argument("kind", type=click.Choice(list(faults.KINDS)))
-@click.option("--node", help="The node it concerns.")
+@click.option("--node", help="The node it concerns, or for an uplink the switch: leaf1.")
 @click.option("--value", type=float, help="Gb/s, bytes, ms or percent, as the kind says.")
-@click.option("--interface", help="eth0 on namespace nodes, eth1 (the first rail) on VMs if none.")
-def add_fault(kind: str, node: str | None, value: float | None, interface: str | None) -> None:
-    click.echo(f"in place: {faults.add(open_lab(), kind, node, value, interface)}")
+@click.option(
+    "--interface",
+    help="eth0 on namespace nodes, eth1 (the first rail) on VMs if none; on a switch an uplink, by "
+    "its other end: spine2.",
+)
+@click.option("--process", help="What is in the command lines of the processes (pgrep's pattern).")
+def add_fault(
+    kind: str, node: str | None, value: float | None, interface: str | None, process: str | None
+) -> None:
+    click.echo(f"in place: {faults.add(open_lab(), kind, node, value, interface, process)}")
 
 
 @fault.command("list")

@@ -111,10 +111,8 @@ class Lab:
 
     def member(self, name: str) -> Node | Switch:
         """The node or the switch of that name."""
-        for switch in self.spec.all_switches():
-            if switch.name == name:
-                return switch
-        return self.node(name)
+        switches_by_name = {switch.name: switch for switch in self.spec.all_switches()}
+        return switches_by_name.get(name) or self.node(name)
 
     def switch_of(self, node: Node) -> Process:
         """In whose network namespace the bridge is that a node's eth0 is on."""

@@ -39,22 +39,28 @@ class Links(Protocol[M_contra]):
         """Give an interface this MTU."""
 
     def lose(self, lab: Lab, machine: M_contra, interface: str, percent: float) -> None:
-        """Lose a share of the packets that leave by an interface; none with 0."""
+        """Lose a share of the packets that leave by an interface; with 0 none, also while the
+        machine is off.
+        """
 
 
 class VethLinks(abc.ABC, Generic[M]):
     """Links between two namespaces of this kernel."""
 
     @abc.abstractmethod
-    def ends(self, lab: Lab, machine: M, interface: str) -> tuple[End, End]:
-        """The interface, and the other end of its link."""
+    def own(self, lab: Lab, machine: M, interface: str) -> End:
+        """The interface; EnvironmentProblem while the machine is off."""
+
+    @abc.abstractmethod
+    def peer(self, lab: Lab, machine: M, interface: str) -> End:
+        """The other end of its link."""
 
     @abc.abstractmethod
     def gbits(self, lab: Lab) -> float:
         """What a healthy link carries."""
 
     def shape(self, lab: Lab, machine: M, interface: str, gbits: float) -> None:
-        for end in self.ends(lab, machine, interface):
+        for end in (self.own(lab, machine, interface), self.peer(lab, machine, interface)):
             network.shape_device(end.process, end.device, gbits, lab.spec.network.mtu_bytes)
 
     def unshape(self, lab: Lab, machine: M, interface: str) -> None:
@@ -63,8 +69,11 @@ class VethLinks(abc.ABC, Generic[M]):
             self.shape(lab, machine, interface, self.gbits(lab))
 
     def set_mtu(self, lab: Lab, machine: M, interface: str, mtu_bytes: int) -> None:
-        own, _ = self.ends(lab, machine, interface)
+        own = self.own(lab, machine, interface)
         network.ip(own.process, f"link set {own.device} mtu {mtu_bytes}")
 
     def lose(self, lab: Lab, machine: M, interface: str, percent: float) -> None:
-        network.lose(*self.ends(lab, machine, interface), percent)
+        # Packets are lost at the other end, which stays while the machine is off.
+        if percent or lab.machine(machine.name) is not None:
+            network.segment(self.own(lab, machine, interface), always=percent > 0)
+        network.lose(self.peer(lab, machine, interface), percent)

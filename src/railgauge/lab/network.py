@@ -19,6 +19,9 @@ BRIDGE = "br0"
 _UNCOUNTED_BYTES = 24
 _ETHERNET_HEADER_BYTES = 14
 
+#: 64 KiB of TCP payload in one, with the headers of its segments.
+_LARGEST_PACKET_BYTES = 72 * 1024
+
 #: How finely a share of lost packets can be told.
 _LOSS_STEPS = 1_000_000
 
@@ -149,26 +152,29 @@ def unshape_device(process: Process, device: str) -> None:
     subprocess.run(command, capture_output=True, check=False)
 
 
-def lose(end: End, peer: End, percent: float) -> None:
-    """Let `percent` of the packets that leave by `end` be lost on the way to `peer`; 0 ends it.
+def segment(end: End, always: bool) -> None:
+    """Let `end` send packets one by one (`always`), or up to 64 KiB of them in one, as at first."""
+    ip(end.process, f"link set {end.device} gso_max_segs {1 if always else 65535}")
 
-    Dropped where they arrive (nftables), as on a bad cable: whoever sends is not told.
+
+def lose(arriving: End, percent: float) -> None:
+    """Let `percent` of the packets that arrive at `arriving` be lost (nftables); 0 ends it.
+
+    As on a bad cable nobody is told. Packets that arrive as one of 64 KiB are lost as one:
+    `segment` the other end.
     """
     if shutil.which("nft") is None:
         raise EnvironmentProblem("not installed: nft", next_step="apt-get install nftables")
-    table = f"netdev loss_{peer.device.replace('-', '_')}"
-    # What the kernel would carry as one packet of 64 KiB is lost packet by packet on a cable.
-    segments = 1 if percent else 65535
-    ip(end.process, f"link set {end.device} gso_max_segs {segments}")
+    table = f"netdev loss_{arriving.device.replace('-', '_')}"
     rules = f"add table {table}\ndelete table {table}\n"
     if percent:
         rules += (
             f"table {table} {{ chain arriving {{\n"
-            f'  type filter hook ingress device "{peer.device}" priority 0;\n'
+            f'  type filter hook ingress device "{arriving.device}" priority 0;\n'
             f"  numgen random mod {_LOSS_STEPS} < {round(percent / 100 * _LOSS_STEPS)} drop\n"
             "} }\n"
         )
-    _run(inside(peer.process, "nft", "--file", "-"), rules)
+    _run(inside(arriving.process, "nft", "--file", "-"), rules)
 
 
 def shaper(gbits: float, mtu: int) -> str:
@@ -179,6 +185,9 @@ def shaper(gbits: float, mtu: int) -> str:
     """
     share = (mtu + _ETHERNET_HEADER_BYTES) / (mtu + _ETHERNET_HEADER_BYTES + _UNCOUNTED_BYTES)
     rate = round(gbits * share * 1e9)
-    # tbf needs a bucket of at least what arrives between two timer ticks (4 ms at 250 Hz).
-    burst = max(round(rate / 8 * 0.004), 4 * 65536)
-    return f"root tbf rate {rate} burst {burst} latency 10ms"
+    # tbf needs a bucket of at least what arrives between two timer ticks (4 ms at 250 Hz), and of
+    # what the kernel hands it as one packet; on a slow link more would be seen above its limit.
+    tick = round(rate / 8 * 0.004)
+    burst = max(tick, _LARGEST_PACKET_BYTES)
+    queue = round(rate / 8 * 0.010) + max(tick, 4 * 65536)
+    return f"root tbf rate {rate} burst {burst} limit {queue}"

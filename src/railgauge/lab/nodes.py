@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING, Protocol
 
+from railgauge.errors import EnvironmentProblem
 from railgauge.lab import network
 from railgauge.lab.links import Links, VethLinks
 from railgauge.lab.network import End
@@ -17,6 +18,10 @@ from railgauge.lab.vm import BOOT_LIMIT_S, VmNodes
 
 if TYPE_CHECKING:
     from railgauge.lab.cluster import Lab
+
+
+#: Where a namespace node has the file systems that jobs write to: the one of its /, and /tmp.
+_DISKS = "/run/disk /tmp"
 
 
 class NodeKind(Links[Node], Protocol):
@@ -80,11 +85,40 @@ class NamespaceNodes(VethLinks[Node]):
     def default_interface(self, lab: Lab) -> str:
         return "eth0"
 
-    def ends(self, lab: Lab, machine: Node, interface: str) -> tuple[End, End]:
-        return (
-            End(lab.require_machine(machine.name), interface),
-            End(lab.switch_of(machine), network.port(machine.name)),
+    def fill_disk(self, lab: Lab, node: Node, left_bytes: int) -> None:
+        """Leave so many bytes on the file systems of / and of /tmp, and no more."""
+        # A file system of its present size; of none it would be unlimited.
+        self._must(
+            lab,
+            node,
+            f"for disk in {_DISKS}; do\n"
+            "  head -c 4096 /dev/zero >$disk/full-disk\n"
+            "  used=$(df --block-size=1 --output=used $disk | tail -n 1)\n"
+            f"  mount -o remount,size=$((used + {left_bytes})) $disk\n"
+            "done",
         )
+
+    def empty_disk(self, lab: Lab, node: Node) -> None:
+        """Give the node as much room again as it has at first."""
+        self._must(
+            lab,
+            node,
+            f"for disk in {_DISKS}; do\n"
+            "  mount -o remount,size=50% $disk\n"
+            "  rm -f $disk/full-disk\n"
+            "done",
+        )
+
+    def _must(self, lab: Lab, node: Node, script: str) -> None:
+        outcome = self.run(lab, node, ["sh", "-e", "-c", script])
+        if outcome.returncode != 0:
+            raise EnvironmentProblem(f"{node.name}: {outcome.stderr.strip()}")
+
+    def own(self, lab: Lab, machine: Node, interface: str) -> End:
+        return End(lab.require_machine(machine.name), interface)
+
+    def peer(self, lab: Lab, machine: Node, interface: str) -> End:
+        return End(lab.switch_of(machine), network.port(machine.name))
 
     def gbits(self, lab: Lab) -> float:
         return lab.spec.network.link_gbits

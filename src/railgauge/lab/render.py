@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jinja2
 
+from railgauge.hostlist import fold
 from railgauge.lab.releases import DEFAULT, Release
 from railgauge.lab.spec import LabSpec
 
@@ -35,6 +36,11 @@ def render(
         "spec": spec,
         "release": release,
         "nodes": spec.all_nodes(),
+        "leaves": {
+            switch.name: fold(spec.nodes_of(switch.name))
+            for switch in spec.all_switches()
+            if switch.kind == "leaf"
+        },
         "partitions": partitions,
         "blocks": blocks,
     }

@@ -50,11 +50,11 @@ class SwitchLinks(VethLinks[Switch]):
     def default_interface(self, lab: Lab) -> str:
         return self.interfaces(lab)[0]
 
-    def ends(self, lab: Lab, machine: Switch, interface: str) -> tuple[End, End]:
-        return (
-            End(lab.require_machine(machine.name), interface),
-            End(lab.require_machine(interface), machine.name),
-        )
+    def own(self, lab: Lab, machine: Switch, interface: str) -> End:
+        return End(lab.require_machine(machine.name), interface)
+
+    def peer(self, lab: Lab, machine: Switch, interface: str) -> End:
+        return End(lab.require_machine(interface), machine.name)
 
     def gbits(self, lab: Lab) -> float:
         assert lab.spec.switches is not None

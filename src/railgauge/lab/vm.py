@@ -299,7 +299,9 @@ class VmNodes:
         guest.monitor(path, "set_link", name=f"nic-{interface}", up=up)
 
     def lose(self, lab: Lab, machine: Node, interface: str, percent: float) -> None:
-        self.emulate(lab, machine, interface, f"loss {percent:g}%" if percent else "")
+        # An interface forgets it with its machine's power.
+        if percent or lab.machine(machine.name) is not None:
+            self.emulate(lab, machine, interface, f"loss {percent:g}%" if percent else "")
 
     def emulate(self, lab: Lab, node: Node, interface: str, netem: str) -> None:
         """Let netem (tc-netem(8)) disturb what leaves by the interface; nothing if empty."""
