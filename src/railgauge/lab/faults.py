@@ -154,6 +154,10 @@ def _plug_cable(lab: Lab, fault: Fault) -> None:
     VM.set_link(lab, node, interface, up=True)
 
 
+#: Why slurmd drains its node when it cannot write.
+_SPOOL_IS_FULL = "SlurmdSpoolDir is full"
+
+
 def _fill_disk(lab: Lab, fault: Fault) -> None:
     _, node, _ = _node(lab, fault)
     NAMESPACE.fill_disk(lab, node, int(fault.value or 0))
@@ -162,21 +166,19 @@ def _fill_disk(lab: Lab, fault: Fault) -> None:
 def _empty_disk(lab: Lab, fault: Fault) -> None:
     _, node, _ = _node(lab, fault)
     NAMESPACE.empty_disk(lab, node)
+    if _SPOOL_IS_FULL in lab.kept_out().get(node.name, ""):
+        lab.on_head("scontrol", "update", f"nodename={node.name}", "state=resume")
 
 
-def _signal(number: signal.Signals) -> Callable[[Lab, Fault], bool]:
+def _signal(lab: Lab, fault: Fault, number: signal.Signals) -> bool:
     """Send a signal to the processes that a fault strikes; whether there were any."""
-
-    def send(lab: Lab, fault: Fault) -> bool:
-        kind, node, _ = _node(lab, fault)
-        words = ["pkill", f"-{number.value}", "--full", "--", fault.process or ""]
-        return kind.run(lab, node, words).returncode == 0
-
-    return send
+    kind, node, _ = _node(lab, fault)
+    words = ["pkill", f"-{number.value}", "--full", "--", fault.process or ""]
+    return kind.run(lab, node, words).returncode == 0
 
 
 def _stop_process(lab: Lab, fault: Fault) -> None:
-    if not _signal(signal.SIGSTOP)(lab, fault):
+    if not _signal(lab, fault, signal.SIGSTOP):
         raise EnvironmentProblem(
             f"{fault.node} runs no process with {fault.process!r} in its command line",
             next_step=f"railgauge lab exec {fault.node} ps -ef",
@@ -184,7 +186,7 @@ def _stop_process(lab: Lab, fault: Fault) -> None:
 
 
 def _continue_process(lab: Lab, fault: Fault) -> None:
-    _signal(signal.SIGCONT)(lab, fault)
+    _signal(lab, fault, signal.SIGCONT)
 
 
 def _restart_slurmctld(lab: Lab, _: Fault) -> None:

@@ -169,10 +169,12 @@ def lose(arriving: End, percent: float) -> None:
     rules = f"add table {table}\ndelete table {table}\n"
     if percent:
         rules += (
-            f"table {table} {{ chain arriving {{\n"
-            f'  type filter hook ingress device "{arriving.device}" priority 0;\n'
-            f"  numgen random mod {_LOSS_STEPS} < {round(percent / 100 * _LOSS_STEPS)} drop\n"
-            "} }\n"
+            f"table {table} {{\n"
+            "  chain arriving {\n"
+            f'    type filter hook ingress device "{arriving.device}" priority 0;\n'
+            f"    numgen random mod {_LOSS_STEPS} < {round(percent / 100 * _LOSS_STEPS)} drop\n"
+            "  }\n"
+            "}\n"
         )
     _run(inside(arriving.process, "nft", "--file", "-"), rules)
 
