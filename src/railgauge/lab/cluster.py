@@ -263,10 +263,11 @@ class Lab:
                 self.start_machine("head", self.spec.head.name, gpus=0)
             else:
                 self._restart_dead_services(say)
-            for node in missing:
-                if node.kind != "vm":
-                    say(f"starting {node.name} ({node.kind})")
-                    KINDS[node.kind].start(self, node)
+            others = [node for node in missing if node.kind != "vm"]
+            if others:
+                say(f"starting {hostlist.fold(node.name for node in others)} (namespace)")
+            for node in others:
+                KINDS[node.kind].start(self, node)
             say("waiting for Slurm")
             for node in missing:
                 KINDS[node.kind].wait_until_up(self, node)
