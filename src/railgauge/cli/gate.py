@@ -38,7 +38,7 @@ def _enter(system: str | None) -> str:
     chosen = systems.chosen(system)
     session.use(chosen)
     if session.in_lab(chosen):
-        session.enter_lab_mounts([sys.executable, "-m", "railgauge", *sys.argv[1:]])
+        session.enter_lab_mounts(chosen, [sys.executable, "-m", "railgauge", *sys.argv[1:]])
     _say_store(chosen)
     return chosen
 

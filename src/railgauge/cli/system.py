@@ -43,12 +43,12 @@ def check(name: str, with_jobs: bool) -> NoReturn:
     Exit code: 0 without problems, 1 with problems, 3 usage.
     """
     named_by = os.environ.get("RFM_SYSTEM", "").partition(":")[0]
-    if name == "lab":
+    if systems.is_of_lab(name):
         # Its Slurm answers by commands of its own.
         session.use(name)
         named_by = name
         if with_jobs:
-            session.enter_lab_mounts([sys.executable, "-m", "railgauge", *sys.argv[1:]])
+            session.enter_lab_mounts(name, [sys.executable, "-m", "railgauge", *sys.argv[1:]])
     host = socket.gethostname()
     lines = checking.check(name, client.output, host, named_by)
     if with_jobs and not checking.broken(lines):
