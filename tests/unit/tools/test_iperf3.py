@@ -588,8 +588,9 @@ def test_no_missing_line_is_believed_with_another_rate(data: st.DataObject) -> N
 def test_command_prints_what_a_document_proves(tmp_path: Path) -> None:
     (tmp_path / "client.json").write_text(CLIENT)
     (tmp_path / "server.json").write_text(SERVER)
-    arguments = [str(tmp_path / "client.json"), "--server", str(tmp_path / "server.json")]
-    arguments += ["--exit-code", "0", "--server-exit-code", "0", "--streams", "2", "--seconds", "2"]
+    arguments = [str(tmp_path / "client.json"), str(tmp_path / "server.json")]
+    arguments += ["--exit-code", "0", "--exit-code", "0"]
+    arguments += ["--expect", "streams=2", "--expect", "duration_s=2"]
     result = CliRunner().invoke(cli, ["parse", "iperf3", *arguments])
     assert (result.exit_code, json.loads(result.stdout)["completeness"]) == (0, "proved")
 

@@ -1032,18 +1032,18 @@ def test_a_bare_file_is_ok_and_not_proved(files: dict[str, str]) -> None:
 
 def test_a_file_with_all_its_evidence_is_proved(files: dict[str, str]) -> None:
     answer = command(
-        *(files["client"], "--server", files["server"], "--exit-code", "0"),
-        *("--server-exit-code", "0", "--size", "1MiB", "--iterations", "5000"),
+        *(files["client"], files["server"], "--exit-code", "0", "--exit-code", "0"),
+        *("--expect", "size_bytes=1MiB", "--expect", "iterations=5000"),
     )
     assert json.loads(answer.stdout)["completeness"] == "proved", answer.stdout
 
 
 def test_a_size_that_was_not_measured_exits_with_1(files: dict[str, str]) -> None:
-    answer = command(files["client"], "--sweep", "--iterations", "5000")
+    answer = command(files["client"], "--expect", "sweep=yes", "--expect", "iterations=5000")
     assert (answer.returncode, json.loads(answer.stdout)["ok"]) == (1, False)
 
 
 def test_half_of_what_was_asked_for_is_a_usage_error(files: dict[str, str]) -> None:
-    answer = command(files["client"], "--size", "1MiB")
+    answer = command(files["client"], "--expect", "size_bytes=1MiB")
     assert answer.returncode == 3
     assert "needs either iterations or duration_s" in answer.stderr

@@ -594,13 +594,17 @@ def run(*arguments: str) -> tuple[int, dict[str, Any]]:
     return result.exit_code, json.loads(result.stdout)
 
 
+EXPECTED = [
+    *("--expect", "files=3", "--expect", "file_bytes=40000000", "--expect", "streams=2"),
+]
+
+
 def test_command_reads_both_sides(tmp_path: Path) -> None:
     (tmp_path / "send").write_text(sender())
     (tmp_path / "recv").write_text(f"{URL}\n{receiver()}")
-    asked = ["--files", "3", "--size", "40000000", "--streams", "2", "--skip-writes"]
-    codes = ["--exit-code", "0", "--receiver-exit-code", "0"]
-    paths = [str(tmp_path / "send"), "--receiver", str(tmp_path / "recv")]
-    code, document = run(*paths, *asked, *codes)
+    codes = ["--exit-code", "0", "--exit-code", "0"]
+    paths = [str(tmp_path / "send"), str(tmp_path / "recv")]
+    code, document = run(*paths, *EXPECTED, "--expect", "skip_writes=yes", *codes)
     assert (code, document["completeness"]) == (0, "proved"), document["reason"]
 
 
@@ -613,15 +617,14 @@ def test_command_prints_no_key(tmp_path: Path) -> None:
 
 def test_command_reads_a_receiver_alone_with_its_exit_code(tmp_path: Path) -> None:
     (tmp_path / "recv").write_text(receiver())
-    code, document = run(str(tmp_path / "recv"), "--receiver-exit-code", "0")
+    code, document = run(str(tmp_path / "recv"), "--exit-code", "0")
     assert (code, document["completeness"]) == (0, "unknown"), document["reason"]
-    asked = ["--files", "3", "--size", "40000000", "--streams", "2"]
-    assert run(str(tmp_path / "recv"), *asked, "--receiver-exit-code", "0")[0] == 0
+    assert run(str(tmp_path / "recv"), *EXPECTED, "--exit-code", "0")[0] == 0
 
 
 def test_one_exit_code_that_is_none_of_success_refuses(tmp_path: Path) -> None:
     (tmp_path / "recv").write_text(receiver())
-    code, document = run(str(tmp_path / "recv"), "--receiver-exit-code", "6")
+    code, document = run(str(tmp_path / "recv"), "--exit-code", "6")
     assert code == 1 and "ended with exit code 6" in document["reason"]
 
 
@@ -634,8 +637,9 @@ def test_one_exit_code_of_success_is_no_reason_to_refuse(tmp_path: Path) -> None
 
 def test_how_files_were_received_needs_which(tmp_path: Path) -> None:
     (tmp_path / "send").write_text(sender())
-    result = CliRunner().invoke(cli, ["parse", "wdt", str(tmp_path / "send"), "--skip-writes"])
-    assert result.exit_code != 0 and "--skip-writes" in str(result.exception)
+    words = [str(tmp_path / "send"), "--expect", "skip_writes=yes"]
+    result = CliRunner().invoke(cli, ["parse", "wdt", *words])
+    assert result.exit_code != 0 and "skip_writes without files" in str(result.exception)
 
 
 # ---- a receiver that wrote, ends that were none, and old versions ----
