@@ -25,6 +25,7 @@ from railgauge.tools.common.options import (
     require_seconds,
 )
 from railgauge.tools.common.sides import collect
+from railgauge.tools.common.tcp import Row
 
 TOOL = "iperf3"
 
@@ -86,22 +87,6 @@ def client_argv(options: Options, server: str = "{server}", port: str = "{port}"
 
 
 # ---- result --------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """What was moved from `start_s` to `end_s`, by one stream or by all."""
-
-    start_s: float
-    end_s: float
-    transferred_bytes: int
-    bandwidth_gbits_s: float
-    #: None where it is not counted: on a receiver
-    retransmits: int | None = None
-
-    @property
-    def duration_s(self) -> float:
-        return self.end_s - self.start_s
 
 
 @dataclasses.dataclass(frozen=True)

@@ -865,7 +865,7 @@ def intervals(*rates: float, length_s: float = 0.5) -> list[iperf2.Stream]:
     """One stream's intervals of the same length, with these rates in Gb/s."""
     return [
         iperf2.Stream(
-            "1", place * length_s, (place + 1) * length_s, round(rate * length_s * 125e6), rate
+            place * length_s, (place + 1) * length_s, round(rate * length_s * 125e6), rate, id="1"
         )
         for place, rate in enumerate(rates)
     ]

@@ -92,12 +92,12 @@ class _Row(NamedTuple):
 
     def stream(self) -> Stream:
         return Stream(
-            self.id,
             self.start.value,
             self.end.value,
             round(self.bytes.value),
             self.rate.value / 1e9,
             self.retransmits,
+            id=self.id,
         )
 
 
@@ -515,10 +515,10 @@ def _added(streams: list[_Row]) -> Stream:
         return streams[0].stream()
     retransmits = [row.retransmits for row in streams if row.retransmits is not None]
     return Stream(
-        "SUM",
         min(row.start.value for row in streams),
         max(row.end.value for row in streams),
         round(sum(row.bytes.value for row in streams)),
         sum(row.rate.value for row in streams) / 1e9,
         sum(retransmits) if len(retransmits) == len(streams) else None,
+        id="SUM",
     )
