@@ -14,9 +14,9 @@ from railgauge.tools.common.by_hand import ByHand
 
 def modules() -> Iterator[ModuleType]:
     """The modules of tools that a Spack package brings."""
-    for found in pkgutil.iter_modules(tools.__path__, f"{tools.__name__}."):
-        if found.name != __name__:
-            module = importlib.import_module(found.name)
+    for entry in pkgutil.iter_modules(tools.__path__, f"{tools.__name__}."):
+        if entry.name != __name__:
+            module = importlib.import_module(entry.name)
             if hasattr(module, "PACKAGES"):
                 yield module
 
