@@ -1,7 +1,7 @@
 """What the nodes of a partition see, as they say themselves: one `srun` over those that are idle.
 
-It comes back over the network: what a node does not share with the login node cannot be told by a
-file. First a shell, which needs nothing of the checkout, then `railgauge.node.site_look`.
+It comes back over the network: what a node does not share with the login node cannot come back by
+a file. First a shell, which needs nothing of the checkout, then `railgauge.node.site_look`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Whether a cluster is ready for an acceptance: what is checked before anything is measured.
 
-The environment is never a node's fault: what it lacks is said with exit code 3, once, and with the
-nodes that lack it. Nodes that are busy, drained or down are not asked; what happens on them then is
-the campaign's to tell.
+The environment is never a node's fault: what it lacks is one message with exit code 3 that names
+the nodes. Nodes that are busy, drained or down are left out; what happens on them then is a matter
+of the campaign.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Tools = Callable[[systems.Partition], Mapping[str, Sequence[str]]]
 
 @dataclasses.dataclass(frozen=True)
 class Trouble:
-    """Something that an acceptance needs and that is not so: `verb` and `rest` are said of `nodes`,
-    `rest` alone where it concerns no single node.
+    """Something that an acceptance needs and that is not so: `nodes`, `verb` and `rest` make a
+    sentence, `rest` alone where it concerns no single node.
     """
 
     verb: str

@@ -393,7 +393,7 @@ def _drain_rejected(run: Run) -> None:
 
 
 def unreserve(run: Run, command: list[str], say: Say) -> None:
-    """The accepted nodes, and the partners, are everybody's again; what Slurm says then is told."""
+    """The accepted nodes, and the partners, are everybody's again; what Slurm says is shown."""
     if run.open_nodes:
         raise RuntimeError(f"{run.open_nodes} are not decided")
     _unreserve(run)

@@ -55,10 +55,10 @@ def chosen(options: Sequence[str]) -> dict[str, str]:
 
 
 def mapped(system: System, slurm: Cluster, choices: Mapping[str, str]) -> dict[str, Mapped]:
-    """Slurm's partitions for those of the description, as far as it can be told which is which.
+    """Slurm's partitions for those of the description, as far as it is clear which is which.
 
     By choice, by name, or because there is only one of each. RailgaugeError where a choice names
-    what does not exist, or where nothing can be told.
+    what does not exist, or where nothing is clear.
     """
     names = [partition.name for partition in system.partitions]
     for ours, theirs in choices.items():

@@ -88,7 +88,7 @@ def make(
 ) -> list[str]:
     """Make the folder and the reference file of `name`; what a person should read, line by line.
 
-    `choices` are partitions of `like` and Slurm's, for those that cannot be told by their names;
+    `choices` are partitions of `like` and Slurm's, for those that their names do not match;
     `filled` has what is known of the nodes of Slurm's partitions, by the fields of the description,
     `access` what jobs need beside the partition.
     Raises RailgaugeError, and leaves nothing behind, where anything of it cannot be done.

@@ -1,7 +1,7 @@
 """`railgauge system check NAME --run`: does the cluster have what an acceptance needs?
 
-One tiny job a partition over the nodes that are idle, and one that starts MPI. Everything is told,
-with what to type; nothing is measured.
+One tiny job a partition over the nodes that are idle, and one that starts MPI. Each thing is a
+line, with what to type where it is not as needed; nothing is measured.
 """
 
 from __future__ import annotations

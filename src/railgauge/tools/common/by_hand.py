@@ -38,7 +38,7 @@ class ByHand:
     read: Callable[[Sequence[str], Sequence[int], Any], Reading]
     #: conditions for an error's next step
     example: tuple[str, ...]
-    #: what must be told beside any other condition: an output that lacks a part states less
+    #: what must be expected beside any other condition: an output that lacks a part states less
     needed: tuple[str, ...] = ()
     #: what an output itself states; it counts where nothing else is expected
     stated: Callable[[str], Mapping[str, Any]] = lambda text: {}

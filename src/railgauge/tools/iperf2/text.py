@@ -328,7 +328,7 @@ class _Reader:
         streams = [_final(rows) for name, rows in groups.items() if name != "SUM"]
         still = [rows for name, rows in groups.items() if name != "SUM" and _stood_still(rows)]
         if still and len(still) == len(streams):
-            # Where others went on it was starved, which is told; where none did the run hung.
+            # Where others went on it was starved, which is a note; where none did the run hung.
             raise _no_interval(still[0])
         all_sums = groups.get("SUM", [])
         # On a busy machine 2.2.1 prints one interval's sum in parts, each with the next one's time.

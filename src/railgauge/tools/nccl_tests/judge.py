@@ -297,7 +297,7 @@ def _header_complaints(result: Result, options: Options) -> list[str]:
         ("step factor", result.step_factor, options.factor),
         ("warmup", result.warmup, options.warmup),
         ("iterations", result.iterations, options.iterations),
-        # told by newer versions only
+        # printed by newer versions only
         ("operations per iteration", result.aggregated or 1, 1),
     ):
         if stated != wanted:

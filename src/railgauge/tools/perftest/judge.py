@@ -231,7 +231,7 @@ def _missing(outputs: Mapping[str, Output]) -> list[str]:
 def _transport(output: Output) -> str | None:
     """The transport, None where it is none that is known.
 
-    A port whose link layer is not told counts as IB for perftest (seen of RoCE with rdma_cm). No
+    A port whose link layer is not stated counts as IB for perftest (seen of RoCE with rdma_cm). No
     InfiniBand port has LID 0, so such a run is only called 'rdma'.
     """
     if output.transport_type == "IW":
