@@ -33,11 +33,11 @@ def open_lab(release: str | None = None, file: Path | None = None) -> Lab:
     if wanted.init is None or not wanted.is_recorded:
         return wanted
     running = Lab(wanted.recorded_spec(), partitions, release=wanted.recorded_release())
-    for requested, name, is_up, would_be in (
+    for asked, name, is_up, would_be in (
         (release, "release", running.release.name, wanted.release.name),
         (file, "file", running.spec.model_dump_json(), wanted.spec.model_dump_json()),
     ):
-        if requested and is_up != would_be:
+        if asked and is_up != would_be:
             shown = f"{is_up}, not {would_be}" if name == "release" else f"another than {file}"
             raise EnvironmentProblem(
                 f"the lab that is up in {running.folders.lab} is {shown}",

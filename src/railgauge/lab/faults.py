@@ -263,11 +263,11 @@ def _interface(lab: Lab, kind: str, name: str | None, interface: str | None) -> 
     if on == "vm-interface" and node.kind != "vm":
         vms = hostlist.fold(n.name for n in lab.spec.all_nodes() if n.kind == "vm")
         raise RailgaugeError(f"fault {kind} needs a VM node ({vms}); {name} is a {node.kind}")
-    chosen = interface or NODE_KINDS[node.kind].default_interface(lab)
+    found = interface or NODE_KINDS[node.kind].default_interface(lab)
     known = NODE_KINDS[node.kind].interfaces(lab, rdma=kind == "rdma-removed")
-    if chosen not in known:
-        raise RailgaugeError(f"fault {kind} on {name}: no interface {chosen!r}; {', '.join(known)}")
-    return chosen
+    if found not in known:
+        raise RailgaugeError(f"fault {kind} on {name}: no interface {found!r}; {', '.join(known)}")
+    return found
 
 
 def _strikes(fault: Fault) -> tuple[str, str | None, str | None]:

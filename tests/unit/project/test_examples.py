@@ -41,6 +41,7 @@ RUN_BY = {
     ),
     "railgauge lab logs": "unit/lab/test_commands.py::test_a_log_is_shown_by_its_name",
     "railgauge lab shell": "lab/test_lab.py::test_commands_say_that_the_lab_is_not_up",
+    "railgauge lab fault": "lab/test_lab.py::test_a_drained_node_is_told_and_not_waited_for",
     "railgauge lab status": "lab/test_lab.py::test_status_tells_machines_services_and_faults",
     "railgauge lab up": "lab/test_lab.py::test_up_says_that_every_node_is_idle",
     "railgauge rehearse": (
