@@ -662,7 +662,7 @@ MUTANTS = [
     Mutant(
         "nobody asks for the rights",
         "src/railgauge/cluster/rights.py",
-        "    if found:\n",
+        "    if lacking:\n",
         "    if False:\n",
         f"{_GATE}/test_rights.py -k nothing_is_changed",
     ),

@@ -28,7 +28,7 @@ _COMMANDS = {
 
 
 @click.group(
-    cls=LazyGroup, found_in=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=LazyGroup, places=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.version_option(__version__, prog_name="railgauge")
 def cli() -> None:

@@ -63,8 +63,8 @@ def campaigns() -> None:
     """List the campaigns under the results root, oldest first."""
     from railgauge.campaign import folder as folders
 
-    found = folders.all_folders()
-    for folder in found:
+    known = folders.all_folders()
+    for folder in known:
         try:
             item = folders.load(str(folder))
             path = item.folder / "verdict.json"
@@ -75,5 +75,5 @@ def campaigns() -> None:
             mark = "SIMULATED " if item.simulated else ""
             state = "broken off" if item.broke_off else item.state
             click.echo(f"{item.id}  {item.gate:<10}  {state:<11}  {mark}{decision}")
-    if not found:
+    if not known:
         click.echo(f"no campaigns in {folders.campaigns_folder()}")

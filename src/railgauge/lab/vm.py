@@ -79,9 +79,9 @@ def accelerator(folder: Path, image: Path, initial: Path, say: Callable[[str], N
     except (FileNotFoundError, ValueError, LookupError, TypeError):
         pass
     say(f"seeing whether KVM works here (at most {_PROBE_LIMIT_S} s, once per boot)")
-    found = "kvm" if _guest_runs(image, initial) else "tcg"
-    cache.write_text(json.dumps({"boot": boot, "accelerator": found}))
-    return found
+    kind = "kvm" if _guest_runs(image, initial) else "tcg"
+    cache.write_text(json.dumps({"boot": boot, "accelerator": kind}))
+    return kind
 
 
 def _guest_runs(image: Path, initial: Path) -> bool:
