@@ -22,7 +22,7 @@ class NicPair(NicsCheck):
     gating = ("bandwidth",)
 
     cases = NicCases("nic")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
 
 class NicsAtOnce(NicsCheck):
@@ -40,7 +40,7 @@ class CablePair(NicsAtOnce):
     tags = {"tcp", "nics", "acceptance"}
 
     cases = NicCases("cable")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
 
 @simple_test
@@ -51,4 +51,4 @@ class NicsTogether(NicsAtOnce):
     tags = {"tcp", "nics", "acceptance"}
 
     cases = NicCases("all")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)

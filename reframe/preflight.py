@@ -21,7 +21,7 @@ class Path(PathCheck):
     tags = {"preflight", "rdma", "acceptance"}
 
     cases = PathCases()
-    place = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
 
 @simple_test
@@ -37,7 +37,7 @@ class NodeState(NodeStateCheck):
     tags = {"preflight", "acceptance"}
 
     cases = NodeStateCases()
-    place = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
 
 @simple_test
@@ -53,4 +53,4 @@ class RailProbe(RailProbeCheck):
     metrics = ["bandwidth_65536B"]
 
     cases = RailProbes()
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)

@@ -1,6 +1,6 @@
 """RDMA between two nodes, by perftest: every rail, within it and across."""
 
-from reframe.core.builtins import parameter, run_after
+from reframe.core.builtins import parameter
 
 from railgauge.checks.base import simple_test
 from railgauge.checks.rdma import RailLinks, RdmaCheck
@@ -22,7 +22,7 @@ class RdmaBandwidth(RdmaCheck):
     metrics = ["bandwidth_65536B"]
 
     cases = RailLinks("all")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
     @property
     def options(self):
@@ -39,7 +39,7 @@ class RdmaOperation(RdmaCheck):
     metrics = ["bandwidth_65536B"]
 
     cases = RailLinks("first")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
     operation = parameter(["read", "send"], loggable=True)
 
     @property
@@ -60,7 +60,7 @@ class RdmaLatency(RdmaCheck):
     tags = {"rdma", "latency", "acceptance"}
 
     cases = RailLinks("same")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
     operation = parameter(["write", "send"], loggable=True)
 
     @property
@@ -68,18 +68,17 @@ class RdmaLatency(RdmaCheck):
         iterations = self.tuning.latency_iterations
         return self.ask(self.operation, "lat", size_bytes=2, iterations=iterations)
 
-    @run_after("setup")
-    def ask_for_percentiles(self):
+    def required_metrics(self):
         few = perftest.is_maximum(self.tuning.latency_iterations, 0.999)
         tail = "latency_max" if few else "latency_p999"
-        self.metrics = [f"{name}_2B" for name in ("latency", "latency_p99", tail)]
+        return [f"{name}_2B" for name in ("latency", "latency_p99", tail)]
 
 
 class FirstRail(RdmaCheck):
     """One more way to use a link; the first rail stands for the others."""
 
     cases = RailLinks("first")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
 
 @simple_test
@@ -93,9 +92,7 @@ class RdmaSweep(FirstRail):
     def options(self):
         return self.ask("write", "bw", sweep=True, iterations=self.tuning.sweep_iterations)
 
-    @run_after("setup")
-    def ask_for_every_size(self):
-        self.metrics = [f"bandwidth_{size}B" for size in perftest.SWEEP_SIZES]
+    metrics = [f"bandwidth_{size}B" for size in perftest.SWEEP_SIZES]
 
     def gates(self, measurement):
         return measurement.variable == self.metrics[-1]
@@ -158,7 +155,7 @@ class RdmaConnectionManager(FirstRail):
     metrics = ["bandwidth_65536B"]
 
     cases = RailLinks("first", only="rdma_cm")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
     @property
     def options(self):
@@ -175,7 +172,7 @@ class RdmaGpuMemory(FirstRail):
     metrics = ["bandwidth_65536B"]
 
     cases = RailLinks("same", only="perftest.cuda")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
     @property
     def options(self):

@@ -4,7 +4,7 @@ A tool that the system's data requires and a node lacks keeps the nodes from bei
 optional one is left out, which the verdict says.
 """
 
-from reframe.core.builtins import parameter, run_after, variable
+from reframe.core.builtins import parameter, variable
 
 from railgauge.checks import floors
 from railgauge.checks.base import simple_test
@@ -29,7 +29,7 @@ class Iperf2Pair(PairCheck):
     metrics = ["bandwidth", "stream_bandwidth_min", "retransmits"]
 
     cases = RingPairs("tcp")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
     #: parallel TCP streams
     streams = variable(int, value=4, loggable=True)
     #: seconds of traffic
@@ -49,11 +49,9 @@ class Iperf2Pair(PairCheck):
             drain_s=5,
         )
 
-    @run_after("setup")
-    def expect(self):
-        self.expected = {"streams": self.streams}
-        if self.congestion:
-            self.expected["congestion"] = self.congestion
+    def requested(self):
+        congestion = {"congestion": self.congestion} if self.congestion else {}
+        return {"streams": self.streams, **congestion}
 
     def commands(self):
         return {
@@ -94,7 +92,7 @@ class Iperf3Pair(StreamCheck):
     tags = {"tcp", "transfer", "acceptance"}
 
     cases = TransferCases("iperf3")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
 
 @simple_test
@@ -109,7 +107,7 @@ class WdtTransfer(WdtCheck):
     tags = {"tcp", "transfer", "acceptance"}
 
     cases = TransferCases("wdt")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
 
 @simple_test
@@ -120,7 +118,7 @@ class FtpTransfer(FtpCheck):
     tags = {"tcp", "transfer", "acceptance"}
 
     cases = TransferCases("lftp")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
 
 @simple_test
@@ -132,7 +130,7 @@ class ScpTransfer(SshCheck):
     tool_of_case = "scp"
 
     cases = TransferCases("scp")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
 
 @simple_test
@@ -144,7 +142,7 @@ class HpnScpTransfer(SshCheck):
     tool_of_case = "hpn-scp"
 
     cases = TransferCases("hpn-scp")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
 
 @simple_test
@@ -156,4 +154,4 @@ class BbcpTransfer(SshCheck):
     tool_of_case = "bbcp"
 
     cases = TransferCases("bbcp")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)

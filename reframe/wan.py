@@ -21,7 +21,7 @@ class WanTcp(WanCheck):
     gating = ("bandwidth",)
 
     cases = WanCases()
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
 
 @simple_test
@@ -36,4 +36,4 @@ class BondPair(BondCheck):
     gating = ("bandwidth", "jain_index")
 
     cases = RingPairs("bond")
-    pair = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)

@@ -241,7 +241,7 @@ def first_result(gate: Gate) -> Path:
     """The first record of a case that has come to its end."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        done = sorted(gate.area.glob("campaigns/*/stage/**/railgauge.json"))
+        done = sorted(gate.area.glob("campaigns/*/stage/**/railgauge.jsonl"))
         if done:
             # Its end is written a moment after it.
             time.sleep(1)

@@ -62,7 +62,7 @@ def test_all_of_a_rehearsal_says_simulated(railgauge: Run, area: Path, verdict: 
     for name in ("verdict.txt", "stage/**/rank0.out", "stage/**/rank1.nccl.log"):
         for path in campaign.glob(name):
             assert "SIMULATED" in path.read_text().splitlines()[0]
-    results = list(campaign.glob("stage/**/railgauge.json"))
+    results = list(campaign.glob("stage/**/railgauge.jsonl"))
     assert results and all(json.loads(path.read_text())["simulated"] for path in results)
     # Nothing of it where campaigns and their history are.
     assert [path.name for path in area.iterdir()] == ["rehearsals"]

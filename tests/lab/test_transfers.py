@@ -112,7 +112,7 @@ def test_wdt_is_rehearsed(
     assert answer.returncode == code, answer.stdout
     assert re.search(reason, answer.stdout, re.DOTALL), answer.stdout
     campaign = next((area / "rehearsals" / "campaigns").iterdir())
-    record = json.loads(next(campaign.glob("stage/**/railgauge.json")).read_text())
+    record = json.loads(next(campaign.glob("stage/**/railgauge.jsonl")).read_text())
     (result,) = record["results"]
     assert record["simulated"] == (scenario != "receiver-gone") or not result["rows"]
     for path in campaign.rglob("*"):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from railgauge.checks.cases import Case
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
-from railgauge.model.record import Job, Planned, Record, Result, Row
+from railgauge.model.record import Job, Place, Planned, Record, Result, Row
 
 Json = dict[str, Any]
 
@@ -24,20 +26,28 @@ def call(tool: str = "iperf2", **changes: Any) -> Call:
     return Call(tool, **{**line, **changes})
 
 
-def planned(check: str, case: str, unique_name: str, nodes: Sequence[str], **changes: Any) -> Json:
-    """A case of plan.json, on partition ns and to be run once."""
+def planned(
+    check: str,
+    case: str,
+    unique_name: str,
+    nodes: Sequence[str],
+    kind: str = "",
+    needs: Sequence[str] = (),
+    **changes: Any,
+) -> Json:
+    """A case of plan.json with one place, on partition ns and to be run once."""
     return Planned.model_validate(
         {
             "check": check,
             "case": case,
             "unique_name": unique_name,
             "partition": "ns",
-            "nodes": tuple(nodes),
+            "places": (Place("", tuple(nodes), kind, tuple((name, "") for name in needs)),),
+            "rounds": 1,
             "node_count": len(nodes),
             "seconds": 5.0,
             "limit_s": 420.0,
-            "depends_on": (),
-            "kind": "",
+            "depends_on": tuple(needs),
             "runs": 1,
             **changes,
         }
@@ -53,6 +63,7 @@ def record(
 ) -> Json:
     """A check's record with one result; `changes` are those of the record."""
     result = Result(
+        place="",
         nodes=(),
         calls=tuple(calls),
         claims=(),
@@ -75,7 +86,16 @@ def record(
             "run": 0,
             "job": Job(id="1", state="COMPLETED", exit_code=0, nodes=()),
             "ratios": (),
+            "not_run": {},
+            "failures": (),
             "results": (result,),
             **changes,
         }
     ).model_dump(mode="json")
+
+
+def write(path: Path, document: Json) -> None:
+    """What `record` made, and a test changed, as a check leaves it: a line, and one a result."""
+    results = document["results"]
+    lines = [{**document, "results": len(results)}, *results]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))

@@ -5,7 +5,8 @@ plan.json       the test cases that ReFrame selected
 possible.json   how many there are of each check, without a filter
 report.json     ReFrame's report;  junit.xml  the same for CI
 reframe.out     ReFrame's output;  reframe.log  its log
-stage/          every case's script, tool outputs of both sides and railgauge.json
+stage/          every case's script, tool outputs of both sides (raw.jsonl.gz) and
+                railgauge.jsonl, what was made of them place by place
 ended/          how each case came to its end, also where ReFrame wrote no report
 verdict.json    the verdict;  verdict.txt  the same for people
 lock            held by the processes that work on it
@@ -47,7 +48,7 @@ Gate = Literal["acceptance", "baseline"]
 PLAN = "plan.json"
 POSSIBLE = "possible.json"
 #: What each test case leaves in its stage folder.
-RESULT_FILE = "railgauge.json"
+RESULT_FILE = "railgauge.jsonl"
 #: The folder of a session that has the ends of its cases.
 ENDED = "ended"
 #: What a resumed session is to run.

@@ -36,6 +36,9 @@ from railgauge.tools import Reading
 
 guard.install()
 
+#: How the reason begins for which a place is not measured that needs others.
+NOT_PASSED = "its precondition failed: "
+
 
 #: The checks that `simple_test` marks, also those that the session's system has nothing for.
 TESTS: set[type] = set()
@@ -65,7 +68,7 @@ Facts = Mapping[str, Mapping[str, Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Observation:
-    """What a job left, read once: its tool's reading, its exit lines, what each node stated of
+    """What a place left, read once: its tool's reading, its exit lines, what each node stated of
     itself (device, mtu_bytes, ...) by its name, and what is wrong beside what every check is judged
     by. `claims` are what the tool says that the nodes' devices carried, to be held against their
     counters.
@@ -78,11 +81,35 @@ class Observation:
     claims: Sequence[Claim] = ()
 
 
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """What became of one place: what is known of it, and what is wrong."""
+
+    place: Case
+    evidence: Evidence
+    failures: Sequence[Failure]
+
+    @property
+    def within(self) -> bool:
+        """Whether every number is where its reference wants it."""
+        known = self.evidence.references
+        return all(
+            known[m.variable].admits(m.value)
+            for m in self.evidence.measurements
+            if m.variable in known
+        )
+
+    @property
+    def passed(self) -> bool:
+        return not self.failures and self.within
+
+
 class StrictCheck(rfm.RunOnlyRegressionTest):
     """A check that passes only on complete evidence.
 
     A subclass says what runs (`executable`, `executable_opts`), names its metrics, and implements
-    `read()`. Everything that could let a bad run pass is closed here, by `protections`.
+    `read()`. Everything that could let a bad run pass is closed here, by `protections`, for every
+    place by itself: `here` is the one at hand.
     """
 
     valid_prog_environs = ["*"]
@@ -105,8 +132,16 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     #: the metrics that must have a reference; none: what `gates` says, as a rule all
     gating: tuple[str, ...] = ()
 
-    #: what `read` has read
+    #: the place at hand
+    here: Case
+    #: what `read` has read of it
     observed: Observation | None = None
+    #: what became of each place, once the job has ended
+    results: Sequence[Judged] = ()
+    #: the places that a resumed session is to measure; None for all
+    only: frozenset[str] | None = None
+    #: places that were not measured, and why
+    not_run: dict[str, str]
 
     # --- without an instance: for `railgauge system check` -------------------------------------
 
@@ -149,9 +184,37 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """What is measured where: the value of the check's first parameter."""
         raise NotImplementedError
 
+    @property
+    def places(self) -> Sequence[Case]:
+        """All that the case measures."""
+        return (self.target,)
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks the tool has at a place."""
+        return int(self.num_tasks)
+
+    def needs(self, place: Case) -> Sequence[tuple[str, str]]:
+        """The places of other checks that must have passed before: unique name of the case, and
+        place. A case that depends on others (`depends_on`) runs where these passed.
+        """
+        return ()
+
     def read(self) -> Observation:
-        """What the job left in the stage folder. Called once; `observed` keeps it."""
+        """What the job left of the place at hand. Called once a place; `observed` keeps it."""
         raise NotImplementedError
+
+    def required_metrics(self) -> Sequence[str]:
+        """The performance variables that a complete result of the place at hand has."""
+        return list(self.metrics)
+
+    def requested(self) -> Mapping[str, Any]:
+        """What the tool's own output must state of the place at hand."""
+        return dict(self.expected)
+
+    def requested_of_nodes(self) -> Mapping[str, Any]:
+        """What every node of the place at hand must state of itself."""
+        return dict(self.expected_on_nodes)
 
     def limit(self, measurement: Measurement) -> Limit | None:
         """What physics allows for this measurement, where that is known."""
@@ -209,9 +272,32 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def place_job(self) -> None:
         self.valid_systems = [f"{rt.runtime().system.name}:{self.target.partition}"]
         self.pinned_nodes = list(self.target.nodes)
+        self.not_run = {}
 
-    @run_after("setup")
+    @run_after("init")
+    def need_others(self) -> None:
+        cases = dict.fromkeys(case for place in self.places for case, _ in self.needs(place))
+        for case in cases:
+            self.depends_on(case)
+
+    def unmet(self, place: Case) -> list[str]:
+        """What of its needs has not passed, in words."""
+        wanting = []
+        for case, name in self.needs(place):
+            before = self.getdep(case)
+            passed = {judged.place.place for judged in before.results if judged.passed}
+            if name not in passed:
+                wanting.append(f"{type(before).__name__} {name}")
+        return wanting
+
+    def choose_places(self) -> None:
+        """Leave out what is not to be measured, before the job is submitted."""
+        if not self.is_dry_run() and (wanting := self.unmet(self.target)):
+            self.skip(f"{NOT_PASSED}{'; '.join(wanting)}")
+
+    @run_before("run")
     def pin_job(self) -> None:
+        self.choose_places()
         self.job.options += ["--no-requeue"]
         campaign = paths.campaign_folder()
         if campaign:
@@ -236,50 +322,80 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     @sanity_function
     def judge(self) -> bool:
+        self.results = [self.judge_place(place) for place in self.places_to_judge()]
+        of_job = self.job_failures()
+        self._store(of_job)
+        messages = [f.message for f in of_job] + self.complaints()
+        if messages:
+            raise SanityError("; ".join(messages))
+        return True
+
+    def places_to_judge(self) -> Sequence[Case]:
+        """Those of which there is something to judge."""
+        return self.places
+
+    def judge_place(self, place: Case) -> Judged:
+        self.here = place
         evidence, found = self._evidence()
         found = failures(evidence, found)
         if any(failure.kind in ALONE for failure in found):
             # What it printed before is of a job that did not come to its own end.
             evidence = dataclasses.replace(evidence, reading=None)
-        self._store(evidence, found)
-        self._judged = evidence
-        if found:
-            raise SanityError("; ".join(failure.message for failure in found))
-        return True
+        return Judged(place, evidence, found)
+
+    def job_failures(self) -> Sequence[Failure]:
+        """What is wrong with the job as a whole, where that is no failure of a place."""
+        return ()
+
+    def complaints(self) -> list[str]:
+        """What is wrong with the places, for ReFrame's own report."""
+        return [failure.message for judged in self.results for failure in judged.failures]
 
     @run_before("performance")
     def compare(self) -> None:
         """Hand ReFrame the numbers and their bounds; it compares, reports and keeps history."""
         if self.is_dry_run():
             return
-        bounds = {
-            variable: (reference.value, reference.lower, reference.upper, reference.unit)
-            for variable, reference in self._judged.references.items()
+        shown = self.numbers()
+        self.reference = {
+            self.current_partition.fullname: {
+                name: (r.value, r.lower, r.upper, r.unit)
+                for name, (_, _, r) in shown.items()
+                if r is not None
+            }
         }
-        self.reference = {self.current_partition.fullname: bounds}
         self.perf_variables = {
-            m.variable: sn.make_performance_function(sn.defer(m.value), m.unit)
-            for m in self._judged.measurements
+            name: sn.make_performance_function(sn.defer(value), unit)
+            for name, (value, unit, _) in shown.items()
+        }
+
+    def numbers(self) -> Mapping[str, tuple[float, str, references.Reference | None]]:
+        """Performance variable -> its value, unit, and what it is compared with."""
+        return {
+            m.variable: (m.value, m.unit, judged.evidence.references.get(m.variable))
+            for judged in self.results
+            for m in judged.evidence.measurements
         }
 
     def _evidence(self) -> tuple[Evidence, list[Failure]]:
-        """All that is known; output that cannot be read is evidence too."""
+        """All that is known of the place at hand; output that cannot be read is evidence too."""
         found: list[Failure] = []
         if self.gate not in ("acceptance", "baseline"):
             found.append(Failure("gate", f"gate is {self.gate!r}, expected acceptance or baseline"))
+        self.observed = None
         try:
             self.observed = self.read()
             found += self.observed.failures
         except (OSError, ValueError) as error:
             found.append(Failure("output", f"{type(error).__name__}: {error}"))
-        nodes = tuple(self.pinned_nodes) or tuple(self.job.nodelist or ())
-        rails = self.target.rails if isinstance(self.target, RailCase) else None
+        nodes = self.nodes_here()
+        rails = self.here.rails if isinstance(self.here, RailCase) else None
         observed = self.observed
         reading, calls = (observed.reading, tuple(observed.calls)) if observed else (None, ())
         facts = observed.facts if observed else {}
         if reading is not None:
             placed = tuple(
-                dataclasses.replace(m, nodes=m.nodes or nodes, ranks=self.num_tasks, rails=rails)
+                dataclasses.replace(m, nodes=m.nodes or nodes, ranks=self.ranks, rails=rails)
                 for m in reading.measurements
             )
             reading = dataclasses.replace(reading, measurements=placed)
@@ -288,22 +404,20 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         limits = {m.variable: limit for m in measurements if (limit := self.limit(m))}
         return Evidence(
             job_id=self.job.jobid,
-            job_state=self._job_state(),
+            job_state=self._job_state,
             job_exit_code=self.job.exitcode,
-            job_error=self.text(self.job.stderr),
+            job_error=self._job_error,
             tool_errors={call.role: self.text(f"{call.role}.err") for call in calls},
-            left_output=Path(self.stagedir, self.job.stdout).exists(),
-            failed_nodes=slurm_jobs.failed_nodes(self.job.jobid, nodes)
-            if self.job.state == "NODE_FAIL"
-            else (),
+            left_output=self._left_output,
+            failed_nodes=self._failed_nodes(nodes),
             nodes=nodes,
-            ranks=self.num_tasks,
+            ranks=self.ranks,
             calls=calls,
             reading=reading,
-            expected=self.expected,
-            expected_on=self.expected_on_nodes,
+            expected=self.requested(),
+            expected_on=self.requested_of_nodes(),
             seen_on=facts,
-            required=tuple(self.metrics),
+            required=tuple(self.required_metrics()),
             limits=limits,
             references=self._references(measurements),
             recorded=frozenset(m.variable for m in measurements if not self.gates(m)),
@@ -315,7 +429,20 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             rehearsal=self.rehearsal,
             missing_program=self._missing_program(facts),
             optional=self.is_optional(self.partition_data),
+            settled=self.is_settled(),
         ), found
+
+    def nodes_here(self) -> tuple[str, ...]:
+        """The nodes of the place at hand."""
+        return tuple(self.pinned_nodes) or tuple(self.job.nodelist or ())
+
+    def is_settled(self) -> bool:
+        """Whether the end of the place at hand was recorded before the job's own."""
+        return False
+
+    def _failed_nodes(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
+        failed = self.job.state == "NODE_FAIL"
+        return slurm_jobs.failed_nodes(self.job.jobid, nodes) if failed else ()
 
     def _missing_program(self, facts: Facts) -> Failure | None:
         lacking = {
@@ -328,6 +455,15 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         steps = dict.fromkeys(self.provider(program) for program in programs)
         return Failure("tool-missing", told, tuple(lacking), "; ".join(steps))
 
+    @functools.cached_property
+    def _job_error(self) -> str:
+        return _text_of(Path(self.stagedir, self.job.stderr))
+
+    @functools.cached_property
+    def _left_output(self) -> bool:
+        return Path(self.stagedir, self.job.stdout).exists()
+
+    @functools.cached_property
     def _job_state(self) -> str | None:
         """Slurm's word, and of a job that was cancelled by whom."""
         state = self.job.state
@@ -351,11 +487,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             )
         }
 
-    def _store(self, evidence: Evidence, found: Sequence[Failure]) -> None:
-        """Leave the result for the campaign, whole or not at all."""
+    def _result(self, judged: Judged) -> record.Result:
         stored = self.stored
         check, partition = type(self).__name__, self.current_partition.name
-        extras = self.partition_data.extras
+        evidence = judged.evidence
         rows = tuple(
             record.Row(
                 m,
@@ -366,7 +501,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             )
             for m in evidence.measurements
         )
-        result = record.Result(
+        return record.Result(
+            place=judged.place.place,
             nodes=evidence.nodes,
             calls=evidence.calls,
             claims=evidence.claims,
@@ -374,26 +510,33 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             rows=rows,
             notes=evidence.reading.notes if evidence.reading else (),
             left_out=evidence.missing_program if evidence.optional else None,
-            failures=tuple(found),
+            failures=tuple(judged.failures),
         )
+
+    def _store(self, of_job: Sequence[Failure]) -> None:
+        """Leave the results for the campaign, whole or not at all."""
+        extras = self.partition_data.extras
+        readings = [judged.evidence.reading for judged in self.results]
         record.Record(
-            check=check,
+            check=type(self).__name__,
             case=self.display_name,
             system=self.current_system.name,
-            partition=partition,
+            partition=self.current_partition.name,
             gate=self.gate,
             strict_provenance=extras.strict_provenance,
             peer_spread=extras.peer_spread,
-            simulated=bool(evidence.reading and evidence.reading.simulated),
+            simulated=any(reading is not None and reading.simulated for reading in readings),
             run=rt.runtime().current_run,
             job=record.Job(
                 id=self.job.jobid,
-                state=evidence.job_state,
-                exit_code=evidence.job_exit_code,
+                state=self._job_state,
+                exit_code=self.job.exitcode,
                 nodes=tuple(self.job.nodelist or ()),
             ),
-            ratios=tuple(stored.ratios_of(check)),
-            results=(result,),
+            ratios=tuple(self.stored.ratios_of(type(self).__name__)),
+            not_run=dict(self.not_run),
+            failures=tuple(of_job),
+            results=tuple(self._result(judged) for judged in self.results),
         ).write(Path(self.stagedir, RESULT_FILE))
 
     # --- for the kinds of job in this package ------------------------------------------------
@@ -428,11 +571,14 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             raise ValueError(f"{path.name}: not an exit line: {error!r}") from None
 
     def text(self, file: str) -> str:
-        """A file of the stage folder; "" where there is none."""
-        path = Path(self.stagedir, file)
-        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        """A file that the place at hand left; "" where there is none."""
+        return _text_of(Path(self.stagedir, file))
 
     def output(self, role: str) -> str:
         """What the tool of `role` printed; lines of its standard error are marked as such."""
         errors = self.text(f"{role}.err").splitlines()
         return self.text(f"{role}.out") + "".join(f"STDERR: {line}\n" for line in errors)
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""

@@ -6,16 +6,17 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from reframe.core.builtins import run_after, run_before
+from reframe.core.builtins import run_before
 
-from railgauge.checks.base import Observation
+from railgauge.checks.base import Observation, StrictCheck
 from railgauge.checks.cases import Mismatch, SettingCase, mismatch_of_settings
-from railgauge.checks.pair import PairCases, PairCheck, neighbours
+from railgauge.checks.pair import OfPair, PairCases, neighbours
 from railgauge.checks.wan import is_series, tcp_commands
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition
+from railgauge.slurm import nodes as slurm_nodes
 from railgauge.stack import activation
 from railgauge.systems import Mpi, Partition, Tcp
 from railgauge.tools import Completeness, Reading, iperf2, mpi_allreduce, osu
@@ -58,15 +59,18 @@ def _mpi(partition: Partition) -> Mpi:
     return mpi
 
 
-class MpiBesideCheck(PairCheck):
-    """An MPI program timed alone, then while iperf2 runs between the same two nodes.
+class MpiBesideCheck(OfPair, StrictCheck):
+    """An MPI program timed alone, then while iperf2 runs between the same two nodes: a job of two
+    tasks in two steps, as MPI has to be launched.
 
-    A concrete check gives its own `cases = MpiCases()`.
+    A concrete check gives its own `cases = MpiCases()` and `pair = parameter(cases)`.
     """
 
     pair: SettingCase
+    here: SettingCase
     tool = iperf2
-    node_program = "beside"
+    num_tasks = 2
+    num_tasks_per_node = 1
     shares_devices = True
 
     @classmethod
@@ -76,12 +80,16 @@ class MpiBesideCheck(PairCheck):
         return {**super().programs_on(partition), **{name: [] for name in own}}
 
     @property
+    def target(self) -> SettingCase:
+        return self.pair
+
+    @property
     def mpi(self) -> Mpi:
         return _mpi(self.partition_data)
 
     @property
     def setting(self) -> Tcp:
-        return self.mpi.settings[self.pair.setting]
+        return self.mpi.settings[self.here.setting]
 
     @property
     def options(self) -> iperf2.Options:
@@ -93,13 +101,14 @@ class MpiBesideCheck(PairCheck):
             drain_s=5,
         )
 
-    @run_after("setup")
-    def expect(self) -> None:
-        self.expected = {"streams": self.setting.streams, "ranks": self.num_tasks}
-        if self.setting.congestion:
-            self.expected["congestion"] = self.setting.congestion
+    def requested(self) -> Mapping[str, Any]:
+        setting = self.setting
+        congestion = {"congestion": setting.congestion} if setting.congestion else {}
+        return {"streams": setting.streams, "ranks": self.num_tasks, **congestion}
+
+    def required_metrics(self) -> Sequence[str]:
         size = self.mpi.size_bytes
-        self.metrics = ["bandwidth", *(f"mpi_time_{phase}_{size}B" for phase in PHASES)]
+        return ["bandwidth", *(f"mpi_time_{phase}_{size}B" for phase in PHASES)]
 
     def commands(self) -> Mapping[str, Any]:
         if self.mpi.program == "allreduce":
@@ -123,16 +132,22 @@ class MpiBesideCheck(PairCheck):
         return osu.Options(self.mpi.program, self.mpi.size_bytes, self.mpi.iterations)
 
     @run_before("run")
-    def time_alone_first(self) -> None:
+    def start_both(self) -> None:
         """The same program is a step of its own before the one with the transfer."""
+        self.here = self.pair
+        hosts = {"server_host": self.server_node, "client_host": self.client_node}
+        names = slurm_nodes.names_of(self.pinned_nodes)
+        spec = {"tool": str(self.tool.TOOL), "names": names, **hosts, **self.order()}
+        self.run_on_nodes("beside", spec)
         self.job.launcher.options += list(self.partition_data.extras.launch_options)
         launch = self.job.launcher.run_command(self.job)
         words = " ".join([self.executable, *self.executable_opts])
         self.prerun_cmds += [f"{launch} {words} alone"]
         self.executable_opts += ["beside"]
 
-    def expected_run_s(self) -> float:
-        return float(self.mpi.transfer_s) + 3
+    @property
+    def expected_seconds(self) -> float:
+        return float(self.mpi.transfer_s) + 5
 
     def run_limit_s(self) -> int:
         return int(self.mpi.transfer_s) + 30

@@ -5,12 +5,17 @@ the partition first. Nothing else reads these names.
 
 A check names the `Cases` that its first parameter takes its values from. They generate the cases of
 a session, and tell `railgauge system check`, which has no session, why a partition has none and
-which conditions of a stored number no case can be under.
+which conditions of a stored number no case can be under. Where a check measures many places in one
+job its parameter takes the `sweeps` of its cases, each of which is then a place of a `SweepCase`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
@@ -48,12 +53,44 @@ class Case:
         """What stands behind the partition in its name."""
         raise NotImplementedError
 
+    @property
+    def condition(self) -> tuple[object, ...]:
+        """What it measures, without where: places of one round have the same."""
+        return ()
+
+    @property
+    def place(self) -> str:
+        """Its name within its partition."""
+        return ":".join(self.parts)
+
     def __str__(self) -> str:
         return ":".join((self.partition, *self.parts))
+
+    def __deepcopy__(self, memo: object) -> Case:
+        """ReFrame copies a check for each of its cases; nothing changes this."""
+        return self
 
     def __rfm_json_encode__(self) -> str:
         """In ReFrame's report and history a case is its name; without this, `null`."""
         return str(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepCase(Case):
+    """Many places in one job: those of a partition, or of a `group` of its nodes."""
+
+    places: tuple[Case, ...]
+    group: str = ""
+    #: how many places there are without a restriction to some
+    possible: int = 0
+
+    @functools.cached_property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(node for place in self.places for node in place.nodes))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return (self.group,) if self.group else ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +180,10 @@ class RailCase(PairCase):
         return self.rails
 
     @property
+    def condition(self) -> tuple[object, ...]:
+        return (self.rails,)
+
+    @property
     def parts(self) -> tuple[str, ...]:
         return *super().parts, self.rails
 
@@ -152,6 +193,10 @@ class SettingCase(PairCase):
     """With a setting of the system's description, by its name."""
 
     setting: str
+
+    @property
+    def condition(self) -> tuple[object, ...]:
+        return (self.setting,)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -166,6 +211,10 @@ class NicCase(PairCase):
     setting: str
 
     @property
+    def condition(self) -> tuple[object, ...]:
+        return self.nics, self.setting
+
+    @property
     def parts(self) -> tuple[str, ...]:
         return *super().parts, "+".join(self.nics), self.setting
 
@@ -177,6 +226,10 @@ class WanCase(PairCase):
     round_trip_ms: float
     window_bytes: int | None
     congestion: str
+
+    @property
+    def condition(self) -> tuple[object, ...]:
+        return self.round_trip_ms, self.window_bytes, self.congestion
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -198,6 +251,10 @@ class TransferCase(PairCase):
     @property
     def kind(self) -> str:
         return " ".join(self.parts[2:])
+
+    @property
+    def condition(self) -> tuple[object, ...]:
+        return self.file_set, self.discarded, self.round_trip_ms
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -228,6 +285,8 @@ class Cases(Generic[AnyCase]):
     measures_features = True
     #: whether a partition with more nodes has cases of more nodes
     grows = False
+    #: whether they are measured whatever places a session is restricted to: others need them
+    always = False
 
     def __init__(self, *features: str) -> None:
         self.features = features
@@ -237,9 +296,29 @@ class Cases(Generic[AnyCase]):
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[AnyCase]:
-        for partition in _session_partitions():
-            if set(self.features) <= set(partition.features):
-                yield from self.on(partition)
+        for partition in self._partitions():
+            yield from self.on(partition)
+
+    @property
+    def sweeps(self) -> Sequence[SweepCase]:
+        """The cases of the session's system as places of sweeps: one a partition, or one a group
+        of as many nodes as its data allows for a job.
+        """
+        found = []
+        for partition in self._partitions():
+            groups = _groups(partition)
+            for nodes in groups:
+                part = partition.of_nodes(nodes) if len(groups) > 1 else partition
+                name = hostlist.fold(nodes) if len(groups) > 1 else ""
+                places = tuple(self.on(part))
+                chosen = places if self.always else _chosen_places(places)
+                if chosen:
+                    found.append(SweepCase(partition.name, chosen, name, len(places)))
+        return found
+
+    def _partitions(self) -> Iterator[Partition]:
+        wanted = set(self.features)
+        return (p for p in _session_partitions() if wanted <= set(p.features))
 
     # --- without a session -------------------------------------------------------------------
 
@@ -301,6 +380,42 @@ class Cases(Generic[AnyCase]):
                 value = condition.stated[part]
                 return Mismatch(f"{part} is {value}, expected {self.described}: {known}")
         return None
+
+
+#: Restricts a session to some nodes, as a host list: `railgauge accept --nodes`.
+NODES_VARIABLE = "RAILGAUGE_NODES"
+
+
+def chosen_nodes(nodes: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of a partition's nodes that this session is about."""
+    wanted = os.environ.get(NODES_VARIABLE)
+    return tuple(n for n in nodes if n in _expanded(wanted)) if wanted else nodes
+
+
+#: Restricts a session to some places, by a regular expression: `railgauge accept --places`.
+PLACES_VARIABLE = "RAILGAUGE_PLACES"
+
+
+def _chosen_places(places: tuple[AnyCase, ...]) -> tuple[AnyCase, ...]:
+    wanted = os.environ.get(PLACES_VARIABLE)
+    return tuple(p for p in places if re.search(wanted, p.place)) if wanted else places
+
+
+@functools.cache
+def _expanded(wanted: str) -> frozenset[str]:
+    return frozenset(hostlist.expand(wanted))
+
+
+def _groups(partition: Partition) -> list[tuple[str, ...]]:
+    """The session's nodes of a partition, as many together as a job of a sweep may have."""
+    nodes = chosen_nodes(partition.nodes)
+    most = partition.extras.sweep.nodes_per_job
+    if most is None or len(nodes) <= most:
+        return [nodes]
+    # As equal as may be: a group of one node has no pairs.
+    count = -(-len(nodes) // most)
+    ends = [round(len(nodes) * number / count) for number in range(count + 1)]
+    return [nodes[first:last] for first, last in itertools.pairwise(ends)]
 
 
 def _session_partitions() -> Sequence[Partition]:

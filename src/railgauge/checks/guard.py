@@ -20,17 +20,18 @@ from reframe.core import fields, runtime, variables
 from reframe.core.exceptions import ReframeError, what
 from reframe.core.schedulers.slurm import SlurmJobScheduler
 from reframe.frontend.executors import Runner, TaskEventListener
+from reframe.frontend.executors.policies import AsynchronousExecutionPolicy
 
 import reframe
 from railgauge import paths
 from railgauge.atomic import write_json
 from railgauge.campaign.folder import ENDED, PLAN, POSSIBLE, REMAINING, RESULT_FILE
 from railgauge.checks import queue
-from railgauge.checks.cases import Case
+from railgauge.checks.cases import Case, SweepCase
 from railgauge.cluster import ready
 from railgauge.errors import EnvironmentProblem
 from railgauge.model import record
-from railgauge.model.record import Ended, Key, Planned, Possible, Remaining
+from railgauge.model.record import Ended, Key, Place, PlaceKey, Planned, Possible, Remaining
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import waiting
 
@@ -107,7 +108,9 @@ def refuse_retried_session(runner: Any, cases: Sequence[Any]) -> None:
 
 def _longest_s(check: Any) -> float:
     """The longest that a case may take: in the queue, and then by its job's own limit."""
-    return float(sum(_seconds(value) for value in (check.max_pending_time, check.time_limit)))
+    longest = getattr(check, "longest_seconds", None)
+    job_s = _seconds(check.time_limit) if longest is None else longest
+    return float(_seconds(check.max_pending_time) + job_s)
 
 
 def _seconds(value: Any) -> float:
@@ -119,7 +122,7 @@ def _seconds(value: Any) -> float:
 
 
 def possible_cases(cases: Sequence[Any]) -> Possible:
-    """Check -> partition -> how many cases there are, selected or not, of each selected check.
+    """Check -> partition -> how many places there are, selected or not, of each selected check.
 
     One without a parameter that names the partition runs on each that it has a case on.
     """
@@ -131,9 +134,9 @@ def possible_cases(cases: Sequence[Any]) -> Possible:
         counts: dict[str, int] = {}
         for number in range(check.num_variants):
             values = check.get_variant_info(number)["params"].values()
-            named = [value.partition for value in values if isinstance(value, Case)]
-            for partition in named or reached:
-                counts[partition] = counts.get(partition, 0) + 1
+            named = {v.partition: places_in(v) for v in values if isinstance(v, Case)}
+            for partition, places in (named or dict.fromkeys(reached, 1)).items():
+                counts[partition] = counts.get(partition, 0) + places
         # --repeat makes of every case a class of the same name, each with all variants.
         known = found.setdefault(check.__name__, {})
         for partition, count in counts.items():
@@ -141,23 +144,39 @@ def possible_cases(cases: Sequence[Any]) -> Possible:
     return found
 
 
-def _kind(check: Any) -> str:
-    target = getattr(check, "target", None)
-    return target.kind if isinstance(target, Case) else ""
+def places_in(case: Case) -> int:
+    return case.possible if isinstance(case, SweepCase) else 1
+
+
+def _places(check: Any) -> tuple[Place, ...]:
+    """The places of a check; one that knows nothing of them is one place itself."""
+    if not isinstance(getattr(check, "target", None), Case):
+        return (Place("", tuple(getattr(check, "pinned_nodes", ()))),)
+    return tuple(
+        Place(place.place, place.nodes, place.kind, tuple(check.needs(place)))
+        for place in check.places
+    )
+
+
+def _nodes(check: Any) -> tuple[str, ...]:
+    """All nodes that a case is about, also those that it left out."""
+    return tuple(dict.fromkeys(node for place in _places(check) for node in place.nodes))
 
 
 def _planned(case: Any, runs: int) -> Planned:
+    check = case.check
+    places = _places(check)
     return Planned(
-        check=type(case.check).__name__,
-        case=case.check.display_name,
-        unique_name=case.check.unique_name,
+        check=type(check).__name__,
+        case=check.display_name,
+        unique_name=check.unique_name,
         partition=case.partition.name,
-        nodes=tuple(getattr(case.check, "pinned_nodes", ())),
-        node_count=case.check.num_tasks // (case.check.num_tasks_per_node or 1),
-        seconds=getattr(case.check, "expected_seconds", None),
-        limit_s=_longest_s(case.check),
+        places=places,
+        rounds=getattr(check, "planned_rounds", 1),
+        node_count=len({node for place in places for node in place.nodes}),
+        seconds=getattr(check, "expected_seconds", None),
+        limit_s=_longest_s(check),
         depends_on=tuple(sorted({dependency.check.unique_name for dependency in case.deps})),
-        kind=_kind(case.check),
         runs=runs,
     )
 
@@ -214,34 +233,56 @@ def refuse_another_plan(before: Sequence[Planned], now: Sequence[Planned]) -> No
         )
 
 
-def to_run(cases: Sequence[Any], missing: Collection[Key], failed: Collection[Key]) -> list[Any]:
-    """The missing cases, with what must be known of their nodes again: their preconditions, and
-    the preflight of these nodes, where it had not failed already.
+def to_run(
+    cases: Sequence[Any], missing: Collection[PlaceKey], failed: Collection[PlaceKey]
+) -> list[Any]:
+    """The cases with missing places, and with what must be known of their nodes again: what these
+    places need, and the preflight of their nodes, where that had not failed already. Each is told
+    which of its places it is to measure.
     """
 
-    def key(case: Any) -> tuple[str, str]:
+    def key(case: Any) -> Key:
         return case.check.unique_name, case.partition.name
 
-    def nodes(case: Any) -> set[str]:
-        return set(getattr(case.check, "pinned_nodes", ()))
-
-    wanted = {key(case) for case in cases if key(case) in missing}
-    touched = {node for case in cases if key(case) in wanted for node in nodes(case)}
-    wanted |= {
-        key(case)
-        for case in cases
-        if "preflight" in case.check.tags and nodes(case) & touched and key(case) not in failed
+    places = {key(case): _places(case.check) for case in cases}
+    wanted: dict[Key, set[str]] = {}
+    for unique_name, partition, place in missing:
+        wanted.setdefault((unique_name, partition), set()).add(place)
+    touched = {
+        node
+        for case_key, names in wanted.items()
+        for place in places.get(case_key, ())
+        if place.name in names
+        for node in place.nodes
     }
+    for case in cases:
+        if "preflight" in case.check.tags:
+            again = {
+                place.name
+                for place in places[key(case)]
+                if touched & set(place.nodes) and (*key(case), place.name) not in failed
+            }
+            if again:
+                wanted.setdefault(key(case), set()).update(again)
     # Cases come with their preconditions before them.
     for case in reversed(cases):
-        if key(case) in wanted:
-            wanted |= {key(dependency) for dependency in case.deps}
+        names = wanted.get(key(case), set())
+        for measured in places[key(case)]:
+            for unique_name, needed in measured.needs if measured.name in names else ():
+                wanted.setdefault((unique_name, key(case)[1]), set()).add(needed)
     kept = [case for case in cases if key(case) in wanted]
     for case in cases:
-        if key(case) not in wanted:
+        if key(case) in wanted:
+            # ReFrame runs a copy, and repeats the original.
+            for check in (case.check, case._check_orig):
+                check.only = frozenset(wanted[key(case)])
+        else:
             for dependency in case.deps:
                 # By this number ReFrame knows when a precondition is needed no more.
                 dependency.in_degree -= 1
+    # A case may depend on one of which no place is needed again.
+    for case in kept:
+        case.deps[:] = [dependency for dependency in case.deps if key(dependency) in wanted]
     return kept
 
 
@@ -276,7 +317,7 @@ class EndKeeper(TaskEventListener):
             partition=task.testcase.partition.name,
             check=type(check).__name__,
             unique_name=check.unique_name,
-            nodes=tuple(getattr(check, "pinned_nodes", ())),
+            nodes=_nodes(check),
             run=run,
             result=result,
             reason=reason,
@@ -360,6 +401,24 @@ def blocked_only(original: Callable[..., None]) -> Callable[..., None]:
     return cancel_if_blocked
 
 
+def after_bad_ones(original: Callable[[Any, Any], bool], question: str) -> Callable[..., bool]:
+    """A case that needs others goes on with the places that passed: one bad rail is no reason to
+    leave out all the others.
+
+    `question` is what ReFrame asks: whether the preconditions have `failed`, or have `succeeded`.
+    """
+
+    @functools.wraps(original)
+    def asked(self: Any, task: Any) -> bool:
+        before = [self._task_index[c] for c in task.testcase.deps if c in self._task_index]
+        ended = [t.succeeded or (t.failed and bool(getattr(t.check, "results", ()))) for t in before]
+        if question == "succeeded":
+            return all(ended)
+        return any(t.failed for t, good in zip(before, ended, strict=True) if not good)
+
+    return asked
+
+
 def install() -> None:
     """Wrap `Runner.runall`, once; ReframeError under a ReFrame that this was not made for."""
     if reframe.VERSION != _PINNED:
@@ -399,6 +458,9 @@ def install() -> None:
 
     runall.railgauge_guard = True  # type: ignore[attr-defined]
     Runner.runall = runall
+    policy = AsynchronousExecutionPolicy
+    policy.deps_failed = after_bad_ones(policy.deps_failed, "failed")
+    policy.deps_succeeded = after_bad_ones(policy.deps_succeeded, "succeeded")
     SlurmJobScheduler._cancel_if_blocked = blocked_only(SlurmJobScheduler._cancel_if_blocked)
     SlurmJobScheduler._cancel_if_pending_too_long = patient(
         SlurmJobScheduler._cancel_if_pending_too_long

@@ -14,11 +14,11 @@ from reframe.core.builtins import run_after, run_before
 
 from railgauge import paths
 from railgauge.checks.base import Facts, Observation
-from railgauge.checks.cases import GroupCase
+from railgauge.checks.cases import Case, GroupCase
 from railgauge.checks.nccl_cases import fabric_of, places_of
-from railgauge.checks.node_state import node_state_case
+from railgauge.checks.node_state import of_states
 from railgauge.checks.ranks import RanksCheck
-from railgauge.checks.rdma import probe_cases
+from railgauge.checks.rdma import of_all_rails
 from railgauge.model import limits, references
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
@@ -123,18 +123,14 @@ class NcclCheck(RanksCheck):
 
     # --- the job -------------------------------------------------------------------------------
 
-    @run_after("init")
-    def need_nodes(self) -> None:
+    def needs(self, place: Case) -> Sequence[tuple[str, str]]:
         if self.rehearsal:
-            return  # stand-ins need no healthy node, and no other check is there
-        partition = self.case.partition
-        for node in self.pinned_nodes:
-            if node_state := node_state_case(partition, node):
-                self.depends_on(node_state)
+            return ()  # stand-ins need no healthy node, and no other check is there
+        needed = of_states(place)
         if self.fabric.crosses_nics(self.transport, self.domains):
-            for server, client in itertools.permutations(self.pinned_nodes, 2):
-                for case in probe_cases(partition, server, client):
-                    self.depends_on(case)
+            for server, client in itertools.permutations(place.nodes, 2):
+                needed += of_all_rails(place.partition, server, client)
+        return needed
 
     @run_after("init")
     def use_every_gpu(self) -> None:

@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from railgauge import hostlist
-from railgauge.checks.cases import Cases, GroupCase, Mismatch, from_to
-from railgauge.checks.pair import chosen_nodes
+from railgauge.checks.cases import Cases, GroupCase, Mismatch, chosen_nodes, from_to
 from railgauge.model.references import Condition
 from railgauge.model.sizes import format_size
 from railgauge.systems import Partition

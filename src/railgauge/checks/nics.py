@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from reframe.core.builtins import run_after
-
 from railgauge.checks.base import ExitLine, Observation
 from railgauge.checks.cases import Mismatch, NicCase, mismatch_of_settings
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
@@ -91,7 +89,7 @@ class NicsCheck(PairCheck):
     too small where they did not run at once, and never too large.
     """
 
-    pair: NicCase
+    here: NicCase
     tool = iperf2
     metrics = ["bandwidth", "stream_bandwidth_min"]
     helpers = (("ethtool", "--version"),)
@@ -102,11 +100,11 @@ class NicsCheck(PairCheck):
 
     @property
     def names(self) -> tuple[str, ...]:
-        return self.pair.nics
+        return self.here.nics
 
     @property
     def options(self) -> iperf2.Options:
-        setting = self.nics.settings[self.pair.setting]
+        setting = self.nics.settings[self.here.setting]
         return iperf2.Options(
             streams=setting.streams,
             duration_s=self.nics.duration_s,
@@ -115,11 +113,10 @@ class NicsCheck(PairCheck):
             drain_s=5,
         )
 
-    @run_after("setup")
-    def expect(self) -> None:
-        self.expected = {"streams": self.options.streams}
-        if self.options.congestion:
-            self.expected["congestion"] = self.options.congestion
+    def requested(self) -> Mapping[str, Any]:
+        options = self.options
+        congestion = {"congestion": options.congestion} if options.congestion else {}
+        return {"streams": options.streams, **congestion}
 
     def expected_path(self) -> dict[str, Any]:
         return {"emulation": "none", "mtu_bytes": self.nics.mtu_bytes}
@@ -173,7 +170,7 @@ class NicsCheck(PairCheck):
             unproved[0].reason if unproved else f"{len(nics)} NICs: {readings[0].reason}",
             unproved[0].completeness if unproved else Completeness.PROVED,
             tuple(self._measured(nics)),
-            {name: self._seen(name, readings) for name in self.expected},
+            {name: self._seen(name, readings) for name in self.requested()},
         )
 
     def _seen(self, name: str, readings: Sequence[Reading]) -> Any:

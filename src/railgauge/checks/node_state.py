@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import reframe.core.runtime as rt
-from reframe.core.builtins import run_before
 
 from railgauge.checks import state as node_state
 from railgauge.checks.base import Facts, Observation
-from railgauge.checks.cases import NodeCase
-from railgauge.checks.path import NodeCases, NodeCheck, numbered
+from railgauge.checks.cases import Case, NodeCase
+from railgauge.checks.path import NodeCases, NodeCheck, of_nodes
 from railgauge.model import inventory, references
 from railgauge.model.failure import Failure
 from railgauge.model.inventory import Inventory
@@ -34,20 +34,20 @@ class NodeStateCases(NodeCases):
         return [] if stated is None else super().on(partition)
 
 
-def node_state_case(partition: str, node: str) -> str | None:
-    """The unique name of the preflight of a node's state, if it has one."""
-    places, place = list(NodeStateCases()), NodeCase(partition, node)
-    return numbered(NAME, places, place) if place in places else None
+def of_states(place: Case) -> list[tuple[str, str]]:
+    """The preflights of the states of a place's nodes, as far as they have one."""
+    return of_nodes(NAME, NodeStateCases, place)
 
 
 class NodeStateCheck(NodeCheck):
-    """One small job on one node: is its firmware, tuning and state what the system expects?
+    """Are a node's firmware, tuning and state what the system expects?
 
     The concrete check gives its own `cases = NodeStateCases()`.
     """
 
     tool = node_state
     metrics = ["expectations"]
+    run_limit_s = 90
 
     @property
     def node_expected(self) -> Expected:
@@ -59,19 +59,13 @@ class NodeStateCheck(NodeCheck):
     def options(self) -> node_state.Options:
         return node_state.Options(self.node_expected.of(self.partition_data.name))
 
-    @run_before("run")
-    def look(self) -> None:
-        self.run_on_nodes(
-            "ranks",
-            {
-                "tool": node_state.TOOL,
-                "argv": node_state.argv(f"{{scratch}}/{inventory.FILE}"),
-                # The document states its schema, and another Python is started for nothing else.
-                "version": [],
-                "run_limit_s": 90,
-                "result": inventory.FILE,
-            },
-        )
+    def command(self) -> Mapping[str, Any]:
+        return {
+            "argv": node_state.argv(f"{{scratch}}/{inventory.FILE}"),
+            # The document states its schema, and another Python is started for nothing else.
+            "version": [],
+            "result": inventory.FILE,
+        }
 
     def read(self) -> Observation:
         line = self.exit_line("rank0")
@@ -102,7 +96,7 @@ class NodeStateCheck(NodeCheck):
 
     def _violations(self, one: Inventory) -> Sequence[Failure]:
         """All that is not as expected, and a document that is another node's."""
-        node = self.pinned_nodes[0]
+        node = self.here.node
         if one.node != node:
             return [Failure("state", f"the inventory is of {one.node}, expected {node}")]
         return [

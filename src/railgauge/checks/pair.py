@@ -2,49 +2,52 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
-
-from reframe.core.builtins import run_after, run_before, variable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from railgauge import hostlist, systems
 from railgauge.checks.base import ExitLine, Facts, Observation, StrictCheck
-from railgauge.checks.cases import Cases, PairCase
+from railgauge.checks.cases import Cases, PairCase, chosen_nodes
+from railgauge.checks.sweep import SweepCheck
 from railgauge.model import limits
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
 from railgauge.node import back
-from railgauge.slurm import nodes as slurm_nodes
 from railgauge.systems import Partition
 from railgauge.tools import Moved, Reading
 
 #: By so much more than the bound an interface may carry, of what is below the bound.
 _HEADROOM = 1.05
 
-#: Restricts a session to some nodes, as a host list: `railgauge accept --nodes`.
-NODES_VARIABLE = "RAILGAUGE_NODES"
-
-
-def chosen_nodes(nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of a partition's nodes that this session is about."""
-    wanted = os.environ.get(NODES_VARIABLE)
-    return tuple(n for n in nodes if n in hostlist.expand(wanted)) if wanted else nodes
-
-
 def ring(partition: Partition) -> list[PairCase]:
-    """Every two neighbours in the ring of a partition's nodes.
+    """Every two neighbours in the ring of a partition's nodes; every two at all in a tournament.
 
-    Every node serves once and is client once, so a node with a bad link shows in two pairs, and
-    the one that both share is found without testing all pairs.
+    In a ring every node serves once and is client once, so a node with a bad link shows in two
+    pairs, and the one that both share is found without testing all pairs.
     """
     nodes = chosen_nodes(partition.nodes)
     if len(nodes) < 2:
         return []
+    if partition.extras.sweep.schedule == "tournament":
+        return [PairCase(partition.name, *ends) for ends in tournament(nodes)]
     ends = zip(nodes, (*nodes[1:], nodes[0]), strict=True)
     return [PairCase(partition.name, server, client) for server, client in ends]
+
+
+def tournament(nodes: Sequence[str]) -> list[tuple[str, str]]:
+    """Every two nodes, in the order of rounds in which each has one partner: one stays, the others
+    turn by one place a round.
+    """
+    circle: list[str | None] = [*nodes, *([None] if len(nodes) % 2 else [])]
+    half, found = len(circle) // 2, []
+    for _ in range(len(circle) - 1):
+        for one, other in zip(circle[:half], reversed(circle[half:]), strict=True):
+            if one is not None and other is not None:
+                found.append((one, other))
+        circle = [circle[0], circle[-1], *circle[1:-1]]
+    return found
 
 
 def neighbours(partition: Partition) -> list[PairCase]:
@@ -52,6 +55,12 @@ def neighbours(partition: Partition) -> list[PairCase]:
     pairs = ring(partition)
     return pairs[:1] if len(pairs) == 2 else pairs
 
+
+if TYPE_CHECKING:
+    _Check = StrictCheck
+else:
+    # ReFrame's classes come behind it, whichever job the kind of check is.
+    _Check = object
 
 AnyPair = TypeVar("AnyPair", bound=PairCase)
 
@@ -126,22 +135,15 @@ def directions(
     ]
 
 
-class PairCheck(StrictCheck):
-    """One Slurm job of two tasks: a server on one node, a client on the other.
+class OfPair(_Check):
+    """What is known of two nodes between which a client/server tool runs, and how it is judged."""
 
-    A concrete check gives its own `cases = RingPairs(...)`, `tool`, `options` and `commands()`.
-    """
-
-    pair: PairCase
-    num_tasks = 2
-    num_tasks_per_node = 1
+    here: PairCase
     counted = True
     #: whether something else goes over the same devices while the tool runs
     shares_devices = False
     #: longest time, in seconds, until the server listens
-    start_limit_s = variable(int, value=30)
-    #: what runs on the nodes, of railgauge.node
-    node_program = "pair"
+    start_limit_s = 30
     #: what the nodes' part calls beside the tool, by the argv that asks for the version
     helpers: tuple[tuple[str, ...], ...] = ()
     #: whether the client's bandwidth is measured the other way too where it is low
@@ -165,17 +167,9 @@ class PairCheck(StrictCheck):
         """What the nodes are told of the way between them: rdma, interface, wan, ping."""
         return {}
 
-    def orders(self) -> Mapping[str, Any]:
+    def order_of_tool(self) -> Mapping[str, Any]:
         """What the nodes are told beside the commands and the way between them."""
         return {}
-
-    @property
-    def tool_name(self) -> str:
-        return str(self.tool.TOOL)
-
-    def expected_run_s(self) -> float:
-        """About how long the client takes."""
-        raise NotImplementedError
 
     def payload_share(self, moved: Moved, said: Mapping[str, Any]) -> float | None:
         """The payload's share of what a link carries at most, by the limit model; None where the
@@ -184,16 +178,9 @@ class PairCheck(StrictCheck):
         mtu = said.get("mtu_bytes")
         return limits.tcp(1, mtu).value if mtu else None
 
-    @property
-    def expected_seconds(self) -> float:
-        # Starting two tasks and a server, and Slurm's own second for a job.
-        return self.expected_run_s() + 2
-
-    def reading(self, calls: Sequence[Call], facts: Facts, folder: str = "") -> Reading:
-        """Of both sides' outputs, which are in a folder of the stage folder: `back/` has those of
-        the other direction.
-        """
-        client, server = self.output(f"{folder}client"), self.output(f"{folder}server")
+    def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
+        """Of both sides' outputs; with a prefix (`back/`) those of the other direction."""
+        client, server = self.output(f"{prefix}client"), self.output(f"{prefix}server")
         reading: Reading = self.tool.read(client, server=server, calls=calls, options=self.options)
         return reading
 
@@ -210,20 +197,15 @@ class PairCheck(StrictCheck):
         return floor.lowest if least is None and floor is not None else least
 
     @property
-    def target(self) -> PairCase:
-        return self.pair
-
-    @property
     def server_node(self) -> str:
-        return self.pair.server
+        return self.here.server
 
     @property
     def client_node(self) -> str:
-        return self.pair.client
+        return self.here.client
 
-    @run_after("setup")
-    def expect_path(self) -> None:
-        self.expected_on_nodes = {**self.expected_on_nodes, **self.expected_path()}
+    def requested_of_nodes(self) -> Mapping[str, Any]:
+        return {**super().requested_of_nodes(), **self.expected_path()}
 
     def expected_path(self) -> dict[str, Any]:
         """What both nodes must say of their way to each other."""
@@ -231,25 +213,19 @@ class PairCheck(StrictCheck):
         # What somebody let tc do to an interface, and forgot.
         return {"emulation": "none", **({"mtu_bytes": mtu} if mtu is not None else {})}
 
-    @run_before("run")
-    def start_pair(self) -> None:
-        spec = {
-            "tool": self.tool_name,
-            "server_host": self.server_node,
-            "client_host": self.client_node,
-            "names": slurm_nodes.names_of(self.pinned_nodes),
+    def order(self) -> Mapping[str, Any]:
+        """What both nodes are told."""
+        least = self.least_gbits() if self.both_where_slow else None
+        return {
             "start_limit_s": self.start_limit_s,
             "run_limit_s": self.run_limit_s(),
             "budgets": [budget.counters for budget in self.budgets],
             **self.commands(),
             **self.way(),
-            **self.orders(),
-        }
-        least = self.least_gbits() if self.both_where_slow else None
-        if least is not None:
+            **self.order_of_tool(),
             # The interface counts headers too, and the call's time holds more than the traffic.
-            spec["least_gbits"] = least * _HEADROOM
-        self.run_on_nodes(self.node_program, spec)
+            **({} if least is None else {"least_gbits": least * _HEADROOM}),
+        }
 
     # --- what it left --------------------------------------------------------------------------
 
@@ -314,7 +290,7 @@ class PairCheck(StrictCheck):
     def _directions(self, there: Reading) -> list[Failure]:
         """Which direction is slow, where the first one was and the other was measured too."""
         least = self.least_gbits() if self.both_where_slow else None
-        lines = [self.exit_line(f"{back.FOLDER}/{role}") for role in ("server", "client")]
+        lines = [self.exit_line(f"{back.PREFIX}{role}") for role in ("server", "client")]
         if least is None or not any(lines):
             return []
         calls = [line.call for line in lines if line is not None]
@@ -322,7 +298,7 @@ class PairCheck(StrictCheck):
             f"{self.client_node} -> {self.server_node}",
             there,
             f"{self.server_node} -> {self.client_node}",
-            self.reading(calls, {}, f"{back.FOLDER}/"),
+            self.reading(calls, {}, back.PREFIX),
             least,
         )
 
@@ -347,3 +323,19 @@ class PairCheck(StrictCheck):
                 )
                 found.append(Failure("link-flap", message, (node,)))
         return found
+
+
+class PairCheck(OfPair, SweepCheck):
+    """A client/server tool between the two nodes of each place.
+
+    A concrete check gives its own `cases = RingPairs(...)`, `tool`, `options` and `commands()`.
+    """
+
+    program = "pair"
+
+    def roles(self) -> Mapping[str, str]:
+        return {"server": self.server_node, "client": self.client_node}
+
+    def longest_run_s(self) -> float:
+        directions = 2 if self.both_where_slow else 1
+        return directions * (2 * self.start_limit_s + self.run_limit_s()) + 20

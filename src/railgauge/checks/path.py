@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import json
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from reframe.core.builtins import run_before
+import reframe.core.runtime as rt
 
+from railgauge import paths
 from railgauge.checks import path_state
-from railgauge.checks.base import Observation, StrictCheck
-from railgauge.checks.cases import Case, Cases, NodeCase
-from railgauge.checks.pair import chosen_nodes
+from railgauge.checks.base import Observation
+from railgauge.checks.cases import NODES_VARIABLE, Case, Cases, NodeCase, chosen_nodes
+from railgauge.checks.sweep import SweepCheck
 from railgauge.model import references
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
@@ -22,11 +26,11 @@ from railgauge.tools import ParseError, Reading
 #: The concrete check in reframe/, by whose name others depend on it.
 NAME = "Path"
 
-_ORDERS = "path.json"
-
 
 class NodeCases(Cases[NodeCase]):
     """Every node of the session."""
+
+    always = True
 
     def on(self, partition: Partition) -> Iterable[NodeCase]:
         return [NodeCase(partition.name, node) for node in chosen_nodes(partition.nodes)]
@@ -47,49 +51,88 @@ class PathCases(NodeCases):
         return "looks at extras.rdma and extras.bond, and there is neither"
 
 
-def path_case(partition: str, node: str) -> str:
-    """The unique name, in ReFrame's words, of the preflight of a node."""
-    return numbered(NAME, list(PathCases()), NodeCase(partition, node))
+#: Partition and place -> the unique name of the case that has it.
+Known = Mapping[tuple[str, str], str]
 
 
-def numbered(check: str, values: Sequence[Case], value: Case) -> str:
+def known_places(check: str, cases: Callable[[], Cases[Any]]) -> Known:
+    """The places of a preflight in this session, which the other checks need."""
+    system = rt.runtime().system.name
+    return _known_places(check, cases, system, os.environ.get(NODES_VARIABLE), paths.SYSTEMS)
+
+
+@functools.cache
+def _known_places(
+    check: str, cases: Callable[[], Cases[Any]], system: str, nodes: str | None, folder: Path
+) -> Known:
+    """Of one system, the nodes of one session, and the folder that the systems are in: a large
+    partition has thousands of places that ask.
+    """
+    sweeps = cases().sweeps
+    return {
+        (place.partition, place.place): numbered(check, number, len(sweeps))
+        for number, sweep in enumerate(sweeps)
+        for place in sweep.places
+    }
+
+
+def numbered(check: str, number: int, count: int) -> str:
     """The unique name of a check's case, as ReFrame's RegressionTestMeta.variant_name numbers the
     values of its only parameter.
     """
-    if len(values) == 1:
-        return check
-    return f"{check}_{values.index(value):0{len(str(len(values)))}}"
+    return check if count == 1 else f"{check}_{number:0{len(str(count))}}"
 
 
-def path_preconditions(partition: str, node: str) -> list[str]:
-    """The unique name of the preflight of a node's path, if it has one.
+def of_paths(place: Case) -> list[tuple[str, str]]:
+    """The preflights of the paths of a place's nodes, as far as they have one.
 
     What a single pair measures does not wait for NodeState: whether a wrong setting costs anything,
     the numbers tell. NCCL, which takes many nodes for minutes, does.
     """
-    known = NodeCase(partition, node) in PathCases()
-    return [path_case(partition, node)] if known else []
+    return of_nodes(NAME, PathCases, place)
 
 
-class NodeCheck(StrictCheck):
-    """One small job on one node, judged by what the system's description says of it."""
+def of_nodes(check: str, cases: type[NodeCases], place: Case) -> list[tuple[str, str]]:
+    """The places of a preflight of nodes that are those of another check's place."""
+    known = known_places(check, cases)
+    wanted = [(place.partition, node) for node in place.nodes]
+    return [(known[key], key[1]) for key in wanted if key in known]
 
-    place: NodeCase
-    num_tasks = 1
-    num_tasks_per_node = 1
-    expected_seconds = 2
+
+class NodeCheck(SweepCheck):
+    """A small program on every node, judged by what the system's description says of it.
+
+    A kind of check gives its `command()`.
+    """
+
+    here: NodeCase
+    program = "solo"
+    #: longest time that the program may take
+    run_limit_s = 60
 
     @classmethod
     def unstated(cls, extras: Extras) -> Sequence[str]:
         return ()
 
-    @property
-    def target(self) -> NodeCase:
-        return self.place
+    def command(self) -> Mapping[str, Any]:
+        """What `railgauge.node.solo` is told: argv, version, result, files."""
+        raise NotImplementedError
+
+    def roles(self) -> Mapping[str, str]:
+        return {"node": self.here.node}
+
+    def order(self) -> Mapping[str, Any]:
+        return {"run_limit_s": self.run_limit_s, **self.command()}
+
+    def expected_run_s(self) -> float:
+        return 1
+
+    def longest_run_s(self) -> float:
+        return self.run_limit_s + 20
 
 
 class PathCheck(NodeCheck):
-    """One small job on one node: are its rails and its bond in the state that they should be in?
+    """Are a node's rails and its bond in the state that they should be in?
 
     The concrete check gives its own `cases = PathCases()`.
     """
@@ -102,19 +145,11 @@ class PathCheck(NodeCheck):
         extras = self.partition_data.extras
         return path_state.Options(rdma=extras.rdma, bond=extras.bond)
 
-    @run_before("run")
-    def look(self) -> None:
-        orders = Path(self.stagedir, _ORDERS)
-        orders.write_text(json.dumps(self.options.orders()), encoding="utf-8")
-        self.run_on_nodes(
-            "ranks",
-            {
-                "tool": path_state.TOOL,
-                "argv": path_state.argv(_ORDERS),
-                "version": path_state.version_argv(),
-                "run_limit_s": 60,
-            },
-        )
+    def command(self) -> Mapping[str, Any]:
+        return {
+            "argv": path_state.argv(json.dumps(self.options.orders())),
+            "version": path_state.version_argv(),
+        }
 
     def read(self) -> Observation:
         line = self.exit_line("rank0")
@@ -123,7 +158,7 @@ class PathCheck(NodeCheck):
             document = path_state.parse(self.text("rank0.out"))
         except ParseError as error:
             return Observation(Reading.refused(str(error)), calls)
-        (node,) = self.pinned_nodes
+        node = self.here.node
         return Observation(
             path_state.read(document, calls, self.options),
             calls,

@@ -36,6 +36,7 @@ class Options:
 
 
 def argv(orders: str) -> list[str]:
+    """`orders` are those of `Options.orders`, as JSON."""
     return ["python3", "-m", "railgauge.node.path_state", orders]
 
 

@@ -65,6 +65,8 @@ class Evidence:
     #: what the tool claims that the nodes' devices carried; `counted` where its rates need a claim
     claims: tuple[Claim, ...] = ()
     counted: bool = False
+    #: the end of this place was recorded before its job's: what became of that says nothing of it
+    settled: bool = False
 
     @property
     def reading_ok(self) -> bool:
@@ -82,6 +84,9 @@ def job_completed(evidence: Evidence) -> Iterator[Failure]:
     What somebody cancelled, what Slurm forgot, and what its controller did not start, measured
     nothing, and nobody is to blame for that.
     """
+    if evidence.settled:
+        # `job_failures` are told of the whole.
+        return
     state = evidence.job_state or "unknown"
     words = ends.quoted(evidence.job_error)
     told = f"Slurm says {state} for the job on {hostlist.fold(evidence.nodes)}, expected COMPLETED"
@@ -436,5 +441,18 @@ def failures(evidence: Evidence, others: Sequence[Failure] = ()) -> list[Failure
     follow from it.
     """
     found = [*others, *(f for protection in PROTECTIONS for f in protection(evidence))]
+    alone = [failure for failure in found if failure.kind in ALONE]
+    return alone or found
+
+
+def failures_of_job(evidence: Evidence, began: bool) -> list[Failure]:
+    """What is wrong with the job of a sweep as a whole: how it ended, and where it did not come to
+    its first place (`began`) what it lacked.
+    """
+    found = list(job_completed(evidence))
+    if not began:
+        found += environment_serves(evidence)
+        message = f"nothing was measured on {hostlist.fold(evidence.nodes)}: the sweep did not begin"
+        found += [] if found else [Failure("no-exit-line", message)]
     alone = [failure for failure in found if failure.kind in ALONE]
     return alone or found

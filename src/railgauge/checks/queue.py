@@ -5,16 +5,22 @@ all cases that it keeps from starting, instead of one after the other.
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from reframe.core.exceptions import JobBlockedError, JobError
 
 from railgauge import hostlist
 from railgauge.errors import EnvironmentProblem
+from railgauge.model.failure import DISTURBED, UNAVAILABLE, Failure
 from railgauge.slurm import client, reservations, waiting
+from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.waiting import NOT_AVAILABLE, Obstacle
+
+#: Only nodes that are idle now are measured: `railgauge accept --idle`.
+IDLE_VARIABLE = "RAILGAUGE_IDLE"
 
 #: How a line of the session begins that `railgauge accept` shows.
 WAITING = "waiting: "
@@ -90,6 +96,21 @@ class Queue:
         left = {n: o for n, o in left.items() if not o.job or o == self._blocked_nodes[n]}
         if left:
             raise JobError(f"not submitted: {waiting.words(left)}")
+
+    def takes_no_job(self, nodes: Collection[str]) -> dict[str, Failure]:
+        """Node -> why no job starts there until somebody does something about it; a sweep goes on
+        without it. With RAILGAUGE_IDLE also those that are busy, or reserved.
+        """
+        idle_only = bool(os.environ.get(IDLE_VARIABLE))
+        held = {n: o for n, o in self._of_nodes(sorted(nodes)).items() if o.standing or idle_only}
+        found = {
+            node: Failure(DISTURBED, f"not measured: {node} {obstacle.why}", (node,))
+            for node, obstacle in held.items()
+        }
+        for node in slurm_nodes.dead(nodes):
+            step = f"scontrol show node {node}"
+            found[node] = Failure(UNAVAILABLE, f"{node} does not answer Slurm", (node,), step)
+        return found
 
     def look_at(self, scheduler: Any, jobs: Sequence[Any]) -> None:
         """Say once what the pending jobs wait for; those that wait in vain are cancelled."""

@@ -8,8 +8,7 @@ from typing import Any
 from reframe.core.builtins import run_after, run_before
 
 from railgauge.checks.base import ExitLine, Observation, StrictCheck
-from railgauge.checks.cases import Case, Cases, PartitionCase
-from railgauge.checks.pair import chosen_nodes
+from railgauge.checks.cases import Case, Cases, PartitionCase, chosen_nodes
 from railgauge.model.call import Call
 from railgauge.systems import Partition
 from railgauge.tools import Reading

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, Literal
 
 import reframe.core.runtime as rt
-from reframe.core.builtins import run_after
 
-from railgauge import paths, systems
-from railgauge.checks.cases import Mismatch, RailCase
-from railgauge.checks.pair import NODES_VARIABLE, PairCases, PairCheck, neighbours, ring
-from railgauge.checks.path import numbered, path_preconditions
+from railgauge import systems
+from railgauge.checks.cases import Case, Mismatch, RailCase
+from railgauge.checks.pair import PairCases, PairCheck, neighbours, ring
+from railgauge.checks.path import known_places, of_paths
 from railgauge.model import limits, references
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
@@ -51,9 +47,10 @@ class RailLinks(PairCases[RailCase]):
         if self.lacks_description(partition):
             return
         once = neighbours(partition)
+        of_once = set(once)
         for pair in ring(partition) if self.rails in ("each", "all") else once:
             # Data goes from client to server: of two nodes alone, each must be the client once.
-            which: Rails = self.rails if pair in once else "same"
+            which: Rails = self.rails if pair in of_once else "same"
             probed = self.rails == "all" and fabric.perftest.same_rails_by_probe
             for server, client in _rails(fabric, which):
                 if server != client or not probed:
@@ -92,6 +89,8 @@ def _rails(fabric: Rdma, which: Rails) -> list[tuple[int, int]]:
 class RailProbes(RailLinks):
     """The links that RailProbe looks at: each rail, where the system gives the time for it."""
 
+    always = True
+
     def __init__(self) -> None:
         super().__init__("each")
 
@@ -101,31 +100,19 @@ class RailProbes(RailLinks):
         return ""
 
 
-@cache
-def _probe_names(system: str, nodes: str | None, folder: Path) -> dict[RailCase, str]:
-    """Link -> unique name of its RailProbe; a large partition has thousands of cases that ask.
-
-    Of one system, the nodes of one session, and the folder that the systems are in.
-    """
-    links = list(RailProbes())
-    return {link: numbered(PROBE, links, link) for link in links}
-
-
-def probe_cases(
-    partition: str, server: str, client: str, rails: Collection[int] | None = None
-) -> list[str]:
-    """The unique names of the RailProbes from one node to another, of some rails or of all."""
-    system = rt.runtime().system.name
-    names = _probe_names(system, os.environ.get(NODES_VARIABLE), paths.SYSTEMS)
-    if rails is None:
-        rails = range(_most_rails(system, partition))
-    links = [RailCase(partition, server, client, rail, rail) for rail in sorted(rails)]
-    return [names[link] for link in links if link in names]
+def of_rails(
+    partition: str, server: str, client: str, rails: Collection[int]
+) -> list[tuple[str, str]]:
+    """The RailProbes from one node to another, of some rails, as far as there are any."""
+    known = known_places(PROBE, RailProbes)
+    links = (RailCase(partition, server, client, rail, rail) for rail in sorted(rails))
+    return [(known[partition, i.place], i.place) for i in links if (partition, i.place) in known]
 
 
-def _most_rails(system: str, partition: str) -> int:
-    fabric = systems.load(system).partition(partition).extras.rdma
-    return fabric.rails if fabric else 0
+def of_all_rails(partition: str, server: str, client: str) -> list[tuple[str, str]]:
+    """Those of every rail."""
+    fabric = systems.load(rt.runtime().system.name).partition(partition).extras.rdma
+    return of_rails(partition, server, client, range(fabric.rails if fabric else 0))
 
 
 class RdmaCheck(PairCheck):
@@ -134,7 +121,7 @@ class RdmaCheck(PairCheck):
     A concrete check gives its own `cases = RailLinks(...)` and `options`.
     """
 
-    pair: RailCase
+    here: RailCase
     tool = perftest
     helpers = (("ethtool", "--version"), ("rdma", "-V"))
     #: whether the rails must have passed their RailProbe
@@ -164,7 +151,7 @@ class RdmaCheck(PairCheck):
             traffic_class=self.fabric.traffic_class,
             pkey_index=self.fabric.pkey_index,
             qp_timeout=self.tuning.qp_timeout,
-            cuda_device=self.pair.server_rail if gpu else None,
+            cuda_device=self.here.server_rail if gpu else None,
             **options,
         )
 
@@ -178,20 +165,13 @@ class RdmaCheck(PairCheck):
     def tuning(self) -> Perftest:
         return self.fabric.perftest
 
-    @run_after("init")
-    def need_paths(self) -> None:
-        for node in self.pinned_nodes:
-            for case in path_preconditions(self.pair.partition, node):
-                self.depends_on(case)
-
-    @run_after("init")
-    def need_rails(self) -> None:
-        if not self.needs_rails:
-            return
-        link = self.pair
-        rails = {link.server_rail, link.client_rail}
-        for case in probe_cases(link.partition, link.server, link.client, rails):
-            self.depends_on(case)
+    def needs(self, place: Case) -> Sequence[tuple[str, str]]:
+        assert isinstance(place, RailCase)
+        needed = of_paths(place)
+        if self.needs_rails:
+            rails = {place.server_rail, place.client_rail}
+            needed += of_rails(place.partition, place.server, place.client, rails)
+        return needed
 
     def expected_path(self) -> dict[str, Any]:
         fabric = self.fabric
@@ -201,9 +181,8 @@ class RdmaCheck(PairCheck):
             "active_mtu_bytes": fabric.active_mtu_bytes,
         }
 
-    @run_after("setup")
-    def expect_link(self) -> None:
-        self.expected = {**self.expected, "active_mtu_bytes": self.fabric.active_mtu_bytes}
+    def requested(self) -> Mapping[str, Any]:
+        return {**super().requested(), "active_mtu_bytes": self.fabric.active_mtu_bytes}
 
     @property
     def _gid_index(self) -> str | None:
@@ -218,7 +197,7 @@ class RdmaCheck(PairCheck):
         }
 
     def way(self) -> Mapping[str, Any]:
-        link = self.pair
+        link = self.here
         return {
             "rdma": {
                 "devices": self.fabric.devices,
@@ -238,7 +217,7 @@ class RdmaCheck(PairCheck):
 
     def gates(self, measurement: Measurement) -> bool:
         """What the check names; peaks, rates and means are recorded beside it."""
-        return measurement.variable in self.metrics
+        return measurement.variable in self.required_metrics()
 
     def payload_share(self, moved: Moved, said: Mapping[str, Any]) -> float | None:
         return self._payload(1, moved.size_bytes, self.options.operation).value
@@ -276,7 +255,7 @@ class RailProbeCheck(RdmaCheck):
 
     def own_reference(self, measurement: Measurement) -> references.Reference | None:
         limit = self.limit(measurement)
-        if limit is None or measurement.variable not in self.metrics:
+        if limit is None or measurement.variable not in self.required_metrics():
             return None
         return references.Reference(
             value=limit.value,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
-from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.builtins import variable
 
 from railgauge.checks.base import Facts
 from railgauge.checks.cases import TransferCase
@@ -20,7 +19,6 @@ from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.node import wdt_url
-from railgauge.node.transfer import SECRET
 from railgauge.stack import activation
 from railgauge.systems import Partition, Transfers, TransferTool, rehearsal
 from railgauge.tools import Moved, Reading, file_transfer, iperf3, wdt
@@ -109,7 +107,7 @@ class TransferPairCheck(PairCheck):
     A concrete check gives its own `cases = TransferCases("TOOL")`.
     """
 
-    pair: TransferCase
+    here: TransferCase
     #: as in extras.transfers.tools
     tool_of_case: TransferTool
     #: the rate; the time is the same in other words
@@ -124,7 +122,7 @@ class TransferPairCheck(PairCheck):
     @property
     def round_trip_ms(self) -> float | None:
         """That of the long way; none over the path as it is."""
-        return self.pair.round_trip_ms
+        return self.here.round_trip_ms
 
     @classmethod
     def is_optional(cls, partition: Partition) -> bool:
@@ -138,7 +136,7 @@ class TransferPairCheck(PairCheck):
         """What each side runs; the first is the tool itself, or its server."""
         raise NotImplementedError
 
-    def orders(self) -> Mapping[str, Any]:
+    def order_of_tool(self) -> Mapping[str, Any]:
         return {"programs": self.programs(), "path": self.transfers.path}
 
     def expected_path(self) -> dict[str, Any]:
@@ -186,9 +184,8 @@ class StreamCheck(TransferPairCheck):
         transfers = self.transfers
         return iperf3.Options(transfers.streams, transfers.duration_s, drain_s=5)
 
-    @run_after("setup")
-    def expect(self) -> None:
-        self.expected = {"streams": self.options.streams}
+    def requested(self) -> Mapping[str, Any]:
+        return {"streams": self.options.streams}
 
     def programs(self) -> Mapping[str, list[str]]:
         return {"server": ["iperf3"], "client": ["iperf3"]}
@@ -206,12 +203,8 @@ class StreamCheck(TransferPairCheck):
     def run_limit_s(self) -> int:
         return self.transfers.duration_s + 30
 
-    @run_after("init")
-    def allow_time(self) -> None:
-        self.time_limit = f"{2 * self.start_limit_s + self.run_limit_s() + 60}s"
-
-    def reading(self, calls: Sequence[Call], facts: Facts, folder: str = "") -> Reading:
-        return self.on_this_way(super().reading(calls, facts, folder))
+    def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
+        return self.on_this_way(super().reading(calls, facts, prefix))
 
 
 class TransferCheck(TransferPairCheck):
@@ -221,7 +214,7 @@ class TransferCheck(TransferPairCheck):
     throw them away), nothing else there, and the rate at the reference.
     """
 
-    node_program = "transfer"
+    program = "transfer"
     #: what runs in the server's place: ssh, ftp or wdt
     by: str
     sender = "client"
@@ -250,29 +243,26 @@ class TransferCheck(TransferPairCheck):
 
     @property
     def files(self) -> FileSet:
-        assert self.pair.file_set is not None  # or it is a stream
-        return _file_set(self.transfers, self.pair.file_set)
+        assert self.here.file_set is not None  # or it is a stream
+        return _file_set(self.transfers, self.here.file_set)
 
-    @run_after("init")
-    def ask_for_all_files(self) -> None:
+    def required_metrics(self) -> Sequence[str]:
         size = self.files.file_bytes
-        self.metrics = [f"bandwidth_{size}B", f"transfer_time_{size}B"]
-        self.expected = {"files": self.files.files}
-        limits_s = 2 * self._prepare_limit_s + 2 * self.start_limit_s + self.run_limit_s()
-        self.time_limit = f"{limits_s + 60}s"
+        return [f"bandwidth_{size}B", f"transfer_time_{size}B"]
 
-    @run_after("run")
-    def remove_secret(self) -> None:
-        """Where both sides died before they could."""
-        Path(self.stagedir, SECRET).unlink(missing_ok=True)
+    def requested(self) -> Mapping[str, Any]:
+        return {"files": self.files.files}
+
+    def longest_run_s(self) -> float:
+        return 2 * self._prepare_limit_s + super().longest_run_s()
 
     @property
     def _prepare_limit_s(self) -> int:
         return 30 + int(self.files.total_bytes / self.slowest_disk_bytes_s)
 
-    def orders(self) -> Mapping[str, Any]:
+    def order_of_tool(self) -> Mapping[str, Any]:
         return {
-            **super().orders(),
+            **super().order_of_tool(),
             "transfer": {
                 "by": self.by,
                 "sender": self.sender,
@@ -282,8 +272,13 @@ class TransferCheck(TransferPairCheck):
                 "arrives": self.arrives(),
                 "prepare_limit_s": self._prepare_limit_s,
                 "configuration": self.configuration(),
+                **self.for_stand_in(),
             },
         }
+
+    def for_stand_in(self) -> Mapping[str, Any]:
+        """What a stand-in is told, where one runs in the tool's place."""
+        return {}
 
     def expected_run_s(self) -> float:
         # Made, moved at a part of the link's rate, and verified.
@@ -296,13 +291,12 @@ class TransferCheck(TransferPairCheck):
 
     # --- what it left --------------------------------------------------------------------------
 
-    def reading(self, calls: Sequence[Call], facts: Facts, folder: str = "") -> Reading:
+    def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
         # What the receiver's side has, as `file_set verify` tells it.
         receiver = self.client_node if self.sender == "server" else self.server_node
         verified = facts.get(receiver, {}).get("arrived")
         arrived = None if verified is None else json.dumps(verified)
-        sent = Path(self.stagedir, "manifest.json")
-        manifest = sent.read_text(encoding="utf-8") if sent.exists() else None
+        manifest = self.text("manifest.json") or None
         reading = self.on_this_way(self.judged(calls, arrived, manifest))
         return dataclasses.replace(reading, moved=self._moved(reading))
 
@@ -355,7 +349,7 @@ class WdtCheck(TransferCheck):
             self.files,
             streams=transfers.streams,
             encryption=transfers.wdt.encryption,
-            skip_writes=self.pair.discarded,
+            skip_writes=self.here.discarded,
             start_port=transfers.wdt.start_port,
         )
 
@@ -372,13 +366,12 @@ class WdtCheck(TransferCheck):
     def arrives(self) -> str | None:
         return None if self.options.skip_writes else "{scratch}/into"
 
-    @run_before("run")
-    def tell_stand_in(self) -> None:
+    def for_stand_in(self) -> Mapping[str, Any]:
         happening = rehearsal.scenario()
-        if happening:
-            here = happening.node is None or happening.node in self.pinned_nodes
-            told = {"scenario": happening.name if here else "healthy"}
-            Path(self.stagedir, "replay.json").write_text(json.dumps(told), encoding="utf-8")
+        if happening is None:
+            return {}
+        here = happening.node is None or happening.node in self.here.nodes
+        return {"replay": {"scenario": happening.name if here else "healthy"}}
 
     def judged(self, calls: Sequence[Call], arrived: str | None, sent: str | None) -> Reading:
         client, server = self.output("client"), self.output("server")

@@ -8,12 +8,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from reframe.core.builtins import run_after, variable
+from reframe.core.builtins import variable
 
 from railgauge.checks.base import Facts
-from railgauge.checks.cases import WanCase
+from railgauge.checks.cases import Case, WanCase
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
-from railgauge.checks.path import path_preconditions
+from railgauge.checks.path import of_paths
 from railgauge.model import limits
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
@@ -115,7 +115,7 @@ class WanCheck(PairCheck):
     A concrete check gives its own `cases = WanCases()`.
     """
 
-    pair: WanCase
+    here: WanCase
     tool = iperf2
     metrics = ["bandwidth", "rtt", "time_to_stable"]
     helpers = (("tc", "-V"), ("ping", "-V"))
@@ -128,22 +128,21 @@ class WanCheck(PairCheck):
 
     @property
     def round_trip_ms(self) -> float:
-        return self.pair.round_trip_ms
+        return self.here.round_trip_ms
 
     @property
     def options(self) -> iperf2.Options:
         return iperf2.Options(
             streams=1,
             duration_s=self.wan.duration_s,
-            window_bytes=self.pair.window_bytes,
-            congestion=self.pair.congestion,
+            window_bytes=self.here.window_bytes,
+            congestion=self.here.congestion,
             interval_s=0.5,
             drain_s=5,
         )
 
-    @run_after("setup")
-    def expect(self) -> None:
-        self.expected = {"streams": 1, "congestion": self.options.congestion}
+    def requested(self) -> Mapping[str, Any]:
+        return {"streams": 1, "congestion": self.options.congestion}
 
     def expected_path(self) -> dict[str, Any]:
         # The emulation is the job's own.
@@ -163,8 +162,8 @@ class WanCheck(PairCheck):
 
     # --- what it left --------------------------------------------------------------------------
 
-    def reading(self, calls: Sequence[Call], facts: Facts, folder: str = "") -> Reading:
-        reading = super().reading(calls, facts, folder)
+    def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
+        reading = super().reading(calls, facts, prefix)
         measured = [
             dataclasses.replace(m, delay_ms=self.round_trip_ms) for m in reading.measurements
         ]
@@ -233,15 +232,11 @@ class BondCheck(PairCheck):
     def options(self) -> iperf2.Options:
         return iperf2.Options(streams=self.bond.streams, duration_s=self.duration_s, drain_s=5)
 
-    @run_after("init")
-    def need_paths(self) -> None:
-        for node in self.pinned_nodes:
-            for case in path_preconditions(self.pair.partition, node):
-                self.depends_on(case)
+    def needs(self, place: Case) -> Sequence[tuple[str, str]]:
+        return of_paths(place)
 
-    @run_after("setup")
-    def expect(self) -> None:
-        self.expected = {"streams": self.bond.streams}
+    def requested(self) -> Mapping[str, Any]:
+        return {"streams": self.bond.streams}
 
     def expected_path(self) -> dict[str, Any]:
         return {"emulation": "none", "mtu_bytes": self.bond.mtu_bytes}
@@ -258,8 +253,8 @@ class BondCheck(PairCheck):
     def run_limit_s(self) -> int:
         return int(self.duration_s) + 30
 
-    def reading(self, calls: Sequence[Call], facts: Facts, folder: str = "") -> Reading:
-        reading = super().reading(calls, facts, folder)
+    def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
+        reading = super().reading(calls, facts, prefix)
         measured = list(reading.measurements)
         # What each link of the sender's bond carried during the test.
         moved = facts.get(self.client_node, {}).get("counters", {}).get("bytes", {})

@@ -21,6 +21,9 @@ DISTURBED = "job-disturbed"
 #: What a job needs of its cluster, and did not have: a folder, Python, a launcher for MPI, names.
 ENVIRONMENT = "environment"
 
+#: A node on which Slurm starts no job, as it does not answer.
+UNAVAILABLE = "unavailable"
+
 #: Kinds after which nothing else that is wrong with a case counts: it may follow from them.
 ALONE = (DISTURBED, ENVIRONMENT)
 

@@ -1,19 +1,22 @@
 """What a campaign's folder says of its cases: the plan, each case's record, and its end.
 
 One schema for who writes (the checks and the guard) and who reads (the verdict, the resumed
-session). A record that does not fit it is damaged, and no result.
+session). A record that does not fit it is damaged, and no result. A case measures one place or
+many, in one job; what is said of each place stands for itself.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import functools
+import json
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
-from railgauge.atomic import write_json
+from railgauge.atomic import write_json, write_text
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
@@ -24,7 +27,10 @@ from railgauge.model.references import Ratio, Reference
 #: By which a case is the same in the plan, in reports and in records: unique name, partition.
 Key = tuple[str, str]
 
-#: Check -> partition -> how many cases there are without any filter.
+#: A place of a case: its key, and the place's name within it.
+PlaceKey = tuple[str, str, str]
+
+#: Check -> partition -> how many places there are without any filter.
 Possible = dict[str, dict[str, pydantic.NonNegativeInt]]
 
 
@@ -42,24 +48,37 @@ class Document(pydantic.BaseModel):
         write_json(path, self.model_dump(mode="json"))
 
 
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a case measures: its nodes, server first, and what it tells apart of the same nodes
+    (`kind`: a transport, the rails). `needs` are the places that must have passed before, each by
+    its case's unique name and its own.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    kind: str = ""
+    needs: tuple[tuple[str, str], ...] = ()
+
+
 class Planned(Document):
     """A case that ReFrame selected.
 
-    `node_count` and `seconds`, about how long it holds them, are for `railgauge accept --plan`.
-    `limit_s` is the longest that it may take, the queue included. `kind` tells apart what one check
-    measures of the same nodes: a transport, the rails. `runs` is how many times it is to run.
+    `places` are measured in `rounds` rounds of one job. `node_count` and `seconds`, about how long
+    it holds them, are for `railgauge accept --plan`. `limit_s` is the longest that it may take, the
+    queue included. `runs` is how many times it is to run.
     """
 
     check: str
     case: str
     unique_name: str
     partition: str
-    nodes: tuple[str, ...]
+    places: tuple[Place, ...]
+    rounds: int
     node_count: int
     seconds: float | None
     limit_s: float
     depends_on: tuple[str, ...]
-    kind: str
     runs: int
 
     @property
@@ -67,17 +86,21 @@ class Planned(Document):
         return self.unique_name, self.partition
 
     @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(node for place in self.places for node in place.nodes))
+
+    @property
     def identity(self) -> tuple[object, ...]:
         """What it must still be when the campaign is resumed."""
         names = (self.check, self.case, self.unique_name, self.partition)
-        return (*names, self.nodes, self.depends_on, self.kind, self.runs)
+        return (*names, self.places, self.depends_on, self.runs)
 
 
 class Remaining(Document):
     """What a campaign still lacks: `missing` is to be run; what has `failed` is not run again."""
 
-    missing: tuple[Key, ...]
-    failed: tuple[Key, ...]
+    missing: tuple[PlaceKey, ...]
+    failed: tuple[PlaceKey, ...]
 
 
 class Ended(Document):
@@ -141,6 +164,7 @@ class Result(Document):
     run.
     """
 
+    place: str
     nodes: tuple[str, ...]
     calls: tuple[Call, ...]
     claims: tuple[Claim, ...]
@@ -165,12 +189,14 @@ def _as_set(ratio: Ratio) -> dict[str, Any]:
 
 
 class Record(Document):
-    """All that a case measured, as its check left it (`railgauge.json` in its stage folder).
+    """All that a case measured, as its check left it in its stage folder: one line for the case,
+    then one for each result.
 
-    `ratios` are the stored ones that the check has a side of; what is left out of a ratio's
-    condition must stay out, so that only what was set is written. `strict_provenance`: only tools
-    that are as their package brought them count; `peer_spread`: what equal places differ by at
-    least, as a share of their median.
+    `not_run` are the places that were to be measured and were not, and why. `failures` are of the
+    job as a whole, not of a place. `ratios` are the stored ones that the check has a side of; what
+    is left out of a ratio's condition must stay out, so that only what was set is written.
+    `strict_provenance`: only tools that are as their package brought them count; `peer_spread`:
+    what equal places differ by at least, as a share of their median.
     """
 
     check: str
@@ -184,7 +210,42 @@ class Record(Document):
     run: int
     job: Job
     ratios: tuple[Annotated[Ratio, pydantic.PlainSerializer(_as_set)], ...]
+    not_run: dict[str, str]
+    failures: tuple[Failure, ...]
     results: tuple[Result, ...]
+
+    def write(self, path: Path) -> None:
+        """Whole, or not at all."""
+        case = self.model_dump(mode="json", exclude={"results"})
+        lines = [json.dumps({**case, "results": len(self.results)}, ensure_ascii=False)]
+        lines += [result.model_dump_json() for result in self.results]
+        write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def read_record(path: Path) -> Record | None:
+    """The record at `path`, None where there is none; BrokenRecordError where it is damaged."""
+    try:
+        lines = path.read_bytes().splitlines()
+        case = json.loads(lines[0]) if lines else None
+        if not isinstance(case, dict) or case.get("results") != len(lines) - 1:
+            expected = case.get("results") if isinstance(case, dict) else "a record"
+            raise BrokenRecordError(
+                f"{path}: {max(len(lines) - 1, 0)} results, expected {expected}: it is not whole"
+            )
+        results = []
+        for number, line in enumerate(lines[1:], 2):
+            results.append(
+                _valid(functools.partial(Result.model_validate_json, line), f"{path}:{number}")
+            )
+        return _valid(lambda: Record.model_validate({**case, "results": results}), str(path))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        if isinstance(error, BrokenRecordError):
+            raise
+        raise BrokenRecordError(f"{path}: {error}") from None
+    except OSError as error:
+        raise BrokenRecordError(f"{path}: {error.strerror}") from None
 
 
 _Content = TypeVar("_Content")
@@ -197,15 +258,20 @@ def read(path: Path, kind: type[_Content] | pydantic.TypeAdapter[_Content]) -> _
     """The document at `path`, None where there is none; BrokenRecordError where it is damaged."""
     adapter = kind if isinstance(kind, pydantic.TypeAdapter) else pydantic.TypeAdapter(kind)
     try:
-        return adapter.validate_json(path.read_bytes())
+        return _valid(lambda: adapter.validate_json(path.read_bytes()), str(path))
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise BrokenRecordError(f"{path}: {error.strerror}") from None
+
+
+def _valid(make: Callable[[], _Content], where: str) -> _Content:
+    try:
+        return make()
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise BrokenRecordError(f"{path}: {place}: {first['msg']}") from None
-    except OSError as error:
-        raise BrokenRecordError(f"{path}: {error.strerror}") from None
+        raise BrokenRecordError(f"{where}: {place}: {first['msg']}") from None
 
 
 def read_plan(path: Path) -> tuple[Planned, ...] | None:

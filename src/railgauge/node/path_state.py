@@ -1,8 +1,8 @@
 """Say what state this node's network path is in: one JSON document on stdout.
 
-    srun --ntasks-per-node=1 python3 -m railgauge.node.path_state path.json
+    python3 -m railgauge.node.path_state ORDERS
 
-`path.json` in the working folder: {"rdma": {"devices": <regular expression>, "gid_type": "RoCE v2"
+ORDERS is JSON: {"rdma": {"devices": <regular expression>, "gid_type": "RoCE v2"
 or null} or null, "bond": {"device": "bond0"} or null}. What is missing is a fact, not an error: it
 stands with its reason under `unknown`, and the document is whole whatever the node lacks. Nothing
 is judged here.
@@ -218,13 +218,13 @@ def state(spec: Facts, root: str = "/sys", proc: str = "/proc") -> Facts:
     }
 
 
-def read_spec(path: str) -> Facts:
+def read_spec(text: str) -> Facts:
     try:
-        spec = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise Unknown(f"{path}: {error}") from None
+        spec = json.loads(text)
+    except ValueError as error:
+        raise Unknown(f"orders: {error}") from None
     if not isinstance(spec, dict):
-        raise Unknown(f"{path}: found {type(spec).__name__}, expected an object")
+        raise Unknown(f"orders: found {type(spec).__name__}, expected an object")
     return spec
 
 

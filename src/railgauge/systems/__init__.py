@@ -64,6 +64,9 @@ from railgauge.systems.schema import (
     Settings as Settings,
 )
 from railgauge.systems.schema import (
+    Sweep as Sweep,
+)
+from railgauge.systems.schema import (
     System as System,
 )
 from railgauge.systems.schema import (

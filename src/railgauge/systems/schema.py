@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Sequence
@@ -343,6 +344,29 @@ class Transfers(Strict):
         return self
 
 
+Schedule = Literal["neighbours", "quiet", "tournament"]
+
+
+class Sweep(Strict):
+    """How many places are measured in one job: in rounds, in each of which a node, or a rail of it,
+    has one partner at most.
+    """
+
+    schedule: Schedule = "neighbours"
+    """Which pairs, and how many at once. neighbours: every node with the one before and the one
+    behind it, in two rounds (three for an odd number of nodes). tournament: every two nodes. quiet:
+    the pairs of neighbours, one at a time, while all other nodes are idle.
+    """
+    rails_at_once: bool = False
+    """All rails of a node are measured in one round, which is right where no two share a PCIe link
+    or cores; else they come one after the other.
+    """
+    nodes_per_job: int | None = pydantic.Field(default=None, ge=2)
+    """A larger partition is measured in groups of at most so many nodes, one after the other, so
+    that production goes on in the others; none for all nodes at once.
+    """
+
+
 class Absent(Strict):
     """A node, or RDMA devices of it, known to be missing: left out, and named in every verdict."""
 
@@ -388,6 +412,8 @@ class Extras(Strict):
     """No campaign ends in `accept` that ran a tool of no package, or one whose file is not the one
     that its package brought; without it that is only noted.
     """
+    sweep: Sweep = Sweep()
+    """How its nodes are measured together."""
     peer_spread: float = pydantic.Field(default=0.05, ge=0.005, le=0.2)
     """What numbers of equal places differ by in one run each, as a share: what is 3.5 times as far
     below its peers stands out. A shared machine needs more than the default.
@@ -426,7 +452,7 @@ class Extras(Strict):
             raise ValueError("absent leaves no node")
         return self
 
-    @property
+    @functools.cached_property
     def present(self) -> tuple[str, ...]:
         """The nodes without those that are declared absent."""
         gone = {missing.node for missing in self.absent if not missing.devices}
@@ -435,6 +461,11 @@ class Extras(Strict):
     def absent_devices(self, node: str) -> tuple[str, ...]:
         """The RDMA devices that a node is known to lack."""
         return tuple(d for missing in self.absent if missing.node == node for d in missing.devices)
+
+
+    def of_nodes(self, nodes: Sequence[str]) -> Extras:
+        """The same of some of the nodes."""
+        return self.model_copy(update={"nodes": hostlist.fold(nodes)})
 
 
 #: A partition with one of these features describes it in its extras, in the field of that name.
@@ -464,6 +495,10 @@ class Partition(pydantic.BaseModel):
     def nodes(self) -> tuple[str, ...]:
         """All nodes that can be measured; those declared absent are not among them."""
         return self.extras.present
+
+    def of_nodes(self, nodes: Sequence[str]) -> Partition:
+        """The same with some of its nodes only."""
+        return self.model_copy(update={"extras": self.extras.of_nodes(nodes)})
 
 
 class System(pydantic.BaseModel):

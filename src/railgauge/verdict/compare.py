@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import enum
 import hashlib
@@ -17,7 +18,16 @@ from railgauge.campaign.folder import ENDED, PLAN, POSSIBLE, RESULT_FILE, Campai
 from railgauge.model import record
 from railgauge.model.call import Call
 from railgauge.model.failure import ALONE, NOT_MEASURED, Failure
-from railgauge.model.record import BrokenRecordError, Ended, Key, Planned, Remaining, Row
+from railgauge.model.record import (
+    BrokenRecordError,
+    Ended,
+    Key,
+    Place,
+    PlaceKey,
+    Planned,
+    Remaining,
+    Row,
+)
 from railgauge.model.references import Ratio
 from railgauge.slurm.waiting import NOT_AVAILABLE
 
@@ -35,11 +45,12 @@ class Outcome(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One test case: a check on some nodes of a partition, as planned and as it went.
+    """A check at one place of a partition, as planned and as it went; or what is wrong with the
+    job of several (`of_job`).
 
-    `result` is ReFrame's word (pass, fail, abort, ...), or `not run`. `reason` is ReFrame's, and
-    stands only where the check itself left no result; of a case that was not run it names the
-    preconditions that failed.
+    `result` is ReFrame's word (pass, fail, abort, ...), or `not run`; of one place among others it
+    is that place's own. `reason` is ReFrame's, and stands only where the check itself left no
+    result; of a place that was not run it says why, such as the preconditions that failed.
     """
 
     check: str
@@ -69,6 +80,8 @@ class Case:
     #: what it measures of its nodes, where a check measures several things: a transport, the rails
     kind: str = ""
     unique_name: str = ""
+    #: that of the place within its case
+    place: str = ""
     #: the campaign's session that it ran in
     session: int = 1
     #: whether the check left its record
@@ -81,6 +94,8 @@ class Case:
     strict_provenance: bool = False
     #: what equal places differ by at least, as a share of their median
     peer_spread: float = 0.05
+    #: it is the job of a sweep, and not one of its places
+    of_job: bool = False
 
     @property
     def passed(self) -> bool:
@@ -187,10 +202,12 @@ def _reason(text: str) -> str:
     return _OF_A_JOB.sub("", " ".join(text.split()))
 
 
-def _case(planned: Planned, ran: _Ran | None, run: int, session: int = 1) -> Case:
-    case = Case(
+def _cases(planned: Planned, ran: _Ran | None, run: int, session: int = 1) -> list[Case]:
+    """The places of a case in one run of it; of those that this session was not to measure none."""
+    whole = Case(
         check=planned.check,
         name=planned.case,
+        place="",
         partition=planned.partition,
         nodes=planned.nodes,
         run=run,
@@ -199,46 +216,100 @@ def _case(planned: Planned, ran: _Ran | None, run: int, session: int = 1) -> Cas
         rows=(),
         failures=(),
         folder=ran.stagedir if ran else None,
-        kind=planned.kind,
         unique_name=planned.unique_name,
         session=session,
     )
     if ran is not None and ran.damage:
-        return dataclasses.replace(case, damage=ran.damage)
+        return _everywhere(planned, dataclasses.replace(whole, damage=ran.damage))
     if ran is None or ran.stagedir is None:
-        return case
+        return _everywhere(planned, whole)
     try:
-        found = record.read(ran.stagedir / RESULT_FILE, record.Record)
+        found = record.read_record(ran.stagedir / RESULT_FILE)
     except BrokenRecordError as error:
-        return dataclasses.replace(case, damage=str(error))
+        return _everywhere(planned, dataclasses.replace(whole, damage=str(error)))
     if found is None:
-        return case
-    results = found.results
-    facts = {node: told for result in results for node, told in result.facts.items()}
-    left_out = [result.left_out for result in results if result.left_out]
+        return _everywhere(planned, whole)
+    return _recorded(planned, whole, found)
+
+
+def _everywhere(planned: Planned, like: Case) -> list[Case]:
+    """The same of every place."""
+    return [_at(place, like) for place in planned.places]
+
+
+def _at(place: Place, like: Case) -> Case:
+    name = f"{like.check} {place.name}" if place.name else like.name
     return dataclasses.replace(
-        case,
-        rows=tuple(row for result in results for row in result.rows),
+        like, name=name, place=place.name, nodes=place.nodes or like.nodes, kind=place.kind
+    )
+
+
+def _recorded(planned: Planned, whole: Case, found: record.Record) -> list[Case]:
+    """The places of which a case left something, each by its own result.
+
+    What ReFrame holds against a case without a word of the check is held against all of it.
+    """
+    whole = dataclasses.replace(
+        whole,
         gate=found.gate,
         strict_provenance=found.strict_provenance,
         peer_spread=found.peer_spread,
         recorded=True,
-        facts=facts,
-        notes=tuple(note for result in results for note in result.notes),
         ratios=found.ratios,
-        failures=tuple(failure for result in results for failure in result.failures),
+    )
+    results = {result.place: result for result in found.results}
+    cases = []
+    for place in planned.places:
+        if place.name in results:
+            cases.append(_measured(_at(place, whole), results[place.name]))
+        elif place.name in found.not_run:
+            left = dataclasses.replace(whole, result="not run", reason=found.not_run[place.name])
+            cases.append(_at(place, dataclasses.replace(left, recorded=False)))
+    if damage := _not_as_planned(planned, found):
+        return _everywhere(planned, dataclasses.replace(whole, damage=damage))
+    bad = [case for case in cases if case.result != "pass" or not case.passed]
+    if found.failures:
+        cases.append(dataclasses.replace(whole, failures=found.failures, of_job=True))
+    elif whole.result != "pass" and not bad:
+        cases = [dataclasses.replace(case, result=whole.result) for case in cases]
+    return cases
+
+
+def _not_as_planned(planned: Planned, found: record.Record) -> str:
+    """What a record says of places that it cannot have measured; "" of one that may be true."""
+    names = [result.place for result in found.results]
+    strangers = sorted(set(names) - {place.name for place in planned.places})
+    if strangers:
+        return f"its record has results of {', '.join(strangers)}, which were not planned"
+    twice = sorted(name for name, count in collections.Counter(names).items() if count > 1)
+    return f"its record has several results of {', '.join(twice)}" if twice else ""
+
+
+def _measured(case: Case, result: record.Result) -> Case:
+    good = not result.failures and all(row.within is not False for row in result.rows)
+    word = case.result
+    if word in ("pass", "fail"):
+        word = "pass" if good else "fail"
+    return dataclasses.replace(
+        case,
+        result=word,
+        reason="" if word == "pass" else case.reason,
+        rows=result.rows,
+        failures=result.failures,
+        calls=result.calls,
+        facts=result.facts,
+        notes=result.notes,
+        left_out=result.left_out,
         fingerprints={
             node: str(told["fingerprint"])
-            for node, told in facts.items()
+            for node, told in result.facts.items()
             if told.get("fingerprint")
         },
-        calls=tuple(call for result in results for call in result.calls),
-        left_out=left_out[0] if left_out else None,
     )
 
 
 def read_possible(campaign: Campaign) -> record.Possible:
-    """Check -> partition -> number of cases without any filter; BrokenRecordError where the file
+    """Check -> partition -> number of places without any filter; BrokenRecordError where the file
     is damaged.
     """
     return record.read_possible(campaign.folder / POSSIBLE) or {}
@@ -344,52 +415,74 @@ def _attempts(
 
 
 def read(campaign: Campaign) -> list[Case]:
-    """Every planned case, in every run of every session.
+    """Every place of every planned case, in every run of every session.
 
-    A case that was planned and has no end counts as not run; one whose own record is damaged says
-    so. Where a session broke off and a later one measured what was missing, that stands in its
-    place. Raises BrokenRecordError where the plan or a report is damaged.
+    One that was planned and has no end counts as not run; one whose own record is damaged says so.
+    Where a session broke off and a later one measured what was missing, that stands in its place.
+    Raises BrokenRecordError where the plan or a report is damaged.
     """
     plan = record.read_plan(campaign.folder / PLAN) or ()
     sessions = {n: _attempts(campaign, n, plan) for n in range(1, campaign.sessions + 1)}
     cases = []
     for planned in plan:
-        found = [
-            _case(planned, ran, run, session)
-            for session, attempts in sessions.items()
-            for run, ran in attempts.get(planned.key, ())
-        ]
-        found = found or [_case(planned, None, 0)]
-        found = [dataclasses.replace(c, unavailable=_unavailable(campaign, c)) for c in found]
-        cases += [c for c in found if not (_lost(c, found) and _replaced(c, found, planned.runs))]
-    ran = {(case.unique_name, case.result) for case in cases}
-    keys = {planned.key for planned in plan}
-    for attempts in sessions.values():
-        # The plan does not have them; their failures count all the same.
-        others = [runs for key, runs in attempts.items() if key not in keys]
-        ran |= {(other.unique_name, other.result) for runs in others for _, other in runs}
-    return _with_preconditions(cases, plan, ran)
+        attempts: dict[str, list[Case]] = {place.name: [] for place in planned.places}
+        of_jobs: list[Case] = []
+        for session, ended in sessions.items():
+            for run, ran in ended.get(planned.key, ()):
+                for case in _cases(planned, ran, run, session):
+                    case = dataclasses.replace(case, unavailable=_unavailable(campaign, case))
+                    (of_jobs if case.of_job else attempts[case.place]).append(case)
+        never = {case.place: case for case in _cases(planned, None, 0)}
+        for place, found in attempts.items():
+            found = found or [never[place]]
+            cases += [
+                c for c in found if not (_lost(c, found) and _replaced(c, found, planned.runs))
+            ]
+        # What was wrong with a job counts no more once all of it was measured in a later session.
+        whole = [case for found in attempts.values() for case in found]
+        cases += [c for c in of_jobs if not (c.disturbed and _made_up_for(c, whole, planned))]
+    return _with_preconditions(cases, plan)
 
 
-def _with_preconditions(
-    cases: Sequence[Case], plan: Sequence[Planned], ran: Collection[tuple[str, str]]
-) -> list[Case]:
-    """The cases that were left out, with the failed preconditions that they name; `ran` are the
-    unique names and results of all that ran.
-    """
-    names = {planned.unique_name: planned.case for planned in plan}
-    depends_on = {planned.key: planned.depends_on for planned in plan}
-    failed = {name for name, result in ran if result == "fail"}
-    aborted = {name for name, result in ran if result == "abort"}
-    found = []
+def _made_up_for(job: Case, attempts: Sequence[Case], planned: Planned) -> bool:
+    """Whether every place of a case has a result of its own, of that session or a later one."""
+    done = {c.place for c in attempts if c.session >= job.session and c.complete}
+    return done >= {place.name for place in planned.places}
+
+
+def _with_preconditions(cases: Sequence[Case], plan: Sequence[Planned]) -> list[Case]:
+    """The places that were left out, with the failed preconditions that they name."""
+    names = {
+        (p.unique_name, place.name): f"{p.check} {place.name}" if place.name else p.case
+        for p in plan
+        for place in p.places
+    }
+    needs = {(p.unique_name, p.partition, x.name): x.needs for p in plan for x in p.places}
+    failed, aborted = set(), set()
     for case in cases:
-        # One that was not even skipped is missing because the session ended.
-        because = failed if case.result == "not run" else failed | aborted
-        unmet = [n for n in depends_on[case.unique_name, case.partition] if n in because]
-        if unmet and not case.finished:
-            reason = f"its precondition failed: {'; '.join(names.get(n, n) for n in unmet)}"
-            case = dataclasses.replace(case, result="not run", reason=reason)
-        found.append(case)
+        key = case.unique_name, case.partition, case.place
+        if case.result == "fail" or (case.finished and case.failed):
+            failed.add(key)
+        elif case.result == "abort":
+            aborted.add(key)
+    found: list[Case] = []
+    more = True
+    while more:
+        # What was left out is itself missing to what needs it.
+        more, found = False, []
+        for case in cases:
+            # One that was not even skipped is missing because the session ended.
+            because = failed if case.result == "not run" else failed | aborted
+            needed = needs.get((case.unique_name, case.partition, case.place), ())
+            unmet = [(n, place) for n, place in needed if (n, case.partition, place) in because]
+            if unmet and not case.finished:
+                told = "; ".join(names.get(n, n[0]) for n in unmet)
+                reason = f"its precondition failed: {told}"
+                case = dataclasses.replace(case, result="not run", reason=reason)
+                key = case.unique_name, case.partition, case.place
+                more = more or key not in failed
+                failed.add(key)
+            found.append(case)
     return found
 
 
@@ -427,28 +520,34 @@ def remaining(campaign: Campaign) -> Remaining | None:
     plan = record.read_plan(campaign.folder / PLAN)
     if plan is None:
         return None
-    attempts: dict[Key, list[Case]] = {planned.key: [] for planned in plan}
+    attempts: dict[PlaceKey, list[Case]] = {(*p.key, x.name): [] for p in plan for x in p.places}
     for case in read(campaign):
-        attempts[case.unique_name, case.partition].append(case)
+        if not case.of_job:
+            attempts[case.unique_name, case.partition, case.place].append(case)
     failed = {
         key
         for key, cases in attempts.items()
         if any(c.result == "fail" and not _lost(c, cases) for c in cases)
         or any(c.complete and not c.passed for c in cases)
     }
-    blocked: set[str] = set()
-    more = {unique_name for unique_name, _ in failed}
+    blocked: set[PlaceKey] = set()
+    more = set(failed)
     while more:
         blocked |= more
-        more = {p.unique_name for p in plan if blocked & set(p.depends_on)} - blocked
+        more = {
+            (*p.key, place.name)
+            for p in plan
+            for place in p.places
+            if any((n, p.partition, needed) in blocked for n, needed in place.needs)
+        } - blocked
     missing = []
     for planned in plan:
-        cases = attempts[planned.key]
-        done = any(_enough(cases, n, planned.runs) for n in range(1, campaign.sessions + 1))
-        if planned.unique_name not in blocked and (
-            not done or any(_lost(case, cases) for case in cases)
-        ):
-            missing.append(planned.key)
+        for place in planned.places:
+            key = (*planned.key, place.name)
+            cases = attempts[key]
+            done = any(_enough(cases, n, planned.runs) for n in range(1, campaign.sessions + 1))
+            if key not in blocked and (not done or any(_lost(case, cases) for case in cases)):
+                missing.append(key)
     return Remaining(missing=tuple(missing), failed=tuple(sorted(failed)))
 
 

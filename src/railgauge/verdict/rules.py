@@ -13,7 +13,7 @@ from typing import Any
 
 from railgauge import hostlist
 from railgauge.campaign.folder import Campaign
-from railgauge.model.failure import DISTURBED, ENVIRONMENT, NOT_MEASURED
+from railgauge.model.failure import DISTURBED, ENVIRONMENT, NOT_MEASURED, UNAVAILABLE
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.model.references import Bounded
 from railgauge.verdict.answer import Decision, Finding, Verdict
@@ -83,7 +83,7 @@ def _case_findings(case: Case) -> list[Finding]:
         return [Finding("inconclusive", "broken-record", case.damage, **_place(case))]
     if not case.finished:
         why = case.reason or "the session ended before it"
-        return [Finding("inconclusive", "not-run", f"{case.result}: {why}", **_place(case))]
+        return [Finding("inconclusive", NOT_RUN, f"{case.result}: {why}", **_place(case))]
     found = [
         Finding(
             "inconclusive" if failure.kind in NOT_MEASURED else "reject",
@@ -106,7 +106,7 @@ def _case_findings(case: Case) -> list[Finding]:
         return [
             Finding(
                 "reject",
-                "unavailable",
+                UNAVAILABLE,
                 f"{hostlist.fold(unavailable)} does not answer Slurm: {case.reason}",
                 next_step=f"scontrol show node {hostlist.fold(unavailable)}",
                 **{**_place(case), "nodes": unavailable},
@@ -117,13 +117,15 @@ def _case_findings(case: Case) -> list[Finding]:
     return [Finding("inconclusive", "no-result", reason, **_place(case))]
 
 
-#: Kinds of findings that several cases have for one reason.
-_SHARED = ("no-result", ENVIRONMENT)
+NOT_RUN = "not-run"
+
+#: Kinds of findings that several places have for one reason.
+_SHARED = ("no-result", NOT_RUN, UNAVAILABLE, DISTURBED, ENVIRONMENT)
 
 
 def _together(findings: Sequence[Finding]) -> list[Finding]:
-    """What kept several cases of a partition from starting, or what all of them lacked, is one
-    finding of all their nodes.
+    """What kept several places of a partition from being measured, or what all of them lacked, is
+    one finding of all their nodes.
     """
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
@@ -140,7 +142,7 @@ def _together(findings: Sequence[Finding]) -> list[Finding]:
                 dataclasses.replace(
                     finding,
                     check=finding.check if len(checks) == 1 else "",
-                    message=f"{len(group)} cases ({', '.join(checks)}): {finding.message}",
+                    message=f"{len(group)} places ({', '.join(checks)}): {finding.message}",
                     nodes=tuple(dict.fromkeys(n for each in group for n in each.nodes)),
                     evidence="",
                 )
@@ -185,14 +187,18 @@ def _selection_findings(
     found = []
     for partition, checks in campaign.scope.required.items():
         for check in checks:
-            planned = {c.unique_name for c in cases if (c.check, c.partition) == (check, partition)}
+            planned = {
+                (c.unique_name, c.place)
+                for c in cases
+                if (c.check, c.partition) == (check, partition) and not c.of_job
+            }
             all_of_it = possible.get(check, {}).get(partition, 0)
             if len(planned) < all_of_it:
                 found.append(
                     Finding(
                         "inconclusive",
                         "left-out",
-                        f"{len(planned)} of {all_of_it} cases were selected: "
+                        f"{len(planned)} of {all_of_it} places were selected: "
                         "a filter left the others out",
                         check=check,
                         partition=partition,
@@ -205,9 +211,9 @@ def _selection_findings(
 def _retry_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
     """A case that failed in one run and passed in another is flaky, not well."""
     found = []
+    passed = {(c.unique_name, c.partition, c.place) for c in cases if c.passed}
     for case in cases:
-        others = [c for c in cases if c.name == case.name and c.partition == case.partition]
-        if case.failed and any(other.passed for other in others):
+        if case.failed and (case.unique_name, case.partition, case.place) in passed:
             found.append(
                 Finding(
                     "reject",
@@ -363,9 +369,10 @@ def _suspects(
 
 def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
     """A campaign that did not come to its own end proves nothing of the rest."""
-    finished = {(c.unique_name, c.partition) for c in cases if c.finished}
-    planned = {(c.unique_name, c.partition) for c in cases}
-    done = f"after {len(finished)} of {len(planned)} cases"
+    places = [case for case in cases if not case.of_job]
+    finished = {(c.unique_name, c.partition, c.place) for c in places if c.finished}
+    planned = {(c.unique_name, c.partition, c.place) for c in places}
+    done = f"after {len(finished)} of {len(planned)} places"
     if campaign.state == "interrupted":
         by = campaign.session.interrupted_by if campaign.session else ""
         message = f"interrupted {done}" + (f": {by}" if by else "")
@@ -476,4 +483,4 @@ def _decision(
         )
     passed, left = sum(c.passed for c in cases), sum(c.was_left_out for c in cases)
     left_out = f", {left} left out" if left else ""
-    return "accept", f"{passed} of {len(cases)} cases passed{left_out}, {measured} measurements"
+    return "accept", f"{passed} of {len(cases)} places passed{left_out}, {measured} measurements"

@@ -80,7 +80,7 @@ class Resumed(Recorded):
         if number not in self.runs[run]:
             return
         ran, stage = self.runs[run][number], self.stagedir(run, number)
-        record = stage / "railgauge.json"
+        record = stage / "railgauge.jsonl"
         digest = hashlib.sha256(record.read_bytes()).hexdigest() if record.exists() else None
         planned = self.plan[number]
         end = {
@@ -429,7 +429,7 @@ def task(stage: Path | None) -> Any:
 def test_a_case_leaves_its_end_bound_to_its_record(working: Path) -> None:
     stage = working / "stage" / "Tcp_1"
     stage.mkdir(parents=True)
-    (stage / "railgauge.json").write_text("{}")
+    (stage / "railgauge.jsonl").write_text("{}")
     guard.EndKeeper().on_task_success(task(stage))
     (path,) = (working / ENDED).iterdir()
     end = json.loads(path.read_text())

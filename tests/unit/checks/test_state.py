@@ -338,7 +338,7 @@ def campaign_of(folder: Path, nodes: list[Inventory]) -> Campaign:
             [Row(m, reference, None) for m in reading.measurements],
             facts={n: dict(facts) for n, facts in written.facts.items()},
         )
-        (stage / "railgauge.json").write_text(json.dumps(record))
+        (stage / "railgauge.jsonl").write_text(json.dumps(record))
         name = {"unique_name": f"NodeState_{one.node}", "partition": "gpu"}
         plan.append(records.planned("NodeState", f"NodeState {one.node}", nodes=[one.node], **name))
         report.append({**name, "result": "pass", "stagedir": str(stage)})

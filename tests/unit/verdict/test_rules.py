@@ -16,13 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railgauge.campaign import folder as campaigns
-from railgauge.campaign.folder import Campaign, Requested, Scope, Session
+from railgauge.campaign.folder import RESULT_FILE, Campaign, Requested, Scope, Session
 from railgauge.errors import RailgaugeError
 from railgauge.model.failure import DISTURBED, Failure
 from railgauge.model.limits import tcp
 from railgauge.model.measurement import Measurement
-from railgauge.model.record import BrokenRecordError, Record, Row
-from railgauge.model.record import read as read_record
+from railgauge.model.record import BrokenRecordError, Row, read_record
 from railgauge.model.references import Provenance, Ratio, Reference
 from railgauge.report import text
 from railgauge.verdict.answer import Verdict
@@ -95,12 +94,27 @@ class Recorded:
         self, number: int, run: int = 0, value: float = 9.5, failures: Sequence[Failure] = ()
     ) -> None:
         """What the check of that case leaves in its stage folder."""
-        measurement = bandwidth(value, tuple(self.plan[number]["nodes"]))
+        measurement = bandwidth(value, tuple(self.plan[number]["places"][0]["nodes"]))
         self.results[run, number] = records.record(
             [Row(measurement, self._reference(), LIMIT)],
             failures,
             [records.call(version="iperf version 2.2.1")],
         )
+
+    def two_places(self, number: int) -> dict[str, Any]:
+        """The record of a case, with its own place as `a` and one of n1 and n2 as `b`."""
+        (place,) = self.plan[number]["places"]
+        self.plan[number]["places"] = [
+            {**place, "name": "a"},
+            {**place, "name": "b", "nodes": ["n1", "n2"]},
+        ]
+        record = self.results[0, number]
+        assert record is not None
+        record["results"].append(json.loads(json.dumps(self.only(number))))
+        for name, result in zip("ab", record["results"], strict=True):
+            result["place"] = name
+        record["results"][1]["rows"][0]["measurement"]["nodes"] = ["n1", "n2"]
+        return record
 
     def only(self, number: int) -> dict[str, Any]:
         """The one result in the record of a case of the first run."""
@@ -131,7 +145,9 @@ class Recorded:
 
     def skip(self, number: int, because_of: Sequence[int] = (), run: int = 0) -> None:
         """As ReFrame leaves a case whose preconditions did not pass: without a stage folder."""
-        self.plan[number]["depends_on"] = [self.plan[n]["unique_name"] for n in because_of]
+        before = [self.plan[n]["unique_name"] for n in because_of]
+        self.plan[number]["depends_on"] = before
+        self.plan[number]["places"][0]["needs"] = [[name, ""] for name in before]
         self.runs[run][number] = {"result": "skip", "stagedir": None}
         self.results[run, number] = None
 
@@ -168,7 +184,7 @@ class Recorded:
         (stage / "client.out").write_text("[SUM] 0.0-3.0 sec\n")
         result = self.results.get((run, number))
         if result is not None:
-            self._json(str(stage / "railgauge.json"), {**result, "gate": self.gate})
+            records.write(stage / RESULT_FILE, {**result, "gate": self.gate})
         planned = self.plan[number]
         names = {name: planned[name] for name in ("unique_name", "partition")}
         return {**names, "stagedir": str(stage), "fail_reason": None, **ran}
@@ -463,7 +479,7 @@ def test_cases_that_one_obstacle_kept_from_starting_are_one_finding(recorded: Re
         recorded.no_result(number, "fail", why)
     (finding,) = recorded.decide().findings
     assert (finding.weight, finding.nodes) == ("inconclusive", ("n1", "n2", "n3"))
-    assert finding.message == ("2 cases (Iperf2Pair): not submitted: n2 drained by alice: bad disk")
+    assert finding.message == ("2 places (Iperf2Pair): not submitted: n2 drained by alice: bad disk")
 
 
 # ---- preconditions ----
@@ -521,16 +537,6 @@ def test_only_preconditions_that_failed_are_named(recorded: Recorded) -> None:
     assert message.endswith("failed: Iperf2Pair %pair=ns:n1:n2; Iperf2Pair %pair=ns:n2:n3")
 
 
-def test_precondition_outside_of_the_plan_is_named_as_reframe_does(recorded: Recorded) -> None:
-    recorded.fail(0, NODE_FAILURE)
-    recorded.skip(2, because_of=[0])
-    campaign = recorded.write()
-    plan = json.loads((campaign.folder / "plan.json").read_text())
-    (campaign.folder / "plan.json").write_text(json.dumps(plan[1:]))
-    ((message, _),) = not_run(decide(campaign))
-    assert message == "not run: its precondition failed: Iperf2Pair_0"
-
-
 def test_case_skipped_for_another_reason_has_that_reason(recorded: Recorded) -> None:
     recorded.skip(2, because_of=[0])
     recorded.runs[0][2]["fail_reason"] = "the compiler is missing"
@@ -544,7 +550,7 @@ def test_skipped_case_is_not_accepted_though_its_precondition_passed(recorded: R
 
 def test_case_that_ran_all_the_same_keeps_its_own_result(recorded: Recorded) -> None:
     recorded.fail(0, NODE_FAILURE)
-    recorded.plan[2]["depends_on"] = ["Iperf2Pair_0"]
+    recorded.plan[2]["places"][0]["needs"] = [["Iperf2Pair_0", ""]]
     verdict = recorded.decide()
     assert (verdict.cases[2].result, not_run(verdict)) == ("pass", [])
 
@@ -578,7 +584,7 @@ def test_what_several_cases_lacked_is_one_finding_and_accuses_nobody(recorded: R
     verdict = recorded.decide()
     found = [f for f in verdict.findings if f.kind == "environment"]
     assert [(f.weight, f.next_step) for f in found] == [("inconclusive", "set launch_options")]
-    assert found[0].message.startswith("2 cases")
+    assert found[0].message.startswith("2 places")
     assert (verdict.decision, verdict.suspects) == ("inconclusive", ())
 
 
@@ -657,7 +663,7 @@ def test_interrupted_campaign_is_inconclusive(recorded: Recorded, finished: int)
         del recorded.runs[0][number]
     verdict = recorded.decide()
     assert verdict.decision == "inconclusive"
-    assert verdict.reason == f"interrupted after {finished} of 4 cases"
+    assert verdict.reason == f"interrupted after {finished} of 4 places"
 
 
 def test_interrupted_before_the_plan_is_inconclusive(recorded: Recorded) -> None:
@@ -680,7 +686,7 @@ def test_session_that_broke_off_is_told_before_the_cases_that_it_left_open(
     recorded.session = Session(1, "the file system is full")
     recorded.runs = [{}]
     verdict = recorded.decide()
-    assert kinds(verdict) == ["session", *["not-run"] * 4, "not-measured"]
+    assert kinds(verdict) == ["session", "not-run", "not-measured"]
     assert verdict.reason == "ReFrame ended with exit code 1: the file system is full"
 
 
@@ -740,7 +746,7 @@ def test_what_is_optional_and_not_there_is_listed_and_gates_nothing(recorded: Re
     leave_out(recorded, 4)
     verdict = recorded.decide()
     assert (verdict.decision, verdict.findings, verdict.suspects) == ("accept", (), ())
-    assert verdict.reason == "4 of 5 cases passed, 1 left out, 4 measurements"
+    assert verdict.reason == "4 of 5 places passed, 1 left out, 4 measurements"
     (listed,) = verdict.as_dict()["left_out"]
     assert (listed["check"], listed["message"]) == ("WdtTransfer", MISSING.message)
     assert (
@@ -798,7 +804,7 @@ def left_out(recorded: Recorded) -> list[tuple[str, str, str]]:
 
 def test_required_check_with_only_some_of_its_cases_is_inconclusive(recorded: Recorded) -> None:
     recorded.possible = {"Iperf2Pair": {"ns": 12}}
-    message = "4 of 12 cases were selected: a filter left the others out"
+    message = "4 of 12 places were selected: a filter left the others out"
     assert left_out(recorded) == [("Iperf2Pair", "ns", message)]
 
 
@@ -839,7 +845,7 @@ def test_campaign_whose_session_has_not_been_seen_to_end_is_not_accepted(
     recorded.state, recorded.session = state, session
     verdict = recorded.decide()
     assert (verdict.decision, kinds(verdict)) == ("inconclusive", ["unfinished"])
-    assert verdict.reason == "still running, or broken off, after 4 of 4 cases"
+    assert verdict.reason == "still running, or broken off, after 4 of 4 places"
 
 
 @pytest.mark.parametrize("state", ["broken", "", None, "Finished"])
@@ -1008,7 +1014,7 @@ NEEDED = [
     "campaign.json",
     "plan.json",
     "report.json",
-    *(f"stage/Iperf2Pair_{number}/railgauge.json" for number in range(len(NODES))),
+    *(f"stage/Iperf2Pair_{number}/railgauge.jsonl" for number in range(len(NODES))),
 ]
 #: The tools' texts and ReFrame's log were judged before; they are there for people.
 NOT_NEEDED = ["reframe.out", *(f"stage/Iperf2Pair_{n}/client.out" for n in range(len(NODES)))]
@@ -1106,7 +1112,7 @@ def test_without_plan_or_report_there_are_no_cases_to_read(accepted: Path, name:
 def test_damaged_record_of_one_case_hides_no_finding_of_another(recorded: Recorded) -> None:
     recorded.fail(1, NODE_FAILURE)
     campaign = recorded.write()
-    (recorded.stagedir(0, 3) / "railgauge.json").write_text("{")
+    (recorded.stagedir(0, 3) / RESULT_FILE).write_text("{")
     verdict = decide(campaign)
     assert verdict.decision == "reject"
     assert kinds(verdict) == ["condition", "broken-record"]
@@ -1133,10 +1139,14 @@ def test_strange_record_is_never_a_crash(accepted: Path, name: str) -> None:
     crashes: list[Any] = []
     stranges: list[Any] = [None, [], {}, "x", -1, 0, [None]]
     with Damage(accepted / name) as path:
-        document = json.loads(path.read_text())
-        for place in _places(document):
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if (
+            path.suffix == ".jsonl"
+        ) else [json.loads(path.read_text())]
+        for place in _places(lines):
             for strange in stranges:
-                path.write_text(json.dumps(_replaced(document, place, strange)))
+                changed = _replaced(lines, place, strange)
+                told = changed if isinstance(changed, list) else [changed]
+                path.write_text("\n".join(json.dumps(line) for line in told))
                 try:
                     decision_in(accepted)
                 except Exception as error:
@@ -1156,7 +1166,6 @@ def test_strange_record_is_never_a_crash(accepted: Path, name: str) -> None:
         ("context", [{"value": 9.0}]),
         ("ratios", [{"value": 9.0}]),
         ("rows", None),
-        ("results", {}),
         ("failures", [{"kind": "condition"}]),
         ("failures", [{"colour": "red"}]),
         ("failures", None),
@@ -1168,11 +1177,11 @@ def test_result_that_is_no_result_is_a_broken_record(
 ) -> None:
     record = recorded.results[0, 0]
     assert record is not None
-    parts = (record, recorded.only(0), recorded.only(0)["rows"][0])
-    (part,) = (part for part in parts if key in part)
-    part[key] = value
+    # The job has failures too; the innermost is meant.
+    parts = (recorded.only(0)["rows"][0], recorded.only(0), record)
+    next(part for part in parts if key in part)[key] = value
     damaged, *others = read(recorded.write())
-    assert str(recorded.stagedir(0, 0) / "railgauge.json") in damaged.damage
+    assert str(recorded.stagedir(0, 0) / RESULT_FILE) in damaged.damage
     assert not damaged.passed
     assert all(case.passed and not case.damage for case in others)
 
@@ -1187,27 +1196,79 @@ def test_a_verdict_is_read_without_reframe() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_a_case_may_hold_several_results(recorded: Recorded) -> None:
-    """A sweep leaves one of each place; any of them fails the case."""
-    record = recorded.results[0, 2]
-    assert record is not None
-    record["results"].append(json.loads(json.dumps(recorded.only(2))))
-    record["results"][1]["rows"][0]["measurement"]["nodes"] = ["n1", "n2"]
-    case = read(recorded.write())[2]
-    assert [row.measurement.nodes for row in case.rows] == [("n3", "n4"), ("n1", "n2")]
-    assert case.passed
+def test_a_case_may_measure_several_places(recorded: Recorded) -> None:
+    """Each stands for itself: a bad one is no word against the others."""
+    record = recorded.two_places(2)
+    first, second = read(recorded.write())[2:4]
+    assert (first.place, first.nodes) == ("a", ("n3", "n4"))
+    assert (second.place, second.nodes) == ("b", ("n1", "n2"))
     record["results"][1]["rows"][0]["measurement"]["value"] = 4.0
+    recorded.runs[0][2] = {"result": "fail", "fail_reason": "performance error"}
+    assert [case.passed for case in read(recorded.write())] == [True, True, True, False, True]
     assert recorded.decide().decision == "reject"
 
 
+def test_a_place_without_a_result_keeps_the_verdict_from_accept(recorded: Recorded) -> None:
+    record = recorded.two_places(2)
+    del record["results"][1]
+    assert [c.place for c in read(recorded.write()) if not c.finished] == ["b"]
+    assert recorded.decide().decision == "inconclusive"
+
+
+def test_a_place_that_was_not_measured_says_why(recorded: Recorded) -> None:
+    record = recorded.two_places(2)
+    del record["results"][1]
+    record["not_run"] = {"b": "n2 was lost"}
+    (left,) = [case for case in read(recorded.write()) if not case.finished]
+    assert (left.place, left.result, left.reason) == ("b", "not run", "n2 was lost")
+    assert recorded.decide().decision == "inconclusive"
+
+
+@pytest.mark.parametrize("name", ["a", "c"])
+def test_results_that_cannot_be_of_this_case_are_damage(recorded: Recorded, name: str) -> None:
+    """Twice the same place, or one that nobody planned."""
+    record = recorded.two_places(2)
+    record["results"][1]["place"] = name
+    assert [bool(case.damage) for case in read(recorded.write())] == [
+        *(False, False, True, True, False)
+    ]
+    assert recorded.decide().decision == "inconclusive"
+
+
+def test_what_is_wrong_with_a_sweeps_job_is_said_beside_its_places(recorded: Recorded) -> None:
+    record = recorded.two_places(2)
+    record["failures"] = [{"kind": "job-state", "message": "NODE_FAIL", "nodes": ["n3"]}]
+    recorded.runs[0][2] = {"result": "fail", "fail_reason": "sanity error"}
+    cases = read(recorded.write())
+    assert [case.of_job for case in cases].count(True) == 1
+    verdict = recorded.decide()
+    assert verdict.decision == "reject"
+    assert [finding.kind for finding in verdict.findings] == ["job-state"]
+
+
+def test_what_reframe_alone_holds_against_a_case_fails_all_of_it(recorded: Recorded) -> None:
+    recorded.two_places(2)
+    recorded.runs[0][2] = {"result": "fail", "fail_reason": "cleanup error"}
+    assert recorded.decide().decision == "inconclusive"
+    assert [case.passed for case in read(recorded.write())] == [True, True, False, False, True]
+
+
 def test_a_record_is_read_as_it_was_written(recorded: Recorded, tmp_path: Path) -> None:
-    path = recorded.write().folder / "stage" / "Iperf2Pair_2" / "railgauge.json"
-    found = read_record(path, Record)
+    path = recorded.write().folder / "stage" / "Iperf2Pair_2" / RESULT_FILE
+    found = read_record(path)
     assert found is not None
-    found.write(tmp_path / "again.json")
-    assert (tmp_path / "again.json").read_text() == json.dumps(
-        json.loads(path.read_text()), indent=2
-    ) + "\n"
+    found.write(tmp_path / "again.jsonl")
+    assert read_record(tmp_path / "again.jsonl") == found
+
+
+def test_a_record_that_was_cut_anywhere_is_damaged(recorded: Recorded) -> None:
+    recorded.two_places(2)
+    path = recorded.write().folder / "stage" / "Iperf2Pair_2" / RESULT_FILE
+    whole = path.read_bytes()
+    for size in range(0, len(whole) - 1, 7):
+        path.write_bytes(whole[:size])
+        with pytest.raises(BrokenRecordError):
+            read_record(path)
 
 
 def test_case_keeps_plan_result_and_numbers_together(recorded: Recorded) -> None:
@@ -1217,7 +1278,7 @@ def test_case_keeps_plan_result_and_numbers_together(recorded: Recorded) -> None
 
 
 def test_case_has_the_kind_that_was_planned(recorded: Recorded) -> None:
-    recorded.plan[2]["kind"] = "1-1"
+    recorded.plan[2]["places"][0]["kind"] = "1-1"
     assert [case.kind for case in read(recorded.write())] == ["", "", "1-1", ""]
 
 
@@ -1246,7 +1307,7 @@ HASH = "jujyn2sairfvqy2u4thgzkv7lobpvqui"
 
 def ran(recorded: Recorded, number: int, **changes: str) -> None:
     """Both calls of a case, with their provenance; `changes` are those of the second node's."""
-    server, client = recorded.plan[number]["nodes"]
+    server, client = recorded.plan[number]["places"][0]["nodes"]
     result = recorded.only(number)
     call = {
         **result["calls"][0],
