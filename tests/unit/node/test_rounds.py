@@ -203,7 +203,8 @@ def test_a_side_that_breaks_makes_its_place_refused() -> None:
     def breaks(cluster: Cluster, node: str, message: wire.Message) -> None:
         if message["do"] == "prepare":
             role = message["role"]
-            cluster.say(node, "ended", message["place"], role, why="KeyError at pair.py:1: 'x'")
+            cluster.say(node, "broken", message["place"], role, why="KeyError at pair.py: 'x'")
+            cluster.say(node, "ended", message["place"], role, why="exit code 1")
 
     cluster = swept(listed(("n1", "n2"), rounds=[[0]]), n2=breaks)
     (event,) = [e for e in cluster.events if e["event"] == "place"]
