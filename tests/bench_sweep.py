@@ -7,6 +7,7 @@ where an agent would fork, they sleep. Both they and the conductor are on this m
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import statistics
@@ -45,14 +46,13 @@ class Asleep:
 
     def __init__(self, role: str, said: agent.Said, ended: agent.Ended, began: Callable[[], None]):
         self._role, self._said, self._ended, self._began = role, said, ended, began
-        if role == "server":
-            said({"do": "mail", "name": "ready", "body": [{"address": "10.0.0.1", "port": 5001}]})
         said({"do": "prepared"})
 
     def tell(self, message: wire.Message) -> None:
         if message["do"] == "go" and self._role == "server":
-            self._said({"do": "mail", "name": "watching", "body": True})
-        elif message["do"] == "mail" and message["name"] == "watching":
+            there = [{"address": "10.0.0.1", "port": 5001}]
+            self._said({"do": "mail", "name": "ready", "body": there})
+        elif message["do"] == "mail" and message["name"] == "ready":
             self._began()
             asyncio.get_running_loop().call_later(TOOL_S, self._leave)
         elif message["do"] == "mail" and message["name"] == "left":
@@ -92,11 +92,15 @@ async def serve_agents(file: str) -> None:
         if not left:
             over.set_result(None)
 
-    for node in orders.nodes:
-        make = lambda node=node: agent.Agent(  # noqa: E731
-            orders, node, bytes.fromhex(conductor["secret"]), start, done
-        )
-        await agent.connect("127.0.0.1", conductor["port"], make, 30)
+    secret = bytes.fromhex(conductor["secret"])
+
+    def make(node: str) -> agent.Agent:
+        return agent.Agent(orders, node, secret, start, done)
+
+    makers = [functools.partial(make, node) for node in orders.nodes]
+    await asyncio.gather(
+        *(agent.connect("127.0.0.1", conductor["port"], one, 30) for one in makers)
+    )
     await over
 
 
@@ -142,7 +146,7 @@ def simulated(count: int, folder: Path) -> None:
     size = (folder / raw.FILE).stat().st_size / len(places)
     label = f"{count} simulated agents"
     print(f"{label + ', round over tool:':<42} {_spread(ratios)}")
-    print(f"{label + ', conductor:':<42} {cpu_s / seconds:.2f} core, {rss_mb:.0f} MB")
+    print(f"{label + ', conductor:':<42} {cpu_s:.2f} s of CPU in {seconds:.0f} s, {rss_mb:.0f} MB")
     print(f"{label + ', start to first tool:':<42} {first:.2f} s (n=1)")
     print(f"{label + ', raw a place:':<42} {size:.0f} bytes")
 

@@ -520,7 +520,7 @@ MUTANTS = [
     ),
     Mutant(
         "a node may have two agents",
-        "src/railgauge/node/conductor.py",
+        "src/railgauge/node/conducting.py",
         "        if end.node in self._agents or end.node in self.rounds.lost:\n",
         "        if False:\n",
         "tests/unit/node/test_strangers.py",

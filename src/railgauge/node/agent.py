@@ -55,7 +55,7 @@ class Side(Protocol):
 
 
 #: Starts a side: its program, its orders, its role, and what is called with what it says, and once
-#: with why it ended ("" where it ended as it should).
+#: with why it ended ("" where it ended as it should); that it broke it has said before.
 Start = Callable[[str, sweep.Spec, str, Said, Ended], Side]
 
 
@@ -69,7 +69,6 @@ class ForkedSide:
         self._parts: list[bytes] = []
         self._unsent = bytearray()
         self._why: str | None = None
-        self._broken = ""
         self._stopped = False
         self._loop = asyncio.get_running_loop()
         connection.setblocking(False)
@@ -125,10 +124,7 @@ class ForkedSide:
         self._parts = [rest] if newline else [*self._parts, rest]
         for line in lines:
             message = json.loads(line)
-            if message["do"] == "broken":
-                self._broken = message["why"]
-            else:
-                self._said(message)
+            self._said(message)
 
     def reaped(self, status: int) -> None:
         """Its process has ended."""
@@ -137,7 +133,7 @@ class ForkedSide:
             self._why = ""
         else:
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
-            self._why = self._broken or f"its process ended with {how}"
+            self._why = f"its process ended with {how}"
         self._end()
 
     def _end(self) -> None:

@@ -203,11 +203,21 @@ def test_a_side_that_breaks_makes_its_place_refused() -> None:
     def breaks(cluster: Cluster, node: str, message: wire.Message) -> None:
         if message["do"] == "prepare":
             role = message["role"]
-            cluster.say(node, "ended", message["place"], role, why="KeyError at pair.py:1: 'x'")
+            cluster.say(node, "broken", message["place"], role, why="KeyError at pair.py: 'x'")
+            cluster.say(node, "ended", message["place"], role, why="exit code 1")
 
     cluster = swept(listed(("n1", "n2"), rounds=[[0]]), n2=breaks)
     (event,) = [e for e in cluster.events if e["event"] == "place"]
-    assert (event["outcome"], event["why"]) == ("refused", "n2: KeyError at pair.py:1: 'x'")
+    assert (event["outcome"], event["why"]) == ("refused", "n2: KeyError at pair.py: 'x'")
+
+
+def test_a_side_whose_process_is_killed_makes_its_place_lost() -> None:
+    def dies(cluster: Cluster, node: str, message: wire.Message) -> None:
+        if message["do"] == "prepare":
+            cluster.say(node, "ended", message["place"], message["role"], why="signal 9")
+
+    cluster = swept(listed(("n1", "n2"), rounds=[[0]]), n2=dies)
+    assert cluster.outcomes == {0: "lost"} and cluster.dropped == {}
 
 
 @pytest.mark.parametrize(
