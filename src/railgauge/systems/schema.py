@@ -465,7 +465,10 @@ class Extras(Strict):
 
     def of_nodes(self, nodes: Sequence[str]) -> Extras:
         """The same of some of the nodes."""
-        return self.model_copy(update={"nodes": hostlist.fold(nodes)})
+        some = self.model_copy(update={"nodes": hostlist.fold(nodes)})
+        # A copy brings along what was known of all nodes.
+        some.__dict__.pop("present", None)
+        return some
 
 
 #: A partition with one of these features describes it in its extras, in the field of that name.
