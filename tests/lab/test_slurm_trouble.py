@@ -52,8 +52,13 @@ def test_what_a_drained_node_keeps_from_starting_is_one_finding(
     answer = railgauge("accept", "--partition", "ns", *PAIRS)
     assert "waiting: n4 drained by root: bad disk" in answer.stdout
     found = verdict()
-    assert "not submitted: n4 drained by root: bad disk" in not_started(found)["message"]
+    (finding,) = [f for f in found["findings"] if f["kind"] == "job-disturbed"]
+    assert "not measured: n4 drained by root: bad disk" in finding["message"]
+    assert finding["weight"] == "inconclusive"
     assert "n4" not in suspects(found)
+    # The others go on without it.
+    measured = {tuple(m["nodes"]) for m in found["measurements"]}
+    assert measured == {("n1", "n2"), ("n2", "n3")}
 
 
 def test_a_partition_that_is_down_starts_nothing_and_is_said(
@@ -62,30 +67,51 @@ def test_a_partition_that_is_down_starts_nothing_and_is_said(
     control("scontrol", "update", "partitionname=ns", "state=down")
     answer = railgauge("accept", "--partition", "ns")
     assert answer.returncode == 2, answer.stdout
-    assert "9 cases" in not_started(verdict())["message"]
+    assert "9 places" in not_started(verdict())["message"]
     assert "partition ns is DOWN" in answer.stdout.splitlines()[-1]
 
 
-def test_one_case_waits_for_a_long_foreign_job_and_the_others_do_not(
-    railgauge: Run, verdict: Verdict, control: Callable[..., str]
-) -> None:
+@pytest.fixture
+def busy(control: Callable[..., str]) -> str:
+    """A node on which somebody's long job runs."""
     control(
         *("sbatch", "--partition=ns", "--nodelist=n2", "--exclusive", "--time=60"),
         *("--output=/dev/null", "--wrap=sleep 3000"),
     )
+    deadline = time.monotonic() + PATIENCE_S
+    while "n2" not in control("squeue", "--noheader", "--states=R", "--format=%N"):
+        assert time.monotonic() < deadline
+    return "n2"
+
+
+def test_a_sweep_waits_for_a_long_foreign_job_and_says_so(
+    railgauge: Run, verdict: Verdict, busy: str
+) -> None:
     answer = railgauge("accept", "--partition", "ns", *PAIRS, "-S", "max_pending_time=15s")
-    assert "n2 busy with job" in answer.stdout
+    assert f"{busy} busy with job" in answer.stdout
     found = verdict()
-    messages = [f["message"] for f in found["findings"] if f["kind"] == "no-result"]
-    assert sorted(message.split()[0] for message in messages) == ["not", "waited"]
-    assert "n2" not in suspects(found)
+    (finding,) = [f for f in found["findings"] if f["kind"] == "no-result"]
+    assert "waited" in finding["message"] and finding["weight"] == "inconclusive"
+    assert busy not in suspects(found)
+
+
+def test_idle_nodes_are_measured_while_others_are_busy(
+    railgauge: Run, verdict: Verdict, busy: str
+) -> None:
+    """What was not measured is named, and nothing is waited for."""
+    answer = railgauge("accept", "--partition", "ns", "--idle", *PAIRS)
+    assert answer.returncode == 2, answer.stdout
+    found = verdict()
+    assert {tuple(m["nodes"]) for m in found["measurements"]} == {("n3", "n4"), ("n4", "n1")}
+    (finding,) = [f for f in found["findings"] if f["kind"] == "job-disturbed"]
+    assert f"not measured: {busy} busy with job" in finding["message"]
 
 
 def test_a_job_that_somebody_cancels_is_inconclusive_and_measured_again(
     railgauge: Run, area: Path, verdict: Verdict, control: Callable[..., str], cluster: Lab
 ) -> None:
     campaign = start(area, "--partition", "ns")
-    wait_for_traffic(area, 1)
+    wait_for_traffic(area)
     (job,) = control("squeue", "--noheader", "--states=R", "--format=%A").split()
     control("scancel", job)
     output, _ = campaign.communicate(timeout=PATIENCE_S)
@@ -118,7 +144,10 @@ def test_a_cut_way_is_named_by_its_ends_and_no_node_is(
     assert "failed on node n3" in answer.stdout
     found = verdict()
     unreached = [f for f in found["findings"] if f["kind"] == "launch-failed"]
-    assert [f["nodes"] for f in unreached] == [["n3"]]
+    assert {tuple(f["nodes"]) for f in unreached} == {("n3",)}
+    # Only what needs it is not measured.
+    states = {m["nodes"][0] for m in found["measurements"] if m["check"] == "NodeState"}
+    assert states == {"n1", "n2", "n4"}
     assert list(cut) in [way["nodes"] for way in found["ways"]]
 
 

@@ -34,7 +34,8 @@ from railgauge.campaign.folder import (
     State,
 )
 from railgauge.checks import guard
-from railgauge.checks.cases import NODES_VARIABLE
+from railgauge.checks.cases import NODES_VARIABLE, PLACES_VARIABLE
+from railgauge.checks.queue import IDLE_VARIABLE
 from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.cluster import ready, store
 from railgauge.cluster.look import from_reframe
@@ -57,7 +58,10 @@ _NEEDED_BYTES = 64 * 2**20
 _ENDING_S = 60
 
 #: What of the environment says what is measured; a resumed session gets the same.
-_ASKED = ("RFM_SYSTEM", NODES_VARIABLE, SERIES_VARIABLE, "RAILGAUGE_REFERENCES")
+_ASKED = (
+    *("RFM_SYSTEM", NODES_VARIABLE, PLACES_VARIABLE, SERIES_VARIABLE, IDLE_VARIABLE),
+    "RAILGAUGE_REFERENCES",
+)
 
 #: How the guard's own words begin: it saw the checks, and refused the session.
 _REFUSED = "run session stopped: reframe error: "

@@ -15,6 +15,7 @@ import dataclasses
 import functools
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
@@ -80,6 +81,8 @@ class SweepCase(Case):
 
     places: tuple[Case, ...]
     group: str = ""
+    #: how many places there are without a restriction to some
+    possible: int = 0
 
     @functools.cached_property
     def nodes(self) -> tuple[str, ...]:
@@ -282,6 +285,8 @@ class Cases(Generic[AnyCase]):
     measures_features = True
     #: whether a partition with more nodes has cases of more nodes
     grows = False
+    #: whether they are measured whatever places a session is restricted to: others need them
+    always = False
 
     def __init__(self, *features: str) -> None:
         self.features = features
@@ -306,8 +311,9 @@ class Cases(Generic[AnyCase]):
                 part = partition.of_nodes(nodes) if len(groups) > 1 else partition
                 name = hostlist.fold(nodes) if len(groups) > 1 else ""
                 places = tuple(self.on(part))
-                if places:
-                    found.append(SweepCase(partition.name, places, name))
+                chosen = places if self.always else _chosen_places(places)
+                if chosen:
+                    found.append(SweepCase(partition.name, chosen, name, len(places)))
         return found
 
     def _partitions(self) -> Iterator[Partition]:
@@ -384,6 +390,15 @@ def chosen_nodes(nodes: tuple[str, ...]) -> tuple[str, ...]:
     """Those of a partition's nodes that this session is about."""
     wanted = os.environ.get(NODES_VARIABLE)
     return tuple(n for n in nodes if n in _expanded(wanted)) if wanted else nodes
+
+
+#: Restricts a session to some places, by a regular expression: `railgauge accept --places`.
+PLACES_VARIABLE = "RAILGAUGE_PLACES"
+
+
+def _chosen_places(places: tuple[AnyCase, ...]) -> tuple[AnyCase, ...]:
+    wanted = os.environ.get(PLACES_VARIABLE)
+    return tuple(p for p in places if re.search(wanted, p.place)) if wanted else places
 
 
 @functools.cache

@@ -145,7 +145,7 @@ def possible_cases(cases: Sequence[Any]) -> Possible:
 
 
 def places_in(case: Case) -> int:
-    return len(case.places) if isinstance(case, SweepCase) else 1
+    return case.possible if isinstance(case, SweepCase) else 1
 
 
 def _places(check: Any) -> tuple[Place, ...]:

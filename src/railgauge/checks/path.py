@@ -30,6 +30,8 @@ NAME = "Path"
 class NodeCases(Cases[NodeCase]):
     """Every node of the session."""
 
+    always = True
+
     def on(self, partition: Partition) -> Iterable[NodeCase]:
         return [NodeCase(partition.name, node) for node in chosen_nodes(partition.nodes)]
 

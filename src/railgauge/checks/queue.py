@@ -5,6 +5,7 @@ all cases that it keeps from starting, instead of one after the other.
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -17,6 +18,9 @@ from railgauge.model.failure import DISTURBED, UNAVAILABLE, Failure
 from railgauge.slurm import client, reservations, waiting
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.waiting import NOT_AVAILABLE, Obstacle
+
+#: Only nodes that are idle now are measured: `railgauge accept --idle`.
+IDLE_VARIABLE = "RAILGAUGE_IDLE"
 
 #: How a line of the session begins that `railgauge accept` shows.
 WAITING = "waiting: "
@@ -95,9 +99,10 @@ class Queue:
 
     def takes_no_job(self, nodes: Collection[str]) -> dict[str, Failure]:
         """Node -> why no job starts there until somebody does something about it; a sweep goes on
-        without it.
+        without it. With RAILGAUGE_IDLE also those that are busy, or reserved.
         """
-        held = {n: o for n, o in self._of_nodes(sorted(nodes)).items() if o.standing}
+        idle_only = bool(os.environ.get(IDLE_VARIABLE))
+        held = {n: o for n, o in self._of_nodes(sorted(nodes)).items() if o.standing or idle_only}
         found = {
             node: Failure(DISTURBED, f"not measured: {node} {obstacle.why}", (node,))
             for node, obstacle in held.items()

@@ -89,6 +89,8 @@ def _rails(fabric: Rdma, which: Rails) -> list[tuple[int, int]]:
 class RailProbes(RailLinks):
     """The links that RailProbe looks at: each rail, where the system gives the time for it."""
 
+    always = True
+
     def __init__(self) -> None:
         super().__init__("each")
 

@@ -34,6 +34,10 @@ _ORDERS = "sweep.json"
 
 #: What the conductor, its agents and Slurm's own work take beside the places.
 _MARGIN_S = 120
+#: A round on a slow day takes so many times what it should, and so much more.
+_SLOW, _SLOW_S = 3, 10
+#: So many rounds may come to their limits.
+_HUNG = 2
 #: So long an agent may take to come, on a node that is slow to start a Python.
 _CONNECT_S = 60
 
@@ -131,14 +135,21 @@ class SweepCheck(StrictCheck):
         there = {node for place in chosen for node in place.nodes}
         self.pinned_nodes = [node for node in self.sweep.nodes if node in there]
         self.num_tasks = len(self.pinned_nodes)
+        # The others go on where a node dies.
+        self.job.options += ["--no-kill"]
         self.time_limit = f"{int(self._longest_s()) + 1}s"
 
     def _longest_s(self) -> float:
-        longest = 0.0
+        """Time for every round on a slow day, and for some that come to their limit: what hangs in
+        one is lost, and costs no other.
+        """
+        total = most = 0.0
         for places in self._rounds:
             self.here = places[0]
-            longest += self.longest_run_s()
-        return longest + _CONNECT_S + _MARGIN_S
+            longest = self.longest_run_s()
+            total += min(longest, _SLOW * self.expected_run_s() + _SLOW_S)
+            most = max(most, longest)
+        return total + _HUNG * most + _CONNECT_S + _MARGIN_S
 
     @property
     def longest_seconds(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from typing import NoReturn
 
@@ -20,6 +21,11 @@ from railgauge.systems import rehearsal
 @click.option("--partition", help="Only this partition.")
 @click.option("--nodes", help="Only these nodes, as a host list: n[1-4].")
 @click.option(
+    "--places",
+    metavar="REGEX",
+    help="Only places with such a name, beside the preflight: n1:n2, :0-0$, 44ms.",
+)
+@click.option(
     "--mode",
     "gate",
     type=click.Choice(["acceptance", "baseline"]),
@@ -28,6 +34,9 @@ from railgauge.systems import rehearsal
     help="baseline records numbers without comparing them, and accepts nothing.",
 )
 @click.option("--series", is_flag=True, help="Measure every long way that the system lists.")
+@click.option(
+    "--idle", is_flag=True, help="Measure the nodes that are idle now, and wait for no others."
+)
 @click.option(
     "--resume",
     metavar="ID",
@@ -40,8 +49,10 @@ def accept(
     system: str | None,
     partition: str | None,
     nodes: str | None,
+    places: str | None,
     gate: str,
     series: bool,
+    idle: bool,
     resume: str | None,
     plan_only: bool,
     as_json: bool,
@@ -62,10 +73,22 @@ def accept(
     if resume is not None:
         _resume(chosen, resume, as_json)
     running.enter(chosen, partition)
+    from railgauge.checks.cases import PLACES_VARIABLE
+    from railgauge.checks.queue import IDLE_VARIABLE
     from railgauge.checks.wan import SERIES_VARIABLE
 
-    if series:
-        os.environ[SERIES_VARIABLE] = "1"
+    if places is not None:
+        try:
+            re.compile(places)
+        except re.error as error:
+            raise RailgaugeError(
+                f"--places {places}: not a regular expression: {error}",
+                next_step="railgauge accept --plan says what there is",
+            ) from None
+        os.environ[PLACES_VARIABLE] = places
+    for variable, wanted in ((SERIES_VARIABLE, series), (IDLE_VARIABLE, idle)):
+        if wanted:
+            os.environ[variable] = "1"
     mode: Gate = "baseline" if gate == "baseline" else "acceptance"
     running.run(chosen, partition, nodes, mode, plan_only, as_json, reframe_options)
 
@@ -76,7 +99,7 @@ def _resume(system: str, name: str, as_json: bool) -> NoReturn:
     given = [
         parameter.opts[-1]
         for parameter in context.command.params
-        if parameter.name in ("partition", "nodes", "gate", "series", "plan_only")
+        if parameter.name in ("partition", "nodes", "places", "gate", "series", "idle", "plan_only")
         and context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
     ]
     given += ["--"] if context.params["reframe_options"] else []

@@ -183,13 +183,20 @@ def serve(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
             # The client may wait as long to start as the server did; then it has its time.
             limit_s = spec["start_limit_s"] + spec["run_limit_s"] + _AFTER_S
             peer.attend(servers, limit_s)
-            deadline = time.monotonic() + _AFTER_S
-            for server in servers:
-                server.wait(deadline - time.monotonic())
+            after(servers, peer)
     finally:
         for server in servers:
             server.kill("ended with the job")
     return servers
+
+
+def after(servers: Sequence[Call], peer: Peer) -> None:
+    """Let servers end that have had a client; those that nobody came to never would."""
+    deadline = time.monotonic() + _AFTER_S
+    for server in servers:
+        if peer.other_ended and not peer.other_ran:
+            server.kill("ended: the other side ran no client")
+        server.wait(deadline - time.monotonic())
 
 
 def _give_up(servers: Sequence[Call], ports: Sequence[int | None]) -> None:
@@ -288,7 +295,7 @@ def run(spec: Spec, role: str, peer: Peer, work: Work) -> dict[str, Any]:
         line = exit_line(call, spec["tool"], spec["version"], lane.facts, _RANKS[role])
         peer.leave(call, line, lane.files)
         lines.append(line)
-    peer.left()
+    peer.left(any(call.process is not None for call in calls))
     return lines[0]
 
 

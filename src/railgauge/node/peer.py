@@ -122,6 +122,11 @@ class Peer:
         """Whether the other side has left its exit lines, or will never do so."""
         return self._channel.other_ended or self._prefix + _LEFT in self._channel.mails
 
+    @property
+    def other_ran(self) -> bool:
+        """Whether the other side has left its exit lines, of tools that it had started."""
+        return self._channel.mails.get(self._prefix + _LEFT) is True
+
     def attend(self, calls: Iterable[Call], limit_s: float) -> None:
         """Return when all calls, or the other side, have ended, or after `limit_s`."""
         deadline = time.monotonic() + limit_s
@@ -148,6 +153,8 @@ class Peer:
             }
         )
 
-    def left(self) -> None:
-        """All of this side's calls of this direction have ended, and their lines are left."""
-        self.tell(_LEFT)
+    def left(self, ran: bool) -> None:
+        """All of this side's calls of this direction have ended, and their lines are left; `ran` is
+        whether any of them had been started.
+        """
+        self.tell(_LEFT, ran)

@@ -74,12 +74,13 @@ class Rounds:
 
     async def run(self) -> None:
         """All of them, in their order."""
-        rounds = self._sweep.rounds
+        rounds, began = self._sweep.rounds, 0.0
         for number in range(len(rounds)):
             self._prepare(number, early=False)
             await self._until(functools.partial(self._is_prepared, number), GRACE_S)
             self._go(number)
-            began = time.monotonic()
+            # From the end of the round before: what lies between them is of this one.
+            began = began or time.monotonic()
             if number + 1 < len(rounds):
                 await self._until(functools.partial(self._is_over, number), EARLY_S)
                 self._prepare(number + 1, early=True)
@@ -92,6 +93,7 @@ class Rounds:
                     "tool_seconds": self._tool_s,
                 }
             )
+            began = time.monotonic()
 
     def _is_prepared(self, number: int) -> bool:
         return not self._unready[number]
@@ -200,7 +202,12 @@ class Rounds:
         # One that was late goes as soon as it can.
         if place.round <= self._gone and place.live:
             self._go_place(place)
-        self._changed.set()
+        self._note(place.round)
+
+    def _note(self, number: int) -> None:
+        """Wake up who waits for all places of a round."""
+        if not self._unready[number] or not self._left[number]:
+            self._changed.set()
 
     def _ended(self, place: Place, role: str, outcome: str, why: str) -> None:
         """A side of a place is over; the other one is told."""
@@ -219,7 +226,7 @@ class Rounds:
             self._unready[place.round] -= 1
         del self._current[place.index]
         self._left[place.round] -= 1
-        self._changed.set()
+        self._note(place.round)
         seconds = round(time.monotonic() - (place.went or place.asked), 3)
         self._write(
             {

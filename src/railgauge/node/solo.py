@@ -30,7 +30,7 @@ def side(spec: Spec, role: str, peer: Peer) -> None:
     call, files = run(spec)
     line = exit_line(call, spec["tool"], spec["version"], {"hostname": host_name()}, 0)
     peer.leave(call, line, files)
-    peer.left()
+    peer.left(call.process is not None)
 
 
 def run(spec: Spec) -> tuple[Call, dict[str, str]]:

@@ -129,9 +129,7 @@ def _sweep(document: dict[str, Any]) -> Sweep:
             )
         strange = sorted(set(place.roles.values()) - nodes)
         if strange:
-            raise BadSweep(
-                f"place {place.index} is on {', '.join(strange)}, which is in no `nodes`"
-            )
+            raise BadSweep(f"place {place.index} is on {', '.join(strange)}, not in `nodes`")
         if not 0 <= place.order < len(sweep.orders):
             orders = len(sweep.orders)
             raise BadSweep(f"place {place.index} has order {place.order}, and there are {orders}")

@@ -6,7 +6,8 @@ other an `offer`; the server's starts a server of this place's own and says that
 client's runs the tool; the receiver's side puts what arrived into the facts of its exit line.
 
 Keys and passwords are made for this one transfer, in a folder of the node's own that only this
-user can read: {scratch}, and {remote} for that of the other side. It is the tools' working folder.
+user can read: {scratch}, and {remote} for that of the other side; servers and their clients work in
+it.
 What the other side must know of them is told to it: public keys as they are, a password or WDT's
 URL sealed (`wire.seal`). When the side ends, however it ends, its folder goes.
 """
@@ -71,17 +72,25 @@ def scratch(parent: str, needed_bytes: int, facts: Facts) -> Iterator[str]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    before = os.open(".", os.O_RDONLY)
-    os.chdir(folder)
     try:
         yield folder
     finally:
-        os.fchdir(before)
-        os.close(before)
         processes.end_children(spared=[keeper.pid])
         keeper.communicate()
         if Path(folder).exists():
             facts["scratch_left"] = folder
+
+
+@contextlib.contextmanager
+def working_in(folder: str) -> Iterator[None]:
+    """Tools that start inside find the files there that their configuration names."""
+    before = os.open(".", os.O_RDONLY)
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.fchdir(before)
+        os.close(before)
 
 
 def write_private(path: str, text: str) -> None:
@@ -329,7 +338,7 @@ class WdtCall(Call):
             reader.join(STOP_S)
 
 
-def serve_wdt(side: Side, offer: dict[str, str]) -> Call:
+def serve_wdt(side: Side) -> Call:
     spec = side.spec
     server = WdtCall("server", filled(spec["server"], side.values), side.cpus)
     try:
@@ -344,7 +353,7 @@ def serve_wdt(side: Side, offer: dict[str, str]) -> Call:
         side.peer.tell("ready", [{"address": address}])
         with pair.measured(spec, [side.lane], "server", side.peer):
             side.peer.attend([server], _transfer_limit_s(spec))
-            server.wait(STOP_S)
+            pair.after([server], side.peer)
     finally:
         server.kill("ended with the job")
     return server
@@ -393,7 +402,11 @@ def serve(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
         offer = peer.hear("offer", orders["prepare_limit_s"])
         if offer is None:
             raise NoWay(f"{spec['client_host']} was not prepared in time")
-        call = (serve_wdt if orders["by"] == "wdt" else serve_with_daemon)(side, offer)
+        if orders["by"] == "wdt":
+            call = serve_wdt(side)
+        else:
+            with working_in(folder):
+                call = serve_with_daemon(side, offer)
         side.verify()
     return [call]
 
@@ -410,11 +423,12 @@ def connect(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
             limit_s = orders["prepare_limit_s"] + spec["start_limit_s"] + 5
             (ready,) = pair.find_servers(spec, lane, peer, limit_s)
             pair.meet(spec, lane, peer, ready["address"])
-            call = (connect_wdt if by_wdt else connect_to_daemon)(side, ready)
-            try:
-                call.wait(spec["run_limit_s"])
-            finally:
-                call.kill("ended with the job")
+            with contextlib.nullcontext() if by_wdt else working_in(folder):
+                call = (connect_wdt if by_wdt else connect_to_daemon)(side, ready)
+                try:
+                    call.wait(spec["run_limit_s"])
+                finally:
+                    call.kill("ended with the job")
         side.verify()
     return [call]
 

@@ -120,7 +120,7 @@ def _case_findings(case: Case) -> list[Finding]:
 NOT_RUN = "not-run"
 
 #: Kinds of findings that several places have for one reason.
-_SHARED = ("no-result", NOT_RUN, UNAVAILABLE, ENVIRONMENT)
+_SHARED = ("no-result", NOT_RUN, UNAVAILABLE, DISTURBED, ENVIRONMENT)
 
 
 def _together(findings: Sequence[Finding]) -> list[Finding]:

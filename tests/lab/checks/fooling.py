@@ -12,7 +12,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 
 import reframe as rfm
 from railgauge.checks.beside import MpiBesideCheck
-from railgauge.checks.cases import PairCase, SettingCase
+from railgauge.checks.cases import PairCase, SettingCase, SweepCase
 from railgauge.checks.pair import PairCheck
 from railgauge.checks.ranks import RanksCheck, WholePartitions
 from railgauge.model.limits import Limit
@@ -260,7 +260,7 @@ class Singletons(RanksCheck):
 class ServerDies(PairCheck):
     """iperf2's client exits with 0 and prints plausible rows when its server is killed."""
 
-    pair = parameter([PairCase("ns", "n1", "n2")])
+    sweep = parameter([SweepCase("ns", (PairCase("ns", "n1", "n2"),))])
     tool = iperf2
     metrics = ["bandwidth"]
     options = iperf2.Options(streams=1, duration_s=3)
@@ -272,6 +272,9 @@ class ServerDies(PairCheck):
             "client": iperf2.client_argv(self.options),
             "version": iperf2.version_argv(),
         }
+
+    def expected_run_s(self):
+        return 3
 
     def run_limit_s(self):
         return 10
@@ -297,7 +300,7 @@ class TransferTooShort(MpiBesideCheck):
 class ByFake(PairCheck):
     """iperf2 between n1 and n2, by a program that makes more of its numbers."""
 
-    pair = parameter([PairCase("ns", "n1", "n2")])
+    sweep = parameter([SweepCase("ns", (PairCase("ns", "n1", "n2"),))])
     tool = iperf2
     metrics = ["bandwidth"]
     options = iperf2.Options(streams=1, duration_s=3)
@@ -310,6 +313,9 @@ class ByFake(PairCheck):
             "client": [*fake, str(self.factor), *iperf2.client_argv(self.options)],
             "version": iperf2.version_argv(),
         }
+
+    def expected_run_s(self):
+        return 3
 
     def run_limit_s(self):
         return 20
@@ -331,5 +337,5 @@ class Inflated(ByFake):
 class ClaimsNothing(ByFake):
     """Rates by a reader that does not say what was moved."""
 
-    def reading(self, calls, facts, folder=""):
-        return dataclasses.replace(super().reading(calls, facts, folder), moved=())
+    def reading(self, calls, facts, prefix=""):
+        return dataclasses.replace(super().reading(calls, facts, prefix), moved=())

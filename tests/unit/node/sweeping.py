@@ -5,10 +5,13 @@ Names that are addresses need no resolver: 127.0.0.1, 127.0.0.2, ... are all thi
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import paths
-from railgauge.node import raw
+from railgauge.node import raw, worker
 
 #: What a loaded machine may need beside the limits.
 SLACK_S = 40
@@ -26,17 +29,20 @@ SLACK_S = 40
 #: Starts the command behind its options once for each node of NODES, with its own standard input.
 SRUN = """\
 #!{python} -SE
-import os, signal, subprocess, sys
+import json, os, signal, subprocess, sys
 words = sys.argv[1:]
 said = sys.stdin.buffer.read()
 here = os.environ["SWEEP"]
+with open(here + "/secret", "w") as kept:
+    kept.write(json.loads(said)["secret"])
+instead = json.loads(os.environ["INSTEAD"])
 with open(here + "/srun.args", "w") as kept:
     kept.write(chr(10).join(words))
 command = words[words.index("env"):]
 started = []
 for node in os.environ["NODES"].split(","):
     environment = {**os.environ, "SLURMD_NODENAME": node}
-    one = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
+    one = subprocess.Popen(instead.get(node, command), stdin=subprocess.PIPE, env=environment)
     with open(here + "/agent." + node, "w") as kept:
         kept.write(str(one.pid))
     started.append(one)
@@ -106,6 +112,9 @@ class Sweep:
     present: list[str] = dataclasses.field(default_factory=list)
     connect_limit_s: float = 30
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: what runs in place of a node's agent, and what stands before the conductor's command
+    instead: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    before: list[str] = dataclasses.field(default_factory=list)
     folder: Path = Path()
     process: subprocess.Popen[str] | None = None
     mark: str = dataclasses.field(default_factory=lambda: f"RAILGAUGE_TEST={uuid.uuid4().hex}")
@@ -137,23 +146,25 @@ class Sweep:
 
     def start(self, folder: Path) -> None:
         self.folder = folder
+        folder.mkdir(exist_ok=True)
         commands = folder / "commands"
         commands.mkdir()
         srun = commands / "srun"
         srun.write_text(SRUN.replace("{python}", os.path.realpath(sys.executable)))
         srun.chmod(0o755)
-        (folder / "job").mkdir()
+        (folder / "job").mkdir(exist_ok=True)
         (folder / "job" / "sweep.json").write_text(json.dumps(self.document()))
         name, value = self.mark.split("=")
         self._began = time.monotonic()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "railgauge.node.conductor", "sweep.json"],
+            [*self.before, sys.executable, "-m", "railgauge.node.conductor", "sweep.json"],
             cwd=folder / "job",
             env={
                 "PATH": f"{commands}:{Path(sys.executable).parent}:{os.environ['PATH']}",
                 "PYTHONPATH": str(paths.SOURCE),
                 "SLURMD_NODENAME": self.nodes[0],
                 "NODES": ",".join(self.present or self.nodes),
+                "INSTEAD": json.dumps(self.instead),
                 "SWEEP": str(folder),
                 name: value,
                 **self.environment,
@@ -208,11 +219,57 @@ class Sweep:
                 continue
 
 
-def marked(mark: str) -> Iterator[tuple[int, str]]:
-    """Processes with that in their environment, and their command lines."""
+def both_sides(spec: dict[str, Any], limit_s: float = 30) -> list[dict[str, Any]]:
+    """The exit lines of both sides of a pair, forked from here, with mail brought to and fro."""
+    ends: dict[str, socket.socket] = {}
+    processes = []
+    for role in ("server", "client"):
+        process, ends[role] = worker.start("pair", spec, role, b"")
+        processes.append(process)
+    left: list[dict[str, Any]] = []
+    rest = dict.fromkeys(ends, b"")
+    try:
+        for end in ends.values():
+            _send(end, {"do": "go"})
+        while ends:
+            ready, _, _ = select.select(list(ends.values()), [], [], limit_s)
+            assert ready, "the sides go on"
+            for role, end in [(role, end) for role, end in ends.items() if end in ready]:
+                try:
+                    data = end.recv(1 << 20)
+                except ConnectionResetError:
+                    # It has ended with mail that it did not wait for.
+                    data = b""
+                *lines, rest[role] = (rest[role] + data).split(b"\n")
+                other = next((ends[name] for name in ends if name != role), None)
+                for message in map(json.loads, lines):
+                    if message["do"] == "side":
+                        left.append(message)
+                    elif message["do"] == "mail" and other is not None:
+                        _send(other, message)
+                if not data:
+                    ends.pop(role).close()
+                    if other is not None:
+                        _send(other, {"do": "other_ended"})
+    finally:
+        for process in processes:
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+    return left
+
+
+def _send(end: socket.socket, message: dict[str, Any]) -> None:
+    # It may have ended since.
+    with contextlib.suppress(BrokenPipeError):
+        end.sendall(json.dumps(message).encode() + b"\n")
+
+
+def marked(*marks: str) -> Iterator[tuple[int, str]]:
+    """Processes with all of that in their environment, and their command lines."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if mark.encode() in (process / "environ").read_bytes():
+            environment = (process / "environ").read_bytes().split(b"\0")
+            if all(mark.encode() in environment for mark in marks):
                 command = (process / "cmdline").read_text().replace("\0", " ")
                 yield int(process.name), command
         except OSError:
@@ -232,8 +289,10 @@ def run_all(sweeps: Sequence[Sweep], folders: Sequence[Path], limit_s: float = 9
         for sweep, folder in zip(sweeps, folders, strict=True):
             sweep.start(folder)
         deadline = time.monotonic() + limit_s
-        while time.monotonic() < deadline and not all([sweep.has_ended() for sweep in sweeps]):
+        running = list(sweeps)
+        while running and time.monotonic() < deadline:
             time.sleep(0.02)
+            running = [sweep for sweep in running if not sweep.has_ended()]
     finally:
         for sweep in sweeps:
             if not sweep.has_ended():

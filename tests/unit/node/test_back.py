@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from railgauge.checks.pair import directions
 from railgauge.model.measurement import Measurement
-from railgauge.node import back
+from railgauge.node import back, peer
+from railgauge.node.peer import Peer
 from railgauge.tools import Completeness, Reading
+from tests.unit.node.sweeping import both_sides, pair_order
 
 
 def line(sent_bytes: int | None, seconds: float = 3.0, exit_code: int | None = 0) -> dict[str, Any]:
@@ -37,50 +37,82 @@ def test_the_rate_is_what_the_clients_interface_sent(
     assert back.rate_gbits(client) == rate
 
 
-class Pair:
-    """Both sides in one folder; `ran` are the roles that the second direction had."""
+class Channel:
+    """What one side tells the other, without a socket."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder = folder
-        self.monkeypatch = monkeypatch
+    def __init__(self) -> None:
+        self.mails: dict[str, Any] = {}
+        self.other_ended = False
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.mails[message["name"]] = message["body"]
+
+    def receive(self, limit_s: float) -> None:
+        self.other_ended = True
+
+
+class Pair:
+    """Both sides after the first direction; `ran` are the roles that the second one had."""
+
+    def __init__(self) -> None:
+        self.channel = Channel()
         self.ran: list[tuple[str, str, str]] = []
 
-    def side(self, role: str, least_gbits: float = 5.0) -> None:
-        self.monkeypatch.chdir(self.folder)
+    def side(self, role: str, client: dict[str, Any], least_gbits: float = 5.0) -> None:
         spec = {"server_host": "n1", "client_host": "n2", "least_gbits": least_gbits}
-        back.measure(spec, role, self.run, lambda name, _: Path(name).exists())
+        back.measure(spec, role, Peer(cast(peer.Channel, self.channel), b""), client, self.run)
 
-    def run(self, spec: dict[str, Any], role: str) -> int:
-        assert Path.cwd() == self.folder / "back"
+    def run(self, spec: dict[str, Any], role: str, other: Peer) -> None:
+        other.tell("ready")
         self.ran.append((role, spec["server_host"], spec["client_host"]))
-        return 0
 
 
 @pytest.fixture
-def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
-    return Pair(tmp_path, monkeypatch)
+def pair() -> Pair:
+    return Pair()
 
 
 def test_where_the_first_direction_is_slow_both_sides_change_roles(pair: Pair) -> None:
-    (pair.folder / "client.json").write_text(json.dumps(line(375_000_000)))
-    pair.side("client")
-    pair.side("server")
+    pair.side("client", line(375_000_000))
+    pair.side("server", line(None))
     assert pair.ran == [("server", "n2", "n1"), ("client", "n2", "n1")]
+
+
+def test_what_is_told_of_the_other_direction_has_names_of_its_own(pair: Pair) -> None:
+    pair.side("client", line(375_000_000))
+    assert set(pair.channel.mails) == {"back/decision", "back/ready"}
 
 
 @pytest.mark.parametrize("client", [line(3_000_000_000), line(None), line(1, exit_code=1)])
 def test_where_it_is_not_slow_or_not_known_nothing_more_runs(
     pair: Pair, client: dict[str, Any]
 ) -> None:
-    (pair.folder / "client.json").write_text(json.dumps(client))
-    pair.side("client")
-    pair.side("server")
-    assert pair.ran == [] and not (pair.folder / "back").exists()
+    pair.side("client", client)
+    pair.side("server", line(None))
+    assert pair.ran == []
 
 
 def test_a_server_whose_client_decides_nothing_goes_on(pair: Pair) -> None:
-    pair.side("server")
+    pair.side("server", line(None))
     assert pair.ran == []
+
+
+@pytest.mark.parametrize(
+    ("gbits", "roles"),
+    [
+        (4.0, {"server", "client", "back/server", "back/client"}),
+        (6.0, {"server", "client"}),
+        (None, {"server", "client"}),
+    ],
+)
+def test_both_directions_leave_their_exit_lines(
+    monkeypatch: pytest.MonkeyPatch, gbits: float | None, roles: set[str]
+) -> None:
+    monkeypatch.setattr(back, "rate_gbits", lambda line: gbits)
+    hosts = {"server_host": "127.0.0.1", "client_host": "127.0.0.2"}
+    left = both_sides({**pair_order(least_gbits=5.0), **hosts})
+    codes = {message["role"]: message["line"]["call"]["exit_code"] for message in left}
+    assert codes == dict.fromkeys(roles, 0)
 
 
 # ---- what is said ----

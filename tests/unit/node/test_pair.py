@@ -1,40 +1,30 @@
-"""The pair runner, for real: two processes stand for two nodes, small programs for the tools."""
+"""A pair's two sides, for real: two agents stand for two nodes, small programs for the tools."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import shutil
-import subprocess
 import sys
-import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from railgauge import paths
-from railgauge.node import pair, rdma
+from railgauge.node import pair, raw, rdma
+from tests.unit.node.sweeping import (
+    ANSWER,
+    ASK,
+    CONNECT,
+    LISTEN,
+    SLACK_S,
+    Sweep,
+    pair_order,
+)
 
 # Names that are addresses need no resolver; both are this machine.
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"
-
-#: What a loaded machine may need beside the limits: all interpreters start at once.
-#: A wait without its limit lasts the 60 s of the stand-ins.
-SLACK_S = 40
-
-#: Found in the environment of whatever a scenario has started, and of nothing else.
-MARK = f"RAILGAUGE_TEST={uuid.uuid4().hex}"
-
-LISTEN = """\
-import os, signal, socket, sys, time
-signal.alarm(60)  # if the runner fails us
-listening = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-"""
-ANSWER = LISTEN + "connection, _ = listening.accept(); connection.sendall(b'hello')\n"
 
 SERVERS = {
     "answers": ANSWER + "print('served')",
@@ -49,18 +39,12 @@ SERVERS = {
     "    open('tried', 'w').close()\n    sys.exit(1)\n" + ANSWER,
 }
 
-CONNECT = """\
-import socket, sys, time
-connection = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10)
-"""
 CLIENTS = {
-    "asks": CONNECT + "print('got', connection.recv(9)); print('aside', file=sys.stderr)",
+    "asks": ASK,
     "fails": CONNECT + "sys.exit(3)",
     "gives up": "import sys; sys.exit(4)",
     "hangs": CONNECT + "time.sleep(60)",
 }
-
-VERSION = "print('tool 1.0'); print('more')"
 
 
 @dataclasses.dataclass
@@ -71,74 +55,49 @@ class Scenario:
     client: str = "asks"
     start_limit_s: float = 30
     run_limit_s: float = 30
-    ranks: tuple[str, str] = ("0", "1")
     #: what the nodes are told of the way between them
     way: dict[str, Any] = dataclasses.field(default_factory=dict)
-    #: node names of the tasks that are started
-    tasks: tuple[str, ...] = (SERVER, CLIENT)
-    folder: Path = Path()
-    processes: dict[str, subprocess.Popen[str]] = dataclasses.field(default_factory=dict)
-    codes: dict[str, int] = dataclasses.field(default_factory=dict)
-    seconds: dict[str, float] = dataclasses.field(default_factory=dict)
-    errors: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: its nodes
+    hosts: tuple[str, str] = (SERVER, CLIENT)
+    #: what the sweep has of it
+    sides: dict[str, raw.Side] = dataclasses.field(default_factory=dict)
+    event: dict[str, Any] = dataclasses.field(default_factory=dict)
 
-    def start(self, folder: Path) -> None:
-        self.folder = folder
-        python = [sys.executable, "-S", "-E", "-c"]
-        tools = {
-            "server": [*python, SERVERS.get(self.server, ""), "{port}"],
-            "client": [*python, CLIENTS.get(self.client, ""), "{server}", "{port}"],
-            "version": [*python, VERSION],
-        }
+    def order(self) -> dict[str, Any]:
+        limits = {"start_limit_s": self.start_limit_s, "run_limit_s": self.run_limit_s}
+        order = pair_order(SERVERS.get(self.server, ""), CLIENTS.get(self.client, ""), **limits)
         if self.server == "is not installed":
-            tools["server"] = tools["version"] = ["/nowhere/tool"]
+            order["server"] = order["version"] = ["/nowhere/tool"]
         if self.client == "is not installed":
-            tools["client"] = ["/nowhere/tool"]
-        spec = {
-            "tool": "tool",
-            "server_host": SERVER,
-            "client_host": CLIENT,
-            "start_limit_s": self.start_limit_s,
-            "run_limit_s": self.run_limit_s,
-            **tools,
-            **self.way,
-        }
-        (folder / "pair.json").write_text(json.dumps(spec))
-        for rank, node in zip(self.ranks, self.tasks, strict=False):
-            name, value = MARK.split("=")
-            self.processes[node] = subprocess.Popen(
-                [sys.executable, "-m", "railgauge.node.pair", "pair.json"],
-                cwd=folder,
-                env={
-                    "PATH": os.environ["PATH"],
-                    "PYTHONPATH": str(paths.SOURCE),
-                    "SLURMD_NODENAME": node,
-                    "SLURM_PROCID": rank,
-                    name: value,
-                },
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
+            order["client"] = ["/nowhere/tool"]
+        return {**order, **self.way}
 
     def line(self, role: str) -> dict[str, Any]:
-        call = json.loads((self.folder / f"{role}.json").read_text())["call"]
+        call = self.sides[role].line["call"]
         assert isinstance(call, dict)
         return call
 
     def facts(self, role: str) -> dict[str, Any]:
-        facts = json.loads((self.folder / f"{role}.json").read_text())["facts"]
+        facts = self.sides[role].line["facts"]
         assert isinstance(facts, dict)
         return facts
 
     def output(self, name: str) -> str:
-        return (self.folder / name).read_text()
+        role, _, kind = name.partition(".")
+        text = {"out": self.sides[role].out, "err": self.sides[role].err}[kind]
+        assert isinstance(text, str)
+        return text
+
+    @property
+    def seconds(self) -> float:
+        """From go to the end of both sides."""
+        return float(self.event["seconds"])
 
 
 def scenarios() -> dict[str, Scenario]:
     return {
         "good": Scenario(),
-        "ranks the other way": Scenario(ranks=("1", "0")),
+        "nodes the other way": Scenario(hosts=(CLIENT, SERVER)),
         "server fails": Scenario(server="answers and fails"),
         "server dies": Scenario(server="dies while serving"),
         "server stays": Scenario(server="answers and stays"),
@@ -150,8 +109,6 @@ def scenarios() -> dict[str, Scenario]:
         "client fails": Scenario(client="fails"),
         "client gives up": Scenario(server="waits for no one", client="gives up"),
         "client hangs": Scenario(client="hangs", run_limit_s=1),
-        "no server task": Scenario(tasks=(CLIENT,), ranks=("1", ""), start_limit_s=0.5),
-        "strange node": Scenario(tasks=("n9",)),
         "no interface": Scenario(way={"interface": "none0"}),
         "soon over": Scenario(server="answers after a while"),
     }
@@ -159,56 +116,38 @@ def scenarios() -> dict[str, Scenario]:
 
 Ran = dict[str, Scenario]
 
+#: the sweeps that have run, by the first of their scenarios
+SWEEPS: dict[str, Sweep] = {}
+
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
-    """All scenarios at the same time: most of them wait for a limit, which takes no work."""
-    yield from run_all(scenarios(), tmp_path_factory)
+    """All scenarios at the same time, as places of one round: most of them wait for a limit, which
+    takes no work.
+    """
+    yield from run_all("all", scenarios(), tmp_path_factory.mktemp("pair"))
 
 
-def run_all(all_of_them: Ran, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
-    started = time.monotonic()
-    running = []
-    try:
-        for scenario in all_of_them.values():
-            scenario.start(tmp_path_factory.mktemp("pair"))
-            running += [(scenario, node, p) for node, p in scenario.processes.items()]
-        while running and time.monotonic() < started + 60:
-            for scenario, node, process in list(running):
-                if process.poll() is not None:
-                    scenario.seconds[node] = time.monotonic() - started
-                    scenario.codes[node] = process.returncode
-                    scenario.errors[node] = process.communicate()[1]
-                    running.remove((scenario, node, process))
-            time.sleep(0.02)
-        yield all_of_them
-    finally:
-        for _, _, process in running:
-            process.kill()
-            process.communicate()
-
-
-def left_running() -> list[str]:
-    """The command lines of processes that a scenario has started and that still run."""
-    left = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if MARK.encode() in (process / "environ").read_bytes():
-                left.append((process / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
-    return left
+def run_all(name: str, all_of_them: Ran, folder: Path) -> Iterator[Ran]:
+    sweep = SWEEPS[name] = Sweep([one.order() for one in all_of_them.values()])
+    sweep.nodes = [SERVER, CLIENT]
+    indices = [sweep.pair(*one.hosts, order) for order, one in enumerate(all_of_them.values())]
+    sweep.rounds = [indices]
+    found = sweep.run(folder)
+    for index, scenario in zip(indices, all_of_them.values(), strict=True):
+        scenario.sides = found.sides.get(index, {})
+        scenario.event = found.places[index]
+    yield all_of_them
 
 
 def test_every_side_ends_by_itself(ran: Ran) -> None:
-    endless = [
-        (name, node) for name, s in ran.items() for node in s.processes if node not in s.codes
-    ]
-    assert endless == []
+    ended = {name: (s.event["outcome"], s.event["why"]) for name, s in ran.items()}
+    assert ended == dict.fromkeys(ran, ("done", ""))
+    assert (SWEEPS["all"].code, SWEEPS["all"].errors) == (0, "")
 
 
 def test_nothing_is_left_running(ran: Ran) -> None:
-    assert left_running() == []
+    assert SWEEPS["all"].left_running() == []
 
 
 # ---- a good run ----
@@ -225,10 +164,6 @@ def test_good_call_leaves_its_exit_line(ran: Ran, role: str, rank: int, host: st
     assert line == {**EXIT_LINE, "role": role, "rank": rank, "host": host}
 
 
-def test_good_run_ends_with_zero_on_both_sides(ran: Ran) -> None:
-    assert ran["good"].codes == {SERVER: 0, CLIENT: 0}
-
-
 @pytest.mark.parametrize(
     ("file", "content"),
     [
@@ -242,9 +177,9 @@ def test_what_the_tools_print_is_kept_by_side_and_stream(ran: Ran, file: str, co
     assert ran["good"].output(file) == content
 
 
-def test_node_and_not_rank_decides_the_role(ran: Ran) -> None:
-    scenario = ran["ranks the other way"]
-    assert (scenario.codes, scenario.line("server")["rank"]) == ({SERVER: 0, CLIENT: 0}, 1)
+def test_any_node_of_the_sweep_may_be_the_server(ran: Ran) -> None:
+    line = ran["nodes the other way"].line("server")
+    assert (line["host"], line["rank"], line["exit_code"]) == (CLIENT, 0, 0)
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
@@ -266,9 +201,10 @@ def test_every_side_states_the_device_and_mtu_of_the_path(ran: Ran, role: str) -
     assert (facts["device"], facts["mtu_bytes"]) == ("lo", mtu)
 
 
-@pytest.mark.parametrize("name", ["good", "server fails", "client hangs", "ends at once"])
-def test_no_half_written_file_is_left(ran: Ran, name: str) -> None:
-    assert [path.name for path in ran[name].folder.glob(".*")] == []
+def test_only_the_record_is_left_in_the_shared_folder(ran: Ran) -> None:
+    names = {path.name for path in (SWEEPS["all"].folder / "job").iterdir()}
+    # The last one is the tool's own.
+    assert names == {"sweep.json", raw.FILE, "tried"}
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
@@ -295,7 +231,8 @@ def test_side_whose_tool_could_not_start_states_its_counters_too(ran: Ran, role:
 
 
 def test_server_that_cannot_have_its_port_is_tried_again(ran: Ran) -> None:
-    assert ran["second try"].codes == {SERVER: 0, CLIENT: 0}
+    lines = [ran["second try"].line(role) for role in ("server", "client")]
+    assert [line["exit_code"] for line in lines] == [0, 0]
 
 
 # ---- what goes wrong ----
@@ -324,13 +261,6 @@ def test_exit_lines_tell_how_each_side_ended(
     assert ended == (server, client)
 
 
-@pytest.mark.parametrize("name", [name for name, s in scenarios().items() if len(s.tasks) == 2])
-def test_side_ends_with_zero_only_if_its_tool_did(ran: Ran, name: str) -> None:
-    for role, node in (("server", SERVER), ("client", CLIENT)):
-        expected = 0 if ran[name].line(role)["exit_code"] == 0 else 1
-        assert (role, ran[name].codes[node]) == (role, expected)
-
-
 @pytest.mark.parametrize(
     ("name", "role", "note"),
     [
@@ -342,7 +272,6 @@ def test_side_ends_with_zero_only_if_its_tool_did(ran: Ran, name: str) -> None:
         ("server stays", "server", "killed"),
         ("client gives up", "server", "killed"),
         ("never listens", "client", f"not started: no server on {SERVER} after"),
-        ("no server task", "client", f"not started: no server on {SERVER} after"),
     ],
 )
 def test_note_says_why_there_is_no_exit_code(ran: Ran, name: str, role: str, note: str) -> None:
@@ -376,7 +305,7 @@ def test_version_of_a_missing_tool_is_unknown(ran: Ran) -> None:
 
 
 def test_server_that_does_not_listen_is_never_announced(ran: Ran) -> None:
-    assert not (ran["never listens"].folder / "ready.json").exists()
+    assert ran["never listens"].line("client")["note"].startswith("not started: no server on")
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
@@ -392,13 +321,8 @@ def test_way_that_is_not_there_leaves_what_is_known_of_the_node(ran: Ran, role: 
 
 
 def test_way_that_is_not_there_starts_no_tool(ran: Ran) -> None:
-    assert list(ran["no interface"].folder.glob("*.out")) == []
-
-
-def test_node_of_neither_role_ends_with_its_reason(ran: Ran) -> None:
-    scenario = ran["strange node"]
-    assert scenario.codes == {"n9": 2}
-    assert f"this is n9, expected {SERVER} or {CLIENT}" in scenario.errors["n9"]
+    lines = [ran["no interface"].line(role) for role in ("server", "client")]
+    assert [(line["path"], line["seconds"]) for line in lines] == [("", 0.0), ("", 0.0)]
 
 
 # ---- what is filled in ----
@@ -457,8 +381,7 @@ def test_node_that_cannot_show_its_connection_manager_has_no_listener(
 
 def test_servers_side_ends_soon_after_its_tool(ran: Ran) -> None:
     scenario = ran["soon over"]
-    ended = float(scenario.output("server.out"))
-    assert (scenario.folder / "server.json").stat().st_mtime - ended < SLACK_S
+    assert scenario.seconds - scenario.line("server")["seconds"] < SLACK_S
 
 
 def test_server_may_end_a_little_after_its_client(ran: Ran) -> None:
@@ -466,25 +389,22 @@ def test_server_may_end_a_little_after_its_client(ran: Ran) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "node", "limit_s"),
+    ("name", "limit_s"),
     [
-        ("good", SERVER, 0),
-        ("never listens", SERVER, 1),
-        ("never listens", CLIENT, 1),
-        ("ends at once", SERVER, 0),
+        ("good", 0),
+        ("never listens", 1),
         # The client waits no longer for a server that has given up.
-        ("ends at once", CLIENT, 0),
-        ("no server tool", CLIENT, 0),
-        ("client hangs", CLIENT, 1),
-        # The client's end is seen within a second; then the server may still finish.
-        ("server stays", SERVER, 1 + 10),
-        ("client gives up", SERVER, 1 + 10),
-        ("no client tool", SERVER, 1 + 10),
-        ("no server task", CLIENT, 0.5 + 5),
+        ("ends at once", 0),
+        ("no server tool", 0),
+        ("client hangs", 1),
+        # The client's end is told to the server's side; then the server may still finish.
+        ("server stays", 10),
+        ("client gives up", 10),
+        ("no client tool", 10),
     ],
 )
-def test_every_wait_has_its_limit(ran: Ran, name: str, node: str, limit_s: float) -> None:
-    assert ran[name].seconds[node] < limit_s + SLACK_S
+def test_every_wait_has_its_limit(ran: Ran, name: str, limit_s: float) -> None:
+    assert ran[name].seconds < limit_s + SLACK_S
 
 
 # ---- several ways at once ----
@@ -498,7 +418,7 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
         "one way missing": Scenario(way={"ways": [loopback, missing]}),
         "one server missing": Scenario(way={"ways": [{}, {"server": ["/nowhere/tool"]}]}),
     }
-    yield from run_all(scenarios, tmp_path_factory)
+    yield from run_all("ways", scenarios, tmp_path_factory.mktemp("ways"))
 
 
 @pytest.mark.skipif(shutil.which("ip") is None, reason="needs iproute2")

@@ -1,4 +1,4 @@
-"""The transfer runner, for real: two processes stand for two nodes, small programs for the tools.
+"""The sides of a transfer, for real: two agents stand for two nodes, small programs for the tools.
 
 The orders are those of the golden files. WDT is the replayer; the others are fakes that copy.
 """
@@ -6,35 +6,29 @@ The orders are those of the golden files. WDT is the replayer; the others are fa
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import json
 import os
 import re
 import signal
-import stat
-import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from railgauge import paths
 from railgauge.model.call import Call
-from railgauge.node import transfer
-from railgauge.node.way import NoWay
+from railgauge.node import raw, wire
 from railgauge.systems import rehearsal
 from railgauge.tools import Completeness, Reading, file_transfer, wdt
 from tests.unit.checks.test_golden import stored
+from tests.unit.node.sweeping import Sweep, wait_until
 
 # Names that are addresses need no resolver; both are this machine.
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"
 FILES = file_transfer.FileSet(files=3, file_bytes=40_000)
-
-#: Found in the environment of whatever a scenario has started, and of nothing else.
-MARK = f"RAILGAUGE_TEST={uuid.uuid4().hex}"
 
 #: Begins every fake: what it is told to do, what it tells of secrets, and of all arguments it sees.
 HEAD = """\
@@ -162,15 +156,8 @@ class Scenario:
     does: str = "healthy"
     orders: dict[str, Any] = dataclasses.field(default_factory=dict)
     top: dict[str, Any] = dataclasses.field(default_factory=dict)
-    environment: dict[str, str] = dataclasses.field(default_factory=dict)
     folder: Path = Path()
-    processes: dict[str, subprocess.Popen[str]] = dataclasses.field(default_factory=dict)
-    codes: dict[str, int] = dataclasses.field(default_factory=dict)
-    errors: dict[str, str] = dataclasses.field(default_factory=dict)
-
-    @property
-    def stage(self) -> Path:
-        return self.folder / "stage"
+    sweep: Sweep = dataclasses.field(default_factory=lambda: Sweep([]))
 
     @property
     def scratch(self) -> Path:
@@ -180,9 +167,13 @@ class Scenario:
     def telltale(self) -> Path:
         return self.folder / "telltale"
 
+    @property
+    def stage(self) -> Path:
+        return self.folder / "job"
+
     def start(self, folder: Path, fakes: Path) -> None:
         self.folder = folder
-        for path in (self.stage, self.scratch, self.telltale):
+        for path in (self.scratch, self.telltale):
             path.mkdir()
         golden = dict(stored("lab", self.check)[0].orders)
         ordered = {
@@ -192,57 +183,41 @@ class Scenario:
             "scratch": str(self.scratch),
             **self.orders,
         }
-        spec = {
-            **golden,
-            "server_host": SERVER,
-            "client_host": CLIENT,
-            "path": [str(fakes)],
-            "transfer": ordered,
-            **self.top,
-        }
-        (self.stage / "transfer.json").write_text(json.dumps(spec))
+        order = {**golden, "path": [str(fakes)], "transfer": ordered, **self.top}
+        roles = {"server": SERVER, "client": CLIENT}
+        self.sweep = Sweep(
+            [order],
+            [("transfer", 0, roles)],
+            nodes=[SERVER, CLIENT],
+            environment={"TELLTALE": str(self.telltale), "FAKE": self.does},
+        )
+        self.stage.mkdir()
         (self.stage / "replay.json").write_text(json.dumps({"scenario": self.does}))
-        name, value = MARK.split("=")
-        for rank, node in enumerate((SERVER, CLIENT)):
-            self.processes[node] = subprocess.Popen(
-                [sys.executable, "-m", "railgauge.node.transfer", "transfer.json"],
-                cwd=self.stage,
-                env={
-                    "PATH": os.environ["PATH"],
-                    "PYTHONPATH": str(paths.SOURCE),
-                    "SLURMD_NODENAME": node,
-                    "SLURM_PROCID": str(rank),
-                    "TELLTALE": str(self.telltale),
-                    "FAKE": self.does,
-                    name: value,
-                    **self.environment,
-                },
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
+        self.sweep.start(folder)
+
+    def left(self, role: str) -> raw.Side:
+        return self.sweep.raw().sides[0][role]
 
     def line(self, role: str) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads((self.stage / f"{role}.json").read_text())
-        return document
+        return self.left(role).line
 
     @property
     def calls(self) -> list[Call]:
         return [Call(**self.line(role)["call"]) for role in ("server", "client")]
 
     def output(self, role: str) -> str:
-        kept = [self.stage / f"{role}.{kind}" for kind in ("out", "err")]
-        return "".join(path.read_text() for path in kept if path.exists())
+        side = self.left(role)
+        return side.out + side.err
 
     @property
     def reading(self) -> Reading:
         """As the check judges it."""
         facts = [self.line(role)["facts"] for role in ("server", "client")]
         arrived = [json.dumps(said["arrived"]) for said in facts if "arrived" in said]
-        manifest = self.stage / "manifest.json"
+        files = {**self.left("server").files, **self.left("client").files}
         evidence: dict[str, Any] = {
             "calls": self.calls,
-            "sent": manifest.read_text() if manifest.exists() else None,
+            "sent": files.get("manifest.json"),
         }
         came = arrived[0] if arrived else None
         if self.check != "WdtTransfer":
@@ -300,18 +275,6 @@ def scenarios() -> dict[str, Scenario]:
 Ran = dict[str, Scenario]
 
 
-def left_running() -> list[str]:
-    """The command lines of processes that a scenario has started and that still run."""
-    left = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if MARK.encode() in (process / "environ").read_bytes():
-                left.append((process / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
-    return left
-
-
 @pytest.fixture(scope="module")
 def fakes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_fakes(tmp_path_factory.mktemp("tools") / "bin")
@@ -320,36 +283,29 @@ def fakes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory, fakes: Path) -> Iterator[Ran]:
     """All scenarios, some at a time: each is several interpreters that start."""
-    waiting = list(scenarios().items())
-    all_of_them = dict(waiting)
-    deadline = time.monotonic() + 150
-    running: list[tuple[Scenario, str, subprocess.Popen[str]]] = []
+    all_of_them = scenarios()
+    waiting = list(all_of_them.values())
+    deadline = time.monotonic() + 200
+    running: list[Scenario] = []
     try:
         while (waiting or running) and time.monotonic() < deadline:
-            while waiting and len(running) < 12:
-                _, scenario = waiting.pop(0)
+            while waiting and len(running) < 6:
+                scenario = waiting.pop(0)
                 scenario.start(tmp_path_factory.mktemp("transfer"), fakes)
-                running += [(scenario, node, p) for node, p in scenario.processes.items()]
-            for scenario, node, process in list(running):
-                if process.poll() is not None:
-                    scenario.codes[node] = process.returncode
-                    scenario.errors[node] = process.communicate()[1]
-                    running.remove((scenario, node, process))
+                running.append(scenario)
+            running = [scenario for scenario in running if not scenario.sweep.has_ended()]
             time.sleep(0.02)
         yield all_of_them
     finally:
-        for _, _, process in running:
-            process.kill()
-            process.communicate()
+        for scenario in running:
+            scenario.sweep.kill()
 
 
 def test_every_side_ends_by_itself_and_says_nothing_aside(ran: Ran) -> None:
-    said = {
-        (name, node): scenario.errors.get(node, "still running")
-        for name, scenario in ran.items()
-        for node in (SERVER, CLIENT)
-    }
-    assert {place: text for place, text in said.items() if text} == {}
+    ended = {name: (s.sweep.code, s.sweep.errors) for name, s in ran.items()}
+    assert ended == dict.fromkeys(ran, (0, ""))
+    outcomes = {name: s.sweep.raw().places[0]["outcome"] for name, s in ran.items()}
+    assert outcomes == dict.fromkeys(ran, "done")
 
 
 def test_every_side_leaves_its_exit_line(ran: Ran) -> None:
@@ -363,7 +319,7 @@ def test_a_good_transfer_is_proved(ran: Ran, name: str) -> None:
     reading = scenario.reading
     assert (reading.ok, reading.completeness) == (True, Completeness.PROVED), reading.reason
     assert [m.metric for m in reading.measurements] == ["bandwidth", "transfer_time"]
-    assert list(scenario.codes.values()) == [0, 0]
+    assert [call.exit_code for call in scenario.calls] == [0, 0]
 
 
 def test_the_receivers_side_verifies(ran: Ran) -> None:
@@ -413,22 +369,22 @@ def test_what_went_wrong_is_refused_with_its_reason(ran: Ran, name: str, reason:
 
 
 @pytest.mark.parametrize("name", ["scp fails", "wdt disk full", "sshd dies", "no room"])
-def test_a_tool_that_fails_fails_its_job(ran: Ran, name: str) -> None:
-    assert 1 in ran[name].codes.values()
+def test_a_tool_that_fails_leaves_no_good_exit_line(ran: Ran, name: str) -> None:
+    assert any(call.failure for call in ran[name].calls)
 
 
 @pytest.mark.parametrize(
     ("name", "role", "program"),
     [("no client tool", "client", "no-such-scp"), ("no server tool", "server", "no-such-sshd")],
 )
-def test_a_missing_tool_is_a_fact_and_no_failed_job(
+def test_a_missing_tool_is_a_fact_and_no_failed_sweep(
     ran: Ran, name: str, role: str, program: str
 ) -> None:
     scenario = ran[name]
     assert scenario.line(role)["facts"]["missing"] == [program]
     assert f"{program} not found on this node" in scenario.line(role)["call"]["note"]
-    # Both tell of it, and the job ends as one that has said what it has to say.
-    assert list(scenario.codes.values()) == [0, 0]
+    # Both tell of it, and the sweep ends as one that has said what it has to say.
+    assert scenario.sweep.code == 0
     assert all(call.exit_code is None for call in scenario.calls)
 
 
@@ -440,8 +396,11 @@ def test_no_secret_is_in_a_file_of_the_stage_folder(ran: Ran, name: str) -> None
     secrets = (ran[name].telltale / "secrets").read_text().split()
     assert len(secrets) >= 1
     for path in ran[name].stage.iterdir():
+        content = path.read_bytes()
+        if path.name == raw.FILE:
+            content = gzip.decompress(content)
         for secret in secrets:
-            assert secret.encode() not in path.read_bytes(), path.name
+            assert secret.encode() not in content, path.name
 
 
 @pytest.mark.parametrize("name", ["scp", "lftp", "wdt"])
@@ -454,27 +413,18 @@ def test_no_secret_is_in_the_arguments_of_a_process(ran: Ran, name: str) -> None
         assert secret not in seen
 
 
-def test_a_secret_is_handed_over_to_this_user_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    transfer.hand_over("of an earlier start")
-    transfer.hand_over("key")
-    assert stat.S_IMODE(Path(transfer.SECRET).stat().st_mode) == 0o600
-    assert transfer.take_over() == "key"
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("text", ["", "key", "wdt://n1?enc=2:" + "0" * 900, "\u00e9"])
+def test_a_secret_is_read_by_who_has_that_of_the_sweep(text: str) -> None:
+    assert wire.unseal(b"sweep", wire.seal(b"sweep", text)) == text
 
 
-def test_a_secret_that_was_taken_is_not_there_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(NoWay, match="no secret of the other side"):
-        transfer.take_over()
-
-
-def test_no_run_leaves_a_secret(ran: Ran) -> None:
-    assert [name for name, s in ran.items() if (s.stage / transfer.SECRET).exists()] == []
+def test_a_secret_that_is_told_cannot_be_read_along() -> None:
+    sealed = wire.seal(b"sweep", "key")
+    assert b"key" not in bytes.fromhex(sealed["text"])
+    assert wire.seal(b"sweep", "key") != sealed
+    assert wire._pad(b"other", bytes.fromhex(sealed["salt"]), 3) != wire._pad(
+        b"sweep", bytes.fromhex(sealed["salt"]), 3
+    )
 
 
 # ---- what is left ----
@@ -488,38 +438,22 @@ def test_nothing_is_left_on_the_node(ran: Ran) -> None:
 
 def test_no_process_is_left(ran: Ran) -> None:
     deadline = time.monotonic() + 10
-    while left_running() and time.monotonic() < deadline:
+    while any(s.sweep.left_running() for s in ran.values()) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert left_running() == []
-
-
-def wait_until(condition: Any, what: str) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
+    assert [name for name, s in ran.items() if s.sweep.left_running()] == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_runner_that_is_ended_leaves_no_files(
+def test_agents_that_are_ended_leave_no_files(
     tmp_path: Path, fakes: Path, number: signal.Signals
 ) -> None:
     scenario = Scenario("ScpTransfer", "hangs")
     scenario.start(tmp_path, fakes)
     try:
         wait_until((scenario.telltale / "arguments").exists, "the tool does not run")
-        for process in scenario.processes.values():
-            process.send_signal(number)
-        for process in scenario.processes.values():
-            process.communicate(timeout=30)
-        wait_until(lambda: not list(scenario.scratch.iterdir()), "files are left")
-        if number == signal.SIGTERM:
-            wait_until(lambda: not left_running(), "processes are left")
+        for node in (SERVER, CLIENT):
+            os.kill(scenario.sweep.agent(node), number)
+        wait_until(lambda: not list(scenario.scratch.glob("railgauge-*")), "files are left")
+        wait_until(lambda: not scenario.sweep.left_running(), "processes are left")
     finally:
-        # What Slurm does: a killed runner's tools are of its step.
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                if MARK.encode() in (process / "environ").read_bytes():
-                    os.kill(int(process.name), signal.SIGKILL)
-            except OSError:
-                continue
+        scenario.sweep.kill()

@@ -576,14 +576,21 @@ def test_arguments_never_take_a_url() -> None:
         assert not any("connection_url" in word or "secret" in word for word in argv)
 
 
-def test_what_is_kept_of_a_receiver_has_no_key(tmp_path: Path) -> None:
+def test_what_is_kept_of_a_receiver_has_no_key() -> None:
     urls: list[str] = []
     printed = io.BytesIO(f"{URL}\n{receiver()}".encode() + b"no newline \xff")
-    wdt_url.keep_redacted(printed, tmp_path / "server.out", urls.append)
-    kept = (tmp_path / "server.out").read_text(encoding="utf-8")
+    keeping = io.StringIO()
+    wdt_url.keep_redacted(printed, keeping, urls.append)
+    kept = keeping.getvalue()
     assert urls == [URL]
     assert KEY not in kept
     assert wdt.parse(kept).code == 0
+
+
+def test_no_more_than_so_much_is_kept_of_a_runaway() -> None:
+    kept, urls = io.StringIO(), []
+    wdt_url.keep_redacted(io.BytesIO(b"a line\n" * 100 + URL.encode()), kept, urls.append, 50)
+    assert len(kept.getvalue()) < 60 and urls == [URL]
 
 
 # ---- railgauge parse wdt ----

@@ -1,0 +1,174 @@
+"""Figures of the engine of sweeps: agents by the thousand, and what a place costs beside its tool.
+
+Simulated agents are tasks of one process with the agent's own protocol code, over real sockets;
+where an agent would fork, they sleep. Both they and the conductor are on this machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+sys.path.insert(0, str(SOURCE))
+
+from railgauge.node import agent, limits, raw, sweep, wire  # noqa: E402
+
+TOOL_S = 3.0
+ROUNDS = 5
+
+#: What a healthy side prints, and what it says of itself: 2.5 kB together.
+_OUTPUT = "".join(
+    f"[  {number}] {number:.4f}-{number + 1:.4f} sec  1.10 GBytes  9.41 Gbits/sec\n"
+    for number in range(8)
+)
+_FACTS = {
+    "boot_id": "0" * 36,
+    "counters": {
+        "counters": {f"net/eth{n}/{way}_bytes": 2**33 + n for n in range(9) for way in ("rx", "tx")},
+        "peak_gbits": {f"net/eth{n}": {"rx": 9.41, "tx": 9.41} for n in range(9)},
+        "notes": ["x" * 700],
+    },
+}
+
+
+class Asleep:
+    """A side whose tool takes `TOOL_S`."""
+
+    def __init__(self, role: str, said: agent.Said, ended: agent.Ended, began: Callable[[], None]):
+        self._role, self._said, self._ended, self._began = role, said, ended, began
+        if role == "server":
+            said({"do": "mail", "name": "ready", "body": [{"address": "10.0.0.1", "port": 5001}]})
+        said({"do": "prepared"})
+
+    def tell(self, message: wire.Message) -> None:
+        if message["do"] == "go" and self._role == "server":
+            self._said({"do": "mail", "name": "watching", "body": True})
+        elif message["do"] == "mail" and message["name"] == "watching":
+            self._began()
+            asyncio.get_running_loop().call_later(TOOL_S, self._leave)
+        elif message["do"] == "mail" and message["name"] == "left":
+            self._leave()
+
+    def _leave(self) -> None:
+        call = {"tool": "tool", "role": self._role, "seconds": TOOL_S, "exit_code": 0}
+        line = {"call": call, "facts": _FACTS}
+        side = {"do": "side", "role": self._role, "line": line, "out": _OUTPUT, "err": ""}
+        self._said({**side, "files": {}})
+        self._said({"do": "mail", "name": "left", "body": True})
+        self._ended("")
+
+    def stop(self) -> None:
+        self._ended("")
+
+
+async def serve_agents(file: str) -> None:
+    """All agents of a list, in this process; the time at which the first tool began."""
+    orders = sweep.read(file)
+    limits.raise_open_files(len(orders.nodes) + 64, "bench")
+    conductor = agent.read_orders(60)
+    loop = asyncio.get_running_loop()
+    over, first, left = loop.create_future(), [], len(orders.nodes)
+
+    def began() -> None:
+        if not first:
+            first.append(time.time())
+            Path("first").write_text(str(first[0]))
+
+    def start(program: str, spec: Any, role: str, said: agent.Said, ended: agent.Ended) -> Asleep:
+        return Asleep(role, said, ended, began)
+
+    def done(why: str) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            over.set_result(None)
+
+    for node in orders.nodes:
+        make = lambda node=node: agent.Agent(  # noqa: E731
+            orders, node, bytes.fromhex(conductor["secret"]), start, done
+        )
+        await agent.connect("127.0.0.1", conductor["port"], make, 30)
+    await over
+
+
+def simulated(count: int, folder: Path) -> None:
+    """A sweep of so many simulated agents; prints its figures."""
+    nodes = [f"n{number}" for number in range(count)]
+    places = []
+    for number in range(ROUNDS):
+        shift = number % 2
+        for first in range(shift, count - 1, 2):
+            roles = {"server": nodes[first], "client": nodes[first + 1]}
+            places.append({"name": "", "program": "pair", "roles": roles, "order": 0})
+    sizes = [len(range(number % 2, count - 1, 2)) for number in range(ROUNDS)]
+    begins = [sum(sizes[:number]) for number in range(ROUNDS)]
+    order = {"start_limit_s": 30, "run_limit_s": 30, "version": [], "server": ["s"], "client": ["c"]}
+    document = {
+        "tool": "tool",
+        "nodes": nodes,
+        "rounds": [list(range(b, b + s)) for b, s in zip(begins, sizes, strict=True)],
+        "places": places,
+        "orders": [order],
+    }
+    folder.mkdir(parents=True)
+    (folder / "sweep.json").write_text(json.dumps(document))
+    srun = folder / "srun"
+    srun.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" sweep.json\n')
+    srun.chmod(0o755)
+    began = time.time()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "railgauge.node.conductor", "sweep.json"],
+        cwd=folder,
+        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(SOURCE)},
+    )
+    cpu_s, rss_mb = _watch(process)
+    seconds = time.time() - began
+    found = raw.read(folder / raw.FILE)
+    done = sum(event["outcome"] == "done" for event in found.places.values())
+    if process.returncode or done != len(places):
+        sys.exit(f"bench: {done} of {len(places)} places, exit code {process.returncode}")
+    ratios = [event["seconds"] / TOOL_S for event in found.rounds.values()]
+    first = float((folder / "first").read_text()) - began
+    size = (folder / raw.FILE).stat().st_size / len(places)
+    label = f"{count} simulated agents"
+    print(f"{label + ', round over tool:':<42} {_spread(ratios)}")
+    print(f"{label + ', conductor:':<42} {cpu_s / seconds:.2f} core, {rss_mb:.0f} MB")
+    print(f"{label + ', start to first tool:':<42} {first:.2f} s (n=1)")
+    print(f"{label + ', raw a place:':<42} {size:.0f} bytes")
+
+
+def _watch(process: subprocess.Popen[bytes]) -> tuple[float, float]:
+    """CPU seconds and the largest resident size in MB of a process, without its children."""
+    cpu_s = rss_mb = 0.0
+    while process.poll() is None:
+        try:
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            status = Path(f"/proc/{process.pid}/status").read_text()
+        except OSError:
+            break
+        cpu_s = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") or cpu_s
+        peak = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
+        rss_mb = int(peak[0]) / 1024 if peak else rss_mb
+        time.sleep(0.1)
+    process.wait()
+    return cpu_s, rss_mb
+
+
+def _spread(values: list[float]) -> str:
+    return (
+        f"{statistics.median(values):.3f} "
+        f"({min(values):.3f} to {max(values):.3f}, n={len(values)})"
+    )
+
+
+if __name__ == "__main__":
+    asyncio.run(serve_agents(sys.argv[1]))

@@ -1,0 +1,123 @@
+"""The record of a sweep: whole lines whatever becomes of its writer; nothing damaged is read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge.node import raw
+
+CALL = {"call": {"role": "server", "seconds": 1.0}, "facts": {"device": "eth0"}}
+
+EVENTS: list[dict[str, Any]] = [
+    {"event": "begin", "host": "n1", "time": "2026-11-22T10:00:00+00:00", "nodes": ["n1", "n2"]},
+    {"event": "joined", "node": "n1", "seconds": 0.2},
+    {"event": "lost", "node": "n2", "why": "its agent did not connect within 60 s"},
+    {"event": "side", "place": 0, "role": "server", "line": CALL, "out": "o\n", "err": "e é"},
+    {"event": "side", "place": 0, "role": "back/client", "line": CALL, "out": "", "err": ""},
+    {"event": "place", "place": 0, "round": 0, "outcome": "done", "why": "", "seconds": 3.2},
+    {"event": "round", "round": 0, "seconds": 3.3, "tool_seconds": 3.0},
+    {"event": "strangers", "count": 2, "from": ["192.0.2.1"]},
+    {"event": "end", "seconds": 4.0, "why": ""},
+]
+
+
+def write(path: Path, events: list[dict[str, Any]] = EVENTS) -> Path:
+    writer = raw.Writer(path)
+    for event in events:
+        writer.write(event)
+    writer.close()
+    return path
+
+
+def test_what_was_written_is_read_by_what_it_is_about(tmp_path: Path) -> None:
+    found = raw.read(write(tmp_path / raw.FILE))
+    assert found.sides == {
+        0: {
+            "server": raw.Side(CALL, "o\n", "e é", {}),
+            "back/client": raw.Side(CALL, "", "", {}),
+        }
+    }
+    assert (found.joined, list(found.lost)) == ({"n1": 0.2}, ["n2"])
+    assert found.places[0]["outcome"] == "done" and found.rounds[0]["tool_seconds"] == 3.0
+    assert found.begin == EVENTS[0] and found.strangers == EVENTS[-2] and found.end == EVENTS[-1]
+
+
+def test_any_gzip_reads_it(tmp_path: Path) -> None:
+    lines = gzip.decompress(write(tmp_path / raw.FILE).read_bytes()).decode().splitlines()
+    assert [json.loads(line) for line in lines] == EVENTS
+
+
+def test_files_of_a_side_are_kept_with_it(tmp_path: Path) -> None:
+    side = {**EVENTS[3], "files": {"inventory.json": "{}"}}
+    found = raw.read(write(tmp_path / raw.FILE, [side]))
+    assert found.sides[0]["server"].files == {"inventory.json": "{}"}
+
+
+def test_a_record_that_was_broken_off_is_read_to_its_last_whole_line(tmp_path: Path) -> None:
+    whole = write(tmp_path / "whole").read_bytes()
+    kept = 0
+    for length in range(len(whole)):
+        broken = tmp_path / "broken"
+        broken.write_bytes(whole[:length])
+        found = raw.read(broken)
+        count = len(found.joined) + len(found.lost) + len(found.places) + len(found.rounds)
+        assert count >= kept, "a longer piece has fewer events"
+        kept = count
+    assert kept == 4
+
+
+def test_every_event_can_be_read_as_soon_as_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / raw.FILE
+    writer = raw.Writer(path)
+    try:
+        writer.write(EVENTS[1])
+        for _ in range(500):
+            if raw.read(path).joined:
+                break
+        assert raw.read(path).joined == {"n1": 0.2} and raw.read(path).end is None
+    finally:
+        writer.close()
+
+
+def test_nothing_is_read_of_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / raw.FILE).touch()
+    assert raw.read(tmp_path / raw.FILE) == raw.Raw()
+
+
+@pytest.mark.parametrize("place", [0, 12, 40, -3])
+def test_a_damaged_record_is_refused(tmp_path: Path, place: int) -> None:
+    path = write(tmp_path / raw.FILE)
+    data = bytearray(path.read_bytes())
+    data[place] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=raw.FILE):
+        raw.read(path)
+
+
+def test_what_stands_behind_the_end_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / raw.FILE)
+    path.write_bytes(path.read_bytes() + b"more")
+    with pytest.raises(ValueError, match="behind its end"):
+        raw.read(path)
+
+
+@pytest.mark.parametrize(
+    "event", [{}, {"event": "news"}, {"event": "side", "place": 0}, {"event": "joined"}]
+)
+def test_a_line_that_is_no_event_is_refused_with_its_number(
+    tmp_path: Path, event: dict[str, Any]
+) -> None:
+    with pytest.raises(ValueError, match="line 2 is no event"):
+        raw.read(write(tmp_path / raw.FILE, [EVENTS[0], event]))
+
+
+def test_a_disk_that_is_full_is_told_and_stops_nothing() -> None:
+    writer = raw.Writer("/dev/full")
+    writer.write(EVENTS[0])
+    writer.close()
+    assert writer.problem is not None and writer.problem.errno == 28

@@ -1,0 +1,341 @@
+"""Who does not belong to a sweep cannot join, stop, delay or falsify it: over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from railgauge.node import conductor, raw, sweep, wire
+from railgauge.node.agent import Agent, Side
+
+NODES = ("n1", "n2")
+
+PLACES: list[dict[str, Any]] = [
+    {"name": "n1:n2", "program": "pair", "roles": {"server": "n1", "client": "n2"}, "order": 0}
+]
+ORDER = {"start_limit_s": 1, "run_limit_s": 1, "version": [], "server": ["s"], "client": ["c"]}
+
+
+def orders() -> sweep.Sweep:
+    places = tuple(sweep.Place(index, **one) for index, one in enumerate(PLACES))
+    return sweep.Sweep("tool", NODES, {}, (), ((0,),), places, (ORDER,), 5.0)
+
+
+class Asleep:
+    """A side that does nothing but say that it has done all."""
+
+    def __init__(self, role: str, said: Callable[[Any], None], ended: Callable[[str], None]):
+        self._role, self._said, self._ended = role, said, ended
+        said({"do": "prepared"})
+
+    def tell(self, message: wire.Message) -> None:
+        if message["do"] == "go":
+            line = {"call": {"role": self._role, "seconds": 0.1}, "facts": {}}
+            side = {"do": "side", "role": self._role, "line": line, "out": "", "err": ""}
+            self._said({**side, "files": {}})
+            self._ended("")
+
+    def stop(self) -> None:
+        self._ended("")
+
+
+def start(program: str, spec: Any, role: str, said: Any, ended: Any) -> Side:
+    return Asleep(role, said, ended)
+
+
+class Running:
+    """A conductor that listens, and what it has written."""
+
+    def __init__(self) -> None:
+        self.events: list[raw.Event] = []
+        self.conductor = conductor.Conductor(orders(), self.events.append)
+        self.port = 0
+        self._ended: list[str] = []
+
+    async def join(self, node: str) -> Agent:
+        """The agent of a node, as it is."""
+
+        def make() -> Agent:
+            return Agent(orders(), node, self.conductor.secret, start, self._ended.append)
+
+        loop = asyncio.get_running_loop()
+        _, agent = await loop.create_connection(make, "127.0.0.1", self.port)
+        return agent
+
+    async def finish(self) -> float:
+        """Both agents join, and the sweep is run to its end; the seconds that took."""
+        began = time.monotonic()
+        for node in NODES:
+            await self.join(node)
+        assert await asyncio.wait_for(self.conductor.run(), 20) == ""
+        return time.monotonic() - began
+
+    def of(self, kind: str) -> list[raw.Event]:
+        return [event for event in self.events if event["event"] == kind]
+
+    def is_good(self) -> bool:
+        """All that two agents leave is there, and nothing else."""
+        sides = {event["role"] for event in self.of("side")}
+        outcomes = [event["outcome"] for event in self.of("place")]
+        return sides == {"server", "client"} and outcomes == ["done"] and not self.of("lost")
+
+
+def with_conductor(attack: Callable[[Running], Awaitable[None]]) -> Running:
+    """Let something happen to a conductor that waits for its agents; then they join."""
+
+    async def all_of_it() -> Running:
+        running = Running()
+        server, running.port = await running.conductor.listen()
+        await attack(running)
+        await running.finish()
+        running.conductor.end()
+        server.close()
+        return running
+
+    return asyncio.run(all_of_it())
+
+
+async def connection(running: Running) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", running.port)
+
+
+async def is_sent_away(reader: asyncio.StreamReader, limit_s: float = 5) -> bool:
+    """Whether the conductor ends the connection."""
+    try:
+        while await asyncio.wait_for(reader.read(1024), limit_s):
+            pass
+    except (ConnectionError, asyncio.TimeoutError) as error:
+        return isinstance(error, ConnectionError)
+    return True
+
+
+def hello(node: str = "n1") -> bytes:
+    return json.dumps({"railgauge": 1, "node": node, "nonce": wire.nonce()}).encode() + b"\n"
+
+
+def test_a_sweep_without_strangers_tells_of_none() -> None:
+    async def nothing(running: Running) -> None:
+        pass
+
+    running = with_conductor(nothing)
+    assert running.is_good() and running.conductor.door.strangers == 0
+
+
+def test_one_with_another_secret_does_not_join() -> None:
+    async def attack(running: Running) -> None:
+        ended: list[str] = []
+        loop = asyncio.get_running_loop()
+        made = Agent(orders(), "n1", b"another secret", start, ended.append)
+        await loop.create_connection(lambda: made, "127.0.0.1", running.port)
+        await asyncio.sleep(0.2)
+        # It finds out that this is not its conductor, before the conductor does.
+        assert ended == ["a line with a wrong MAC"]
+        assert running.of("joined") == []
+
+    running = with_conductor(attack)
+    assert running.is_good() and running.conductor.door.strangers == 1
+
+
+def test_one_that_makes_up_a_proof_is_sent_away() -> None:
+    async def attack(running: Running) -> None:
+        reader, writer = await connection(running)
+        writer.write(hello())
+        await reader.readline()
+        writer.write(b"0" * 64 + b' 0 [{"do":"joined"}]\n')
+        assert await is_sent_away(reader)
+
+    assert with_conductor(attack).is_good()
+
+
+def test_a_conversation_that_was_recorded_does_not_join_again() -> None:
+    async def attack(running: Running) -> None:
+        # What a good agent of n1 says, seen by somebody in the middle.
+        seen = bytearray()
+        reader, writer = await connection(running)
+
+        class Recorded(Agent):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                say = transport.write  # type: ignore[attr-defined]
+                transport.write = lambda data: (seen.extend(data), say(data))  # type: ignore
+                super().connection_made(transport)
+
+        other = Running()
+        other.conductor.secret = running.conductor.secret
+        other.conductor.door._secret = running.conductor.secret
+        server, other.port = await other.conductor.listen()
+        made = Recorded(orders(), "n1", running.conductor.secret, start, lambda why: None)
+        await asyncio.get_running_loop().create_connection(lambda: made, "127.0.0.1", other.port)
+        await asyncio.sleep(0.2)
+        assert other.of("joined")
+        server.close()
+        writer.write(bytes(seen))
+        assert await is_sent_away(reader)
+        assert running.of("joined") == []
+
+    assert with_conductor(attack).is_good()
+
+
+def test_an_agents_line_that_comes_twice_ends_that_agent_and_changes_no_result() -> None:
+    async def attack(running: Running) -> None:
+        pass
+
+    async def replayed() -> Running:
+        running = Running()
+        server, running.port = await running.conductor.listen()
+        agent = await running.join("n1")
+        await asyncio.sleep(0.1)
+        sealer = agent._sealer
+        assert sealer is not None
+        line = sealer.line([{"do": "side", "place": 0, "from": "server"}])
+        sealer._number -= 1
+        agent.transport.write(line + line)
+        await asyncio.sleep(0.2)
+        server.close()
+        return running
+
+    running = asyncio.run(replayed())
+    (lost,) = running.of("lost")
+    assert lost["node"] == "n1" and running.of("side") == []
+    assert with_conductor(attack).is_good()
+
+
+def test_a_line_that_was_altered_on_its_way_is_not_believed() -> None:
+    key = b"key"
+    line = wire.Sealer(key).line([{"do": "side", "out": "9.41 Gb/s"}]).rstrip(b"\n")
+    with pytest.raises(wire.Refused, match="wrong MAC"):
+        wire.Opener(key).messages(line.replace(b"9.41", b"9.42"))
+
+
+def test_a_line_that_was_left_out_is_noticed() -> None:
+    sealer, opener = wire.Sealer(b"key"), wire.Opener(b"key")
+    sealer.line([])
+    with pytest.raises(wire.Refused, match="out of its order"):
+        opener.messages(sealer.line([]).rstrip(b"\n"))
+
+
+def test_what_the_conductor_says_cannot_be_said_back_to_it() -> None:
+    agent, own = wire.keys_of(b"secret", "n1", "a", "b")
+    line = wire.Sealer(own).line([{"do": "joined"}]).rstrip(b"\n")
+    with pytest.raises(wire.Refused, match="wrong MAC"):
+        wire.Opener(agent).messages(line)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\x16\x03\x01\x02\x00\x01" * 50 + b"\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\n",
+        b"[]\n",
+        b'{"railgauge": 1, "node": ["n1"], "nonce": "0"}\n',
+        b'{"railgauge": 1, "node": "n9", "nonce": "00000000000000000000000000000000"}\n',
+        b'{"railgauge": 2, "node": "n1", "nonce": "00000000000000000000000000000000"}\n',
+        b"{" * 3000 + b"\n",
+    ],
+)
+def test_whatever_a_stranger_says_he_is_sent_away(said: bytes) -> None:
+    async def attack(running: Running) -> None:
+        reader, writer = await connection(running)
+        writer.write(said)
+        assert await is_sent_away(reader)
+
+    running = with_conductor(attack)
+    assert running.is_good() and running.conductor.door.strangers == 1
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_a_line_that_is_too_long_is_not_waited_for(end: bytes) -> None:
+    async def attack(running: Running) -> None:
+        reader, writer = await connection(running)
+        writer.write(b"x" * 5000 + end)
+        assert await is_sent_away(reader)
+
+    assert with_conductor(attack).is_good()
+
+
+def test_one_who_has_not_proved_anything_may_not_say_more_after_his_hello() -> None:
+    async def attack(running: Running) -> None:
+        reader, writer = await connection(running)
+        writer.write(hello() + b"x" * 5000)
+        assert await is_sent_away(reader)
+
+    assert with_conductor(attack).is_good()
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(conductor, "PROOF_S", 0.5)
+    yield
+
+
+def test_half_open_connections_by_the_hundred_keep_nobody_out(
+    soon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conductor, "MOST_UNPROVED", 100)
+    kept = []
+
+    async def attack(running: Running) -> None:
+        for _ in range(400):
+            kept.append(socket.create_connection(("127.0.0.1", running.port)))
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.1)
+        assert len(running.conductor.door._unproved) <= 100 + len(NODES)
+
+    running = with_conductor(attack)
+    for one in kept:
+        one.close()
+    assert running.is_good() and running.conductor.door.strangers >= 298
+
+
+def test_one_who_says_his_hello_byte_by_byte_is_sent_away_in_time(soon: None) -> None:
+    async def attack(running: Running) -> None:
+        reader, writer = await connection(running)
+        began = time.monotonic()
+        for byte in hello():
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0.05)
+            if reader.at_eof() or running.conductor.door.strangers:
+                break
+        assert time.monotonic() - began < 3
+        assert await is_sent_away(reader)
+
+    assert with_conductor(attack).is_good()
+
+
+def test_a_second_agent_of_a_node_is_sent_away_and_the_first_one_stays() -> None:
+    async def second() -> Running:
+        running = Running()
+        server, running.port = await running.conductor.listen()
+        first = await running.join("n1")
+        await asyncio.sleep(0.1)
+        again = await running.join("n1")
+        await asyncio.sleep(0.1)
+        assert again.closed and not first.closed
+        await running.join("n2")
+        await asyncio.wait_for(running.conductor.run(), 20)
+        running.conductor.end()
+        server.close()
+        return running
+
+    running = asyncio.run(second())
+    assert running.is_good() and len(running.of("joined")) == 2
+    assert running.conductor.door.strangers == 1
+
+
+def test_of_strangers_a_count_and_the_first_addresses_are_kept() -> None:
+    async def attack(running: Running) -> None:
+        for _ in range(3):
+            reader, writer = await connection(running)
+            writer.write(b"rm -rf\n")
+            await is_sent_away(reader)
+
+    running = with_conductor(attack)
+    door = running.conductor.door
+    assert (door.strangers, door.addresses) == (3, ["127.0.0.1"])
+    assert "rm -rf" not in json.dumps(running.events)
