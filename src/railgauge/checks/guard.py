@@ -411,12 +411,16 @@ def after_bad_ones(original: Callable[[Any, Any], bool], question: str) -> Calla
     @functools.wraps(original)
     def asked(self: Any, task: Any) -> bool:
         before = [self._task_index[c] for c in task.testcase.deps if c in self._task_index]
-        ended = [t.succeeded or (t.failed and bool(getattr(t.check, "results", ()))) for t in before]
+        ended = [t.succeeded or (t.failed and _has_results(t.check)) for t in before]
         if question == "succeeded":
             return all(ended)
         return any(t.failed for t, good in zip(before, ended, strict=True) if not good)
 
     return asked
+
+
+def _has_results(check: Any) -> bool:
+    return bool(getattr(check, "results", ()))
 
 
 def install() -> None:

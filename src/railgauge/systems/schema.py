@@ -462,7 +462,6 @@ class Extras(Strict):
         """The RDMA devices that a node is known to lack."""
         return tuple(d for missing in self.absent if missing.node == node for d in missing.devices)
 
-
     def of_nodes(self, nodes: Sequence[str]) -> Extras:
         """The same of some of the nodes."""
         some = self.model_copy(update={"nodes": hostlist.fold(nodes)})
