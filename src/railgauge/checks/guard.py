@@ -237,8 +237,8 @@ def to_run(
     cases: Sequence[Any], missing: Collection[PlaceKey], failed: Collection[PlaceKey]
 ) -> list[Any]:
     """The cases with missing places, and with what must be known of their nodes again: what these
-    places need, and the preflight of their nodes, where that had not failed already. Each is told
-    which of its places it is to measure.
+    places need, and the preflight of their nodes, where that had not failed already, nor waits for
+    what had. Each is told which of its places it is to measure.
     """
 
     def key(case: Any) -> Key:
@@ -255,16 +255,23 @@ def to_run(
         if place.name in names
         for node in place.nodes
     }
+    bad = set(failed)
+    # Cases come with their preconditions before them.
     for case in cases:
+        _, partition = key(case)
+        bad |= {
+            (*key(case), place.name)
+            for place in places[key(case)]
+            if any((name, partition, needed) in bad for name, needed in place.needs)
+        }
         if "preflight" in case.check.tags:
             again = {
                 place.name
                 for place in places[key(case)]
-                if touched & set(place.nodes) and (*key(case), place.name) not in failed
+                if touched & set(place.nodes) and (*key(case), place.name) not in bad
             }
             if again:
                 wanted.setdefault(key(case), set()).update(again)
-    # Cases come with their preconditions before them.
     for case in reversed(cases):
         names = wanted.get(key(case), set())
         for measured in places[key(case)]:
