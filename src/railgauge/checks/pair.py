@@ -21,6 +21,7 @@ from railgauge.tools import Moved, Reading
 #: By so much more than the bound an interface may carry, of what is below the bound.
 _HEADROOM = 1.05
 
+
 def ring(partition: Partition) -> list[PairCase]:
     """Every two neighbours in the ring of a partition's nodes; every two at all in a tournament.
 

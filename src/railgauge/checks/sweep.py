@@ -204,10 +204,6 @@ class SweepCheck(StrictCheck):
             "connect_limit_s": _CONNECT_S,
         }
 
-    @property
-    def tool_name(self) -> str:
-        return str(self.tool.TOOL)
-
     # --- what it left --------------------------------------------------------------------------
 
     @functools.cached_property
