@@ -28,9 +28,8 @@ from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.references import Reference
 from railgauge.node import raw
+from railgauge.node.sweep import FILE as ORDERS
 from railgauge.slurm import nodes as slurm_nodes
-
-_ORDERS = "sweep.json"
 
 #: What the conductor, its agents and Slurm's own work take beside the places.
 _MARGIN_S = 120
@@ -149,13 +148,13 @@ class SweepCheck(StrictCheck):
     @run_before("run")
     def start_sweep(self) -> None:
         orders = self.orders()
-        Path(self.stagedir, _ORDERS).write_text(json.dumps(orders), encoding="utf-8")
+        Path(self.stagedir, ORDERS).write_text(json.dumps(orders), encoding="utf-8")
         # The conductor starts the agents itself.
         self.job.launcher = getlauncher("local")()
         source = shlex.quote(str(paths.SOURCE))
         self.executable = "env"
         self.executable_opts = [
-            *(f"PYTHONPATH={source}", "python3", "-m", "railgauge.node.conductor", _ORDERS),
+            *(f"PYTHONPATH={source}", "python3", "-m", "railgauge.node.conductor", ORDERS),
         ]
 
     def orders(self) -> Mapping[str, Any]:
