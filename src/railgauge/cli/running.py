@@ -85,5 +85,9 @@ def _print_plan(cases: Sequence[Planned]) -> None:
         seconds = case.seconds or 0.0
         total += seconds
         node_minutes += seconds * case.node_count / 60
-        click.echo(f"{case.partition:<10} {seconds:>5.0f} s  {case.case}")
-    click.echo(f"{len(cases)} cases, about {total:.0f} s, {node_minutes:.1f} node-minutes")
+        in_rounds = f" in {case.rounds} rounds" if case.rounds > 1 else ""
+        click.echo(f"{case.partition:<10} {seconds:>5.0f} s  {case.title}{in_rounds}")
+    places = sum(len(case.places) for case in cases)
+    click.echo(
+        f"{len(cases)} cases, {places} places, about {total:.0f} s, {node_minutes:.1f} node-minutes"
+    )
