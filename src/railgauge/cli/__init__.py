@@ -20,6 +20,7 @@ _COMMANDS = {
     "limit": "railgauge.cli.limit:limit",
     "parse": "railgauge.cli.parse:parse",
     "rehearse": "railgauge.cli.rehearse:rehearse",
+    "show": "railgauge.cli.show:show",
     "stack": "railgauge.cli.stack:stack",
     "system": "railgauge.cli.system:system",
     "transfers": "railgauge.cli.campaigns:show_transfers",

@@ -32,7 +32,7 @@ EXCEPTIONS = {
     "systems/rehearsal.py": "a rehearsal stages the tools that have stand-ins in lab/",
     "model/measurement.py": "defines metrics after the tool that gave them their meaning",
     "cli/limit.py": "tells which definition of bus bandwidth a limit is of",
-    "report/text.py": "a collective's row shows its operation and transport",
+    "report/numbers.py": "a collective's row shows its operation and transport",
     "report/transfers.py": "compares the transfer tools, in their order, on one page",
     "stack/manifest.py": "a site chooses its iperf2 in a list of its own in spack.yaml",
     "node/transfer.py": "is the part of the transfer tools that runs on nodes",
