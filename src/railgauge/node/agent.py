@@ -208,7 +208,7 @@ class Agent(wire.AgentLink):
         super().__init__(secret, node)
         self._orders = orders
         self._own = {
-            (place.index, role)
+            (place.number, role)
             for place in orders.places
             for role, host in place.roles.items()
             if host == node
