@@ -99,7 +99,7 @@ async def serve_agents(file: str) -> None:
 
     makers = [functools.partial(make, node) for node in orders.nodes]
     await asyncio.gather(
-        *(agent.connect("127.0.0.1", conductor["port"], one, 30) for one in makers)
+        *(agent.connect("127.0.0.1", conductor["port"], one, 60) for one in makers)
     )
     await over
 
