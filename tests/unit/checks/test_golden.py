@@ -3,7 +3,8 @@
     make golden        writes tests/data/golden/ anew; read the diff before you commit it
 
 A golden file holds the job script and the orders of one case of one check: of an NCCL check one
-for every transport, and an alltoall.
+for every transport, and an alltoall. Of a sweep it holds its places by round, the order of the
+first place, and of the other orders what is different there.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from railgauge import hostlist, paths, systems
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 
 _SCRIPT = "rfm_job.sh"
-_ORDERS = ("ranks.json", "pair.json", "beside.json", "path.json", "transfer.json")
+_ORDERS = ("ranks.json", "beside.json")
+_SWEEP = "sweep.json"
 
 
 # --- what a dry run writes ----------------------------------------------------------------------
@@ -46,9 +48,9 @@ def _nodes(system: str) -> tuple[list[str], list[str]]:
 
 
 def _of_pairs(system: str, folder: Path) -> dict[str, Path]:
-    """A dry run with few nodes: one pair and one rail stand for all."""
+    """A dry run with few nodes: one pair stands for all."""
     nodes, later = _nodes(system)
-    others = rf"%(pair|place)=[^:]+:({'|'.join(later)})(:|$)|%pair=.*:[1-9][0-9]*-[0-9]+"
+    others = rf"%pair=[^:]+:({'|'.join(later)})(:|$)"
     return _dry_run(system, folder, ["-x", others], RAILGAUGE_NODES=hostlist.fold(nodes))
 
 
@@ -115,13 +117,36 @@ def _flat(value: Any, indent: str = "") -> str:
     return json.dumps(value)
 
 
+def _sweep(orders: dict[str, Any]) -> str:
+    """What the conductor and its agents are told, each place on one line."""
+    rounds, places, specs = (orders.pop(name) for name in ("rounds", "places", "orders"))
+    text = f"-- {_SWEEP}\n{_flat(orders)}\n-- rounds\n"
+    for number, members in enumerate(rounds):
+        for place in (places[member] for member in members):
+            roles = " ".join(f"{role}={node}" for role, node in place["roles"].items())
+            text += f"{number}: {place['name']} {place['program']} {roles} order {place['order']}\n"
+    text += f"-- order 0\n{_flat(specs[0])}\n"
+    for number, spec in enumerate(specs[1:], 1):
+        text += f"-- order {number} differs from order 0\n{json.dumps(_other(spec, specs[0]))}\n"
+    return text
+
+
+def _other(spec: Any, first: Any) -> Any:
+    """What is not as in the first; null for what only that one has."""
+    if not isinstance(spec, dict) or not isinstance(first, dict):
+        return spec
+    names = dict.fromkeys([*first, *spec])
+    differs = [n for n in names if spec.get(n) != first.get(n)]
+    return {name: _other(spec.get(name), first.get(name)) for name in differs}
+
+
 def _written(stage: Path) -> str:
     """Job script and orders of one case, without what is this machine's."""
     text = (stage / _SCRIPT).read_text(encoding="utf-8")
-    for name in _ORDERS:
+    for name in (_SWEEP, *_ORDERS):
         if (stage / name).exists():
             orders = json.loads((stage / name).read_text(encoding="utf-8"))
-            text += f"-- {name}\n{_flat(orders)}\n"
+            text += _sweep(orders) if name == _SWEEP else f"-- {name}\n{_flat(orders)}\n"
     # Quoted where this checkout's path asks for it.
     text = text.replace(shlex.quote(str(paths.SOURCE)), str(paths.SOURCE))
     return text.replace(str(stage), "$STAGE").replace(str(paths.HOME), "$HOME_OF_RAILGAUGE")
@@ -157,7 +182,9 @@ def write() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One case of a golden file: its script, and the orders of the program that it starts."""
+    """One case of a golden file: its script, and the orders of the program that it starts; of a
+    sweep those of its first place.
+    """
 
     case: str
     script: str
@@ -169,7 +196,7 @@ class Job:
 
     @property
     def launch(self) -> str:
-        """The line that starts the tasks."""
+        """The line that starts the tasks, or the conductor that does."""
         return self.script.splitlines()[-1]
 
     @property
@@ -185,8 +212,10 @@ def stored(system: str, check: str) -> list[Job]:
     jobs = []
     for part in re.split(r"^== ", text, flags=re.MULTILINE)[1:]:
         case, _, rest = part.partition("\n")
-        script, *orders = re.split(r"^-- \S+\n", rest, flags=re.MULTILINE)
-        jobs.append(Job(case, script, json.loads(orders[0])))
+        script, *parts = re.split(r"^-- (.+)\n", rest, flags=re.MULTILINE)
+        orders = dict(zip(parts[::2], parts[1::2], strict=True))
+        known = next(orders[name] for name in ("order 0", *_ORDERS) if name in orders)
+        jobs.append(Job(case, script, json.loads(known)))
     return jobs
 
 
