@@ -479,7 +479,9 @@ def test_cases_that_one_obstacle_kept_from_starting_are_one_finding(recorded: Re
         recorded.no_result(number, "fail", why)
     (finding,) = recorded.decide().findings
     assert (finding.weight, finding.nodes) == ("inconclusive", ("n1", "n2", "n3"))
-    assert finding.message == ("2 places (Iperf2Pair): not submitted: n2 drained by alice: bad disk")
+    assert finding.message == (
+        "2 places (Iperf2Pair): not submitted: n2 drained by alice: bad disk"
+    )
 
 
 # ---- preconditions ----
@@ -1139,9 +1141,11 @@ def test_strange_record_is_never_a_crash(accepted: Path, name: str) -> None:
     crashes: list[Any] = []
     stranges: list[Any] = [None, [], {}, "x", -1, 0, [None]]
     with Damage(accepted / name) as path:
-        lines = [json.loads(line) for line in path.read_text().splitlines()] if (
-            path.suffix == ".jsonl"
-        ) else [json.loads(path.read_text())]
+        lines = (
+            [json.loads(line) for line in path.read_text().splitlines()]
+            if (path.suffix == ".jsonl")
+            else [json.loads(path.read_text())]
+        )
         for place in _places(lines):
             for strange in stranges:
                 changed = _replaced(lines, place, strange)
