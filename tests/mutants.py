@@ -338,9 +338,9 @@ MUTANTS = [
     ),
     Mutant(
         "RDMA is measured over a path that is not in order",
-        "src/railgauge/checks/rdma.py",
-        "                self.depends_on(case)\n",
-        "            pass\n",
+        "src/railgauge/checks/sweep.py",
+        "                if wanting := self.unmet(place):\n",
+        "                if wanting := []:\n",
         "tests/lab/test_vm.py::test_what_needs_a_broken_path_is_not_run_and_listed",
     ),
     Mutant(
@@ -388,8 +388,8 @@ MUTANTS = [
     Mutant(
         "references are not compared",
         "src/railgauge/checks/base.py",
-        "self.reference = {self.current_partition.fullname: bounds}",
-        "pass",
+        "                if r is not None\n",
+        "                if False\n",
         f"{_BAD} -k OutOfReference",
     ),
     Mutant(
@@ -662,7 +662,7 @@ MUTANTS = [
     Mutant(
         "nobody asks for the rights",
         "src/railgauge/cluster/rights.py",
-        "    if found:\n",
+        "    if lacking:\n",
         "    if False:\n",
         f"{_GATE}/test_rights.py -k nothing_is_changed",
     ),

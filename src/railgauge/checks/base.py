@@ -190,6 +190,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return (self.target,)
 
     @property
+    def tool_name(self) -> str:
+        """As exit lines and claims have it."""
+        return str(self.tool.TOOL)
+
+    @property
     def ranks(self) -> int:
         """How many ranks the tool has at a place."""
         return int(self.num_tasks)

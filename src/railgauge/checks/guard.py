@@ -237,8 +237,8 @@ def to_run(
     cases: Sequence[Any], missing: Collection[PlaceKey], failed: Collection[PlaceKey]
 ) -> list[Any]:
     """The cases with missing places, and with what must be known of their nodes again: what these
-    places need, and the preflight of their nodes, where that had not failed already. Each is told
-    which of its places it is to measure.
+    places need, and the preflight of their nodes, where that had not failed already, nor waits for
+    what had. Each is told which of its places it is to measure.
     """
 
     def key(case: Any) -> Key:
@@ -255,16 +255,23 @@ def to_run(
         if place.name in names
         for node in place.nodes
     }
+    bad = set(failed)
+    # Cases come with their preconditions before them.
     for case in cases:
+        _, partition = key(case)
+        bad |= {
+            (*key(case), place.name)
+            for place in places[key(case)]
+            if any((name, partition, needed) in bad for name, needed in place.needs)
+        }
         if "preflight" in case.check.tags:
             again = {
                 place.name
                 for place in places[key(case)]
-                if touched & set(place.nodes) and (*key(case), place.name) not in failed
+                if touched & set(place.nodes) and (*key(case), place.name) not in bad
             }
             if again:
                 wanted.setdefault(key(case), set()).update(again)
-    # Cases come with their preconditions before them.
     for case in reversed(cases):
         names = wanted.get(key(case), set())
         for measured in places[key(case)]:
@@ -411,12 +418,16 @@ def after_bad_ones(original: Callable[[Any, Any], bool], question: str) -> Calla
     @functools.wraps(original)
     def asked(self: Any, task: Any) -> bool:
         before = [self._task_index[c] for c in task.testcase.deps if c in self._task_index]
-        ended = [t.succeeded or (t.failed and bool(getattr(t.check, "results", ()))) for t in before]
+        ended = [t.succeeded or (t.failed and _has_results(t.check)) for t in before]
         if question == "succeeded":
             return all(ended)
         return any(t.failed for t, good in zip(before, ended, strict=True) if not good)
 
     return asked
+
+
+def _has_results(check: Any) -> bool:
+    return bool(getattr(check, "results", ()))
 
 
 def install() -> None:

@@ -21,6 +21,7 @@ from railgauge.tools import Moved, Reading
 #: By so much more than the bound an interface may carry, of what is below the bound.
 _HEADROOM = 1.05
 
+
 def ring(partition: Partition) -> list[PairCase]:
     """Every two neighbours in the ring of a partition's nodes; every two at all in a tournament.
 
@@ -277,12 +278,14 @@ class OfPair(_Check):
         if whole and len(known) == len(shares):
             wire_bytes = sum(m.payload_bytes / s for m, s in zip(moved, known, strict=True))
         ways = _counted(said)
+        # What the tool gave to its kernel, which had not sent it when the counters were read.
+        unsent = 0 if inward else said.get("unsent_bytes", 0)
         return Claim(
             f"{self.tool_name} ({role})",
             node,
             "rx" if inward else "tx",
             (ways,) if ways else (),
-            sum(m.payload_bytes for m in moved),
+            max(sum(m.payload_bytes for m in moved) - unsent, 0),
             sum(m.seconds for m in moved),
             wire_bytes,
         )

@@ -435,14 +435,16 @@ PROTECTIONS: tuple[Callable[[Evidence], Iterator[Failure]], ...] = (
 
 
 def failures(evidence: Evidence, others: Sequence[Failure] = ()) -> list[Failure]:
-    """All that is wrong, with what the check itself found (`others`).
+    """All that is wrong, with what the check itself found (`others`)."""
+    return _alone([*others, *(f for protection in PROTECTIONS for f in protection(evidence))])
 
-    Of a job that was disturbed, or lacked what jobs need, that alone: whatever else is wrong may
-    follow from it.
-    """
-    found = [*others, *(f for protection in PROTECTIONS for f in protection(evidence))]
-    alone = [failure for failure in found if failure.kind in ALONE]
-    return alone or found
+
+def lacks(evidence: Evidence, node: str) -> Failure | None:
+    """What a node lacked that its job needs, by the job's own words; None where they do not say."""
+    trouble = ends.environment_trouble(evidence.job_error)
+    if trouble is None or (trouble.nodes and node not in trouble.nodes):
+        return None
+    return Failure(ENVIRONMENT, trouble.words, trouble.nodes, trouble.next_step)
 
 
 def failures_of_job(evidence: Evidence, began: bool) -> list[Failure]:
@@ -452,7 +454,15 @@ def failures_of_job(evidence: Evidence, began: bool) -> list[Failure]:
     found = list(job_completed(evidence))
     if not began:
         found += environment_serves(evidence)
-        message = f"nothing was measured on {hostlist.fold(evidence.nodes)}: the sweep did not begin"
+        where = hostlist.fold(evidence.nodes)
+        message = f"nothing was measured on {where}: the sweep did not begin"
         found += [] if found else [Failure("no-exit-line", message)]
+    return _alone(found)
+
+
+def _alone(found: list[Failure]) -> list[Failure]:
+    """Of a job that was disturbed, or lacked what jobs need, that alone: whatever else is wrong may
+    follow from it.
+    """
     alone = [failure for failure in found if failure.kind in ALONE]
     return alone or found

@@ -18,19 +18,19 @@ from typing import Any
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_before
 
-from railgauge import hostlist, paths
+from railgauge import paths
 from railgauge.checks import protections, queue
 from railgauge.checks.base import NOT_PASSED, ExitLine, Judged, StrictCheck
 from railgauge.checks.cases import Case, SweepCase
 from railgauge.checks.protections import Evidence
 from railgauge.checks.schedule import rounds
 from railgauge.model.call import Call
-from railgauge.model.failure import Failure
+from railgauge.model.failure import LOST, UNREACHED, Failure
 from railgauge.model.references import Reference
 from railgauge.node import raw
+from railgauge.slurm import ends
+from railgauge.node.sweep import FILE as ORDERS
 from railgauge.slurm import nodes as slurm_nodes
-
-_ORDERS = "sweep.json"
 
 #: What the conductor, its agents and Slurm's own work take beside the places.
 _MARGIN_S = 120
@@ -160,13 +160,13 @@ class SweepCheck(StrictCheck):
     @run_before("run")
     def start_sweep(self) -> None:
         orders = self.orders()
-        Path(self.stagedir, _ORDERS).write_text(json.dumps(orders), encoding="utf-8")
+        Path(self.stagedir, ORDERS).write_text(json.dumps(orders), encoding="utf-8")
         # The conductor starts the agents itself.
         self.job.launcher = getlauncher("local")()
         source = shlex.quote(str(paths.SOURCE))
         self.executable = "env"
         self.executable_opts = [
-            *(f"PYTHONPATH={source}", "python3", "-m", "railgauge.node.conductor", _ORDERS),
+            *(f"PYTHONPATH={source}", "python3", "-m", "railgauge.node.conductor", ORDERS),
         ]
 
     def orders(self) -> Mapping[str, Any]:
@@ -204,15 +204,15 @@ class SweepCheck(StrictCheck):
             "connect_limit_s": _CONNECT_S,
         }
 
-    @property
-    def tool_name(self) -> str:
-        return str(self.tool.TOOL)
-
     # --- what it left --------------------------------------------------------------------------
 
     @functools.cached_property
     def _raw(self) -> raw.Raw:
-        return raw.read(Path(self.stagedir, raw.FILE))
+        """All whole lines; nothing where the conductor left none, or what it left is damaged."""
+        try:
+            return raw.read(Path(self.stagedir, raw.FILE))
+        except (OSError, ValueError):
+            return raw.Raw()
 
     @functools.cached_property
     def _numbers(self) -> Mapping[str, int]:
@@ -240,30 +240,49 @@ class SweepCheck(StrictCheck):
         return next((side.files[file] for side in sides.values() if file in side.files), "")
 
     def places_to_judge(self) -> Sequence[Case]:
-        """Those that came to an end; of the others it is said why not."""
-        judged = []
-        for place in self.places:
-            if self._absent.keys() & set(place.nodes):
-                judged.append(place)
-                continue
-            if place.place in self.not_run or place.place not in self._numbers:
-                continue
+        """Those that came to an end; of the others it is said why not.
+
+        A node that is lost fails the first place that it is lost in, and no other.
+        """
+        judged: list[Case] = [p for p in self.places if self._absent.keys() & set(p.nodes)]
+        told: set[str] = set()
+        for place in (place for members in self._rounds for place in members):
             event = self._raw.places.get(self._numbers[place.place])
+            lost = {node for node in place.nodes if node in self._raw.lost}
             if event is None:
                 self.not_run[place.place] = "its job ended before it"
-            elif event["outcome"] == "refused":
+            elif event["outcome"] == "refused" or (event["outcome"] == "lost" and lost <= told):
                 self.not_run[place.place] = event["why"]
             else:
                 judged.append(place)
+                told |= lost if event["outcome"] == "lost" else set()
         return judged
 
     def judge_place(self, place: Case) -> Judged:
-        absent = [self._absent[node] for node in place.nodes if node in self._absent]
-        if not absent:
+        found = [self._absent[node] for node in place.nodes if node in self._absent]
+        event = {} if found else self._raw.places[self._numbers[place.place]]
+        if event.get("outcome") == "lost":
+            lost = [node for node in place.nodes if node in self._raw.lost]
+            found = [failure for node in lost for failure in self._lost(node)]
+        if not found:
             return super().judge_place(place)
         self.here = place
-        evidence = dataclasses.replace(self._whole(), nodes=place.nodes)
-        return Judged(place, evidence, absent)
+        return Judged(place, dataclasses.replace(self._whole(), nodes=place.nodes), found)
+
+    def _lost(self, node: str) -> list[Failure]:
+        """A node whose agent did not come, or went."""
+        why = f"{node}: {self._raw.lost[node]}"
+        if node in self._raw.joined:
+            step = f"scontrol show node {node}; dmesg there: was it started again, out of memory?"
+            return [Failure(LOST, why, (node,), step)]
+        if (lacks := protections.lacks(self._whole(), node)) is not None:
+            return [lacks]
+        if node in ends.launch_failed_on(self._job_error) and not slurm_nodes.dead([node]):
+            launcher = self.pinned_nodes[0]
+            step = f"can {launcher} reach {node}? ping, and ip route get; then the other way round"
+            told = f"{why}; {node} answers Slurm's controller"
+            return [Failure(UNREACHED, told, (launcher, node), step)]
+        return [Failure("silent-node", why, (node,), f"scontrol show node {node}")]
 
     def is_settled(self) -> bool:
         return True
@@ -272,10 +291,7 @@ class SweepCheck(StrictCheck):
         evidence, found = super()._evidence()
         event = self._raw.places[self._numbers[self.here.place]]
         if event["outcome"] != "done" and not evidence.missing_program:
-            lost = tuple(node for node in self.here.nodes if node in self._raw.lost)
-            kind = "silent-node" if lost else "no-exit-line"
-            step = f"scontrol show node {hostlist.fold(lost)}" if lost else ""
-            found.append(Failure(kind, f"{event['outcome']}: {event['why']}", lost, step))
+            found.append(Failure("late", f"{event['outcome']}: {event['why']}"))
         return evidence, found
 
     def job_failures(self) -> Sequence[Failure]:

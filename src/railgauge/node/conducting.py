@@ -10,10 +10,9 @@ import contextlib
 import datetime
 import signal
 import socket
-import subprocess
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from railgauge.node import raw, sweep, wire
 from railgauge.node.calls import node_name
@@ -27,6 +26,20 @@ MOST_UNPROVED = 512
 END_S = 10.0
 #: Addresses of strangers that are recorded.
 _NAMED = 10
+
+
+class Launcher(Protocol):
+    """What starts the agents; `unreached` has the nodes on which it could not, and why."""
+
+    unreached: dict[str, str]
+
+    def start(self, nodes: Sequence[str]) -> None:
+        """Once more, on these."""
+
+    def wait(self) -> int:
+        """Its exit code, at its end."""
+
+    def send_signal(self, number: int) -> None: ...
 
 
 class Door:
@@ -118,6 +131,8 @@ class Conductor:
         self._agents: dict[str, AgentEnd] = {}
         self._began = time.monotonic()
         self._met = asyncio.Event()
+        #: whether the rounds have begun
+        self._going = False
         self._stopped: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     # --- agents ----------------------------------------------------------------------------------
@@ -132,11 +147,18 @@ class Conductor:
         if end.node in self._agents or end.node in self.rounds.lost:
             raise wire.Refused(f"an agent of {end.node}, which has one, or was given up")
         self._agents[end.node] = end
-        end.received, end.ended = self._received, self.rounds.lose
+        end.received, end.ended = self._received, self._left
         seconds = round(time.monotonic() - self._began, 3)
         self._write({"event": "joined", "node": end.node, "seconds": seconds})
         if len(self._agents) + len(self.rounds.lost) == len(self.orders.nodes):
             self._met.set()
+
+    def _left(self, node: str, why: str) -> None:
+        """An agent's connection has ended; before the first round another may come in its place."""
+        if self._going:
+            self.rounds.lose(node, why)
+        else:
+            self._agents.pop(node, None)
 
     def _received(self, node: str, message: wire.Message) -> None:
         self.rounds.received(node, message)
@@ -157,6 +179,21 @@ class Conductor:
         """End the sweep before its end."""
         if not self._stopped.done():
             self._stopped.set_result(why)
+
+    def to_start_again(self, unreached: Mapping[str, str]) -> list[str]:
+        """The nodes that are left where srun ended because it did not reach some; none where that
+        is not why, or where rounds go on.
+        """
+        new = [n for n in unreached if n in self.orders.nodes and n not in self.rounds.lost]
+        if self._going or not new:
+            return []
+        for node in new:
+            self.rounds.lose(node, f"srun on {node_name()} started no task there: {unreached[node]}")
+        for end in self._agents.values():
+            end.ended = None
+            end.close("srun ends its agent")
+        self._agents.clear()
+        return [node for node in self.orders.nodes if node not in self.rounds.lost]
 
     def launcher_ended(self, code: int) -> None:
         """No agent will come any more, and those that were there have gone."""
@@ -183,6 +220,7 @@ class Conductor:
         for node in self.orders.nodes:
             if node not in self._agents:
                 self.rounds.lose(node, f"its agent did not connect within {limit_s:g} s")
+        self._going = True
         await self.rounds.run()
 
     def end(self) -> None:
@@ -198,7 +236,7 @@ async def conduct(
     orders: sweep.Sweep,
     secret: bytes,
     listening: socket.socket,
-    launcher: subprocess.Popen[bytes],
+    launcher: Launcher,
     writer: raw.Writer,
 ) -> int:
     """The whole sweep, whose agents `launcher` starts; the exit code."""
@@ -208,8 +246,7 @@ async def conduct(
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     writer.write({"event": "begin", "host": node_name(), "time": now, "nodes": orders.nodes})
     server = await conductor.listen(listening)
-    ended = loop.run_in_executor(None, launcher.wait)
-    ended.add_done_callback(lambda future: conductor.launcher_ended(future.result()))
+    ended = asyncio.ensure_future(_attend(conductor, launcher))
     try:
         why = await conductor.run()
     finally:
@@ -228,14 +265,26 @@ def run(
     orders: sweep.Sweep,
     secret: bytes,
     listening: socket.socket,
-    launcher: subprocess.Popen[bytes],
+    launcher: Launcher,
     writer: raw.Writer,
 ) -> int:
     """As `conduct`, for a program that has no loop."""
     return asyncio.run(conduct(orders, secret, listening, launcher, writer))
 
 
-async def _end(launcher: subprocess.Popen[bytes], ended: asyncio.Future[int]) -> None:
+async def _attend(conductor: Conductor, launcher: Launcher) -> None:
+    """Until srun has ended, and is not started again without nodes that it did not reach."""
+    loop = asyncio.get_running_loop()
+    while True:
+        code = await loop.run_in_executor(None, launcher.wait)
+        nodes = conductor.to_start_again(launcher.unreached)
+        if not nodes:
+            conductor.launcher_ended(code)
+            return
+        launcher.start(nodes)
+
+
+async def _end(launcher: Launcher, ended: asyncio.Future[None]) -> None:
     """Wait for srun, which ends with its tasks; where one hangs, end it."""
     for number in (None, signal.SIGTERM, signal.SIGKILL):
         if number is not None:

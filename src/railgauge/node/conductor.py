@@ -15,9 +15,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from railgauge.node import raw, sweep
@@ -30,30 +33,68 @@ _FILES = 600
 _SECRET_BYTES = 32
 
 
-def launch_argv(orders: sweep.Sweep, file: str) -> list[str]:
-    """The srun that starts an agent on every node, one that goes on whatever becomes of some."""
-    count, source = len(orders.nodes), Path(__file__).resolve().parents[2]
+#: How srun names a node on which it starts no task; it ends all others with that, also those that
+#: are to go on where one dies.
+_UNREACHED = re.compile(rb"Task launch for \S+ failed on node (?P<node>\S+): (?P<why>.*)")
+
+
+def launch_argv(orders: sweep.Sweep, file: str, nodes: Sequence[str]) -> list[str]:
+    """The srun that starts an agent on each node, one that goes on whatever becomes of some."""
+    count, source = len(nodes), Path(__file__).resolve().parents[2]
+    some = [f"--nodelist={','.join(nodes)}"] if count < len(orders.nodes) else []
     return [
         *("srun", "--no-kill", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"),
-        *("--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none", "--input=all", *orders.launch),
+        *("--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none", "--input=all"),
+        *some,
+        *orders.launch,
         *("env", f"PYTHONPATH={source}", "python3", "-m", "railgauge.node.agent", file),
     ]
 
 
-def launch(
-    orders: sweep.Sweep, file: str, secret: bytes
-) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """The socket to which agents will come, and the srun that starts them; OSError without one."""
-    listening = socket.create_server(("", 0), backlog=len(orders.nodes))
-    host, port = node_name(), listening.getsockname()[1]
-    names = orders.names.get(host, [])
-    told = {"host": host, "names": names, "port": port, "secret": secret.hex()}
-    launcher = subprocess.Popen(launch_argv(orders, file), stdin=subprocess.PIPE)
-    assert launcher.stdin is not None
-    # How a srun ends that does not take it is seen later.
-    with contextlib.suppress(BrokenPipeError), launcher.stdin as stdin:
-        stdin.write(json.dumps(told).encode() + b"\n")
-    return listening, launcher
+class Launcher:
+    """The srun that starts the agents, and the nodes that it has not reached."""
+
+    def __init__(self, orders: sweep.Sweep, file: str, port: int, secret: bytes) -> None:
+        """OSError where there is no srun."""
+        host = node_name()
+        names = orders.names.get(host, [])
+        told = {"host": host, "names": names, "port": port, "secret": secret.hex()}
+        self._orders, self._file = orders, file
+        self._line = json.dumps(told).encode() + b"\n"
+        #: node -> why, in srun's words
+        self.unreached: dict[str, str] = {}
+        self.start(orders.nodes)
+
+    def start(self, nodes: Sequence[str]) -> None:
+        argv = launch_argv(self._orders, self._file, nodes)
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(argv, stdin=pipe, stderr=pipe)
+        self._words = threading.Thread(target=self._pass_on, name="srun", daemon=True)
+        self._words.start()
+        assert self._process.stdin is not None
+        # How a srun ends that does not take it is seen later.
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:
+            stdin.write(self._line)
+
+    def _pass_on(self) -> None:
+        """What it says belongs to the job's standard error."""
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            sys.stderr.buffer.write(line)
+            sys.stderr.buffer.flush()
+            match = _UNREACHED.search(line)
+            if match:
+                node, why = (match[name].decode("utf-8", "replace") for name in ("node", "why"))
+                self.unreached[node] = why
+
+    def wait(self) -> int:
+        """Its exit code, once it has ended and all that it said is known."""
+        code = self._process.wait()
+        self._words.join()
+        return code
+
+    def send_signal(self, number: int) -> None:
+        self._process.send_signal(number)
 
 
 def main() -> int:
@@ -67,7 +108,8 @@ def main() -> int:
         return 2
     secret = os.urandom(_SECRET_BYTES)
     try:
-        listening, launcher = launch(orders, file, secret)
+        listening = socket.create_server(("", 0), backlog=len(orders.nodes))
+        launcher = Launcher(orders, file, listening.getsockname()[1], secret)
         # Its imports take longer than all the rest, while the agents start.
         from railgauge.node import conducting
 

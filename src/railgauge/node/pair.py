@@ -242,7 +242,10 @@ def connect(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
                 client.wait(began + spec["run_limit_s"] - time.monotonic())
             # From the start of the first to the end of the last: what they moved took that long.
             lanes[0].facts["span_s"] = round(time.monotonic() - began, 3)
-            way.wait_until_sent([there["port"] for there in ready], _DRAIN_S)
+            for lane, there in zip(lanes, ready):
+                left = way.wait_until_sent(there["port"], _DRAIN_S)
+                if left:
+                    lane.facts["unsent_bytes"] = left
         finally:
             for client in clients:
                 client.kill("ended with the job")

@@ -462,10 +462,12 @@ class Extras(Strict):
         """The RDMA devices that a node is known to lack."""
         return tuple(d for missing in self.absent if missing.node == node for d in missing.devices)
 
-
     def of_nodes(self, nodes: Sequence[str]) -> Extras:
         """The same of some of the nodes."""
-        return self.model_copy(update={"nodes": hostlist.fold(nodes)})
+        some = self.model_copy(update={"nodes": hostlist.fold(nodes)})
+        # A copy brings along what was known of all nodes.
+        some.__dict__.pop("present", None)
+        return some
 
 
 #: A partition with one of these features describes it in its extras, in the field of that name.

@@ -27,9 +27,11 @@ from railgauge.acceptance import accept, follow, session
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import ENDED, Campaign, Requested, Session
 from railgauge.checks import guard
+from railgauge.checks.cases import Case, NodeCase, PairCase, PartitionCase, SweepCase
 from railgauge.cli import cli
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.model.failure import DISTURBED, Failure
+from railgauge.model.record import Place, PlaceKey
 from railgauge.slurm import client
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.verdict.answer import Verdict
@@ -51,8 +53,9 @@ class Resumed(Recorded):
         #: the second session, where there is one: its report as in `Recorded`
         self.second: Recorded | None = None
 
-    def key(self, number: int) -> tuple[str, str]:
-        return self.plan[number]["unique_name"], "ns"
+    def key(self, number: int) -> PlaceKey:
+        """That of a case's only place."""
+        return self.plan[number]["unique_name"], "ns", ""
 
     def again(self, *numbers: int) -> Recorded:
         """A second session that ran these cases and came to its end; they pass until changed."""
@@ -90,7 +93,7 @@ class Resumed(Recorded):
             "partition": "ns",
             "check": planned["check"],
             "unique_name": planned["unique_name"],
-            "nodes": planned["nodes"],
+            "nodes": planned["places"][0]["nodes"],
             "run": run,
             "result": ran["result"],
             "reason": ran.get("fail_reason") or "",
@@ -231,8 +234,8 @@ def test_a_case_that_failed_with_an_unreadable_record_has_failed(broken: Resumed
 def test_what_depends_on_a_failed_case_is_not_missing(broken: Resumed) -> None:
     broken.fail(0, NODE_FAILURE)
     del broken.ends[1], broken.ends[2]
-    broken.plan[1]["depends_on"] = ["Iperf2Pair_0"]
-    broken.plan[2]["depends_on"] = ["Iperf2Pair_1"]
+    broken.plan[1]["places"][0]["needs"] = [["Iperf2Pair_0", ""]]
+    broken.plan[2]["places"][0]["needs"] = [["Iperf2Pair_1", ""]]
     assert broken.missing() == []
     assert broken.decide().cases[1].reason.startswith("its precondition failed")
 
@@ -347,23 +350,39 @@ def test_only_what_was_measured_and_never_failed_is_accepted(
 # ---- the guard in a resumed session ----
 
 
-def case(name: str, *nodes: str, deps: tuple[Any, ...] = (), tags: tuple[str, ...] = ()) -> Any:
+def case(
+    name: str,
+    *places: Case,
+    needs: Sequence[tuple[Any, Callable[[Case], Sequence[str]]]] = (),
+    tags: tuple[str, ...] = (),
+) -> Any:
+    """A case of these places, each of which needs some of other cases' places."""
+
+    def needed(place: Case) -> list[tuple[str, str]]:
+        return [(c.check.unique_name, name) for c, names in needs for name in names(place)]
+
     check = SimpleNamespace(
         unique_name=name,
         display_name=name,
         short_name=name,
-        pinned_nodes=list(nodes),
+        target=places[0] if len(places) == 1 else SweepCase("ns", places),
+        places=places,
+        needs=needed,
+        only=None,
         tags=set(tags),
-        num_tasks=1,
-        num_tasks_per_node=1,
         max_pending_time="5m",
         time_limit=60,
         stagedir=None,
     )
-    for dependency in deps:
+    for dependency, _ in needs:
         dependency.in_degree += 1
     return SimpleNamespace(
-        check=check, partition=SimpleNamespace(name="ns"), deps=list(deps), in_degree=0
+        check=check,
+        # What ReFrame makes a repeated case of.
+        _check_orig=SimpleNamespace(only=None),
+        partition=SimpleNamespace(name="ns"),
+        deps=[dependency for dependency, _ in needs],
+        in_degree=0,
     )
 
 
@@ -371,41 +390,108 @@ def names(cases: list[Any]) -> list[str]:
     return [c.check.unique_name for c in cases]
 
 
+def chosen(cases: list[Any]) -> dict[str, set[str]]:
+    """Which places each case is to measure."""
+    return {c.check.unique_name: set(c.check.only) for c in cases}
+
+
+def same(place: Case) -> Sequence[str]:
+    return [place.place]
+
+
+def nodes_of(place: Case) -> Sequence[str]:
+    return place.nodes
+
+
 @pytest.fixture
 def selected() -> list[Any]:
-    first, second = (case(f"Path_{n}", f"n{n}", tags=("preflight",)) for n in (1, 2))
+    """A ring of three nodes, of which n4 is none; MPI needs nothing."""
+    pairs = [PairCase("ns", *ends) for ends in (("n1", "n2"), ("n2", "n3"), ("n3", "n1"))]
+    path = case("Path", *(NodeCase("ns", f"n{n}") for n in (1, 2, 3)), tags=("preflight",))
+    probe = case("Probe", *pairs, needs=[(path, nodes_of)], tags=("preflight",))
     return [
-        first,
-        second,
-        case("Link_1", "n1", "n2", deps=(first, second)),
-        case("Link_2", "n2", "n1", deps=(first, second)),
-        case("Tcp_1", "n1"),
-        case("Tcp_3", "n3"),
+        path,
+        probe,
+        case("Link", *pairs, needs=[(path, nodes_of), (probe, same)]),
+        case("Tcp", PairCase("ns", "n1", "n2"), NodeCase("ns", "n4")),
+        case("Mpi", PartitionCase("ns", ("n1", "n2"))),
     ]
 
 
-def test_a_missing_case_is_run_with_its_preconditions(selected: list[Any]) -> None:
-    kept = guard.to_run(selected, {("Link_2", "ns")}, ())
-    assert names(kept) == ["Path_1", "Path_2", "Link_2"]
-    assert [c.in_degree for c in kept] == [1, 1, 0]
+def missing(check: str, *places: str) -> set[PlaceKey]:
+    return {(check, "ns", place) for place in places}
 
 
-def test_a_missing_case_is_run_with_the_preflight_of_its_nodes(selected: list[Any]) -> None:
-    assert names(guard.to_run(selected, {("Tcp_1", "ns")}, ())) == ["Path_1", "Tcp_1"]
-    assert names(guard.to_run(selected, {("Tcp_3", "ns")}, ())) == ["Tcp_3"]
+def test_a_missing_place_is_measured_with_what_it_needs(selected: list[Any]) -> None:
+    kept = guard.to_run(selected, missing("Link", "n2:n3"), missing("Probe", "n1:n2", "n3:n1"))
+    assert chosen(kept) == {"Path": {"n2", "n3"}, "Probe": {"n2:n3"}, "Link": {"n2:n3"}}
 
 
-def test_a_preflight_that_failed_is_not_run_again(selected: list[Any]) -> None:
-    kept = guard.to_run(selected, {("Tcp_1", "ns")}, {("Path_1", "ns")})
-    assert names(kept) == ["Tcp_1"]
+def test_what_reframe_repeats_is_told_its_places_too(selected: list[Any]) -> None:
+    for kept in guard.to_run(selected, missing("Link", "n2:n3"), ()):
+        assert kept._check_orig.only == kept.check.only
+
+
+def test_a_precondition_is_waited_for_by_those_alone_that_are_run(selected: list[Any]) -> None:
+    kept = guard.to_run(selected, missing("Link", "n2:n3"), ())
+    assert names(kept) == ["Path", "Probe", "Link"]
+    assert [c.in_degree for c in kept] == [2, 1, 0]
+    path, probe, tcp = (selected[n] for n in (0, 1, 3))
+    (only,) = guard.to_run([path, probe, tcp], missing("Tcp", "n4"), ())
+    assert (only, path.in_degree) == (tcp, 1)
+
+
+def test_a_missing_place_is_measured_with_the_preflight_of_its_nodes(selected: list[Any]) -> None:
+    kept = guard.to_run(selected, missing("Tcp", "n1:n2"), ())
+    assert chosen(kept) == {
+        "Path": {"n1", "n2", "n3"},
+        "Probe": {"n1:n2", "n2:n3", "n3:n1"},
+        "Tcp": {"n1:n2"},
+    }
+
+
+def test_a_missing_place_of_a_node_without_a_preflight_is_measured_alone(
+    selected: list[Any],
+) -> None:
+    assert chosen(guard.to_run(selected, missing("Tcp", "n4"), ())) == {"Tcp": {"n4"}}
+
+
+def test_a_case_that_is_one_place_is_measured_whole(selected: list[Any]) -> None:
+    kept = guard.to_run(selected, missing("Mpi", ""), missing("Probe", "n1:n2", "n2:n3", "n3:n1"))
+    assert chosen(kept) == {"Path": {"n1", "n2"}, "Mpi": {""}}
+
+
+def test_a_preflight_that_failed_is_not_measured_again(selected: list[Any]) -> None:
+    """Nor is what waits for it."""
+    kept = guard.to_run(selected, missing("Tcp", "n1:n2"), missing("Path", "n1"))
+    assert chosen(kept) == {"Path": {"n2", "n3"}, "Probe": {"n2:n3"}, "Tcp": {"n1:n2"}}
+
+
+def test_a_case_whose_precondition_is_not_needed_again_does_not_wait(selected: list[Any]) -> None:
+    path, _, link, *_ = selected
+    link.check.needs = lambda place: []
+    (kept,) = guard.to_run([link, path], missing("Link", "n2:n3"), missing("Path", "n2", "n3"))
+    assert (kept, kept.deps) == (link, [])
+
+
+def test_nothing_missing_is_nothing_to_run(selected: list[Any]) -> None:
+    assert guard.to_run(selected, (), ()) == []
 
 
 def test_another_selection_than_before_is_refused(selected: list[Any]) -> None:
     plan = [guard._planned(c, 1) for c in selected]
     guard.refuse_another_plan(list(reversed(plan)), plan)
-    for other in (plan[1:], [plan[0].model_copy(update={"nodes": ("n9",)}), *plan[1:]]):
-        with pytest.raises(ReframeError, match="are not those of the campaign's plan: Path_1"):
-            guard.refuse_another_plan(other, plan)
+    (first, *others), path = plan[0].places, plan[0]
+    for places in (
+        (Place(first.name, ("n9",)), *others),
+        (Place(first.name, first.nodes, needs=(("Other", ""),)), *others),
+        tuple(others),
+        tuple(reversed(path.places)),
+    ):
+        with pytest.raises(ReframeError, match="are not those of the campaign's plan: Path"):
+            guard.refuse_another_plan([path.model_copy(update={"places": places}), *plan[1:]], plan)
+    with pytest.raises(ReframeError, match="are not those of the campaign's plan: Path"):
+        guard.refuse_another_plan(plan[1:], plan)
 
 
 @pytest.fixture
@@ -421,7 +507,7 @@ def working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def task(stage: Path | None) -> Any:
-    found = case("Tcp_1", "n1")
+    found = case("Tcp_1", NodeCase("ns", "n1"))
     found.check.stagedir = str(stage) if stage else None
     return SimpleNamespace(check=found.check, testcase=found, exc_info=(ValueError, "why", None))
 

@@ -14,7 +14,15 @@ from reframe.core.pipeline import RunOnlyRegressionTest
 
 from railgauge import paths
 from railgauge.checks import guard
-from railgauge.checks.cases import GroupCase, PairCase, PartitionCase, RailCase
+from railgauge.checks.cases import (
+    Case,
+    GroupCase,
+    NodeCase,
+    PairCase,
+    PartitionCase,
+    RailCase,
+    SweepCase,
+)
 
 
 class Pairs(RunOnlyRegressionTest):  # type: ignore[misc]
@@ -24,6 +32,20 @@ class Pairs(RunOnlyRegressionTest):  # type: ignore[misc]
             RailCase("ns", "a", "b", 1, 1),
             RailCase("ns", "b", "a", 0, 0),
             RailCase("gpu", "c", "d", 0, 0),
+        ]
+    )
+    operation = parameter(["read", "send"])
+
+
+RAILS = tuple(RailCase("ns", "a", "b", rail, rail) for rail in range(3))
+
+
+class Swept(RunOnlyRegressionTest):  # type: ignore[misc]
+    sweep = parameter(
+        [
+            SweepCase("ns", RAILS, "a,b", possible=3),
+            SweepCase("ns", (RailCase("ns", "c", "d", 0, 0),), "c,d", possible=2),
+            SweepCase("gpu", (NodeCase("gpu", "e"),), possible=1),
         ]
     )
     operation = parameter(["read", "send"])
@@ -54,6 +76,10 @@ def possible(*cases: Any) -> dict[str, dict[str, int]]:
 
 def test_all_cases_of_a_selected_check_are_counted_by_partition() -> None:
     assert possible(case(Pairs)) == {"Pairs": {"ns": 6, "gpu": 2}}
+
+
+def test_places_of_a_sweep_are_counted_also_those_that_were_not_chosen() -> None:
+    assert possible(case(Swept)) == {"Swept": {"ns": 10, "gpu": 2}}
 
 
 def test_partition_alone_is_a_place_too() -> None:
@@ -101,19 +127,57 @@ def planned(folder: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> dic
     return entry
 
 
+def measuring(*places: Case, needs: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:
+    """The fields of a check that measures these places."""
+    target = places[0] if len(places) == 1 else SweepCase("ns", places)
+    return {"target": target, "places": places, "needs": lambda self, place: needs}
+
+
 @pytest.mark.parametrize(
-    ("fields", "kind"),
+    ("place", "kind"),
     [
-        ({}, ""),
-        ({"target": PairCase("ns", "a", "b")}, ""),
-        ({"target": RailCase("ns", "a", "b", 0, 1)}, "0-1"),
-        ({"target": GroupCase("ns", "all_reduce", "one-hca", ("a", "b"))}, "all_reduce one-hca"),
+        (PairCase("ns", "a", "b"), ""),
+        (RailCase("ns", "a", "b", 0, 1), "0-1"),
+        (GroupCase("ns", "all_reduce", "one-hca", ("a", "b")), "all_reduce one-hca"),
     ],
 )
-def test_plan_has_the_kind_of_each_case(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], kind: str
+def test_plan_has_the_kind_of_each_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Case, kind: str
 ) -> None:
-    assert planned(tmp_path, monkeypatch, **fields)["kind"] == kind
+    (planned_place,) = planned(tmp_path, monkeypatch, **measuring(place))["places"]
+    assert planned_place["kind"] == kind
+
+
+def test_plan_has_every_place_of_a_sweep_with_its_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = planned(tmp_path, monkeypatch, **measuring(*RAILS), planned_rounds=3)
+    names = [place["name"] for place in entry["places"]]
+    assert names == ["a:b:0-0", "a:b:1-1", "a:b:2-2"]
+    assert {tuple(place["nodes"]) for place in entry["places"]} == {("a", "b")}
+    assert (entry["rounds"], entry["node_count"]) == (3, 2)
+
+
+def test_plan_has_the_places_that_each_place_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed = ("Path", "a"), ("Path", "b")
+    entry = planned(tmp_path, monkeypatch, **measuring(*RAILS, needs=needed))
+    assert [place["needs"] for place in entry["places"]] == [[["Path", "a"], ["Path", "b"]]] * 3
+
+
+def test_a_check_that_knows_of_no_places_is_one_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place,) = planned(tmp_path, monkeypatch, pinned_nodes=["a", "b"])["places"]
+    assert (place["name"], place["nodes"]) == ("", ["a", "b"])
+
+
+def test_the_longest_that_a_sweep_may_take_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert planned(tmp_path, monkeypatch, longest_seconds=1000)["limit_s"] == 1300
+    assert planned(tmp_path, monkeypatch)["limit_s"] == 360
 
 
 def test_number_of_possible_cases_is_beside_the_plan(

@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.checks.protections import PROTECTIONS, Evidence, failures
+from railgauge.checks.protections import (
+    PROTECTIONS,
+    Evidence,
+    failures,
+    failures_of_job,
+    job_completed,
+)
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, Failure
@@ -321,6 +327,61 @@ def test_of_a_run_that_is_no_result_nothing_is_counted() -> None:
 
 def test_a_contradiction_names_its_node() -> None:
     assert only_failure(but_claim(eth0=0)).nodes == ("n2",)
+
+
+# ---- a place that ended before its job ----
+
+OF_THE_JOB = [(e, k) for _, e, k in BAD if [f.kind for f in job_completed(e)] == [k]]
+OF_THE_PLACE = [(name, e, kind) for name, e, kind in BAD if not list(job_completed(e))]
+
+
+@pytest.mark.parametrize("state", ["TIMEOUT", "NODE_FAIL", "CANCELLED by alice", "FAILED", None])
+def test_how_its_job_ended_says_nothing_of_a_place_that_ended_before(state: str | None) -> None:
+    assert failures(but(settled=True, job_state=state, job_exit_code=143)) == []
+
+
+@pytest.mark.parametrize(
+    ("evidence", "kind"), [pytest.param(e, kind, id=name) for name, e, kind in OF_THE_PLACE]
+)
+def test_that_it_ended_before_its_job_excuses_nothing_else(evidence: Evidence, kind: str) -> None:
+    assert kinds(dataclasses.replace(evidence, settled=True)) == [kind]
+
+
+# ---- a sweep's job as a whole ----
+
+
+def of_job(evidence: Evidence, began: bool = True) -> list[str]:
+    return [failure.kind for failure in failures_of_job(evidence, began)]
+
+
+def test_a_job_that_came_to_its_end_has_no_failure() -> None:
+    assert of_job(GOOD) == []
+
+
+@pytest.mark.parametrize(("evidence", "kind"), OF_THE_JOB)
+def test_a_job_that_did_not_end_well_is_a_failure_of_the_whole(
+    evidence: Evidence, kind: str
+) -> None:
+    assert of_job(evidence) == [kind]
+
+
+def test_a_sweep_that_did_not_begin_is_a_failure_whatever_slurm_says() -> None:
+    assert of_job(but(calls=()), began=False) == ["no-exit-line"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"job_error": NO_PYTHON, "job_state": "FAILED"},
+        {"left_output": False},
+    ],
+)
+def test_what_kept_a_sweep_from_its_begin_accuses_nobody(changes: dict[str, Any]) -> None:
+    assert of_job(but(calls=(), **changes), began=False) == [ENVIRONMENT]
+
+
+def test_words_of_a_sweep_that_began_are_no_reason_of_the_environment() -> None:
+    assert of_job(but(calls=(), job_error=NO_PYTHON)) == []
 
 
 # ---- what is said ----
@@ -750,7 +811,7 @@ def test_any_one_field_made_worse_is_a_failure(field: str, data: st.DataObject) 
 
 def test_every_field_that_is_judged_is_made_worse_above() -> None:
     # Four are only told; `acceptance` made False is a baseline, and a rehearsal accepts nothing.
-    # `optional` excuses a missing program alone.
+    # `optional` excuses a missing program alone, and `settled` how the job ended.
     judged = {field.name for field in dataclasses.fields(Evidence)} - {
         "job_id",
         "job_error",
@@ -761,5 +822,6 @@ def test_every_field_that_is_judged_is_made_worse_above() -> None:
         "acceptance",
         "rehearsal",
         "optional",
+        "settled",
     }
     assert judged <= set(WORSE)

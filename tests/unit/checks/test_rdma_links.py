@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,9 +15,9 @@ from reframe.core.builtins import parameter
 import reframe as rfm
 from railgauge import hostlist, paths, systems
 from railgauge.checks import path
-from railgauge.checks.cases import NodeCase, PairCase
+from railgauge.checks.cases import NodeCase, PairCase, SweepCase
 from railgauge.checks.pair import RingPairs, neighbours
-from railgauge.checks.path import PathCases, path_case
+from railgauge.checks.path import PathCases, known_places, of_paths
 from railgauge.checks.rdma import RailLinks
 from railgauge.checks.wan import WanCases
 from tests.unit.records import names
@@ -271,11 +271,11 @@ def test_only_chosen_nodes_have_a_preflight(
     assert names(PathCases()) == ["gpu:n2", "gpu:n3"]
 
 
-def numbered(values: list[NodeCase]) -> Any:
+def numbered(values: Sequence[SweepCase]) -> Any:
     """A check of the preflight's name with a parameter of these values, as ReFrame makes one."""
 
     class Path(rfm.RunOnlyRegressionTest):
-        place = parameter(values)
+        sweep = parameter(values)
 
     return Path
 
@@ -284,34 +284,86 @@ def numbered(values: list[NodeCase]) -> Any:
 def test_preflight_is_found_by_the_name_that_reframe_gives_it(
     describe: Describe, count: int
 ) -> None:
-    describe(partition("gpu", f"n[1-{count}]", rdma=RDMA))
-    places = list(PathCases())
-    check = numbered(places)
-    assert check.__name__ == path.NAME
+    describe(grouped("gpu", f"n[1-{2 * count}]"))
+    sweeps = PathCases().sweeps
+    check = numbered(sweeps)
+    assert (len(sweeps), check.__name__) == (count, path.NAME)
     names = {
-        check.get_variant_info(number)["params"]["place"]: check.variant_name(number)
+        (place.partition, place.place): check.variant_name(number)
         for number in range(check.num_variants)
+        for place in check.get_variant_info(number)["params"]["sweep"].places
     }
-    assert names == {place: path_case(place.partition, place.node) for place in places}
+    assert len(names) == 2 * count
+    assert names == known_places(path.NAME, PathCases)
+
+
+def grouped(name: str, nodes: str) -> dict[str, Any]:
+    """A partition that is measured two nodes a job."""
+    found = partition(name, nodes, rdma=RDMA)
+    found["extras"]["sweep"] = {"nodes_per_job": 2}
+    return found
 
 
 def test_preflights_of_several_partitions_are_numbered_together(describe: Describe) -> None:
-    describe(partition("a", "n[1-6]", rdma=RDMA), partition("b", "m[1-6]", bond=BOND))
-    check = numbered(list(PathCases()))
-    assert path_case("b", "m5") == check.variant_name(10) == "Path_10"
+    describe(grouped("a", "n[1-12]"), grouped("b", "m[1-12]"))
+    check = numbered(PathCases().sweeps)
+    (needed,) = of_paths(NodeCase("b", "m9"))
+    assert needed == (check.variant_name(10), "m9")
+    assert check.num_variants == 12
 
 
 def test_number_of_a_preflight_is_that_among_the_chosen_nodes(
     describe: Describe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    describe(partition(nodes="n[1-20]", rdma=RDMA))
-    monkeypatch.setenv("RAILGAUGE_NODES", "n[19-20]")
-    assert path_case("gpu", "n20") == "Path_1"
+    describe(grouped("gpu", "n[1-20]"))
+    monkeypatch.setenv("RAILGAUGE_NODES", "n[17-20]")
+    assert of_paths(NodeCase("gpu", "n20")) == [("Path_1", "n20")]
 
 
 @pytest.mark.parametrize("rails_of", ["first", "same", "all"])
 def test_every_link_has_a_preflight_at_both_ends(describe: Describe, rails_of: Any) -> None:
     describe(partition(nodes="n[1-12]", rdma=rails(2)))
-    ends = {node for link in RailLinks(rails_of) for node in link.nodes}
-    cases = {path_case("gpu", node) for node in ends}
-    assert (ends, len(cases)) == (set(hostlist.expand("n[1-12]")), 12)
+    needed = {need for link in RailLinks(rails_of) for need in of_paths(link)}
+    assert needed == {("Path", node) for node in hostlist.expand("n[1-12]")}
+
+
+def test_a_link_needs_no_preflight_of_another_partition(describe: Describe) -> None:
+    describe(partition("a", "n[1-2]", rdma=RDMA), partition("b", "n[1-2]", wan=WAN))
+    assert of_paths(PairCase("b", "n1", "n2")) == []
+
+
+# ---- sweeps ----
+
+
+def test_a_partition_is_one_sweep_of_all_its_places(describe: Describe) -> None:
+    describe(partition("a", "n[1-3]", rdma=rails(2)), partition("b", "m[1-2]", rdma=RDMA))
+    sweeps = RailLinks("same").sweeps
+    assert names(sweeps) == ["a", "b"]
+    assert [place for sweep in sweeps for place in sweep.places] == list(RailLinks("same"))
+
+
+def test_a_partition_without_places_has_no_sweep(describe: Describe) -> None:
+    describe(partition("a", "n1", rdma=RDMA), partition("b", "m[1-2]", rdma=RDMA))
+    assert names(RailLinks("same").sweeps) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "groups"),
+    [("n[1-4]", [4]), ("n[1-5]", [2, 3]), ("n[1-8]", [4, 4]), ("n[1-9]", [3, 3, 3])],
+)
+def test_nodes_of_a_large_partition_are_in_one_group_each(
+    describe: Describe, nodes: str, groups: list[int]
+) -> None:
+    large = grouped("gpu", nodes)
+    large["extras"]["sweep"] = {"nodes_per_job": 4}
+    describe(large)
+    sweeps = PathCases().sweeps
+    assert [len(sweep.nodes) for sweep in sweeps] == groups
+    assert [node for sweep in sweeps for node in sweep.nodes] == list(hostlist.expand(nodes))
+    assert len({str(sweep) for sweep in sweeps}) == len(sweeps)
+
+
+def test_pairs_of_a_group_are_a_ring_of_their_own(describe: Describe) -> None:
+    describe(grouped("gpu", "n[1-4]"))
+    pairs = [names(sweep.places) for sweep in RingPairs("rdma").sweeps]
+    assert pairs == [["gpu:n1:n2", "gpu:n2:n1"], ["gpu:n3:n4", "gpu:n4:n3"]]

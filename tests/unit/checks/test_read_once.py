@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import collections
 import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import reframe.core.runtime as rt
 
-from railgauge import paths
+from railgauge.checks.sweep import SweepCheck
 from railgauge.model import references
-from railgauge.model.call import Call
-from railgauge.node import back
-from railgauge.site.check import checks
+from railgauge.node import back, raw
 from railgauge.tools import iperf2
+from tests.unit.checks import jobs
 from tests.unit.tools import nccl_outputs
 
 IPERF2 = Path(__file__).parents[2] / "data" / "iperf2"
@@ -49,102 +45,116 @@ RESULTS = ("Iperf2Pair", "WanTcp", "BondPair", "NicPair", "CablePair", "NcclPair
 #: Numbers from 10 on are of no more tasks than the largest case has.
 TASKS = range(16)
 
+#: Numbers of logical NICs that are measured at once.
+NICS = range(8)
 
-@pytest.fixture(autouse=True)
-def _results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAILGAUGE_CAMPAIGN", str(tmp_path / "campaign"))
-    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
-    monkeypatch.setenv("RAILGAUGE_LAB_DIR", str(tmp_path / "lab"))
-    monkeypatch.setenv("RAILGAUGE_STACK_DIR", str(tmp_path / "stack"))
-    monkeypatch.setenv("RAILGAUGE_SERIES", "1")
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The systems whose stored numbers were loaded, each time."""
+    names: list[str] = []
+    load = references.load
+    monkeypatch.setattr(references, "load", lambda name: names.append(name) or load(name))
+    return names
 
 
 @pytest.fixture(params=KINDS)
 def check(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    loaded: list[str],
 ) -> Iterator[Any]:
     """A case whose job has completed, and left all that its kind may leave."""
-    name, system = request.param, KINDS[request.param]
-    # Its classes are those of the session's system.
-    for loaded in [module for module in sys.modules if "@" in module]:
-        monkeypatch.delitem(sys.modules, loaded)
-    with rt.temp_runtime(str(paths.HOME / "configs" / "settings.py"), system):
-        checks._of_file.cache_clear()
-        known, broken = checks.known(paths.CHECKS)
-        assert broken == []
-        check = known[name].kind(variant_num=0)
-        partition = check.target.partition
-        check._current_partition = SimpleNamespace(name=partition, fullname=f"{system}:{partition}")
-        check._stagedir = str(tmp_path / "stage")
-        nodes = list(check.pinned_nodes)
-        check._job = SimpleNamespace(
-            **{"jobid": "1", "state": "COMPLETED", "exitcode": 0, "nodelist": nodes},
-            **{"stdout": "rfm_job.out", "stderr": "rfm_job.err", "name": "job"},
-        )
+    with jobs.session(KINDS[request.param], tmp_path, RAILGAUGE_SERIES="1") as known:
+        check = jobs.ended(known[request.param].kind(variant_num=0), tmp_path / "stage")
+        check._rfm_dry_run = True  # it asks neither Slurm nor its preconditions
         if check.tool is iperf2:
             asked = iperf2.Options(streams=4, duration_s=3, drain_s=5)
             monkeypatch.setattr(type(check), "options", asked, raising=True)
-        leave(check, tmp_path / "stage")
+        # The session's own configuration looks at every system.
+        loaded.clear()
+        check.choose_places()
+        (leave_sweep if isinstance(check, SweepCheck) else leave)(check, tmp_path / "stage")
         yield check
-    checks._of_file.cache_clear()
+
+
+def leave_sweep(check: Any, stage: Path) -> None:
+    """At each place all roles that any kind of check has there."""
+    tool = str(getattr(check.tool, "TOOL", ""))
+    files = {"inventory.json": "{}", "manifest.json": "{}"}
+    sides = {}
+    for place in check.places:
+        roles = sides[place.place] = {}
+        for name, node in (("server", place.nodes[0]), ("client", place.nodes[-1])):
+            text = (IPERF2 / f"p4-{name}.txt").read_text()
+            for role in (f"{f}{name}{n}" for f in ("", back.PREFIX) for n in ("", *NICS)):
+                roles[role] = jobs.side(jobs.exit_line(tool, role, node), text)
+        line = jobs.exit_line(tool, "rank0", place.nodes[0])
+        roles["rank0"] = jobs.side(line, "x\n", files=files)
+    jobs.Left(sides, dict.fromkeys(sides, jobs.DONE)).write(check)
 
 
 def leave(check: Any, stage: Path) -> None:
     tool = str(getattr(check.tool, "TOOL", ""))
-    (stage / back.FOLDER).mkdir(parents=True)
-    (stage / "rfm_job.out").write_text("")
-    servers = {"server": check.pinned_nodes[0], "client": check.pinned_nodes[-1]}
-    for folder in ("", f"{back.FOLDER}/"):
-        for side, node in servers.items():
-            for number in ("", *TASKS):
-                text = (IPERF2 / f"p4-{side}.txt").read_text()
-                exit_line(stage, tool, f"{folder}{side}{number}", 0, node, text)
+    nodes = check.pinned_nodes
+    for name, node in (("server", nodes[0]), ("client", nodes[-1])):
+        for number in ("", *TASKS):
+            role = f"{name}{number}"
+            write(
+                stage,
+                role,
+                jobs.exit_line(tool, role, node),
+                (IPERF2 / f"p4-{name}.txt").read_text(),
+            )
     for prefix in ("rank", "alone", "beside"):
         for rank in TASKS:
-            node = check.pinned_nodes[rank * len(check.pinned_nodes) // len(TASKS)]
-            exit_line(stage, tool, f"{prefix}{rank}", rank, node, "x\n")
+            node = nodes[rank * len(nodes) // len(TASKS)]
+            role = f"{prefix}{rank}"
+            write(stage, role, jobs.exit_line(tool, role, node, rank), "x\n")
             (stage / f"rank{rank}.nccl.log").write_text("x\n")
     if type(check).__name__ == "NcclPair":
         run = nccl_outputs.Run(check.options)
         outputs = {"rank0.out": nccl_outputs.printed(run)}
         outputs["nccl-tests.json"] = nccl_outputs.json_text(run)
         for file, text in outputs.items():
-            for host, node in zip(("node1", "node2"), check.pinned_nodes, strict=True):
+            for host, node in zip(("node1", "node2"), nodes, strict=True):
                 text = text.replace(host, node)
             (stage / file).write_text(text)
-    (stage / "inventory.json").write_text("{}")
-    (stage / "manifest.json").write_text("{}")
 
 
-def exit_line(stage: Path, tool: str, role: str, rank: int, node: str, text: str) -> None:
-    call = Call(tool, role.rpartition("/")[2], rank, node, 0, 60.0)
-    facts = {"span_s": 3.0, "hostname": node, "beside": {"outlasted": True}, "counters": {}}
-    content = {"call": vars(call), "facts": facts}
-    (stage / f"{role}.json").write_text(json.dumps(content))
+def write(stage: Path, role: str, line: dict[str, Any], text: str) -> None:
+    (stage / f"{role}.json").write_text(json.dumps(line))
     (stage / f"{role}.out").write_text(text)
 
 
+def of_files(read: collections.Counter[str], check: Any) -> Sequence[str]:
+    """The files without which nothing could be known of the job."""
+    return [raw.FILE] if isinstance(check, SweepCheck) else [n for n in read if n.endswith(".json")]
+
+
 def test_every_file_of_a_job_is_read_once(
-    check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loaded: list[str]
 ) -> None:
     read: collections.Counter[str] = collections.Counter()
-    text_of, load = Path.read_text, references.load
+    opened = Path.open
 
-    def counted(path: Path, *arguments: Any, **options: Any) -> str:
+    def counted(path: Path, *arguments: Any, **options: Any) -> Any:
         if path.is_relative_to(tmp_path / "stage"):
             read[str(path.relative_to(tmp_path / "stage"))] += 1
-        return text_of(path, *arguments, **options)
+        return opened(path, *arguments, **options)
 
-    loaded = []
-    monkeypatch.setattr(Path, "read_text", counted)
-    monkeypatch.setattr(references, "load", lambda name: loaded.append(name) or load(name))
-    evidence, found = check._evidence()
-    check._store(evidence, found)
-    assert evidence.reading is not None, found
-    if type(check).__name__ in RESULTS:
-        assert evidence.reading.ok, evidence.reading.reason
+    monkeypatch.setattr(Path, "open", counted)
+    jobs.judge(check)
+    assert len(check.results) == len(check.places)
+    for judged in check.results:
+        reading = judged.evidence.reading
+        assert reading is not None, judged.failures
+        if type(check).__name__ in RESULTS:
+            assert reading.ok, reading.reason
     # What a tool printed as an error is also searched for what the job's environment lacks.
     again = [name for name, times in read.items() if times > 1 and not name.endswith(".err")]
     assert again == []
-    assert len(read) > 1
+    needed = of_files(read, check)
+    assert needed and set(needed) <= read.keys()
     assert len(loaded) == 1

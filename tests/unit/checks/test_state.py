@@ -16,9 +16,10 @@ from railgauge import paths, systems
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import Campaign, Requested, Scope, Session
 from railgauge.checks import state as node_state
-from railgauge.checks.node_state import NodeStateCases
-from railgauge.checks.path import path_preconditions
-from railgauge.checks.rdma import RailLinks, RailProbes, probe_cases
+from railgauge.checks.cases import NodeCase, PairCase
+from railgauge.checks.node_state import NodeStateCases, of_states
+from railgauge.checks.path import of_paths
+from railgauge.checks.rdma import RailLinks, RailProbes, of_all_rails, of_rails
 from railgauge.checks.state import Options, differences
 from railgauge.errors import ConfigurationError
 from railgauge.model import inventory
@@ -338,7 +339,7 @@ def campaign_of(folder: Path, nodes: list[Inventory]) -> Campaign:
             [Row(m, reference, None) for m in reading.measurements],
             facts={n: dict(facts) for n, facts in written.facts.items()},
         )
-        (stage / "railgauge.jsonl").write_text(json.dumps(record))
+        records.write(stage / "railgauge.jsonl", record)
         name = {"unique_name": f"NodeState_{one.node}", "partition": "gpu"}
         plan.append(records.planned("NodeState", f"NodeState {one.node}", nodes=[one.node], **name))
         report.append({**name, "result": "pass", "stagedir": str(stage)})
@@ -441,8 +442,14 @@ def test_without_the_file_nobody_is_looked_at(describe: Describe) -> None:
 
 def test_a_pair_waits_for_its_paths_alone(expects: Describe) -> None:
     expects(partition("a", "n[1-2]", rdma=rails(1)), partition("b", "m1"))
-    assert path_preconditions("a", "n2") == ["Path_1"]
-    assert path_preconditions("b", "m1") == []
+    assert of_paths(NodeCase("a", "n2")) == [("Path", "n2")]
+    assert of_paths(PairCase("a", "n1", "n2")) == [("Path", "n1"), ("Path", "n2")]
+    assert of_paths(NodeCase("b", "m1")) == []
+
+
+def test_nccl_waits_for_the_states_of_its_nodes(expects: Describe) -> None:
+    expects(partition("a", "n[1-2]", rdma=rails(1)), partition("b", "m1"))
+    assert of_states(NodeCase("b", "m1")) == [("NodeState_1", "m1")]
 
 
 def test_every_rail_is_probed_in_both_directions(describe: Describe) -> None:
@@ -454,14 +461,15 @@ def test_every_rail_is_probed_in_both_directions(describe: Describe) -> None:
 
 def test_a_system_may_do_without_the_probe(describe: Describe) -> None:
     describe(partition(nodes="n[1-2]", rdma=rails(2, perftest={"probe_s": None})))
-    assert records.names(RailProbes()) == [] and probe_cases("gpu", "n1", "n2", {0}) == []
+    assert records.names(RailProbes()) == [] and of_rails("gpu", "n1", "n2", {0}) == []
 
 
 def test_a_pair_needs_the_probes_of_its_rails(describe: Describe) -> None:
     describe(partition(nodes="n[1-3]", rdma=rails(2, across_rails=True)))
-    assert probe_cases("gpu", "n2", "n3", {1}) == ["RailProbe_3"]
-    assert probe_cases("gpu", "n2", "n3") == ["RailProbe_2", "RailProbe_3"]
-    assert probe_cases("gpu", "n3", "n2") == []
+    assert of_rails("gpu", "n2", "n3", {1}) == [("RailProbe", "n2:n3:1-1")]
+    both = [("RailProbe", "n2:n3:0-0"), ("RailProbe", "n2:n3:1-1")]
+    assert of_all_rails("gpu", "n2", "n3") == both
+    assert of_all_rails("gpu", "n3", "n2") == []
 
 
 def test_the_probe_may_stand_for_the_same_rails(describe: Describe) -> None:
