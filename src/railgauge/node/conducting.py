@@ -18,8 +18,8 @@ from railgauge.node import raw, sweep, wire
 from railgauge.node.calls import node_name
 from railgauge.node.rounds import Rounds
 
-#: So long somebody has to prove that he is an agent.
-PROOF_S = 10.0
+#: So long somebody has to prove that he is an agent: thousands of agents come at once.
+PROOF_S = 30.0
 #: So many may be at it at once, beside agents that are yet to come; of more the oldest are dropped.
 MOST_UNPROVED = 512
 #: So long agents, and srun, have to end.
