@@ -355,7 +355,7 @@ class SweepCheck(StrictCheck):
                 measured.setdefault(name, []).append((m.value, m.unit, reference))
         shown: dict[str, tuple[float, str, Reference | None]] = {}
         for name, numbers in measured.items():
-            worst = min(numbers, key=_by_how_good)
+            worst = min(numbers, key=_margin)
             shown[f"{name}_worst"] = worst
             shown[f"{name}_median"] = (statistics.median(n for n, _, _ in numbers), worst[1], None)
         failed = sum(not judged.passed for judged in self.results)
@@ -376,16 +376,16 @@ def _call(line: Mapping[str, Any]) -> Call | None:
         return None
 
 
-def _by_how_good(number: tuple[float, str, Reference | None]) -> tuple[bool, float]:
-    """What its reference does not admit comes first; then how far it is within its bounds, as a
-    share of the reference.
+def _margin(number: tuple[float, str, Reference | None]) -> float:
+    """How far a number is within its bounds, as a share of its reference: below 0 where that does
+    not admit it. The least is the worst.
     """
     value, _, reference = number
     if reference is None:
-        return True, value
+        return value
     away = [
         (value - reference.lowest) if reference.lowest is not None else None,
         (reference.highest - value) if reference.highest is not None else None,
     ]
-    least = min((distance for distance in away if distance is not None), default=0.0)
-    return reference.admits(value), least / (reference.value or 1)
+    known = [distance for distance in away if distance is not None]
+    return min(known, default=value) / (reference.value or 1)
