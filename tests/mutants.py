@@ -57,6 +57,12 @@ def _call(call: str, test: str) -> Mutant:
     return Mutant(f"no {call}", _GUARD, f"    {call}(self, testcases)\n", "    pass\n", test)
 
 
+def _sweep(what: str, old: str, new: str, test: str) -> Mutant:
+    """A protection of the places of a sweep."""
+    file = "src/railgauge/checks/sweep.py"
+    return Mutant(what, file, old, new, f"tests/unit/checks/test_sweep.py -k {test}")
+
+
 MUTANTS = [
     _without("job_completed", "Cancelled"),
     _without("every_rank_reported", "RankMissing"),
@@ -335,13 +341,6 @@ MUTANTS = [
         "if evidence.reading_ok and not gating:",
         "if False:",
         "tests/unit/checks/test_protections.py",
-    ),
-    Mutant(
-        "RDMA is measured over a path that is not in order",
-        "src/railgauge/checks/sweep.py",
-        "                if wanting := self.unmet(place):\n",
-        "                if wanting := []:\n",
-        "tests/lab/test_vm.py::test_what_needs_a_broken_path_is_not_run_and_listed",
     ),
     Mutant(
         "an odd node is nobody's business",
@@ -805,6 +804,113 @@ MUTANTS = [
         "            preexec_fn=children.default_signals,\n",
         "",
         "tests/unit/acceptance/test_follow.py -k hears",
+    ),
+    _sweep(
+        "a place is measured though what it needs has failed",
+        "                if wanting := self.unmet(place):\n",
+        "                if wanting := []:\n",
+        "unmet_precondition",
+    ),
+    _sweep(
+        "a place of which nothing was recorded is done",
+        "self._raw.places.get(self._numbers[place.place])\n",
+        'self._raw.places.setdefault(self._numbers[place.place], {"outcome": "done"})\n',
+        "sides_without_the_end",
+    ),
+    _sweep(
+        "a place is settled that has no end of its own",
+        "        return self._numbers.get(self.here.place) in self._raw.places\n",
+        "        return True\n",
+        "settled_by_its_own_end",
+    ),
+    _sweep(
+        "a place that was ended at its limit is judged by what it printed",
+        '        if event["outcome"] != "done" and not evidence.missing_program:\n',
+        "        if False:\n",
+        "late",
+    ),
+    _sweep(
+        "places that were not measured fail nothing",
+        "        return [*told, *more, *left]\n",
+        "        return [*told, *more]\n",
+        "refused",
+    ),
+    _sweep(
+        "places that were not measured are not counted",
+        "failed + len(self.not_run)",
+        "failed",
+        "not_run_have_failed",
+    ),
+    _sweep(
+        "places of nodes that take no job are forgotten",
+        "                judged.append(place)\n                continue\n",
+        "                continue\n",
+        "take_no_job",
+    ),
+    _sweep(
+        "a sweep without nodes is submitted",
+        "            self._absent, chosen = {}, wanted\n",
+        "            pass\n",
+        "left_to_the_queue",
+    ),
+    _sweep(
+        "a sweep that did not begin is no failure",
+        "            return protections.failures_of_job(self._whole(), began=False)\n",
+        "            return ()\n",
+        "never_began_is_no_pass",
+    ),
+    _sweep(
+        "how its job ended says nothing of a sweep",
+        "        found = protections.failures_of_job(self._whole(), began=True)\n"
+        "        if not found",
+        "        found = []\n        if not found",
+        "though_all_places_are",
+    ),
+    _sweep(
+        "a conductor that was ended has come to its end",
+        "        if not found and (end is None or end[",
+        "        if False and (end is None or end[",
+        "come_to_its_end",
+    ),
+    _sweep(
+        "what a job left and cannot be read is no failure",
+        '            return [*found, Failure("output", unreadable)]\n',
+        "            return found\n",
+        "damaged",
+    ),
+    _sweep(
+        "any place may stand for the worst",
+        "            worst = min(numbers, key=_margin)\n",
+        "            worst = max(numbers, key=_margin)\n",
+        "worst",
+    ),
+    Mutant(
+        "a place may have several results",
+        _COMPARE,
+        """has several results of {', '.join(twice)}" if twice else ""\n""",
+        """has several results of {', '.join(twice)}" if False else ""\n""",
+        "tests/unit/verdict/test_rules.py -k cannot_be_of_this_case",
+    ),
+    Mutant(
+        "a node has two partners in a round",
+        "src/railgauge/checks/schedule.py",
+        'if sweep.schedule != "quiet" and not taken & used:',
+        'if sweep.schedule != "quiet":',
+        "tests/unit/checks/test_schedule.py -k two_partners",
+    ),
+    Mutant(
+        "a preflight that waits for a failed one is measured again",
+        _GUARD,
+        "and (*key(case), place.name) not in bad\n",
+        "and (*key(case), place.name) not in failed\n",
+        f"{_RESUME} -k preflight_that_failed",
+    ),
+    Mutant(
+        "a resumed session measures all places again",
+        _GUARD,
+        "                check.only = frozenset(wanted[key(case)])\n",
+        "                check.only = frozenset(p.name for p in places[key(case)])\n",
+        f"{_RESUME} -k missing_place",
     ),
 ]
 

@@ -25,7 +25,7 @@ from railgauge.checks.cases import Case, SweepCase
 from railgauge.checks.protections import Evidence
 from railgauge.checks.schedule import rounds
 from railgauge.model.call import Call
-from railgauge.model.failure import LOST, UNREACHED, Failure
+from railgauge.model.failure import DISTURBED, LOST, UNREACHED, Failure
 from railgauge.model.references import Reference
 from railgauge.node import raw
 from railgauge.slurm import ends
@@ -40,6 +40,9 @@ _SLOW, _SLOW_S = 3, 10
 _HUNG = 2
 #: So long an agent may take to come, on a node that is slow to start a Python.
 _CONNECT_S = 60
+
+#: Why a place was not measured of which there is no event.
+_NO_EVENT, _UNREAD = "its job ended before it", "what its job left cannot be read"
 
 #: ReFrame's own report names so many of the places that failed.
 _SHOWN = 5
@@ -58,6 +61,8 @@ class SweepCheck(StrictCheck):
     program: str
     #: what the reasons are for which a node was left out of this job
     _absent: Mapping[str, Failure]
+    #: the places that this session is to measure, also those on nodes that were left out
+    _wanted: Sequence[Case] = ()
     _rounds: Sequence[Sequence[Case]] = ()
 
     # --- for subclasses ----------------------------------------------------------------------
@@ -127,10 +132,11 @@ class SweepCheck(StrictCheck):
                 self.skip(next(iter(self.not_run.values())))
             nodes = {node for place in wanted for node in place.nodes}
             self._absent = queue.session.takes_no_job(nodes)
-            if nodes <= self._absent.keys():
-                # Nothing is left of it; the queue says why.
-                self._absent = {}
         chosen = [place for place in wanted if not self._absent.keys() & set(place.nodes)]
+        if not chosen:
+            # The queue says why, of a job with all of their nodes.
+            self._absent, chosen = {}, wanted
+        self._wanted = wanted
         self._rounds = self.rounds_of(chosen)
         there = {node for place in chosen for node in place.nodes}
         self.pinned_nodes = [node for node in self.sweep.nodes if node in there]
@@ -207,12 +213,20 @@ class SweepCheck(StrictCheck):
     # --- what it left --------------------------------------------------------------------------
 
     @functools.cached_property
-    def _raw(self) -> raw.Raw:
-        """All whole lines; nothing where the conductor left none, or what it left is damaged."""
+    def _left(self) -> tuple[raw.Raw, str]:
+        """What the conductor recorded, nothing where it did not begin; and why none of it counts,
+        where the file cannot be read.
+        """
         try:
-            return raw.read(Path(self.stagedir, raw.FILE))
-        except (OSError, ValueError):
-            return raw.Raw()
+            return raw.read(Path(self.stagedir, raw.FILE)), ""
+        except FileNotFoundError:
+            return raw.Raw(), ""
+        except (OSError, ValueError) as error:
+            return raw.Raw(), str(error)
+
+    @property
+    def _raw(self) -> raw.Raw:
+        return self._left[0]
 
     @functools.cached_property
     def _numbers(self) -> Mapping[str, int]:
@@ -227,10 +241,10 @@ class SweepCheck(StrictCheck):
         side = self._sides().get(role)
         if side is None:
             return None
-        try:
-            return ExitLine(Call(**side.line["call"]), side.line["facts"])
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{role} of {self.here.place}: no exit line: {error!r}") from None
+        call, facts = _call(side.line), side.line.get("facts")
+        if call is None or not isinstance(facts, dict):
+            raise ValueError(f"{role} of {self.here.place}: not an exit line: {side.line}")
+        return ExitLine(call, facts)
 
     def text(self, file: str) -> str:
         sides = self._sides()
@@ -242,15 +256,18 @@ class SweepCheck(StrictCheck):
     def places_to_judge(self) -> Sequence[Case]:
         """Those that came to an end; of the others it is said why not.
 
-        A node that is lost fails the first place that it is lost in, and no other.
+        A node that is lost fails the first place that it is lost in, and no other. Where the job
+        was ended from outside, its agents were too, and none of them is lost.
         """
-        judged: list[Case] = [p for p in self.places if self._absent.keys() & set(p.nodes)]
+        judged: list[Case] = [p for p in self._wanted if self._absent.keys() & set(p.nodes)]
         told: set[str] = set()
         for place in (place for members in self._rounds for place in members):
             event = self._raw.places.get(self._numbers[place.place])
             lost = {node for node in place.nodes if node in self._raw.lost}
             if event is None:
-                self.not_run[place.place] = "its job ended before it"
+                self.not_run[place.place] = _UNREAD if self._left[1] else _NO_EVENT
+            elif event["outcome"] == "lost" and not self._came_to_its_end:
+                self.not_run[place.place] = _NO_EVENT
             elif event["outcome"] == "refused" or (event["outcome"] == "lost" and lost <= told):
                 self.not_run[place.place] = event["why"]
             else:
@@ -272,6 +289,8 @@ class SweepCheck(StrictCheck):
     def _lost(self, node: str) -> list[Failure]:
         """A node whose agent did not come, or went."""
         why = f"{node}: {self._raw.lost[node]}"
+        if self._raw.lost[node] == raw.TERMINATED:
+            return [Failure(DISTURBED, f"not measured: {why}", (node,))]
         if node in self._raw.joined:
             step = f"scontrol show node {node}; dmesg there: was it started again, out of memory?"
             return [Failure(LOST, why, (node,), step)]
@@ -284,8 +303,14 @@ class SweepCheck(StrictCheck):
             return [Failure(UNREACHED, told, (launcher, node), step)]
         return [Failure("silent-node", why, (node,), f"scontrol show node {node}")]
 
+    @property
+    def _came_to_its_end(self) -> bool:
+        """Whether nobody, and nothing but its conductor, has ended the job."""
+        end = self._raw.end
+        return self._job_state == "COMPLETED" and end is not None and not end["why"]
+
     def is_settled(self) -> bool:
-        return True
+        return self._numbers.get(self.here.place) in self._raw.places
 
     def _evidence(self) -> tuple[Evidence, list[Failure]]:
         evidence, found = super()._evidence()
@@ -296,7 +321,10 @@ class SweepCheck(StrictCheck):
 
     def job_failures(self) -> Sequence[Failure]:
         """Of a job that did not come to its own end."""
-        end = self._raw.end
+        end, unreadable = self._raw.end, self._left[1]
+        if unreadable:
+            found = protections.failures_of_job(self._whole(), began=True)
+            return [*found, Failure("output", unreadable)]
         if end is None and not self._raw.places:
             # Nothing of it began.
             return protections.failures_of_job(self._whole(), began=False)
@@ -308,12 +336,7 @@ class SweepCheck(StrictCheck):
 
     def _whole(self) -> Evidence:
         """What is known of the job, without its places."""
-        calls = [
-            Call(**side.line["call"])
-            for sides in self._raw.sides.values()
-            for side in sides.values()
-            if isinstance(side.line.get("call"), dict)
-        ]
+        lines = [side.line for sides in self._raw.sides.values() for side in sides.values()]
         return Evidence(
             job_id=self.job.jobid,
             job_state=self._job_state,
@@ -324,7 +347,7 @@ class SweepCheck(StrictCheck):
             failed_nodes=self._failed_nodes(tuple(self.pinned_nodes)),
             nodes=tuple(self.pinned_nodes),
             ranks=0,
-            calls=tuple(calls),
+            calls=tuple(call for line in lines if (call := _call(line)) is not None),
             reading=None,
             expected={},
             expected_on={},
@@ -374,14 +397,24 @@ def _word(part: object) -> str:
     return "".join(c if c.isalnum() else "_" for c in text)
 
 
+def _call(line: Mapping[str, Any]) -> Call | None:
+    """Of an exit line; None where it is none."""
+    try:
+        return Call(**line["call"])
+    except (KeyError, TypeError):
+        return None
+
+
 def _margin(number: tuple[float, str, Reference | None]) -> float:
-    """How far a number is within its bounds, as a share of its reference; the least is worst."""
+    """How far a number is within its bounds, as a share of its reference: below 0 where that does
+    not admit it. The least is the worst.
+    """
     value, _, reference = number
-    if reference is None or not reference.value:
+    if reference is None:
         return value
     away = [
         (value - reference.lowest) if reference.lowest is not None else None,
         (reference.highest - value) if reference.highest is not None else None,
     ]
     known = [distance for distance in away if distance is not None]
-    return min(known) / abs(reference.value) if known else value
+    return min(known, default=value) / (reference.value or 1)

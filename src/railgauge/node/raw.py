@@ -31,6 +31,9 @@ FILE = "raw.jsonl.gz"
 #: of the place was, or the process of a side; `refused`: a side cannot make sense of its orders.
 OUTCOMES = ("done", "late", "lost", "refused")
 
+#: Why a node is lost whose agent was told to end, by Slurm or somebody: it says nothing of it.
+TERMINATED = "its step was ended (SIGTERM)"
+
 Event = dict[str, Any]
 
 #: zlib's number for a stream with gzip's head and tail

@@ -30,8 +30,8 @@ from railgauge.site.check.checks import Check
 
 
 @contextlib.contextmanager
-def session(system: str, results: Path, **environment: str) -> Iterator[Mapping[str, Check]]:
-    """The checks of reframe/, with their cases on a system; what they leave is below `results`."""
+def runtime(system: str, results: Path, **environment: str) -> Iterator[None]:
+    """ReFrame's own, of a system; what checks leave is below `results`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAILGAUGE_NODES", raising=False)
         for name, value in {
@@ -42,14 +42,21 @@ def session(system: str, results: Path, **environment: str) -> Iterator[Mapping[
             **environment,
         }.items():
             patch.setenv(name, value)
+        with rt.temp_runtime(str(paths.HOME / "configs" / "settings.py"), system):
+            yield
+
+
+@contextlib.contextmanager
+def session(system: str, results: Path, **environment: str) -> Iterator[Mapping[str, Check]]:
+    """The checks of reframe/, with their cases on a system."""
+    with runtime(system, results, **environment), pytest.MonkeyPatch.context() as patch:
         # Its classes are those of the session's system.
         for loaded in [module for module in sys.modules if "@" in module]:
             patch.delitem(sys.modules, loaded)
-        with rt.temp_runtime(str(paths.HOME / "configs" / "settings.py"), system):
-            checks._of_file.cache_clear()
-            known, broken = checks.known(paths.CHECKS)
-            assert broken == []
-            yield known
+        checks._of_file.cache_clear()
+        known, broken = checks.known(paths.CHECKS)
+        assert broken == []
+        yield known
         checks._of_file.cache_clear()
 
 
@@ -60,7 +67,8 @@ def ended(check: Any, stage: Path, state: str = "COMPLETED", code: int = 0) -> A
     check._stagedir = str(stage)
     check._job = SimpleNamespace(
         **{"jobid": "1", "state": state, "exitcode": code, "name": "job"},
-        **{"stdout": "rfm_job.out", "stderr": "rfm_job.err", "nodelist": list(check.target.nodes)},
+        **{"stdout": "rfm_job.out", "stderr": "rfm_job.err", "options": [], "cli_options": []},
+        nodelist=list(check.target.nodes),
     )
     stage.mkdir(parents=True, exist_ok=True)
     (stage / "rfm_job.out").write_text("")

@@ -1,0 +1,599 @@
+"""A check that measures many places in one job: each is judged by itself, and none is forgotten."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+from reframe.core.builtins import parameter
+from reframe.core.exceptions import SkipTestError
+
+from railgauge.campaign.folder import RESULT_FILE
+from railgauge.checks import queue
+from railgauge.checks.base import Observation
+from railgauge.checks.cases import Case, SettingCase, SweepCase
+from railgauge.checks.sweep import SweepCheck
+from railgauge.model.failure import DISTURBED, ENVIRONMENT, UNAVAILABLE, Failure
+from railgauge.model.measurement import Measurement
+from railgauge.model.record import Record, read_record
+from railgauge.model.references import Provenance, Reference
+from railgauge.node import raw
+from railgauge.node import sweep as node_sweep
+from railgauge.tools import Completeness, Reading
+from tests.unit.checks import jobs
+
+ENDS = (("n1", "n2"), ("n2", "n3"), ("n3", "n4"), ("n4", "n1"))
+RING = tuple(SettingCase("ns", *ends, "default") for ends in ENDS)
+NAMES = [place.place for place in RING]
+FIRST, SECOND, THIRD, FOURTH = NAMES
+#: n2 is in the first two
+WITHOUT_N2 = NAMES[2:]
+
+REFERENCE = Reference(
+    value=9.0,
+    lower=-0.1,
+    unit="Gb/s",
+    kind="baseline",
+    provenance=Provenance(source="a test", date=datetime.date(2026, 11, 22)),
+)
+
+
+class Tiny(SweepCheck):
+    """One number from the client's output, of a tool without any trouble of its own."""
+
+    sweep = parameter([SweepCase("ns", RING, possible=len(RING))])
+    tool = SimpleNamespace(TOOL="tiny")
+    program = "pair"
+    metrics = ["bandwidth"]
+    #: place -> the places of the check `Before` that it needs
+    needed: ClassVar[Mapping[str, Sequence[str]]] = {}
+    bound: ClassVar[Reference | None] = REFERENCE
+
+    def needs(self, place):  # type: ignore[no-untyped-def]
+        return [("Before", name) for name in self.needed.get(place.place, ())]
+
+    def roles(self):  # type: ignore[no-untyped-def]
+        return {"server": self.here.server, "client": self.here.client}
+
+    def order(self):  # type: ignore[no-untyped-def]
+        commands = {role: ["tiny", self.here.setting] for role in ("server", "client")}
+        return {"start_limit_s": 30, "run_limit_s": 30, "version": ["tiny", "-v"], **commands}
+
+    def expected_run_s(self):  # type: ignore[no-untyped-def]
+        return 2
+
+    def longest_run_s(self):  # type: ignore[no-untyped-def]
+        return 80
+
+    def read(self):  # type: ignore[no-untyped-def]
+        lines = [line for role in ("server", "client") if (line := self.exit_line(role))]
+        calls = [line.call for line in lines]
+        measured = Measurement("bandwidth", float(self.text("client.out")), "tiny", "tcp", "tcp")
+        return Observation(
+            Reading(True, "one number", Completeness.PROVED, (measured,)),
+            calls,
+            {line.call.host: line.facts for line in lines},
+        )
+
+    def own_reference(self, measurement):  # type: ignore[no-untyped-def]
+        return self.bound
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _of_the_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with jobs.runtime("lab", tmp_path_factory.mktemp("results")):
+        yield
+
+
+@pytest.fixture
+def absent(monkeypatch: pytest.MonkeyPatch) -> dict[str, Failure]:
+    """Nodes that take no job, by name; none until a test adds some."""
+    nodes: dict[str, Failure] = {}
+    monkeypatch.setattr(
+        queue.session,
+        "takes_no_job",
+        lambda asked: {node: why for node, why in nodes.items() if node in asked},
+    )
+    return nodes
+
+
+@pytest.fixture
+def check(tmp_path: Path, absent: dict[str, Failure]) -> Any:
+    """A check whose job has completed, and has left nothing yet."""
+    return jobs.ended(Tiny(variant_num=0), tmp_path / "stage")
+
+
+def drained(node: str) -> Failure:
+    return Failure(DISTURBED, f"not measured: {node} drained by alice", (node,))
+
+
+def sides(place: Case, value: float | str = 9.2) -> dict[str, raw.Side]:
+    return {
+        role: jobs.side(jobs.exit_line("tiny", role, node, rank), str(value))
+        for rank, (role, node) in enumerate(zip(("server", "client"), place.nodes, strict=True))
+    }
+
+
+def good(check: Any) -> jobs.Left:
+    """All that a check's job leaves where all goes well; its places are chosen with that."""
+    check.choose_places()
+    names = {place["name"] for place in check.orders()["places"]}
+    left = {place.place: sides(place) for place in check.places if place.place in names}
+    return jobs.Left(left, dict.fromkeys(left, jobs.DONE))
+
+
+def record(check: Any) -> Record:
+    found = read_record(Path(check.stagedir, RESULT_FILE))
+    assert found is not None
+    return found
+
+
+def bad(check: Any) -> dict[str, list[str]]:
+    """The places with failures, and their kinds."""
+    kinds = {j.place.place: [failure.kind for failure in j.failures] for j in check.results}
+    return {place: found for place, found in kinds.items() if found}
+
+
+def passed(check: Any) -> list[str]:
+    return [judged.place.place for judged in check.results if judged.passed]
+
+
+# ---- what is ordered ----
+
+
+def test_the_conductor_is_told_every_place_with_its_round(check: Any, tmp_path: Path) -> None:
+    check.choose_places()
+    path = tmp_path / "sweep.json"
+    path.write_text(json.dumps(check.orders()))
+    ordered = node_sweep.read(path)
+    names = [[ordered.places[n].name for n in numbers] for numbers in ordered.rounds]
+    assert names == [[FIRST, THIRD], [SECOND, FOURTH]]
+    assert ordered.nodes == ("n1", "n2", "n3", "n4")
+    assert ordered.places[0].roles == {"server": "n1", "client": "n2"}
+
+
+def test_what_is_the_same_of_many_places_is_told_once(check: Any) -> None:
+    check.choose_places()
+    orders = check.orders()
+    assert len(orders["orders"]) == 1
+    assert {place["order"] for place in orders["places"]} == {0}
+
+
+def test_conditions_have_orders_and_rounds_of_their_own(check: Any) -> None:
+    tuned = tuple(SettingCase("ns", *ends, "tuned") for ends in ENDS)
+    check.sweep = SweepCase("ns", (*RING, *tuned))
+    check.choose_places()
+    orders = check.orders()
+    assert [order["client"] for order in orders["orders"]] == [
+        ["tiny", "default"],
+        ["tiny", "tuned"],
+    ]
+    assert [len(numbers) for numbers in orders["rounds"]] == [2, 2, 2, 2]
+    assert check.planned_rounds == 4
+
+
+def test_a_sweeps_job_has_time_for_rounds_and_not_for_places(check: Any) -> None:
+    check.choose_places()
+    limit_s = check.time_limit
+    assert check.longest_seconds <= limit_s
+    assert 2 * check.longest_run_s() < limit_s < len(RING) * check.longest_run_s() + 180
+
+
+# ---- what becomes of a place ----
+
+
+def test_places_that_are_all_good_are_a_pass(check: Any) -> None:
+    good(check).write(check)
+    assert jobs.judge(check) == ""
+    assert passed(check) == NAMES
+    written = record(check)
+    assert [result.place for result in written.results] == NAMES
+    assert (written.not_run, written.failures) == ({}, ())
+
+
+def test_every_place_has_its_own_nodes_and_numbers(check: Any) -> None:
+    left = good(check)
+    for number, place in enumerate(RING):
+        left.sides[place.place] = sides(place, 9 + number / 10)
+    left.write(check)
+    jobs.judge(check)
+    results = record(check).results
+    assert [result.nodes for result in results] == list(ENDS)
+    measured = [row.measurement for result in results for row in result.rows]
+    assert [(m.value, m.nodes) for m in measured] == [
+        (9 + number / 10, ends) for number, ends in enumerate(ENDS)
+    ]
+
+
+def test_a_bad_place_fails_alone_and_names_itself(check: Any) -> None:
+    left = good(check)
+    left.sides[SECOND]["client"].line["call"]["exit_code"] = 1
+    left.write(check)
+    assert jobs.judge(check).startswith(f"{SECOND}: tiny (client) on n3 ended with exit code 1")
+    assert bad(check) == {SECOND: ["tool-failed"]}
+    assert passed(check) == [FIRST, THIRD, FOURTH]
+
+
+def test_a_place_that_is_out_of_its_reference_fails_alone(check: Any) -> None:
+    left = good(check)
+    left.sides[THIRD] = sides(RING[2], 4.0)
+    left.write(check)
+    jobs.judge(check)
+    assert passed(check) == [FIRST, SECOND, FOURTH]
+
+
+@pytest.mark.parametrize(
+    ("gone", "kinds"),
+    [
+        (("client",), {"output", "no-exit-line", "silent-node", "no-output"}),
+        (("server",), {"no-exit-line", "silent-node"}),
+        (("server", "client"), {"output", "no-exit-line", "silent-node", "no-output"}),
+    ],
+)
+def test_a_place_without_a_side_fails_alone_though_it_is_done(
+    check: Any, gone: Sequence[str], kinds: set[str]
+) -> None:
+    left = good(check)
+    for role in gone:
+        del left.sides[SECOND][role]
+    left.write(check)
+    jobs.judge(check)
+    assert {place: set(found) for place, found in bad(check).items()} == {SECOND: kinds}
+
+
+def test_a_side_that_is_no_exit_line_fails_its_place_alone(check: Any) -> None:
+    left = good(check)
+    left.sides[SECOND]["client"].line["call"] = {"tool": "tiny"}
+    left.write(check)
+    assert "client of n2:n3:default: not an exit line" in jobs.judge(check)
+    assert set(bad(check)) == {SECOND}
+
+
+def test_output_that_cannot_be_read_fails_its_place_alone(check: Any) -> None:
+    left = good(check)
+    left.sides[SECOND] = sides(RING[1], "Connection refused")
+    left.write(check)
+    jobs.judge(check)
+    assert {place: kinds[0] for place, kinds in bad(check).items()} == {SECOND: "output"}
+
+
+def test_a_place_that_was_late_fails_whatever_it_printed(check: Any) -> None:
+    left = good(check)
+    left.outcomes[SECOND] = ("late", "not ended after 90 s: client on n3")
+    left.write(check)
+    assert "late: not ended after 90 s: client on n3" in jobs.judge(check)
+    assert bad(check) == {SECOND: ["no-exit-line"]}
+
+
+def test_a_place_whose_node_was_lost_names_that_node(check: Any) -> None:
+    left = good(check)
+    left.outcomes[SECOND] = ("lost", "n3: its agent has gone")
+    left.lost["n3"] = "its agent has gone"
+    left.write(check)
+    jobs.judge(check)
+    (judged,) = [judged for judged in check.results if judged.failures]
+    assert judged.place.place == SECOND
+    assert [(f.kind, f.nodes) for f in judged.failures] == [("silent-node", ("n3",))]
+    assert "scontrol show node n3" in judged.failures[0].next_step
+
+
+def test_a_place_that_was_refused_is_not_run_and_no_pass(check: Any) -> None:
+    left = good(check)
+    left.outcomes[SECOND] = ("refused", "n3: no such program")
+    left.write(check)
+    assert jobs.judge(check) == "1 places not measured: n3: no such program"
+    assert record(check).not_run == {SECOND: "n3: no such program"}
+    assert passed(check) == [FIRST, THIRD, FOURTH]
+
+
+def test_a_place_of_which_nothing_was_recorded_is_not_run_and_no_pass(check: Any) -> None:
+    left = good(check)
+    del left.sides[SECOND], left.outcomes[SECOND]
+    left.write(check)
+    assert "1 places not measured: its job ended before it" in jobs.judge(check)
+    assert set(record(check).not_run) == {SECOND}
+
+
+def test_sides_without_the_end_of_their_place_are_no_result(check: Any) -> None:
+    left = good(check)
+    del left.outcomes[SECOND]
+    left.write(check)
+    assert jobs.judge(check) != ""
+    assert set(record(check).not_run) == {SECOND}
+    assert SECOND not in passed(check)
+
+
+def test_a_place_is_settled_by_its_own_end_alone(check: Any) -> None:
+    left = good(check)
+    del left.outcomes[SECOND]
+    left.write(check)
+    jobs.judge(check)
+    settled = {}
+    for place in RING:
+        check.here = place
+        settled[place.place] = check.is_settled()
+    assert settled == {FIRST: True, SECOND: False, THIRD: True, FOURTH: True}
+
+
+# ---- what becomes of the job ----
+
+
+def test_what_was_measured_counts_where_the_job_broke_off(check: Any) -> None:
+    check._job.state = "TIMEOUT"
+    left = good(check)
+    for name in (SECOND, FOURTH):
+        del left.sides[name], left.outcomes[name]
+    left.end = None
+    left.write(check)
+    assert "TIMEOUT" in jobs.judge(check)
+    assert passed(check) == [FIRST, THIRD]
+    written = record(check)
+    assert [failure.kind for failure in written.failures] == ["job-state"]
+    assert set(written.not_run) == {SECOND, FOURTH}
+
+
+def test_a_job_that_did_not_complete_is_no_pass_though_all_places_are(check: Any) -> None:
+    check._job.state = "NODE_FAIL"
+    good(check).write(check)
+    assert "NODE_FAIL" in jobs.judge(check)
+    assert passed(check) == NAMES
+    assert [failure.kind for failure in record(check).failures] == ["job-state"]
+
+
+@pytest.mark.parametrize(
+    ("end", "says"), [(None, "left no end"), ("SIGTERM", "SIGTERM")], ids=["none", "early"]
+)
+def test_a_conductor_that_did_not_come_to_its_end_is_no_pass(
+    check: Any, end: str | None, says: str
+) -> None:
+    left = good(check)
+    left.end = end
+    left.write(check)
+    assert says in jobs.judge(check)
+    assert [failure.kind for failure in record(check).failures] == ["no-exit-line"]
+
+
+def test_what_broke_off_in_the_middle_of_a_line_is_read_up_to_there(check: Any) -> None:
+    good(check).write(check)
+    file = Path(check.stagedir, raw.FILE)
+    file.write_bytes(file.read_bytes()[:-12])
+    assert "left no end" in jobs.judge(check)
+    assert set(passed(check)) | set(record(check).not_run) == set(NAMES)
+
+
+def test_a_conductor_that_never_began_leaves_every_place_not_run(check: Any) -> None:
+    check._job.state, check._job.exitcode = "FAILED", 1
+    check.choose_places()
+    assert "FAILED" in jobs.judge(check)
+    written = record(check)
+    assert (set(written.not_run), written.results) == (set(NAMES), ())
+    assert [failure.kind for failure in written.failures] == ["job-state"]
+
+
+def test_a_conductor_that_never_began_is_no_pass_though_its_job_completed(check: Any) -> None:
+    check.choose_places()
+    assert "the sweep did not begin" in jobs.judge(check)
+    assert [failure.kind for failure in record(check).failures] == ["no-exit-line"]
+
+
+def test_a_node_that_does_not_see_the_results_area_is_not_accused(check: Any) -> None:
+    check.choose_places()
+    Path(check.stagedir, "rfm_job.out").unlink()
+    jobs.judge(check)
+    assert [failure.kind for failure in record(check).failures] == [ENVIRONMENT]
+
+
+def test_a_file_that_is_damaged_leaves_a_record_that_says_so(check: Any) -> None:
+    good(check).write(check)
+    file = Path(check.stagedir, raw.FILE)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    file.write_bytes(bytes(content))
+    assert "damaged" in jobs.judge(check)
+    written = record(check)
+    assert [failure.kind for failure in written.failures] == ["output"]
+    assert (set(written.not_run), written.results) == (set(NAMES), ())
+
+
+# ---- which places are measured ----
+
+
+def before(check: Any, monkeypatch: pytest.MonkeyPatch, *passed: str) -> None:
+    """Every place needs what is before its nodes; that has passed on some of them."""
+    needed = {place.place: place.nodes for place in RING}
+    monkeypatch.setattr(Tiny, "needed", needed)
+    results = [
+        SimpleNamespace(place=SimpleNamespace(place=f"n{n}"), passed=f"n{n}" in passed)
+        for n in (1, 2, 3, 4)
+    ]
+    found = type("Before", (), {"results": results})()
+    check.getdep = lambda name: {"Before": found}[name]
+
+
+def test_what_its_places_need_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tiny, "needed", {SECOND: ["n2"], THIRD: ["n3"]})
+    waits = Tiny(variant_num=0)
+    assert [target for target, _ in waits.user_deps()] == ["Before"]
+
+
+def test_an_unmet_precondition_leaves_out_the_places_alone_that_need_it(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before(check, monkeypatch, "n1", "n3", "n4")
+    good(check).write(check)
+    assert jobs.judge(check) == "2 places not measured: its precondition failed: Before n2"
+    assert passed(check) == WITHOUT_N2
+    assert set(record(check).not_run) == {FIRST, SECOND}
+    assert check.pinned_nodes == ["n1", "n3", "n4"]
+    assert check.num_tasks == 3
+
+
+def test_a_precondition_that_was_not_measured_has_not_passed(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before(check, monkeypatch, "n1", "n2", "n3", "n4")
+    del check.getdep("Before").results[1]
+    good(check)
+    assert set(check.not_run) == {FIRST, SECOND}
+
+
+def test_a_case_of_which_no_precondition_is_met_is_skipped(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before(check, monkeypatch)
+    with pytest.raises(SkipTestError, match="its precondition failed: Before n1; Before n2"):
+        check.choose_places()
+
+
+def test_nodes_that_take_no_job_leave_out_their_places_alone(
+    check: Any, absent: dict[str, Failure]
+) -> None:
+    absent["n2"] = drained("n2")
+    good(check).write(check)
+    assert "n2 drained by alice" in jobs.judge(check)
+    assert passed(check) == WITHOUT_N2
+    assert bad(check) == {FIRST: [DISTURBED], SECOND: [DISTURBED]}
+    assert check.pinned_nodes == ["n1", "n3", "n4"]
+    results = {result.place: result for result in record(check).results}
+    assert (results[FIRST].nodes, results[FIRST].rows) == (("n1", "n2"), ())
+
+
+def test_a_node_that_does_not_answer_is_the_failure_of_its_places(
+    check: Any, absent: dict[str, Failure]
+) -> None:
+    absent["n2"] = Failure(UNAVAILABLE, "n2 does not answer Slurm", ("n2",))
+    good(check).write(check)
+    jobs.judge(check)
+    assert bad(check) == {FIRST: [UNAVAILABLE], SECOND: [UNAVAILABLE]}
+
+
+@pytest.mark.parametrize("nodes", [("n1", "n2", "n3", "n4"), ("n1", "n3"), ("n2", "n4")])
+def test_a_job_of_which_nothing_is_left_is_left_to_the_queue(
+    check: Any, absent: dict[str, Failure], nodes: Sequence[str]
+) -> None:
+    """It says why the job does not start; one without nodes would start anywhere."""
+    absent.update({node: drained(node) for node in nodes})
+    check.choose_places()
+    assert check.pinned_nodes == ["n1", "n2", "n3", "n4"]
+    assert len(check.orders()["places"]) == len(NAMES)
+
+
+def test_a_resumed_session_measures_the_missing_places_alone(check: Any) -> None:
+    check.only = frozenset({SECOND})
+    good(check).write(check)
+    assert [place["name"] for place in check.orders()["places"]] == [SECOND]
+    assert check.pinned_nodes == ["n2", "n3"]
+    assert jobs.judge(check) == ""
+    written = record(check)
+    assert ([result.place for result in written.results], written.not_run) == ([SECOND], {})
+
+
+def test_a_resumed_session_says_nothing_of_places_that_it_does_not_measure(
+    check: Any, absent: dict[str, Failure]
+) -> None:
+    """They have their results, also where their nodes take no job now."""
+    absent["n2"] = drained("n2")
+    check.only = frozenset({SECOND, THIRD})
+    good(check).write(check)
+    jobs.judge(check)
+    assert [result.place for result in record(check).results] == [SECOND, THIRD]
+
+
+def test_a_place_is_left_out_for_one_reason(
+    check: Any, monkeypatch: pytest.MonkeyPatch, absent: dict[str, Failure]
+) -> None:
+    before(check, monkeypatch, "n1", "n2", "n4")
+    absent["n2"] = drained("n2")
+    good(check).write(check)
+    jobs.judge(check)
+    written = record(check)
+    assert [result.place for result in written.results] == [FIRST, FOURTH]
+    assert set(written.not_run) == {SECOND, THIRD}
+
+
+def test_a_dry_run_asks_neither_slurm_nor_preconditions(
+    check: Any, monkeypatch: pytest.MonkeyPatch, absent: dict[str, Failure]
+) -> None:
+    before(check, monkeypatch)
+    absent["n2"] = drained("n2")
+    check._rfm_dry_run = True
+    check.choose_places()
+    assert len(check.orders()["places"]) == len(NAMES)
+
+
+# ---- what ReFrame shows ----
+
+
+def numbers(check: Any, *values: float) -> dict[str, float]:
+    left = good(check)
+    for place, value in zip(check.places, values, strict=True):
+        left.sides[place.place] = sides(place, value)
+    left.write(check)
+    jobs.judge(check)
+    return {name: value for name, (value, _, _) in check.numbers().items()}
+
+
+def test_reframe_is_shown_worst_and_median_and_how_many_failed(check: Any) -> None:
+    assert numbers(check, 9.3, 4.0, 9.1, 9.2) == {
+        "bandwidth_default_worst": 4.0,
+        "bandwidth_default_median": pytest.approx(9.15),
+        "places_failed": 1,
+    }
+
+
+def test_places_that_were_not_run_have_failed(check: Any) -> None:
+    left = good(check)
+    left.outcomes[SECOND] = ("refused", "n3: no such program")
+    left.sides[THIRD]["client"].line["call"]["exit_code"] = 1
+    left.write(check)
+    jobs.judge(check)
+    assert check.numbers()["places_failed"][:2] == (2, "1")
+
+
+def test_the_worst_is_held_against_its_reference(check: Any) -> None:
+    numbers(check, 9.3, 4.0, 9.1, 9.2)
+    check.compare()
+    bounds = (9.0, -0.1, None, "Gb/s")
+    assert check.reference == {"lab:ns:bandwidth_default_worst": bounds}
+
+
+def test_the_worst_is_the_highest_where_the_bound_is_above(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    above = REFERENCE.model_copy(update={"lower": None, "upper": 0.2})
+    monkeypatch.setattr(Tiny, "bound", above)
+    assert numbers(check, 9.3, 4.0, 12.0, 9.2)["bandwidth_default_worst"] == 12.0
+
+
+@pytest.mark.parametrize("order", [(0.0, 5.0, 0.0, 0.0), (5.0, 0.0, 0.0, 0.0)])
+def test_the_worst_is_never_one_that_passes_where_another_does_not(
+    check: Any, monkeypatch: pytest.MonkeyPatch, order: Sequence[float]
+) -> None:
+    """Of a reference of 0 no share can be told."""
+    none_at_all = REFERENCE.model_copy(update={"value": 0.0, "lower": None, "upper": 0.0})
+    monkeypatch.setattr(Tiny, "bound", none_at_all)
+    assert numbers(check, *order)["bandwidth_default_worst"] == 5.0
+
+
+def test_conditions_are_shown_apart(check: Any) -> None:
+    check.sweep = SweepCase("ns", (RING[0], SettingCase("ns", "n1", "n2", "tuned")))
+    shown = numbers(check, 9.3, 4.0)
+    worst = {name: value for name, value in shown.items() if name.endswith("_worst")}
+    assert worst == {"bandwidth_default_worst": 9.3, "bandwidth_tuned_worst": 4.0}
+
+
+def test_of_many_bad_places_some_are_told_and_the_others_counted(check: Any) -> None:
+    many = tuple(SettingCase("ns", "n1", "n2", f"s{n}") for n in range(12))
+    check.sweep = SweepCase("ns", many)
+    left = good(check)
+    for roles in left.sides.values():
+        roles["client"].line["call"]["exit_code"] = 1
+    left.write(check)
+    told = jobs.judge(check)
+    assert told.count("ended with exit code 1") == 5
+    assert told.endswith("and 7 more places")
