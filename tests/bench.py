@@ -1,7 +1,7 @@
 """Figures, never asserted: `make bench`. Each with its spread, and as a ratio where it can be one.
 
     make bench                 all
-    tests/bench.py NAME...     some of: nothing up job campaign link rdma counters parse fuzz
+    tests/bench.py NAME...     some of: nothing up job campaign plan link rdma counters parse fuzz
                                rehearsal
 
 Runs in clones and labs of its own, beside a lab that may be up.
@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import random
+import resource
 import shutil
 import statistics
 import subprocess
@@ -169,6 +170,35 @@ def campaign() -> None:
     print(f"the whole lab, RDMA included:              {whole:.0f} s (n=1)")
 
 
+def plan() -> None:
+    """What a campaign of many nodes would run, and how long it takes to list that: DGX H100, eight
+    rails a node, without NCCL's checks and with them.
+    """
+    for nodes, with_nccl in ((32, False), (512, False), (4608, False), (32, True)):
+        home = AREA / f"{nodes}-nodes-{with_nccl}"
+        for part in ("src", "reframe", "configs", "results/references"):
+            shutil.copytree(paths.HOME / part, home / part)
+        description = home / "configs/systems/dgx-h100/reframe.yaml"
+        text = description.read_text().replace("dgx-h100-n[01-32]", f"n[1-{nodes}]")
+        if not with_nccl:
+            text = text.replace("rdma, nccl, gpu", "rdma, gpu").replace(
+                ", NcclNode, NcclPair]", "]"
+            )
+        description.write_text(text)
+        command = (sys.executable, "-m", "railgauge", "accept", "--system", "dgx-h100", "--plan")
+        told, seconds, cpu = "", [], []
+        for _ in range(3):
+            used = resource.getrusage(resource.RUSAGE_CHILDREN)
+            began = time.monotonic()
+            told = must(*command, PYTHONPATH=str(home / "src"), RAILGAUGE_RESULTS=str(home))
+            seconds.append(time.monotonic() - began)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu.append(after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime)
+        what = f"plan of {nodes} nodes{' with NCCL' if with_nccl else ''}:"
+        print(f"{what:<42} {told.splitlines()[-1]}")
+        print(f"{'  to list it:':<42} {spread(seconds)}, CPU time {spread(cpu)}")
+
+
 def link() -> None:
     """iperf2 through the suite over by hand, alternating, on a link shaped to 1 Gb/s."""
     asked = iperf2.Options(streams=4, duration_s=3)
@@ -312,7 +342,7 @@ def rehearsal() -> None:
     print(f"{'a rehearsal of four cases:':<42} {spread(seconds)}")
 
 
-_ALL = (nothing, up, job, campaign, link, rdma, counters, parse, fuzz, rehearsal)
+_ALL = (nothing, up, job, campaign, plan, link, rdma, counters, parse, fuzz, rehearsal)
 
 BENCHES = {f.__name__: f for f in _ALL}
 

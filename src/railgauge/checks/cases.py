@@ -16,7 +16,7 @@ import functools
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, overload
 
 import reframe.core.runtime as rt
 from reframe.core.exceptions import ReframeFatalError
@@ -57,7 +57,7 @@ class Case:
         """What it measures, without where: places of one round have the same."""
         return ()
 
-    @property
+    @functools.cached_property
     def place(self) -> str:
         """Its name within its partition."""
         return ":".join(self.parts)
@@ -74,11 +74,35 @@ class Case:
         return str(self)
 
 
+class Places(Sequence["Case"]):
+    """A tuple of places that ReFrame does not look into: of every check that it loads it asks all
+    that it finds in it whether it can be copied.
+    """
+
+    __slots__ = ("_places",)
+
+    def __init__(self, places: Iterable[Case]) -> None:
+        self._places = tuple(places)
+
+    @overload
+    def __getitem__(self, index: int) -> Case: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Case, ...]: ...
+    def __getitem__(self, index: int | slice) -> Case | tuple[Case, ...]:
+        return self._places[index]
+
+    def __iter__(self) -> Iterator[Case]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
 @dataclasses.dataclass(frozen=True)
 class SweepCase(Case):
     """Many places in one job: those of a partition, or of a `group` of its nodes."""
 
-    places: tuple[Case, ...]
+    places: Places
     group: str = ""
 
     @functools.cached_property
@@ -305,7 +329,7 @@ class Cases(Generic[AnyCase]):
             for nodes in groups:
                 part = partition.of_nodes(nodes) if len(groups) > 1 else partition
                 name = hostlist.fold(nodes) if len(groups) > 1 else ""
-                places = tuple(self.on(part))
+                places = Places(self.on(part))
                 if places:
                     found.append(SweepCase(partition.name, places, name))
         return found
