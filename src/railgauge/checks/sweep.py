@@ -105,13 +105,18 @@ class SweepCheck(StrictCheck):
         return [[places[n] for n in numbers] for numbers in rounds(places, sweep)]
 
     @functools.cached_property
+    def _all_rounds(self) -> Sequence[Sequence[Case]]:
+        """Those of all places, whether or not this session measures them."""
+        return self.rounds_of(self.places)
+
+    @property
     def planned_rounds(self) -> int:
-        return len(self.rounds_of(self.places))
+        return len(self._all_rounds)
 
     @property
     def expected_seconds(self) -> float:
         total = 0.0
-        for places in self.rounds_of(self.places):
+        for places in self._all_rounds:
             self.here = places[0]
             total += self.expected_run_s()
         # Starting the agents, and Slurm's own second for a job.
@@ -143,14 +148,14 @@ class SweepCheck(StrictCheck):
         self.num_tasks = len(self.pinned_nodes)
         # The others go on where a node dies.
         self.job.options += ["--no-kill"]
-        self.time_limit = f"{int(self._longest_s()) + 1}s"
+        self.time_limit = f"{int(self._longest_s(self._rounds)) + 1}s"
 
-    def _longest_s(self) -> float:
+    def _longest_s(self, rounds_of_job: Sequence[Sequence[Case]]) -> float:
         """Time for every round on a slow day, and for some that come to their limit: what hangs in
         one is lost, and costs no other.
         """
         total = most = 0.0
-        for places in self._rounds:
+        for places in rounds_of_job:
             self.here = places[0]
             longest = self.longest_run_s()
             total += min(longest, _SLOW * self.expected_run_s() + _SLOW_S)
@@ -160,8 +165,7 @@ class SweepCheck(StrictCheck):
     @property
     def longest_seconds(self) -> float:
         """The longest that its job may take, with all of its places."""
-        self._rounds = self.rounds_of(self.places)
-        return self._longest_s()
+        return self._longest_s(self._all_rounds)
 
     @run_before("run")
     def start_sweep(self) -> None:
