@@ -378,6 +378,8 @@ async def run(orders: sweep.Sweep, node: str, conductor: dict[str, Any]) -> int:
         )
         return 1
     why = await over
+    if why == "SIGTERM":
+        agent.send({"do": "terminated"})
     # What its sides leave from now on is not of their own doing.
     agent.close(why)
     await sides.end()

@@ -161,7 +161,10 @@ class Conductor:
             self._agents.pop(node, None)
 
     def _received(self, node: str, message: wire.Message) -> None:
-        self.rounds.received(node, message)
+        if message.get("do") == "terminated":
+            self._left(node, raw.TERMINATED)
+        else:
+            self.rounds.received(node, message)
 
     def _send(self, node: str, message: wire.Message) -> None:
         end = self._agents.get(node)
