@@ -71,7 +71,8 @@ def test_one_of_two_campaigns_is_killed_and_goes_on(
     left = sum(places.values()) - sum(places[end["unique_name"]] for end in ended)
     assert f"session 2: {left} missing" in answer.stdout
     assert before == {stage: contents(campaign / stage) for stage in before}
-    assert f"ACCEPT {sum(places.values())} of {sum(places.values())} places" in (campaign / "verdict.txt").read_text()
+    count = sum(places.values())
+    assert f"ACCEPT {count} of {count} places" in (campaign / "verdict.txt").read_text()
     output, _ = survivor.communicate(timeout=PATIENCE_S)
     assert survivor.returncode == 0, output
     assert jobs_left(cluster) == ""

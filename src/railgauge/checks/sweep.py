@@ -28,8 +28,8 @@ from railgauge.model.call import Call
 from railgauge.model.failure import DISTURBED, LOST, UNREACHED, Failure
 from railgauge.model.references import Reference
 from railgauge.node import raw
-from railgauge.slurm import ends
 from railgauge.node.sweep import FILE as ORDERS
+from railgauge.slurm import ends
 from railgauge.slurm import nodes as slurm_nodes
 
 #: What the conductor, its agents and Slurm's own work take beside the places.

@@ -72,7 +72,9 @@ def _silent(cases: Sequence[Case]) -> dict[str, str]:
     Where all are silent, none is told from the others.
     """
     silent: dict[str, str] = {}
-    cleared = {n for c in _failed(cases) for f in c.failures if f.kind == UNREACHED for n in f.nodes}
+    cleared = {
+        n for c in _failed(cases) for f in c.failures if f.kind == UNREACHED for n in f.nodes
+    }
     for case in _failed(cases):
         for failure in case.failures:
             for node in failure.nodes if failure.kind in _SILENCE else ():
