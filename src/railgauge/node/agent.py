@@ -145,12 +145,11 @@ class ForkedSide:
 class Sides:
     """The processes of an agent's sides, and what they leave behind."""
 
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+    def __init__(self) -> None:
         self._running: dict[int, ForkedSide] = {}
 
     def start(self, program: str, spec: sweep.Spec, role: str, said: Said, ended: Ended) -> Side:
-        process, connection = worker.start(program, spec, role, self._secret)
+        process, connection = worker.start(program, spec, role)
         side = ForkedSide(process, connection, said, ended)
         self._running[process] = side
         return side
@@ -355,7 +354,7 @@ async def run(orders: sweep.Sweep, node: str, conductor: dict[str, Any]) -> int:
             over.set_result(why)
 
     secret = bytes.fromhex(conductor["secret"])
-    sides = Sides(secret)
+    sides = Sides()
     loop.add_signal_handler(signal.SIGCHLD, sides.reap)
     loop.add_signal_handler(signal.SIGTERM, done, "SIGTERM")
     # On the conductor's own node its name may lead to the loopback.

@@ -72,12 +72,12 @@ class Peer:
     `prefix` stands before the names of all that is told and left: of the other direction.
     """
 
-    def __init__(self, channel: Channel, secret: bytes, prefix: str = "") -> None:
-        self._channel, self._secret, self._prefix = channel, secret, prefix
+    def __init__(self, channel: Channel, prefix: str = "") -> None:
+        self._channel, self._prefix = channel, prefix
 
     def within(self, prefix: str) -> Peer:
         """The same side for another direction."""
-        return Peer(self._channel, self._secret, prefix)
+        return Peer(self._channel, prefix)
 
     # --- phases ----------------------------------------------------------------------------------
 
@@ -109,14 +109,6 @@ class Peer:
             if self.other_ended or left_s <= 0:
                 return None
             self._channel.receive(left_s)
-
-    def tell_secret(self, name: str, text: str) -> None:
-        """What only the other side can read."""
-        self.tell(name, wire.seal(self._secret, text))
-
-    def hear_secret(self, name: str, limit_s: float) -> str | None:
-        sealed = self.hear(name, limit_s)
-        return None if sealed is None else wire.unseal(self._secret, sealed)
 
     @property
     def other_ended(self) -> bool:

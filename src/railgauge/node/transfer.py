@@ -9,7 +9,7 @@ Keys and passwords are made for this one transfer, in a folder of the node's own
 user can read: {scratch}, and {remote} for that of the other side; servers and their clients work in
 it.
 What the other side must know of them is told to it: public keys as they are, a password or WDT's
-URL sealed (`wire.seal`). When the side ends, however it ends, its folder goes.
+URL over the sweep's own connections, and nothing keeps those. When the side ends, however it ends, its folder goes.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Side:
 
     def secret(self) -> str:
         """What the other side has told this one alone; NoWay where it has not."""
-        told = self.peer.hear_secret(_SECRET, 0)
+        told = self.peer.hear(_SECRET, 0)
         if told is None:
             raise NoWay("no secret of the other side")
         return told
@@ -233,7 +233,7 @@ class Ftp(Server):
         entry = ["--file", f"{side.folder}/passwd", *user, *home]
         _run_quietly(["ftpasswd", "--passwd", "--stdin", *entry], f"{password}\n")
         Path(f"{side.folder}/passwd").chmod(0o600)
-        side.peer.tell_secret(_SECRET, password)
+        side.peer.tell(_SECRET, password)
         return {}
 
     def environment(self, side: Side) -> dict[str, str]:
@@ -349,7 +349,7 @@ def serve_wdt(side: Side) -> Call:
             server.note = server.note or f"ended before it listened, exit code {server.exit_code}"
             return server
         address = side.values["address"] or spec["server_host"]
-        side.peer.tell_secret(_SECRET, url)
+        side.peer.tell(_SECRET, url)
         with pair.measured(spec, [side.lane], "server", side.peer):
             side.peer.tell("ready", [{"address": address}])
             side.peer.attend([server], _transfer_limit_s(spec))

@@ -2,10 +2,10 @@
 
 The key must not reach a log, an exit line, the arguments of a process, or a file. So the runner
 reads the receiver's stdout and stderr through pipes, `keep_redacted` keeps what may be kept, and
-the sender reads the URL from its stdin. From one node to the other it goes sealed with the sweep's
-secret (`railgauge.node.wire.seal`), so that who reads along on the network does not get it. Who has
-that secret, which Slurm brings to the agents, may write to the receiver's folder while the transfer
-runs, and decrypt what was recorded of random test data.
+the sender reads the URL from its stdin. From one node to the other it goes over the sweep's own
+connections (`railgauge.node.wire`), which nobody can join or alter, and whoever listens on the
+network between the nodes can read: he may write to the receiver's folder while the transfer runs,
+and decrypt what was recorded of random test data.
 """
 
 from __future__ import annotations

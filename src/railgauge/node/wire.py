@@ -12,8 +12,8 @@ out or altered ends the connection: nonces and numbers never come twice.
     conductor  {"nonce": "..."}      then its first line with a MAC, which proves it
     agent      its first line with a MAC, which proves it
 
-The lines are authenticated, not encrypted. What two sides of a place must not tell anybody goes
-through `seal`.
+The lines are authenticated, not encrypted: who listens on the network between the nodes can read
+them, as he could what lies on a shared file system.
 """
 
 from __future__ import annotations
@@ -278,27 +278,3 @@ class ConductorLink(Link):
             self.limit_bytes = LINE_BYTES
             return
         super()._received(line)
-
-
-# ---- what only the two sides of a place may know ---------------------------------------------
-
-
-def _pad(secret: bytes, salt: bytes, size: int) -> bytes:
-    """As many bytes as `size` that nobody without the secret can tell (HMAC in counter mode)."""
-    blocks = range(size // 32 + 1)
-    key = hmac.digest(secret, b"sealed " + salt, "sha256")
-    return b"".join(hmac.digest(key, b"%d" % block, "sha256") for block in blocks)[:size]
-
-
-def seal(secret: bytes, text: str) -> dict[str, str]:
-    """`text` so that only who has the sweep's secret can read it; lines are authenticated apart."""
-    salt, plain = secrets.token_bytes(_NONCE_BYTES), text.encode()
-    pad = _pad(secret, salt, len(plain))
-    return {"salt": salt.hex(), "text": bytes(a ^ b for a, b in zip(plain, pad)).hex()}
-
-
-def unseal(secret: bytes, sealed: dict[str, str]) -> str:
-    """What `seal` was given."""
-    text = bytes.fromhex(sealed["text"])
-    pad = _pad(secret, bytes.fromhex(sealed["salt"]), len(text))
-    return bytes(a ^ b for a, b in zip(text, pad)).decode()

@@ -28,7 +28,7 @@ SIDES: dict[str, Callable[[Spec, str, Peer], None]] = {
 }
 
 
-def start(program: str, spec: Spec, role: str, secret: bytes) -> tuple[int, socket.socket]:
+def start(program: str, spec: Spec, role: str) -> tuple[int, socket.socket]:
     """Fork the side; its process id, and the agent's end of its socket."""
     ours, its = socket.socketpair()
     parent = os.getpid()
@@ -40,7 +40,7 @@ def start(program: str, spec: Spec, role: str, secret: bytes) -> tuple[int, sock
     code = 1
     try:
         _become_worker(parent, keep=its.fileno())
-        code = _run(program, spec, role, Channel(its), secret)
+        code = _run(program, spec, role, Channel(its))
     finally:
         os._exit(code)
 
@@ -62,9 +62,9 @@ def _become_worker(parent: int, keep: int) -> None:
     watch_clock()
 
 
-def _run(program: str, spec: Spec, role: str, channel: Channel, secret: bytes) -> int:
+def _run(program: str, spec: Spec, role: str, channel: Channel) -> int:
     try:
-        SIDES[program](spec, role, Peer(channel, secret))
+        SIDES[program](spec, role, Peer(channel))
         return 0
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1

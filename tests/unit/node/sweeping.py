@@ -224,7 +224,7 @@ def both_sides(spec: dict[str, Any], limit_s: float = 30) -> list[dict[str, Any]
     ends: dict[str, socket.socket] = {}
     processes = []
     for role in ("server", "client"):
-        process, ends[role] = worker.start("pair", spec, role, b"")
+        process, ends[role] = worker.start("pair", spec, role)
         processes.append(process)
     left: list[dict[str, Any]] = []
     rest = dict.fromkeys(ends, b"")

@@ -60,7 +60,7 @@ class Pair:
 
     def side(self, role: str, client: dict[str, Any], least_gbits: float = 5.0) -> None:
         spec = {"server_host": "n1", "client_host": "n2", "least_gbits": least_gbits}
-        back.measure(spec, role, Peer(cast(peer.Channel, self.channel), b""), client, self.run)
+        back.measure(spec, role, Peer(cast(peer.Channel, self.channel)), client, self.run)
 
     def run(self, spec: dict[str, Any], role: str, other: Peer) -> None:
         other.tell("ready")

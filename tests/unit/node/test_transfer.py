@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from railgauge.model.call import Call
-from railgauge.node import raw, wire
+from railgauge.node import raw
 from railgauge.systems import rehearsal
 from railgauge.tools import Completeness, Reading, file_transfer, wdt
 from tests.unit.checks.test_golden import stored
@@ -411,20 +411,6 @@ def test_no_secret_is_in_the_arguments_of_a_process(ran: Ran, name: str) -> None
     assert str(ran[name].scratch) in seen
     for secret in secrets:
         assert secret not in seen
-
-
-@pytest.mark.parametrize("text", ["", "key", "wdt://n1?enc=2:" + "0" * 900, "\u00e9"])
-def test_a_secret_is_read_by_who_has_that_of_the_sweep(text: str) -> None:
-    assert wire.unseal(b"sweep", wire.seal(b"sweep", text)) == text
-
-
-def test_a_secret_that_is_told_cannot_be_read_along() -> None:
-    sealed = wire.seal(b"sweep", "key")
-    assert b"key" not in bytes.fromhex(sealed["text"])
-    assert wire.seal(b"sweep", "key") != sealed
-    assert wire._pad(b"other", bytes.fromhex(sealed["salt"]), 3) != wire._pad(
-        b"sweep", bytes.fromhex(sealed["salt"]), 3
-    )
 
 
 # ---- what is left ----
