@@ -8,8 +8,8 @@ client's runs the tool; the receiver's side puts what arrived into the facts of 
 Keys and passwords are made for this one transfer, in a folder of the node's own that only this
 user can read: {scratch}, and {remote} for that of the other side; servers and their clients work in
 it.
-What the other side must know of them is told to it: public keys as they are, a password or WDT's
-URL over the sweep's own connections, and nothing keeps those. When the side ends, however it ends, its folder goes.
+What the other side must know of them is told to it, public keys as well as a password or WDT's URL;
+nothing keeps what is told. When the side ends, however it ends, its folder goes.
 """
 
 from __future__ import annotations
