@@ -191,9 +191,8 @@ class Conductor:
         if self._going or not new:
             return []
         for node in new:
-            self.rounds.lose(
-                node, f"srun on {node_name()} started no task there: {unreached[node]}"
-            )
+            why = unreached[node]
+            self.rounds.lose(node, f"srun on {node_name()} started no task there: {why}")
         for end in self._agents.values():
             end.ended = None
             end.close("srun ends its agent")

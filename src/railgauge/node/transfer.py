@@ -165,7 +165,7 @@ class Side:
         told = self.peer.hear(_SECRET, 0)
         if told is None:
             raise NoWay("no secret of the other side")
-        return told
+        return str(told)
 
 
 # ---- servers of this job's own, which end when they are told to ------------------------------

@@ -40,13 +40,27 @@ with open(here + "/srun.args", "w") as kept:
     kept.write(chr(10).join(words))
 command = words[words.index("env"):]
 started = []
-for node in os.environ["NODES"].split(","):
+asked = [word.split("=")[1] for word in words if word.startswith("--nodelist=")]
+there = asked[0].split(",") if asked else os.environ["NODES"].split(",")
+unreached = [node for node in there if node in os.environ["UNREACHED"].split(",")]
+for node in there:
+    if node in unreached:
+        continue
     environment = {**os.environ, "SLURMD_NODENAME": node}
     one = subprocess.Popen(instead.get(node, command), stdin=subprocess.PIPE, env=environment)
     with open(here + "/agent." + node, "w") as kept:
         kept.write(str(one.pid))
     started.append(one)
 signal.signal(signal.SIGTERM, lambda *_: [one.kill() for one in started])
+if unreached:
+    # What Slurm's does: nobody is started for good where one node is not reached.
+    for node in unreached:
+        print(f"srun: error: Task launch for StepId=5.0 failed on node {node}: No route to host",
+              file=sys.stderr)
+    for one in started:
+        one.kill()
+        one.wait()
+    sys.exit(1)
 for one in started:
     try:
         one.stdin.write(said)
@@ -112,6 +126,8 @@ class Sweep:
     present: list[str] = dataclasses.field(default_factory=list)
     connect_limit_s: float = 30
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: those that the launcher does not reach
+    unreached: list[str] = dataclasses.field(default_factory=list)
     #: what runs in place of a node's agent, and what stands before the conductor's command
     instead: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     before: list[str] = dataclasses.field(default_factory=list)
@@ -164,6 +180,7 @@ class Sweep:
                 "PYTHONPATH": str(paths.SOURCE),
                 "SLURMD_NODENAME": self.nodes[0],
                 "NODES": ",".join(self.present or self.nodes),
+                "UNREACHED": ",".join(self.unreached),
                 "INSTEAD": json.dumps(self.instead),
                 "SWEEP": str(folder),
                 name: value,

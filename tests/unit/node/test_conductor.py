@@ -185,6 +185,18 @@ def test_a_node_that_never_connects_is_named_and_the_others_are_measured(tmp_pat
     assert sweep.code == 0
 
 
+def test_agents_are_started_again_without_a_node_that_the_launcher_does_not_reach(
+    tmp_path: Path,
+) -> None:
+    sweep = neighbours(pair_order())
+    sweep.unreached = sweep.nodes[3:]
+    found = sweep.run(tmp_path)
+    assert list(found.lost) == sweep.nodes[3:] and "No route to host" in found.lost[sweep.nodes[3]]
+    outcomes = {index: event["outcome"] for index, event in found.places.items()}
+    assert outcomes == {0: "done", 1: "done", 2: "lost", 3: "lost"}
+    assert sweep.code == 0 and sweep.left_running() == []
+
+
 def short(folder: Path, margin_s: float) -> dict[str, str]:
     """An environment in which the conductor's own limits, and no others, are short."""
     lines = [
