@@ -29,6 +29,7 @@ from tests.unit.node.sweeping import Sweep, wait_until
 # Names that are addresses need no resolver; both are this machine.
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"
 FILES = file_transfer.FileSet(files=3, file_bytes=40_000)
+TOOLS = {"ScpTransfer": "scp", "FtpTransfer": "lftp", "WdtTransfer": "wdt"}
 
 #: Begins every fake: what it is told to do, what it tells of secrets, and of all arguments it sees.
 HEAD = """\
@@ -183,7 +184,8 @@ class Scenario:
             "scratch": str(self.scratch),
             **self.orders,
         }
-        order = {**golden, "path": [str(fakes)], "transfer": ordered, **self.top}
+        tool = TOOLS[self.check]
+        order = {**golden, "tool": tool, "path": [str(fakes)], "transfer": ordered, **self.top}
         roles = {"server": SERVER, "client": CLIENT}
         self.sweep = Sweep(
             [order],
@@ -221,7 +223,7 @@ class Scenario:
         }
         came = arrived[0] if arrived else None
         if self.check != "WdtTransfer":
-            tool: Any = {"ScpTransfer": "scp", "FtpTransfer": "lftp"}[self.check]
+            tool: Any = TOOLS[self.check]
             streams = 4 if tool == "lftp" else 1
             options = file_transfer.Options(tool, FILES, streams)
             return file_transfer.read(came, options=options, **evidence)
