@@ -38,7 +38,7 @@ golden: ## write tests/data/golden anew
 
 bench: ## figures: start-up, harness cost, iperf2 through the suite over by hand
 	bin/bootstrap lab dev
-	.venv/bin/python tests/bench.py
+	.venv/bin/python -m tests.bench
 
 soak: ## many acceptances and starts of MPI on a loaded machine, hours: [ACCEPTS=20] [STARTS=300] [RDMA=100]
 	bin/bootstrap lab dev

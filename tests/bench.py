@@ -1,8 +1,8 @@
 """Figures, never asserted: `make bench`. Each with its spread, and as a ratio where it can be one.
 
     make bench                 all
-    tests/bench.py NAME...     some of: nothing up job campaign link rdma counters parse fuzz
-                               rehearsal
+    python -m tests.bench NAME...  some of: nothing up job campaign link rdma counters parse fuzz
+                               rehearsal agents place
 
 Runs in clones and labs of its own, beside a lab that may be up.
 """
@@ -21,8 +21,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from unit import nccl_outputs
-
 from railgauge import paths
 from railgauge.campaign.folder import RESULT_FILE
 from railgauge.cli.lab import open_lab
@@ -31,6 +29,8 @@ from railgauge.lab.cluster import Lab
 from railgauge.model import record
 from railgauge.model.record import Record
 from railgauge.tools import iperf2, nccl_tests
+from tests import bench_sweep
+from tests.unit.tools import nccl_outputs
 
 AREA = paths.HOME / "results" / "bench"
 STAGE = AREA / "reframe" / "stage"
@@ -312,7 +312,18 @@ def rehearsal() -> None:
     print(f"{'a rehearsal of four cases:':<42} {spread(seconds)}")
 
 
-_ALL = (nothing, up, job, campaign, link, rdma, counters, parse, fuzz, rehearsal)
+def agents() -> None:
+    """Rounds of sweeps over as many simulated agents as large clusters have nodes."""
+    for count in (1000, 4608):
+        bench_sweep.simulated(count, AREA / f"agents-{count}")
+
+
+def place() -> None:
+    """What a sweep adds to a place, over the same tools in a loop."""
+    bench_sweep.added(AREA / "place")
+
+
+_ALL = (nothing, up, job, campaign, link, rdma, counters, parse, fuzz, rehearsal, agents, place)
 
 BENCHES = {f.__name__: f for f in _ALL}
 

@@ -7,6 +7,7 @@ where an agent would fork, they sleep. Both they and the conductor are on this m
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import statistics
@@ -20,7 +21,7 @@ from typing import Any
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 sys.path.insert(0, str(SOURCE))
 
-from railgauge.node import agent, limits, raw, sweep, wire  # noqa: E402
+from railgauge.node import agent, limits, pair, raw, sweep, wire  # noqa: E402
 
 TOOL_S = 3.0
 ROUNDS = 5
@@ -33,7 +34,7 @@ _OUTPUT = "".join(
 _FACTS = {
     "boot_id": "0" * 36,
     "counters": {
-        "counters": {f"net/eth{n}/{way}_bytes": 2**33 + n for n in range(9) for way in ("rx", "tx")},
+        "counters": {f"net/eth{n}/{way}_bytes": 2**33 for n in range(9) for way in ("rx", "tx")},
         "peak_gbits": {f"net/eth{n}": {"rx": 9.41, "tx": 9.41} for n in range(9)},
         "notes": ["x" * 700],
     },
@@ -45,14 +46,13 @@ class Asleep:
 
     def __init__(self, role: str, said: agent.Said, ended: agent.Ended, began: Callable[[], None]):
         self._role, self._said, self._ended, self._began = role, said, ended, began
-        if role == "server":
-            said({"do": "mail", "name": "ready", "body": [{"address": "10.0.0.1", "port": 5001}]})
         said({"do": "prepared"})
 
     def tell(self, message: wire.Message) -> None:
         if message["do"] == "go" and self._role == "server":
-            self._said({"do": "mail", "name": "watching", "body": True})
-        elif message["do"] == "mail" and message["name"] == "watching":
+            there = [{"address": "10.0.0.1", "port": 5001}]
+            self._said({"do": "mail", "name": "ready", "body": there})
+        elif message["do"] == "mail" and message["name"] == "ready":
             self._began()
             asyncio.get_running_loop().call_later(TOOL_S, self._leave)
         elif message["do"] == "mail" and message["name"] == "left":
@@ -92,11 +92,15 @@ async def serve_agents(file: str) -> None:
         if not left:
             over.set_result(None)
 
-    for node in orders.nodes:
-        make = lambda node=node: agent.Agent(  # noqa: E731
-            orders, node, bytes.fromhex(conductor["secret"]), start, done
-        )
-        await agent.connect("127.0.0.1", conductor["port"], make, 30)
+    secret = bytes.fromhex(conductor["secret"])
+
+    def make(node: str) -> agent.Agent:
+        return agent.Agent(orders, node, secret, start, done)
+
+    makers = [functools.partial(make, node) for node in orders.nodes]
+    await asyncio.gather(
+        *(agent.connect("127.0.0.1", conductor["port"], one, 30) for one in makers)
+    )
     await over
 
 
@@ -111,7 +115,8 @@ def simulated(count: int, folder: Path) -> None:
             places.append({"name": "", "program": "pair", "roles": roles, "order": 0})
     sizes = [len(range(number % 2, count - 1, 2)) for number in range(ROUNDS)]
     begins = [sum(sizes[:number]) for number in range(ROUNDS)]
-    order = {"start_limit_s": 30, "run_limit_s": 30, "version": [], "server": ["s"], "client": ["c"]}
+    limits_s = {"start_limit_s": 30, "run_limit_s": 30}
+    order = {**limits_s, "version": [], "server": ["s"], "client": ["c"]}
     document = {
         "tool": "tool",
         "nodes": nodes,
@@ -141,9 +146,80 @@ def simulated(count: int, folder: Path) -> None:
     size = (folder / raw.FILE).stat().st_size / len(places)
     label = f"{count} simulated agents"
     print(f"{label + ', round over tool:':<42} {_spread(ratios)}")
-    print(f"{label + ', conductor:':<42} {cpu_s / seconds:.2f} core, {rss_mb:.0f} MB")
+    print(f"{label + ', conductor:':<42} {cpu_s:.2f} s of CPU in {seconds:.0f} s, {rss_mb:.0f} MB")
     print(f"{label + ', start to first tool:':<42} {first:.2f} s (n=1)")
     print(f"{label + ', raw a place:':<42} {size:.0f} bytes")
+
+
+#: A tool that is next to nothing itself: what is measured is what lies around it.
+_SERVER = "import socket, sys\nsocket.create_server(('', int(sys.argv[1]))).accept()[0].recv(1)"
+_CLIENT = (
+    "import socket, sys, time\n"
+    "c = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\ntime.sleep(0.5)"
+)
+PLACES = 20
+
+
+def added(folder: Path) -> None:
+    """The same pair of tools as places of a sweep, and by a loop in a shell."""
+    python = [sys.executable, "-S", "-E", "-c"]
+    order = {
+        "tool": "tool",
+        "start_limit_s": 30,
+        "run_limit_s": 30,
+        "server": [*python, _SERVER, "{port}"],
+        "client": [*python, _CLIENT, "{port}"],
+        "version": [],
+    }
+    ends = {"server": "127.0.0.1", "client": "127.0.0.2"}
+    document = {
+        "tool": "tool",
+        "nodes": sorted(ends.values()),
+        "rounds": [[index] for index in range(PLACES)],
+        "places": [{"name": "", "program": "pair", "roles": ends, "order": 0}] * PLACES,
+        "orders": [order],
+    }
+    folder.mkdir(parents=True)
+    (folder / "sweep.json").write_text(json.dumps(document))
+    srun = folder / "srun"
+    agents = f'"{sys.executable}" -m railgauge.node.agent sweep.json'
+    # Both get the line that comes on its standard input.
+    srun.write_text(
+        "#!/bin/bash\nread -r line\nfor node in 127.0.0.1 127.0.0.2; do\n"
+        f'SLURMD_NODENAME=$node {agents} <<<"$line" &\n'
+        "done\nwait\n"
+    )
+    srun.chmod(0o755)
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(SOURCE)}
+    subprocess.run(
+        [sys.executable, "-m", "railgauge.node.conductor", "sweep.json"],
+        cwd=folder,
+        env={**os.environ, **environment, "SLURMD_NODENAME": "127.0.0.1"},
+        check=True,
+    )
+    found = raw.read(folder / raw.FILE)
+    if any(event["outcome"] != "done" for event in found.places.values()):
+        sys.exit(f"bench: {found.lost} {found.places}")
+    by_sweep = [event["seconds"] for event in found.rounds.values()]
+    by_hand = []
+    for _ in range(PLACES):
+        began = time.monotonic()
+        _by_hand(python)
+        by_hand.append(time.monotonic() - began)
+    difference = statistics.median(by_sweep) - statistics.median(by_hand)
+    print(f"{'one place of a sweep:':<42} {_spread(by_sweep)} s")
+    print(f"{'the same tools in a loop:':<42} {_spread(by_hand)} s")
+    print(f"{'a sweep adds to a place:':<42} {difference:+.3f} s (medians)")
+
+
+def _by_hand(python: list[str]) -> None:
+    """As a script would: start the server, wait until it listens, run the client."""
+    port = pair.free_port()
+    server = subprocess.Popen([*python, _SERVER, str(port)])
+    while not pair.is_listening(port):
+        time.sleep(0.01)
+    subprocess.run([*python, _CLIENT, str(port)], check=True)
+    server.wait()
 
 
 def _watch(process: subprocess.Popen[bytes]) -> tuple[float, float]:
@@ -165,8 +241,7 @@ def _watch(process: subprocess.Popen[bytes]) -> tuple[float, float]:
 
 def _spread(values: list[float]) -> str:
     return (
-        f"{statistics.median(values):.3f} "
-        f"({min(values):.3f} to {max(values):.3f}, n={len(values)})"
+        f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f}, n={len(values)})"
     )
 
 

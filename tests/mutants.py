@@ -504,6 +504,41 @@ MUTANTS = [
         "tests/unit/checks/test_protections.py",
     ),
     Mutant(
+        "a line of a sweep with a wrong MAC is believed",
+        "src/railgauge/node/wire.py",
+        "        if not hmac.compare_digest(mac, _mac(self._key, said)):\n",
+        "        if False:\n",
+        "tests/unit/node/test_strangers.py",
+    ),
+    Mutant(
+        "a line of a sweep may come twice",
+        "src/railgauge/node/wire.py",
+        '        if number != b"%d" % self._number:\n',
+        "        if False:\n",
+        "tests/unit/node/test_strangers.py",
+    ),
+    Mutant(
+        "a node may have two agents",
+        "src/railgauge/node/conducting.py",
+        "        if end.node in self._agents or end.node in self.rounds.lost:\n",
+        "        if False:\n",
+        "tests/unit/node/test_strangers.py",
+    ),
+    Mutant(
+        "an agent measures what is not its own",
+        "src/railgauge/node/agent.py",
+        "        if (index, role) not in self._own:\n",
+        "        if False:\n",
+        "tests/unit/node/test_strangers.py",
+    ),
+    Mutant(
+        "an output that was cut is whole",
+        "src/railgauge/node/calls.py",
+        'if call.is_cut else "")',
+        'if False else "")',
+        "tests/unit/node/test_conductor.py -k runaway",
+    ),
+    Mutant(
         "nodes do not look at their clock",
         "src/railgauge/node/calls.py",
         "_clock_lead() - _FIRST_LEAD",
@@ -626,7 +661,7 @@ MUTANTS = [
     Mutant(
         "nobody asks for the rights",
         "src/railgauge/cluster/rights.py",
-        "    if found:\n",
+        "    if lacking:\n",
         "    if False:\n",
         f"{_GATE}/test_rights.py -k nothing_is_changed",
     ),
@@ -808,8 +843,8 @@ MUTANTS = [
     ),
     _sweep(
         "places of nodes that take no job are forgotten",
-        "                judged.append(place)\n                continue\n",
-        "                continue\n",
+        "[p for p in self._wanted if self._absent.keys() & set(p.nodes)]",
+        "[]",
         "take_no_job",
     ),
     _sweep(

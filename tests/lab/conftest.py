@@ -19,7 +19,7 @@ import pytest
 
 from railgauge import paths, systems
 from railgauge.cli.lab import open_lab
-from railgauge.lab import faults
+from railgauge.lab import faults, rootfs, spec
 from railgauge.lab.cluster import Lab
 
 from ..conftest import LABS
@@ -81,6 +81,44 @@ def cluster() -> Iterator[Lab]:
         yield lab
         if not was_up:
             lab.down()
+
+
+@contextlib.contextmanager
+def lab_beside(cluster: Lab, folder: Path, system: str = "lab") -> Iterator[Lab]:
+    """Another lab on this machine that is not up yet, with the same image and a folder of its own;
+    taken down afterwards.
+    """
+    partitions = {p.name: p.extras.nodes for p in systems.load(system).partitions}
+    lab = Lab(spec.load(spec.file(system)), partitions, folder, system=system)
+    (folder / "rootfs").mkdir(parents=True)
+    image = rootfs.location(folder)
+    image.symlink_to(rootfs.location(cluster.folders.lab))
+    # Whoever ends a run that was killed finds it by this.
+    known = Path(os.environ[LABS], f"{system}-{os.getpid()}")
+    known.parent.mkdir(parents=True, exist_ok=True)
+    known.symlink_to(folder)
+    yield lab
+    lab.down()
+    known.unlink()
+
+
+def lab_command(lab: Lab, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """`railgauge lab ...` on that lab; its two outputs are one."""
+    return subprocess.run(
+        [str(paths.HOME / "bin/railgauge"), "lab", *arguments],
+        env={**os.environ, "RAILGAUGE_LAB_DIR": str(lab.folders.lab), **env},
+        cwd=paths.HOME,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def links_here() -> str:
+    """The network links of this machine, as somebody outside all labs sees them."""
+    return subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.fixture

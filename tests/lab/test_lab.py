@@ -16,7 +16,7 @@ from railgauge.cli.lab import open_lab
 from railgauge.lab import rootfs, vm
 from railgauge.lab.cluster import Lab
 
-from ..conftest import LABS
+from .conftest import lab_beside, lab_command, links_here
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -26,18 +26,8 @@ def second(cluster: Lab, tmp_path: Path) -> Iterator[Lab]:
     """Another lab on this machine, with the same image and a folder of its own, whose name has what
     a shell, a mount option or a configuration file takes for the end of a path.
     """
-    folder = tmp_path / "a lab, #2"
-    lab = Lab(cluster.spec, cluster.partitions, folder)
-    (folder / "rootfs").mkdir(parents=True)
-    image = rootfs.location(folder)
-    image.symlink_to(rootfs.location(cluster.folders.lab))
-    # Whoever ends a run that was killed finds it by this.
-    known = Path(os.environ[LABS], f"second-{os.getpid()}")
-    known.parent.mkdir(parents=True, exist_ok=True)
-    known.symlink_to(folder)
-    yield lab
-    lab.down()
-    known.unlink()
+    with lab_beside(cluster, tmp_path / "a lab, #2") as lab:
+        yield lab
 
 
 @pytest.fixture
@@ -47,16 +37,7 @@ def command(second: Lab) -> Command:
     def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         if arguments == ("up",):
             arguments = ("up", "--nodes", "n[1-4]")
-        return subprocess.run(
-            [str(paths.HOME / "bin/railgauge"), "lab", *arguments],
-            env={**os.environ, "RAILGAUGE_LAB_DIR": str(second.folders.lab), **env},
-            cwd=paths.HOME,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=200,
-            check=False,
-        )
+        return lab_command(second, *arguments, **env)
 
     return run
 
@@ -74,10 +55,6 @@ def traces(lab: Lab) -> list[str]:
                 found.append(text.replace("\0", " "))
     found += [m for m in Path("/proc/mounts").read_text().splitlines() if str(lab.folders.run) in m]
     return found
-
-
-def links() -> str:
-    return subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
 
 
 def test_up_says_that_every_node_is_idle(command: Command) -> None:
@@ -145,20 +122,20 @@ def test_a_path_that_no_list_of_paths_can_hold_is_one_clear_error(command: Comma
 
 
 def test_down_leaves_nothing(command: Command, second: Lab) -> None:
-    before = links()
+    before = links_here()
     command("up")
     assert traces(second)
     answer = command("down")
     assert answer.stdout == "the lab is down\n"
     assert traces(second) == []
-    assert links() == before
+    assert links_here() == before
     assert not second.folders.run.exists()
 
 
 def test_nothing_of_the_lab_is_seen_on_the_host(command: Command, second: Lab) -> None:
-    before = links()
+    before = links_here()
     command("up")
-    assert links() == before
+    assert links_here() == before
     listening = subprocess.run(["ss", "-Hltn"], capture_output=True, text=True, check=True).stdout
     assert "10.77.0." not in listening and ":6817" not in listening
 

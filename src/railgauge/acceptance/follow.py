@@ -17,7 +17,7 @@ from railgauge.campaign.folder import PLAN
 from railgauge.checks import queue
 from railgauge.errors import EnvironmentProblem
 from railgauge.model import record
-from railgauge.model.record import BrokenRecordError
+from railgauge.model.record import BrokenRecordError, Planned
 
 Say = Callable[[str], None]
 
@@ -84,13 +84,13 @@ class Watchdog:
 
     def __init__(
         self,
-        plan: Path,
         interrupt: Interrupt,
         waits: Callable[[], bool],
         why: Callable[[], str] = lambda: "",
     ) -> None:
         """`why` tells what Slurm says of the session's jobs."""
-        self.plan = plan
+        #: the session's cases, once they are known
+        self.cases: Sequence[Planned] = ()
         self.interrupt = interrupt
         self.waits = waits
         self.why = why
@@ -98,13 +98,9 @@ class Watchdog:
 
     def restart(self) -> None:
         self.stop()
-        try:
-            cases = record.read_plan(self.plan)
-        except BrokenRecordError:
+        if not self.cases:
             return
-        if not cases:
-            return
-        limit = max(case.limit_s for case in cases) + self.MARGIN_S
+        limit = max(case.limit_s for case in self.cases) + self.MARGIN_S
         self._timer = threading.Timer(limit, self._end, [limit])
         self._timer.daemon = True
         self._timer.start()
@@ -151,15 +147,16 @@ def follow(
         try:
             with Interrupt(process, say) as interrupt:
                 assert process.stdout is not None
-                watchdog = Watchdog(log.with_name(PLAN), interrupt, waits, why)
+                watchdog = Watchdog(interrupt, waits, why)
                 for line in process.stdout:
                     keep.write(plain(line))
                     keep.flush()
                     if "start processing checks" in line:
+                        watchdog.cases = _plan(log.with_name(PLAN))
                         watchdog.restart()
                     if line.startswith(queue.WAITING):
                         say(line.rstrip())
-                    for progress in _progress(line):
+                    for progress in _progress(line, watchdog.cases):
                         say(progress)
                         watchdog.restart()
                 code = process.wait()
@@ -171,8 +168,17 @@ def follow(
                 process.wait()
 
 
-def _progress(line: str) -> Iterator[str]:
+def _plan(path: Path) -> Sequence[Planned]:
+    """The session's cases, which it has planned before it begins them; none where that is gone."""
+    try:
+        return record.read_plan(path) or ()
+    except BrokenRecordError:
+        return ()
+
+
+def _progress(line: str, cases: Sequence[Planned]) -> Iterator[str]:
     found = _FINISHED.search(line)
     if found:
         name = line[found.end() :].strip().split(" /", 1)[0]
-        yield f"{found['done']:>3}/{found['all']} {found['word'].lower():<5} {name}"
+        title = next((case.title for case in cases if case.case == name), name)
+        yield f"{found['done']:>3}/{found['all']} {found['word'].lower():<5} {title}"

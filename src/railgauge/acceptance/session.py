@@ -36,19 +36,26 @@ def use(system: str, partition: str = "") -> None:
 
 def in_lab(system: str) -> bool:
     """Whether the lab's Slurm runs this system's jobs."""
-    return system == "lab" or rehearsal.scenario() is not None
+    return systems.is_of_lab(system) or rehearsal.scenario() is not None
 
 
-def enter_lab_mounts(argv: Sequence[str]) -> None:
+def enter_lab_mounts(system: str, argv: Sequence[str]) -> None:
     """Start this program again with the mounts that the lab's machines see.
 
-    Does nothing where the lab is down or was entered already; EnvironmentProblem where the nodes
-    would not see the results. It needs the same file systems as the nodes, so that what is mounted
-    there (a full results area, say) is what is met here.
+    Does nothing where the lab is down or was entered already; EnvironmentProblem where it is the
+    cluster of another system, or the nodes would not see the results. It needs the same file
+    systems as the nodes, so that what is mounted there (a full results area, say) is what is met
+    here.
     """
     init = lab.first_process(paths.lab_folder())
     if init is None or os.environ.get(MOUNTS_VARIABLE) == str(init.pid):
         return
+    is_up = lab.system_in(paths.lab_folder())
+    if is_up != system and systems.is_of_lab(system):
+        raise EnvironmentProblem(
+            f"the lab that is up is of system {is_up}, not {system}",
+            next_step=f"railgauge lab down; railgauge lab up --system {system}",
+        )
     shared = (paths.lab_folder() / "run" / "shared").read_text().splitlines()
     results = paths.results_root()
     if not any(results.is_relative_to(folder) for folder in shared):
@@ -93,7 +100,7 @@ def _prepare(system: str) -> None:
         raise EnvironmentProblem(
             f"{rehearsal.VARIABLE} is set", next_step=f"railgauge rehearse {system}"
         )
-    enter_lab_mounts([sys.executable, "-m", "railgauge.acceptance.session", *sys.argv[1:]])
+    enter_lab_mounts(system, [sys.executable, "-m", "railgauge.acceptance.session", *sys.argv[1:]])
     if ":" not in os.environ["RFM_SYSTEM"]:
         # One measurement at a time, also of different partitions: they share one machine.
         sys.argv.insert(1, "--exec-policy=serial")

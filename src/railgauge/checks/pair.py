@@ -278,12 +278,14 @@ class OfPair(_Check):
         if whole and len(known) == len(shares):
             wire_bytes = sum(m.payload_bytes / s for m, s in zip(moved, known, strict=True))
         ways = _counted(said)
+        # What the tool gave to its kernel, which had not sent it when the counters were read.
+        unsent = 0 if inward else said.get("unsent_bytes", 0)
         return Claim(
             f"{self.tool_name} ({role})",
             node,
             "rx" if inward else "tx",
             (ways,) if ways else (),
-            sum(m.payload_bytes for m in moved),
+            max(sum(m.payload_bytes for m in moved) - unsent, 0),
             sum(m.seconds for m in moved),
             wire_bytes,
         )

@@ -439,6 +439,14 @@ def failures(evidence: Evidence, others: Sequence[Failure] = ()) -> list[Failure
     return _alone([*others, *(f for protection in PROTECTIONS for f in protection(evidence))])
 
 
+def lacks(evidence: Evidence, node: str) -> Failure | None:
+    """What a node lacked that its job needs, by the job's own words; None where they do not say."""
+    trouble = ends.environment_trouble(evidence.job_error)
+    if trouble is None or (trouble.nodes and node not in trouble.nodes):
+        return None
+    return Failure(ENVIRONMENT, trouble.words, trouble.nodes, trouble.next_step)
+
+
 def failures_of_job(evidence: Evidence, began: bool) -> list[Failure]:
     """What is wrong with the job of a sweep as a whole: how it ended, and where it did not come to
     its first place (`began`) what it lacked.

@@ -18,19 +18,19 @@ from typing import Any
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_before
 
-from railgauge import hostlist, paths
+from railgauge import paths
 from railgauge.checks import protections, queue
 from railgauge.checks.base import NOT_PASSED, ExitLine, Judged, StrictCheck
 from railgauge.checks.cases import Case, SweepCase
 from railgauge.checks.protections import Evidence
 from railgauge.checks.schedule import rounds
 from railgauge.model.call import Call
-from railgauge.model.failure import Failure
+from railgauge.model.failure import LOST, UNREACHED, Failure
 from railgauge.model.references import Reference
 from railgauge.node import raw
+from railgauge.node.sweep import FILE as ORDERS
+from railgauge.slurm import ends
 from railgauge.slurm import nodes as slurm_nodes
-
-_ORDERS = "sweep.json"
 
 #: What the conductor, its agents and Slurm's own work take beside the places.
 _MARGIN_S = 120
@@ -143,14 +143,14 @@ class SweepCheck(StrictCheck):
         self.num_tasks = len(self.pinned_nodes)
         # The others go on where a node dies.
         self.job.options += ["--no-kill"]
-        self.time_limit = f"{int(self._longest_s()) + 1}s"
+        self.time_limit = f"{int(self._longest_s(self._rounds)) + 1}s"
 
-    def _longest_s(self) -> float:
+    def _longest_s(self, rounds: Sequence[Sequence[Case]]) -> float:
         """Time for every round on a slow day, and for some that come to their limit: what hangs in
         one is lost, and costs no other.
         """
         total = most = 0.0
-        for places in self._rounds:
+        for places in rounds:
             self.here = places[0]
             longest = self.longest_run_s()
             total += min(longest, _SLOW * self.expected_run_s() + _SLOW_S)
@@ -160,19 +160,18 @@ class SweepCheck(StrictCheck):
     @property
     def longest_seconds(self) -> float:
         """The longest that its job may take, with all of its places."""
-        self._rounds = self.rounds_of(self.places)
-        return self._longest_s()
+        return self._longest_s(self.rounds_of(self.places))
 
     @run_before("run")
     def start_sweep(self) -> None:
         orders = self.orders()
-        Path(self.stagedir, _ORDERS).write_text(json.dumps(orders), encoding="utf-8")
+        Path(self.stagedir, ORDERS).write_text(json.dumps(orders), encoding="utf-8")
         # The conductor starts the agents itself.
         self.job.launcher = getlauncher("local")()
         source = shlex.quote(str(paths.SOURCE))
         self.executable = "env"
         self.executable_opts = [
-            *(f"PYTHONPATH={source}", "python3", "-m", "railgauge.node.conductor", _ORDERS),
+            *(f"PYTHONPATH={source}", "python3", "-m", "railgauge.node.conductor", ORDERS),
         ]
 
     def orders(self) -> Mapping[str, Any]:
@@ -254,28 +253,49 @@ class SweepCheck(StrictCheck):
         return next((side.files[file] for side in sides.values() if file in side.files), "")
 
     def places_to_judge(self) -> Sequence[Case]:
-        """Those that came to an end; of the others it is said why not."""
-        judged = []
-        for place in self._wanted:
-            if self._absent.keys() & set(place.nodes):
-                judged.append(place)
-                continue
+        """Those that came to an end; of the others it is said why not.
+
+        A node that is lost fails the first place that it is lost in, and no other.
+        """
+        judged: list[Case] = [p for p in self._wanted if self._absent.keys() & set(p.nodes)]
+        told: set[str] = set()
+        for place in (place for members in self._rounds for place in members):
             event = self._raw.places.get(self._numbers[place.place])
+            lost = {node for node in place.nodes if node in self._raw.lost}
             if event is None:
                 self.not_run[place.place] = _UNREAD if self._left[1] else _NO_EVENT
-            elif event["outcome"] == "refused":
+            elif event["outcome"] == "refused" or (event["outcome"] == "lost" and lost <= told):
                 self.not_run[place.place] = event["why"]
             else:
                 judged.append(place)
+                told |= lost if event["outcome"] == "lost" else set()
         return judged
 
     def judge_place(self, place: Case) -> Judged:
-        absent = [self._absent[node] for node in place.nodes if node in self._absent]
-        if not absent:
+        found = [self._absent[node] for node in place.nodes if node in self._absent]
+        event = {} if found else self._raw.places[self._numbers[place.place]]
+        if event.get("outcome") == "lost":
+            lost = [node for node in place.nodes if node in self._raw.lost]
+            found = [failure for node in lost for failure in self._lost(node)]
+        if not found:
             return super().judge_place(place)
         self.here = place
-        evidence = dataclasses.replace(self._whole(), nodes=place.nodes)
-        return Judged(place, evidence, absent)
+        return Judged(place, dataclasses.replace(self._whole(), nodes=place.nodes), found)
+
+    def _lost(self, node: str) -> list[Failure]:
+        """A node whose agent did not come, or went."""
+        why = f"{node}: {self._raw.lost[node]}"
+        if node in self._raw.joined:
+            step = f"scontrol show node {node}; dmesg there: was it started again, out of memory?"
+            return [Failure(LOST, why, (node,), step)]
+        if (lacks := protections.lacks(self._whole(), node)) is not None:
+            return [lacks]
+        if node in ends.launch_failed_on(self._job_error) and not slurm_nodes.dead([node]):
+            launcher = self.pinned_nodes[0]
+            step = f"can {launcher} reach {node}? ping, and ip route get; then the other way round"
+            told = f"{why}; {node} answers Slurm's controller"
+            return [Failure(UNREACHED, told, (launcher, node), step)]
+        return [Failure("silent-node", why, (node,), f"scontrol show node {node}")]
 
     def is_settled(self) -> bool:
         return self._numbers.get(self.here.place) in self._raw.places
@@ -284,10 +304,7 @@ class SweepCheck(StrictCheck):
         evidence, found = super()._evidence()
         event = self._raw.places[self._numbers[self.here.place]]
         if event["outcome"] != "done" and not evidence.missing_program:
-            lost = tuple(node for node in self.here.nodes if node in self._raw.lost)
-            kind = "silent-node" if lost else "no-exit-line"
-            step = f"scontrol show node {hostlist.fold(lost)}" if lost else ""
-            found.append(Failure(kind, f"{event['outcome']}: {event['why']}", lost, step))
+            found.append(Failure("late", f"{event['outcome']}: {event['why']}"))
         return evidence, found
 
     def job_failures(self) -> Sequence[Failure]:

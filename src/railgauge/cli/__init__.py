@@ -20,6 +20,7 @@ _COMMANDS = {
     "limit": "railgauge.cli.limit:limit",
     "parse": "railgauge.cli.parse:parse",
     "rehearse": "railgauge.cli.rehearse:rehearse",
+    "show": "railgauge.cli.show:show",
     "stack": "railgauge.cli.stack:stack",
     "system": "railgauge.cli.system:system",
     "transfers": "railgauge.cli.campaigns:show_transfers",
@@ -28,7 +29,7 @@ _COMMANDS = {
 
 
 @click.group(
-    cls=LazyGroup, found_in=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=LazyGroup, places=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.version_option(__version__, prog_name="railgauge")
 def cli() -> None:

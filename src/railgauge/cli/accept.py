@@ -44,6 +44,7 @@ from railgauge.systems import rehearsal
 )
 @click.option("--plan", "plan_only", is_flag=True, help="Say what would run, and run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print verdict.json instead of the table.")
+@click.option("--all", "all_places", is_flag=True, help="List every place with its numbers.")
 @click.argument("reframe_options", nargs=-1, type=click.UNPROCESSED)
 def accept(
     system: str | None,
@@ -56,6 +57,7 @@ def accept(
     resume: str | None,
     plan_only: bool,
     as_json: bool,
+    all_places: bool,
     reframe_options: tuple[str, ...],
 ) -> NoReturn:
     """Measure, compare, and say whether the nodes may go back into service.
@@ -70,8 +72,9 @@ def accept(
             next_step=f"unset {rehearsal.VARIABLE}, or: railgauge rehearse SYSTEM",
         )
     chosen = systems.chosen(system)
+    shown = running.Shown(as_json, all_places)
     if resume is not None:
-        _resume(chosen, resume, as_json)
+        _resume(chosen, resume, shown)
     running.enter(chosen, partition)
     from railgauge.checks.cases import PLACES_VARIABLE
     from railgauge.checks.queue import IDLE_VARIABLE
@@ -90,10 +93,10 @@ def accept(
         if wanted:
             os.environ[variable] = "1"
     mode: Gate = "baseline" if gate == "baseline" else "acceptance"
-    running.run(chosen, partition, nodes, mode, plan_only, as_json, reframe_options)
+    running.run(chosen, partition, nodes, mode, plan_only, shown, reframe_options)
 
 
-def _resume(system: str, name: str, as_json: bool) -> NoReturn:
+def _resume(system: str, name: str, shown: running.Shown) -> NoReturn:
     """Another session of a campaign; ends with the verdict's exit code."""
     context = click.get_current_context()
     given = [
@@ -118,4 +121,4 @@ def _resume(system: str, name: str, as_json: bool) -> NoReturn:
             f"campaign {campaign.id} is of system {campaign.system}, and this is {system}",
             next_step=f"railgauge accept --system {campaign.system} --resume {campaign.id}",
         )
-    running.print_verdict(acceptance.resume(campaign, running.typed(), running.say()), as_json)
+    running.print_verdict(acceptance.resume(campaign, running.typed(), running.say()), shown)

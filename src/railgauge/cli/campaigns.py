@@ -14,7 +14,8 @@ from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
 @click.command()
 @click.argument("campaign", default="latest")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
-def verdict(campaign: str, as_json: bool) -> NoReturn:
+@click.option("--all", "all_places", is_flag=True, help="List every place with its numbers.")
+def verdict(campaign: str, as_json: bool, all_places: bool) -> NoReturn:
     """Show a campaign's verdict again, read anew from its folder.
 
     CAMPAIGN is an id, a path, or `latest`. The exit code is the verdict's; that of a rehearsal,
@@ -28,7 +29,7 @@ def verdict(campaign: str, as_json: bool) -> NoReturn:
     if as_json:
         click.echo(json.dumps(decided.as_dict(), indent=2))
     else:
-        text.render(decided, text.console())
+        text.render(decided, text.console(), all_places)
     code = decided.exit_code
     sys.exit(EXIT_INCONCLUSIVE if decided.simulated and code == EXIT_ACCEPT else code)
 
@@ -63,8 +64,8 @@ def campaigns() -> None:
     """List the campaigns under the results root, oldest first."""
     from railgauge.campaign import folder as folders
 
-    found = folders.all_folders()
-    for folder in found:
+    known = folders.all_folders()
+    for folder in known:
         try:
             item = folders.load(str(folder))
             path = item.folder / "verdict.json"
@@ -75,5 +76,5 @@ def campaigns() -> None:
             mark = "SIMULATED " if item.simulated else ""
             state = "broken off" if item.broke_off else item.state
             click.echo(f"{item.id}  {item.gate:<10}  {state:<11}  {mark}{decision}")
-    if not found:
+    if not known:
         click.echo(f"no campaigns in {folders.campaigns_folder()}")

@@ -38,7 +38,7 @@ def _enter(system: str | None) -> str:
     chosen = systems.chosen(system)
     session.use(chosen)
     if session.in_lab(chosen):
-        session.enter_lab_mounts([sys.executable, "-m", "railgauge", *sys.argv[1:]])
+        session.enter_lab_mounts(chosen, [sys.executable, "-m", "railgauge", *sys.argv[1:]])
     _say_store(chosen)
     return chosen
 
@@ -66,7 +66,7 @@ def _expand(system: str, nodes: str | None) -> list[str] | None:
     return sorted({node for members in chosen.values() for node in members})
 
 
-def _asked(question: Callable[[], _Answer]) -> _Answer:
+def _answered(question: Callable[[], _Answer]) -> _Answer:
     """What it answers; Slurm's refusal, or a store that does not answer, as a person's error."""
     from railgauge.node.gate import NoStore
     from railgauge.slurm.client import SlurmProblem
@@ -102,9 +102,9 @@ def status(system: str | None, nodes: str | None, act: bool) -> None:
     from railgauge.gate import status as gate_status
 
     wanted = _expand(chosen, nodes) or run.all_nodes(chosen)
-    for line in _asked(lambda: gate_status.lines(chosen, wanted)):
+    for line in _answered(lambda: gate_status.lines(chosen, wanted)):
         click.echo(line)
-    unknown = _asked(lambda: gate_status.unknown(wanted))
+    unknown = _answered(lambda: gate_status.unknown(wanted))
     if unknown:
         raise _unknown(unknown)
 
@@ -148,12 +148,12 @@ def _adopt(system: str, wanted: list[str], again: bool, act: bool) -> None:
         click.echo(f"{hostlist.fold(wanted)}: all accepted before; --again takes them as they are")
         return
     taken, silent = inventories.collect(system, new) if new else ([], {})
-    for found in taken:
+    for one in taken:
         if act:
-            record = store.accept(system, found, "adopt", "untested")
-            click.echo(f"{found.node}: adopted, firmware {record.fingerprint}")
+            record = store.accept(system, one, "adopt", "untested")
+            click.echo(f"{one.node}: adopted, firmware {record.fingerprint}")
         else:
-            click.echo(f"{found.node}: would be adopted, {len(found.fields)} fields")
+            click.echo(f"{one.node}: would be adopted, {len(one.fields)} fields")
     if not act and taken:
         click.echo("  next: the same command with --act")
     for name, why in sorted(silent.items()):
@@ -204,13 +204,13 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
         if act:
             rights.require(chosen)
             store.publish_rules(chosen)
-        states = _asked(lambda: slurm_nodes.show(wanted))
+        states = _answered(lambda: slurm_nodes.show(wanted))
         held = [name for name in wanted if states[name].ours]
         rest = [name for name in wanted if name not in held]
         taken, silent = inventories.collect(chosen, rest, quick=True)
-        seen = {found.node: found.as_dict() for found in taken}
+        seen = {one.node: one.as_dict() for one in taken}
     outcomes = [node_gate.HoldOutcome(n, "was held", why=states[n].reason) for n in held]
-    outcomes += _asked(lambda: node_gate.hold(store.folder(chosen), seen, act))
+    outcomes += _answered(lambda: node_gate.hold(store.folder(chosen), seen, act))
     for outcome in outcomes:
         click.echo(outcome)
     for name, why in sorted(silent.items()):
@@ -274,7 +274,7 @@ def run_(
             _begin_roll(chosen, wanted, update, batch, wait_s, despite_reservations)
             # A rolling update goes on from its journal, a new one as any other.
             wanted = []
-        code = _asked(lambda: _run_all(chosen, wanted, despite_reservations))
+        code = _answered(lambda: _run_all(chosen, wanted, despite_reservations))
     sys.exit(code)
 
 
@@ -283,7 +283,7 @@ def _begin_roll(
 ) -> None:
     from railgauge.gate import roll
 
-    _asked(lambda: roll.begin(system, nodes, update, batch, wait_s, despite))
+    _answered(lambda: roll.begin(system, nodes, update, batch, wait_s, despite))
 
 
 def _run_all(system: str, wanted: list[str] | None, despite_reservations: bool) -> int:
@@ -360,13 +360,13 @@ def _say_plan(
             line = update.replace("{nodes}", chosen)
             click.echo(f"would drain {chosen}, run `{line}`, test and return it")
         return
-    held = _asked(lambda: run.candidates(system, nodes, despite_reservations))
+    held = _answered(lambda: run.candidates(system, nodes, despite_reservations))
     for name, why in sorted(held.barred.items()):
         click.echo(f"{name}: would not be tested: {why}")
     if not held.nodes:
         click.echo("railgauge holds no idle node: nothing to test")
         return
-    planned = _asked(lambda: run.plan(system, sorted(held.nodes)))
+    planned = _answered(lambda: run.plan(system, sorted(held.nodes)))
     for name, node in sorted(held.nodes.items()):
         click.echo(f"{name}: {node.reason}")
     click.echo(
@@ -407,7 +407,7 @@ def release(
         raise RailgaugeError("release needs --nodes", next_step="railgauge gate status")
     with alone(chosen):
         held = sorted(
-            _asked(
+            _answered(
                 lambda: run.candidates(chosen, wanted, despite_reservations, force_release)
             ).nodes
         )
@@ -439,11 +439,11 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
 
     store.publish_rules(system)
     roll.let_go(system, nodes, f"released untested: {why}")
-    _asked(lambda: slurm_nodes.resume(nodes))
+    _answered(lambda: slurm_nodes.resume(nodes))
     taken, silent = inventories.collect(system, nodes)
-    for found in taken:
-        store.accept(system, found, "release", why)
-    states = _asked(lambda: slurm_nodes.show(nodes))
+    for one in taken:
+        store.accept(system, one, "release", why)
+    states = _answered(lambda: slurm_nodes.show(nodes))
     for name in nodes:
         outside = states[name].outside
         words = f"released, and not in service: {outside}" if outside else "back in service"
@@ -478,7 +478,7 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
     with alone(chosen):
         if act:
             rights.require(chosen)
-        states = _asked(lambda: slurm_nodes.show(run.all_nodes(chosen)))
+        states = _answered(lambda: slurm_nodes.show(run.all_nodes(chosen)))
         updating = run.in_update(chosen, states)
         others = sorted(set(wanted) - set(updating))
         if others:
@@ -496,7 +496,7 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
             click.echo(f"not begun any more: {hostlist.fold(roll.drop_rest(chosen)) or 'none'}")
         if wanted:
             roll.let_go(chosen, wanted, "update done")
-            _asked(lambda: slurm_nodes.drain(wanted, run.UPDATED))
+            _answered(lambda: slurm_nodes.drain(wanted, run.UPDATED))
             click.echo(
                 f"{hostlist.fold(wanted)}: updated, to be tested\n  next: railgauge gate run --act"
             )

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,36 +14,57 @@ import click
 
 from railgauge import hostlist, systems
 from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.lab import faults, releases, spec
+from railgauge.lab import SYSTEM, faults, releases, spec, system_in
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import VM
 
+#: More nodes than these are told as host lists.
+_NAMED_ONE_BY_ONE = 8
 
-def open_lab(release: str | None = None, file: Path | None = None) -> Lab:
-    """The lab that is up in this checkout's folder; else one of `release` as `file` describes it,
-    by default that of the system `lab`. EnvironmentProblem where another than asked for is up.
+
+def open_lab(
+    release: str | None = None, file: Path | None = None, system: str | None = None
+) -> Lab:
+    """The lab that is up in this checkout's folder; else one of `release` for `system` (the system
+    `lab`), as its `lab.yaml` or `file` describes it. EnvironmentProblem where another than asked
+    for is up.
     """
-    partitions = {p.name: p.extras.nodes for p in systems.load("lab").partitions}
-    wanted = Lab(
-        spec.load(file) if file else spec.load(),
-        partitions,
-        release=releases.named(release) if release else releases.DEFAULT,
+    if system and not systems.is_of_lab(system):
+        raise RailgaugeError(
+            f"the lab cannot be system {system!r}: configs/systems/{system}/ has no lab.yaml; it "
+            f"can be {', '.join(name for name in systems.names() if systems.is_of_lab(name))}"
+        )
+    name = system or SYSTEM
+    wanted = _described(
+        name,
+        spec.load(file or spec.file(name)),
+        releases.named(release) if release else releases.DEFAULT,
     )
     # One that an older checkout brought up has no record of what it is.
     if wanted.init is None or not wanted.is_recorded:
         return wanted
-    running = Lab(wanted.recorded_spec(), partitions, release=wanted.recorded_release())
-    for asked, name, is_up, would_be in (
-        (release, "release", running.release.name, wanted.release.name),
-        (file, "file", running.spec.model_dump_json(), wanted.spec.model_dump_json()),
-    ):
-        if asked and is_up != would_be:
-            shown = f"{is_up}, not {would_be}" if name == "release" else f"another than {file}"
-            raise EnvironmentProblem(
-                f"the lab that is up in {running.folders.lab} is {shown}",
-                next_step="railgauge lab down, then again",
-            )
+    running = _described(
+        system_in(wanted.folders.lab) or SYSTEM, wanted.recorded_spec(), wanted.recorded_release()
+    )
+    if system and running.system != system:
+        raise _another(running, f"of system {running.system}, not {system}")
+    if release and running.release != wanted.release:
+        raise _another(running, f"{running.release.name}, not {wanted.release.name}")
+    if file and running.spec != wanted.spec:
+        raise _another(running, f"another than {file}")
     return running
+
+
+def _described(system: str, described: spec.LabSpec, release: releases.Release) -> Lab:
+    partitions = {p.name: p.extras.nodes for p in systems.load(system).partitions}
+    return Lab(described, partitions, release=release, system=system)
+
+
+def _another(running: Lab, how: str) -> EnvironmentProblem:
+    return EnvironmentProblem(
+        f"the lab that is up in {running.folders.lab} is {how}",
+        next_step="railgauge lab down, then again",
+    )
 
 
 def _timed() -> Callable[[str], None]:
@@ -61,6 +82,12 @@ def lab() -> None:
     "--nodes", help="These nodes, beside those that it has: n[1-4] needs no QEMU. Default: all."
 )
 @click.option(
+    "--system",
+    metavar="NAME",
+    help="The system that it is: one with a lab.yaml, such as lab32, which has 32 nodes on leaves "
+    f"and spines. Default: {SYSTEM}.",
+)
+@click.option(
     "--release",
     type=click.Choice(list(releases.RELEASES)),
     help="The Debian release that its machines are made from, and with it the versions of Slurm "
@@ -74,20 +101,32 @@ def lab() -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Another cluster than configs/systems/lab/lab.yaml, in the same form.",
 )
-def up(nodes: str | None, release: str | None, file: Path | None) -> None:
+def up(nodes: str | None, system: str | None, release: str | None, file: Path | None) -> None:
     """Bring the lab up, add nodes to it, or start again what has died in it."""
-    cluster, say = open_lab(release, file), _timed()
+    if system and file:
+        raise RailgaugeError("--system and --spec both say what the lab is: name one")
+    cluster, say = open_lab(release, file, system), _timed()
     try:
         wanted = hostlist.expand(nodes) if nodes else None
     except ValueError as error:
         raise RailgaugeError(f"--nodes {nodes}: {error}") from None
     cluster.up(say, nodes=wanted)
     states = cluster.node_states()
-    say("up: " + ", ".join(f"{node.name} {states[node.name]}" for node in cluster.in_use()))
+    say("up: " + ", ".join(_folded({node.name: states[node.name] for node in cluster.in_use()})))
     active = faults.active(cluster)
     if active:
         say("faults in place: " + "; ".join(map(str, active)))
     _say_kept_out(cluster)
+
+
+def _folded(states: Mapping[str, str]) -> list[str]:
+    """`n1 idle` for each node, or of many nodes `n[1-32] idle` for each state."""
+    if len(states) <= _NAMED_ONE_BY_ONE:
+        return [f"{name} {state}" for name, state in states.items()]
+    alike: dict[str, list[str]] = {}
+    for name, state in states.items():
+        alike.setdefault(state, []).append(name)
+    return [f"{hostlist.fold(names)} {state}" for state, names in alike.items()]
 
 
 def _say_kept_out(cluster: Lab) -> None:
@@ -110,7 +149,13 @@ def status() -> None:
     for node in cluster.spec.all_nodes():
         power = "on" if cluster.machine(node.name) else "off"
         state = states.get(node.name, "unknown")
-        click.echo(f"{node.name:<8} {node.kind:<10} {node.address:<14} {power:<4} {state}")
+        leaf = f"  {node.leaf}" if node.leaf else ""
+        click.echo(f"{node.name:<8} {node.kind:<10} {node.address:<14} {power:<4} {state}{leaf}")
+    for switch in cluster.spec.all_switches():
+        power = "on" if cluster.machine(switch.name) else "off"
+        subnet, nodes = switch.subnet or "", hostlist.fold(cluster.spec.nodes_of(switch.name))
+        line = f"{switch.name:<8} {switch.kind:<10} {subnet!s:<14} {power:<4} {nodes}"
+        click.echo(line.rstrip())
     if states:
         for service in cluster.spec.services:
             running = "running" if cluster.service_runs(service) else "not running"
@@ -148,7 +193,7 @@ def shell(user: str) -> NoReturn:
 def run_inside(user: str, machine: str, command: tuple[str, ...]) -> NoReturn:
     """Run COMMAND on MACHINE (the head or a node): railgauge lab exec n1 ip address"""
     cluster = open_lab()
-    if machine != cluster.spec.head.name and cluster.node(machine).kind == "vm":
+    if machine != cluster.spec.head.name and cluster.member(machine).kind == "vm":
         outcome = VM.run(cluster, cluster.node(machine), list(command), timeout_s=600)
         click.echo(outcome.stdout, nl=False)
         click.echo(outcome.stderr, nl=False, err=True)
@@ -184,11 +229,18 @@ def fault() -> None:
     + "\n".join(f"{name:<18} {kind.description}" for name, kind in faults.KINDS.items()),
 )
 @click.argument("kind", type=click.Choice(list(faults.KINDS)))
-@click.option("--node", help="The node it concerns.")
+@click.option("--node", help="The node it concerns, or for an uplink the switch: leaf1.")
 @click.option("--value", type=float, help="Gb/s, bytes, ms or percent, as the kind says.")
-@click.option("--interface", help="eth0 on namespace nodes, eth1 (the first rail) on VMs if none.")
-def add_fault(kind: str, node: str | None, value: float | None, interface: str | None) -> None:
-    click.echo(f"in place: {faults.add(open_lab(), kind, node, value, interface)}")
+@click.option(
+    "--interface",
+    help="eth0 on namespace nodes, eth1 (the first rail) on VMs if none; on a switch an uplink, by "
+    "its other end: spine2.",
+)
+@click.option("--process", help="What is in the command lines of the processes (pgrep's pattern).")
+def add_fault(
+    kind: str, node: str | None, value: float | None, interface: str | None, process: str | None
+) -> None:
+    click.echo(f"in place: {faults.add(open_lab(), kind, node, value, interface, process)}")
 
 
 @fault.command("list")

@@ -12,18 +12,18 @@ import click
 class LazyGroup(click.Group):
     """Most of the time of a short command went into loading the others.
 
-    `found_in` has each command as `module:name`. Only `--help` loads all, for their first lines.
+    `places` has each command as `module:name`. Only `--help` loads all, for their first lines.
     """
 
-    def __init__(self, *args: Any, found_in: Mapping[str, str], **options: Any) -> None:
+    def __init__(self, *args: Any, places: Mapping[str, str], **options: Any) -> None:
         super().__init__(*args, **options)
-        self.found_in = found_in
+        self.places = places
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(self.found_in)
+        return sorted(self.places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        where = self.found_in.get(cmd_name)
+        where = self.places.get(cmd_name)
         if where is None:
             return None
         module, _, name = where.partition(":")

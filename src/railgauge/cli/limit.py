@@ -17,8 +17,8 @@ def limit() -> None:
 _RATE = click.option("--rate", type=float, required=True, help="Raw link rate in Gb/s.")
 
 
-def _print_limit(found: limits.Limit) -> None:
-    click.echo(f"{found.value:.2f} {found.unit}  ({found.reason})")
+def _print_limit(bound: limits.Limit) -> None:
+    click.echo(f"{bound.value:.2f} {bound.unit}  ({bound.reason})")
 
 
 def _rdma_limit(compute: object, rate: float, mtu: int, size: str | None, operation: str) -> None:
@@ -130,7 +130,7 @@ def _collective_command(operation: str) -> click.Command:
         domain_nodes: int,
     ) -> None:
         try:
-            found = limits.collective(
+            bound = limits.collective(
                 operation,
                 nodes=nodes,
                 ranks=ranks,
@@ -143,7 +143,7 @@ def _collective_command(operation: str) -> click.Command:
         except ValueError as error:
             assert isinstance(context.command, _CollectiveCommand)
             raise RailgaugeError(str(error), next_step=context.command.example) from None
-        _print_limit(found)
+        _print_limit(bound)
 
     return show
 

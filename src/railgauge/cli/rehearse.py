@@ -51,4 +51,5 @@ def rehearse(
     os.environ[rehearsal.VARIABLE] = str(happening)
     running.enter(system, None)
     rehearsal.require_effect(systems.load(system), nodes)
-    running.run(system, None, nodes, "acceptance", plan_only, as_json, reframe_options)
+    shown = running.Shown(as_json)
+    running.run(system, None, nodes, "acceptance", plan_only, shown, reframe_options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -19,11 +20,19 @@ if TYPE_CHECKING:
     from railgauge.verdict.answer import Verdict
 
 
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """How the verdict is printed: as JSON, or as text with a line for each of all places."""
+
+    as_json: bool
+    all_places: bool = False
+
+
 def enter(system: str, partition: str | None) -> None:
     """Let this process work on `system`; for the lab with its mounts, from the start again."""
     session.use(system, partition or "")
     if session.in_lab(system):
-        session.enter_lab_mounts([sys.executable, "-m", "railgauge", *sys.argv[1:]])
+        session.enter_lab_mounts(system, [sys.executable, "-m", "railgauge", *sys.argv[1:]])
 
 
 def run(
@@ -32,7 +41,7 @@ def run(
     nodes: str | None,
     mode: Gate,
     plan_only: bool,
-    as_json: bool,
+    shown: Shown,
     reframe_options: tuple[str, ...],
 ) -> NoReturn:
     """One campaign, or only its plan; ends with the verdict's exit code."""
@@ -46,7 +55,7 @@ def run(
         _print_plan(acceptance.plan(scope, nodes, mode, reframe_options))
         sys.exit(0)
     verdict = acceptance.run(system, scope, nodes, mode, reframe_options, typed(), say())
-    print_verdict(verdict, as_json)
+    print_verdict(verdict, shown)
 
 
 def typed() -> list[str]:
@@ -59,13 +68,13 @@ def say() -> Callable[[str], None]:
     return lambda line: progress.print(line)
 
 
-def print_verdict(verdict: Verdict, as_json: bool) -> NoReturn:
+def print_verdict(verdict: Verdict, shown: Shown) -> NoReturn:
     from railgauge.report import text
 
-    if as_json:
+    if shown.as_json:
         click.echo(json.dumps(verdict.as_dict(), indent=2))
     else:
-        text.render(verdict, text.console())
+        text.render(verdict, text.console(), shown.all_places)
     sys.exit(verdict.exit_code)
 
 
@@ -76,5 +85,9 @@ def _print_plan(cases: Sequence[Planned]) -> None:
         seconds = case.seconds or 0.0
         total += seconds
         node_minutes += seconds * case.node_count / 60
-        click.echo(f"{case.partition:<10} {seconds:>5.0f} s  {case.case}")
-    click.echo(f"{len(cases)} cases, about {total:.0f} s, {node_minutes:.1f} node-minutes")
+        in_rounds = f" in {case.rounds} rounds" if case.rounds > 1 else ""
+        click.echo(f"{case.partition:<10} {seconds:>5.0f} s  {case.title}{in_rounds}")
+    places = sum(len(case.places) for case in cases)
+    click.echo(
+        f"{len(cases)} cases, {places} places, about {total:.0f} s, {node_minutes:.1f} node-minutes"
+    )

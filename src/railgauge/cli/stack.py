@@ -33,7 +33,7 @@ def check(systems: tuple[str, ...]) -> None:
 
     Exit code: 0 all agree, 3 a lock is out of step, or cannot be read.
     """
-    found: list[locks.Difference] = []
+    differences: list[locks.Difference] = []
     for system in systems or manifest.systems():
         wanted = manifest.read(system)
         reference = locks.read(wanted.lock)
@@ -43,8 +43,8 @@ def check(systems: tuple[str, ...]) -> None:
             different += locks.differences(wanted, own, site=True)
         if not different:
             click.echo(f"{system}: {len(reference.nodes)} nodes agree with spack.yaml")
-        found += different
-    require_none(found)
+        differences += different
+    require_none(differences)
 
 
 @stack.command()
@@ -140,11 +140,11 @@ def _known_tools(wanted: manifest.Stack, only: tuple[str, ...]) -> manifest.Stac
     return wanted
 
 
-def require_none(found: list[locks.Difference]) -> None:
+def require_none(differences: list[locks.Difference]) -> None:
     """ConfigurationError that lists the differences, if there are any."""
-    if found:
+    if differences:
         raise ConfigurationError(
-            "\n".join(str(difference) for difference in found),
+            "\n".join(str(difference) for difference in differences),
             next_step=f"{SOLVE} for a reference lock; for a site's own: make stack SYSTEM=...",
         )
 

@@ -43,17 +43,17 @@ def check(name: str, with_jobs: bool) -> NoReturn:
     Exit code: 0 without problems, 1 with problems, 3 usage.
     """
     named_by = os.environ.get("RFM_SYSTEM", "").partition(":")[0]
-    if name == "lab":
+    if systems.is_of_lab(name):
         # Its Slurm answers by commands of its own.
         session.use(name)
         named_by = name
         if with_jobs:
-            session.enter_lab_mounts([sys.executable, "-m", "railgauge", *sys.argv[1:]])
+            session.enter_lab_mounts(name, [sys.executable, "-m", "railgauge", *sys.argv[1:]])
     host = socket.gethostname()
     lines = checking.check(name, client.output, host, named_by)
     if with_jobs and not checking.broken(lines):
         lines += running.lines(name, checking.owner(name, host, named_by))
-    elif checking.asked_slurm(lines):
+    elif checking.slurm_answered(lines):
         lines.append(running.accounting())
     for line in lines:
         click.echo(str(line))
@@ -146,13 +146,13 @@ def _from_template(
         return making.make_from_template(name, template, host, ())
     known = _ask_slurm(name, template)
     wanted = [option.partition("=")[2] or option for option in partitions]
-    described, told = templates.places(known, wanted, access, stated)
+    described, notes = templates.places(known, wanted, access, stated)
     if detect:
         for number, place in enumerate(described):
             shown = detecting.look(place.slurm_partition, known, access, client.output)
             described[number] = templates.seen(place, shown)
-            told.append(f"{place.name}: seen on {shown}")
-    return making.make_from_template(name, template, host, described, told)
+            notes.append(f"{place.name}: seen on {shown}")
+    return making.make_from_template(name, template, host, described, notes)
 
 
 def _like_system(
@@ -171,12 +171,12 @@ def _like_system(
         return making.make(name, like, host, None, choices)
     known = _ask_slurm(name, like)
     used = mapping.mapped(systems.load(like), known, choices)
-    theirs = dict.fromkeys(found.slurm_partition for found in used.values())
+    theirs = dict.fromkeys(one.slurm_partition for one in used.values())
     seen = [detecting.look(p, known, access, client.output) for p in theirs] if detect else []
     filled = dict.fromkeys(theirs, stated) | {s.partition: {**s.values, **stated} for s in seen}
     lines = making.make(name, like, host, known, choices, filled, access)
-    told = [f"compare with reframe.yaml: seen on {shown}" for shown in seen]
-    return [*told, *lines]
+    notes = [f"compare with reframe.yaml: seen on {shown}" for shown in seen]
+    return [*notes, *lines]
 
 
 def _refuse_without_slurm(name: str, like: str, partitions: tuple[str, ...]) -> None:
@@ -214,14 +214,14 @@ def _show(
         click.echo(f"next: railgauge system new {named} --like ONE_OF_THESE")
         return
     wanted = [option.partition("=")[2] or option for option in partitions]
-    described, told = templates.places(known, wanted, access, {})
+    described, notes = templates.places(known, wanted, access, {})
     seen = []
     for place in described:
-        told.append(f"{place.name}: Slurm's partition {place.slurm_partition}, {place.nodes}")
+        notes.append(f"{place.name}: Slurm's partition {place.slurm_partition}, {place.nodes}")
         if detect:
             seen.append(detecting.look(place.slurm_partition, known, access, client.output))
-            told.append(f"{place.name}: seen on {seen[-1]}")
+            notes.append(f"{place.name}: seen on {seen[-1]}")
     like, why = propose.proposal(known, seen)
-    for line in (*told, f"proposed: --like {like}: {why}"):
+    for line in (*notes, f"proposed: --like {like}: {why}"):
         click.echo(line)
     click.echo(f"next: railgauge system new {named} --like {like} --detect")

@@ -1,7 +1,7 @@
 """What the nodes of a partition see, as they say themselves: one `srun` over those that are idle.
 
-It comes back over the network: what a node does not share with the login node cannot be told by a
-file. First a shell, which needs nothing of the checkout, then `railgauge.node.site_look`.
+It comes back over the network: what a node does not share with the login node cannot come back by
+a file. First a shell, which needs nothing of the checkout, then `railgauge.node.site_look`.
 """
 
 from __future__ import annotations
@@ -109,12 +109,12 @@ class NodeLook:
 class Look:
     """What the nodes of a partition said, and when srun began and ended, by the clock of here.
 
-    `asked` are the nodes that it named, `left` the others, and why they were left out. `problem` is
-    srun's own where it started nothing.
+    `requested` are the nodes that it named, `left` the others, and why they were left out.
+    `problem` is srun's own where it started nothing.
     """
 
     partition: str
-    asked: Sequence[str]
+    requested: Sequence[str]
     nodes: Mapping[str, NodeLook]
     left: Mapping[str, str]
     problem: str = ""
@@ -133,26 +133,26 @@ def job_options(partition: Partition, more: Sequence[str] = ()) -> list[str]:
 
 def from_reframe(options: Sequence[str]) -> list[str]:
     """What `-J` and `--job-option` of ReFrame's options give the scheduler: `-J account=x`."""
-    found: list[str] = []
+    options_given: list[str] = []
     words = iter(options)
     for word in words:
         if word in ("-J", "--job-option"):
-            found.append(next(words, ""))
+            options_given.append(next(words, ""))
         elif word.startswith("--job-option="):
-            found.append(word.partition("=")[2])
+            options_given.append(word.partition("=")[2])
         elif word.startswith("-J"):
-            found.append(word[2:])
+            options_given.append(word[2:])
     # As ReFrame's manual has it: a name of one letter is a short option.
     return [
         word
-        for told in found
-        if told and not told.startswith("#")
+        for option in options_given
+        if option and not option.startswith("#")
         for word in (
-            [told]
-            if told.startswith("-")
-            else [f"--{told}"]
-            if len(told.partition("=")[0]) > 1
-            else [f"-{told[0]}", *filter(None, [told.partition("=")[2]])]
+            [option]
+            if option.startswith("-")
+            else [f"--{option}"]
+            if len(option.partition("=")[0]) > 1
+            else [f"-{option[0]}", *filter(None, [option.partition("=")[2]])]
         )
     ]
 
@@ -241,16 +241,16 @@ def look(
         began = time.time()
         stdout, stderr, code = run(command, environment(), name)
         ended = time.time()
-        found = parse(stdout)
-        for node, said in found.items():
+        answers = parse(stdout)
+        for node, node_look in answers.items():
             wrote = probe / node
-            said.unshared = (
-                said.ended
-                and not (said.unseen or said.unreadable or said.unwritable)
+            node_look.unshared = (
+                node_look.ended
+                and not (node_look.unseen or node_look.unreadable or node_look.unwritable)
                 and not (wrote.is_file() and wrote.read_text(encoding="ascii") == token)
             )
-    problem = "" if found else ends.quoted(stderr) or f"srun ended with exit code {code}"
-    return Look(partition.name, sorted(nodes), found, left, problem, began, ended, stderr)
+    problem = "" if answers else ends.quoted(stderr) or f"srun ended with exit code {code}"
+    return Look(partition.name, sorted(nodes), answers, left, problem, began, ended, stderr)
 
 
 def run(
@@ -283,13 +283,13 @@ def run(
 
 def parse(text: str) -> dict[str, NodeLook]:
     """What each node said; a line that is not whole is none."""
-    found: dict[str, NodeLook] = {}
+    looks: dict[str, NodeLook] = {}
     for line in text.split("\n")[:-1]:
         fields = line.split("\t")
         if len(fields) == 4 and fields[0] == MARK:
             _, node, about, value = fields
-            _take(found.setdefault(node, NodeLook(node)), about, value)
-    return found
+            _take(looks.setdefault(node, NodeLook(node)), about, value)
+    return looks
 
 
 _TEXTS = {
@@ -300,35 +300,35 @@ _TEXTS = {
 }
 
 
-def _take(said: NodeLook, about: str, value: str) -> None:
+def _take(node_look: NodeLook, about: str, value: str) -> None:
     words = value.replace("\036", "\n").replace("\035", "\t")
     if about in _TEXTS:
-        setattr(said, _TEXTS[about], words or "it failed")
+        setattr(node_look, _TEXTS[about], words or "it failed")
     elif about in ("unseen", "unreadable"):
-        getattr(said, about).append(words)
+        getattr(node_look, about).append(words)
     elif about == "begin":
-        said.job = words
+        node_look.job = words
     elif about == "end":
-        said.ended = True
+        node_look.ended = True
     else:
-        _take_from_python(said, about, value)
+        _take_from_python(node_look, about, value)
 
 
-def _take_from_python(said: NodeLook, about: str, value: str) -> None:
+def _take_from_python(node_look: NodeLook, about: str, value: str) -> None:
     try:
         content: Any = json.loads(value)
     except ValueError:
         return
     if about == "clock":
-        said.clock = float(content)
+        node_look.clock = float(content)
     elif about == "python":
-        said.python, said.host = tuple(content[0]), str(content[2])
+        node_look.python, node_look.host = tuple(content[0]), str(content[2])
     elif about == "source":
-        said.source = str(content)
+        node_look.source = str(content)
     elif about == "unresolved":
-        said.unresolved = dict(content)
+        node_look.unresolved = dict(content)
     elif about == "tools":
-        said.tools = dict(content)
+        node_look.tools = dict(content)
 
 
 def own_source() -> str:
@@ -341,7 +341,7 @@ def idle(
 ) -> tuple[list[str], dict[str, str]]:
     """Those of `nodes` on which a job of ours starts now, and why not on the others."""
     ours = option("reservation", "", job_options(partition, more))
-    asked, left = [], {}
+    free, left = [], {}
     states = slurm_nodes.show()
     for name in nodes:
         state = states.get(name)
@@ -356,5 +356,5 @@ def idle(
         ):
             left[name] = state.outside
         else:
-            asked.append(name)
-    return asked, left
+            free.append(name)
+    return free, left

@@ -73,10 +73,10 @@ def start(
 
 
 def _ranks(stdout: str) -> list[mpi_world.Member]:
-    found = []
+    members = []
     for line in _WORLD.findall(stdout):
         try:
-            found.append(mpi_world.parse(f"{line}\n"))
+            members.append(mpi_world.parse(f"{line}\n"))
         except ParseError:
             continue
-    return found
+    return members

@@ -1,8 +1,8 @@
 """Whether a cluster is ready for an acceptance: what is checked before anything is measured.
 
-The environment is never a node's fault: what it lacks is said with exit code 3, once, and with the
-nodes that lack it. Nodes that are busy, drained or down are not asked; what happens on them then is
-the campaign's to tell.
+The environment is never a node's fault: what it lacks is one message with exit code 3 that names
+the nodes. Nodes that are busy, drained or down are left out; what happens on them then is a matter
+of the campaign.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Tools = Callable[[systems.Partition], Mapping[str, Sequence[str]]]
 
 @dataclasses.dataclass(frozen=True)
 class Trouble:
-    """Something that an acceptance needs and that is not so: `verb` and `rest` are said of `nodes`,
-    `rest` alone where it concerns no single node.
+    """Something that an acceptance needs and that is not so: `nodes`, `verb` and `rest` make a
+    sentence, `rest` alone where it concerns no single node.
     """
 
     verb: str
@@ -67,8 +67,8 @@ def looks(
 
     def of(name: str) -> Look:
         partition = description.partition(name)
-        asked, left = idle(partition, nodes[name], more)
-        return look(system, partition, asked, left, names, tools(partition), more)
+        free, left = idle(partition, nodes[name], more)
+        return look(system, partition, free, left, names, tools(partition), more)
 
     with concurrent.futures.ThreadPoolExecutor(max(len(nodes), 1)) as pool:
         return list(pool.map(of, nodes))
@@ -81,55 +81,56 @@ def require(
     say: Callable[[str], None] = lambda _: None,
     with_mpi: Collection[str] = (),
 ) -> None:
-    """EnvironmentProblem, with all that was found, where an acceptance would fail for want of it.
+    """EnvironmentProblem, with all that is wrong, where an acceptance would fail for want of it.
 
     `nodes` are those in question, by partition; `more` are options of all jobs; `with_mpi` are the
     partitions in which checks start MPI.
     """
-    found = [*refusals(system, nodes, more)]
-    if not found:
+    problems = [*refusals(system, nodes, more)]
+    if not problems:
         seen = looks(system, nodes, more)
         for one in seen:
             if one.problem:
                 say(f"partition {one.partition}: what its nodes see is not known: {one.problem}")
-            found += troubles(one.nodes.values())
-        if not found:
-            found += _of_mpi(system, [one for one in seen if one.partition in with_mpi], more)
-    if found:
-        steps = dict.fromkeys(trouble.next_step for trouble in found if trouble.next_step)
-        lacking = {node for trouble in found for node in trouble.nodes}
+            problems += troubles(one.nodes.values())
+        if not problems:
+            problems += _of_mpi(system, [one for one in seen if one.partition in with_mpi], more)
+    if problems:
+        steps = dict.fromkeys(trouble.next_step for trouble in problems if trouble.next_step)
+        lacking = {node for trouble in problems for node in trouble.nodes}
         others = {node for members in nodes.values() for node in members} - lacking
         if lacking and others:
             without = f"without {hostlist.fold(lacking)}"
             steps[f"{without}: railgauge accept --nodes {hostlist.fold(others)}"] = None
         raise EnvironmentProblem(
-            "nothing was measured: " + "; ".join(dict.fromkeys(str(trouble) for trouble in found)),
+            "nothing was measured: "
+            + "; ".join(dict.fromkeys(str(trouble) for trouble in problems)),
             next_step="\n        ".join(steps),
         )
 
 
 def refusals(system: str, names: Iterable[str], more: Sequence[str] = ()) -> list[Trouble]:
     """Why Slurm takes no jobs for these partitions: account, QOS, rights. Each reason once."""
-    found: dict[slurm_jobs.Refusal, dict[str, None]] = {}
+    refused: dict[slurm_jobs.Refusal, dict[str, None]] = {}
     for name in names:
         options = job_options(systems.load(system).partition(name), more)
         refusal = slurm_jobs.refusal(options)
         if refusal is not None:
-            found.setdefault(refusal, {})[" ".join(options)] = None
+            refused.setdefault(refusal, {})[" ".join(options)] = None
     return [
-        Trouble("", f"Slurm takes no job with {' or '.join(told)}: {reason}", next_step=step)
-        for (reason, step), told in found.items()
+        Trouble("", f"Slurm takes no job with {' or '.join(submitted)}: {reason}", next_step=step)
+        for (reason, step), submitted in refused.items()
     ]
 
 
-def troubles(said: Iterable[NodeLook]) -> list[Trouble]:
+def troubles(looks: Iterable[NodeLook]) -> list[Trouble]:
     """What these nodes lack, those that lack the same together."""
     source = own_source()
-    found: dict[Trouble, list[str]] = {}
-    for one in said:
+    by_trouble: dict[Trouble, list[str]] = {}
+    for one in looks:
         for trouble in (*_of_folders(one), *_of_python(one), *_of_others(one, source)):
-            found.setdefault(trouble, []).append(one.node)
-    return [dataclasses.replace(t, nodes=tuple(sorted(nodes))) for t, nodes in found.items()]
+            by_trouble.setdefault(trouble, []).append(one.node)
+    return [dataclasses.replace(t, nodes=tuple(sorted(nodes))) for t, nodes in by_trouble.items()]
 
 
 def _of_mpi(system: str, seen: Iterable[Look], more: Sequence[str]) -> Iterator[Trouble]:
@@ -152,16 +153,16 @@ _RESULTS_STEP = (
 )
 
 
-def _of_folders(said: NodeLook) -> Iterator[Trouble]:
+def _of_folders(node: NodeLook) -> Iterator[Trouble]:
     results = paths.results_root()
-    for files, verb in ((said.unseen, "see"), (said.unreadable, "read")):
+    for files, verb in ((node.unseen, "see"), (node.unreadable, "read")):
         for folder, what, step in _folders(files):
             yield Trouble("does", f"not {verb} {folder} ({what})", next_step=step)
-    if said.unshared:
+    if node.unshared:
         rest = f"another {results} (the results area) than this host"
         yield Trouble("has", rest, next_step=_RESULTS_STEP)
-    if said.unwritable:
-        reason = said.unwritable.splitlines()[0].rpartition(": ")[2]
+    if node.unwritable:
+        reason = node.unwritable.splitlines()[0].rpartition(": ")[2]
         rest = f"write into {results} (the results area): {reason}"
         step = f"may this user write there, on that node? else {_RESULTS_STEP}"
         yield Trouble("cannot", rest, next_step=step)
@@ -188,36 +189,36 @@ def _folders(files: Sequence[str]) -> Iterator[tuple[Path, str, str]]:
             yield folder, what, step
 
 
-def _of_python(said: NodeLook) -> Iterator[Trouble]:
-    if said.python_failed:
-        trouble = ends.environment_trouble(said.python_failed)
-        words = trouble.words if trouble else ends.quoted(said.python_failed)
+def _of_python(node: NodeLook) -> Iterator[Trouble]:
+    if node.python_failed:
+        trouble = ends.environment_trouble(node.python_failed)
+        words = trouble.words if trouble else ends.quoted(node.python_failed)
         words = words.removeprefix("Python does not start: ")
         yield Trouble("does", f"not start python3: {words}", next_step=ends.PYTHON_STEP)
-    elif said.python and said.python[:2] < LEAST_PYTHON:
-        version = ".".join(map(str, said.python))
+    elif node.python and node.python[:2] < LEAST_PYTHON:
+        version = ".".join(map(str, node.python))
         rest = f"Python {version}, expected 3.9 or newer"
         yield Trouble("has", rest, next_step=ends.PYTHON_STEP)
 
 
-def _of_others(said: NodeLook, source: str) -> Iterator[Trouble]:
-    if said.unprepared:
-        rest = f"at what jobs begin with: {ends.quoted(said.unprepared)}"
+def _of_others(node: NodeLook, source: str) -> Iterator[Trouble]:
+    if node.unprepared:
+        rest = f"at what jobs begin with: {ends.quoted(node.unprepared)}"
         step = "look at the stack that jobs activate: make stack"
         yield Trouble("fails", rest, next_step=step)
-    if said.source and said.source != source:
+    if node.source and node.source != source:
         rest = f"another checkout in {paths.HOME} than this host"
         yield Trouble("sees", rest, next_step=_CLONE_STEP)
-    for peer, why in said.unresolved.items():
+    for peer, why in node.unresolved.items():
         yield Trouble(
             "does",
             f"not resolve {peer} ({why})",
             next_step=f"`getent hosts {peer}` there: its NodeName in DNS or /etc/hosts of the "
             "nodes, or in slurm.conf a NodeAddr that is an address",
         )
-    if not said.ended:
+    if not node.ended:
         yield Trouble(
             "does",
-            f"not come to an end while {said.at or 'starting'}",
+            f"not come to an end while {node.at or 'starting'}",
             next_step="look there whether a file system hangs: timeout 10 ls ...",
         )

@@ -33,12 +33,12 @@ class Missing:
     """A right that this user has not: to do what, what Slurm says, who may, what to type next."""
 
     step: str
-    found: str
+    problem: str
     expected: str
     next_step: str
 
     def __str__(self) -> str:
-        return f"{self.found} ({self.expected})"
+        return f"{self.problem} ({self.expected})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,10 +93,10 @@ def missing(system: str) -> list[Missing]:
 
 def require(system: str) -> None:
     """EnvironmentProblem with what to type where one is missing."""
-    found = missing(system)
-    if found:
+    lacking = missing(system)
+    if lacking:
         raise EnvironmentProblem(
-            f"{'; '.join(map(str, found))}; nothing was changed", next_step=found[0].next_step
+            f"{'; '.join(map(str, lacking))}; nothing was changed", next_step=lacking[0].next_step
         )
 
 
@@ -115,8 +115,8 @@ def _refused(right: _Right) -> bool:
 
 def _version() -> str:
     """`Slurm 22.05.8`, from `slurm-wlm 22.05.8`."""
-    said = _words(lambda: client.output("scontrol", "--version"))
-    return f"Slurm {said.split()[-1]}" if said else "Slurm"
+    answer = _words(lambda: client.output("scontrol", "--version"))
+    return f"Slurm {answer.split()[-1]}" if answer else "Slurm"
 
 
 def _next_step(user: str, level: str) -> str:

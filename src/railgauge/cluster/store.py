@@ -86,7 +86,7 @@ def rules(system: str) -> GateRules:
 
 def publish_rules(system: str) -> GateRules:
     """Tell the nodes the rules of gate.yaml as it is now."""
-    found = rules(system)
+    stated = rules(system)
     store = folder(system)
     try:
         for name in ("nodes", "suspects", "runs", "rolls"):
@@ -95,12 +95,12 @@ def publish_rules(system: str) -> GateRules:
         raise _unwritable(store, error) from None
     document = {
         "system": system,
-        "ignore": found.ignore,
-        "max_hold": found.max_hold,
-        "window_s": found.window_s,
+        "ignore": stated.ignore,
+        "max_hold": stated.max_hold,
+        "window_s": stated.window_s,
     }
     write(store / "rules.json", document)
-    return found
+    return stated
 
 
 def write(path: Path, document: Any) -> None:
@@ -176,7 +176,7 @@ def tested(system: str, partitions: Mapping[str, list[str]]) -> dict[str, dict[s
     """Of nodes that a gate run accepted: the lasting fields that set them apart from the records
     of other nodes of their partition, as they were tested.
     """
-    found: dict[str, dict[str, Any]] = {}
+    lasting: dict[str, dict[str, Any]] = {}
     for nodes in partitions.values():
         records = {node: record for node in nodes if (record := readable(system, node))}
         fields = {node: {**record.fields, **record.more} for node, record in records.items()}
@@ -185,8 +185,8 @@ def tested(system: str, partitions: Mapping[str, list[str]]) -> dict[str, dict[s
         for node, record in records.items():
             if record.how == "run":
                 own = {key: fields[node].get(key) for key in sorted(apart)}
-                found.setdefault(node, {}).update(own)
-    return {node: own for node, own in found.items() if own}
+                lasting.setdefault(node, {}).update(own)
+    return {node: own for node, own in lasting.items() if own}
 
 
 # --- suspects ------------------------------------------------------------------------------------
@@ -207,8 +207,8 @@ def _suspect_path(system: str, node: str) -> Path:
 
 
 def suspect(system: str, node: str, why: str, by: str) -> None:
-    found = SuspectedPartner(node=node, why=why, by=by, date=now())
-    write(_suspect_path(system, node), found.model_dump(mode="json"))
+    partner = SuspectedPartner(node=node, why=why, by=by, date=now())
+    write(_suspect_path(system, node), partner.model_dump(mode="json"))
 
 
 def suspected(system: str, node: str) -> SuspectedPartner | None:

@@ -177,15 +177,15 @@ class Lost:
 
 
 def _read(system: str, kind: str) -> tuple[list[Any], list[Lost]]:
-    found, lost = [], []
+    documents, lost = [], []
     for path in sorted((store.folder(system) / kind).glob("*.json")):
         try:
-            found.append(_SCHEMAS[kind].validate_json(path.read_bytes()))
+            documents.append(_SCHEMAS[kind].validate_json(path.read_bytes()))
         except pydantic.ValidationError as error:
             lost.append(Lost(path, store.first_error(error)))
         except OSError as error:
             lost.append(Lost(path, error.strerror or str(error)))
-    return found, lost
+    return documents, lost
 
 
 def runs(system: str) -> list[Run]:

@@ -49,16 +49,18 @@ def renewed(reservation: str) -> Iterator[None]:
 
 
 def _keep(reservation: str, lease_s: int) -> None:
-    said = ""
+    reported = ""
     while not select.select([sys.stdin], [], [], lease_s / _RENEWALS)[0]:
         try:
             reservations.renew(reservation, lease_s)
-            said = ""
+            reported = ""
         except EnvironmentProblem as error:
             # At its end the run deletes it itself.
-            if not said and not select.select([sys.stdin], [], [], _LAST_WORDS_S)[0]:
-                said = error.message
-                print(f"gate: {reservation} is not renewed: {said}", file=sys.stderr, flush=True)
+            if not reported and not select.select([sys.stdin], [], [], _LAST_WORDS_S)[0]:
+                reported = error.message
+                print(
+                    f"gate: {reservation} is not renewed: {reported}", file=sys.stderr, flush=True
+                )
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[
     """
     wanted = store.rules(system).partners
     states = slurm_nodes.show(sorted({n for p in systems.load(system).partitions for n in p.nodes}))
-    found: list[str] = []
+    chosen: list[str] = []
     for partition in systems.load(system).partitions:
         if not set(partition.nodes) & set(nodes):
             continue
@@ -44,14 +44,14 @@ def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[
             and store.readable(system, name) is not None
         ]
         able.sort(key=lambda name: name not in before)
-        missing = wanted - sum(name in found for name in able)
-        able = [name for name in able if name not in found]
+        missing = wanted - sum(name in chosen for name in able)
+        able = [name for name in able if name not in chosen]
         while missing > 0 and able:
-            asked, able = able[:missing], able[missing:]
-            good = _as_accepted(system, asked)
-            found += good
+            candidates, able = able[:missing], able[missing:]
+            good = _as_accepted(system, candidates)
+            chosen += good
             missing -= len(good)
-    return found
+    return chosen
 
 
 def _counted(system: str) -> node_gate.Rules:

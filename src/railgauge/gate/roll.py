@@ -100,9 +100,9 @@ def finish_batch(roll: Roll, command: list[str], say: Say) -> list[Run]:
     """
     ended = []
     if roll.phase == "update":
-        found = update.state(roll)
-        waiting = "waiting for " if found.word == "running" else ""
-        say(f"{hostlist.fold(roll.batch)} in update: {waiting}{found.words}")
+        state = update.state(roll)
+        waiting = "waiting for " if state.word == "running" else ""
+        say(f"{hostlist.fold(roll.batch)} in update: {waiting}{state.words}")
         _require_good(roll, update.wait(roll, say))
         roll.phase = "test"
         roll.save()
@@ -113,30 +113,30 @@ def finish_batch(roll: Roll, command: list[str], say: Say) -> list[Run]:
     return ended
 
 
-def _require_good(roll: Roll, found: update.State) -> None:
-    if found.good:
+def _require_good(roll: Roll, state: update.State) -> None:
+    if state.good:
         return
     nodes = hostlist.fold(roll.batch)
     left = f"; not begun: {hostlist.fold(roll.waiting)}" if roll.waiting else ""
-    if found.word == "elsewhere":
+    if state.word == "elsewhere":
         assert roll.update is not None
         raise StuckError(
-            f"{nodes} in update by {found.words}{left}",
+            f"{nodes} in update by {state.words}{left}",
             next_step=f"railgauge gate run --act on {roll.update.host}; or, once you know that it "
             f"is done: railgauge gate update-done --nodes {nodes} --act",
         )
-    if found.word == "ended":
-        slurm_nodes.drain(roll.batch, f"{run.UPDATE} failed with {_how(found)}")
+    if state.word == "ended":
+        slurm_nodes.drain(roll.batch, f"{run.UPDATE} failed with {_how(state)}")
     last = update.last_words(roll)
     raise StuckError(
-        f"the update of {nodes} {found.words}{f': {last}' if last else ''}; it stays drained{left}",
+        f"the update of {nodes} {state.words}{f': {last}' if last else ''}; it stays drained{left}",
         next_step="look at the nodes and bring the update to its end; then: railgauge gate "
         f"update-done --nodes {nodes} --act, and railgauge gate run --act",
     )
 
 
-def _how(found: update.State) -> str:
-    code = found.exit_code or 0
+def _how(state: update.State) -> str:
+    code = state.exit_code or 0
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
@@ -238,10 +238,10 @@ def require_ended(system: str, nodes: Sequence[str]) -> None:
     roll = journal.rolling(system)
     if roll is None or roll.phase != "update" or not set(nodes) & set(roll.batch):
         return
-    found = update.state(roll)
-    if found.word == "running":
+    state = update.state(roll)
+    if state.word == "running":
         raise RailgaugeError(
-            f"the update of {hostlist.fold(roll.batch)} still runs: {found.words}",
+            f"the update of {hostlist.fold(roll.batch)} still runs: {state.words}",
             next_step="railgauge gate run --act waits for it",
         )
 

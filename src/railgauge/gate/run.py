@@ -67,16 +67,16 @@ def candidates(
     for name in nodes or ():
         _require_ours(known[name])
     updating = {} if despite_updates else in_update(system, known)
-    asked = nodes if nodes is not None else [name for name, node in known.items() if node.ours]
+    wanted = nodes if nodes is not None else [name for name, node in known.items() if node.ours]
     barred = {
         name: why
-        for name in asked
+        for name in wanted
         if (why := updating.get(name) or _barred(known[name], despite_reservations))
     }
     if nodes is not None and barred:
         name, why = sorted(barred.items())[0]
         raise RailgaugeError(f"{name}: {why}", next_step=_next_step(name, name in updating))
-    return Held({name: known[name] for name in asked if name not in barred}, barred)
+    return Held({name: known[name] for name in wanted if name not in barred}, barred)
 
 
 def _next_step(node: str, updating: bool) -> str:
@@ -123,14 +123,14 @@ def in_update(system: str, states: dict[str, SlurmNode]) -> dict[str, str]:
     By the journal or by the node's own reason: one of them is enough.
     """
     roll = journal.rolling(system)
-    found = {}
+    updating = {}
     if roll is not None and roll.phase != "test":
-        found = dict.fromkeys(roll.batch, f"in rolling update {roll.id}")
+        updating = dict.fromkeys(roll.batch, f"in rolling update {roll.id}")
     for name, node in states.items():
         words = node.reason.removeprefix(slurm_nodes.OURS)
         if node.ours and words.split()[:1] in ([UPDATE], [f"{UPDATE},"]):
-            found.setdefault(name, f"drained for an update: {words}")
-    return found
+            updating.setdefault(name, f"drained for an update: {words}")
+    return updating
 
 
 def all_nodes(system: str) -> list[str]:
@@ -294,7 +294,7 @@ def test(run: Run, command: list[str], say: Say) -> None:
 
 def _campaign(run: Run, command: list[str], say: Say) -> Verdict:
     """The campaign of this round: the one that broke off, continued, or a new one."""
-    last = _found(run.campaigns[-1]) if run.campaigns else None
+    last = _loaded(run.campaigns[-1]) if run.campaigns else None
     if last is not None and last.id not in run.judged and set(run.open_nodes) <= _nodes_of(last):
         if last.state == "finished":
             return rules.decide(last)
@@ -330,7 +330,7 @@ def _owner(run: Run) -> str:
     return f"gate run {run.id}"
 
 
-def _found(campaign: str) -> Campaign | None:
+def _loaded(campaign: str) -> Campaign | None:
     """The campaign; None where its folder is gone, or holds no record: it is measured anew."""
     try:
         return load(campaign)
@@ -368,14 +368,14 @@ def record(run: Run, command: list[str], say: Say) -> None:
         known = store.readable(run.system, node)
         if known is not None and known.by in run.campaigns:
             continue
-        found = None
+        inventory = None
         for campaign in reversed(run.campaigns):
-            kept = _found(campaign)
-            found = in_campaign(kept).get(node) if kept else None
-            if found is not None:
-                store.accept(run.system, found, "run", campaign)
+            kept = _loaded(campaign)
+            inventory = in_campaign(kept).get(node) if kept else None
+            if inventory is not None:
+                store.accept(run.system, inventory, "run", campaign)
                 break
-        if found is None:
+        if inventory is None:
             run.decided[node] = "passed, but its campaign has no inventory of it"
 
 
@@ -393,7 +393,7 @@ def _drain_rejected(run: Run) -> None:
 
 
 def unreserve(run: Run, command: list[str], say: Say) -> None:
-    """The accepted nodes, and the partners, are everybody's again; what Slurm says then is told."""
+    """The accepted nodes, and the partners, are everybody's again; what Slurm says is shown."""
     if run.open_nodes:
         raise RuntimeError(f"{run.open_nodes} are not decided")
     _unreserve(run)

@@ -55,8 +55,8 @@ def _unended(system: str) -> Iterator[str]:
     if roll:
         yield f"rolling update {roll.id} of {roll.by} has not ended: `{roll.command}`"
         if roll.phase == "update":
-            found = update.state(roll)
-            yield f"  {hostlist.fold(roll.batch)}: update {found.word}: {found.words}"
+            state = update.state(roll)
+            yield f"  {hostlist.fold(roll.batch)}: update {state.word}: {state.words}"
         elif roll.batch:
             yield f"  {hostlist.fold(roll.batch)}: {_PHASES[roll.phase]}"
         if roll.waiting:
@@ -77,7 +77,7 @@ def _accepted(system: str, node: str) -> str:
 
 
 def _suspect(system: str, node: str) -> list[str]:
-    found = store.suspected(system, node)
-    if found is None:
+    partner = store.suspected(system, node)
+    if partner is None:
         return []
-    return [f"suspect, by gate run {found.by} {found.date}: {found.why}"]
+    return [f"suspect, by gate run {partner.by} {partner.date}: {partner.why}"]

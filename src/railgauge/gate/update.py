@@ -124,8 +124,8 @@ def state(roll: Roll) -> State:
 
 def _end(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return {"exit_code": int(found["exit_code"])}
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return {"exit_code": int(document["exit_code"])}
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
@@ -137,11 +137,11 @@ def wait(roll: Roll, say: Say) -> State:
     itself. KeyboardInterrupt for all.
     """
     with _kept_interrupts(say) as interrupted:
-        while (found := state(roll)).word == "running":
+        while (current := state(roll)).word == "running":
             time.sleep(_POLL_S)
     if interrupted:
         raise KeyboardInterrupt
-    return found
+    return current
 
 
 @contextlib.contextmanager

@@ -11,8 +11,20 @@ from pathlib import Path
 
 from railgauge.processes import Process
 
+#: The system whose cluster `railgauge lab up` makes where no other is named.
+SYSTEM = "lab"
+
 
 def first_process(folder: Path) -> Process | None:
     """The first process of the lab in `folder`, while that lab is up."""
     process = Process.read(folder / "run" / "init.pid")
     return process if process and process.alive else None
+
+
+def system_in(folder: Path) -> str | None:
+    """The system whose cluster the lab in `folder` is, while that lab is up."""
+    if first_process(folder) is None:
+        return None
+    recorded = folder / "run" / "system"
+    # One that an older checkout brought up has no such record.
+    return recorded.read_text() if recorded.exists() else SYSTEM

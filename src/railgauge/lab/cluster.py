@@ -18,10 +18,10 @@ from pathlib import Path
 from railgauge import children, hostlist, lab, paths, processes
 from railgauge.atomic import write_text
 from railgauge.errors import EnvironmentProblem
-from railgauge.lab import network, releases, render, rootfs, vm
-from railgauge.lab.nodes import KINDS
+from railgauge.lab import network, releases, render, rootfs, switches, vm
+from railgauge.lab.nodes import KINDS, NAMESPACE
 from railgauge.lab.releases import DEFAULT, Release
-from railgauge.lab.spec import LabSpec, Node, User
+from railgauge.lab.spec import LabSpec, Node, Switch, User
 from railgauge.processes import Process
 
 _BOOT = Path(__file__).parent / "boot"
@@ -82,11 +82,13 @@ class Lab:
         partitions: Mapping[str, str],
         folder: Path | None = None,
         release: Release = DEFAULT,
+        system: str = lab.SYSTEM,
     ) -> None:
         self.spec = spec
         self.partitions = dict(partitions)
         self.folders = Folders(folder or paths.lab_folder())
         self.release = release
+        self.system = system
 
     # --- state -----------------------------------------------------------------------------
 
@@ -107,6 +109,15 @@ class Lab:
         known = ", ".join(node.name for node in self.spec.all_nodes())
         raise EnvironmentProblem(f"the lab has no node {name!r}; it has {known}")
 
+    def member(self, name: str) -> Node | Switch:
+        """The node or the switch of that name."""
+        switches_by_name = {switch.name: switch for switch in self.spec.all_switches()}
+        return switches_by_name.get(name) or self.node(name)
+
+    def switch_of(self, node: Node) -> Process:
+        """In whose network namespace the bridge is that a node's eth0 is on."""
+        return self.require_machine(node.leaf) if node.leaf else self.require_up()
+
     def require_up(self) -> Process:
         init = self.init
         if init is None:
@@ -118,7 +129,7 @@ class Lab:
     def require_machine(self, name: str) -> Process:
         self.require_up()
         if name != self.spec.head.name:
-            self.node(name)
+            self.member(name)
         machine = self.machine(name)
         if machine is None:
             raise EnvironmentProblem(
@@ -150,7 +161,7 @@ class Lab:
     ) -> list[str]:
         """`command` as it runs on machine `name`, for root or another user of the lab."""
         machine = self.require_machine(name)
-        if name != self.spec.head.name and self.node(name).kind == "vm":
+        if name != self.spec.head.name and self.member(name).kind == "vm":
             raise EnvironmentProblem(f"{name} is a virtual machine, not a set of namespaces")
         home, become = "/root", ["env"]
         if user != "root":
@@ -238,6 +249,7 @@ class Lab:
                 self._start_namespaces(image, say)
             elif any(n.kind == "vm" and self.machine(n.name) is None for n in wanted):
                 self._require_memory([n for n in wanted if self.machine(n.name) is None])
+            self._start_switches(say)
             missing = self._use(wanted)
             # The virtual machines first: they take longest to come.
             machines = [node for node in missing if node.kind == "vm"]
@@ -251,14 +263,24 @@ class Lab:
                 self.start_machine("head", self.spec.head.name, gpus=0)
             else:
                 self._restart_dead_services(say)
-            for node in missing:
-                if node.kind != "vm":
-                    say(f"starting {node.name} ({node.kind})")
-                    KINDS[node.kind].start(self, node)
+            others = [node for node in missing if node.kind != "vm"]
+            if others:
+                say(f"starting {hostlist.fold(node.name for node in others)} (namespace)")
+            for node in others:
+                KINDS[node.kind].start(self, node)
             say("waiting for Slurm")
             for node in missing:
                 KINDS[node.kind].wait_until_up(self, node)
             self.wait_until_idle(timeout_s)
+
+    def _start_switches(self, say: Callable[[str], None]) -> None:
+        """Those that do not run, with the links of the nodes that are on them."""
+        started = {switch.name for switch in switches.start_missing(self)}
+        if started:
+            say(f"started {hostlist.fold(sorted(started))}")
+        for node in self.in_use():
+            if node.leaf in started and self.machine(node.name):
+                NAMESPACE.plug(self, node)
 
     def _nodes_of_release(self, say: Callable[[str], None]) -> list[Node]:
         """All nodes, where the release has the kernel and the emulator for those that are VMs."""
@@ -300,6 +322,7 @@ class Lab:
         for folder in (self.folders.log, self.folders.machines, self.folders.bin):
             folder.mkdir(parents=True, exist_ok=True)
         render.write(run / "etc", render.render(self.spec, self.partitions, self.release))
+        write_text(run / "system", self.system)
         write_text(run / "release", self.release.name)
         write_text(run / "lab.json", self.spec.model_dump_json())
         write_text(run / "cluster.env", render.environment(self.spec))

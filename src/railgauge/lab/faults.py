@@ -8,15 +8,19 @@ import math
 import signal
 import subprocess
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 from railgauge import hostlist, paths
 from railgauge.atomic import write_json
-from railgauge.errors import RailgaugeError
+from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.lab import switches
 from railgauge.lab.cluster import Lab
+from railgauge.lab.links import Links
 from railgauge.lab.nodes import KINDS as NODE_KINDS
-from railgauge.lab.nodes import VM, NodeKind
-from railgauge.lab.spec import Node
+from railgauge.lab.nodes import NAMESPACE, VM, NodeKind
+from railgauge.lab.spec import Node, NodeKindName, Switch
+
+LINKS: dict[str, Links[Any]] = {**NODE_KINDS, **switches.KINDS}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,12 +28,15 @@ class Fault:
     """A fault that is in place. `value` is in the unit that its kind names."""
 
     kind: str
+    #: a node, or a switch
     node: str | None = None
     value: float | None = None
     interface: str | None = None
+    #: a pattern of command lines, as pgrep's
+    process: str | None = None
 
     def __str__(self) -> str:
-        parts = [self.kind, self.node or "", self.interface or ""]
+        parts = [self.kind, self.node or "", self.interface or self.process or ""]
         parts += [] if self.value is None else [f"{self.value:g}"]
         return " ".join(part for part in parts if part)
 
@@ -38,14 +45,14 @@ class Fault:
 class Kind:
     """How a kind of fault is made and mended. One without `clear` is over at once.
 
-    `on` says what it strikes: the lab as a whole, a node, an interface of a node of any kind, or
-    one of a VM node.
+    `on` says what it strikes: the lab as a whole, a node, an interface of a machine of any kind, or
+    one of a VM node, the disk of a namespace node, processes of a node.
     """
 
     description: str
     add: Callable[[Lab, Fault], None]
     clear: Callable[[Lab, Fault], None] | None
-    on: Literal["lab", "node", "interface", "vm-interface"] = "lab"
+    on: Literal["lab", "node", "interface", "vm-interface", "disk", "process"] = "lab"
     needs_value: bool = False
     default_value: float | None = None
 
@@ -56,30 +63,48 @@ def _node(lab: Lab, fault: Fault) -> tuple[NodeKind, Node, str]:
     return NODE_KINDS[node.kind], node, fault.interface or ""
 
 
+def _links(lab: Lab, fault: Fault) -> tuple[Links[Any], Node | Switch, str]:
+    """The interface that a fault strikes: whose it is, and how such ones are changed."""
+    assert fault.node is not None
+    machine = lab.member(fault.node)
+    return LINKS[machine.kind], machine, fault.interface or ""
+
+
 def _is_on(lab: Lab, fault: Fault) -> bool:
     return fault.node is not None and lab.machine(fault.node) is not None
 
 
 def _add_rate(lab: Lab, fault: Fault) -> None:
     assert fault.value is not None
-    kind, node, interface = _node(lab, fault)
-    kind.shape(lab, node, interface, fault.value)
+    links, machine, interface = _links(lab, fault)
+    links.shape(lab, machine, interface, fault.value)
 
 
 def _clear_rate(lab: Lab, fault: Fault) -> None:
-    kind, node, interface = _node(lab, fault)
-    kind.unshape(lab, node, interface)
+    links, machine, interface = _links(lab, fault)
+    links.unshape(lab, machine, interface)
 
 
 def _add_mtu(lab: Lab, fault: Fault) -> None:
     assert fault.value is not None
-    kind, node, interface = _node(lab, fault)
-    kind.set_mtu(lab, node, interface, int(fault.value))
+    links, machine, interface = _links(lab, fault)
+    links.set_mtu(lab, machine, interface, int(fault.value))
 
 
 def _clear_mtu(lab: Lab, fault: Fault) -> None:
-    kind, node, interface = _node(lab, fault)
-    kind.set_mtu(lab, node, interface, lab.spec.network.mtu_bytes)
+    links, machine, interface = _links(lab, fault)
+    links.set_mtu(lab, machine, interface, lab.spec.network.mtu_bytes)
+
+
+def _add_loss(lab: Lab, fault: Fault) -> None:
+    assert fault.value is not None
+    links, machine, interface = _links(lab, fault)
+    links.lose(lab, machine, interface, fault.value)
+
+
+def _clear_loss(lab: Lab, fault: Fault) -> None:
+    links, machine, interface = _links(lab, fault)
+    links.lose(lab, machine, interface, 0)
 
 
 def _add_off(lab: Lab, fault: Fault) -> None:
@@ -127,6 +152,41 @@ def _pull_cable(lab: Lab, fault: Fault) -> None:
 def _plug_cable(lab: Lab, fault: Fault) -> None:
     _, node, interface = _node(lab, fault)
     VM.set_link(lab, node, interface, up=True)
+
+
+#: Why slurmd drains its node when it cannot write.
+_SPOOL_IS_FULL = "SlurmdSpoolDir is full"
+
+
+def _fill_disk(lab: Lab, fault: Fault) -> None:
+    _, node, _ = _node(lab, fault)
+    NAMESPACE.fill_disk(lab, node, int(fault.value or 0))
+
+
+def _empty_disk(lab: Lab, fault: Fault) -> None:
+    _, node, _ = _node(lab, fault)
+    NAMESPACE.empty_disk(lab, node)
+    if _SPOOL_IS_FULL in lab.kept_out().get(node.name, ""):
+        lab.on_head("scontrol", "update", f"nodename={node.name}", "state=resume")
+
+
+def _signal(lab: Lab, fault: Fault, number: signal.Signals) -> bool:
+    """Send a signal to the processes that a fault strikes; whether there were any."""
+    kind, node, _ = _node(lab, fault)
+    words = ["pkill", f"-{number.value}", "--full", "--", fault.process or ""]
+    return kind.run(lab, node, words).returncode == 0
+
+
+def _stop_process(lab: Lab, fault: Fault) -> None:
+    if not _signal(lab, fault, signal.SIGSTOP):
+        raise EnvironmentProblem(
+            f"{fault.node} runs no process with {fault.process!r} in its command line",
+            next_step=f"railgauge lab exec {fault.node} ps -ef",
+        )
+
+
+def _continue_process(lab: Lab, fault: Fault) -> None:
+    _signal(lab, fault, signal.SIGCONT)
 
 
 def _restart_slurmctld(lab: Lab, _: Fault) -> None:
@@ -180,8 +240,8 @@ KINDS: dict[str, Kind] = {
     ),
     "loss": Kind(
         "lose VALUE % of the packets that leave by the interface",
-        *(_netem("loss {}%"), _clear_netem),
-        on="vm-interface",
+        *(_add_loss, _clear_loss),
+        on="interface",
         needs_value=True,
     ),
     "reorder": Kind(
@@ -195,6 +255,17 @@ KINDS: dict[str, Kind] = {
         "remove the RDMA device over the interface", *(_remove_rdma, _add_rdma), on="vm-interface"
     ),
     "off": Kind("pull the node's plug", _add_off, _clear_off, on="node"),
+    "disk-full": Kind(
+        "leave VALUE bytes (0) on the node's disk: / and /tmp",
+        *(_fill_disk, _empty_disk),
+        on="disk",
+        default_value=0,
+    ),
+    "stopped": Kind(
+        "stop the node's processes (SIGSTOP) whose command line holds --process",
+        *(_stop_process, _continue_process),
+        on="process",
+    ),
     "slurmctld-restart": Kind("stop slurmctld and start it again", _restart_slurmctld, None),
     "slurmdbd-stop": Kind("kill slurmdbd: no accounting", _stop_slurmdbd, _start_slurmdbd),
     "results-full": Kind(
@@ -221,8 +292,11 @@ def add(
     node: str | None = None,
     value: float | None = None,
     interface: str | None = None,
+    process: str | None = None,
 ) -> Fault:
-    """Put a fault in place; RailgaugeError where it needs another node, interface or value."""
+    """Put a fault in place; RailgaugeError where it needs another node, interface, process or
+    value.
+    """
     lab.require_up()
     if kind not in KINDS:
         raise RailgaugeError(f"fault {kind!r} is unknown; one of {', '.join(KINDS)}")
@@ -238,8 +312,12 @@ def add(
         least = 0 if description.default_value == 0 else math.ulp(0)
         if not (math.isfinite(value) and value >= least):
             raise RailgaugeError(f"--value is {value:g}, expected a number above 0")
+    if (description.on == "process") != (process is not None):
+        needed = "needs --process" if process is None else "concerns no process"
+        raise RailgaugeError(f"fault {kind} {needed}")
     interface = _interface(lab, kind, node, interface)
-    fault = Fault(kind, node, description.default_value if value is None else value, interface)
+    value = description.default_value if value is None else value
+    fault = Fault(kind, node, value, interface, process)
     with lab.locked():
         present = active(lab)
         if any(_strikes(other) == _strikes(fault) for other in present):
@@ -253,27 +331,46 @@ def add(
 
 
 def _interface(lab: Lab, kind: str, name: str | None, interface: str | None) -> str | None:
-    """The interface that a fault strikes: the one named, else the usual one of such a node."""
+    """The interface that a fault strikes: the one named, else the usual one of such a machine."""
     on = KINDS[kind].on
+    if name is not None:
+        _require_kind(lab, kind, name)
     if name is None or "interface" not in on:
         if interface is not None:
             raise RailgaugeError(f"fault {kind} concerns no single interface")
         return None
-    node = lab.node(name)
-    if on == "vm-interface" and node.kind != "vm":
-        vms = hostlist.fold(n.name for n in lab.spec.all_nodes() if n.kind == "vm")
-        raise RailgaugeError(f"fault {kind} needs a VM node ({vms}); {name} is a {node.kind}")
-    found = interface or NODE_KINDS[node.kind].default_interface(lab)
-    known = NODE_KINDS[node.kind].interfaces(lab, rdma=kind == "rdma-removed")
+    links = LINKS[lab.member(name).kind]
+    found = interface or links.default_interface(lab)
+    known = links.interfaces(lab, rdma=kind == "rdma-removed")
     if found not in known:
         raise RailgaugeError(f"fault {kind} on {name}: no interface {found!r}; {', '.join(known)}")
     return found
 
 
+#: What some faults strike is of one kind of node only, as people call it.
+_ONLY: dict[str, tuple[NodeKindName, str]] = {
+    "vm-interface": ("vm", "VM"),
+    "disk": ("namespace", "namespace"),
+}
+
+
+def _require_kind(lab: Lab, kind: str, name: str) -> None:
+    on = KINDS[kind].on
+    machine = lab.member(name) if on == "interface" else lab.node(name)
+    if on in _ONLY and machine.kind != _ONLY[on][0]:
+        only, called = _ONLY[on]
+        able = hostlist.fold(node.name for node in lab.spec.all_nodes() if node.kind == only)
+        raise RailgaugeError(
+            f"fault {kind} needs a {called} node ({able}); {name} is a {machine.kind}"
+        )
+
+
 def _strikes(fault: Fault) -> tuple[str, str | None, str | None]:
-    """What two faults cannot both have: netem is one setting of an interface."""
-    kind = "netem" if KINDS[fault.kind].clear is _clear_netem else fault.kind
-    return kind, fault.node, fault.interface
+    """What two faults cannot both have: netem, which also makes losses, is one setting of an
+    interface.
+    """
+    kind = "netem" if KINDS[fault.kind].clear in (_clear_netem, _clear_loss) else fault.kind
+    return kind, fault.node, fault.interface or fault.process
 
 
 def clear(lab: Lab, node: str | None = None) -> list[Fault]:
@@ -288,8 +385,9 @@ def clear(lab: Lab, node: str | None = None) -> list[Fault]:
         for fault in newest_first:
             kind = KINDS[fault.kind]
             assert kind.clear is not None
-            # What an interface was told is forgotten with its node's power.
-            if "interface" not in kind.on or fault.kind == "rate" or _is_on(lab, fault):
+            # Most of what a node was told is forgotten with its power.
+            stays = kind.on in ("lab", "node") or fault.kind in ("rate", "loss")
+            if stays or _is_on(lab, fault):
                 kind.clear(lab, fault)
         _save(lab, [fault for fault in present if fault not in mended])
         lab.wait_until_idle(nodes_off={f.node for f in active(lab) if f.kind == "off"})

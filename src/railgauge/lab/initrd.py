@@ -21,10 +21,10 @@ _FOLDERS = ("bin", "proc", "sys", "dev", "ro", "rw", "newroot", "modules")
 
 def kernel(image: Path) -> Path:
     """The image's kernel; EnvironmentProblem where there is none, or more than one."""
-    found = sorted((image / "boot").glob("vmlinuz-*"))
-    if len(found) != 1:
-        raise EnvironmentProblem(f"{image}/boot holds {len(found)} kernels, expected 1")
-    return found[0]
+    kernels = sorted((image / "boot").glob("vmlinuz-*"))
+    if len(kernels) != 1:
+        raise EnvironmentProblem(f"{image}/boot holds {len(kernels)} kernels, expected 1")
+    return kernels[0]
 
 
 def build(image: Path, run: Path, boot: Path, shares: Sequence[Path]) -> bytes:

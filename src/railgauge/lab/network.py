@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
+import shutil
 import subprocess
+from collections.abc import Mapping
 
 from railgauge.errors import EnvironmentProblem
-from railgauge.lab.spec import LabSpec
+from railgauge.lab.spec import LabSpec, Network, Node
 from railgauge.processes import Process
 
-#: Every node's eth0 is on this one.
+#: Every node's eth0 is on this one, of its leaf or of the lab.
 BRIDGE = "br0"
 
 #: What Ethernet sends around each packet that tbf does not count: FCS 4, preamble and gap 20.
 _UNCOUNTED_BYTES = 24
 _ETHERNET_HEADER_BYTES = 14
+
+#: 64 KiB of TCP payload in one, with the headers of its segments.
+_LARGEST_PACKET_BYTES = 72 * 1024
+
+#: How finely a share of lost packets can be told.
+_LOSS_STEPS = 1_000_000
 
 
 def _run(command: list[str], batch: str | None = None) -> None:
@@ -36,6 +45,12 @@ def ip(process: Process, *lines: str) -> None:
     _run(inside(process, "ip", "-batch", "-"), "\n".join(lines) + "\n")
 
 
+def set_kernel(process: Process, settings: Mapping[str, int | str]) -> None:
+    """Give the network namespace of `process` these settings of the kernel (sysctl)."""
+    words = [f"{name}={value}" for name, value in settings.items()]
+    _run(inside(process, "sysctl", "--quiet", "--write", *words))
+
+
 def exists(process: Process, device: str) -> bool:
     command = inside(process, "ip", "link", "show", device)
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
@@ -51,7 +66,7 @@ def bridges(spec: LabSpec) -> list[str]:
 
     The lab's first namespace has the first address of each subnet, and routes between the rails.
     """
-    subnets = [spec.network.subnet, *spec.fabric.rail_subnets]
+    subnets = [spec.head_subnet, *spec.fabric.rail_subnets]
     links = spec.fabric.bond.links if spec.fabric.bond else 0
     return [
         *(f"br{place}={subnet[1]}/{subnet.prefixlen}" for place, subnet in enumerate(subnets)),
@@ -64,27 +79,48 @@ def port(node: str) -> str:
     return f"p-{node}"
 
 
-def connect(
-    lab: Process, node: str, machine: Process, address: str, mtu: int, gbits: float
-) -> None:
-    """A link between the bridge and the namespace node, shaped at both ends."""
-    interface = ipaddress.IPv4Interface(address)
-    # The kernel takes its time to remove the link of a node that has lost power.
-    subprocess.run(
-        inside(lab, "ip", "link", "delete", port(node)), capture_output=True, check=False
-    )
+@dataclasses.dataclass(frozen=True)
+class End:
+    """One end of a link: an interface in the network namespace of a process."""
+
+    process: Process
+    device: str
+
+
+def cable(near: End, far: End, mtu: int, gbits: float | None, options: str = "") -> None:
+    """A link between two namespaces, shaped at both ends; `options` are the far interface's."""
+    # The kernel takes its time to remove the link of a machine that has lost power.
+    for end in (near, far):
+        delete = inside(end.process, "ip", "link", "delete", end.device)
+        subprocess.run(delete, capture_output=True, check=False)
     ip(
-        lab,
-        f"link add {port(node)} mtu {mtu} type veth "
-        f"peer name eth0 mtu {mtu} address {hardware_address(str(interface.ip))} "
-        f"netns {machine.pid}",
-        f"link set {port(node)} master {BRIDGE}",
-        f"link set {port(node)} up",
+        near.process,
+        f"link add {near.device} mtu {mtu} type veth "
+        f"peer name {far.device} mtu {mtu} {options} netns {far.process.pid}",
     )
-    shape(lab, node, machine, gbits, mtu)
-    _receive_on_one_cpu(lab, port(node))
-    _receive_on_one_cpu(machine, "eth0")
-    ip(machine, "link set lo up", "link set eth0 up", f"address add {address} dev eth0")
+    for end in (near, far):
+        if gbits is not None:
+            shape_device(end.process, end.device, gbits, mtu)
+        _receive_on_one_cpu(end)
+
+
+def connect(switch: Process, node: Node, machine: Process, network: Network, prefix: int) -> None:
+    """A link between the bridge of the node's switch and the namespace node."""
+    near = End(switch, port(node.name))
+    cable(
+        near,
+        End(machine, "eth0"),
+        network.mtu_bytes,
+        network.link_gbits,
+        f"address {hardware_address(node.address)}",
+    )
+    ip(switch, f"link set {near.device} master {BRIDGE} up")
+    routes = [f"route add default via {node.gateway}"] if node.gateway else []
+    ip(
+        machine,
+        *("link set lo up", "link set eth0 up"),
+        *(f"address add {node.address}/{prefix} dev eth0", *routes),
+    )
 
 
 def hardware_address(address: str, interface: int = 0) -> str:
@@ -93,21 +129,15 @@ def hardware_address(address: str, interface: int = 0) -> str:
     return f"02:{interface:02x}:" + ":".join(f"{byte:02x}" for byte in packed)
 
 
-def _receive_on_one_cpu(process: Process, device: str) -> None:
+def _receive_on_one_cpu(end: End) -> None:
     """Keep packets in order: tbf sends from any CPU, and veth would receive on that one.
 
     Without this a healthy link shows about 1000 retransmits in 3 s at 10 Gb/s, with it a few.
     """
-    queue = f"/sys/class/net/{device}/queues/rx-0/rps_cpus"
+    queue = f"/sys/class/net/{end.device}/queues/rx-0/rps_cpus"
     # sysfs shows the devices of the network namespace that it was mounted in.
     script = f"mount -t sysfs sysfs /sys && echo 1 >{queue}"
-    _run(inside(process, "unshare", "--mount", "sh", "-c", script))
-
-
-def shape(lab: Process, node: str, machine: Process, gbits: float, mtu: int) -> None:
-    """Let a namespace node's link carry what Ethernet of `gbits` does, each way."""
-    shape_device(lab, port(node), gbits, mtu)
-    shape_device(machine, "eth0", gbits, mtu)
+    _run(inside(end.process, "unshare", "--mount", "sh", "-c", script))
 
 
 def shape_device(process: Process, device: str, gbits: float, mtu: int) -> None:
@@ -122,6 +152,33 @@ def unshape_device(process: Process, device: str) -> None:
     subprocess.run(command, capture_output=True, check=False)
 
 
+def segment(end: End, always: bool) -> None:
+    """Let `end` send packets one by one (`always`), or up to 64 KiB of them in one, as at first."""
+    ip(end.process, f"link set {end.device} gso_max_segs {1 if always else 65535}")
+
+
+def lose(arriving: End, percent: float) -> None:
+    """Let `percent` of the packets that arrive at `arriving` be lost (nftables); 0 ends it.
+
+    As on a bad cable nobody is told. Packets that arrive as one of 64 KiB are lost as one:
+    `segment` the other end.
+    """
+    if shutil.which("nft") is None:
+        raise EnvironmentProblem("not installed: nft", next_step="apt-get install nftables")
+    table = f"netdev loss_{arriving.device.replace('-', '_')}"
+    rules = f"add table {table}\ndelete table {table}\n"
+    if percent:
+        rules += (
+            f"table {table} {{\n"
+            "  chain arriving {\n"
+            f'    type filter hook ingress device "{arriving.device}" priority 0;\n'
+            f"    numgen random mod {_LOSS_STEPS} < {round(percent / 100 * _LOSS_STEPS)} drop\n"
+            "  }\n"
+            "}\n"
+        )
+    _run(inside(arriving.process, "nft", "--file", "-"), rules)
+
+
 def shaper(gbits: float, mtu: int) -> str:
     """tbf's arguments for a link of `gbits` (10^9 bits per second).
 
@@ -130,6 +187,9 @@ def shaper(gbits: float, mtu: int) -> str:
     """
     share = (mtu + _ETHERNET_HEADER_BYTES) / (mtu + _ETHERNET_HEADER_BYTES + _UNCOUNTED_BYTES)
     rate = round(gbits * share * 1e9)
-    # tbf needs a bucket of at least what arrives between two timer ticks (4 ms at 250 Hz).
-    burst = max(round(rate / 8 * 0.004), 4 * 65536)
-    return f"root tbf rate {rate} burst {burst} latency 10ms"
+    # tbf needs a bucket of at least what arrives between two timer ticks (4 ms at 250 Hz), and of
+    # what the kernel hands it as one packet; on a slow link more would be seen above its limit.
+    tick = round(rate / 8 * 0.004)
+    burst = max(tick, _LARGEST_PACKET_BYTES)
+    queue = round(rate / 8 * 0.010) + max(tick, 4 * 65536)
+    return f"root tbf rate {rate} burst {burst} limit {queue}"

@@ -9,7 +9,10 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING, Protocol
 
+from railgauge.errors import EnvironmentProblem
 from railgauge.lab import network
+from railgauge.lab.links import Links, VethLinks
+from railgauge.lab.network import End
 from railgauge.lab.spec import Node
 from railgauge.lab.vm import BOOT_LIMIT_S, VmNodes
 
@@ -17,7 +20,11 @@ if TYPE_CHECKING:
     from railgauge.lab.cluster import Lab
 
 
-class NodeKind(Protocol):
+#: Where a namespace node has the file systems that jobs write to: the one of its /, and /tmp.
+_DISKS = "/run/disk /tmp"
+
+
+class NodeKind(Links[Node], Protocol):
     """What every kind of node can do. All raise EnvironmentProblem where it does not work."""
 
     def start(self, lab: Lab, node: Node) -> None:
@@ -34,40 +41,25 @@ class NodeKind(Protocol):
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on the node, beside Slurm."""
 
-    def interfaces(self, lab: Lab, rdma: bool = False) -> list[str]:
-        """The interfaces of such a node, or those with an RDMA device."""
 
-    def default_interface(self, lab: Lab) -> str:
-        """The interface that faults strike where none is named."""
-
-    def shape(self, lab: Lab, node: Node, interface: str, gbits: float) -> None:
-        """Let a link of the node carry what Ethernet of `gbits` (10^9 bits per second) does."""
-
-    def unshape(self, lab: Lab, node: Node, interface: str) -> None:
-        """Let a link carry what it did at first, also while the node is off."""
-
-    def set_mtu(self, lab: Lab, node: Node, interface: str, mtu_bytes: int) -> None:
-        """Give an interface of the node this MTU."""
-
-
-class NamespaceNodes:
+class NamespaceNodes(VethLinks[Node]):
     """A node that is a set of namespaces on this kernel: fast, and without RDMA or netem."""
 
     def start(self, lab: Lab, node: Node) -> None:
         machine = lab.start_machine("node", node.name, node.gpus)
         try:
-            network.connect(
-                lab.require_up(),
-                node.name,
-                machine,
-                f"{node.address}/{lab.spec.prefix_length}",
-                lab.spec.network.mtu_bytes,
-                lab.spec.network.link_gbits,
-            )
+            self.plug(lab, node)
         except BaseException:
             # Off, rather than on and without a link for ever.
             machine.kill()
             raise
+
+    def plug(self, lab: Lab, node: Node) -> None:
+        """Give a node that is on its link."""
+        machine = lab.require_machine(node.name)
+        network.connect(
+            lab.switch_of(node), node, machine, lab.spec.network, lab.spec.prefix_length
+        )
 
     def wait_until_up(self, lab: Lab, node: Node, timeout_s: float = BOOT_LIMIT_S) -> None:
         lab.require_machine(node.name)
@@ -75,7 +67,7 @@ class NamespaceNodes:
     def power_off(self, lab: Lab, node: Node) -> None:
         machine = lab.require_machine(node.name)
         # The link first: a node without power sends no FIN to its peers.
-        network.ip(lab.require_up(), f"link set {network.port(node.name)} down")
+        network.ip(lab.switch_of(node), f"link set {network.port(node.name)} down")
         machine.kill()
         machine.wait_until_ended(10)
 
@@ -93,19 +85,46 @@ class NamespaceNodes:
     def default_interface(self, lab: Lab) -> str:
         return "eth0"
 
-    def shape(self, lab: Lab, node: Node, interface: str, gbits: float) -> None:
-        machine = lab.require_machine(node.name)
-        network.shape(lab.require_up(), node.name, machine, gbits, lab.spec.network.mtu_bytes)
+    def fill_disk(self, lab: Lab, node: Node, left_bytes: int) -> None:
+        """Leave so many bytes on the file systems of / and of /tmp, and no more."""
+        # A file system of its present size; of none it would be unlimited.
+        self._must(
+            lab,
+            node,
+            f"for disk in {_DISKS}; do\n"
+            "  head -c 4096 /dev/zero >$disk/full-disk\n"
+            "  used=$(df --block-size=1 --output=used $disk | tail -n 1)\n"
+            f"  mount -o remount,size=$((used + {left_bytes})) $disk\n"
+            "done",
+        )
 
-    def unshape(self, lab: Lab, node: Node, interface: str) -> None:
-        # A link that is off is made anew with the node's power.
-        if lab.machine(node.name) is not None:
-            self.shape(lab, node, interface, lab.spec.network.link_gbits)
+    def empty_disk(self, lab: Lab, node: Node) -> None:
+        """Give the node as much room again as it has at first."""
+        self._must(
+            lab,
+            node,
+            f"for disk in {_DISKS}; do\n"
+            "  mount -o remount,size=50% $disk\n"
+            "  rm -f $disk/full-disk\n"
+            "done",
+        )
 
-    def set_mtu(self, lab: Lab, node: Node, interface: str, mtu_bytes: int) -> None:
-        network.ip(lab.require_machine(node.name), f"link set {interface} mtu {mtu_bytes}")
+    def _must(self, lab: Lab, node: Node, script: str) -> None:
+        outcome = self.run(lab, node, ["sh", "-e", "-c", script])
+        if outcome.returncode != 0:
+            raise EnvironmentProblem(f"{node.name}: {outcome.stderr.strip()}")
+
+    def own(self, lab: Lab, machine: Node, interface: str) -> End:
+        return End(lab.require_machine(machine.name), interface)
+
+    def peer(self, lab: Lab, machine: Node, interface: str) -> End:
+        return End(lab.switch_of(machine), network.port(machine.name))
+
+    def gbits(self, lab: Lab) -> float:
+        return lab.spec.network.link_gbits
 
 
 VM = VmNodes()
+NAMESPACE = NamespaceNodes()
 
-KINDS: dict[str, NodeKind] = {"namespace": NamespaceNodes(), "vm": VM}
+KINDS: dict[str, NodeKind] = {"namespace": NAMESPACE, "vm": VM}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jinja2
 
+from railgauge.hostlist import fold
 from railgauge.lab.releases import DEFAULT, Release
 from railgauge.lab.spec import LabSpec
 
@@ -30,11 +31,16 @@ def render(
     blocks = spec.blocks if release.has_blocks else None
     names = ["slurm.conf", "gres.conf", "cgroup.conf", "hosts"]
     names += ["slurmdbd.conf"] if spec.accounting else []
-    names += ["topology.conf"] if blocks else []
+    names += ["topology.conf"] if blocks or spec.switches else []
     values = {
         "spec": spec,
         "release": release,
         "nodes": spec.all_nodes(),
+        "leaves": {
+            switch.name: fold(spec.nodes_of(switch.name))
+            for switch in spec.all_switches()
+            if switch.kind == "leaf"
+        },
         "partitions": partitions,
         "blocks": blocks,
     }

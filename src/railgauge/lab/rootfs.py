@@ -40,8 +40,8 @@ _NEEDED_DISK = 3 * 2**30
 
 def _archive() -> str:
     """The Debian mirror that this host's apt uses, without its security updates."""
-    asked = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]
-    answer = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=False)
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]
+    answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     mirrors = [uri for uri in answer.stdout.split() if uri.rstrip("/").endswith("/debian")]
     if not mirrors:
         raise EnvironmentProblem(

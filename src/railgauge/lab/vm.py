@@ -79,9 +79,9 @@ def accelerator(folder: Path, image: Path, initial: Path, say: Callable[[str], N
     except (FileNotFoundError, ValueError, LookupError, TypeError):
         pass
     say(f"seeing whether KVM works here (at most {_PROBE_LIMIT_S} s, once per boot)")
-    found = "kvm" if _guest_runs(image, initial) else "tcg"
-    cache.write_text(json.dumps({"boot": boot, "accelerator": found}))
-    return found
+    kind = "kvm" if _guest_runs(image, initial) else "tcg"
+    cache.write_text(json.dumps({"boot": boot, "accelerator": kind}))
+    return kind
 
 
 def _guest_runs(image: Path, initial: Path) -> bool:
@@ -274,29 +274,34 @@ class VmNodes:
         """Faults strike the first rail, where they leave Slurm's own path alone."""
         return (rail_interfaces(lab.spec) or ["eth0"])[0]
 
-    def shape(self, lab: Lab, node: Node, interface: str, gbits: float) -> None:
+    def shape(self, lab: Lab, machine: Node, interface: str, gbits: float) -> None:
         mtu = lab.spec.network.mtu_bytes
-        network.shape_device(lab.require_up(), tap(node, interface), gbits, mtu)
-        self._tc(lab, node, f"qdisc replace dev {interface} {network.shaper(gbits, mtu)}")
+        network.shape_device(lab.require_up(), tap(machine, interface), gbits, mtu)
+        self._tc(lab, machine, f"qdisc replace dev {interface} {network.shaper(gbits, mtu)}")
 
-    def unshape(self, lab: Lab, node: Node, interface: str) -> None:
+    def unshape(self, lab: Lab, machine: Node, interface: str) -> None:
         bond = lab.spec.fabric.bond
-        init, device = lab.require_up(), tap(node, interface)
+        init, device = lab.require_up(), tap(machine, interface)
         if bond is not None and interface in bond_interfaces(lab.spec):
             network.shape_device(init, device, bond.link_gbits, lab.spec.network.mtu_bytes)
         else:
             network.unshape_device(init, device)
-        if lab.machine(node.name) is not None:
-            self.run(lab, node, ["tc", "qdisc", "delete", "dev", interface, "root"])
+        if lab.machine(machine.name) is not None:
+            self.run(lab, machine, ["tc", "qdisc", "delete", "dev", interface, "root"])
 
-    def set_mtu(self, lab: Lab, node: Node, interface: str, mtu_bytes: int) -> None:
-        self._must(lab, node, ["ip", "link", "set", interface, "mtu", str(mtu_bytes)])
+    def set_mtu(self, lab: Lab, machine: Node, interface: str, mtu_bytes: int) -> None:
+        self._must(lab, machine, ["ip", "link", "set", interface, "mtu", str(mtu_bytes)])
 
     def set_link(self, lab: Lab, node: Node, interface: str, up: bool) -> None:
         """Plug the cable in, or pull it: the guest sees its carrier come or go."""
         lab.require_machine(node.name)
         path = lab.folders.machines / f"{node.name}.qmp"
         guest.monitor(path, "set_link", name=f"nic-{interface}", up=up)
+
+    def lose(self, lab: Lab, machine: Node, interface: str, percent: float) -> None:
+        # An interface forgets it with its machine's power.
+        if percent or lab.machine(machine.name) is not None:
+            self.emulate(lab, machine, interface, f"loss {percent:g}%" if percent else "")
 
     def emulate(self, lab: Lab, node: Node, interface: str, netem: str) -> None:
         """Let netem (tc-netem(8)) disturb what leaves by the interface; nothing if empty."""

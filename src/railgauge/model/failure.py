@@ -24,6 +24,13 @@ ENVIRONMENT = "environment"
 #: A node on which Slurm starts no job, as it does not answer.
 UNAVAILABLE = "unavailable"
 
+#: A node that went while it was measured, or whose agent did.
+LOST = "node-lost"
+
+#: Two nodes of which one does not reach the other, and both answer Slurm's controller: it speaks
+#: against what lies between them, and against neither.
+UNREACHED = "unreached"
+
 #: Kinds after which nothing else that is wrong with a case counts: it may follow from them.
 ALONE = (DISTURBED, ENVIRONMENT)
 

@@ -86,6 +86,14 @@ class Planned(Document):
         return self.unique_name, self.partition
 
     @property
+    def title(self) -> str:
+        """For people, with the number of its places: `RdmaOperation ib read, 4 places` of the case
+        `RdmaOperation %sweep=ib %operation=read`.
+        """
+        name = " ".join(word.partition("=")[2] or word for word in self.case.split())
+        return name if len(self.places) < 2 else f"{name}, {len(self.places)} places"
+
+    @property
     def nodes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(node for place in self.places for node in place.nodes))
 

@@ -16,6 +16,7 @@ import functools
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -54,7 +55,7 @@ class Side(Protocol):
 
 
 #: Starts a side: its program, its orders, its role, and what is called with what it says, and once
-#: with why it ended ("" where it ended as it should).
+#: with why it ended ("" where it ended as it should); that it broke it has said before.
 Start = Callable[[str, sweep.Spec, str, Said, Ended], Side]
 
 
@@ -66,21 +67,33 @@ class ForkedSide:
         self._connection = connection
         self._said, self._ended = said, ended
         self._parts: list[bytes] = []
+        self._unsent = bytearray()
         self._why: str | None = None
-        self._broken = ""
         self._stopped = False
         self._loop = asyncio.get_running_loop()
         connection.setblocking(False)
         self._loop.add_reader(connection.fileno(), self._read)
 
     def tell(self, message: wire.Message) -> None:
-        # It reads what comes; a side that has ended, and was not reaped yet, needs nothing more.
-        if self._connection.fileno() < 0:
+        self._unsent += json.dumps(message).encode() + b"\n"
+        self._write()
+
+    def _write(self) -> None:
+        """As much as it takes now; what it does not take waits until it does."""
+        file = self._connection.fileno()
+        # A side that has ended does not need it any more.
+        if file < 0:
             return
-        with contextlib.suppress(OSError):
-            self._connection.setblocking(True)
-            self._connection.sendall(json.dumps(message).encode() + b"\n")
-        self._connection.setblocking(False)
+        try:
+            del self._unsent[: self._connection.send(self._unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._unsent.clear()
+        if self._unsent:
+            self._loop.add_writer(file, self._write)
+        else:
+            self._loop.remove_writer(file)
 
     def stop(self) -> None:
         self._stopped = True
@@ -102,6 +115,7 @@ class ForkedSide:
             data = b""
         if not data:
             self._loop.remove_reader(self._connection.fileno())
+            self._loop.remove_writer(self._connection.fileno())
             self._connection.close()
             self._end()
             return
@@ -110,10 +124,7 @@ class ForkedSide:
         self._parts = [rest] if newline else [*self._parts, rest]
         for line in lines:
             message = json.loads(line)
-            if message["do"] == "broken":
-                self._broken = message["why"]
-            else:
-                self._said(message)
+            self._said(message)
 
     def reaped(self, status: int) -> None:
         """Its process has ended."""
@@ -122,7 +133,7 @@ class ForkedSide:
             self._why = ""
         else:
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
-            self._why = self._broken or f"its process ended with {how}"
+            self._why = f"its process ended with {how}"
         self._end()
 
     def _end(self) -> None:
@@ -286,26 +297,24 @@ def look_ahead(orders: sweep.Sweep, node: str) -> None:
     """Ask for versions and packages of all tools of this node now: its sides inherit the answers,
     and no measurement waits for them, or is disturbed.
     """
-    before = os.environ.get("PATH")
-    asked = set()
-    for place in orders.places:
-        for role, host in place.roles.items():
-            asked |= {(place.order, role, place.index)} if host == node else set()
-    for order, role in {(order, role) for order, role, _ in asked}:
+    before = os.environ.get("PATH", os.defpath)
+    asked = {
+        (place.order, role)
+        for place in orders.places
+        for role, host in place.roles.items()
+        if host == node
+    }
+    for order, role in asked:
         spec = orders.orders[order]
-        argv = spec.get("argv") if role == "node" else spec.get(role)
+        argv = spec.get("argv" if role == "node" else role) or [""]
         os.environ["PATH"] = search_path(spec)
-        # Its version is the same whether its folder was looked at or not.
-        look_up(spec["version"], argv[0] if argv else "")
-        if before is None:
-            del os.environ["PATH"]
-        else:
-            os.environ["PATH"] = before
+        look_up(spec.get("version", ()), argv[0])
+        for program in spec.get("programs", {}).get(role, ()):
+            look_up((), shutil.which(program) or program)
+    os.environ["PATH"] = before
 
 
-async def connect(
-    address: str, port: int, make: Callable[[], Agent], limit_s: float
-) -> asyncio.BaseTransport:
+async def connect(address: str, port: int, make: Callable[[], Agent], limit_s: float) -> Agent:
     """A connection, tried again where none comes about; OSError at the limit."""
     deadline, pause_s = time.monotonic() + limit_s, 0.05
     loop = asyncio.get_running_loop()
@@ -313,8 +322,8 @@ async def connect(
         left_s = deadline - time.monotonic()
         try:
             opening = loop.create_connection(make, address, port)
-            transport, _ = await asyncio.wait_for(opening, max(left_s, 0.1))
-            return transport
+            _, agent = await asyncio.wait_for(opening, max(left_s, 0.1))
+            return agent
         except (OSError, asyncio.TimeoutError) as error:
             if time.monotonic() + pause_s > deadline:
                 raise OSError(f"no connection within {limit_s:g} s: {error}") from None
@@ -340,7 +349,7 @@ async def run(orders: sweep.Sweep, node: str, conductor: dict[str, Any]) -> int:
     names = [conductor["host"], *conductor["names"]]
     try:
         address = "127.0.0.1" if here else address_of(names)
-        await connect(
+        agent = await connect(
             address,
             conductor["port"],
             lambda: Agent(orders, node, secret, sides.start, done),
@@ -355,6 +364,8 @@ async def run(orders: sweep.Sweep, node: str, conductor: dict[str, Any]) -> int:
         )
         return 1
     why = await over
+    # What its sides leave from now on is not of their own doing.
+    agent.close(why)
     await sides.end()
     if why:
         print(f"agent on {node}: {why}", file=sys.stderr)

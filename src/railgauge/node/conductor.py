@@ -3,8 +3,8 @@
     python3 -m railgauge.node.conductor sweep.json     # in the batch script of a job
 
 It starts the agents with one `srun`, over whose standard input they learn where it listens and the
-sweep's secret; runs the rounds of the list (rounds.py); and leaves `raw.jsonl.gz` (raw.py) beside
-it. Who cannot prove that he is an agent of this sweep is counted, and has no other effect.
+sweep's secret; runs the rounds of the list (conducting.py, rounds.py); and leaves `raw.jsonl.gz`
+(raw.py) beside it.
 
 Exit code 0 where every place came to an event, also a bad one; 143 at SIGTERM; 2 where the list or
 this node does not allow a sweep; 1 otherwise.
@@ -12,275 +12,108 @@ this node does not allow a sweep; 1 otherwise.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import datetime
 import json
-import secrets
-import signal
+import os
+import re
+import socket
+import subprocess
 import sys
-import time
-from collections.abc import Callable
+import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from railgauge.node import raw, sweep, wire
+from railgauge.node import raw, sweep
 from railgauge.node.calls import node_name
 from railgauge.node.limits import LimitProblem, raise_open_files
-from railgauge.node.rounds import Rounds
 
-#: So long somebody has to prove that he is an agent.
-PROOF_S = 10.0
-#: So many may be at it at once, beside the agents; of more the oldest are dropped.
-MOST_UNPROVED = 512
-#: So long agents, and srun, have to end.
-END_S = 10.0
-#: Addresses of strangers that are recorded.
-_NAMED = 10
-_FILES = 64
+#: Beside a connection for each node: strangers, and the files of the sweep itself.
+_FILES = 600
 
 _SECRET_BYTES = 32
 
 
-class Door:
-    """Where connections come in; those that prove to be agents go on to the sweep."""
-
-    def __init__(self, secret: bytes, nodes: tuple[str, ...], welcome: Callable[[AgentEnd], None]):
-        self._secret, self._nodes, self._welcome = secret, frozenset(nodes), welcome
-        self._unproved: dict[AgentEnd, str] = {}
-        self.strangers = 0
-        self.addresses: list[str] = []
-
-    def open(self) -> AgentEnd:
-        return AgentEnd(self._secret, self._nodes, self)
-
-    def came(self, end: AgentEnd, address: str) -> None:
-        self._unproved[end] = address
-        if len(self._unproved) > MOST_UNPROVED + len(self._nodes):
-            next(iter(self._unproved)).close("too many at once")
-
-    def proved(self, end: AgentEnd) -> None:
-        """Refused where that node has an agent already."""
-        self._welcome(end)
-        self._unproved.pop(end, None)
-
-    def left(self, end: AgentEnd) -> None:
-        """Somebody has gone, or was sent away, without having proved anything."""
-        address = self._unproved.pop(end, None)
-        if address is None:
-            return
-        self.strangers += 1
-        if len(self.addresses) < _NAMED and address not in self.addresses:
-            self.addresses.append(address)
-
-    def close(self) -> None:
-        for end in list(self._unproved):
-            end.close("the sweep is over")
+#: How srun names a node on which it starts no task; it ends all others with that, also those that
+#: are to go on where one dies.
+_UNREACHED = re.compile(rb"Task launch for \S+ failed on node (?P<node>\S+): (?P<why>.*)")
 
 
-class AgentEnd(wire.ConductorLink):
-    """A connection that has come in."""
-
-    def __init__(self, secret: bytes, nodes: frozenset[str], door: Door) -> None:
-        super().__init__(secret, nodes, lambda _: door.proved(self))
-        self._door = door
-        #: what is done with a message, and with the end of the connection, of an agent
-        self.received: Callable[[str, wire.Message], None] | None = None
-        self.ended: Callable[[str, str], None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        address = transport.get_extra_info("peername") or ("unknown",)
-        self._door.came(self, str(address[0]))
-        if not self.closed:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(PROOF_S, self._prove_or_go)
-
-    def _prove_or_go(self) -> None:
-        if not self.proved:
-            self.close(f"no proof within {PROOF_S:g} s")
-
-    def message_received(self, message: wire.Message) -> None:
-        if self.received is not None:
-            self.received(self.node, message)
-
-    def lost(self, why: str) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if not self.proved:
-            # Nothing that a stranger has sent is waited for.
-            self.transport.abort()
-            self._door.left(self)
-        elif self.ended is not None:
-            self.ended(self.node, why)
-
-
-class Conductor:
-    """One sweep: its agents, its rounds, its record."""
-
-    def __init__(self, orders: sweep.Sweep, write: Callable[[raw.Event], None]) -> None:
-        self.orders, self._write = orders, write
-        self.secret = secrets.token_bytes(_SECRET_BYTES)
-        self.door = Door(self.secret, orders.nodes, self._welcome)
-        self.rounds = Rounds(orders, self._send, write, self._drop)
-        self._agents: dict[str, AgentEnd] = {}
-        self._began = time.monotonic()
-        self._met = asyncio.Event()
-        self._stopped: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    # --- agents ----------------------------------------------------------------------------------
-
-    async def listen(self) -> tuple[asyncio.AbstractServer, int]:
-        """A server on a port of its own, and that port."""
-        loop = asyncio.get_running_loop()
-        backlog = len(self.orders.nodes) + MOST_UNPROVED
-        server = await loop.create_server(self.door.open, "0.0.0.0", 0, backlog=backlog)
-        return server, int(server.sockets[0].getsockname()[1])
-
-    def _welcome(self, end: AgentEnd) -> None:
-        if end.node in self._agents or end.node in self.rounds.lost:
-            raise wire.Refused(f"an agent of {end.node}, which has one, or was given up")
-        self._agents[end.node] = end
-        end.received, end.ended = self._received, self.rounds.lose
-        seconds = round(time.monotonic() - self._began, 3)
-        self._write({"event": "joined", "node": end.node, "seconds": seconds})
-        if len(self._agents) + len(self.rounds.lost) == len(self.orders.nodes):
-            self._met.set()
-
-    def _received(self, node: str, message: wire.Message) -> None:
-        self.rounds.received(node, message)
-
-    def _send(self, node: str, message: wire.Message) -> None:
-        end = self._agents.get(node)
-        if end is not None:
-            end.send(message)
-
-    def _drop(self, node: str, why: str) -> None:
-        end = self._agents.pop(node, None)
-        if end is not None:
-            end.close(why)
-
-    # --- the sweep -------------------------------------------------------------------------------
-
-    def stop(self, why: str) -> None:
-        """End the sweep before its end."""
-        if not self._stopped.done():
-            self._stopped.set_result(why)
-
-    def launcher_ended(self, code: int) -> None:
-        """No agent will come any more, and those that were there have gone."""
-        for node in self.orders.nodes:
-            if node not in self._agents:
-                self.rounds.lose(node, f"its agent did not start: srun ended with exit code {code}")
-        self._met.set()
-
-    async def run(self) -> str:
-        """All rounds; why it ended early, "" where it did not."""
-        rounds = asyncio.ensure_future(self._rounds())
-        both: list[asyncio.Future[Any]] = [rounds, self._stopped]
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        if rounds.done():
-            rounds.result()
-            return ""
-        rounds.cancel()
-        return self._stopped.result()
-
-    async def _rounds(self) -> None:
-        limit_s = self.orders.connect_limit_s
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._met.wait(), limit_s)
-        for node in self.orders.nodes:
-            if node not in self._agents:
-                self.rounds.lose(node, f"its agent did not connect within {limit_s:g} s")
-        await self.rounds.run()
-
-    def end(self) -> None:
-        """Send all agents away."""
-        for end in self._agents.values():
-            end.ended = None
-            end.send({"do": "end"})
-            end.flush()
-        self.door.close()
-
-
-def launch_argv(orders: sweep.Sweep, file: str) -> list[str]:
-    """The srun that starts an agent on every node, one that goes on whatever becomes of some."""
-    count, source = len(orders.nodes), Path(__file__).resolve().parents[2]
+def launch_argv(orders: sweep.Sweep, file: str, nodes: Sequence[str]) -> list[str]:
+    """The srun that starts an agent on each node, one that goes on whatever becomes of some."""
+    count, source = len(nodes), Path(__file__).resolve().parents[2]
+    some = [f"--nodelist={','.join(nodes)}"] if count < len(orders.nodes) else []
     return [
         *("srun", "--no-kill", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"),
-        *("--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none", "--input=all", *orders.launch),
+        *("--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none", "--input=all"),
+        *some,
+        *orders.launch,
         *("env", f"PYTHONPATH={source}", "python3", "-m", "railgauge.node.agent", file),
     ]
 
 
-async def conduct(orders: sweep.Sweep, file: str, writer: raw.Writer) -> int:
-    """The whole sweep; the exit code."""
-    began, loop, host = time.monotonic(), asyncio.get_running_loop(), node_name()
-    conductor = Conductor(orders, writer.write)
-    loop.add_signal_handler(signal.SIGTERM, conductor.stop, "SIGTERM")
-    server, port = await conductor.listen()
-    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    writer.write({"event": "begin", "host": host, "time": now, "nodes": orders.nodes})
-    names = orders.names.get(host, [])
-    told = {"host": host, "names": names, "port": port, "secret": conductor.secret.hex()}
-    launcher = await _launch(launch_argv(orders, file), told)
-    waiting = asyncio.ensure_future(launcher.wait())
-    waiting.add_done_callback(
-        lambda task: None if task.cancelled() else conductor.launcher_ended(task.result())
-    )
-    try:
-        why = await conductor.run()
-    finally:
-        conductor.end()
-        server.close()
-        await _end(launcher)
-    _record_strangers(conductor.door, writer)
-    seconds = round(time.monotonic() - began, 3)
-    writer.write({"event": "end", "seconds": seconds, "why": why})
-    return 143 if why else 0
+class Launcher:
+    """The srun that starts the agents, and the nodes that it has not reached."""
 
+    def __init__(self, orders: sweep.Sweep, file: str, port: int, secret: bytes) -> None:
+        """OSError where there is no srun."""
+        host = node_name()
+        names = orders.names.get(host, [])
+        told = {"host": host, "names": names, "port": port, "secret": secret.hex()}
+        self._orders, self._file = orders, file
+        self._line = json.dumps(told).encode() + b"\n"
+        #: node -> why, in srun's words
+        self.unreached: dict[str, str] = {}
+        self.start(orders.nodes)
 
-def _record_strangers(door: Door, writer: raw.Writer) -> None:
-    if door.strangers:
-        event: dict[str, Any] = {"event": "strangers", "count": door.strangers}
-        writer.write({**event, "from": door.addresses})
+    def start(self, nodes: Sequence[str]) -> None:
+        argv = launch_argv(self._orders, self._file, nodes)
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(argv, stdin=pipe, stderr=pipe)
+        self._words = threading.Thread(target=self._pass_on, name="srun", daemon=True)
+        self._words.start()
+        assert self._process.stdin is not None
+        # How a srun ends that does not take it is seen later.
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:
+            stdin.write(self._line)
 
+    def _pass_on(self) -> None:
+        """What it says belongs to the job's standard error."""
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            sys.stderr.buffer.write(line)
+            sys.stderr.buffer.flush()
+            match = _UNREACHED.search(line)
+            if match:
+                node, why = (match[name].decode("utf-8", "replace") for name in ("node", "why"))
+                self.unreached[node] = why
 
-async def _launch(argv: list[str], told: dict[str, Any]) -> asyncio.subprocess.Process:
-    """srun, which has got the line for its tasks; OSError where it is not there."""
-    launcher = await asyncio.create_subprocess_exec(*argv, stdin=asyncio.subprocess.PIPE)
-    assert launcher.stdin is not None
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        launcher.stdin.write(json.dumps(told).encode() + b"\n")
-        await launcher.stdin.drain()
-        launcher.stdin.close()
-    return launcher
+    def wait(self) -> int:
+        """Its exit code, once it has ended and all that it said is known."""
+        code = self._process.wait()
+        self._words.join()
+        return code
 
-
-async def _end(launcher: asyncio.subprocess.Process) -> None:
-    """Wait for srun, which ends with its tasks; where one hangs, end it."""
-    for number in (None, signal.SIGTERM, signal.SIGKILL):
-        if number is not None and launcher.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                launcher.send_signal(number)
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(asyncio.shield(launcher.wait()), END_S)
-            return
+    def send_signal(self, number: int) -> None:
+        self._process.send_signal(number)
 
 
 def main() -> int:
     file = sys.argv[1]
     try:
         orders = sweep.read(file)
-        needed = _FILES + len(orders.nodes) + MOST_UNPROVED
-        raise_open_files(needed, f"conductor on {node_name()}")
+        raise_open_files(_FILES + len(orders.nodes), f"conductor on {node_name()}")
         writer = raw.Writer(raw.FILE)
     except (OSError, ValueError, LimitProblem) as error:
         print(f"conductor: {error}", file=sys.stderr)
         return 2
+    secret = os.urandom(_SECRET_BYTES)
     try:
-        code = asyncio.run(conduct(orders, file, writer))
+        listening = socket.create_server(("", 0), backlog=len(orders.nodes))
+        launcher = Launcher(orders, file, listening.getsockname()[1], secret)
+        # Its imports take longer than all the rest, while the agents start.
+        from railgauge.node import conducting
+
+        code = conducting.run(orders, secret, listening, launcher, writer)
     except FileNotFoundError as error:
         print(
             f"conductor on {node_name()}: srun: {error.strerror}: no Slurm on the path\nnext: run "

@@ -1,10 +1,10 @@
 """Run a client/server tool between two nodes: a side of a place each (worker.py).
 
-Both sides get the same orders. The server's picks a free port, starts the server, and says `ready`
-once it listens; then both say that they are prepared, and wait until the round begins. Each starts
-the counters of its node, the server's says so, and the client's runs the client. No one sleeps for
-a guess, and every wait has a limit. Each side leaves its tool's outputs, and an exit line, without
-which the run counts as failed.
+Both sides get the same orders. The server's picks a free port, starts the server, and is prepared
+once that listens; both wait until the round begins. Then each starts the counters of its node, the
+server's says that it is `ready`, and the client's runs the client. No one sleeps for a guess, and
+every wait has a limit. Each side leaves its tool's outputs, and an exit line, without which the run
+counts as failed.
 
 `ways` lists several ways (`interface`, `rdma`) on which the tool runs at the same time, all clients
 started once all servers listen. The roles of the first are then `server0` and `client0`, and so on.
@@ -162,7 +162,6 @@ def measured(spec: Spec, lanes: list[Lane], role: str, peer: Peer) -> Iterator[N
     for lane in lanes:
         lane.facts.update(way.state_before(lane.facts))
     with watched(spec, lanes), way.made(spec.get("wan"), role, lanes[0].facts):
-        peer.tell("watching")
         yield
 
 
@@ -178,8 +177,8 @@ def serve(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
             _give_up(servers, ports)
             with watched(spec, lanes):
                 return servers
-        peer.tell("ready", [address_of(lane, port) for lane, port in zip(lanes, ports)])
         with measured(spec, lanes, "server", peer):
+            peer.tell("ready", [address_of(lane, port) for lane, port in zip(lanes, ports)])
             # The client may wait as long to start as the server did; then it has its time.
             limit_s = spec["start_limit_s"] + spec["run_limit_s"] + _AFTER_S
             peer.attend(servers, limit_s)
@@ -217,31 +216,23 @@ def address_of(lane: Lane, port: int | None) -> dict[str, Any]:
 
 
 def find_servers(spec: Spec, lane: Lane, peer: Peer, limit_s: float) -> list[dict[str, Any]]:
-    """What the server's side says of each way once its servers listen; NoWay where it does not."""
+    """What the server's side says of each way once its servers listen and its node's counters run;
+    NoWay where it does not.
+    """
     began = time.monotonic()
     ready: list[dict[str, Any]] | None = peer.hear("ready", limit_s)
     if ready is None:
         waited = time.monotonic() - began
         raise way.NoWay(f"no server on {spec['server_host']} after {waited:.1f} s")
-    return ready
-
-
-def meet(spec: Spec, lane: Lane, peer: Peer, address: str) -> None:
-    """Wait until the server's side is watching; NoWay where it does not."""
-    began, limit_s = time.monotonic(), spec["start_limit_s"] + 5
-    # It has nothing to say: that it came is what counts.
-    if peer.hear("watching", limit_s) is None:
-        waited = time.monotonic() - began
-        raise way.NoWay(f"the server on {spec['server_host']} was given up after {waited:.1f} s")
     if spec.get("ping"):
-        lane.facts.update(way.round_trip(address, spec["ping"]))
+        lane.facts.update(way.round_trip(ready[0]["address"], spec["ping"]))
+    return ready
 
 
 def connect(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
     clients: list[Call] = []
     with measured(spec, lanes, "client", peer):
         ready = find_servers(spec, lanes[0], peer, spec["start_limit_s"] + 5)
-        meet(spec, lanes[0], peer, ready[0]["address"])
         began = time.monotonic()
         try:
             for lane, there in zip(lanes, ready):
@@ -251,7 +242,10 @@ def connect(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
                 client.wait(began + spec["run_limit_s"] - time.monotonic())
             # From the start of the first to the end of the last: what they moved took that long.
             lanes[0].facts["span_s"] = round(time.monotonic() - began, 3)
-            way.wait_until_sent([there["port"] for there in ready], _DRAIN_S)
+            for lane, there in zip(lanes, ready):
+                left = way.wait_until_sent(there["port"], _DRAIN_S)
+                if left:
+                    lane.facts["unsent_bytes"] = left
         finally:
             for client in clients:
                 client.kill("ended with the job")

@@ -4,7 +4,8 @@ A side runs in a process of its own below its node's agent, to which one socket 
 Between the nodes they are relayed by the conductor, each line authenticated (wire.py).
 
     to the agent     {"do": "prepared"}, {"do": "mail", "name": ..., "body": ...},
-                     {"do": "side", "role": ..., "line": ..., "out": ..., "err": ..., "files": ...}
+                     {"do": "side", "role": ..., "line": ..., "out": ..., "err": ..., "files": ...},
+                     {"do": "broken", "why": ...} before it ends without a line
     from the agent   {"do": "go"}, {"do": "mail", ...}, {"do": "other_ended"}
 """
 

@@ -29,7 +29,7 @@ from typing import Any
 FILE = "raw.jsonl.gz"
 
 #: `done`: both sides ended by themselves, well or not; `late`: ended at the limit; `lost`: a node
-#: of the place was; `refused`: a side could not make sense of its orders.
+#: of the place was, or the process of a side; `refused`: a side cannot make sense of its orders.
 OUTCOMES = ("done", "late", "lost", "refused")
 
 Event = dict[str, Any]

@@ -3,7 +3,8 @@
 A place goes through these phases; the messages name the place's number, and a role.
 
     to its agents      {"do": "prepare"} -> {"do": "go"} [-> {"do": "stop"} at its limit]
-    from its agents    {"do": "taken"}?, {"do": "prepared"}, {"do": "side"} each, {"do": "ended"}
+    from its agents    {"do": "taken"}?, {"do": "prepared"}, {"do": "side"} each, {"do": "broken"}?,
+                       {"do": "ended"}
     between its sides  {"do": "mail"}, relayed; {"do": "other_ended"} when one is over
 
 Rounds are in lockstep: a round goes when the one before has ended. Its servers start while that
@@ -165,9 +166,11 @@ class Rounds:
             self._mail(place, role, message)
         elif do == "prepared":
             self._is_ready(place, role)
+        elif do == "broken":
+            self._note_outcome(place, "refused", f"{node}: {message.get('why')}")
         elif do == "ended":
             why = message.get("why")
-            self._ended(place, role, "refused" if why else "", f"{node}: {why}")
+            self._ended(place, role, "lost" if why else "", f"{node}: {why}")
         elif do != "taken":
             raise wire.Refused(f"a message {do!r}")
 
@@ -209,10 +212,16 @@ class Rounds:
         if not self._unready[number] or not self._left[number]:
             self._changed.set()
 
+    @staticmethod
+    def _note_outcome(place: Place, outcome: str, why: str) -> None:
+        """The first that happened to it is what counts."""
+        if place.outcome == "done":
+            place.outcome, place.why = outcome, why
+
     def _ended(self, place: Place, role: str, outcome: str, why: str) -> None:
         """A side of a place is over; the other one is told."""
-        if outcome and place.outcome == "done":
-            place.outcome, place.why = outcome, why
+        if outcome:
+            self._note_outcome(place, outcome, why)
         place.live.discard(role)
         for other in place.live:
             self._tell(place.roles[other], "other_ended", place.index, other)
@@ -279,7 +288,7 @@ class Rounds:
     def _stop(self, place: Place, what: str, seconds: float) -> None:
         """End a place that is late; what its sides leave yet is kept."""
         roles = ", ".join(f"{role} on {place.roles[role]}" for role in sorted(place.live))
-        place.outcome, place.why = "late", f"{what} after {seconds:.0f} s: {roles}"
+        self._note_outcome(place, "late", f"{what} after {seconds:.0f} s: {roles}")
         place.stopped = time.monotonic()
         for role in place.live:
             self._tell(place.roles[role], "stop", place.index, role)

@@ -16,6 +16,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+FILE = "sweep.json"
+
 #: The roles of each program, the one first that is counted as rank 0.
 ROLES = {"pair": ("server", "client"), "transfer": ("server", "client"), "solo": ("node",)}
 

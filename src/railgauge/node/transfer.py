@@ -267,8 +267,8 @@ def serve_with_daemon(side: Side, offer: dict[str, str]) -> Call:
     try:
         address = side.values["address"] or spec["server_host"]
         here = {"address": address, "port": port, "remote": side.folder, **told}
-        side.peer.tell("ready", [here])
         with pair.measured(spec, [side.lane], "server", side.peer):
+            side.peer.tell("ready", [here])
             side.peer.attend([server], _transfer_limit_s(spec))
             stop(server)
     finally:
@@ -350,8 +350,8 @@ def serve_wdt(side: Side) -> Call:
             return server
         address = side.values["address"] or spec["server_host"]
         side.peer.tell_secret(_SECRET, url)
-        side.peer.tell("ready", [{"address": address}])
         with pair.measured(spec, [side.lane], "server", side.peer):
+            side.peer.tell("ready", [{"address": address}])
             side.peer.attend([server], _transfer_limit_s(spec))
             pair.after([server], side.peer)
     finally:
@@ -422,7 +422,6 @@ def connect(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
         with pair.measured(spec, lanes, "client", peer):
             limit_s = orders["prepare_limit_s"] + spec["start_limit_s"] + 5
             (ready,) = pair.find_servers(spec, lane, peer, limit_s)
-            pair.meet(spec, lane, peer, ready["address"])
             with contextlib.nullcontext() if by_wdt else working_in(folder):
                 call = (connect_wdt if by_wdt else connect_to_daemon)(side, ready)
                 try:

@@ -316,14 +316,14 @@ def unsent(port: int) -> int:
     return waiting
 
 
-def wait_until_sent(ports: Iterable[int], limit_s: float) -> bool:
+def wait_until_sent(port: int, limit_s: float) -> int:
     """Wait for what lies in the kernel's buffers: a sender with large ones ends seconds before its
-    last byte has left, and what its interface counts then lacks that. False at the limit.
+    last byte has left, and what its interface counts then lacks that. The bytes that are left at
+    the limit.
     """
     deadline = time.monotonic() + limit_s
-    wanted = list(ports)
-    while any(unsent(port) for port in wanted):
+    while left := unsent(port):
         if time.monotonic() > deadline:
-            return False
+            return left
         time.sleep(0.02)
-    return True
+    return 0

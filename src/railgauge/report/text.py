@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import shlex
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -12,12 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from railgauge import hostlist
-from railgauge.model.measurement import Measurement
-from railgauge.model.record import Row
-from railgauge.model.references import Bounded, Reference
-from railgauge.model.sizes import format_size
+from railgauge.model.references import Reference
 from railgauge.report import transfers
-from railgauge.tools import nccl_tests
+from railgauge.report.numbers import bounds, by_condition, by_place, new_table, number
 from railgauge.verdict import provenance
 from railgauge.verdict.answer import Finding, Verdict
 from railgauge.verdict.compare import Case
@@ -30,96 +28,6 @@ _STYLES = {"accept": "bold green", "reject": "bold red", "inconclusive": "bold y
 _WIDTH = 138
 
 
-def _number(value: float) -> str:
-    return f"{value:.4g}" if value < 1000 else f"{value:.0f}"
-
-
-def _nodes(names: Sequence[str]) -> str:
-    """A pair in its own order, more as a host list."""
-    return " ".join(names) if len(names) <= 2 else hostlist.fold(names)
-
-
-def _bounds(reference: Bounded) -> str:
-    lowest, highest = reference.lowest, reference.highest
-    if lowest is not None and highest is not None:
-        return f"{_number(lowest)} to {_number(highest)}"
-    if lowest is not None:
-        return f">= {_number(lowest)}"
-    assert highest is not None
-    return f"<= {_number(highest)}"
-
-
-def _reference(row: Row) -> str:
-    reference = row.reference
-    return "none" if reference is None else f"{_bounds(reference)} ({reference.kind})"
-
-
-def _status(case: Case, row: Row) -> Text:
-    if row.within is False:
-        return Text("out", style="bold red")
-    if case.failures:
-        return Text("failed", style="red")
-    return Text("ok" if row.within else "recorded", style="green" if row.within else "yellow")
-
-
-def _condition(measurement: Measurement) -> str:
-    """What tells the rows of a check apart, in few words."""
-    parts = []
-    if measurement.rails or measurement.tool == nccl_tests.TOOL or transfers.is_of(measurement):
-        parts.append(measurement.operation.replace("_bidirectional", " both ways"))
-    if measurement.tool == nccl_tests.TOOL:
-        parts.append(measurement.transport)
-    if measurement.metric == "mpi_time":
-        parts.append(measurement.operation)
-    parts += [f"rails {measurement.rails}"] if measurement.rails else []
-    parts += [measurement.nics] if measurement.nics else []
-    if measurement.delay_ms is not None:
-        parts.append(f"{measurement.delay_ms:g} ms")
-    if measurement.congestion:
-        parts.append(measurement.congestion)
-    if measurement.window_bytes is not None:
-        parts.append(format_size(measurement.window_bytes))
-    return " ".join(parts)
-
-
-def _metric(measurement: Measurement) -> str:
-    size = measurement.size_bytes
-    return measurement.metric if size is None else f"{measurement.metric} {format_size(size)}"
-
-
-def _new_table() -> Table:
-    return Table(show_edge=False, pad_edge=False, header_style="bold")
-
-
-def _table(verdict: Verdict) -> Table:
-    table = _new_table()
-    table.add_column("check", no_wrap=True)
-    # Where host names are long, these four fold and share what the others leave; none is cut.
-    table.add_column("nodes", overflow="fold", min_width=7)
-    table.add_column("condition", overflow="fold")
-    table.add_column("metric", overflow="fold")
-    table.add_column("measured", justify="right", no_wrap=True)
-    table.add_column("reference", overflow="fold")
-    table.add_column("of limit", justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    for case in verdict.cases:
-        for row in case.rows:
-            if not row.gates and row.within is not False:
-                continue
-            share = row.share_of_limit
-            table.add_row(
-                case.check,
-                _nodes(row.measurement.nodes),
-                _condition(row.measurement),
-                _metric(row.measurement),
-                f"{_number(row.measurement.value)} {row.measurement.unit.removeprefix('1')}",
-                _reference(row),
-                "-" if share is None else f"{share:.1%}",
-                _status(case, row),
-            )
-    return table
-
-
 def _ratio_status(row: RatioRow) -> Text:
     if row.within is not None:
         return Text("ok", style="green") if row.within else Text("out", style="bold red")
@@ -127,7 +35,7 @@ def _ratio_status(row: RatioRow) -> Text:
 
 
 def _ratio_table(ratios: Sequence[RatioRow]) -> Table:
-    table = _new_table()
+    table = new_table()
     table.add_column("ratio", overflow="fold")
     table.add_column("measured", justify="right", no_wrap=True)
     table.add_column("reference", no_wrap=True)
@@ -136,8 +44,8 @@ def _ratio_table(ratios: Sequence[RatioRow]) -> Table:
         reference = row.reference
         table.add_row(
             escape(row.name),
-            "-" if row.value is None else _number(row.value),
-            f"{reference.value:g} (context)" if reference.is_context else _bounds(reference),
+            "-" if row.value is None else number(row.value),
+            f"{reference.value:g} (context)" if reference.is_context else bounds(reference),
             _ratio_status(row),
         )
     return table
@@ -148,31 +56,33 @@ def _context_table(cases: Sequence[Case]) -> Table | None:
     beside: dict[tuple[str, str, Reference], list[float]] = {}
     for case in cases:
         for row in case.rows:
-            for number in row.context:
-                key = case.check, row.measurement.variable, number
+            for published in row.context:
+                key = case.check, row.measurement.variable, published
                 beside.setdefault(key, []).append(row.measurement.value)
     if not beside:
         return None
-    table = _new_table()
+    table = new_table()
     for name in ("check", "metric"):
         table.add_column(name, no_wrap=True)
     table.add_column("measured", justify="right", no_wrap=True)
     table.add_column("elsewhere", justify="right", no_wrap=True)
     table.add_column("context, gating nothing", overflow="fold")
-    for (check, variable, number), values in beside.items():
-        ends = dict.fromkeys(_number(value) for value in (min(values), max(values)))
+    for (check, variable, published), values in beside.items():
+        ends = dict.fromkeys(number(value) for value in (min(values), max(values)))
         table.add_row(
             check,
             variable,
-            f"{' to '.join(ends)} {number.unit}",
-            f"{number.value:g} {number.unit}",
-            escape(number.note or number.provenance.source),
+            f"{' to '.join(ends)} {published.unit}",
+            f"{published.value:g} {published.unit}",
+            escape(published.note or published.provenance.source),
         )
     return table
 
 
-def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
-    """The findings of one place: where it is, each message, the evidence, what to do."""
+def _print_findings(console: Console, findings: Sequence[Finding], campaign: str) -> None:
+    """The findings of one place: where it is, each message, what to do, and what shows all of it
+    in that campaign.
+    """
 
     def line(text: str) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -189,7 +99,10 @@ def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
         line(f"    - {finding.message}")
     for step in dict.fromkeys(f.next_step for f in findings if f.next_step):
         line(f"    next: {step}")
-    if first.evidence:
+    if first.place and first.evidence:
+        where = shlex.quote(first.place)
+        line(f"    evidence: railgauge show {campaign} {where} --check {first.check}")
+    elif first.evidence:
         line(f"    evidence: {first.evidence}")
 
 
@@ -235,16 +148,32 @@ def say_if_simulated(verdict: Verdict, console: Console) -> None:
         )
 
 
-def render(verdict: Verdict, console: Console) -> None:
-    """Print the table, the findings, the suspects, and the verdict as the last line."""
+def _print_numbers(console: Console, verdict: Verdict, all_places: bool) -> None:
+    if not any(case.rows for case in verdict.cases):
+        return
+    if not all_places:
+        console.print(by_condition(verdict))
+        console.print("worst: of the places; ±: how far from the median the farthest one is")
+    places = by_place(verdict, all_places)
+    if places is not None:
+        if not all_places:
+            console.print("\n[bold]places that fail or stand out[/]")
+        console.print(places)
+    if verdict.provisional:
+        console.print("bounds marked (published): published, not your baseline")
+    if verdict.by_floors:
+        console.print("bounds marked (floor): they prove function only, and are no baseline")
+    console.print()
+
+
+def render(verdict: Verdict, console: Console, all_places: bool = False) -> None:
+    """Print the numbers, the findings, the suspects, and the verdict as the last line.
+
+    The numbers are a line a condition, and one a place for those that fail or stand out; or one
+    for each of `all_places`.
+    """
     say_if_simulated(verdict, console)
-    if any(case.rows for case in verdict.cases):
-        console.print(_table(verdict))
-        if verdict.provisional:
-            console.print("bounds marked (published): published, not your baseline")
-        if verdict.by_floors:
-            console.print("bounds marked (floor): they prove function only, and are no baseline")
-        console.print()
+    _print_numbers(console, verdict, all_places)
     for table in (
         _ratio_table(verdict.ratios) if verdict.ratios else None,
         _context_table(verdict.cases),
@@ -256,9 +185,9 @@ def render(verdict: Verdict, console: Console) -> None:
         _print_tools(console, verdict)
     transfers.render(verdict, console)
     for _, group in itertools.groupby(
-        verdict.findings, key=lambda f: (f.weight, f.check, f.partition, f.evidence)
+        verdict.findings, key=lambda f: (f.weight, f.check, f.partition, f.place, f.evidence)
     ):
-        _print_findings(console, list(group))
+        _print_findings(console, list(group), verdict.campaign.id)
     for suspect in verdict.suspects:
         console.print(f"  look first at [bold]{escape(suspect.node)}[/]: {escape(suspect.why)}")
     for way in verdict.ways:
@@ -293,8 +222,8 @@ def render(verdict: Verdict, console: Console) -> None:
     )
 
 
-def plain(verdict: Verdict, width: int = _WIDTH) -> str:
+def plain(verdict: Verdict, width: int = _WIDTH, all_places: bool = False) -> str:
     """The same without colours, for a file."""
     buffer = io.StringIO()
-    render(verdict, Console(file=buffer, width=width, color_system=None))
+    render(verdict, Console(file=buffer, width=width, color_system=None), all_places)
     return buffer.getvalue()

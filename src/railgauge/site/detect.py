@@ -48,9 +48,9 @@ class Seen:
     missing: Mapping[str, str]
 
     def __str__(self) -> str:
-        told = [f"{name} {value}" for name, value in self.values.items() if value != ""]
-        told += [f"{name}: {why}" for name, why in self.missing.items() if why.startswith(_DIFFER)]
-        return f"{hostlist.fold(self.nodes)}: {', '.join(told)}"
+        parts = [f"{name} {value}" for name, value in self.values.items() if value != ""]
+        parts += [f"{name}: {why}" for name, why in self.missing.items() if why.startswith(_DIFFER)]
+        return f"{hostlist.fold(self.nodes)}: {', '.join(parts)}"
 
 
 def look(partition: str, slurm: Cluster, options: Sequence[str], ask: Run) -> Seen:
@@ -117,11 +117,11 @@ def _explained(
 ) -> EnvironmentProblem:
     """The job's error in a person's words, with srun's own behind them."""
     # The command itself names railgauge and python3, too.
-    said = error.message.partition("` failed: ")[2] or error.message
+    words = error.message.partition("` failed: ")[2] or error.message
     where = f"--detect on {hostlist.fold(nodes)} of partition {partition}"
-    quoted = " / ".join(line.strip() for line in said.splitlines() if line.strip())[:300]
+    quoted = " / ".join(line.strip() for line in words.splitlines() if line.strip())[:300]
     for pattern, meaning, step in _REASONS:
-        if re.search(pattern, said):
+        if re.search(pattern, words):
             meaning = meaning.format(source=paths.SOURCE)
             return EnvironmentProblem(f"{where}: {meaning}: {quoted}", next_step=step)
     return EnvironmentProblem(
@@ -133,30 +133,30 @@ def _explained(
 
 def documents(answer: str, partition: str) -> list[Document]:
     """The nodes' documents in the job's output; other lines (a prolog's) are left out."""
-    found = []
+    printed = []
     for line in answer.splitlines():
         try:
             document = json.loads(line)
         except ValueError:
             continue
         if isinstance(document, dict) and document.get("schema") == SCHEMA:
-            found.append(document)
-    if not found:
+            printed.append(document)
+    if not printed:
         raise EnvironmentProblem(
             f"--detect on partition {partition}: the job printed no inventory: {answer[:200]!r}",
             next_step=f"srun --partition={partition} --nodes=1 env PYTHONPATH={paths.SOURCE} "
             "python3 -m railgauge.node.detect, by hand",
         )
-    return sorted(found, key=lambda document: natural(str(document["node"])))
+    return sorted(printed, key=lambda document: natural(str(document["node"])))
 
 
-def agreed(partition: str, found: Sequence[Document]) -> Seen:
+def agreed(partition: str, documents: Sequence[Document]) -> Seen:
     """What all of the documents say alike."""
     values: dict[str, Value] = {}
     missing: dict[str, str] = {}
     for name, (read, absent) in _FIELDS.items():
         by_value: dict[Value | None, list[str]] = {}
-        for document in found:
+        for document in documents:
             by_value.setdefault(read(document), []).append(str(document["node"]))
         if len(by_value) > 1:
             parts = (f"{value} on {hostlist.fold(nodes)}" for value, nodes in by_value.items())
@@ -164,10 +164,10 @@ def agreed(partition: str, found: Sequence[Document]) -> Seen:
             continue
         value = next(iter(by_value))
         if value is None:
-            missing[name] = absent(found[0])
+            missing[name] = absent(documents[0])
         else:
             values[name] = value
-    return Seen(partition, tuple(str(document["node"]) for document in found), values, missing)
+    return Seen(partition, tuple(str(document["node"]) for document in documents), values, missing)
 
 
 def _unknown(name: str) -> Callable[[Document], str]:
@@ -200,8 +200,8 @@ def _of_ports(field: str) -> Callable[[Document], Value | None]:
     """What all rails of a node say alike; None where they do not."""
 
     def read(document: Document) -> Value | None:
-        said = {port.get(field) for _, port in _ports(document)}
-        value = said.pop() if len(said) == 1 else None
+        values = {port.get(field) for _, port in _ports(document)}
+        value = values.pop() if len(values) == 1 else None
         return value if isinstance(value, (str, int, float)) else None
 
     return read

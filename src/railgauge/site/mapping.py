@@ -16,7 +16,7 @@ from railgauge.systems import Partition, System
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class Mapped:
     """A partition of the description as Slurm has it; `gpus` only where all nodes agree."""
 
     partition: str
@@ -41,7 +41,7 @@ class Found:
 
 def chosen(options: Sequence[str]) -> dict[str, str]:
     """`ours=theirs` of every --partition; RailgaugeError where one is not of that form."""
-    found = {}
+    choices = {}
     for option in options:
         ours, equals, theirs = option.partition("=")
         if not (ours and equals and theirs):
@@ -50,15 +50,15 @@ def chosen(options: Sequence[str]) -> dict[str, str]:
                 next_step="name the partition of the description, then Slurm's: "
                 "--partition gpu=batch",
             )
-        found[ours] = theirs
-    return found
+        choices[ours] = theirs
+    return choices
 
 
-def mapped(system: System, slurm: Cluster, choices: Mapping[str, str]) -> dict[str, Found]:
-    """Slurm's partitions for those of the description, as far as it can be told which is which.
+def mapped(system: System, slurm: Cluster, choices: Mapping[str, str]) -> dict[str, Mapped]:
+    """Slurm's partitions for those of the description, as far as it is clear which is which.
 
     By choice, by name, or because there is only one of each. RailgaugeError where a choice names
-    what does not exist, or where nothing can be told.
+    what does not exist, or where nothing is clear.
     """
     names = [partition.name for partition in system.partitions]
     for ours, theirs in choices.items():
@@ -75,30 +75,30 @@ def mapped(system: System, slurm: Cluster, choices: Mapping[str, str]) -> dict[s
                 next_step=f"--partition {ours}=ONE_OF_THESE",
             )
     peopled = [name for name, nodes in slurm.partitions.items() if nodes]
-    found = {}
+    partitions = {}
     for partition in system.partitions:
         named = (choices.get(partition.name), partition.name, _sent_to(partition))
         only = peopled if len(peopled) == len(names) == 1 else []
         theirs_or_none = next((n for n in (*named, *only) if n in peopled), None)
         if theirs_or_none is not None:
-            found[partition.name] = _found(partition, theirs_or_none, slurm)
-    if not found:
+            partitions[partition.name] = _nodes_of(partition, theirs_or_none, slurm)
+    if not partitions:
         raise RailgaugeError(
             f"cannot tell which of Slurm's partitions is which of {system.name}'s "
             f"({', '.join(names)}): Slurm has {slurm.describe()}; nothing was made",
             next_step=f"the same command with --partition {names[0]}=ONE_OF_THESE",
         )
-    return found
+    return partitions
 
 
 def _sent_to(partition: Partition) -> str | None:
     return slurm_partition(partition.model_dump().get("access"))
 
 
-def _found(partition: Partition, theirs: str, slurm: Cluster) -> Found:
+def _nodes_of(partition: Partition, theirs: str, slurm: Cluster) -> Mapped:
     nodes = tuple(slurm.nodes[name] for name in slurm.partitions[theirs])
     gpus, unclear = _gpus(partition, nodes)
-    return Found(partition.name, theirs, nodes, gpus, unclear)
+    return Mapped(partition.name, theirs, nodes, gpus, unclear)
 
 
 def _gpus(partition: Partition, nodes: Sequence[SlurmNode]) -> tuple[int | None, str]:
@@ -121,20 +121,20 @@ def _gpus(partition: Partition, nodes: Sequence[SlurmNode]) -> tuple[int | None,
     )
 
 
-def fragments(folder: Path, source: System, found: Mapping[str, Found]) -> list[str]:
+def fragments(folder: Path, source: System, mapping: Mapping[str, Mapped]) -> list[str]:
     """Put Slurm's nodes into slurm/*.conf in place of the original's; what could not be done."""
     lines = []
-    for path, text in texts(folder) if found else []:
-        changed, stale, told = [], [], set()
+    for path, text in texts(folder) if mapping else []:
+        changed, stale, written = [], [], set()
         for number, line in _lines(text):
-            values = _for_fragment(line, source, found)
+            values = _for_fragment(line, source, mapping)
             nodes = (values or {}).get("nodename")
             if values is None and re.match("(?i)(node|partition|block|switch)name=", line):
                 stale += [] if re.match("(?i)[a-z]+name=default", line) else [str(number)]
-            if nodes is None or nodes not in told:
+            if nodes is None or nodes not in written:
                 # Of several lines for the original's nodes the first is for all of ours.
                 changed.append(_with_values(line, values or {}))
-            told.add(nodes)
+            written.add(nodes)
         path.write_text("".join(changed), encoding="utf-8")
         if stale:
             where = f"slurm/{path.relative_to(folder)}:{', '.join(stale)}"
@@ -157,13 +157,15 @@ def _with_values(line: str, values: Mapping[str, str]) -> str:
     )
 
 
-def _for_fragment(line: str, source: System, found: Mapping[str, Found]) -> dict[str, str] | None:
+def _for_fragment(
+    line: str, source: System, mapping: Mapping[str, Mapped]
+) -> dict[str, str] | None:
     """What a line about a mapped partition, or its nodes, is to say; None of any other line."""
     if not re.match("(?i)(node|partition)name=", line):
         return None
     options = {key.lower(): value for key, value in re.findall(r"(\w+)=(\S+)", line)}
     for partition in source.partitions:
-        ours = found.get(partition.name)
+        ours = mapping.get(partition.name)
         if ours is None:
             continue
         if _nodes(options.get("nodename")) & _nodes(partition.extras.nodes):
@@ -184,13 +186,13 @@ def _nodes(names: str | None) -> set[str]:
 
 def _agreed(nodes: Sequence[SlurmNode]) -> dict[str, str]:
     """What Slurm says of all these nodes alike, by slurm.conf's names."""
-    said: dict[str, set[str]] = {
+    stated: dict[str, set[str]] = {
         "cpus": {str(node.cpus or "") for node in nodes},
         "realmemory": {str(node.memory_mib or "") for node in nodes},
         "gres": {re.sub(r"\([^)]*\)", "", node.gres) for node in nodes},
         "feature": {node.features for node in nodes},
     }
-    agreed = {name: values.pop() for name, values in said.items() if len(values) == 1}
+    agreed = {name: values.pop() for name, values in stated.items() if len(values) == 1}
     return {name: value for name, value in agreed.items() if value}
 
 

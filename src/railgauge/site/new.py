@@ -30,7 +30,7 @@ from railgauge.site import host_pattern, shown, templates
 from railgauge.site.check.description import slurm_partition
 from railgauge.site.check.hostnames import belongs
 from railgauge.site.detect import Value
-from railgauge.site.mapping import Found, fragments, mapped, texts
+from railgauge.site.mapping import Mapped, fragments, mapped, texts
 from railgauge.site.templates import Place
 from railgauge.slurm.partitions import Cluster
 from railgauge.systems import System
@@ -88,14 +88,14 @@ def make(
 ) -> list[str]:
     """Make the folder and the reference file of `name`; what a person should read, line by line.
 
-    `choices` are partitions of `like` and Slurm's, for those that cannot be told by their names;
+    `choices` are partitions of `like` and Slurm's, for those that their names do not match;
     `filled` has what is known of the nodes of Slurm's partitions, by the fields of the description,
     `access` what jobs need beside the partition.
     Raises RailgaugeError, and leaves nothing behind, where anything of it cannot be done.
     """
     require_new(name, like)
     source = systems.load(like)
-    found = mapped(source, slurm, choices) if slurm is not None else {}
+    mapping = mapped(source, slurm, choices) if slurm is not None else {}
     text, taken = references_text(name, like)
     left = [item for item in _SOMEBODYS if (paths.SYSTEMS / like / item).exists()]
     with _beside() as folder:
@@ -104,8 +104,8 @@ def make(
         shutil.copytree(paths.SYSTEMS / like, target, symlinks=True, ignore=ignored)
         _rename_within(target, like, name)
         description = target / "reframe.yaml"
-        changed = _description(description, name, host, found, filled or {}, access)
-        lost = fragments(target / "slurm", source, found)
+        changed = _description(description, name, host, mapping, filled or {}, access)
+        lost = fragments(target / "slurm", source, mapping)
         mentions = _mentions(target, like)
         if "expected.yaml" in left:
             (target / "expected.yaml").write_text(_NOTHING_EXPECTED, encoding="utf-8")
@@ -114,25 +114,29 @@ def make(
             f"{changed}",
             encoding="utf-8",
         )
-        _put_in_place(target, name, text, {p.partition: p.names for p in found.values()})
+        _put_in_place(target, name, text, {p.partition: p.names for p in mapping.values()})
     lines = [
         f"made {shown(paths.SYSTEMS / name)}/ like {like}",
         *([f"left out, as they are of {like}'s own machines: {', '.join(left)}"] if left else []),
         f"made {shown(references.path_for(name))}: {taken}",
-        *_said_of_host(name, host),
-        *(f"Slurm: {partition}" for partition in found.values()),
-        *(f"not mapped: {partition.unclear}" for partition in found.values() if partition.unclear),
-        *_said_of_unmapped(source, slurm, found),
+        *_about_host(name, host),
+        *(f"Slurm: {partition}" for partition in mapping.values()),
+        *(
+            f"not mapped: {partition.unclear}"
+            for partition in mapping.values()
+            if partition.unclear
+        ),
+        *_about_unmapped(source, slurm, mapping),
         *lost,
     ]
-    return [*lines, "", *_next_steps(name, like, found, mentions)]
+    return [*lines, "", *_next_steps(name, like, mapping, mentions)]
 
 
 def make_from_template(
-    name: str, template: str, host: str, described: Sequence[Place], told: Sequence[str] = ()
+    name: str, template: str, host: str, described: Sequence[Place], notes: Sequence[str] = ()
 ) -> list[str]:
     """The same from a template, with Slurm's partitions as they are `described`; none of them
-    leaves one partition to be filled in. `told` is what else a person should know of them.
+    leaves one partition to be filled in. `notes` are what else a person should know of them.
     """
     require_new(name, template)
     text = f"{_NO_NUMBER}system: {name}\nreferences: []\n"
@@ -149,11 +153,11 @@ def make_from_template(
     return [
         f"made {file}, {len(written.splitlines())} lines, from the template {template}",
         f"made {shown(references.path_for(name))}: no number is known yet",
-        *_said_of_host(name, host),
+        *_about_host(name, host),
         *(f"{p.name}: Slurm's partition {p.slurm_partition}, {p.nodes}" for p in described),
-        *told,
+        *notes,
         *opened,
-        *_said_of_floors(systems.load(name)),
+        *_about_floors(systems.load(name)),
         "",
         "next:",
         f"1. {'fill in what is open in' if opened or not described else 'look through'} {file}",
@@ -280,7 +284,7 @@ def _description(
     path: Path,
     name: str,
     host: str,
-    found: Mapping[str, Found],
+    mapping: Mapping[str, Mapped],
     filled: Mapping[str, Mapping[str, Value]],
     access: Sequence[str],
 ) -> str:
@@ -292,7 +296,7 @@ def _description(
         extras = partition["extras"]
         # Nodes that another site knows to be missing.
         extras.pop("absent", None)
-        ours = found.get(partition["name"])
+        ours = mapping.get(partition["name"])
         if ours is None:
             continue
         others = [o for o in partition.get("access", []) if slurm_partition([o]) is None]
@@ -341,18 +345,18 @@ def references_text(name: str, like: str) -> tuple[str, str]:
     """
     path = references.path_for(like)
     if not path.exists():
-        said = f"no numbers, as {shown(path)} does not exist"
-        return f"{_NO_NUMBER}system: {name}\nreferences: []\n", said
+        taken = f"no numbers, as {shown(path)} does not exist"
+        return f"{_NO_NUMBER}system: {name}\nreferences: []\n", taken
     stored = references.load(like)
     text = path.read_text(encoding="utf-8")
     numbers = sum(len(entry.metrics) for entry in stored.entries)
     kept = sum(len(_published_in(entry)) for entry in stored.entries)
     dropped = numbers - kept + len(stored.ratios)
-    said = f"{kept} published numbers of {like}"
+    taken = f"{kept} published numbers of {like}"
     if not dropped:
         # As it is, with its comments.
-        return re.sub(r"(?m)^(system:\s*)\S+", rf"\g<1>{name}", text, count=1), said
-    said += f"; left out, as they are of {like}'s own machines: {dropped}"
+        return re.sub(r"(?m)^(system:\s*)\S+", rf"\g<1>{name}", text, count=1), taken
+    taken += f"; left out, as they are of {like}'s own machines: {dropped}"
     document = YAML(typ="safe", pure=True).load(text)
     document["system"] = name
     document["references"] = [
@@ -365,7 +369,7 @@ def references_text(name: str, like: str) -> tuple[str, str]:
     yaml.representer.ignore_aliases = lambda _: True
     # Comments belong to what stood below them, which may be gone.
     header = f"# Published numbers, taken over from {like} by `railgauge system new`.\n"
-    return (header if kept else _NO_NUMBER) + _dumped(yaml, document), said
+    return (header if kept else _NO_NUMBER) + _dumped(yaml, document), taken
 
 
 def _published_in(entry: Entry) -> list[str]:
@@ -375,7 +379,7 @@ def _published_in(entry: Entry) -> list[str]:
 # --- what to say ---------------------------------------------------------------------------------
 
 
-def _said_of_host(name: str, host: str) -> list[str]:
+def _about_host(name: str, host: str) -> list[str]:
     others = []
     for other in systems.names():
         # One that is broken is what `system check` tells.
@@ -390,7 +394,7 @@ def _said_of_host(name: str, host: str) -> list[str]:
     return lines
 
 
-def _said_of_floors(system: System) -> list[str]:
+def _about_floors(system: System) -> list[str]:
     """What a first acceptance is judged by, where there is no baseline yet."""
     lines = []
     for partition in system.partitions:
@@ -409,17 +413,17 @@ def _said_of_floors(system: System) -> list[str]:
     return lines
 
 
-def _said_of_unmapped(
-    source: System, slurm: Cluster | None, found: Mapping[str, Found]
+def _about_unmapped(
+    source: System, slurm: Cluster | None, mapping: Mapping[str, Mapped]
 ) -> list[str]:
     if slurm is None:
         return []
-    used = {partition.slurm_partition for partition in found.values()}
+    used = {partition.slurm_partition for partition in mapping.values()}
     spare = [name for name in slurm.partitions if name not in used]
     lines = [
         f"not mapped: partition {p.name}, still {source.name}'s: fill it in, or take it out"
         for p in source.partitions
-        if p.name not in found
+        if p.name not in mapping
     ]
     if spare:
         lines.append(f"not used: Slurm's {', '.join(spare)}")
@@ -444,7 +448,7 @@ _TO_EDIT = {
 
 
 def _next_steps(
-    name: str, like: str, found: Mapping[str, Found], mentions: Sequence[str]
+    name: str, like: str, mapping: Mapping[str, Mapped], mentions: Sequence[str]
 ) -> list[str]:
     path = paths.SYSTEMS / name / "reframe.yaml"
     document = load_yaml(path)
@@ -452,7 +456,7 @@ def _next_steps(
         (document.lc.key("hostnames")[0], "hostnames: patterns of the other login nodes, too")
     ]
     for partition in document["partitions"]:
-        here, ours = partition["name"], partition["name"] in found
+        here, ours = partition["name"], partition["name"] in mapping
         if "access" in partition and not ours:
             line = partition.lc.key("access")[0]
             places.append((line, f"{here}: access: the Slurm partition, and an account if need be"))

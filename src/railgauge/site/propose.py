@@ -51,12 +51,12 @@ def proposal(slurm: Cluster, seen: Sequence[Seen] = ()) -> tuple[str, str]:
             if count:
                 why = f"Slurm has {count} GPUs on {node.name} ({node.gres})"
                 like = _with_gpus(f"{node.gres} {node.features}", count)
-                told = f"{why}, and no system with such is described"
-                return (like, why) if like else ("tcp", told)
+                reason = f"{why}, and no system with such is described"
+                return (like, why) if like else ("tcp", reason)
     return "tcp", "Slurm has no GPUs; --detect tells whether there is RDMA"
 
 
-def _with_gpus(said: str, count: int) -> str:
+def _with_gpus(model: str, count: int) -> str:
     """The system whose GPUs are named in what a node or Slurm says: H100, GB200; "" for none.
 
     Of several the one with as many of them a node.
@@ -68,6 +68,6 @@ def _with_gpus(said: str, count: int) -> str:
                 fabric = partition.extras.nccl
                 # NVIDIA H100 80GB HBM3: the word after the maker's.
                 words = fabric.gpu.split() if fabric else []
-                if fabric and len(words) > 1 and words[1].lower() in said.lower():
+                if fabric and len(words) > 1 and words[1].lower() in model.lower():
                     fitting[name] = fabric.gpus_per_node
     return min(fitting, key=lambda name: (fitting[name] != count, name), default="")

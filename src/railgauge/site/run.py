@@ -1,7 +1,7 @@
 """`railgauge system check NAME --run`: does the cluster have what an acceptance needs?
 
-One tiny job a partition over the nodes that are idle, and one that starts MPI. Everything is told,
-with what to type; nothing is measured.
+One tiny job a partition over the nodes that are idle, and one that starts MPI. Each thing is a
+line, with what to type where it is not as needed; nothing is measured.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ def lines(name: str, owner: str = "") -> list[Line]:
     if owner:
         step = f"on a login node of {name}: railgauge system check {name} --run"
         return [Line("not checked", "nodes", f"this host's Slurm is that of {owner}", step)]
-    found = [accounting()]
-    if found[0].status != "ok":
-        return [*found, Line("not checked", "nodes", "jobs are followed by sacct")]
+    checked = [accounting()]
+    if checked[0].status != "ok":
+        return [*checked, Line("not checked", "nodes", "jobs are followed by sacct")]
     system = systems.load(name)
     refused = refusals(name, [partition.name for partition in system.partitions])
-    found += [_line(trouble, "account, QOS") for trouble in refused]
+    checked += [_line(trouble, "account, QOS") for trouble in refused]
     if refused:
-        return [*found, Line("not checked", "nodes", "Slurm takes no job"), *_rights(name)]
-    found.append(Line("ok", "account, QOS", "Slurm takes this user's jobs in every partition"))
+        return [*checked, Line("not checked", "nodes", "Slurm takes no job"), *_rights(name)]
+    checked.append(Line("ok", "account, QOS", "Slurm takes this user's jobs in every partition"))
     try:
         seen = looks(name, {p.name: p.nodes for p in system.partitions}, tools=tools)
     except EnvironmentProblem as error:
-        found.append(Line("problem", "results area", error.message, error.next_step or ""))
-        return [*found, *_rights(name)]
+        checked.append(Line("problem", "results area", error.message, error.next_step or ""))
+        return [*checked, *_rights(name)]
     for look in seen:
-        found += _of_partition(name, system.partition(look.partition), look)
-    return [*found, _recorded(seen), *_rights(name)]
+        checked += _of_partition(name, system.partition(look.partition), look)
+    return [*checked, _recorded(seen), *_rights(name)]
 
 
 def accounting() -> Line:
@@ -78,10 +78,10 @@ def _of_partition(system: str, partition: Partition, look: Look) -> Iterator[Lin
     yield from _started(look)
     if not look.nodes:
         return
-    found = troubles(look.nodes.values())
-    for trouble in found:
+    problems = troubles(look.nodes.values())
+    for trouble in problems:
         yield _line(trouble, f"{partition.name}: nodes")
-    good = sorted(look.nodes.keys() - {node for trouble in found for node in trouble.nodes})
+    good = sorted(look.nodes.keys() - {node for trouble in problems for node in trouble.nodes})
     if good:
         yield from _good(partition, look, good)
     yield from _clocks(look)
@@ -96,39 +96,39 @@ def _started(look: Look) -> Iterator[Line]:
         step = "`srun --partition=... hostname` by hand says more"
         yield Line("problem", thing, look.problem, step)
     elif look.nodes:
-        said = f"{hostlist.fold(look.nodes)} ran a job within {look.ended - look.began:.1f} s"
-        yield Line("ok", thing, said)
-    silent = [node for node in look.asked if node not in look.nodes]
+        text = f"{hostlist.fold(look.nodes)} ran a job within {look.ended - look.began:.1f} s"
+        yield Line("ok", thing, text)
+    silent = [node for node in look.requested if node not in look.nodes]
     if silent and not look.problem:
         unreached = ends.launch_failed_on(look.stderr)
-        said = "; ".join(f"{node}: {why}" for node, why in unreached.items())
+        text = "; ".join(f"{node}: {why}" for node, why in unreached.items())
         yield Line(
             "problem",
             thing,
-            f"{hostlist.fold(silent)} started no task{': ' if said else ''}{said}",
+            f"{hostlist.fold(silent)} started no task{': ' if text else ''}{text}",
             f"scontrol show node {hostlist.fold(silent)}, and slurmd's log there",
         )
     by_reason: dict[str, list[str]] = {}
     for node, why in look.left.items():
         by_reason.setdefault(why, []).append(node)
     for why, nodes in by_reason.items():
-        said = f"{hostlist.fold(nodes)}: {why}"
+        text = f"{hostlist.fold(nodes)}: {why}"
         step = f"once jobs start there, again; scontrol show node {hostlist.fold(nodes)} says more"
-        yield Line("not checked", thing, said, step)
+        yield Line("not checked", thing, text, step)
 
 
 def _good(partition: Partition, look: Look, nodes: Sequence[str]) -> Iterator[Line]:
     names = hostlist.fold(nodes)
-    said = f"{names} see {paths.HOME} and write into {paths.results_root()}"
-    yield Line("ok", f"{partition.name}: folders", said)
+    text = f"{names} see {paths.HOME} and write into {paths.results_root()}"
+    yield Line("ok", f"{partition.name}: folders", text)
     versions = _by_value({node: look.nodes[node].python for node in nodes})
-    told = ", ".join(
+    versions_text = ", ".join(
         f"{'.'.join(map(str, version))} on {hostlist.fold(where)}"
         for version, where in versions.items()
     )
-    yield Line("ok", f"{partition.name}: Python", told)
-    said = f"{names} resolve a name of every other node"
-    yield Line("ok", f"{partition.name}: names", said)
+    yield Line("ok", f"{partition.name}: Python", versions_text)
+    text = f"{names} resolve a name of every other node"
+    yield Line("ok", f"{partition.name}: names", text)
 
 
 _Value = TypeVar("_Value")
@@ -136,28 +136,28 @@ _Value = TypeVar("_Value")
 
 def _by_value(values: Mapping[str, _Value]) -> dict[_Value, list[str]]:
     """The nodes that say the same, together."""
-    found: dict[_Value, list[str]] = {}
+    nodes_by_value: dict[_Value, list[str]] = {}
     for node, value in sorted(values.items()):
-        found.setdefault(value, []).append(node)
-    return found
+        nodes_by_value.setdefault(value, []).append(node)
+    return nodes_by_value
 
 
 def _clocks(look: Look) -> Iterator[Line]:
     """Each node told its time at a moment between the start and the end of the job."""
     thing = f"{look.partition}: clocks"
-    told = {node: said.clock for node, said in look.nodes.items() if said.clock is not None}
+    clocks = {node: one.clock for node, one in look.nodes.items() if one.clock is not None}
     off = {
         node: clock - look.began if clock < look.began else clock - look.ended
-        for node, clock in sorted(told.items())
+        for node, clock in sorted(clocks.items())
         if not look.began <= clock <= look.ended
     }
     for node, seconds in off.items():
-        said = f"{node} is at least {abs(seconds):.1f} s {'behind' if seconds < 0 else 'ahead of'}"
-        yield Line("warning", thing, f"{said} this host", f"chronyc tracking, on {node}")
-    if told and not off:
+        text = f"{node} is at least {abs(seconds):.1f} s {'behind' if seconds < 0 else 'ahead of'}"
+        yield Line("warning", thing, f"{text} this host", f"chronyc tracking, on {node}")
+    if clocks and not off:
         within = look.ended - look.began
-        said = f"{hostlist.fold(told)} as this host's, within {within:.1f} s"
-        yield Line("ok", thing, said)
+        text = f"{hostlist.fold(clocks)} as this host's, within {within:.1f} s"
+        yield Line("ok", thing, text)
 
 
 # --- tools ---------------------------------------------------------------------------------------
@@ -184,10 +184,10 @@ def _optional(partition: Partition) -> set[str]:
 
 def _tools(system: str, partition: Partition, look: Look) -> Iterator[Line]:
     thing = f"{partition.name}: tools"
-    asked = {node: said for node, said in look.nodes.items() if said.tools}
+    answered = {node: one for node, one in look.nodes.items() if one.tools}
     versions: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for program in tools(partition):
-        by_version = _by_value({node: said.tools.get(program, "") for node, said in asked.items()})
+        by_version = _by_value({node: one.tools.get(program, "") for node, one in answered.items()})
         for version, where in by_version.items():
             versions.setdefault((version, tuple(where)), []).append(program)
     present = []
@@ -199,10 +199,10 @@ def _tools(system: str, partition: Partition, look: Look) -> Iterator[Line]:
         steps = dict.fromkeys(activation.bringing(p, system) or f"install {p}" for p in programs)
         optional = set(programs) <= _optional(partition)
         verb = "have" if len(nodes) > 1 else "has"
-        said = f"{folded} {verb} no {', '.join(programs)}"
-        yield Line("hint" if optional else "problem", thing, said, "; ".join(steps))
-    for told in present:
-        yield Line("ok", thing, told)
+        text = f"{folded} {verb} no {', '.join(programs)}"
+        yield Line("hint" if optional else "problem", thing, text, "; ".join(steps))
+    for text in present:
+        yield Line("ok", thing, text)
     unknown = [check.programs_unknown(partition) for check in checks.described_on(partition)]
     for reason in filter(None, dict.fromkeys(unknown)):
         yield Line("not checked", thing, reason)
@@ -219,21 +219,21 @@ def _mpi(system: str, partition: Partition, nodes: Sequence[str]) -> Line:
         return Line("not checked", thing, "fewer than two nodes that are as they must be")
     if not mpi.can_be_started(partition, nodes):
         launcher = partition.model_dump().get("launcher")
-        said = f"the launcher is {launcher}, which starts only within a job: MpiWorld tells"
-        return Line("not checked", thing, said, "railgauge accept -- -n MpiWorld")
+        text = f"the launcher is {launcher}, which starts only within a job: MpiWorld tells"
+        return Line("not checked", thing, text, "railgauge accept -- -n MpiWorld")
     try:
         start = mpi.start(system, partition, nodes)
     except EnvironmentProblem as error:
         return Line("problem", thing, error.message)
     options = " ".join(start.options) or "no launch_options"
     if start.whole:
-        said = f"one world of {len(start.ranks)} ranks on {hostlist.fold(nodes)} by {options}"
-        return Line("ok", thing, f"{said}, in {start.seconds:.1f} s")
+        text = f"one world of {len(start.ranks)} ranks on {hostlist.fold(nodes)} by {options}"
+        return Line("ok", thing, f"{text}, in {start.seconds:.1f} s")
     trouble = start.trouble
-    said = trouble.words if trouble else ends.quoted(start.stderr)
-    said = said or f"exit code {start.exit_code}"
+    text = trouble.words if trouble else ends.quoted(start.stderr)
+    text = text or f"exit code {start.exit_code}"
     step = trouble.next_step if trouble else "railgauge accept -- -n MpiWorld, and its outputs"
-    return Line("problem", thing, f"{said} ({options})", f"{step}: {edit}")
+    return Line("problem", thing, f"{text} ({options})", f"{step}: {edit}")
 
 
 # --- accounting ----------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def _mpi(system: str, partition: Partition, nodes: Sequence[str]) -> Line:
 def _recorded(seen: Sequence[Look]) -> Line:
     """Whether accounting knows the jobs that have just ended: by it ReFrame follows its own."""
     thing = "accounting"
-    jobs = sorted({said.job for look in seen for said in look.nodes.values() if said.job}, key=int)
+    jobs = sorted({one.job for look in seen for one in look.nodes.values() if one.job}, key=int)
     if not jobs:
         return Line("not checked", thing, "no job was started")
     command = ("sacct", "--noheader", "--allocations", "--parsable2", "--format=jobid,state")
@@ -257,7 +257,7 @@ def _recorded(seen: Sequence[Look]) -> Line:
         if not missing:
             return Line("ok", thing, f"sacct knows job {', '.join(jobs)}")
         if time.monotonic() > deadline:
-            said = f"sacct does not know job {', '.join(missing)}, which has ended"
+            text = f"sacct does not know job {', '.join(missing)}, which has ended"
             step = "is the cluster registered? sacctmgr show cluster; sacctmgr add cluster NAME"
-            return Line("problem", thing, said, step)
+            return Line("problem", thing, text, step)
         time.sleep(0.5)

@@ -62,7 +62,7 @@ class Place:
 def places(
     slurm: Cluster, wanted: Sequence[str], access: Sequence[str], stated: Mapping[str, Value]
 ) -> tuple[list[Place], list[str]]:
-    """Slurm's partitions to describe, and what is to be said of the others.
+    """Slurm's partitions to describe, and a note on each of the others.
 
     Those that are `wanted`; else all that have nodes of their own, the largest first, as a node
     that two partitions describe would be measured twice. RailgaugeError where one of `wanted` is

@@ -103,22 +103,22 @@ class Spack:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        said: list[str] = []
+        printed: list[str] = []
         assert process.stdout is not None
         for line in process.stdout:
             sys.stdout.write(line)
-            said.append(line.rstrip())
+            printed.append(line.rstrip())
         if process.wait():
-            raise failure(what, process.returncode, said, self)
+            raise failure(what, process.returncode, printed, self)
 
     def describe(self, only: Sequence[str] = ()) -> list[dict[str, Any]]:
         """What spack/describe.py says of the solved environment."""
         packages: list[dict[str, Any]] = self._answer("describe.py", only)
         return packages
 
-    def detect(self, asked: Sequence[tuple[str, str]]) -> list[list[str]]:
+    def detect(self, packages: Sequence[tuple[str, str]]) -> list[list[str]]:
         """The versions that Spack finds of each package below its prefix (spack/detect.py)."""
-        versions: list[list[str]] = self._answer("detect.py", [json.dumps(asked)])
+        versions: list[list[str]] = self._answer("detect.py", [json.dumps(packages)])
         return versions
 
     def _answer(self, name: str, arguments: Sequence[str]) -> Any:
@@ -137,15 +137,15 @@ class Spack:
         return json.loads(done.stdout.splitlines()[-1])
 
 
-def failure(what: str, code: int, said: list[str], spack: Spack) -> EnvironmentProblem:
+def failure(what: str, code: int, printed: list[str], spack: Spack) -> EnvironmentProblem:
     """Spack's own last words, and what to do about them."""
-    text = "\n".join(said)
+    text = "\n".join(printed)
     errors = [
         line
-        for before, line in zip(["", *said], said, strict=False)
+        for before, line in zip(["", *printed], printed, strict=False)
         # After a colon Spack says on the next line what it is about.
         if re.match(r"(==> )?\[?.*Error", line) or re.match(r"(==> )?\[?.*Error.*:$", before)
-    ] or said[-3:]
+    ] or printed[-3:]
     if "sha256 checksum failed" in text or "ChecksumError" in text:
         step = (
             "somebody changed the archive, or a proxy answered: compare with upstream, never skip"
@@ -199,9 +199,9 @@ def environment(folder: Path, home: Path = paths.HOME) -> Path:
 def require_mirror(mirror: Path) -> None:
     """RailgaugeError unless `mirror` looks like one."""
     if not (mirror / "_source-cache/archive").is_dir():
-        found = "no such folder" if not mirror.is_dir() else "no _source-cache/archive in it"
+        lacking = "no such folder" if not mirror.is_dir() else "no _source-cache/archive in it"
         raise RailgaugeError(
-            f"MIRROR={mirror}: found {found}, expected a mirror of Spack's",
+            f"MIRROR={mirror}: found {lacking}, expected a mirror of Spack's",
             next_step=f"on a connected machine: make mirror SYSTEM=... MIRROR={mirror}",
         )
 
@@ -223,9 +223,9 @@ def source_problems(
             if not path.is_file():
                 yield f"{what}: no such file, expected {expected}"
             elif source["sha256"]:
-                found = _sha256(path)
-                if found != source["sha256"]:
-                    yield f"{what}: found sha256 {found}, expected {source['sha256']}"
+                actual = _sha256(path)
+                if actual != source["sha256"]:
+                    yield f"{what}: found sha256 {actual}, expected {source['sha256']}"
 
 
 def _sha256(path: Path) -> str:

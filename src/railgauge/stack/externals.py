@@ -48,13 +48,13 @@ def problems(stack: Stack, ask: Ask = ask, machine: str | None = None) -> list[s
     """
     machine = machine or platform.machine()
     family = "x86_64" if stack.target.startswith("x86_64") else "aarch64"
-    found = [line for external in stack.externals for line in _problem(external, ask)]
+    lines = [line for external in stack.externals for line in _problem(external, ask)]
     if machine != family:
-        found.append(
+        lines.append(
             f"{stack.folder}/definitions.yaml: target={stack.target}: this machine is {machine}, "
             f"expected {family}: build on a node of {stack.system}"
         )
-    return found
+    return lines
 
 
 def version_problems(stack: Stack, detect: Detect, ask: Ask = ask) -> list[str]:
@@ -63,20 +63,20 @@ def version_problems(stack: Stack, detect: Detect, ask: Ask = ask) -> list[str]:
     Its version is what Spack's own detection says, as `spack external find` uses it; of packages
     that have none, what their pkg-config or CMake file says, and in /usr the distribution.
     """
-    asked = [external for external in stack.externals if not external.compilers]
-    detected = detect([(external.name, external.prefix) for external in asked])
+    externals = [external for external in stack.externals if not external.compilers]
+    detected = detect([(external.name, external.prefix) for external in externals])
     return [
         line
-        for external, versions in zip(asked, detected, strict=True)
+        for external, versions in zip(externals, detected, strict=True)
         for line in _version_problem(external, versions or list(_written(external, ask)))
     ]
 
 
-def require(stack: Stack, found: list[str]) -> None:
+def require(stack: Stack, lines: list[str]) -> None:
     """EnvironmentProblem that lists what was found, if anything was."""
-    if found:
+    if lines:
         raise EnvironmentProblem(
-            "\n".join(found),
+            "\n".join(lines),
             next_step=f"put in what this site has: {stack.folder}/packages.yaml ({MARK})",
         )
 
@@ -88,12 +88,12 @@ def _problem(external: External, ask: Ask) -> Iterator[str]:
     elif external.compilers:
         yield from _compilers(external, where, ask)
     elif not Path(external.prefix).is_dir():
-        yield f"{where}: found no folder {external.prefix}, expected {_asked(external)} there"
+        yield f"{where}: found no folder {external.prefix}, expected {_wanted(external)} there"
     elif header := _HEADERS.get(external.name):
         places = ("include", "include/*-linux-gnu")
         if not any(any(Path(external.prefix).glob(f"{place}/{header}")) for place in places):
             shown = f"{external.prefix}/include/{header}"
-            yield f"{where}: found no {shown}, expected {_asked(external)} there"
+            yield f"{where}: found no {shown}, expected {_wanted(external)} there"
 
 
 def _version_problem(external: External, versions: list[str]) -> Iterator[str]:
@@ -101,7 +101,7 @@ def _version_problem(external: External, versions: list[str]) -> Iterator[str]:
     if not versions:
         yield (
             f"{where}: found nothing below {external.prefix} that says its version (its programs "
-            f"and libraries, {external.name}.pc, its CMake package), expected {_asked(external)}"
+            f"and libraries, {external.name}.pc, its CMake package), expected {_wanted(external)}"
         )
     elif not any(
         _same(external.version, version, _NUMBERS.get(external.name)) for version in versions
@@ -113,7 +113,7 @@ def _version_problem(external: External, versions: list[str]) -> Iterator[str]:
         )
 
 
-def _asked(external: External) -> str:
+def _wanted(external: External) -> str:
     return f"{external.name}@{external.version}"
 
 
@@ -178,11 +178,11 @@ def _cmake(path: Path) -> str | None:
     return match and match[1]
 
 
-def _same(written: str, found: str, most: int | None = None) -> bool:
+def _same(written: str, other: str, most: int | None = None) -> bool:
     """Do both name one version, as far as both say, and no further than `most` numbers?
 
     Slurm's 24.11.5 is Spack's 24-11-5-1, Debian's 44.0-2 its 44.0.
     """
-    numbers, others = (re.findall(r"\d+", text) for text in (written, found))
+    numbers, others = (re.findall(r"\d+", text) for text in (written, other))
     shorter = min(len(numbers), len(others), most or len(numbers))
     return numbers[:shorter] == others[:shorter] and shorter > 0

@@ -105,11 +105,11 @@ def checkout(folder: Path, source: Source, supply: Supply) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         beside.rename(folder)
     except (OSError, tarfile.TarError, subprocess.CalledProcessError) as error:
-        said = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
+        reason = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
         if isinstance(error, FileNotFoundError):
-            said = "no such file"
+            reason = "no such file"
         raise EnvironmentProblem(
-            f"{origin}: cannot be fetched: {said}; expected {source.name} at {source.commit}",
+            f"{origin}: cannot be fetched: {reason}; expected {source.name} at {source.commit}",
             next_step=f"{supply.ways_out}; or with a checkout that you have: {source.variable}=dir",
         ) from None
     finally:
@@ -119,10 +119,10 @@ def checkout(folder: Path, source: Source, supply: Supply) -> Path:
 
 def _require_commit(folder: Path, source: Source) -> None:
     """RailgaugeError unless the repository at `folder` has the pinned commit."""
-    found = [_commit(folder, revision) for revision in (f"{source.commit}^{{commit}}", "HEAD")]
-    if found[0] != source.commit:
+    commits = [_commit(folder, revision) for revision in (f"{source.commit}^{{commit}}", "HEAD")]
+    if commits[0] != source.commit:
         raise RailgaugeError(
-            f"{source.variable}={folder}: found {found[1] or 'no git checkout'}, expected one of "
+            f"{source.variable}={folder}: found {commits[1] or 'no git checkout'}, expected one of "
             f"{source.url} that has the commit {source.commit}",
             next_step=f"unset {source.variable}, so that it is fetched, or in a checkout of "
             f"upstream: git -C {folder} fetch {source.url} {source.commit}",
@@ -155,9 +155,9 @@ def pack(folder: Path, source: Source, mirror: Path) -> None:
 def _unpack(archive: Path, folder: Path, commit: str) -> None:
     """Unpack what `git archive` wrote, which says of which commit it is."""
     with tarfile.open(archive) as opened:
-        found = opened.pax_headers.get("comment", "no commit")
-        if found != commit:
-            raise tarfile.TarError(f"found {found}")
+        archived = opened.pax_headers.get("comment", "no commit")
+        if archived != commit:
+            raise tarfile.TarError(f"found {archived}")
         # Links within Spack are relative, and nothing leaves the folder.
         opened.extractall(folder, filter="tar") if hasattr(
             tarfile, "tar_filter"
@@ -197,9 +197,9 @@ def solver(folder: Path, home: Path, supply: Supply) -> Path:
             shutil.rmtree(folder, ignore_errors=True)
             lines = [line.strip() for line in (done.stderr or done.stdout).splitlines()]
             # Of a wrong checksum pip's last lines say what it expected and what it got.
-            telling = [li for li in lines if re.match("ERROR|Expected sha256|Got", li)] or lines
+            errors = [li for li in lines if re.match("ERROR|Expected sha256|Got", li)] or lines
             raise EnvironmentProblem(
-                f"{requirements}: pip could not install Spack's solver: {' '.join(telling[-3:])}",
+                f"{requirements}: pip could not install Spack's solver: {' '.join(errors[-3:])}",
                 next_step=f"{supply.ways_out}; or SPACK_PYTHON=python that has clingo",
             )
     return python

@@ -37,8 +37,8 @@ def tools(where: Path) -> list[dict[str, str]]:
     if not path.exists():
         return []
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return [{key: str(tool[key]) for key in KEYS} for tool in found]
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return [{key: str(tool[key]) for key in KEYS} for tool in stored]
     except (ValueError, TypeError, KeyError) as error:
         raise ConfigurationError(
             f"{path}: found no list of tools: {type(error).__name__}: {error}",
@@ -48,10 +48,10 @@ def tools(where: Path) -> list[dict[str, str]]:
 
 def provides(system: str, spec: str) -> bool:
     """Whether the stack has what `spec` asks for, by name and version."""
-    asked = re.fullmatch(r"([\w-]+)(?:@=?([\w.-]+))?", spec.strip())
-    if asked is None or not activating(system):
+    wanted = re.fullmatch(r"([\w-]+)(?:@=?([\w.-]+))?", spec.strip())
+    if wanted is None or not activating(system):
         return False
-    name, version = asked.groups()
+    name, version = wanted.groups()
     return any(
         tool["name"] == name and version in (None, tool["version"])
         for tool in tools(folder(system))

@@ -102,18 +102,18 @@ class Difference:
 
     path: Path
     what: str
-    found: str
+    actual: str
     expected: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.what}: found {self.found}, expected {self.expected}"
+        return f"{self.path}: {self.what}: found {self.actual}, expected {self.expected}"
 
 
 def differences(stack: Stack, lock: Lock, *, site: bool = False) -> list[Difference]:
     """What `lock` has otherwise than the manifest; with `site`, also the versions of externals."""
     return [
-        Difference(lock.path, what, found, expected)
-        for what, found, expected in (
+        Difference(lock.path, what, actual, expected)
+        for what, actual, expected in (
             *_pins(stack, lock),
             *_targets(stack, lock),
             *_gpus(stack, lock),
@@ -129,9 +129,9 @@ def _pins(stack: Stack, lock: Lock) -> Iterator[tuple[str, str, str]]:
             yield pin.name, "no root of this name", f"{pin}"
         elif versions != [pin.version]:
             yield pin.name, ", ".join(f"{pin.name}@{version}" for version in versions), f"{pin}"
-    asked = {pin.name for pin in stack.pins}
+    pinned = {pin.name for pin in stack.pins}
     for key in lock.roots:
-        if lock.nodes[key].name not in asked:
+        if lock.nodes[key].name not in pinned:
             yield lock.nodes[key].name, f"root {lock.roots[key]}", "none that spack.yaml lacks"
     if stack.cuda is not None:
         versions = sorted({n.version for n in lock.nodes.values() if n.name == "cuda"})
@@ -165,9 +165,9 @@ def _externals(stack: Stack, lock: Lock) -> Iterator[tuple[str, str, str]]:
         for node in lock.nodes.values():
             if node.name != external.name:
                 continue
-            found = f"{node.name}@{node.version} {node.external or 'built by Spack'}"
+            solved = f"{node.name}@{node.version} {node.external or 'built by Spack'}"
             if (node.version, node.external) != (external.version, external.prefix):
-                yield node.name, found, f"{external.name}@{external.version} {external.prefix}"
+                yield node.name, solved, f"{external.name}@{external.version} {external.prefix}"
 
 
 def changes(committed: Path, fresh: Path) -> list[str]:

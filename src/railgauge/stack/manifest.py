@@ -160,12 +160,14 @@ def _pin(spec: str, path: Path, *, gpu: bool = False) -> Pin:
 
 
 def _cuda(path: Path) -> str | None:
-    asked = _mapping(path, "packages").get("cuda")
-    if asked is None:
+    package = _mapping(path, "packages").get("cuda")
+    if package is None:
         return None
     # The site's own, of which there is one, or the one that Spack builds.
-    own = [item.get("spec") for item in asked.get("externals", ()) if not asked.get("buildable")]
-    require = asked.get("require") or own
+    own = [
+        item.get("spec") for item in package.get("externals", ()) if not package.get("buildable")
+    ]
+    require = package.get("require") or own
     if isinstance(require, list) and len(require) == 1:
         match = re.match(r"(?:cuda)?@=?(\d+\.\d+\.\d+)(?:\s|$)", str(require[0]))
         if match:
@@ -179,11 +181,11 @@ def _cuda(path: Path) -> str | None:
 def _externals(path: Path) -> Iterator[External]:
     lines = path.read_text(encoding="utf-8").splitlines()
     packages = _mapping(path, "packages")
-    for name, asked in packages.items():
-        if not isinstance(asked, dict):
-            raise ConfigurationError(f"{path}: {name}: expected a mapping, found {asked!r}")
-        for number, item in enumerate(asked.get("externals", [])):
-            line = asked["externals"].lc.item(number)[0] + 1
+    for name, package in packages.items():
+        if not isinstance(package, dict):
+            raise ConfigurationError(f"{path}: {name}: expected a mapping, found {package!r}")
+        for number, item in enumerate(package.get("externals", [])):
+            line = package["externals"].lc.item(number)[0] + 1
             version = re.search(r"@=?([\w.-]+)", str(item.get("spec", "")))
             if not version or not item.get("prefix"):
                 raise ConfigurationError(

@@ -116,6 +116,11 @@ def load(name: str) -> System:
     return system
 
 
+def is_of_lab(name: str) -> bool:
+    """Whether the embedded cluster stages this system: `railgauge lab up --system NAME`."""
+    return (paths.SYSTEMS / name / "lab.yaml").exists()
+
+
 def entry(name: str) -> dict[str, Any]:
     """The system's description as it stands in its file."""
     entry: dict[str, Any] = YAML(typ="safe", pure=True).load(_file(name))
@@ -133,7 +138,7 @@ def of_host(host: str) -> list[str]:
 
 
 def current() -> str:
-    """The system of this host: by `hostnames`, else the lab of this checkout while it is up.
+    """The system of this host: by `hostnames`, else that of this checkout's lab while it is up.
 
     ReFrame asks this only when neither `--system` nor RFM_SYSTEM names one. ConfigurationError
     where two systems say that the host is theirs: of the wrong one, other nodes would be measured,
@@ -152,8 +157,9 @@ def current() -> str:
         )
     if systems_of_host:
         return systems_of_host[0]
-    if lab.first_process(paths.lab_folder()) is not None:
-        return "lab"
+    of_lab = lab.system_in(paths.lab_folder())
+    if of_lab is not None:
+        return of_lab
     raise ConfigurationError(
         f"host {host!r} matches no `hostnames` in configs/systems/*/reframe.yaml "
         f"({', '.join(names())}), and the lab of this checkout is not up\n"

@@ -310,10 +310,10 @@ def replay(
 def _recorded(path: Path, options: nccl_tests.Options) -> dict[str, list[float]]:
     if not path.exists():
         return {}
-    found = {}
+    recorded = {}
     for result in nccl_tests.parse(path.read_text(encoding="utf-8")):
         if len(result.devices) == options.ranks:
             for row in result.rows:
                 sides = [row.out_of_place, row.in_place or row.out_of_place]
-                found[str(row.size_bytes)] = [side.time_us for side in sides]
-    return found
+                recorded[str(row.size_bytes)] = [side.time_us for side in sides]
+    return recorded

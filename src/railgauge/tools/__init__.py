@@ -6,7 +6,8 @@ options (`Options`, frozen -> `argv()`), result (dataclasses with units in the n
 What all tools share is in `common`.
 
 A tool that comes by Spack says so: PACKAGES has the packages, with the programs of each
-(`railgauge.tools.table`).
+(`railgauge.tools.table`). One whose outputs `railgauge parse` is to read has BY_HAND
+(`railgauge.tools.common.by_hand`).
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from railgauge.model.call import Call
 from railgauge.model.measurement import Measurement
 from railgauge.tools import Completeness, Moved, ParseError, Reading
+from railgauge.tools.common.by_hand import ByHand, identifier, integer, of_sides
 from railgauge.tools.common.documents import Count, Number, Part, document, validated
 from railgauge.tools.common.lines import LABELS, STDERR, numbered, quote
 from railgauge.tools.common.options import (
@@ -24,6 +25,7 @@ from railgauge.tools.common.options import (
     require_seconds,
 )
 from railgauge.tools.common.sides import collect
+from railgauge.tools.common.tcp import Row
 
 TOOL = "iperf3"
 
@@ -85,22 +87,6 @@ def client_argv(options: Options, server: str = "{server}", port: str = "{port}"
 
 
 # ---- result --------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """What was moved from `start_s` to `end_s`, by one stream or by all."""
-
-    start_s: float
-    end_s: float
-    transferred_bytes: int
-    bandwidth_gbits_s: float
-    #: None where it is not counted: on a receiver
-    retransmits: int | None = None
-
-    @property
-    def duration_s(self) -> float:
-        return self.end_s - self.start_s
 
 
 @dataclasses.dataclass(frozen=True)
@@ -520,3 +506,19 @@ def _measurements(
         )
         for metric, value in metrics.items()
     )
+
+
+# ---- by hand -------------------------------------------------------------------------------
+
+BY_HAND = ByHand(
+    ("what the client printed with --json", "what the server printed with --json"),
+    "A whole document without an error proves that the run came to its end. A server's document "
+    "alone does not prove what was sent. All of it is `proved` by both files, both exit codes, and "
+    "what was expected: streams and duration_s.",
+    {"streams": integer, "duration_s": integer, "congestion": identifier},
+    Options,
+    of_sides(TOOL, read),
+    example=("streams=4", "duration_s=5"),
+    needed=("streams", "duration_s"),
+    exit_codes=2,
+)

@@ -79,8 +79,8 @@ def read(outputs: Mapping[int, str], calls: Sequence[Call], options: Options) ->
         reason = f"MPI numbered its ranks {numbers}, expected 0 to {options.ranks - 1}"
         return Reading.refused(f"{reason}: started one by one?")
     for timed in ranks:
-        asked = (options.size_bytes, options.iterations, options.ranks)
-        if (timed.size_bytes, timed.iterations, timed.world_size) != asked:
+        requested = (options.size_bytes, options.iterations, options.ranks)
+        if (timed.size_bytes, timed.iterations, timed.world_size) != requested:
             return Reading.refused(
                 f"rank {timed.rank}: {timed.iterations} times {timed.size_bytes} bytes in a world "
                 f"of {timed.world_size}, expected {options.iterations} times {options.size_bytes} "

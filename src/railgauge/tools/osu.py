@@ -8,13 +8,16 @@ differ in the order of two header lines and in the columns, which are read by th
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from railgauge.model.call import Call
 from railgauge.model.measurement import Measurement
+from railgauge.model.sizes import parse_size
 from railgauge.tools import ParseError, Reading
+from railgauge.tools.common.by_hand import ByHand, identifier, integer
 from railgauge.tools.common.lines import DIED, NOTICE, STDERR, numbered, plain, quote
 from railgauge.tools.common.options import require_integers, require_one_of
 
@@ -308,3 +311,25 @@ def _measurements(benchmark: Benchmark, row: Row) -> list[Measurement]:
         Measurement(metric, value, TOOL, operation, "any", row.size_bytes, samples=row.iterations)
         for metric, value in metrics.items()
     ]
+
+
+# ---- by hand -------------------------------------------------------------------------------
+
+
+def _read_by_hand(texts: Sequence[str], codes: Sequence[int], options: Options | None) -> Reading:
+    calls = [Call(TOOL, "all", 0, "here", code, math.inf) for code in codes]
+    return read(texts[0], calls=calls, options=options)
+
+
+BY_HAND = ByHand(
+    ("what one run printed",),
+    "No line of it says that the run finished, so its completeness is `unknown`. It is `proved` by "
+    "the launcher's exit code, which is that of the worst rank, and what was expected: size_bytes "
+    "and iterations.",
+    {"benchmark": identifier, "size_bytes": parse_size, "iterations": integer},
+    Options,
+    _read_by_hand,
+    example=("size_bytes=64KiB", "iterations=100"),
+    needed=("size_bytes", "iterations"),
+    stated=lambda text: {"benchmark": parse(text).benchmark},
+)

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 
 from railgauge import tools
+from railgauge.tools.common.by_hand import ByHand
 
 
 def modules() -> Iterator[ModuleType]:
     """The modules of tools that a Spack package brings."""
-    for found in pkgutil.iter_modules(tools.__path__, f"{tools.__name__}."):
-        if found.name != __name__:
-            module = importlib.import_module(found.name)
+    for entry in pkgutil.iter_modules(tools.__path__, f"{tools.__name__}."):
+        if entry.name != __name__:
+            module = importlib.import_module(entry.name)
             if hasattr(module, "PACKAGES"):
                 yield module
 
@@ -24,3 +25,8 @@ def modules() -> Iterator[ModuleType]:
 def programs() -> Mapping[str, tuple[str, ...]]:
     """Spack package -> the programs that it brings; none of a library."""
     return {name: brought for m in modules() for name, brought in m.PACKAGES.items()}
+
+
+def by_hand() -> Mapping[str, ByHand]:
+    """Tool -> how an output of it is read by hand, of those that have an output to read."""
+    return {m.TOOL: m.BY_HAND for m in modules() if hasattr(m, "BY_HAND")}

@@ -11,6 +11,7 @@ from railgauge.model.measurement import METRICS
 from railgauge.model.record import Row
 from railgauge.verdict.compare import Case, fingerprints
 from railgauge.verdict.locate import Suspect, Way
+from railgauge.verdict.outliers import Outlier
 from railgauge.verdict.provenance import Build, Notice, builds
 from railgauge.verdict.ratios import RatioRow
 
@@ -30,7 +31,8 @@ EXIT_CODES: dict[Decision, int] = {
 class Finding:
     """What is wrong, where, by how much, with what evidence, and what to do next.
 
-    `weight` is the decision that this finding alone leads to.
+    `weight` is the decision that this finding alone leads to. `place` is where it was measured, for
+    `railgauge show`; "" of what is wrong with a whole job. `evidence` is a folder or a file.
     """
 
     weight: Decision
@@ -39,6 +41,7 @@ class Finding:
     check: str = ""
     partition: str = ""
     nodes: tuple[str, ...] = ()
+    place: str = ""
     evidence: str = ""
     next_step: str = ""
 
@@ -56,6 +59,8 @@ class Verdict:
     ratios: tuple[RatioRow, ...] = ()
     #: pairs of nodes that failed with each other, and not with others
     ways: tuple[Way, ...] = ()
+    #: numbers that are within every bound, and far worse than those of their peers
+    outliers: tuple[Outlier, ...] = ()
     #: to know, and no reason for the decision
     notices: tuple[Notice, ...] = ()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 
+from railgauge.model.failure import UNREACHED
 from railgauge.verdict.compare import Case, Outcome
 
 #: Failures that are a node's silence. It may be healthy, and its partner or the way to it not: a
@@ -47,7 +48,7 @@ def suspects(cases: Sequence[Case]) -> list[Suspect]:
         for node in case.unavailable:
             named.setdefault(node, "it does not answer Slurm")
         for failure in case.failures:
-            if failure.kind not in _SILENCE:
+            if failure.kind not in (*_SILENCE, UNREACHED):
                 for node in failure.nodes:
                     named.setdefault(node, failure.message)
     for partition in {case.partition for case in cases}:
@@ -71,7 +72,7 @@ def _silent(cases: Sequence[Case]) -> dict[str, str]:
     Where all are silent, none is told from the others.
     """
     silent: dict[str, str] = {}
-    cleared: set[str] = set()
+    cleared = {n for c in _failed(cases) for f in c.failures if f.kind == UNREACHED for n in f.nodes}
     for case in _failed(cases):
         for failure in case.failures:
             for node in failure.nodes if failure.kind in _SILENCE else ():
@@ -89,6 +90,11 @@ def ways(cases: Sequence[Case]) -> list[Way]:
     guilty = {suspect.node for suspect in suspects(cases)}
     found: dict[tuple[str, str], str] = {}
     for case in _failed(cases):
+        for failure in case.failures:
+            # Both answered another: that they are there is known.
+            if failure.kind == UNREACHED and not guilty & set(failure.nodes):
+                one, other = sorted(failure.nodes)
+                found.setdefault((one, other), failure.message)
         for a, b, why in _between(case):
             elsewhere = [
                 other

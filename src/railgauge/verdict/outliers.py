@@ -77,7 +77,7 @@ def outliers(cases: Sequence[Case]) -> list[Outlier]:
         if case.passed:
             for row in case.rows:
                 if row.gates and METRICS[row.measurement.metric].alike:
-                    conditions.setdefault(_condition(case, row.measurement), []).append((case, row))
+                    conditions.setdefault(condition(case, row.measurement), []).append((case, row))
     by_nodes: dict[tuple[str, ...], Outlier] = {}
     for measured in conditions.values():
         for outlier in _of_condition(measured):
@@ -86,7 +86,7 @@ def outliers(cases: Sequence[Case]) -> list[Outlier]:
     return list(by_nodes.values())
 
 
-def _condition(case: Case, measurement: Measurement) -> Hashable:
+def condition(case: Case, measurement: Measurement) -> Hashable:
     """All of what is measured but where: which rail or NIC it is, is a place."""
     m = measurement
     rails = m.rails.split("-") if m.rails else []

@@ -55,6 +55,7 @@ def _place(case: Case) -> dict[str, Any]:
         "check": case.check,
         "partition": case.partition,
         "nodes": case.nodes,
+        "place": case.place,
         "evidence": str(case.folder) if case.folder else "",
     }
 
@@ -144,6 +145,7 @@ def _together(findings: Sequence[Finding]) -> list[Finding]:
                     check=finding.check if len(checks) == 1 else "",
                     message=f"{len(group)} places ({', '.join(checks)}): {finding.message}",
                     nodes=tuple(dict.fromkeys(n for each in group for n in each.nodes)),
+                    place="",
                     evidence="",
                 )
             )
@@ -458,6 +460,7 @@ def decide(campaign: Campaign) -> Verdict:
         tuple(_suspects(cases, odd, far, restarted)),
         tuple(ratios),
         tuple(ways(cases)),
+        tuple(far),
         notices(cases, ratios),
     )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from railgauge.acceptance import follow
+from railgauge.model import record
 from tests.unit import records
 
 HANGS = "print('[----------] start processing checks', flush=True); import time; time.sleep(60)"
@@ -96,3 +97,20 @@ def test_a_session_that_ends_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_session_without_a_plan_is_followed_all_the_same(tmp_path: Path) -> None:
     assert followed(tmp_path, ENDS)[0] == 0
+
+
+BEGINS = "print('[----------] start processing checks', flush=True)"
+
+
+def test_progress_says_how_many_places_a_case_has(tmp_path: Path) -> None:
+    places = tuple(record.Place(name, ("n1", "n2")) for name in "abcd")
+    name = "RdmaOperation %sweep=ns %operation=read"
+    planned = records.planned("RdmaOperation", name, "RdmaOperation_1", [], places=places)
+    (tmp_path / "plan.json").write_text(json.dumps([planned]))
+    ends = f"print('[       OK ] ( 1/16) {name} /0b1a8519 @lab:ns+builtin')"
+    _, _, said = followed(tmp_path, f"{BEGINS}; {ends}")
+    assert said == ["  1/16 ok    RdmaOperation ns read, 4 places"]
+
+
+def test_progress_of_an_unknown_case_is_reframes_own_name(tmp_path: Path) -> None:
+    assert followed(tmp_path, ENDS)[2] == ["  1/2 ok    Iperf2Pair %pair=ns:n1:n2"]

@@ -102,6 +102,7 @@ class Left:
 
     sides: dict[str, dict[str, raw.Side]]
     outcomes: dict[str, Outcome]
+    joined: tuple[str, ...] = ()
     lost: dict[str, str] = dataclasses.field(default_factory=dict)
     end: str | None = ""
 
@@ -109,6 +110,8 @@ class Left:
         """As the conductor of this check's job, by the numbers of its orders."""
         numbers = {place["name"]: n for n, place in enumerate(check.orders()["places"])}
         writer = raw.Writer(Path(check.stagedir, raw.FILE))
+        for node in self.joined:
+            writer.write({"event": "joined", "node": node, "seconds": 0.5})
         for node, why in self.lost.items():
             writer.write({"event": "lost", "node": node, "why": why})
         for name, roles in self.sides.items():

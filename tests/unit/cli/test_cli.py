@@ -107,8 +107,8 @@ def test_a_bare_output_is_ok_and_not_proved() -> None:
 def test_an_output_with_all_its_evidence_is_proved() -> None:
     answer = railgauge(
         *("parse", "iperf2", str(DATA / "without-last-sum-client.txt")),
-        *("--server", str(DATA / "without-last-sum-server.txt")),
-        *("--exit-code", "0", "--server-exit-code", "0", "--streams", "4", "--seconds", "3"),
+        *(str(DATA / "without-last-sum-server.txt"), "--exit-code", "0", "--exit-code", "0"),
+        *("--expect", "streams=4", "--expect", "duration_s=3"),
     )
     assert json.loads(answer.stdout)["completeness"] == "proved", answer.stdout
 
@@ -124,7 +124,7 @@ def test_a_failed_run_is_not_ok_and_exits_with_1() -> None:
 def test_a_bad_exit_code_makes_a_good_text_a_failure() -> None:
     answer = railgauge(
         *("parse", "iperf2", str(DATA / "p4-client.txt")),
-        *("--exit-code", "1", "--server-exit-code", "0"),
+        *("--exit-code", "1", "--exit-code", "0"),
     )
     assert answer.returncode == 1
     assert "exit code 1" in json.loads(answer.stdout)["reason"]
@@ -145,7 +145,7 @@ def test_bytes_that_are_no_text_are_not_ok(tmp_path: Path) -> None:
         (["limit", "tcp", "--rate", "10", "--mtu", "20"], "mtu is 20"),
         (["limit", "roce"], "--rate"),
         (["parse", "iperf2", "nosuchfile"], "nosuchfile"),
-        (["parse", "iperf2", "/dev/null", "--streams", "4"], "belong together"),
+        (["parse", "iperf2", "/dev/null", "--expect", "streams=4"], "belong together"),
         (["verdict", "nosuch"], "no campaign 'nosuch'"),
         (["nosuch"], "nosuch"),
         (["accept", "--nosuch"], "--nosuch"),

@@ -31,7 +31,7 @@ def test_a_whole_output_is_a_result() -> None:
 @pytest.mark.parametrize(
     "expected",
     [
-        ["operation=all_reduce", "ranks=8", "min=16GiB", "max=16GiB"],
+        ["operation=all_reduce", "ranks=8", "min_bytes=16GiB", "max_bytes=16GiB"],
         ["warmup=1", "iterations=20", "datatype=float"],
     ],
 )
@@ -46,7 +46,7 @@ def test_what_was_asked_for_is_compared(expected: list[str]) -> None:
     [
         ("ranks=16", "16"),
         ("operation=all_gather", "all_gather"),
-        ("min=8", "no row of 8 bytes"),
+        ("min_bytes=8", "no row of 8 bytes"),
         ("iterations=100", "100"),
     ],
 )
@@ -63,7 +63,7 @@ def test_a_failed_launcher_is_refused() -> None:
     assert "exit code 7" in json.loads(answer.output)["reason"]
 
 
-@pytest.mark.parametrize("word", ["ranks", "rank=8", "ranks=abc", "min=big", "=8"])
+@pytest.mark.parametrize("word", ["ranks", "rank=8", "ranks=abc", "min_bytes=big", "=8"])
 def test_a_wrong_expectation_is_one_clear_error(word: str) -> None:
     answer = typed("parse", "nccl-tests", str(RECORDED), "--expect", word)
     assert isinstance(answer.exception, RailgaugeError)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import NamespaceNodes
 from railgauge.lab.spec import LabSpec
+from railgauge.lab.switches import SwitchLinks
 from railgauge.lab.vm import VmNodes
 
 SPEC = LabSpec.model_validate(
@@ -34,12 +36,14 @@ SPEC = LabSpec.model_validate(
 class Struck:
     """A lab that is up, and where what is done to nodes is noted instead of done."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.lab = Lab(SPEC, {}, folder)
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, spec: LabSpec = SPEC) -> None:
+        self.lab = Lab(spec, {}, folder)
         self.lab.folders.run.mkdir(parents=True)
         self.done: list[str] = []
         self.off: set[str] = set()
         self.broken = False
+        self.found = True
+        self.kept_out: dict[str, str] = {}
         monkeypatch.setattr(Lab, "require_up", lambda lab: None)
         monkeypatch.setattr(Lab, "wait_until_idle", lambda lab, **_: None)
         monkeypatch.setattr(
@@ -48,6 +52,13 @@ class Struck:
         for kind in (NamespaceNodes, VmNodes):
             for action in ("shape", "unshape", "set_mtu", "power_off", "start", "wait_until_up"):
                 monkeypatch.setattr(kind, action, self._noting(action))
+            monkeypatch.setattr(kind, "run", self._running())
+        for action in ("lose", "fill_disk", "empty_disk"):
+            monkeypatch.setattr(NamespaceNodes, action, self._noting(action))
+        for action in ("shape", "unshape", "set_mtu", "lose"):
+            monkeypatch.setattr(SwitchLinks, action, self._noting(action))
+        monkeypatch.setattr(Lab, "kept_out", lambda lab: self.kept_out)
+        monkeypatch.setattr(Lab, "on_head", lambda lab, *words: self.done.append(" ".join(words)))
         for action in ("emulate", "set_link", "set_rdma"):
             monkeypatch.setattr(VmNodes, action, self._noting(action))
 
@@ -59,6 +70,15 @@ class Struck:
             self.done.append(" ".join(str(word) for word in told))
 
         return note
+
+    def _running(self) -> Any:
+        def run(
+            kind: Any, lab: Lab, node: Any, argv: list[str]
+        ) -> subprocess.CompletedProcess[str]:
+            self.done.append(f"{node.name}: {' '.join(argv)}")
+            return subprocess.CompletedProcess(argv, 0 if self.found else 1)
+
+        return run
 
     def add(self, kind: str, *arguments: Any, **named: Any) -> faults.Fault:
         return faults.add(self.lab, kind, *arguments, **named)
@@ -73,6 +93,23 @@ class Struck:
 
     def active(self) -> list[str]:
         return [str(fault) for fault in faults.active(self.lab)]
+
+
+LEAVES = LabSpec.model_validate(
+    {
+        "network": {"subnet": "10.9.0.0/20", "mtu_bytes": 4200, "link_gbits": 0.1},
+        "switches": {"leaves": 2, "spines": 3, "uplink_gbits": 0.2},
+        "head": {"name": "head"},
+        "nodes": [
+            {"names": "n[1-4]", "kind": "namespace", "cpus": 4, "memory_mib": 700, "gpus": 0}
+        ],
+    }
+)
+
+
+@pytest.fixture
+def on_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Struck:
+    return Struck(tmp_path / "lab", monkeypatch, LEAVES)
 
 
 @pytest.fixture
@@ -98,6 +135,11 @@ def struck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Struck:
         (("link-down", "n5", None, "eth3"), "set_link n5 eth3 False"),
         (("rdma-removed", "n5"), "set_rdma n5 eth1 False"),
         (("rdma-removed", "n5", None, "eth2"), "set_rdma n5 eth2 False"),
+        (("loss", "n1", 0.5), "lose n1 eth0 0.5"),
+        (("disk-full", "n1"), "fill_disk n1 0"),
+        (("disk-full", "n1", 4096.0), "fill_disk n1 4096"),
+        (("stopped", "n1", None, None, "agent"), "n1: pkill -19 --full -- agent"),
+        (("stopped", "n5", None, None, "agent"), "n5: pkill -19 --full -- agent"),
         (("off", "n5"), "power_off n5"),
         (("off", "n1"), "power_off n1"),
     ],
@@ -119,6 +161,66 @@ def test_fault_that_could_not_be_made_is_not_remembered(struck: Struck) -> None:
     with pytest.raises(EnvironmentProblem, match="n5 is off"):
         struck.add("loss", "n5", 1.0)
     assert struck.active() == []
+
+
+def test_no_process_to_stop_is_an_error_and_not_remembered(struck: Struck) -> None:
+    struck.found = False
+    with pytest.raises(EnvironmentProblem, match="n1 runs no process with 'agent' in its command"):
+        struck.add("stopped", "n1", process="agent")
+    assert struck.active() == []
+
+
+# ---- uplinks ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "done"),
+    [
+        (("rate", "leaf1", 0.05, "spine2"), "shape leaf1 spine2 0.05"),
+        (("loss", "leaf2", 1.0, "spine3"), "lose leaf2 spine3 1.0"),
+        (("loss", "spine3", 1.0, "leaf2"), "lose spine3 leaf2 1.0"),
+        (("mtu", "leaf1", 1500.0), "set_mtu leaf1 spine1 1500"),
+        (("loss", "n3", 1.0), "lose n3 eth0 1.0"),
+    ],
+)
+def test_fault_strikes_the_uplink_to_the_switch_named(
+    on_leaves: Struck, arguments: tuple[Any, ...], done: str
+) -> None:
+    on_leaves.add(*arguments)
+    assert on_leaves.done == [done]
+
+
+@pytest.mark.parametrize(
+    ("switch", "interface", "known"),
+    [("leaf1", "eth0", "spine1, spine2, spine3"), ("spine1", "spine2", "leaf1, leaf2")],
+)
+def test_unknown_uplink_is_refused_with_those_that_are_known(
+    on_leaves: Struck, switch: str, interface: str, known: str
+) -> None:
+    message = on_leaves.refused("rate", switch, 1.0, interface)
+    assert message == f"fault rate on {switch}: no interface {interface!r}; {known}"
+
+
+@pytest.mark.parametrize("kind", ["off", "disk-full", "delay"])
+def test_fault_of_a_node_is_refused_on_a_switch(on_leaves: Struck, kind: str) -> None:
+    value = 1.0 if faults.KINDS[kind].needs_value else None
+    assert "the lab has no node 'leaf1'" in on_leaves.refused(kind, "leaf1", value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mended"),
+    [
+        (("rate", "leaf1", 0.05, "spine2"), "unshape leaf1 spine2"),
+        (("loss", "leaf1", 1.0, "spine2"), "lose leaf1 spine2 0"),
+        (("mtu", "spine1", 1500.0, "leaf2"), "set_mtu spine1 leaf2 4200"),
+    ],
+)
+def test_clearing_puts_an_uplink_right_again(
+    on_leaves: Struck, arguments: tuple[Any, ...], mended: str
+) -> None:
+    on_leaves.add(*arguments)
+    faults.clear(on_leaves.lab)
+    assert (on_leaves.done[-1], on_leaves.active()) == (mended, [])
 
 
 # ---- what is refused ----
@@ -200,6 +302,19 @@ def test_fault_of_more_than_an_interface_takes_none(
     assert struck.refused(kind, node, interface="eth1") == message
 
 
+def test_full_disk_needs_a_namespace_node(struck: Struck) -> None:
+    message = "fault disk-full needs a namespace node (n[1-2]); n5 is a vm"
+    assert struck.refused("disk-full", "n5") == message
+
+
+def test_stopping_needs_to_know_what(struck: Struck) -> None:
+    assert struck.refused("stopped", "n1") == "fault stopped needs --process"
+
+
+def test_fault_of_no_process_takes_none(struck: Struck) -> None:
+    assert struck.refused("off", "n1", process="slurmd") == "fault off concerns no process"
+
+
 # ---- two faults ----
 
 
@@ -272,6 +387,41 @@ def test_interface_of_a_node_that_is_off_has_forgotten_its_fault(struck: Struck)
     struck.off.add("n5")
     faults.clear(struck.lab)
     assert struck.done == ["emulate n5 eth1 loss 1%"]
+
+
+def test_stopped_process_goes_on(struck: Struck) -> None:
+    struck.add("stopped", "n1", process="agent")
+    faults.clear(struck.lab)
+    assert struck.done[-1] == "n1: pkill -18 --full -- agent"
+
+
+def test_two_processes_of_a_node_can_be_stopped(struck: Struck) -> None:
+    struck.add("stopped", "n1", process="agent")
+    struck.add("stopped", "n1", process="iperf")
+    assert struck.active() == ["stopped n1 agent", "stopped n1 iperf"]
+
+
+@pytest.mark.parametrize(
+    ("why", "done"),
+    [
+        ("drained (SlurmdSpoolDir is full)", "scontrol update nodename=n1 state=resume"),
+        ("drained (changed firmware)", "empty_disk n1"),
+    ],
+)
+def test_only_what_slurm_drained_for_its_full_disk_is_resumed(
+    struck: Struck, why: str, done: str
+) -> None:
+    struck.add("disk-full", "n1")
+    struck.kept_out = {"n1": why}
+    faults.clear(struck.lab)
+    assert struck.done[-1] == done
+
+
+def test_losses_of_a_node_that_is_off_are_mended_at_the_other_end(struck: Struck) -> None:
+    struck.add("loss", "n1", 1.0)
+    struck.off.add("n1")
+    faults.clear(struck.lab)
+    assert struck.done[-1] == "lose n1 eth0 0"
 
 
 def test_node_that_lost_its_power_is_started(struck: Struck) -> None:

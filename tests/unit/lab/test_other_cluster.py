@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from railgauge import paths
 from railgauge.cli import cli
 from railgauge.cli.lab import open_lab
-from railgauge.errors import ConfigurationError, EnvironmentProblem
+from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 from railgauge.lab import releases, render, spec
 from railgauge.lab.cluster import Lab
 from railgauge.processes import Process
@@ -102,7 +102,31 @@ def test_another_release_than_the_one_that_is_up_is_refused(is_up: Path) -> None
 
 def test_another_cluster_than_the_one_that_is_up_is_refused(is_up: Path) -> None:
     with pytest.raises(EnvironmentProblem, match=r"is another than .*lab\.yaml"):
-        open_lab(file=spec.FILE)
+        open_lab(file=spec.file())
+
+
+def test_the_lab_of_another_system_than_the_one_that_is_up_is_refused(is_up: Path) -> None:
+    with pytest.raises(EnvironmentProblem, match="is of system lab, not lab32") as caught:
+        open_lab(system="lab32")
+    assert caught.value.next_step == "railgauge lab down, then again"
+
+
+def test_the_lab_that_is_up_knows_its_system(is_up: Path) -> None:
+    (is_up / "run" / "system").write_text("lab32")
+    assert open_lab().system == "lab32"
+    assert open_lab().partitions == {"ns": "n[1-32]"}
+
+
+def test_a_system_that_is_not_the_labs_is_refused_with_those_that_are() -> None:
+    with pytest.raises(RailgaugeError, match=r"'vm-pair': .*no lab\.yaml; it can be lab, lab32"):
+        open_lab(system="vm-pair")
+
+
+def test_a_lab_is_of_a_system_or_of_a_file() -> None:
+    words = ["lab", "up", "--system", "lab32", "--spec", str(first_cluster.CLUSTER)]
+    answer = CliRunner().invoke(cli, words)
+    assert answer.exit_code != 0
+    assert "name one" in str(answer.exception)
 
 
 def test_a_lab_that_an_older_checkout_brought_up_can_be_taken_down(is_up: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from railgauge.node import conductor, raw, sweep, wire
+from railgauge.node import conducting, raw, sweep, wire
 from railgauge.node.agent import Agent, Side
 
 NODES = ("n1", "n2")
@@ -52,17 +52,23 @@ def start(program: str, spec: Any, role: str, said: Any, ended: Any) -> Side:
 class Running:
     """A conductor that listens, and what it has written."""
 
-    def __init__(self) -> None:
+    def __init__(self, secret: bytes = b"secret") -> None:
         self.events: list[raw.Event] = []
-        self.conductor = conductor.Conductor(orders(), self.events.append)
+        self.secret = secret
+        self.conductor = conducting.Conductor(orders(), secret, self.events.append)
         self.port = 0
         self._ended: list[str] = []
+
+    async def listen(self) -> asyncio.AbstractServer:
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.port = listening.getsockname()[1]
+        return await self.conductor.listen(listening)
 
     async def join(self, node: str) -> Agent:
         """The agent of a node, as it is."""
 
         def make() -> Agent:
-            return Agent(orders(), node, self.conductor.secret, start, self._ended.append)
+            return Agent(orders(), node, self.secret, start, self._ended.append)
 
         loop = asyncio.get_running_loop()
         _, agent = await loop.create_connection(make, "127.0.0.1", self.port)
@@ -91,7 +97,7 @@ def with_conductor(attack: Callable[[Running], Awaitable[None]]) -> Running:
 
     async def all_of_it() -> Running:
         running = Running()
-        server, running.port = await running.conductor.listen()
+        server = await running.listen()
         await attack(running)
         await running.finish()
         running.conductor.end()
@@ -166,10 +172,8 @@ def test_a_conversation_that_was_recorded_does_not_join_again() -> None:
                 super().connection_made(transport)
 
         other = Running()
-        other.conductor.secret = running.conductor.secret
-        other.conductor.door._secret = running.conductor.secret
-        server, other.port = await other.conductor.listen()
-        made = Recorded(orders(), "n1", running.conductor.secret, start, lambda why: None)
+        server = await other.listen()
+        made = Recorded(orders(), "n1", running.secret, start, lambda why: None)
         await asyncio.get_running_loop().create_connection(lambda: made, "127.0.0.1", other.port)
         await asyncio.sleep(0.2)
         assert other.of("joined")
@@ -187,7 +191,7 @@ def test_an_agents_line_that_comes_twice_ends_that_agent_and_changes_no_result()
 
     async def replayed() -> Running:
         running = Running()
-        server, running.port = await running.conductor.listen()
+        server = await running.listen()
         agent = await running.join("n1")
         await asyncio.sleep(0.1)
         sealer = agent._sealer
@@ -270,14 +274,14 @@ def test_one_who_has_not_proved_anything_may_not_say_more_after_his_hello() -> N
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(conductor, "PROOF_S", 0.5)
+    monkeypatch.setattr(conducting, "PROOF_S", 0.5)
     yield
 
 
 def test_half_open_connections_by_the_hundred_keep_nobody_out(
     soon: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conductor, "MOST_UNPROVED", 100)
+    monkeypatch.setattr(conducting, "MOST_UNPROVED", 100)
     kept = []
 
     async def attack(running: Running) -> None:
@@ -311,7 +315,7 @@ def test_one_who_says_his_hello_byte_by_byte_is_sent_away_in_time(soon: None) ->
 def test_a_second_agent_of_a_node_is_sent_away_and_the_first_one_stays() -> None:
     async def second() -> Running:
         running = Running()
-        server, running.port = await running.conductor.listen()
+        server = await running.listen()
         first = await running.join("n1")
         await asyncio.sleep(0.1)
         again = await running.join("n1")
@@ -326,6 +330,44 @@ def test_a_second_agent_of_a_node_is_sent_away_and_the_first_one_stays() -> None
     running = asyncio.run(second())
     assert running.is_good() and len(running.of("joined")) == 2
     assert running.conductor.door.strangers == 1
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"do": "prepare", "place": 0, "role": "client"},
+        {"do": "prepare", "place": 1, "role": "server"},
+        {"do": "prepare", "place": "0", "role": "server"},
+        {"do": "prepare", "place": 0, "role": "server", "argv": ["sh"], "twice": True},
+        {"do": "run", "argv": ["sh", "-c", "id"]},
+    ],
+)
+def test_an_agent_does_nothing_but_what_its_list_has_for_its_node(message: dict[str, Any]) -> None:
+    started: list[str] = []
+
+    def noted(program: str, spec: Any, role: str, said: Any, ended: Any) -> Side:
+        started.append(role)
+        assert spec["server"] == ["s"] and "argv" not in spec
+        return Asleep(role, said, ended)
+
+    async def told() -> None:
+        running = Running()
+        server = await running.listen()
+
+        def make() -> Agent:
+            return Agent(orders(), "n1", running.secret, noted, lambda why: None)
+
+        loop = asyncio.get_running_loop()
+        _, agent = await loop.create_connection(make, "127.0.0.1", running.port)
+        await asyncio.sleep(0.1)
+        for _ in range(2 if message.pop("twice", False) else 1):
+            running.conductor._send("n1", message)
+        await asyncio.sleep(0.2)
+        assert agent.closed
+        server.close()
+
+    asyncio.run(told())
+    assert started == (["server"] if "argv" in message and "place" in message else [])
 
 
 def test_of_strangers_a_count_and_the_first_addresses_are_kept() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -580,8 +581,57 @@ def test_what_a_sender_left_behind_is_waited_for() -> None:
                     client.send(bytes(1 << 16))
         with there:
             assert way.unsent(port) > 0
-            assert not way.wait_until_sent([port], 0.1)
+            assert way.wait_until_sent(port, 0.1) > 0
             while there.recv(1 << 20):
                 pass
-            assert way.wait_until_sent([port], 10)
+            assert way.wait_until_sent(port, 10) == 0
     assert way.unsent(port) == 0
+
+
+# ---- the CPUs near a device ----
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [
+        ("0-3,8", {0, 1, 2, 3, 8}),
+        ("5", {5}),
+        ("", set()),
+        ("0-", set()),
+        ("all", set()),
+    ],
+)
+def test_a_list_of_cpus_is_read_as_the_kernel_writes_it(text: str, cpus: set[int]) -> None:
+    assert way.cpus_of({"cpus": text}) == cpus
+
+
+def test_a_node_that_names_no_cpus_binds_nothing() -> None:
+    assert way.cpus_of({}) == frozenset()
+
+
+def near(
+    monkeypatch: pytest.MonkeyPatch, files: dict[str, str], may_use: set[int], facts: Any
+) -> str:
+    monkeypatch.setattr(way, "read_sysfs", files.get)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: may_use)
+    return way._near_cpus(facts, ["eth0"])
+
+
+NIC, RAIL = (f"/sys/class/{kind}/device/local_cpulist" for kind in ("net/eth0", "infiniband/rxe0"))
+
+
+def test_the_cpus_of_the_rdma_device_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {NIC: "0-3", RAIL: "4-7"}
+    assert near(monkeypatch, files, set(range(8)), {"device": "rxe0", "port": 1}) == "4-7"
+    assert near(monkeypatch, files, set(range(8)), {"device": "eth0"}) == "0-3"
+
+
+def test_only_cpus_that_the_job_has_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert near(monkeypatch, {NIC: "0-7,16-23"}, {2, 3, 4, 16}, {"device": "eth0"}) == "2-4,16"
+    assert near(monkeypatch, {NIC: "0-7"}, {8, 9}, {"device": "eth0"}) == ""
+
+
+def test_where_nothing_says_which_cpus_are_near_none_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert near(monkeypatch, {}, {0, 1}, {"device": "eth0"}) == ""

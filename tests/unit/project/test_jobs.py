@@ -18,7 +18,7 @@ import click
 import pytest
 
 from railgauge import children, cli, paths
-from railgauge.tools import iperf2, nccl_tests, perftest
+from railgauge.tools import iperf2, nccl_tests, perftest, table
 from tests.unit.checks.test_golden import GOLDEN, Job, stored
 
 JOBS = paths.HOME / "jobs"
@@ -470,6 +470,11 @@ def test_the_last_line_says_what_to_compare_with(script: str, tmp_path: Path) ->
     assert re.match(
         r"compare: railgauge parse \S+ results/by-hand/7/", answer.stdout.splitlines()[-1]
     )
+
+
+def test_what_the_last_line_expects_can_be_expected() -> None:
+    expected = re.findall(r"--expect (\S+=\w+)", (JOBS / "eth400g.sbatch").read_text())
+    assert table.by_hand()["iperf2"].expected(expected) == {"streams": 16, "duration_s": 4}
 
 
 @pytest.mark.parametrize("script", BY_HAND)

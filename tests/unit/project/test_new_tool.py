@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from railgauge import paths, tools
+from railgauge.cli.parse import parse
 from railgauge.model.references import References
 from railgauge.site import run
 from railgauge.site.check import checks
@@ -30,8 +32,7 @@ EXCEPTIONS = {
     "systems/rehearsal.py": "a rehearsal stages the tools that have stand-ins in lab/",
     "model/measurement.py": "defines metrics after the tool that gave them their meaning",
     "cli/limit.py": "tells which definition of bus bandwidth a limit is of",
-    "cli/parse.py": "has a command for each output that people read by hand",
-    "report/text.py": "a collective's row shows its operation and transport",
+    "report/numbers.py": "a collective's row shows its operation and transport",
     "report/transfers.py": "compares the transfer tools, in their order, on one page",
     "stack/manifest.py": "a site chooses its iperf2 in a list of its own in spack.yaml",
     "node/transfer.py": "is the part of the transfer tools that runs on nodes",
@@ -84,11 +85,26 @@ def test_every_exception_is_of_a_module() -> None:
 # ---- one more tool ----
 
 MODULE = """\
+import dataclasses
+from railgauge.tools import Completeness, Reading
+from railgauge.tools.common.by_hand import ByHand, integer
+
 TOOL = "netperf"
 PACKAGES = {TOOL: ("netperf",)}
 
+@dataclasses.dataclass(frozen=True)
+class Options:
+    streams: int
+
 def version_argv():
     return ["netperf", "-V"]
+
+def read(texts, codes, options):
+    if options and options.streams != 1:
+        return Reading.refused(f"1 stream, expected {options.streams}")
+    return Reading(True, "1 stream", Completeness.UNKNOWN)
+
+BY_HAND = ByHand(("its output",), "", {"streams": integer}, Options, read, ("streams=1",))
 """
 
 CHECK = """\
@@ -137,3 +153,10 @@ def test_a_module_and_a_check_are_all_that_a_new_tool_needs(partition: Partition
     ]
     assert [line.status for line in lines] == ["ok", "ok", "hint"]
     assert "no reference for NetperfPair (bandwidth)" in lines[-1].text
+
+
+def test_its_module_is_all_that_a_command_to_read_it_needs(partition: Partition) -> None:
+    def typed(*words: str) -> int:
+        return CliRunner().invoke(parse, ["netperf", "/dev/null", *words]).exit_code
+
+    assert (typed("--expect", "streams=1"), typed("--expect", "streams=2")) == (0, 1)

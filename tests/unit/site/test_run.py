@@ -42,7 +42,7 @@ def node(name: str, **told: object) -> NodeLook:
 def look(*nodes: NodeLook, **more: object) -> Look:
     fields = {
         "partition": "ns",
-        "asked": [each.node for each in nodes],
+        "requested": [each.node for each in nodes],
         "nodes": {each.node: each for each in nodes},
         "left": {},
         "began": 100.0,
@@ -115,7 +115,7 @@ def test_a_node_that_started_nothing_is_named() -> None:
         "srun: error: Task launch for StepId=5.0 failed on node n2: Communication connection "
         "failure\n"
     )
-    seen = look(node("n1"), asked=["n1", "n2"], stderr=stderr)
+    seen = look(node("n1"), requested=["n1", "n2"], stderr=stderr)
     assert any("n2 started no task: n2: Communication" in line for line in problems(lines(seen)))
 
 

@@ -35,7 +35,7 @@ def change_lock(home: Path, system: str, edit: Callable[[dict[str, Any]], None])
 def differences(home: Path, system: str, *, site: bool = False) -> list[str]:
     wanted = manifest.read(system, home)
     found = locks.differences(wanted, locks.read(wanted.lock), site=site)
-    return [f"{each.what}: found {each.found}, expected {each.expected}" for each in found]
+    return [f"{each.what}: found {each.actual}, expected {each.expected}" for each in found]
 
 
 def test_every_system_with_a_scope_is_known() -> None:

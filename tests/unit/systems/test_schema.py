@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from railgauge import hostlist, lab, paths, systems
 from railgauge.cli import cli
 from railgauge.errors import ConfigurationError
+from railgauge.lab import spec
 from railgauge.model import references
 from railgauge.systems import reframe_settings
 
@@ -130,14 +131,15 @@ def test_long_ways_of_a_committed_system_are_made_and_taken_away(name: str) -> N
 @pytest.mark.parametrize("host", ["head", "localhost", "login1", "node01", "vm", "vm00", "n1", ""])
 def test_no_other_host_is_taken_for_a_cluster(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     on_host(monkeypatch, host)
-    clusters = [name for name in systems.names() if name != "lab"]
+    clusters = [name for name in systems.names() if not systems.is_of_lab(name)]
     patterns = [pattern for name in clusters for pattern in systems.load(name).hostnames]
     assert [pattern for pattern in patterns if re.match(pattern, host)] == []
 
 
 @pytest.mark.parametrize("name", systems.names())
 def test_committed_system_knows_its_own_hosts(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    on_host(monkeypatch, "head" if name == "lab" else f"{name}-login")
+    of_lab = systems.is_of_lab(name)
+    on_host(monkeypatch, spec.load(spec.file(name)).head.name if of_lab else f"{name}-login")
     assert systems.current() == name
 
 
@@ -694,11 +696,23 @@ def test_unknown_host_is_an_error_with_a_next_step(
 
 
 def test_unknown_host_with_the_lab_up_is_the_lab(
-    write: Write, monkeypatch: pytest.MonkeyPatch
+    write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     write()
     on_host(monkeypatch, "laptop", lab_up=True)
+    monkeypatch.setenv("RAILGAUGE_LAB_DIR", str(tmp_path))
     assert systems.current() == "lab"
+
+
+def test_unknown_host_with_the_lab_of_another_system_up_is_that_one(
+    write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write()
+    on_host(monkeypatch, "laptop", lab_up=True)
+    monkeypatch.setenv("RAILGAUGE_LAB_DIR", str(tmp_path / "labs"))
+    (tmp_path / "labs" / "run").mkdir(parents=True)
+    (tmp_path / "labs" / "run" / "system").write_text("lab32")
+    assert systems.current() == "lab32"
 
 
 def test_hostnames_win_over_the_lab(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -21,35 +20,8 @@ from tests.unit.tools.nccl_outputs import SECRET, Run, calls, json_text, printed
 
 REPOSITORY = Path(__file__).parents[3]
 PUBLISHED = REPOSITORY / "tests" / "data" / "nccl-tests"
-SAMPLES = Path(os.environ.get("RAILGAUGE_SAMPLES", REPOSITORY.parent / "shared" / "samples"))
 
 PROVED, UNKNOWN, BROKEN = Completeness.PROVED, Completeness.UNKNOWN, Completeness.BROKEN
-
-#: sample -> operation, busbw of the largest size on both sides, proof; else words of the reason
-SAMPLE_TABLE: dict[str, tuple[str, float, float, Completeness] | str] = {
-    "aws-aws-batch-1.txt": ("", 483.05, 483.35, UNKNOWN),
-    "aws-nccl-tests-1.txt": "no line 'Out of bounds values'",
-    "bfloat16-redop-none.txt": "line 2: found a row without a header",
-    "coreweave-1.txt": "5 sizes, not those that the header announces: 4 to 2147483648 bytes",
-    "coreweave-3.txt": "the header numbers its ranks 143, expected 0 to 0",
-    "dcgm-mock-output_fail_bw.txt": "line 16: found '.. testhost pid 12345: Test failure",
-    "dcgm-mock-output_pass.txt": ("all_reduce", 0.0, 0.0, PROVED),
-    "deepops-slurm-perf-cluster-1.txt": ("", 191.05, 191.56, UNKNOWN),
-    "gb10-spark-v2.20-git-hash.txt": "no row of 131072 bytes, expected 8192 to 8589934592 bytes",
-    "gcm-sample-0.txt": ("all_reduce", 231.72, 231.70, UNKNOWN),
-    "gcm-sample-2.txt": ("all_reduce", 182.80, 181.39, UNKNOWN),
-    "h20-2node-roce-old-error-col.txt": "no line 'Out of bounds values'",
-    "hyperpod-1.txt": "1048576 bytes (line 5): algbw is not size / time",
-    "local-nogpu-v2.19.6.txt": "CUDA driver version is insufficient",
-    "mpi-tag-output-nccl-info-interleaved.txt": "line 2: found a row without a header",
-    "nccl1-very-old-format-unhandled-cuda-error.txt": "unhandled cuda error",
-    "rank-prefix-in-mid-line.txt": "sum      -1[0]    1626.5",
-    "rccl-internal-error.txt": "Test NCCL failure common.cu:1285",
-    "superbench-nccl_allreduce.txt": ("all_reduce", 235.26, 235.03, UNKNOWN),
-    "superbench-nccl_alltoall.txt": ("", 224.31, 226.16, UNKNOWN),
-    "unhandled-system-error-socket-warn.txt": "NCCL WARN Net : Connection closed by remote peer",
-    "v100-old-format-error-col-oob-failed.txt": "out of bounds values: 2 FAILED",
-}
 
 OPTIONS = Options("all_reduce", ranks=4, min_bytes=8, max_bytes=2**20, factor=8)
 RUN = Run(OPTIONS, seed=1)
@@ -208,29 +180,6 @@ def test_version_is_left_to_the_output() -> None:
 
 
 # ---- real outputs ----
-
-
-@pytest.mark.parametrize("name", SAMPLE_TABLE)
-def test_samples_give_what_a_careful_person_reads(name: str) -> None:
-    path = SAMPLES / "nccl-tests" / name
-    if not path.is_file():
-        pytest.skip(f"no sample {path}; set RAILGAUGE_SAMPLES")
-    reading = nccl_tests.read({0: path.read_text(encoding="utf-8")})
-    expected = SAMPLE_TABLE[name]
-    if isinstance(expected, str):
-        assert (reading.ok, reading.measurements) == (False, ())
-        assert expected in reading.reason
-        return
-    assert reading.ok, reading.reason
-    last = reading.measurements[-4:]
-    assert [m.metric for m in last] == ["busbw", "time", "busbw_in_place", "time_in_place"]
-    found = (last[0].operation, last[0].value, last[2].value, reading.completeness)
-    assert found == expected
-
-
-@pytest.mark.parametrize("path", sorted((SAMPLES / "nccl-tests").glob("*")), ids=lambda p: p.name)
-def test_every_sample_is_in_the_table(path: Path) -> None:
-    assert path.name in SAMPLE_TABLE
 
 
 @pytest.mark.parametrize(

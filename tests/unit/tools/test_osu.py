@@ -350,7 +350,7 @@ def test_a_bare_file_is_read_and_proves_nothing() -> None:
 
 
 def test_exit_code_and_what_was_asked_for_prove_a_file() -> None:
-    known = ["--exit-code", "0", "--size", "1GiB", "--iterations", "100"]
+    known = ["--exit-code", "0", "--expect", "size_bytes=1GiB", "--expect", "iterations=100"]
     code, output = typed(str(FIXTURES / "allreduce-7.0-cuda-full.txt"), *known)
     assert (code, json.loads(output)["completeness"]) == (0, "proved")
 

@@ -74,7 +74,7 @@ class _Rank:
         self.nodes = list(dict.fromkeys(hosts))
         self.comm = f"0x55d{pid % 0x1000000:06x}a0"
         self.local = self.number_on_node(rank)
-        self.found: list[str] = []
+        self.log: list[str] = []
 
     # --- places -------------------------------------------------------------------------------
 
@@ -98,12 +98,12 @@ class _Rank:
 
     # --- what NCCL decides --------------------------------------------------------------------
 
-    def asked(self, name: str) -> str:
+    def variable(self, name: str) -> str:
         return self.environment.get(name, "")
 
     @property
     def p2p(self) -> bool:
-        return bool(self.fabric.get("nvlink", True)) and self.asked("NCCL_P2P_DISABLE") != "1"
+        return bool(self.fabric.get("nvlink", True)) and self.variable("NCCL_P2P_DISABLE") != "1"
 
     @property
     def fabric_handles(self) -> bool:
@@ -113,28 +113,28 @@ class _Rank:
 
     @property
     def mnnvl(self) -> bool:
-        asked = self.asked("NCCL_MNNVL_ENABLE")
-        wanted = asked == "1" or (asked != "0" and len(self.nodes) > 1)
+        setting = self.variable("NCCL_MNNVL_ENABLE")
+        wanted = setting == "1" or (setting != "0" and len(self.nodes) > 1)
         return wanted and self.fabric_handles
 
     @property
     def nvls(self) -> bool:
-        wanted = self.fabric["nvls"] and self.asked("NCCL_NVLS_ENABLE") != "0" and self.p2p
+        wanted = self.fabric["nvls"] and self.variable("NCCL_NVLS_ENABLE") != "0" and self.p2p
         return bool(wanted) and len(self.own_domain()) >= NVLS_RANKS
 
     @property
     def hcas(self) -> list[str]:
-        if self.asked("NCCL_IB_DISABLE") == "1":
+        if self.variable("NCCL_IB_DISABLE") == "1":
             return []
-        return selected(self.fabric["hcas"], self.asked("NCCL_IB_HCA"))
+        return selected(self.fabric["hcas"], self.variable("NCCL_IB_HCA"))
 
     @property
     def network(self) -> str | None:
         """The network, None where the one that was asked for is not there."""
         there = {"ib": "IB"} if self.hcas else {}
         there["socket"] = "Socket"
-        asked = self.asked("NCCL_NET").lower()
-        return there.get(asked) if asked else next(iter(there.values()))
+        requested = self.variable("NCCL_NET").lower()
+        return there.get(requested) if requested else next(iter(there.values()))
 
     def channels(self) -> int:
         domains = self.domains()
@@ -158,21 +158,21 @@ class _Rank:
 
     def info(self, message: str) -> None:
         host = self.hosts[self.rank].split(".")[0]
-        self.found.append(f"{host}:{self.pid}:{self.pid} [{self.local}] NCCL INFO {message}")
+        self.log.append(f"{host}:{self.pid}:{self.pid} [{self.local}] NCCL INFO {message}")
 
     def warn(self, place: str, message: str) -> None:
         host = self.hosts[self.rank].split(".")[0]
         mark = f"{host}:{self.pid}:{self.pid} [{self.local}] {place} NCCL WARN {message}"
-        self.found += ["", mark]
+        self.log += ["", mark]
 
     def lines(self) -> list[str]:
-        self.found = [SIMULATED]
+        self.log = [SIMULATED]
         self.start()
         if not self.choose_network():
-            return self.found
+            return self.log
         self.begin("Init START")
         if not self.share_memory():
-            return self.found
+            return self.log
         self.describe()
         self.begin("Init COMPLETE")
         self.connect()
@@ -182,7 +182,7 @@ class _Rank:
                 f"comm {self.comm} rank {self.rank} nranks {len(self.hosts)} cudaDev {self.local} "
                 f"busId {self.bus_id} - Destroy COMPLETE"
             )
-        return self.found
+        return self.log
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -191,7 +191,7 @@ class _Rank:
 
     @property
     def subsystems(self) -> set[str]:
-        return set(self.asked("NCCL_DEBUG_SUBSYS").upper().split(","))
+        return set(self.variable("NCCL_DEBUG_SUBSYS").upper().split(","))
 
     @property
     def bus_id(self) -> str:
@@ -210,11 +210,14 @@ class _Rank:
 
     def choose_network(self) -> bool:
         for name in ("NCCL_NET", "NCCL_IB_DISABLE"):
-            if self.asked(name):
-                self.info(f"{name} set by environment to {self.asked(name)}.")
-        if self.asked("NCCL_NET").lower() in ("", "ib") and self.asked("NCCL_IB_DISABLE") != "1":
-            if self.asked("NCCL_IB_HCA"):
-                self.info(f"NCCL_IB_HCA set to {self.asked('NCCL_IB_HCA')}")
+            if self.variable(name):
+                self.info(f"{name} set by environment to {self.variable(name)}.")
+        if (
+            self.variable("NCCL_NET").lower() in ("", "ib")
+            and self.variable("NCCL_IB_DISABLE") != "1"
+        ):
+            if self.variable("NCCL_IB_HCA"):
+                self.info(f"NCCL_IB_HCA set to {self.variable('NCCL_IB_HCA')}")
             if not self.hcas:
                 self.info("NET/IB : No device found.")
             layer = self.fabric["link_layer"]
@@ -248,15 +251,15 @@ class _Rank:
 
     def share_memory(self) -> bool:
         """False where MNNVL was asked for and cannot be."""
-        asked = self.asked("NCCL_MNNVL_ENABLE")
+        setting = self.variable("NCCL_MNNVL_ENABLE")
         if self.fabric["nvlink_domain_nodes"] > 1:
             self.info(
                 f"MNNVL busId 0x{self.bus_id} fabric UUID 5ca1ab1e0ddba11.1 cliqueId 0x7ffe "
                 "state 3 healthMask 0xaa"
             )
-        if asked:
-            self.info(f"NCCL_MNNVL_ENABLE set by environment to {asked}.")
-        if asked == "1" and not self.mnnvl:
+        if setting:
+            self.info(f"NCCL_MNNVL_ENABLE set by environment to {setting}.")
+        if setting == "1" and not self.mnnvl:
             self.warn(
                 "mnnvl.cc:74",
                 f"MNNVL (cliqueSize {len(self.own_domain())}) is available but not working on this "
@@ -277,10 +280,12 @@ class _Rank:
         for number, name in enumerate(self.hcas if self.network == "IB" else []):
             gdr = "Enabled" if self.fabric["gdr"] else "Disabled"
             self.net_info(f"NET/IB : GPU Direct RDMA {gdr} for HCA {number} '{name}'")
-        if self.asked("NCCL_NVLS_ENABLE"):
-            self.info(f"NCCL_NVLS_ENABLE set by environment to {self.asked('NCCL_NVLS_ENABLE')}.")
+        if self.variable("NCCL_NVLS_ENABLE"):
+            self.info(
+                f"NCCL_NVLS_ENABLE set by environment to {self.variable('NCCL_NVLS_ENABLE')}."
+            )
         nvls_channels = 16 if self.nvls else 0
-        if self.fabric["nvls"] and self.asked("NCCL_NVLS_ENABLE") != "0":
+        if self.fabric["nvls"] and self.variable("NCCL_NVLS_ENABLE") != "0":
             self.info(
                 f"NVLS multicast support is {'' if self.nvls else 'not '}available on dev "
                 f"{self.local} (NVLS_NCHANNELS {nvls_channels})"

@@ -105,15 +105,16 @@ def columns(side: tuple[float, float, float]) -> str:
     return "  ".join(number(value, width) for value, width in zip(side, (7, 6, 6)))  # noqa: B905
 
 
-def print_header(replay: Replay, asked: argparse.Namespace, hosts: list[str]) -> None:
+def print_header(replay: Replay, options: argparse.Namespace, hosts: list[str]) -> None:
     program = Path(sys.argv[0]).name
     print(f"# {SIMULATED}")
     print(f"# nccl-tests version {replay['version']} nccl-headers=22809 nccl-library=22809")
     print(f"# Collective test starting: {program}")
     print(
-        f"# nThread 1 nGpus {asked.ngpus} minBytes {asked.minbytes} maxBytes {asked.maxbytes} "
-        f"step: {asked.stepfactor}(factor) warmup iters: {asked.warmup_iters} "
-        f"iters: {asked.iters} agg iters: 1 validation: {asked.check} graph: 0"
+        f"# nThread 1 nGpus {options.ngpus} "
+        f"minBytes {options.minbytes} maxBytes {options.maxbytes} "
+        f"step: {options.stepfactor}(factor) warmup iters: {options.warmup_iters} "
+        f"iters: {options.iters} agg iters: 1 validation: {options.check} graph: 0"
     )
     print("#\n# Using devices")
     for d in devices(replay, hosts):
@@ -133,14 +134,14 @@ def print_header(replay: Replay, asked: argparse.Namespace, hosts: list[str]) ->
     )
 
 
-def print_row(row: Any, replay: Replay, asked: argparse.Namespace, wrong: int) -> None:
+def print_row(row: Any, replay: Replay, options: argparse.Namespace, wrong: int) -> None:
     size, count, out, inside = row
     operation = replay["operation"]
-    redop = asked.op if operation in REDUCING else "none"
+    redop = options.op if operation in REDUCING else "none"
     root = 0 if operation in ROOTED else -1
     in_place_wrong = "N/A" if operation in UNCHECKED_IN_PLACE else str(wrong)
     print(
-        f"{size:12d}  {count:12d}  {asked.datatype:>8}  {redop:>6}  {root:6d}  "
+        f"{size:12d}  {count:12d}  {options.datatype:>8}  {redop:>6}  {root:6d}  "
         f"{columns(out)}  {wrong:6d}  {columns(inside)}  {in_place_wrong:>6}"
     )
 
@@ -176,23 +177,23 @@ def write_log(replay: Replay, rank: int, hosts: list[str]) -> None:
 
 def busbw(replay: Replay, hosts: list[str]) -> float:
     """GB/s of the largest message in this scenario."""
-    found = float(replay["busbw_gbytes_s"])
+    rate = float(replay["busbw_gbytes_s"])
     if happens(replay, hosts, "slow"):
-        found /= 2
+        rate /= 2
     if happens(replay, hosts, "lost-nic"):
         count = len(replay["fabric"]["hcas"])
-        found *= (count - 1) / count if count > 1 else 1
+        rate *= (count - 1) / count if count > 1 else 1
     if happens(replay, hosts, "sockets"):
-        found = SOCKETS_GBYTES_S
-    return found
+        rate = SOCKETS_GBYTES_S
+    return rate
 
 
 def devices(replay: Replay, hosts: list[str]) -> list[dict[str, Any]]:
     """Each rank's device: the next one of its host."""
-    found = []
+    listed = []
     for rank, host in enumerate(hosts):
         place = hosts[:rank].count(host)
-        found.append(
+        listed.append(
             {
                 "rank": rank,
                 "group": 0,
@@ -203,7 +204,7 @@ def devices(replay: Replay, hosts: list[str]) -> list[dict[str, Any]]:
                 "device_info": replay["gpu"],
             }
         )
-    return found
+    return listed
 
 
 def json_side(side: tuple[float, float, float], wrong: float | None) -> dict[str, Any]:
@@ -212,7 +213,7 @@ def json_side(side: tuple[float, float, float], wrong: float | None) -> dict[str
 
 
 def write_json(
-    replay: Replay, asked: argparse.Namespace, table: Table, hosts: list[str], wrong: int
+    replay: Replay, options: argparse.Namespace, table: Table, hosts: list[str], wrong: int
 ) -> None:
     """The document of -J; the environment is in it, as in the tool's own."""
     operation = replay["operation"]
@@ -223,8 +224,8 @@ def write_json(
             {
                 "size": size,
                 "count": count,
-                "type": asked.datatype,
-                "redop": asked.op if operation in REDUCING else "none",
+                "type": options.datatype,
+                "redop": options.op if operation in REDUCING else "none",
                 "root": "0" if operation in ROOTED else "-1",
                 "out_of_place": json_side(out, bad),
                 "in_place": json_side(inside, None if operation in UNCHECKED_IN_PLACE else bad),
@@ -239,14 +240,14 @@ def write_json(
         "nccl_version": 22809,
         "config": {
             "nthreads": 1,
-            "ngpus": asked.ngpus,
-            "minimum_bytes": asked.minbytes,
-            "maximum_bytes": asked.maxbytes,
-            "step_factor": asked.stepfactor,
-            "warmup_iters": asked.warmup_iters,
-            "iterations": asked.iters,
+            "ngpus": options.ngpus,
+            "minimum_bytes": options.minbytes,
+            "maximum_bytes": options.maxbytes,
+            "step_factor": options.stepfactor,
+            "warmup_iters": options.warmup_iters,
+            "iterations": options.iters,
             "aggregated_iterations": 1,
-            "validation": asked.check,
+            "validation": options.check,
             "graph": 0,
             "devices": devices(replay, hosts),
         },
@@ -255,10 +256,10 @@ def write_json(
         "average_bus_bandwidth": {"bandwidth": table.average, "okay": "unchecked"},
         "end_time": time.strftime("%Y-%m-%d %H:%M:%S"),
     }
-    Path(asked.output_file).write_text(json.dumps(document), encoding="utf-8")
+    Path(options.output_file).write_text(json.dumps(document), encoding="utf-8")
 
 
-def show(replay: Replay, asked: argparse.Namespace, hosts: list[str]) -> None:
+def show(replay: Replay, options: argparse.Namespace, hosts: list[str]) -> None:
     """What rank 0 prints."""
     if happens(replay, hosts, "no-mnnvl"):
         replay["recorded"] = replay["fallback"]
@@ -266,13 +267,13 @@ def show(replay: Replay, asked: argparse.Namespace, hosts: list[str]) -> None:
         replay["recorded"] = {}
     for name, share in FITS.items():
         if happens(replay, hosts, name):
-            replay["reduced_bytes"] = fits = int(asked.maxbytes * share)
+            replay["reduced_bytes"] = fits = int(options.maxbytes * share)
             replay["sizes"] = [size for size in replay["sizes"] if size <= fits]
     table = Table(replay, len(hosts), busbw(replay, hosts))
     named = list(hosts)
     if happens(replay, hosts, "wrong-host"):
         named[-1] = "elsewhere"
-    print_header(replay, asked, named)
+    print_header(replay, options, named)
     sys.stdout.flush()
     if happens(replay, hosts, "hang"):
         time.sleep(3600)
@@ -283,18 +284,18 @@ def show(replay: Replay, asked: argparse.Namespace, hosts: list[str]) -> None:
     for row in rows:
         if row is table.rows[-1] and happens(replay, hosts, "wrong-results"):
             wrong = 3
-        print_row(row, replay, asked, wrong)
+        print_row(row, replay, options, wrong)
     if happens(replay, hosts, "truncated"):
         return
     print(f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}")
     print(f"# Avg bus bandwidth    : {table.average:g} ")
     print(f"#\n# Collective test concluded: {Path(sys.argv[0]).name}")
-    if asked.output_file:
-        write_json(replay, asked, table, named, wrong)
+    if options.output_file:
+        write_json(replay, options, table, named, wrong)
 
 
 def main() -> int:
-    asked = arguments()
+    options = arguments()
     replay: Replay = json.loads(Path("replay.json").read_text(encoding="utf-8"))
     world = World()
     hosts = world.hosts()
@@ -304,7 +305,7 @@ def main() -> int:
     rank = world.rank if len(hosts) > 1 else 0
     write_log(replay, rank, hosts)
     if rank == 0:
-        show(replay, asked, hosts)
+        show(replay, options, hosts)
         sys.stdout.flush()
     elif happens(replay, hosts, "hang"):
         time.sleep(3600)

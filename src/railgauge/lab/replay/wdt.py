@@ -48,10 +48,10 @@ def log(text: str, level: str = "I") -> None:
 def happening() -> str:
     """The scenario's name; on its own it is healthy."""
     try:
-        told: dict[str, Any] = json.loads(Path("replay.json").read_text(encoding="utf-8"))
+        replay: dict[str, Any] = json.loads(Path("replay.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         return "healthy"
-    return str(told["scenario"])
+    return str(replay["scenario"])
 
 
 def arguments() -> argparse.Namespace:
@@ -103,15 +103,15 @@ def proof(key: str) -> str:
 # ---- receiver --------------------------------------------------------------------------------
 
 
-def receive(asked: argparse.Namespace) -> int:
-    wanted = [asked.start_port + i if asked.start_port else 0 for i in range(asked.num_ports)]
+def receive(options: argparse.Namespace) -> int:
+    wanted = [options.start_port + i if options.start_port else 0 for i in range(options.num_ports)]
     listening = [socket.create_server(("", port)) for port in wanted]
     ports = [server.getsockname()[1] for server in listening]
     number, key = random.randrange(10**9), secrets.token_hex(16)
-    kind = ENCRYPTIONS[asked.encryption_type]
+    kind = ENCRYPTIONS[options.encryption_type]
     log(f"WDT Receiver {VERSION}")
     shown = " ".join(map(str, ports))
-    log(f"Starting (receiving) server on ports [ {shown} ] Target dir : {asked.directory}")
+    log(f"Starting (receiving) server on ports [ {shown} ] Target dir : {options.directory}")
     secret = f"Enc={kind}:{key}&" if kind else ""
     print(
         f"wdt://{socket.gethostname()}?{secret}id={number}&iv_change_int=34359738368"
@@ -124,24 +124,25 @@ def receive(asked: argparse.Namespace) -> int:
     except TimeoutError:
         return finish(3)
     with connection, connection.makefile("rwb") as stream:
-        said = json.loads(stream.readline())
-        if said != {"id": number, "proof": proof(key)}:
+        greeting = json.loads(stream.readline())
+        if greeting != {"id": number, "proof": proof(key)}:
             return finish(3)
         log(f"Starting new transfer,  peerIp 0.0.0.0 , transfer id {number}")
         if happening() == "receiver-gone":
             os.kill(os.getpid(), signal.SIGKILL)
         code = 8 if happening() == "disk-full" else 0
-        moved = Moved() if code else store(cast("IO[bytes]", stream), asked)
+        moved = Moved() if code else store(cast("IO[bytes]", stream), options)
         stream.write(f"{code}\n".encode())
     for place, port in enumerate(ports):
         part = moved if place == 0 else Moved()
-        log(f"Thread[{place}, port: {port}]  {part.summary('blocks', code, asked.encryption_type)}")
+        summary = part.summary("blocks", code, options.encryption_type)
+        log(f"Thread[{place}, port: {port}]  {summary}")
     log("WDT receiver's transfer has been finished", "W")
-    log(f"{moved.summary('blocks', code, asked.encryption_type)} Previously sent bytes : 0.")
+    log(f"{moved.summary('blocks', code, options.encryption_type)} Previously sent bytes : 0.")
     return finish(code)
 
 
-def store(stream: IO[bytes], asked: argparse.Namespace) -> Moved:
+def store(stream: IO[bytes], options: argparse.Namespace) -> Moved:
     """Write, or throw away, what comes."""
     files = size = 0
     with tarfile.open(fileobj=stream, mode="r|") as archive:
@@ -149,10 +150,10 @@ def store(stream: IO[bytes], asked: argparse.Namespace) -> Moved:
             content = archive.extractfile(member)
             assert content is not None
             files, size = files + 1, size + member.size
-            if asked.skip_writes:
+            if options.skip_writes:
                 shutil.copyfileobj(content, Nowhere())
                 continue
-            path = Path(asked.directory, member.name)
+            path = Path(options.directory, member.name)
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as target:
                 shutil.copyfileobj(content, target)
@@ -178,19 +179,19 @@ def regular_files(folder: str) -> Iterator[Path]:
             yield path
 
 
-def send(asked: argparse.Namespace) -> int:
-    url = sys.stdin.readline().strip() if asked.url == "stdin" else asked.url
+def send(options: argparse.Namespace) -> int:
+    url = sys.stdin.readline().strip() if options.url == "stdin" else options.url
     parts = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
     kind, _, key = parts.get("Enc", ":").partition(":")
     encryption = next(name for name, number in ENCRYPTIONS.items() if number == kind)
     ports = parts["ports"].split(",")
     log(f"WDT Sender {VERSION}")
-    log(f"Client (sending) to {asked.hostname}, Using ports [ {' '.join(ports)} ]")
-    log(f"Starting a new transfer {parts['id']} to {asked.hostname}")
+    log(f"Client (sending) to {options.hostname}, Using ports [ {' '.join(ports)} ]")
+    log(f"Starting a new transfer {parts['id']} to {options.hostname}")
     began = time.monotonic()
     moved, code = Moved(), 3
     with contextlib.suppress(OSError):
-        moved, code = deliver(asked, int(ports[0]), {"id": int(parts["id"]), "proof": proof(key)})
+        moved, code = deliver(options, int(ports[0]), {"id": int(parts["id"]), "proof": proof(key)})
     seconds = max(time.monotonic() - began, 1e-3)
     if happening() == "truncated":
         return 0
@@ -211,17 +212,17 @@ def send(asked: argparse.Namespace) -> int:
     return 7 if happening() == "exit-7" else code
 
 
-def deliver(asked: argparse.Namespace, port: int, said: dict[str, Any]) -> tuple[Moved, int]:
+def deliver(options: argparse.Namespace, port: int, greeting: dict[str, Any]) -> tuple[Moved, int]:
     files = size = 0
-    with socket.create_connection((asked.hostname, port), 20) as connection:
+    with socket.create_connection((options.hostname, port), 20) as connection:
         if happening() == "hang":
             time.sleep(3600)
         try:
             with connection.makefile("wb") as stream:
-                stream.write(json.dumps(said).encode() + b"\n")
+                stream.write(json.dumps(greeting).encode() + b"\n")
                 with tarfile.open(fileobj=stream, mode="w|") as archive:
-                    for path in regular_files(asked.directory):
-                        archive.add(path, str(path.relative_to(asked.directory)))
+                    for path in regular_files(options.directory):
+                        archive.add(path, str(path.relative_to(options.directory)))
                         files, size = files + 1, size + path.stat().st_size
             connection.shutdown(socket.SHUT_WR)
         except OSError:
@@ -236,12 +237,12 @@ def deliver(asked: argparse.Namespace, port: int, said: dict[str, Any]) -> tuple
 
 
 def main() -> int:
-    asked = arguments()
-    if asked.version:
+    options = arguments()
+    if options.version:
         print(f"wdt version {VERSION} ({SIMULATED})")
         return 0
     print(f"# {SIMULATED}", file=sys.stderr)
-    return send(asked) if asked.url else receive(asked)
+    return send(options) if options.url else receive(options)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,6 @@ def broken(lines: Sequence[Line]) -> bool:
     return any(line.thing == "everything else" for line in lines)
 
 
-def asked_slurm(lines: Sequence[Line]) -> bool:
+def slurm_answered(lines: Sequence[Line]) -> bool:
     """Whether this host's Slurm is the system's, and has answered."""
     return any(line.thing.endswith(": nodes in Slurm") for line in lines)

@@ -1,1 +1,1 @@
-"""What the modules of all tools share: lines, numbers, bounds of options, JSON, sides, versions."""
+"""What tools share: lines, numbers, TCP rows, bounds of options, JSON, sides, versions, files."""

@@ -7,6 +7,7 @@ server's own rows and the options agree with the client's rows.
 
 from __future__ import annotations
 
+from railgauge.tools.iperf2.by_hand import BY_HAND
 from railgauge.tools.iperf2.judge import read, time_to_stable_s
 from railgauge.tools.iperf2.options import TOOL, Options, client_argv, server_argv, version_argv
 from railgauge.tools.iperf2.result import Stream
@@ -16,6 +17,7 @@ from railgauge.tools.iperf2.text import parse
 PACKAGES = {TOOL: ("iperf",)}
 
 __all__ = [
+    "BY_HAND",
     "PACKAGES",
     "TOOL",
     "Options",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from railgauge.tools.common.tcp import Row
 from railgauge.tools.iperf2.directions import Direction
 
 Role = Literal["client", "server", "unknown"]
@@ -20,20 +21,10 @@ SUM_SHORTER = 1.02
 
 
 @dataclasses.dataclass(frozen=True)
-class Stream:
-    """What one stream, or with the id 'SUM' all together, moved from start to end."""
+class Stream(Row):
+    """What one stream, or with the id 'SUM' all together, moved."""
 
-    id: str
-    start_s: float
-    end_s: float
-    transferred_bytes: int
-    bandwidth_gbits_s: float
-    #: None where the output has no such column
-    retransmits: int | None = None
-
-    @property
-    def duration_s(self) -> float:
-        return self.end_s - self.start_s
+    id: str = dataclasses.field(kw_only=True)
 
 
 @dataclasses.dataclass(frozen=True)

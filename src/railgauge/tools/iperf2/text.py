@@ -92,12 +92,12 @@ class _Row(NamedTuple):
 
     def stream(self) -> Stream:
         return Stream(
-            self.id,
             self.start.value,
             self.end.value,
             round(self.bytes.value),
             self.rate.value / 1e9,
             self.retransmits,
+            id=self.id,
         )
 
 
@@ -328,7 +328,7 @@ class _Reader:
         streams = [_final(rows) for name, rows in groups.items() if name != "SUM"]
         still = [rows for name, rows in groups.items() if name != "SUM" and _stood_still(rows)]
         if still and len(still) == len(streams):
-            # Where others went on it was starved, which is told; where none did the run hung.
+            # Where others went on it was starved, which is a note; where none did the run hung.
             raise _no_interval(still[0])
         all_sums = groups.get("SUM", [])
         # On a busy machine 2.2.1 prints one interval's sum in parts, each with the next one's time.
@@ -515,10 +515,10 @@ def _added(streams: list[_Row]) -> Stream:
         return streams[0].stream()
     retransmits = [row.retransmits for row in streams if row.retransmits is not None]
     return Stream(
-        "SUM",
         min(row.start.value for row in streams),
         max(row.end.value for row in streams),
         round(sum(row.bytes.value for row in streams)),
         sum(row.rate.value for row in streams) / 1e9,
         sum(retransmits) if len(retransmits) == len(streams) else None,
+        id="SUM",
     )

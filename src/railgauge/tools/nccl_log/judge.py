@@ -197,7 +197,7 @@ def _compare(problems: _Problems, logs: Mapping[int, Log]) -> None:
 
 
 def _find_cut_logs(problems: _Problems, logs: Mapping[int, Log]) -> None:
-    """Logs that end before those of other ranks do, though what they lack is said by all ranks.
+    """Logs that end before those of other ranks do, though what they lack is in the logs of all.
 
     P2P and shared memory are logged by the sender alone: no other rank's log tells of the gap.
     """

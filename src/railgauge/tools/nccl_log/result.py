@@ -90,11 +90,11 @@ class Log:
     nvls: bool = False
     #: the GPUs' memory is shared over NVLink by fabric handles, as between nodes
     mnnvl: bool = False
-    #: ranks in this one's NVLink domain; told only where `mnnvl`
+    #: ranks in this one's NVLink domain; stated only where `mnnvl`
     clique_ranks: int | None = None
     #: NVLink domains, or nodes where `mnnvl` is off
     nodes: int | None = None
-    #: "Connected all rings", "Connected all trees": said when these connections are all made
+    #: "Connected all rings", "Connected all trees": logged when these connections are all made
     connected: tuple[str, ...] = ()
     #: every communicator that was begun is complete
     initialised: bool = False

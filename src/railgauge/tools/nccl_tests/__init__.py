@@ -11,6 +11,7 @@ operations beside them); what older versions printed is noted where it differs.
 
 from __future__ import annotations
 
+from railgauge.tools.nccl_tests.by_hand import BY_HAND
 from railgauge.tools.nccl_tests.document import parse_json
 from railgauge.tools.nccl_tests.judge import read
 from railgauge.tools.nccl_tests.options import (
@@ -28,6 +29,7 @@ from railgauge.tools.nccl_tests.text import parse
 PACKAGES = {TOOL: tuple(f"{operation}_perf" for operation in OPERATIONS), "nccl": ()}
 
 __all__ = [
+    "BY_HAND",
     "OPERATIONS",
     "PACKAGES",
     "TOOL",

@@ -60,9 +60,9 @@ def read(
     tables: dict[int, tuple[Result, ...]] = {}
     for rank, text in sorted(outputs.items()):
         alone = options is None and len(outputs) == 1
-        found, why = _scanned(text, alone)
-        if found:
-            tables[rank] = found
+        tests, why = _scanned(text, alone)
+        if tests:
+            tables[rank] = tests
         failed += [f"rank {rank}: {error}" if len(outputs) > 1 else error for error in why]
     results = next(iter(tables.values()), ())
     complaints += _table_complaints(tables, [*complaints, *failed], options)
@@ -71,7 +71,7 @@ def read(
     for result, verdict in zip(results, judged, strict=True):
         name = f"{result.program or 'test'}: " if several else ""
         failed += [f"{name}{why}" for why in verdict.complaints]
-    simulated = any(result.simulated for found in tables.values() for result in found)
+    simulated = any(result.simulated for tests in tables.values() for result in tests)
     if json_text is not None and (json_text.strip() or options is None or options.has_json):
         stored, why = _stored(json_text)
         simulated = simulated or (stored is not None and stored.simulated)
@@ -128,15 +128,15 @@ def _scanned(text: str, alone: bool) -> tuple[tuple[Result, ...], list[str]]:
         whole = str(error)
     if len(parts) < 2:
         return (), [whole]
-    found: list[Result] = []
+    results: list[Result] = []
     complaints = []
     for part in parts:
         try:
-            found += scan(part)
+            results += scan(part)
         except ParseError as error:
             complaints.append(str(error))
     # What no test has by itself is wrong with them all.
-    return (tuple(found), complaints) if complaints else ((), [whole])
+    return (tuple(results), complaints) if complaints else ((), [whole])
 
 
 def _notes(result: Result) -> Iterator[str]:
@@ -194,12 +194,12 @@ def _table_complaints(
         return [] if earlier else ["no output: no rank printed a table"]
     complaints = []
     if len(tables) > 1:
-        found = f"ranks {_few(list(tables))} printed a table each, expected rank 0 alone"
+        complaint = f"ranks {_few(list(tables))} printed a table each, expected rank 0 alone"
         alone = all(len(test.devices) == 1 for tests in tables.values() for test in tests)
         complaints.append(
-            f"singletons: {found}: each started alone, without the others (no usable PMIx?)"
+            f"singletons: {complaint}: each started alone, without the others (no usable PMIx?)"
             if alone
-            else found
+            else complaint
         )
     elif 0 not in tables:
         complaints.append(f"rank {next(iter(tables))} printed the table, expected rank 0")
@@ -249,10 +249,10 @@ def _device_complaints(result: Result, options: Options | None) -> list[str]:
         return ["no line of a device: which ranks took part is not known"] if options else []
     complaints = []
     if options and len(devices) != options.gpus:
-        found = f"{len(devices)} rank(s) in the header, expected {options.gpus}"
+        complaint = f"{len(devices)} rank(s) in the header, expected {options.gpus}"
         if len(devices) == options.gpus_per_rank:
-            found = f"singletons: {found}: rank 0 started alone (no usable PMIx?)"
-        complaints.append(found)
+            complaint = f"singletons: {complaint}: rank 0 started alone (no usable PMIx?)"
+        complaints.append(complaint)
     numbers = [device.rank for device in devices]
     if numbers != list(range(len(devices))):
         complaints.append(
@@ -289,7 +289,7 @@ def _header_complaints(result: Result, options: Options) -> list[str]:
         return ["no line of parameters (nThread ... validation)"]
     if result.operation and result.operation != options.operation:
         complaints.append(f"operation {result.operation}, expected {options.operation}")
-    for name, found, wanted in (
+    for name, stated, wanted in (
         ("threads", result.threads, 1),
         ("GPUs per rank", result.gpus_per_thread, options.gpus_per_rank),
         ("smallest size", result.min_bytes, options.min_bytes),
@@ -297,11 +297,11 @@ def _header_complaints(result: Result, options: Options) -> list[str]:
         ("step factor", result.step_factor, options.factor),
         ("warmup", result.warmup, options.warmup),
         ("iterations", result.iterations, options.iterations),
-        # told by newer versions only
+        # printed by newer versions only
         ("operations per iteration", result.aggregated or 1, 1),
     ):
-        if found != wanted:
-            complaints.append(f"{name} {found}, expected {wanted}")
+        if stated != wanted:
+            complaints.append(f"{name} {stated}, expected {wanted}")
     if not result.validation:
         complaints.append("validation 0, expected 1: nothing was checked")
     if result.cpu_time:

@@ -70,16 +70,16 @@ def _candidates(operation: str, ranks: int | None, old: bool) -> list[_Candidate
     """The operations whose rows these may be; none where the ranks are not known."""
     if ranks is None:
         return []
-    found = []
+    candidates = []
     for name in OPERATIONS:
         factor = busbw_factor(name, ranks)
-        found.append(
+        candidates.append(
             _Candidate(name, 1.0, factor) if name != "hypercube" else _Candidate(name, factor, 1.0)
         )
     if old:
         # Before 2.1 it counted as hypercube does.
-        found.append(_Candidate("all_gather", busbw_factor("all_gather", ranks), 1.0))
-    return [candidate for candidate in found if operation in ("", candidate.operation)]
+        candidates.append(_Candidate("all_gather", busbw_factor("all_gather", ranks), 1.0))
+    return [candidate for candidate in candidates if operation in ("", candidate.operation)]
 
 
 def row_complaints(
@@ -259,16 +259,16 @@ def _sweep_complaints(
     result: Result, rows: Sequence[Row], operation: str, ranks: int | None
 ) -> list[str]:
     """Whether the sizes of one sweep are those that the header announces."""
-    found = tuple(row.size_bytes for row in rows)
+    sizes = tuple(row.size_bytes for row in rows)
     if result.min_bytes is None:
-        rising = [size for size in found if size] == sorted({size for size in found if size})
+        rising = [size for size in sizes if size] == sorted({size for size in sizes if size})
         return [] if rising else ["sizes are repeated or out of order"]
-    requested = list(itertools.islice(_sweep(result), max(len(found) + 1, 64)))
+    requested = list(itertools.islice(_sweep(result), max(len(sizes) + 1, 64)))
     element = ELEMENT_BYTES.get(rows[0].datatype)
     if ranks is None or element is None:
         announced = f"{result.min_bytes} to {result.max_bytes} bytes"
-        if len(requested) != len(found) or any(map(operator.gt, found, requested)):
-            return [f"{len(found)} sizes, not those that the header announces: {announced}"]
+        if len(requested) != len(sizes) or any(map(operator.gt, sizes, requested)):
+            return [f"{len(sizes)} sizes, not those that the header announces: {announced}"]
         return []
     names = [operation] if operation in OPERATIONS else list(OPERATIONS)
     versions = [version_numbers(result.version)] if result.version else []
@@ -277,20 +277,20 @@ def _sweep_complaints(
         for version in versions or (ALIGNS_TO_16_BYTES, ALIGNS_TO_4_ELEMENTS, (2, 0, 0))
         for name in names
     ]
-    return [] if found in expected else _unlike(found, expected[0])
+    return [] if sizes in expected else _unlike(sizes, expected[0])
 
 
-def _unlike(found: tuple[int, ...], expected: tuple[int, ...]) -> list[str]:
-    if found == expected:
+def _unlike(sizes: tuple[int, ...], expected: tuple[int, ...]) -> list[str]:
+    if sizes == expected:
         return []
     if not expected:
         return ["rows, although no size is in the range of the header"]
-    have, want = Counter(found), Counter(expected)
+    have, want = Counter(sizes), Counter(expected)
     listed = f"{expected[0]} to {expected[-1]} bytes, {len(expected)} sizes"
     for size in expected:
         if have[size] < want[size]:
             return [f"no row of {size} bytes, expected {listed}"]
-    for size in found:
+    for size in sizes:
         if have[size] > want[size]:
             again = " again" if want[size] else ""
             return [f"a row of {size} bytes{again}, expected {listed}"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+from railgauge.tools.perftest.by_hand import BY_HAND
 from railgauge.tools.perftest.judge import is_maximum, read
 from railgauge.tools.perftest.options import (
     SWEEP_SIZES,
@@ -31,6 +32,7 @@ PACKAGES = {
 }
 
 __all__ = [
+    "BY_HAND",
     "PACKAGES",
     "SWEEP_SIZES",
     "TOOL",

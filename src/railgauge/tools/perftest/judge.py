@@ -96,7 +96,7 @@ def _complaints(output: Output, role: str, options: Options | None) -> list[str]
         complaints.append(f"{link}, expected InfiniBand, RoCE or iWARP")
     if options is None:
         return complaints
-    for name, found, wanted in (
+    for name, stated, wanted in (
         ("operation", output.operation, options.operation),
         ("test", output.test, options.test),
         ("bidirectional", output.bidirectional, options.bidirectional),
@@ -105,16 +105,16 @@ def _complaints(output: Output, role: str, options: Options | None) -> list[str]
         ("rdma_cm", output.rdma_cm, options.rdma_cm),
         ("connection type", output.connection_type, "RC"),
     ):
-        if found != wanted:
-            complaints.append(f"{name} {found}, expected {wanted}")
+        if stated != wanted:
+            complaints.append(f"{name} {stated}, expected {wanted}")
     expected = options.sizes
     if role == "server" and _one_sided(output):
         expected = expected[-1:]
     if output.rows and output.sizes != expected:
         missing = [size for size in expected if size not in output.sizes]
         other = [size for size in output.sizes if size not in expected]
-        found = f"no row of {missing[0]} bytes" if missing else f"a row of {other[0]} bytes"
-        complaints.append(f"{found}, expected {_listed(expected)}")
+        stated = f"no row of {missing[0]} bytes" if missing else f"a row of {other[0]} bytes"
+        complaints.append(f"{stated}, expected {_listed(expected)}")
     for row in output.rows:
         if why := _row_complaint(row, options):
             complaints.append(f"{row.size_bytes} bytes: {why}")
@@ -231,7 +231,7 @@ def _missing(outputs: Mapping[str, Output]) -> list[str]:
 def _transport(output: Output) -> str | None:
     """The transport, None where it is none that is known.
 
-    A port whose link layer is not told counts as IB for perftest (seen of RoCE with rdma_cm). No
+    A port whose link layer is not stated counts as IB for perftest (seen of RoCE with rdma_cm). No
     InfiniBand port has LID 0, so such a run is only called 'rdma'.
     """
     if output.transport_type == "IW":

@@ -261,10 +261,10 @@ class _Reader:
             missing = f"no row of {2 * largest} bytes below that of {largest}"
             raise ParseError(0, missing, f"a sweep to {SWEEP_SIZES[-1]} bytes")
         queue_pairs = self._integer("Number of qps")
-        for side, found in self.addresses.items():
-            if len(found) != queue_pairs and (any(self.addresses.values())):
+        for side, addresses in self.addresses.items():
+            if len(addresses) != queue_pairs and (any(self.addresses.values())):
                 expected = f"{queue_pairs}, one a queue pair"
-                raise ParseError(0, f"{len(found)} {side} addresses", expected)
+                raise ParseError(0, f"{len(addresses)} {side} addresses", expected)
         return Output(
             role=self.role or ("client" if "TX depth" in self.info else "unknown"),
             operation=operation,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from railgauge.node.wdt_url import redacted
 from railgauge.tools.file_transfer import FileSet
+from railgauge.tools.wdt.by_hand import BY_HAND
 from railgauge.tools.wdt.judge import read
 from railgauge.tools.wdt.options import (
     TOOL,
@@ -30,6 +31,7 @@ from railgauge.tools.wdt.text import parse
 PACKAGES = {TOOL: ("wdt",)}
 
 __all__ = [
+    "BY_HAND",
     "ERRORS",
     "PACKAGES",
     "TOOL",

@@ -85,8 +85,8 @@ def _complaints(output: Output, options: Options | None) -> list[str]:
     if summary.data_bytes_high <= 0 or (summary.files or summary.blocks or 0) <= 0:
         complaints.append("nothing was transferred")
     if output.files_explored is not None and summary.files not in (None, output.files_explored):
-        found = f"{summary.files} files transferred"
-        complaints.append(f"{found}, but {output.files_explored} explored")
+        moved = f"{summary.files} files transferred"
+        complaints.append(f"{moved}, but {output.files_explored} explored")
     if summary.blocks is not None and output.blocks not in (0, summary.blocks):
         complaints.append(f"{summary.blocks} blocks, but {output.blocks} by its threads")
     if options is None:
@@ -98,8 +98,8 @@ def _complaints(output: Output, options: Options | None) -> list[str]:
             "WDT skips a dangling symlink without a word"
         )
     if not output.covers(requested.total_bytes):
-        found = f"{summary.data_bytes_low} to {summary.data_bytes_high} bytes of data"
-        complaints.append(f"{found}, expected {requested.total_bytes}")
+        moved = f"{summary.data_bytes_low} to {summary.data_bytes_high} bytes of data"
+        complaints.append(f"{moved}, expected {requested.total_bytes}")
     if len(output.ports) != options.streams:
         complaints.append(f"{len(output.ports)} ports, expected {options.streams}")
     if options.skip_writes and output.wrote and output.version is not None:

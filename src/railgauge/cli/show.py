@@ -1,0 +1,129 @@
+"""`railgauge show`: all that a campaign has of a place."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from railgauge import hostlist
+from railgauge.errors import RailgaugeError
+
+if TYPE_CHECKING:
+    from railgauge.campaign.folder import Campaign
+    from railgauge.verdict.compare import Case
+
+#: An unknown place is answered with so many of the known ones.
+_NEAREST = 6
+
+
+@click.command()
+@click.argument("campaign")
+@click.argument("place")
+@click.option("--check", help="Only this check.")
+def show(campaign: str, place: str, check: str | None) -> None:
+    """Print what was measured at a place, and what the tools printed on both sides of it.
+
+    CAMPAIGN is an id, a path, or `latest`. PLACE is a name as the verdict has it: n1:n2, with the
+    rails n1:n2:0-1, or a node for all of its places. Of each check: exit lines, numbers, failures,
+    facts, the counters that moved, and the outputs as they came.
+    """
+    from railgauge.campaign import folder as campaigns
+    from railgauge.model.record import BrokenRecordError
+    from railgauge.report import place as report
+    from railgauge.verdict.compare import read
+
+    loaded = campaigns.load(campaign)
+    try:
+        cases = _chosen(loaded, [case for case in read(loaded) if not case.of_job], place, check)
+    except BrokenRecordError as error:
+        raise RailgaugeError(str(error)) from None
+    unreadable = []
+    for case in cases:
+        try:
+            outputs = _outputs(case)
+        except (OSError, ValueError) as error:
+            outputs = []
+            unreadable.append(str(error))
+        for line in report.lines(case, outputs):
+            click.echo(line)
+    if unreadable:
+        raise RailgaugeError(
+            f"outputs cannot be read: {'; '.join(dict.fromkeys(unreadable))}",
+            next_step=f"ls -l {shlex.quote(str(loaded.folder))}/stage",
+        )
+
+
+def _chosen(campaign: Campaign, cases: Sequence[Case], place: str, check: str | None) -> list[Case]:
+    """The places that are meant; RailgaugeError, with the nearest known ones, where none is."""
+    checks = dict.fromkeys(case.check for case in cases)
+    if check is not None and check not in checks:
+        raise RailgaugeError(
+            f"campaign {campaign.id} has no check {check}, expected one of: {', '.join(checks)}"
+        )
+    cases = [case for case in cases if check in (None, case.check)]
+    found = [case for case in cases if place in _names(case)]
+    if found:
+        return found
+    known = dict.fromkeys(name for case in cases for name in _names(case))
+    nearest = difflib.get_close_matches(place, known, n=_NEAREST, cutoff=0.4) or list(known)
+    of_check = f" of {check}" if check else ""
+    raise RailgaugeError(
+        f"campaign {campaign.id} has no place {place}{of_check}; it has "
+        f"{', '.join(nearest[:_NEAREST]) or 'none'}"
+        + (f" and {len(known) - _NEAREST} more" if len(known) > _NEAREST else ""),
+        next_step=f"railgauge verdict --all {campaign.id}",
+    )
+
+
+def _names(case: Case) -> list[str]:
+    """All that a place is called: its name and the beginnings of it (`n1:n2` of `n1:n2:0-1`), its
+    nodes as a host list, and each of them.
+    """
+    parts = case.place.split(":")
+    beginnings = [":".join(parts[:end]) for end in range(len(parts), 1, -1)]
+    names = [case.place, *beginnings, hostlist.fold(case.nodes), *case.nodes]
+    return list(dict.fromkeys(filter(None, names)))
+
+
+def _outputs(case: Case) -> list[tuple[str, str]]:
+    """(role and kind, what was printed) of each call; of a sweep from its raw.jsonl.gz.
+
+    OSError or ValueError where it cannot be read.
+    """
+    from railgauge.node import raw, sweep
+
+    if case.folder is None or not case.recorded:
+        return []
+    if not (case.folder / raw.FILE).exists():
+        return _files(case.folder, [call.role for call in case.calls])
+    places = sweep.read(case.folder / sweep.FILE).places
+    numbers = [entry.index for entry in places if entry.name == case.place]
+    sides = raw.read(case.folder / raw.FILE).sides
+    return [
+        (f"{role} on {side.line.get('call', {}).get('host', 'an unknown node')}, {kind}", content)
+        for number in numbers
+        for role, side in sides.get(number, {}).items()
+        for kind, content in (
+            ("standard output", side.out),
+            ("standard error", side.err),
+            *side.files.items(),
+        )
+    ]
+
+
+def _files(folder: Path, roles: Sequence[str]) -> list[tuple[str, str]]:
+    """Of a job that is no sweep: a file an output."""
+    return [
+        (f"{role}, {kind}", path.read_text(encoding="utf-8", errors="replace"))
+        for role in roles
+        for kind, path in (
+            ("standard output", folder / f"{role}.out"),
+            ("standard error", folder / f"{role}.err"),
+        )
+        if path.exists()
+    ]

@@ -1,0 +1,79 @@
+"""The links of the lab's machines, as faults strike them."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from railgauge.lab import network
+from railgauge.lab.network import End
+from railgauge.lab.spec import Node, Switch
+
+if TYPE_CHECKING:
+    from railgauge.lab.cluster import Lab
+
+#: Whose links they are.
+M = TypeVar("M", bound=Node | Switch)
+M_contra = TypeVar("M_contra", bound=Node | Switch, contravariant=True)
+
+
+class Links(Protocol[M_contra]):
+    """What can be done to the interfaces of a kind of machine.
+
+    All raise EnvironmentProblem where it does not work.
+    """
+
+    def interfaces(self, lab: Lab, rdma: bool = False) -> list[str]:
+        """The interfaces of such a machine, or those with an RDMA device."""
+
+    def default_interface(self, lab: Lab) -> str:
+        """The interface that faults strike where none is named."""
+
+    def shape(self, lab: Lab, machine: M_contra, interface: str, gbits: float) -> None:
+        """Let a link carry what Ethernet of `gbits` (10^9 bits per second) does, both ways."""
+
+    def unshape(self, lab: Lab, machine: M_contra, interface: str) -> None:
+        """Let a link carry what it did at first, also while the machine is off."""
+
+    def set_mtu(self, lab: Lab, machine: M_contra, interface: str, mtu_bytes: int) -> None:
+        """Give an interface this MTU."""
+
+    def lose(self, lab: Lab, machine: M_contra, interface: str, percent: float) -> None:
+        """Lose a share of the packets that leave by an interface; with 0 none, also while the
+        machine is off.
+        """
+
+
+class VethLinks(abc.ABC, Generic[M]):
+    """Links between two namespaces of this kernel."""
+
+    @abc.abstractmethod
+    def own(self, lab: Lab, machine: M, interface: str) -> End:
+        """The interface; EnvironmentProblem while the machine is off."""
+
+    @abc.abstractmethod
+    def peer(self, lab: Lab, machine: M, interface: str) -> End:
+        """The other end of its link."""
+
+    @abc.abstractmethod
+    def gbits(self, lab: Lab) -> float:
+        """What a healthy link carries."""
+
+    def shape(self, lab: Lab, machine: M, interface: str, gbits: float) -> None:
+        for end in (self.own(lab, machine, interface), self.peer(lab, machine, interface)):
+            network.shape_device(end.process, end.device, gbits, lab.spec.network.mtu_bytes)
+
+    def unshape(self, lab: Lab, machine: M, interface: str) -> None:
+        # A link that is off is made anew with the machine's power.
+        if lab.machine(machine.name) is not None:
+            self.shape(lab, machine, interface, self.gbits(lab))
+
+    def set_mtu(self, lab: Lab, machine: M, interface: str, mtu_bytes: int) -> None:
+        own = self.own(lab, machine, interface)
+        network.ip(own.process, f"link set {own.device} mtu {mtu_bytes}")
+
+    def lose(self, lab: Lab, machine: M, interface: str, percent: float) -> None:
+        # Packets are lost at the other end, which stays while the machine is off.
+        if percent or lab.machine(machine.name) is not None:
+            network.segment(self.own(lab, machine, interface), always=percent > 0)
+        network.lose(self.peer(lab, machine, interface), percent)

@@ -1,0 +1,132 @@
+"""Leaves and spines: network namespaces that route, each held by a process of the lab.
+
+A leaf bridges its nodes and is their gateway. It spreads flows over the spines by a hash of
+addresses and ports (ECMP); the head does as a leaf does.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from railgauge.lab import network
+from railgauge.lab.links import VethLinks
+from railgauge.lab.network import End
+from railgauge.lab.spec import LabSpec, Switch
+from railgauge.processes import Process
+
+if TYPE_CHECKING:
+    from railgauge.lab.cluster import Lab
+
+_BOOT = Path(__file__).parent / "boot"
+
+#: What makes a router of a network namespace, and one that spreads flows over spines.
+ROUTING = {
+    "net.ipv4.ip_forward": 1,
+    # A flow goes by one spine and comes back by another.
+    "net.ipv4.conf.all.rp_filter": 0,
+    "net.ipv4.conf.default.rp_filter": 0,
+    # By addresses, protocol and ports, read from every packet as a switch does it. Policy 1 takes
+    # the number that the sending socket has drawn, which crosses veth with the packet: the same
+    # ports then go another way with each connection, and after each timeout.
+    "net.ipv4.fib_multipath_hash_policy": 3,
+    "net.ipv4.fib_multipath_hash_fields": 0x37,
+}
+
+
+class SwitchLinks(VethLinks[Switch]):
+    """Links between leaves and spines; an interface has the name of the switch that it leads to.
+
+    `peers` is the kind of switch at their other ends.
+    """
+
+    def __init__(self, peers: str) -> None:
+        self._peers = peers
+
+    def interfaces(self, lab: Lab, rdma: bool = False) -> list[str]:
+        peers = [switch.name for switch in lab.spec.all_switches() if switch.kind == self._peers]
+        return [] if rdma else peers
+
+    def default_interface(self, lab: Lab) -> str:
+        return self.interfaces(lab)[0]
+
+    def own(self, lab: Lab, machine: Switch, interface: str) -> End:
+        return End(lab.require_machine(machine.name), interface)
+
+    def peer(self, lab: Lab, machine: Switch, interface: str) -> End:
+        return End(lab.require_machine(interface), machine.name)
+
+    def gbits(self, lab: Lab) -> float:
+        assert lab.spec.switches is not None
+        return lab.spec.switches.uplink_gbits
+
+
+KINDS = {"leaf": SwitchLinks("spine"), "spine": SwitchLinks("leaf")}
+
+
+def start_missing(lab: Lab) -> list[Switch]:
+    """Start the switches that do not run, with their uplinks; those that were started.
+
+    The links of a leaf's nodes end with it; `cluster.Lab` makes them anew.
+    """
+    missing = [switch for switch in lab.spec.all_switches() if lab.machine(switch.name) is None]
+    for switch in missing:
+        process = lab.start_process(
+            switch.name,
+            [
+                *("unshare", "--net", str(_BOOT / "switch"), switch.name),
+                *(str(lab.folders.run), (lab.folders.run / "rootfs").read_text()),
+            ],
+        )
+        network.set_kernel(process, ROUTING)
+        network.ip(process, "link set lo up", *bridge(lab.spec, switch))
+    names = {switch.name for switch in missing}
+    made = [link for link in lab.spec.uplinks() if names & {link.lower, link.spine}]
+    for link in made:
+        ends = (
+            End(_process(lab, link.lower), link.spine),
+            End(_process(lab, link.spine), link.lower),
+        )
+        network.cable(*ends, lab.spec.network.mtu_bytes, link.gbits)
+        for end, address in zip(ends, link.subnet, strict=True):
+            network.ip(
+                end.process,
+                f"address add {address}/{link.subnet.prefixlen} dev {end.device}",
+                f"link set {end.device} up",
+            )
+    if made:
+        network.set_kernel(lab.require_up(), ROUTING)
+    for name in dict.fromkeys(name for link in made for name in (link.lower, link.spine)):
+        network.ip(_process(lab, name), *routes(lab.spec, name))
+    return missing
+
+
+def _process(lab: Lab, name: str) -> Process:
+    """Whose network namespace it is: the head's is that of the lab's first process."""
+    return lab.require_up() if name == lab.spec.head.name else lab.require_machine(name)
+
+
+def bridge(spec: LabSpec, switch: Switch) -> list[str]:
+    """The commands for `ip -batch` that make what a leaf's nodes are on, and their gateway; none
+    for a spine.
+    """
+    if switch.subnet is None:
+        return []
+    return [
+        f"link add {network.BRIDGE} mtu {spec.network.mtu_bytes} type bridge",
+        f"address add {switch.subnet[1]}/{switch.subnet.prefixlen} dev {network.BRIDGE}",
+        f"link set {network.BRIDGE} up",
+    ]
+
+
+def routes(spec: LabSpec, name: str) -> list[str]:
+    """The commands for `ip -batch` that give a switch, or the head, its routes."""
+    subnets = {spec.head.name: spec.head_subnet}
+    subnets |= {switch.name: switch.subnet for switch in spec.all_switches() if switch.subnet}
+    down = [link for link in spec.uplinks() if link.spine == name]
+    up = [link for link in spec.uplinks() if link.lower == name]
+    lines = [f"route replace {subnets[link.lower]} via {link.subnet[0]}" for link in down]
+    if up:
+        over = " ".join(f"nexthop via {link.subnet[1]}" for link in up)
+        lines.append(f"route replace {spec.network.subnet} src {subnets[name][1]} {over}")
+    return lines

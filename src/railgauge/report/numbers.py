@@ -1,0 +1,246 @@
+"""A verdict's numbers as tables: one line a condition, or one a place."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import statistics
+from collections.abc import Hashable, Iterable, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from railgauge import hostlist
+from railgauge.model.measurement import METRICS, Measurement
+from railgauge.model.record import Row
+from railgauge.model.references import Bounded
+from railgauge.model.sizes import format_size
+from railgauge.report import transfers
+from railgauge.tools import nccl_tests
+from railgauge.verdict.answer import Verdict
+from railgauge.verdict.compare import Case
+from railgauge.verdict.outliers import condition
+
+_STYLES = {"ok": "green", "recorded": "yellow", "failed": "red", "stands out": "bold yellow"}
+
+#: What speaks against a number, the worst first.
+_BAD = ("out", "failed", "stands out")
+
+
+def new_table() -> Table:
+    return Table(show_edge=False, pad_edge=False, header_style="bold")
+
+
+def number(value: float) -> str:
+    return f"{value:.4g}" if value < 1000 else f"{value:.0f}"
+
+
+def quantity(measurement: Measurement) -> str:
+    """The number with its unit."""
+    return f"{number(measurement.value)} {measurement.unit.removeprefix('1')}".rstrip()
+
+
+def bounds(reference: Bounded) -> str:
+    lowest, highest = reference.lowest, reference.highest
+    if lowest is not None and highest is not None:
+        return f"{number(lowest)} to {number(highest)}"
+    if lowest is not None:
+        return f">= {number(lowest)}"
+    assert highest is not None
+    return f"<= {number(highest)}"
+
+
+def reference_of(row: Row) -> str:
+    reference = row.reference
+    return "none" if reference is None else f"{bounds(reference)} ({reference.kind})"
+
+
+def share_of_limit(row: Row) -> str:
+    share = row.share_of_limit
+    return "-" if share is None else f"{share:.1%}"
+
+
+def metric(measurement: Measurement) -> str:
+    """With the message size, where there is one: `latency_p99 2 B`."""
+    size = measurement.size_bytes
+    return measurement.metric if size is None else f"{measurement.metric} {format_size(size)}"
+
+
+def status(case: Case, row: Row) -> str:
+    """What the check says of a number."""
+    if row.within is False:
+        return "out"
+    if case.failures:
+        return "failed"
+    return "ok" if row.within else "recorded"
+
+
+def _styled(word: str) -> Text:
+    return Text(word, style=_STYLES.get(word, "bold red"))
+
+
+def _how(measurement: Measurement) -> list[str]:
+    """What tells the conditions of a check apart, but for the metric and where."""
+    parts = []
+    if measurement.rails or measurement.tool == nccl_tests.TOOL or transfers.is_of(measurement):
+        parts.append(measurement.operation.replace("_bidirectional", " both ways"))
+    if measurement.tool == nccl_tests.TOOL:
+        parts.append(measurement.transport)
+    if measurement.metric == "mpi_time":
+        parts.append(measurement.operation)
+    return parts
+
+
+def _on_what_way(measurement: Measurement) -> list[str]:
+    parts = []
+    if measurement.delay_ms is not None:
+        parts.append(f"{measurement.delay_ms:g} ms")
+    if measurement.congestion:
+        parts.append(measurement.congestion)
+    if measurement.window_bytes is not None:
+        parts.append(format_size(measurement.window_bytes))
+    return parts
+
+
+@dataclasses.dataclass(frozen=True)
+class _Number:
+    """A number of a place, and what is said of it."""
+
+    case: Case
+    row: Row
+    status: str
+
+    @property
+    def is_bad(self) -> bool:
+        return self.status in _BAD
+
+
+def _numbers(verdict: Verdict) -> list[_Number]:
+    """Those that gate, or are out of a reference all the same."""
+    far = {(id(outlier.case), outlier.measurement) for outlier in verdict.outliers}
+    found = []
+    for case in verdict.cases:
+        for row in case.rows:
+            if row.gates or row.within is False:
+                word = status(case, row)
+                if word == "ok" and (id(case), row.measurement) in far:
+                    word = "stands out"
+                found.append(_Number(case, row, word))
+    return found
+
+
+# --- one line a condition ------------------------------------------------------------------------
+
+
+def by_condition(verdict: Verdict) -> Table:
+    """A line a check and condition: how many places it has, the worst of them, and the median."""
+    groups: dict[Hashable, list[_Number]] = {}
+    for one in _numbers(verdict):
+        key = condition(one.case, one.row.measurement), reference_of(one.row)
+        groups.setdefault(key, []).append(one)
+    partitions = {case.partition for case in verdict.cases}
+    table = new_table()
+    # Where names are long, these fold and share what the others leave; none is cut.
+    table.add_column("check", overflow="fold", min_width=10)
+    table.add_column("measured", overflow="fold")
+    table.add_column("places", justify="right", no_wrap=True)
+    table.add_column("worst", justify="right", no_wrap=True)
+    table.add_column("at", overflow="fold", min_width=5)
+    table.add_column("median", justify="right", no_wrap=True)
+    table.add_column("reference", overflow="fold")
+    table.add_column("of limit", justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for members in groups.values():
+        worst = min(members, key=_goodness)
+        case, row = worst.case, worst.row
+        table.add_row(
+            f"{case.check} {case.partition}" if len(partitions) > 1 else case.check,
+            _measured(row.measurement),
+            str(len({(one.case.unique_name, one.case.place, _at(one)) for one in members})),
+            quantity(row.measurement),
+            _at(worst),
+            _median(members),
+            reference_of(row),
+            share_of_limit(row),
+            _together(members),
+        )
+    return table
+
+
+def _goodness(one: _Number) -> tuple[bool, float]:
+    """The least is the worst: out of its reference first, then by what is better of its metric."""
+    m = one.row.measurement
+    sign = 1 if METRICS[m.metric].better == "more" else -1
+    return one.row.within is not False, sign * m.value
+
+
+def _measured(measurement: Measurement) -> str:
+    """Metric and condition, without where: which rails and NICs these are, is a place."""
+    parts = _how(measurement)
+    if len(set((measurement.rails or "").split("-"))) > 1:
+        parts.append("across rails")
+    nics = (measurement.nics or "").split("+")
+    parts += [f"{len(nics)} NICs"] if len(nics) > 1 else []
+    parts += [f"{len(measurement.nodes)} nodes"] if len(measurement.nodes) > 2 else []
+    return " ".join([metric(measurement), *parts, *_on_what_way(measurement)])
+
+
+def _at(one: _Number) -> str:
+    """Where, as `railgauge show` takes it: nodes, rails and NICs."""
+    m = one.row.measurement
+    nodes = m.nodes or one.case.nodes
+    where = [":".join(nodes)] if len(nodes) <= 2 else [hostlist.fold(nodes)]
+    return ":".join(filter(None, [*where, m.rails, m.nics]))
+
+
+def _median(members: Sequence[_Number]) -> str:
+    """With the farthest that a place is from it, as a share: `0.98 ±3%`; alone there is none."""
+    values = [one.row.measurement.value for one in members]
+    if len(values) == 1:
+        return "-"
+    median = statistics.median(values)
+    text = f"{median:.3g}" if median < 1000 else number(median)
+    if not median:
+        return text
+    return f"{text} ±{max(abs(value - median) for value in values) / abs(median):.0%}"
+
+
+def _together(members: Iterable[_Number]) -> Text:
+    counts = collections.Counter(one.status for one in members)
+    words = [f"{counts[word]} {word}" for word in _BAD if counts[word]]
+    if words:
+        return Text(", ".join(words), style=_STYLES.get(words[0].split(" ", 1)[1], "bold red"))
+    return _styled("recorded" if counts["recorded"] else "ok")
+
+
+# --- one line a place ----------------------------------------------------------------------------
+
+
+def by_place(verdict: Verdict, all_places: bool) -> Table | None:
+    """A line a place and number: of all places, or of those that fail or stand out, if any do."""
+    shown = [one for one in _numbers(verdict) if all_places or one.is_bad]
+    if not shown:
+        return None
+    table = new_table()
+    table.add_column("check", no_wrap=True)
+    table.add_column("nodes", overflow="fold", min_width=7)
+    table.add_column("condition", overflow="fold")
+    table.add_column("metric", overflow="fold")
+    table.add_column("measured", justify="right", no_wrap=True)
+    table.add_column("reference", overflow="fold")
+    table.add_column("of limit", justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for one in shown:
+        m = one.row.measurement
+        rails = [f"rails {m.rails}"] if m.rails else []
+        table.add_row(
+            one.case.check,
+            " ".join(m.nodes) if len(m.nodes) <= 2 else hostlist.fold(m.nodes),
+            " ".join(_how(m) + rails + ([m.nics] if m.nics else []) + _on_what_way(m)),
+            metric(m),
+            quantity(m),
+            reference_of(one.row),
+            share_of_limit(one.row),
+            _styled(one.status),
+        )
+    return table

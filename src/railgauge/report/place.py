@@ -1,0 +1,129 @@
+"""A place in a terminal: what was called there, numbers, failures, facts, counters, outputs."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from railgauge.model.call import Call
+from railgauge.model.record import Row
+from railgauge.report import numbers
+from railgauge.verdict.compare import Case
+
+#: Of lines of facts.
+_WIDTH = 118
+
+#: Facts that are told in another way, or to nobody.
+_ELSEWHERE = ("counters", "clock", "boot_id", "unknown")
+
+
+def lines(case: Case, outputs: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """All of it; `outputs` are (whose, what was printed)."""
+    run = f", run {case.run}" if case.run else ""
+    session = f", session {case.session}" if case.session > 1 else ""
+    where = case.place or " ".join(case.nodes)
+    yield f"=== {case.check} {case.partition} {where}: {case.result}{run}{session}"
+    # ReFrame's reason is of all places of the case: this one's own failures say more.
+    for why in filter(None, ["" if case.failures else case.reason, case.damage]):
+        yield f"  {why}"
+    for call in case.calls:
+        yield f"  {_call(call)}"
+    yield from _section("numbers", [_row(case, row) for row in case.rows])
+    yield from _section("failures", list(_failures(case)))
+    yield from _section("notes", case.notes)
+    for node, facts in case.facts.items():
+        yield from _section(f"facts of {node}", list(_facts(facts)))
+    yield from _section("counters that moved", list(_counters(case.facts)))
+    if case.folder:
+        yield f"all of it: {case.folder}"
+    for whose, content in outputs:
+        yield f"--- {whose}{'' if content else ': nothing'}"
+        if content:
+            yield content.rstrip("\n")
+    yield ""
+
+
+def _section(title: str, content: Sequence[str]) -> Iterator[str]:
+    if content:
+        yield f"{title}:"
+        yield from (f"  {line}" for line in content)
+
+
+def _call(call: Call) -> str:
+    ended = "no exit code" if call.exit_code is None else f"exit code {call.exit_code}"
+    what = [call.tool, f"{call.role} on {call.host}", ended, f"{call.seconds:.2f} s"]
+    return ", ".join([*what, *filter(None, [call.version, call.path, call.package, call.note])])
+
+
+def _row(case: Case, row: Row) -> str:
+    m = row.measurement
+    value = f"{numbers.metric(m)} {numbers.quantity(m)}"
+    if row.reference is None:
+        return value if not row.gates else f"{value}: no reference"
+    share = row.share_of_limit
+    of_limit = f", {share:.1%} of the limit" if share is not None else ""
+    expected = f"expected {numbers.reference_of(row)}"
+    return f"{value}, {expected}{of_limit}: {numbers.status(case, row)}"
+
+
+def _failures(case: Case) -> Iterator[str]:
+    for failure in [*case.failures, *([case.left_out] if case.left_out else [])]:
+        yield f"{failure.kind}: {failure.message}"
+        if failure.next_step:
+            yield f"  next: {failure.next_step}"
+
+
+def _facts(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Plain values together, entries and lists of them a line each; what is deeper by its name."""
+    yield from _wrapped(_plain(facts))
+    deeper = []
+    for name, value in facts.items():
+        entries = value if isinstance(value, list) else [value]
+        if name in _ELSEWHERE or not value or not all(isinstance(e, Mapping) for e in entries):
+            continue
+        if any(isinstance(inner, Mapping) for entry in entries for inner in entry.values()):
+            deeper.append(name)
+        else:
+            for entry in entries:
+                yield from _wrapped(f"{name}: {_plain(entry)}")
+    if deeper:
+        yield f"and {', '.join(deeper)} in the record"
+
+
+def _wrapped(line: str) -> list[str]:
+    return textwrap.wrap(line, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _plain(facts: Mapping[str, Any]) -> str:
+    values = {
+        name: " ".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in facts.items()
+        if name not in _ELSEWHERE and _is_plain(value)
+    }
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value != "")
+
+
+def _is_plain(value: object) -> bool:
+    """A value, or a list of values."""
+    if isinstance(value, list):
+        return not any(isinstance(one, (Mapping, list)) for one in value)
+    return isinstance(value, (str, int, float))
+
+
+def _counters(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """A line a counter, a column a node."""
+    counted = {
+        node: told["counters"].get("counters", {})
+        for node, told in facts.items()
+        if isinstance(told.get("counters"), Mapping)
+    }
+    names = sorted({name for of_node in counted.values() for name in of_node if of_node[name]})
+    if not names:
+        return
+    width = max(map(len, names))
+    columns = {node: max(len(node), 14) for node in counted}
+    yield " ".join([" " * width, *(f"{node:>{columns[node]}}" for node in counted)])
+    for name in names:
+        values = [f"{of_node.get(name, 0)!s:>{columns[n]}}" for n, of_node in counted.items()]
+        yield " ".join([f"{name:<{width}}", *values])

@@ -1,0 +1,42 @@
+"""A perftest run that somebody made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from railgauge.model.sizes import parse_size
+from railgauge.tools.common.by_hand import ByHand, identifier, integer, of_sides, yes_or_no
+from railgauge.tools.perftest.judge import read
+from railgauge.tools.perftest.options import TOOL, Options
+from railgauge.tools.perftest.text import parse
+
+
+def _stated(text: str) -> Mapping[str, Any]:
+    output = parse(text)
+    names = ("operation", "test", "bidirectional", "queue_pairs", "rdma_cm")
+    return {name: getattr(output, name) for name in names}
+
+
+BY_HAND = ByHand(
+    ("what the client printed", "what the server printed"),
+    "A bare file cannot prove that the run finished, so its completeness is `unknown`. It is "
+    "`proved` by both files, both exit codes, and what was expected: size_bytes or sweep, with "
+    "iterations or duration_s.",
+    {
+        "operation": identifier,
+        "test": identifier,
+        "size_bytes": parse_size,
+        "sweep": yes_or_no,
+        "iterations": integer,
+        "duration_s": integer,
+        "bidirectional": yes_or_no,
+        "queue_pairs": integer,
+        "rdma_cm": yes_or_no,
+    },
+    Options,
+    of_sides(TOOL, read),
+    example=("size_bytes=64KiB", "iterations=5000"),
+    stated=_stated,
+    exit_codes=2,
+)

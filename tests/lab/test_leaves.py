@@ -1,0 +1,196 @@
+"""The larger lab: 32 nodes on leaves and spines, and faults of its links."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from railgauge.lab.cluster import Lab
+from railgauge.processes import Process
+
+from .conftest import PATIENCE_S, lab_beside, lab_command, links_here
+
+#: More than what a link at half its rate carries, and what one at its rate cannot.
+LEAST_GBITS, MOST_GBITS = 0.06, 0.11
+
+
+@pytest.fixture(scope="module")
+def leaves(cluster: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with lab_beside(cluster, tmp_path_factory.mktemp("leaves") / "lab", "lab32") as lab:
+        answer = lab_command(lab, "up", "--system", "lab32")
+        assert answer.returncode == 0, answer.stdout
+        assert answer.stdout.splitlines()[-1].endswith("up: n[1-32] idle")
+        yield lab
+
+
+@pytest.fixture
+def mended(leaves: Lab) -> Iterator[Lab]:
+    yield leaves
+    answer = lab_command(leaves, "fault", "clear")
+    assert answer.returncode == 0, answer.stdout
+
+
+def on(lab: Lab, machine: str, *command: str) -> str:
+    outcome = subprocess.run(
+        lab.enter(machine, *command), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert outcome.returncode == 0, f"{machine}: {command}: {outcome.stdout}{outcome.stderr}"
+    return outcome.stdout
+
+
+def bandwidth(lab: Lab, client: str, server: str, *options: str) -> float:
+    """What iperf2 moves in 3 s, in Gb/s, by hand."""
+    serving = subprocess.Popen(lab.enter(server, "iperf", "-s"), stdout=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 20
+        while ":5001 " not in on(lab, server, "ss", "-Hltn"):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        said = on(lab, client, "iperf", "-c", server, "-t", "3", "-f", "k", *options)
+    finally:
+        on(lab, server, "pkill", "-x", "iperf")
+        serving.wait(20)
+    (*_, last) = re.findall(r"([0-9.]+) Kbits/sec", said)
+    return float(last) / 1e6
+
+
+def sent_bytes(lab: Lab, leaf: str) -> dict[str, int]:
+    """What has left a leaf by each uplink."""
+    lines = on(lab, leaf, "cat", "/proc/self/net/dev").splitlines()
+    rows = (line.replace(":", " ").split() for line in lines)
+    return {row[0]: int(row[9]) for row in rows if row[0].startswith("spine")}
+
+
+def busiest(lab: Lab, leaf: str, before: dict[str, int]) -> str:
+    """The uplink by which most has left a leaf since."""
+    after = sent_bytes(lab, leaf)
+    return max(after, key=lambda uplink: after[uplink] - before[uplink])
+
+
+def processes_in(lab: Lab) -> list[Process]:
+    """Every process of the lab, whatever its command line."""
+    assert lab.init is not None
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            parents.setdefault(int(fields[1]), []).append(int(entry.name))
+    found, todo = [], [lab.init.pid]
+    while todo:
+        number = todo.pop()
+        todo += parents.get(number, [])
+        found.append(Process.of(number))
+    return [process for process in found if process]
+
+
+def test_every_node_is_idle(leaves: Lab) -> None:
+    assert leaves.on_head("sinfo", "-h", "-o", "%P %D %t %N").stdout == "ns* 32 idle n[1-32]\n"
+
+
+def test_slurm_knows_the_leaves(leaves: Lab) -> None:
+    shown = leaves.on_head("scontrol", "show", "topology").stdout
+    assert re.search(r"SwitchName=leaf1 Level=0 .*Nodes=n\[1-8\]$", shown, re.M)
+    assert re.search(r"SwitchName=spines Level=1 .*Switches=leaf\[1-4\]$", shown, re.M)
+
+
+def test_one_job_runs_on_all_of_them(leaves: Lab) -> None:
+    said = leaves.on_head("srun", "--nodes=32", "hostname").stdout
+    assert len(set(said.split())) == 32
+
+
+def test_status_tells_the_leaves(leaves: Lab) -> None:
+    lines = lab_command(leaves, "status").stdout.splitlines()
+    assert "n9       namespace  10.78.2.11     on   idle  leaf2" in lines
+    assert "leaf2    leaf       10.78.2.0/24   on   n[9-16]" in lines
+    assert "spine4   spine                     on" in lines
+
+
+def test_a_switch_can_be_looked_at(leaves: Lab) -> None:
+    answer = lab_command(leaves, "exec", "leaf1", "ip", "route", "show", "10.78.0.0/16")
+    assert re.findall(r"dev (spine\d)", answer.stdout) == ["spine1", "spine2", "spine3", "spine4"]
+
+
+@pytest.mark.parametrize(("client", "server"), [("n1", "n2"), ("n1", "n32")])
+def test_two_nodes_move_what_their_links_carry(leaves: Lab, client: str, server: str) -> None:
+    assert LEAST_GBITS < bandwidth(leaves, client, server, "-P", "4") <= MOST_GBITS
+
+
+def test_a_flow_keeps_to_its_spine_and_flows_spread_over_all(leaves: Lab) -> None:
+    ways = []
+    for port in [*range(40000, 40040), *range(40000, 40008)]:
+        before = sent_bytes(leaves, "leaf1")
+        # By its ports alone: a packet without anybody who answers.
+        knock = f"import socket; s = socket.socket(2, 2); s.bind(('', {port})); [" + (
+            "s.sendto(bytes(1000), ('n32', 9)) for _ in range(20)]"
+        )
+        on(leaves, "n1", "python3", "-c", knock)
+        ways.append(busiest(leaves, "leaf1", before))
+    assert ways[:8] == ways[40:]
+    assert set(ways) == {"spine1", "spine2", "spine3", "spine4"}
+
+
+def test_a_slow_uplink_slows_the_flows_that_go_by_it(mended: Lab) -> None:
+    # From one port, so that the flow goes the same way again.
+    flow = ("--bind", f"{mended.node('n1').address}:41000")
+    before = sent_bytes(mended, "leaf1")
+    assert bandwidth(mended, "n1", "n32", *flow) > LEAST_GBITS
+    spine = busiest(mended, "leaf1", before)
+    words = ["rate", "--node", "leaf1", "--interface", spine, "--value", "0.01"]
+    assert lab_command(mended, "fault", "add", *words).returncode == 0
+    assert bandwidth(mended, "n2", "n3") > LEAST_GBITS
+    assert bandwidth(mended, "n1", "n32", *flow) < 0.03
+
+
+def test_a_lossy_link_loses_what_leaves_the_node(mended: Lab) -> None:
+    lab_command(mended, "fault", "add", "loss", "--node", "n5", "--value", "30")
+    ping = on(mended, "n5", "ping", "-q", "-i", "0.005", "-c", "400", "n6")
+    found = re.search(r"([0-9.]+)% packet loss", ping)
+    assert found is not None and 15 < float(found[1]) < 45
+
+
+def test_a_full_disk_takes_nothing_until_it_is_mended(mended: Lab) -> None:
+    lab_command(mended, "fault", "add", "disk-full", "--node", "n7")
+    write = ["sh", "-c", "for f in /tmp/x /root/x; do echo text >$f || echo full; done"]
+    assert on(mended, "n7", *write) == "full\nfull\n"
+    lab_command(mended, "fault", "clear")
+    assert on(mended, "n7", *write) == ""
+
+
+def test_a_stopped_process_goes_on_after_it_is_mended(mended: Lab) -> None:
+    state = ["ps", "-o", "stat=", "-C", "slurmd"]
+    lab_command(mended, "fault", "add", "stopped", "--node", "n8", "--process", "slurmd -D")
+    assert "T" in on(mended, "n8", *state)
+    lab_command(mended, "fault", "clear")
+    assert "T" not in on(mended, "n8", *state)
+
+
+@pytest.mark.parametrize("victim", ["leaf2", "spine3"])
+def test_a_switch_that_died_comes_back_with_its_links(leaves: Lab, victim: str) -> None:
+    switch = leaves.machine(victim)
+    assert switch is not None
+    switch.kill()
+    switch.wait_until_ended(10)
+    answer = lab_command(leaves, "up")
+    assert answer.returncode == 0, answer.stdout
+    for client, server in (("n1", "n9"), ("n9", "n32")):
+        on(leaves, client, "ping", "-q", "-c", "2", "-w", str(PATIENCE_S), server)
+
+
+# The last one: it takes the lab down.
+def test_down_leaves_nothing(leaves: Lab) -> None:
+    before = links_here()
+    ours = processes_in(leaves)
+    assert len(ours) > 100
+    assert lab_command(leaves, "down").stdout == "the lab is down\n"
+    assert [process for process in ours if process.alive] == []
+    assert str(leaves.folders.run) not in Path("/proc/mounts").read_text()
+    assert links_here() == before
+    assert not leaves.folders.run.exists()

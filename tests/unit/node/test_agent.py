@@ -1,0 +1,128 @@
+"""An agent that cannot take part says why, and what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from railgauge import paths
+from railgauge.node import processes
+from railgauge.node.calls import OUTPUT_BYTES, Call
+from tests.unit.node.sweeping import PYTHON, Sweep, pair_order
+
+
+def run_agent(folder: Path, said: str, node: str = "127.0.0.1") -> tuple[int, str]:
+    sweep = Sweep([pair_order()], connect_limit_s=1)
+    sweep.pair(*sweep.nodes)
+    (folder / "sweep.json").write_text(json.dumps(sweep.document()))
+    ended = subprocess.run(
+        [sys.executable, "-m", "railgauge.node.agent", "sweep.json"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(paths.SOURCE), "SLURMD_NODENAME": node},
+        input=said,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return ended.returncode, ended.stderr
+
+
+def told(**changes: object) -> str:
+    line = {"host": "127.0.0.1", "names": [], "port": 1, "secret": "00"}
+    return json.dumps({**line, **changes}) + "\n"
+
+
+def test_a_node_that_is_not_in_the_list_ends_with_its_reason(tmp_path: Path) -> None:
+    code, said = run_agent(tmp_path, told(), node="n9")
+    assert code == 2 and "this is n9, expected one of `nodes`" in said
+
+
+@pytest.mark.parametrize("said", ["", "half a line", "{}\n", "[]\n", "no JSON\n"])
+def test_an_agent_that_is_not_told_where_to_go_ends(tmp_path: Path, said: str) -> None:
+    code, words = run_agent(tmp_path, said)
+    assert code == 2 and words.startswith("agent on 127.0.0.1: ") and "Traceback" not in words
+
+
+def test_an_agent_without_a_conductor_says_what_to_look_at(tmp_path: Path) -> None:
+    code, said = run_agent(tmp_path, told())
+    assert code == 1 and "port 1: no connection within 1 s" in said and "next: " in said
+
+
+def test_a_conductor_whose_name_leads_nowhere_is_named(tmp_path: Path) -> None:
+    code, said = run_agent(tmp_path, told(host="no-such-host.invalid", names=["127.0.0.1.invalid"]))
+    assert code == 1 and "no-such-host.invalid or 127.0.0.1.invalid" in said
+
+
+# ---- a call's outputs, in memory ----
+
+
+def call(text: str) -> Call:
+    made = Call("client", [*PYTHON, text])
+    made.wait(30)
+    return made
+
+
+def test_outputs_are_kept_apart() -> None:
+    made = call("import sys; print('a'); print('b', file=sys.stderr)")
+    assert (made.output("out"), made.output("err")) == ("a\n", "b\n")
+
+
+def test_a_tool_that_ends_with_zeros_or_none_is_kept() -> None:
+    assert call("pass").output("out") == ""
+
+
+def test_what_a_tool_writes_by_the_name_of_its_output_is_kept() -> None:
+    assert call("open('/dev/stdout', 'r+').write('by name\\n')").output("out") == "by name\n"
+
+
+def test_a_tool_that_writes_too_much_fails_and_is_known() -> None:
+    made = call("import os\nwhile True: os.write(1, b'x' * 70000)")
+    assert made.is_cut and made.exit_code == 1 and len(made.output("out")) == OUTPUT_BYTES
+
+
+def test_nothing_is_left_in_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    call("print('a')")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("by_kernel", [True, False])
+def test_the_end_of_a_call_is_seen(monkeypatch: pytest.MonkeyPatch, by_kernel: bool) -> None:
+    if not by_kernel:
+
+        def missing(pid: int) -> int:
+            raise OSError("before Linux 5.3")
+
+        monkeypatch.setattr(os, "pidfd_open", missing)
+    made = Call("client", [*PYTHON, "import time; time.sleep(0.2)"])
+    assert not made.ends_within(0.01) and made.ends_within(30) and made.exit_code == 0
+
+
+def test_a_call_may_be_bound_to_some_cpus() -> None:
+    (cpu, *_) = sorted(os.sched_getaffinity(0))
+    before = os.sched_getaffinity(0)
+    made = Call("client", [*PYTHON, "import os; print(os.sched_getaffinity(0))"], cpus=[cpu])
+    made.wait(30)
+    assert made.output("out") == f"{{{cpu}}}\n"
+    assert os.sched_getaffinity(0) == before
+
+
+# ---- processes ----
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_children_are_found(listed: bool) -> None:
+    child = subprocess.Popen([*PYTHON, "import time; time.sleep(60)"])
+    try:
+        found = processes.children() if listed else processes._children_of_all()
+        assert child.pid in found
+    finally:
+        child.kill()
+        child.wait()

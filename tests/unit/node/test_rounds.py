@@ -1,0 +1,263 @@
+"""The rounds of a sweep, without a network: what agents are told, and what places come to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from railgauge.node import raw, rounds, sweep, wire
+
+ORDER = {"start_limit_s": 0, "run_limit_s": 0.2, "version": [], "server": [], "client": []}
+LINE = {"call": {"role": "client", "seconds": 3.0}, "facts": {}}
+
+
+def listed(*pairs: tuple[str, str], rounds: list[list[int]], **order: Any) -> sweep.Sweep:
+    places = tuple(
+        sweep.Place(index, f"{a}:{b}", "pair", {"server": a, "client": b}, 0)
+        for index, (a, b) in enumerate(pairs)
+    )
+    nodes = tuple(sorted({node for pair in pairs for node in pair}))
+    listing = tuple(map(tuple, rounds))
+    return sweep.Sweep("tool", nodes, {}, (), listing, places, ({**ORDER, **order},), 5)
+
+
+Answer = Callable[["Cluster", str, wire.Message], None]
+
+
+def good(cluster: Cluster, node: str, message: wire.Message) -> None:
+    """An agent whose sides do what they are told, at once."""
+    place, role = message["place"], message["role"]
+    if message["do"] == "prepare":
+        cluster.say(node, "prepared", place, role)
+    elif message["do"] == "go":
+        line = {"role": role, "line": LINE, "out": "", "err": "", "files": {}}
+        cluster.say(node, "side", place, role, **line)
+        cluster.say(node, "ended", place, role, why="")
+
+
+class Cluster:
+    """Agents that answer, or do not."""
+
+    def __init__(self, orders: sweep.Sweep, answers: dict[str, Answer] | None = None) -> None:
+        self.told: list[tuple[str, str, int]] = []
+        self.events: list[raw.Event] = []
+        self.dropped: dict[str, str] = {}
+        self._answers = answers or {}
+        self.rounds = rounds.Rounds(
+            orders, self._send, self.events.append, self.dropped.__setitem__
+        )
+
+    def _send(self, node: str, message: wire.Message) -> None:
+        self.told.append((node, message["do"], message["place"]))
+        if node not in self.dropped:
+            answer = self._answers.get(node, good)
+            asyncio.get_running_loop().call_soon(answer, self, node, message)
+
+    def say(self, node: str, do: str, place: int, of: str, **more: Any) -> None:
+        try:
+            self.rounds.received(node, {"do": do, "place": place, "from": of, **more})
+        except wire.Refused as error:
+            self.rounds.lose(node, str(error))
+
+    @property
+    def outcomes(self) -> dict[int, str]:
+        return {e["place"]: e["outcome"] for e in self.events if e["event"] == "place"}
+
+    def first(self, do: str, place: int) -> int:
+        return next(
+            n for n, (_, what, index) in enumerate(self.told) if (what, index) == (do, place)
+        )
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, 20))
+
+
+def swept(orders: sweep.Sweep, **answers: Answer) -> Cluster:
+    made: list[Cluster] = []
+
+    async def work() -> None:
+        made.append(Cluster(orders, answers))
+        await made[0].rounds.run()
+
+    run(work())
+    return made[0]
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANSWER_S", "STOPPED_S", "GRACE_S", "TICK_S", "EARLY_S"):
+        monkeypatch.setattr(rounds, name, 0.1)
+    monkeypatch.setattr(sweep, "MARGIN_S", 0.1)
+
+
+TWO = listed(("n1", "n2"), ("n2", "n3"), rounds=[[0], [1]])
+
+
+def silent(cluster: Cluster, node: str, message: wire.Message) -> None:
+    pass
+
+
+def test_every_place_ends_once() -> None:
+    cluster = swept(TWO)
+    assert cluster.outcomes == {0: "done", 1: "done"}
+    assert [e["event"] for e in cluster.events].count("place") == 2
+
+
+def test_a_round_goes_when_the_one_before_has_ended() -> None:
+    cluster = swept(TWO)
+    assert cluster.first("go", 1) > cluster.first("go", 0)
+
+
+def late_end(cluster: Cluster, node: str, message: wire.Message) -> None:
+    """A tool that takes a while."""
+    if message["do"] == "go":
+        asyncio.get_running_loop().call_later(0.25, good, cluster, node, message)
+    else:
+        good(cluster, node, message)
+
+
+def test_servers_of_the_next_round_start_while_this_one_runs() -> None:
+    orders = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0], [1]], run_limit_s=5)
+    seen: list[int] = []
+
+    def noted(cluster: Cluster, node: str, message: wire.Message) -> None:
+        if message["do"] == "prepare":
+            seen.append(len(cluster.outcomes))
+        good(cluster, node, message)
+
+    swept(orders, n1=late_end, n3=noted)
+    assert seen == [0]
+
+
+@pytest.mark.parametrize("more", [{"wan": {"set": []}}])
+def test_what_changes_the_way_waits_for_its_own_round(more: dict[str, Any]) -> None:
+    orders = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0], [1]], run_limit_s=5, **more)
+    seen: list[int] = []
+
+    def noted(cluster: Cluster, node: str, message: wire.Message) -> None:
+        if message["do"] == "prepare":
+            seen.append(len(cluster.outcomes))
+        good(cluster, node, message)
+
+    swept(orders, n1=late_end, n3=noted)
+    assert seen == [1]
+
+
+def test_a_node_that_does_not_answer_is_lost_and_its_later_places_are_not_asked_for() -> None:
+    orders = listed(("n1", "n2"), ("n3", "n4"), ("n2", "n3"), ("n4", "n1"), rounds=[[0, 1], [2, 3]])
+    cluster = swept(orders, n2=silent)
+    assert cluster.outcomes == {0: "lost", 1: "done", 2: "lost", 3: "done"}
+    assert cluster.dropped == {"n2": "did not answer within 0.1 s"}
+
+
+def test_the_other_side_of_a_lost_node_is_told() -> None:
+    cluster = swept(TWO, n2=silent)
+    assert ("n1", "other_ended", 0) in cluster.told
+
+
+def never_ends(cluster: Cluster, node: str, message: wire.Message) -> None:
+    if message["do"] == "prepare":
+        cluster.say(node, "prepared", message["place"], message["role"])
+
+
+def stops(cluster: Cluster, node: str, message: wire.Message) -> None:
+    if message["do"] == "stop":
+        cluster.say(node, "ended", message["place"], message["role"], why="")
+    else:
+        never_ends(cluster, node, message)
+
+
+def test_a_place_that_is_late_is_told_to_stop() -> None:
+    cluster = swept(TWO, n2=stops)
+    assert cluster.outcomes == {0: "late", 1: "late"} and cluster.dropped == {}
+
+
+def test_a_node_that_cannot_stop_a_tool_is_lost() -> None:
+    cluster = swept(TWO, n2=never_ends)
+    assert cluster.outcomes == {0: "late", 1: "lost"}
+    assert cluster.dropped == {"n2": "did not end a tool within 0.1 s"}
+
+
+def late_start(cluster: Cluster, node: str, message: wire.Message) -> None:
+    if message["do"] == "prepare":
+        role = message["role"]
+        cluster.say(node, "taken", message["place"], role)
+        later = asyncio.get_running_loop().call_later
+        later(0.3, cluster.say, node, "prepared", message["place"], role)
+    else:
+        good(cluster, node, message)
+
+
+def test_a_place_that_is_prepared_late_does_not_hold_up_the_others() -> None:
+    orders = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0, 1]], start_limit_s=5)
+    cluster = swept(orders, n2=late_start)
+    assert cluster.outcomes == {0: "done", 1: "done"}
+    assert cluster.first("go", 1) < cluster.first("go", 0)
+
+
+def test_a_side_that_breaks_makes_its_place_refused() -> None:
+    def breaks(cluster: Cluster, node: str, message: wire.Message) -> None:
+        if message["do"] == "prepare":
+            role = message["role"]
+            cluster.say(node, "broken", message["place"], role, why="KeyError at pair.py: 'x'")
+            cluster.say(node, "ended", message["place"], role, why="exit code 1")
+
+    cluster = swept(listed(("n1", "n2"), rounds=[[0]]), n2=breaks)
+    (event,) = [e for e in cluster.events if e["event"] == "place"]
+    assert (event["outcome"], event["why"]) == ("refused", "n2: KeyError at pair.py: 'x'")
+
+
+def test_a_side_whose_process_is_killed_makes_its_place_lost() -> None:
+    def dies(cluster: Cluster, node: str, message: wire.Message) -> None:
+        if message["do"] == "prepare":
+            cluster.say(node, "ended", message["place"], message["role"], why="signal 9")
+
+    cluster = swept(listed(("n1", "n2"), rounds=[[0]]), n2=dies)
+    assert cluster.outcomes == {0: "lost"} and cluster.dropped == {}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"do": "prepared"},
+        {"do": "prepared", "place": 0},
+        {"do": "prepared", "place": 0, "from": "client"},
+        {"do": "prepared", "place": 7, "from": "server"},
+        {"do": "prepared", "place": 1, "from": "server"},
+        {"do": ["prepared"], "place": 0, "from": "server"},
+        {"do": "side", "place": 0, "from": "server"},
+        {"do": "go", "place": 0, "from": "server"},
+    ],
+)
+def test_what_an_agent_cannot_mean_is_refused(message: wire.Message) -> None:
+    async def work() -> None:
+        cluster = Cluster(TWO, {"n1": silent, "n2": silent})
+        running = asyncio.ensure_future(cluster.rounds.run())
+        await asyncio.sleep(0)
+        with pytest.raises(wire.Refused):
+            cluster.rounds.received("n1", message)
+        running.cancel()
+
+    run(work())
+
+
+def test_mail_goes_to_the_other_side_of_the_place_alone() -> None:
+    orders = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0, 1]])
+    heard: list[tuple[str, Any]] = []
+
+    def hears(cluster: Cluster, node: str, message: wire.Message) -> None:
+        if message["do"] == "mail":
+            heard.append((node, message["body"]))
+        good(cluster, node, message)
+
+    def tells(cluster: Cluster, node: str, message: wire.Message) -> None:
+        if message["do"] == "prepare":
+            cluster.say(node, "mail", 0, message["role"], name="ready", body=[5001])
+        good(cluster, node, message)
+
+    swept(orders, n1=tells, n2=hears, n3=hears, n4=hears)
+    assert heard == [("n2", [5001])]

@@ -1,0 +1,189 @@
+"""The verdict's numbers: a line a condition, and a line for what fails or stands out."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+from railgauge.campaign.folder import Campaign, Requested, Scope
+from railgauge.model.failure import Failure
+from railgauge.model.measurement import Measurement
+from railgauge.model.record import Row
+from railgauge.model.references import Provenance, Reference
+from railgauge.report import text
+from railgauge.verdict.answer import Finding, Verdict
+from railgauge.verdict.compare import Case
+from railgauge.verdict.outliers import outliers
+
+FLOOR = Reference(
+    value=5.0,
+    lower=0.0,
+    unit="Gb/s",
+    kind="floor",
+    provenance=Provenance(source="a test", date=datetime.date(2026, 11, 22)),
+)
+BELOW = "places that fail or stand out"
+
+
+def measured(value: float, nodes: Sequence[str], **condition: object) -> Measurement:
+    number = Measurement("bandwidth", value, "perftest", "write", "rdma", nodes=tuple(nodes))
+    return dataclasses.replace(number, **condition)  # type: ignore[arg-type]
+
+
+def case(number: Measurement, **changes: object) -> Case:
+    """A place with that one number, good as far as it alone tells."""
+    row = Row(number, FLOOR, None)
+    made = Case(
+        check="RdmaBandwidth",
+        name="",
+        partition="hdr",
+        nodes=number.nodes,
+        run=0,
+        result="pass" if row.within else "fail",
+        reason="",
+        rows=(row,),
+        failures=(),
+        folder=Path("stage"),
+        place=":".join([*number.nodes, *([number.rails] if number.rails else [])]),
+        unique_name="RdmaBandwidth_1",
+    )
+    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+
+
+def verdict(cases: Iterable[Case], findings: Sequence[Finding] = ()) -> Verdict:
+    campaign = Campaign(
+        Path("20261122T101655Z-lab-7578a0"), "s", "acceptance", Scope({}, {}), Requested([], {}, {})
+    )
+    cases = tuple(cases)
+    far = tuple(outliers(cases))
+    return Verdict("accept", "", campaign, cases, tuple(findings), (), outliers=far)
+
+
+def lines(cases: Iterable[Case], all_places: bool = False) -> list[list[str]]:
+    """The cells of each line that is of the check."""
+    report = text.plain(verdict(cases), all_places=all_places)
+    rows = [line.split("│") for line in report.splitlines() if line.startswith("RdmaBandwidth")]
+    return [[cell.strip() for cell in row] for row in rows]
+
+
+def pairs(values: Sequence[float], **condition: object) -> list[Case]:
+    return [
+        case(measured(value, (f"n{2 * n + 1}", f"n{2 * n + 2}"), **condition))
+        for n, value in enumerate(values)
+    ]
+
+
+def test_places_of_a_condition_are_one_line_with_the_worst_and_its_name() -> None:
+    (line,) = lines(pairs((9.0, 8.0, 10.0)))
+    assert line == [
+        *("RdmaBandwidth", "bandwidth", "3", "8 Gb/s", "n3:n4", "9 ±11%", ">= 5 (floor)", "-"),
+        "ok",
+    ]
+
+
+def test_the_worst_of_a_latency_is_the_largest() -> None:
+    slow = [
+        case(measured(value, (node, "n9"), metric="latency"))
+        for node, value in (("n1", 6.0), ("n2", 7.0))
+    ]
+    assert lines(slow)[0][3:5] == ["7 us", "n2:n9"]
+
+
+def test_what_is_out_of_its_reference_comes_before_what_is_slowest() -> None:
+    wide = FLOOR.model_copy(update={"upper": 1.0})
+    bounded = [
+        dataclasses.replace(c, rows=(dataclasses.replace(c.rows[0], reference=wide),))
+        for c in pairs((12.0, 6.0))
+    ]
+    assert lines(bounded)[0][3:5] == ["12 Gb/s", "n1:n2"]
+
+
+def test_rails_are_places_of_one_condition_and_across_rails_is_another() -> None:
+    rails = [case(measured(9.0, ("n1", "n2"), rails=name)) for name in ("0-0", "1-1", "0-1")]
+    first, second = lines(rails)
+    assert (first[1:3], second[1:3]) == (
+        ["bandwidth write", "2"],
+        ["bandwidth write across rails", "1"],
+    )
+
+
+def test_a_number_alone_has_no_median() -> None:
+    assert lines(pairs((9.0,)))[0][5] == "-"
+
+
+def test_partitions_are_told_apart_where_there_are_several() -> None:
+    two = [*pairs((9.0,)), dataclasses.replace(pairs((8.0,))[0], partition="ndr")]
+    assert [line[0] for line in lines(two)] == ["RdmaBandwidth hdr", "RdmaBandwidth ndr"]
+
+
+def test_other_references_are_other_lines() -> None:
+    first, second = pairs((9.0, 9.0))
+    other = FLOOR.model_copy(update={"value": 6.0})
+    rows = (dataclasses.replace(second.rows[0], reference=other),)
+    assert len(lines([first, dataclasses.replace(second, rows=rows)])) == 2
+
+
+def test_several_runs_of_a_place_are_one_place() -> None:
+    (one,) = pairs((9.0,))
+    assert lines([one, dataclasses.replace(one, run=1)])[0][2] == "1"
+
+
+def test_places_that_are_well_are_not_listed() -> None:
+    assert BELOW not in text.plain(verdict(pairs((9.0, 9.1, 9.2, 9.3))))
+
+
+def test_only_places_that_fail_are_listed_below() -> None:
+    crash = Failure("tool-failed", "exit code 1")
+    cases = pairs((9.0, 4.0, 9.2))
+    cases[2] = dataclasses.replace(cases[2], result="fail", failures=(crash,))
+    whole, *below = lines(cases)
+    assert whole[-1] == "1 out, 1 failed"
+    assert [(line[1], line[-1]) for line in below] == [("n3 n4", "out"), ("n5 n6", "failed")]
+
+
+def test_a_place_that_stands_out_is_listed_below() -> None:
+    whole, below = lines(pairs((9.0, 9.1, 9.2, 9.3, 5.5)))
+    # Of a pair that meets nobody else either node may be why: the first is named.
+    assert whole[-1] == "1 stands out"
+    assert (below[1], below[-1]) == ("n9 n10", "stands out")
+
+
+def test_all_places_are_listed_where_that_is_asked_for() -> None:
+    listed = lines(pairs((9.0, 9.1, 9.2)), all_places=True)
+    assert [line[1] for line in listed] == ["n1 n2", "n3 n4", "n5 n6"]
+
+
+@pytest.mark.parametrize("all_places", [False, True])
+def test_long_names_are_folded_and_never_cut(all_places: bool) -> None:
+    nodes = tuple(f"gpu-a100-rack{rack:02}-node{rack:03}.cluster.example.org" for rack in range(2))
+    number = measured(9.0, nodes, metric="latency_p999", operation="write_bidirectional")
+    long = case(dataclasses.replace(number, rails="0-1", delay_ms=44.0, congestion="cubic"))
+    report = text.plain(verdict([long]), all_places=all_places)
+    rows = [line.split("│") for line in report.splitlines() if "│" in line]
+    shown = "".join("".join(column) for column in zip(*rows, strict=True)).replace(" ", "")
+    assert all(node in shown for node in nodes)
+    assert max(map(len, report.splitlines())) <= 138
+
+
+def test_a_finding_of_a_place_says_what_shows_it() -> None:
+    place = Finding("reject", "x", "slow", "RdmaBandwidth", "hdr", ("n1",), "n1:n2:0-0", "stage/x")
+    assert (
+        "evidence: railgauge show 20261122T101655Z-lab-7578a0 n1:n2:0-0 --check RdmaBandwidth\n"
+    ) in text.plain(verdict([], [place]))
+
+
+def test_a_finding_of_a_whole_job_has_its_folder() -> None:
+    job = Finding("reject", "x", "slow", "RdmaBandwidth", "hdr", ("n1",), "", "stage/x")
+    assert "    evidence: stage/x\n" in text.plain(verdict([], [job]))
+
+
+def test_findings_of_two_places_stand_apart() -> None:
+    two = [
+        Finding("reject", "x", "slow", "RdmaBandwidth", "hdr", (node,), node, "stage/x")
+        for node in ("n1", "n2")
+    ]
+    assert text.plain(verdict([], two)).count("  reject: RdmaBandwidth hdr") == 2
