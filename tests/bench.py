@@ -1,8 +1,8 @@
 """Figures, never asserted: `make bench`. Each with its spread, and as a ratio where it can be one.
 
     make bench                 all
-    python -m tests.bench NAME...  some of: nothing up job campaign link rdma counters parse fuzz
-                               rehearsal agents place
+    python -m tests.bench NAME...  some of: nothing up job campaign plan link rdma counters parse
+                               fuzz rehearsal agents place
 
 Runs in clones and labs of its own, beside a lab that may be up.
 """
@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import random
+import resource
 import shutil
 import statistics
 import subprocess
@@ -169,6 +170,35 @@ def campaign() -> None:
     print(f"the whole lab, RDMA included:              {whole:.0f} s (n=1)")
 
 
+def plan() -> None:
+    """What a campaign of many nodes would run, and how long it takes to list that: DGX H100, eight
+    rails a node, without NCCL's checks and with them.
+    """
+    for nodes, with_nccl in ((32, False), (512, False), (4608, False), (32, True)):
+        home = AREA / f"{nodes}-nodes-{with_nccl}"
+        for part in ("src", "reframe", "configs", "results/references"):
+            shutil.copytree(paths.HOME / part, home / part)
+        description = home / "configs/systems/dgx-h100/reframe.yaml"
+        text = description.read_text().replace("dgx-h100-n[01-32]", f"n[1-{nodes}]")
+        if not with_nccl:
+            text = text.replace("rdma, nccl, gpu", "rdma, gpu").replace(
+                ", NcclNode, NcclPair]", "]"
+            )
+        description.write_text(text)
+        command = (sys.executable, "-m", "railgauge", "accept", "--system", "dgx-h100", "--plan")
+        told, seconds, cpu = "", [], []
+        for _ in range(3):
+            used = resource.getrusage(resource.RUSAGE_CHILDREN)
+            began = time.monotonic()
+            told = must(*command, PYTHONPATH=str(home / "src"), RAILGAUGE_RESULTS=str(home))
+            seconds.append(time.monotonic() - began)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu.append(after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime)
+        what = f"plan of {nodes} nodes{' with NCCL' if with_nccl else ''}:"
+        print(f"{what:<42} {told.splitlines()[-1]}")
+        print(f"{'  to list it:':<42} {spread(seconds)}, CPU time {spread(cpu)}")
+
+
 def link() -> None:
     """iperf2 through the suite over by hand, alternating, on a link shaped to 1 Gb/s."""
     asked = iperf2.Options(streams=4, duration_s=3)
@@ -194,7 +224,8 @@ def link() -> None:
         def by_suite() -> float:
             must(
                 *(str(paths.HOME / "bin/reframe"), "-c", str(paths.CHECKS)),
-                *("-n", "Iperf2Pair.*n1:n2", "-r", "--mode", "baseline", "-S", "duration_s=3"),
+                *("-n", "^Iperf2Pair", "-r", "--mode", "baseline", "-S", "duration_s=3"),
+                RAILGAUGE_NODES="n[1-2]",
             )
             rows = [row for one in records(STAGE) for result in one.results for row in result.rows]
             numbers = [row.measurement for row in rows]
@@ -220,7 +251,7 @@ def lab_listens(lab: Lab, port: int) -> bool:
 def records(stage: Path) -> Iterator[Record]:
     """What the checks left below a stage folder."""
     for path in stage.glob(f"**/{RESULT_FILE}"):
-        found = record.read(path, Record)
+        found = record.read_record(path)
         assert found is not None
         yield found
 
@@ -256,7 +287,7 @@ def counters() -> None:
     samples: dict[str, list[dict[str, float]]] = {"namespace": [], "VM": []}
     with lab_up():
         for _ in range(5):
-            measured(r"^Iperf2Pair\b.*(n1:n2|n5:n6)", 1)
+            measured(r"^Iperf2Pair\b", 1)
             told = [result.facts for one in records(STAGE) for result in one.results]
             for of_nodes in told:
                 for node, facts in of_nodes.items():
@@ -323,7 +354,10 @@ def place() -> None:
     bench_sweep.added(AREA / "place")
 
 
-_ALL = (nothing, up, job, campaign, link, rdma, counters, parse, fuzz, rehearsal, agents, place)
+_ALL = (
+    *(nothing, up, job, campaign, plan, link, rdma, counters, parse, fuzz, rehearsal),
+    *(agents, place),
+)
 
 BENCHES = {f.__name__: f for f in _ALL}
 

@@ -7,7 +7,6 @@ where an agent would fork, they sleep. Both they and the conductor are on this m
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import os
 import statistics
@@ -24,6 +23,8 @@ sys.path.insert(0, str(SOURCE))
 from railgauge.node import agent, limits, pair, raw, sweep, wire  # noqa: E402
 
 TOOL_S = 3.0
+#: so many connect in the same moment
+_AT_ONCE = 256
 ROUNDS = 5
 
 #: What a healthy side prints, and what it says of itself: 2.5 kB together.
@@ -97,10 +98,14 @@ async def serve_agents(file: str) -> None:
     def make(node: str) -> agent.Agent:
         return agent.Agent(orders, node, secret, start, done)
 
-    makers = [functools.partial(make, node) for node in orders.nodes]
-    await asyncio.gather(
-        *(agent.connect("127.0.0.1", conductor["port"], one, 30) for one in makers)
-    )
+    # srun does not start all of them in the same moment either.
+    at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def come(node: str) -> None:
+        async with at_once:
+            await agent.connect("127.0.0.1", conductor["port"], lambda: make(node), 60)
+
+    await asyncio.gather(*map(come, orders.nodes))
     await over
 
 

@@ -184,6 +184,15 @@ def test_a_switch_that_died_comes_back_with_its_links(leaves: Lab, victim: str) 
         on(leaves, client, "ping", "-q", "-c", "2", "-w", str(PATIENCE_S), server)
 
 
+def test_an_up_that_was_killed_is_made_good_by_the_next(leaves: Lab) -> None:
+    (leaves.folders.run / "switches").unlink()
+    answer = lab_command(leaves, "up")
+    assert answer.returncode == 0, answer.stdout
+    assert "starting leaf[1-4],spine[1-4]" in answer.stdout
+    for client, server in (("n1", "n9"), ("n9", "n32")):
+        on(leaves, client, "ping", "-q", "-c", "2", "-w", str(PATIENCE_S), server)
+
+
 # The last one: it takes the lab down.
 def test_down_leaves_nothing(leaves: Lab) -> None:
     before = links_here()

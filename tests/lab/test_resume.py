@@ -11,7 +11,7 @@ from pathlib import Path
 from railgauge.lab.cluster import Lab
 
 from .conftest import PATIENCE_S, Run
-from .test_accept import jobs_left, start
+from .test_accept import jobs_left, start, sweeps, wait_for_traffic
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -51,7 +51,7 @@ def test_one_of_two_campaigns_is_killed_and_goes_on(
     survivor = start(area, "--partition", "ns")
     killed = start(area, "--partition", "ns")
     campaign = campaign_of(area, killed.pid)
-    wait_for_ends(campaign, 2)
+    wait_for_ends(campaign, 1)
     reframe = session_of(killed.pid)
     os.kill(reframe, signal.SIGSTOP)
     os.kill(killed.pid, signal.SIGKILL)
@@ -66,10 +66,12 @@ def test_one_of_two_campaigns_is_killed_and_goes_on(
 
     answer = railgauge("accept", "--resume", campaign.name)
     assert answer.returncode == 0, answer.stdout
-    cases = len(json.loads((campaign / "plan.json").read_text()))
-    assert f"session 2: {cases - len(ended)} missing" in answer.stdout
+    plan = json.loads((campaign / "plan.json").read_text())
+    places = {case["unique_name"]: len(case["places"]) for case in plan}
+    left = sum(places.values()) - sum(places[end["unique_name"]] for end in ended)
+    assert f"session 2: {left} missing" in answer.stdout
     assert before == {stage: contents(campaign / stage) for stage in before}
-    assert f"ACCEPT {cases} of {cases} cases" in (campaign / "verdict.txt").read_text()
+    assert f"ACCEPT {sum(places.values())} of {sum(places.values())} places" in (campaign / "verdict.txt").read_text()
     output, _ = survivor.communicate(timeout=PATIENCE_S)
     assert survivor.returncode == 0, output
     assert jobs_left(cluster) == ""
@@ -77,3 +79,22 @@ def test_one_of_two_campaigns_is_killed_and_goes_on(
     answer = railgauge("accept", "--resume", campaign.name)
     assert answer.returncode == 3, answer.stdout
     assert "is finished, nothing is missing: ACCEPT" in answer.stdout
+
+
+def test_a_sweep_that_was_killed_goes_on_with_the_places_that_it_lacks(
+    railgauge: Run, area: Path, cluster: Lab
+) -> None:
+    """What its first round measured counts, and is not measured again."""
+    killed = start(area, "--partition", "ns", "--", "-n", "Iperf2Pair")
+    wait_for_traffic(area, rounds=1)
+    (job,) = cluster.on_head("squeue", "--noheader", "--states=R", "--format=%A").stdout.split()
+    cluster.on_head("scancel", job)
+    output, _ = killed.communicate(timeout=PATIENCE_S)
+    assert killed.returncode == 2, output
+    answer = railgauge("accept", "--resume", "latest")
+    assert "session 2: 2 missing" in answer.stdout
+    (first, second) = sweeps(area, "Iperf2Pair")
+    assert (len(first.places), len(second.places)) == (2, 2)
+    # Only what a filter left out keeps it from accept.
+    assert answer.returncode == 2, answer.stdout
+    assert "job-disturbed" not in answer.stdout

@@ -41,7 +41,7 @@ from railgauge.cluster import ready, store
 from railgauge.cluster.look import from_reframe
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.model import inventory, record, references
-from railgauge.model.record import BrokenRecordError, Planned, Remaining
+from railgauge.model.record import BrokenRecordError, Listed, Remaining
 from railgauge.report import text
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
@@ -145,7 +145,7 @@ def _command(gate: Gate, options: Sequence[str]) -> list[str]:
 
 def plan(
     chosen: Scope, nodes: str | None, gate: Gate, options: Sequence[str]
-) -> tuple[Planned, ...]:
+) -> tuple[Listed, ...]:
     """The cases that a campaign would run; nothing is submitted."""
     with tempfile.TemporaryDirectory(prefix="railgauge-plan-") as folder:
         answer = subprocess.run(
@@ -159,10 +159,10 @@ def plan(
             text=True,
             check=False,
         )
-        planned = record.read_plan(Path(folder) / PLAN)
-        if planned is None:
+        listed = record.read_list(Path(folder) / PLAN)
+        if listed is None:
             raise RailgaugeError(_last_error(answer.stdout) or answer.stdout)
-        return planned
+        return listed
 
 
 def run(

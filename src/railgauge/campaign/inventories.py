@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 from railgauge.campaign.folder import Campaign
 from railgauge.errors import RailgaugeError
-from railgauge.model.inventory import FILE, Inventory, read
+from railgauge.model.inventory import FILE, Inventory, load
+from railgauge.node import raw, sweep
 
 
 def in_campaign(campaign: Campaign) -> dict[str, Inventory]:
@@ -12,10 +16,23 @@ def in_campaign(campaign: Campaign) -> dict[str, Inventory]:
     inventories = {}
     for number in range(1, campaign.sessions + 1):
         stage = campaign.session_folder(number) / "stage"
-        for path in sorted(stage.glob(f"*/*/*/*/{FILE}")):
-            try:
-                one = read(path)
-            except RailgaugeError:
-                continue
-            inventories[one.node] = one
+        for path in sorted(stage.glob(f"*/*/*/*/{raw.FILE}")):
+            for text in _texts(path):
+                try:
+                    one = load(text)
+                except RailgaugeError:
+                    continue
+                inventories[one.node] = one
     return inventories
+
+
+def _texts(path: Path) -> Iterator[str]:
+    """The inventories that a sweep took, if that is what it did."""
+    try:
+        if FILE not in path.with_name(sweep.FILE).read_text(encoding="utf-8"):
+            return
+        sides = raw.read(path).sides
+    except (OSError, ValueError):
+        return
+    for of_place in sides.values():
+        yield from (side.files[FILE] for side in of_place.values() if FILE in side.files)

@@ -17,7 +17,7 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, overload
 
 import reframe.core.runtime as rt
 from reframe.core.exceptions import ReframeFatalError
@@ -58,7 +58,7 @@ class Case:
         """What it measures, without where: places of one round have the same."""
         return ()
 
-    @property
+    @functools.cached_property
     def place(self) -> str:
         """Its name within its partition."""
         return ":".join(self.parts)
@@ -75,11 +75,35 @@ class Case:
         return str(self)
 
 
+class Places(Sequence["Case"]):
+    """A tuple of places that ReFrame does not look into: of every check that it loads it asks all
+    that it finds in it whether it can be copied.
+    """
+
+    __slots__ = ("_places",)
+
+    def __init__(self, places: Iterable[Case]) -> None:
+        self._places = tuple(places)
+
+    @overload
+    def __getitem__(self, index: int) -> Case: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Case, ...]: ...
+    def __getitem__(self, index: int | slice) -> Case | tuple[Case, ...]:
+        return self._places[index]
+
+    def __iter__(self) -> Iterator[Case]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
 @dataclasses.dataclass(frozen=True)
 class SweepCase(Case):
     """Many places in one job: those of a partition, or of a `group` of its nodes."""
 
-    places: tuple[Case, ...]
+    places: Places
     group: str = ""
     #: how many places there are without a restriction to some
     possible: int = 0
@@ -313,7 +337,7 @@ class Cases(Generic[AnyCase]):
                 places = tuple(self.on(part))
                 chosen = places if self.always else _chosen_places(places)
                 if chosen:
-                    found.append(SweepCase(partition.name, chosen, name, len(places)))
+                    found.append(SweepCase(partition.name, Places(chosen), name, len(places)))
         return found
 
     def _partitions(self) -> Iterator[Partition]:

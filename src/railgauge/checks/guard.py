@@ -31,13 +31,13 @@ from railgauge.checks.cases import Case, SweepCase
 from railgauge.cluster import ready
 from railgauge.errors import EnvironmentProblem
 from railgauge.model import record
-from railgauge.model.record import Ended, Key, Place, PlaceKey, Planned, Possible, Remaining
+from railgauge.model.record import Ended, Key, Listed, Place, PlaceKey, Planned, Possible, Remaining
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import waiting
 
 _PINNED = "4.10.4"
 
-#: Set where only the plan of a dry run is wanted, not a thousand job scripts.
+#: Set where a list of the cases is wanted, and no plan of all places, no session.
 PLAN_ONLY_VARIABLE = "RAILGAUGE_PLAN_ONLY"
 
 
@@ -165,19 +165,28 @@ def _nodes(check: Any) -> tuple[str, ...]:
 
 def _planned(case: Any, runs: int) -> Planned:
     check = case.check
-    places = _places(check)
     return Planned(
         check=type(check).__name__,
         case=check.display_name,
         unique_name=check.unique_name,
         partition=case.partition.name,
-        places=places,
-        rounds=getattr(check, "planned_rounds", 1),
-        node_count=len({node for place in places for node in place.nodes}),
-        seconds=getattr(check, "expected_seconds", None),
+        places=_places(check),
         limit_s=_longest_s(check),
         depends_on=tuple(sorted({dependency.check.unique_name for dependency in case.deps})),
         runs=runs,
+    )
+
+
+def _listed(case: Any) -> Listed:
+    check = case.check
+    target = getattr(check, "target", None)
+    return Listed(
+        case=check.display_name,
+        partition=case.partition.name,
+        places=places_in(target) if isinstance(target, Case) else 1,
+        rounds=getattr(check, "planned_rounds", 1),
+        node_count=len(target.nodes if isinstance(target, Case) else check.pinned_nodes),
+        seconds=getattr(check, "expected_seconds", None),
     )
 
 
@@ -448,6 +457,10 @@ def install() -> None:
     def runall(self: Any, testcases: Sequence[Any], restored_cases: Any = None) -> None:
         refuse_weakened_session(self, testcases)
         refuse_empty_session(self, testcases)
+        folder = paths.campaign_folder()
+        if folder is not None and os.environ.get(PLAN_ONLY_VARIABLE):
+            record.write_list(folder / PLAN, map(_listed, testcases))
+            return
         if paths.session_number() > 1:
             testcases = resume_plan(testcases, self._num_reruns + 1)
         else:
@@ -455,8 +468,6 @@ def install() -> None:
         if paths.campaign_folder() is not None:
             # Before ReFrame's own, which may end the session.
             self.policy.task_listeners.insert(0, EndKeeper())
-        if self.policy.dry_run_mode and os.environ.get(PLAN_ONLY_VARIABLE):
-            return
         if not self.policy.dry_run_mode:
             if paths.campaign_folder() is None:
                 # A campaign has looked before it began.

@@ -6,7 +6,8 @@ import datetime
 import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -51,26 +52,33 @@ class PathCases(NodeCases):
         return "looks at extras.rdma and extras.bond, and there is neither"
 
 
-#: Partition and place -> the unique name of the case that has it.
-Known = Mapping[tuple[str, str], str]
+#: By what other checks know of a place of a preflight: its case's unique name, and its own.
+Known = Mapping[Hashable, tuple[str, str]]
 
 
-def known_places(check: str, cases: Callable[[], Cases[Any]]) -> Known:
-    """The places of a preflight in this session, which the other checks need."""
+def known_places(
+    check: str, cases: Callable[[], Cases[Any]], key: Callable[[Any], Hashable]
+) -> Known:
+    """The places of a preflight in this session, which the other checks need, by their `key`."""
     system = rt.runtime().system.name
-    return _known_places(check, cases, system, os.environ.get(NODES_VARIABLE), paths.SYSTEMS)
+    return _known_places(check, cases, key, system, os.environ.get(NODES_VARIABLE), paths.SYSTEMS)
 
 
 @functools.cache
 def _known_places(
-    check: str, cases: Callable[[], Cases[Any]], system: str, nodes: str | None, folder: Path
+    check: str,
+    cases: Callable[[], Cases[Any]],
+    key: Callable[[Any], Hashable],
+    system: str,
+    nodes: str | None,
+    folder: Path,
 ) -> Known:
     """Of one system, the nodes of one session, and the folder that the systems are in: a large
-    partition has thousands of places that ask.
+    partition has a hundred thousand places that ask.
     """
     sweeps = cases().sweeps
     return {
-        (place.partition, place.place): numbered(check, number, len(sweeps))
+        key(place): (numbered(check, number, len(sweeps)), place.place)
         for number, sweep in enumerate(sweeps)
         for place in sweep.places
     }
@@ -94,9 +102,12 @@ def of_paths(place: Case) -> list[tuple[str, str]]:
 
 def of_nodes(check: str, cases: type[NodeCases], place: Case) -> list[tuple[str, str]]:
     """The places of a preflight of nodes that are those of another check's place."""
-    known = known_places(check, cases)
+    known = known_places(check, cases, _NODE)
     wanted = [(place.partition, node) for node in place.nodes]
-    return [(known[key], key[1]) for key in wanted if key in known]
+    return [known[key] for key in wanted if key in known]
+
+
+_NODE = attrgetter("partition", "node")
 
 
 class NodeCheck(SweepCheck):

@@ -104,9 +104,13 @@ def of_rails(
     partition: str, server: str, client: str, rails: Collection[int]
 ) -> list[tuple[str, str]]:
     """The RailProbes from one node to another, of some rails, as far as there are any."""
-    known = known_places(PROBE, RailProbes)
-    links = (RailCase(partition, server, client, rail, rail) for rail in sorted(rails))
-    return [(known[partition, i.place], i.place) for i in links if (partition, i.place) in known]
+    known = known_places(PROBE, RailProbes, _RAIL)
+    wanted = [(partition, server, client, rail) for rail in sorted(rails)]
+    return [known[key] for key in wanted if key in known]
+
+
+#: Both ends of what RailProbe looks at are of the same number.
+_RAIL = attrgetter("partition", "server", "client", "server_rail")
 
 
 def of_all_rails(partition: str, server: str, client: str) -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ from railgauge.checks.cases import Case, SweepCase
 from railgauge.checks.protections import Evidence
 from railgauge.checks.schedule import rounds
 from railgauge.model.call import Call
-from railgauge.model.failure import LOST, UNREACHED, Failure
+from railgauge.model.failure import DISTURBED, LOST, UNREACHED, Failure
 from railgauge.model.references import Reference
 from railgauge.node import raw
 from railgauge.node.sweep import FILE as ORDERS
@@ -105,13 +105,18 @@ class SweepCheck(StrictCheck):
         return [[places[n] for n in numbers] for numbers in rounds(places, sweep)]
 
     @functools.cached_property
+    def _all_rounds(self) -> Sequence[Sequence[Case]]:
+        """Those of all places, whether or not this session measures them."""
+        return self.rounds_of(self.places)
+
+    @property
     def planned_rounds(self) -> int:
-        return len(self.rounds_of(self.places))
+        return len(self._all_rounds)
 
     @property
     def expected_seconds(self) -> float:
         total = 0.0
-        for places in self.rounds_of(self.places):
+        for places in self._all_rounds:
             self.here = places[0]
             total += self.expected_run_s()
         # Starting the agents, and Slurm's own second for a job.
@@ -145,12 +150,12 @@ class SweepCheck(StrictCheck):
         self.job.options += ["--no-kill"]
         self.time_limit = f"{int(self._longest_s(self._rounds)) + 1}s"
 
-    def _longest_s(self, rounds: Sequence[Sequence[Case]]) -> float:
+    def _longest_s(self, rounds_of_job: Sequence[Sequence[Case]]) -> float:
         """Time for every round on a slow day, and for some that come to their limit: what hangs in
         one is lost, and costs no other.
         """
         total = most = 0.0
-        for places in rounds:
+        for places in rounds_of_job:
             self.here = places[0]
             longest = self.longest_run_s()
             total += min(longest, _SLOW * self.expected_run_s() + _SLOW_S)
@@ -160,7 +165,7 @@ class SweepCheck(StrictCheck):
     @property
     def longest_seconds(self) -> float:
         """The longest that its job may take, with all of its places."""
-        return self._longest_s(self.rounds_of(self.places))
+        return self._longest_s(self._all_rounds)
 
     @run_before("run")
     def start_sweep(self) -> None:
@@ -255,7 +260,8 @@ class SweepCheck(StrictCheck):
     def places_to_judge(self) -> Sequence[Case]:
         """Those that came to an end; of the others it is said why not.
 
-        A node that is lost fails the first place that it is lost in, and no other.
+        A node that is lost fails the first place that it is lost in, and no other. Where the job
+        was ended from outside, its agents were too, and none of them is lost.
         """
         judged: list[Case] = [p for p in self._wanted if self._absent.keys() & set(p.nodes)]
         told: set[str] = set()
@@ -264,6 +270,8 @@ class SweepCheck(StrictCheck):
             lost = {node for node in place.nodes if node in self._raw.lost}
             if event is None:
                 self.not_run[place.place] = _UNREAD if self._left[1] else _NO_EVENT
+            elif event["outcome"] == "lost" and not self._came_to_its_end:
+                self.not_run[place.place] = _NO_EVENT
             elif event["outcome"] == "refused" or (event["outcome"] == "lost" and lost <= told):
                 self.not_run[place.place] = event["why"]
             else:
@@ -285,6 +293,8 @@ class SweepCheck(StrictCheck):
     def _lost(self, node: str) -> list[Failure]:
         """A node whose agent did not come, or went."""
         why = f"{node}: {self._raw.lost[node]}"
+        if self._raw.lost[node] == raw.TERMINATED:
+            return [Failure(DISTURBED, f"not measured: {why}", (node,))]
         if node in self._raw.joined:
             step = f"scontrol show node {node}; dmesg there: was it started again, out of memory?"
             return [Failure(LOST, why, (node,), step)]
@@ -296,6 +306,12 @@ class SweepCheck(StrictCheck):
             told = f"{why}; {node} answers Slurm's controller"
             return [Failure(UNREACHED, told, (launcher, node), step)]
         return [Failure("silent-node", why, (node,), f"scontrol show node {node}")]
+
+    @property
+    def _came_to_its_end(self) -> bool:
+        """Whether nobody, and nothing but its conductor, has ended the job."""
+        end = self._raw.end
+        return self._job_state == "COMPLETED" and end is not None and not end["why"]
 
     def is_settled(self) -> bool:
         return self._numbers.get(self.here.place) in self._raw.places

@@ -16,7 +16,7 @@ from railgauge.campaign.folder import Gate
 from railgauge.systems import rehearsal
 
 if TYPE_CHECKING:
-    from railgauge.model.record import Planned
+    from railgauge.model.record import Listed
     from railgauge.verdict.answer import Verdict
 
 
@@ -78,7 +78,7 @@ def print_verdict(verdict: Verdict, shown: Shown) -> NoReturn:
     sys.exit(verdict.exit_code)
 
 
-def _print_plan(cases: Sequence[Planned]) -> None:
+def _print_plan(cases: Sequence[Listed]) -> None:
     total = node_minutes = 0.0
     for case in cases:
         # Each of our checks says how long it takes.
@@ -87,7 +87,7 @@ def _print_plan(cases: Sequence[Planned]) -> None:
         node_minutes += seconds * case.node_count / 60
         in_rounds = f" in {case.rounds} rounds" if case.rounds > 1 else ""
         click.echo(f"{case.partition:<10} {seconds:>5.0f} s  {case.title}{in_rounds}")
-    places = sum(len(case.places) for case in cases)
+    places = sum(case.places for case in cases)
     click.echo(
         f"{len(cases)} cases, {places} places, about {total:.0f} s, {node_minutes:.1f} node-minutes"
     )

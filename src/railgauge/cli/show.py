@@ -102,7 +102,7 @@ def _outputs(case: Case) -> list[tuple[str, str]]:
     if not (case.folder / raw.FILE).exists():
         return _files(case.folder, [call.role for call in case.calls])
     places = sweep.read(case.folder / sweep.FILE).places
-    numbers = [entry.index for entry in places if entry.name == case.place]
+    numbers = [number for number, entry in enumerate(places) if entry.name == case.place]
     sides = raw.read(case.folder / raw.FILE).sides
     return [
         (f"{role} on {side.line.get('call', {}).get('host', 'an unknown node')}, {kind}", content)

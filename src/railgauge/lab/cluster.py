@@ -249,7 +249,7 @@ class Lab:
                 self._start_namespaces(image, say)
             elif any(n.kind == "vm" and self.machine(n.name) is None for n in wanted):
                 self._require_memory([n for n in wanted if self.machine(n.name) is None])
-            self._start_switches(say)
+            self._mend_network(say)
             missing = self._use(wanted)
             # The virtual machines first: they take longest to come.
             machines = [node for node in missing if node.kind == "vm"]
@@ -273,14 +273,17 @@ class Lab:
                 KINDS[node.kind].wait_until_up(self, node)
             self.wait_until_idle(timeout_s)
 
-    def _start_switches(self, say: Callable[[str], None]) -> None:
-        """Those that do not run, with the links of the nodes that are on them."""
-        started = {switch.name for switch in switches.start_missing(self)}
-        if started:
-            say(f"started {hostlist.fold(sorted(started))}")
+    def _mend_network(self, say: Callable[[str], None]) -> None:
+        """Start the switches that do not run, and give nodes that are on the link that they lack:
+        theirs ended with their leaf's process, or an `up` was killed before it made them.
+        """
+        missing = switches.missing(self)
+        if missing:
+            say(f"starting {hostlist.fold(sorted(switch.name for switch in missing))}")
+            switches.start(self, missing)
         for node in self.in_use():
-            if node.leaf in started and self.machine(node.name):
-                NAMESPACE.plug(self, node)
+            if node.kind == "namespace" and self.machine(node.name) is not None:
+                NAMESPACE.plug_unless_plugged(self, node)
 
     def _nodes_of_release(self, say: Callable[[str], None]) -> list[Node]:
         """All nodes, where the release has the kernel and the emulator for those that are VMs."""

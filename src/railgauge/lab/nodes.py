@@ -61,6 +61,10 @@ class NamespaceNodes(VethLinks[Node]):
             lab.switch_of(node), node, machine, lab.spec.network, lab.spec.prefix_length
         )
 
+    def plug_unless_plugged(self, lab: Lab, node: Node) -> None:
+        if not network.exists(lab.switch_of(node), network.port(node.name)):
+            self.plug(lab, node)
+
     def wait_until_up(self, lab: Lab, node: Node, timeout_s: float = BOOT_LIMIT_S) -> None:
         lab.require_machine(node.name)
 

@@ -6,6 +6,7 @@ addresses and ports (ECMP); the head does as a leaf does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,13 +65,22 @@ class SwitchLinks(VethLinks[Switch]):
 KINDS = {"leaf": SwitchLinks("spine"), "spine": SwitchLinks("leaf")}
 
 
-def start_missing(lab: Lab) -> list[Switch]:
-    """Start the switches that do not run, with their uplinks; those that were started.
+def missing(lab: Lab) -> list[Switch]:
+    """The switches that do not run; all of them where `start` did not come to its end."""
+    every, complete = lab.spec.all_switches(), _complete(lab).exists()
+    return [each for each in every if not complete or lab.machine(each.name) is None]
 
-    The links of a leaf's nodes end with it; `cluster.Lab` makes them anew.
+
+def start(lab: Lab, switches: Sequence[Switch]) -> None:
+    """Start switches, with their uplinks. The links of a leaf's nodes end with it, and are for the
+    caller to make anew.
     """
-    missing = [switch for switch in lab.spec.all_switches() if lab.machine(switch.name) is None]
-    for switch in missing:
+    _complete(lab).unlink(missing_ok=True)
+    for switch in switches:
+        half_made = lab.machine(switch.name)
+        if half_made is not None:
+            half_made.kill()
+            half_made.wait_until_ended(10)
         process = lab.start_process(
             switch.name,
             [
@@ -80,7 +90,7 @@ def start_missing(lab: Lab) -> list[Switch]:
         )
         network.set_kernel(process, ROUTING)
         network.ip(process, "link set lo up", *bridge(lab.spec, switch))
-    names = {switch.name for switch in missing}
+    names = {switch.name for switch in switches}
     made = [link for link in lab.spec.uplinks() if names & {link.lower, link.spine}]
     for link in made:
         ends = (
@@ -98,7 +108,12 @@ def start_missing(lab: Lab) -> list[Switch]:
         network.set_kernel(lab.require_up(), ROUTING)
     for name in dict.fromkeys(name for link in made for name in (link.lower, link.spine)):
         network.ip(_process(lab, name), *routes(lab.spec, name))
-    return missing
+    _complete(lab).touch()
+
+
+def _complete(lab: Lab) -> Path:
+    """A file that is there once all switches have their links."""
+    return lab.folders.run / "switches"
 
 
 def _process(lab: Lab, name: str) -> Process:

@@ -64,9 +64,8 @@ class Place:
 class Planned(Document):
     """A case that ReFrame selected.
 
-    `places` are measured in `rounds` rounds of one job. `node_count` and `seconds`, about how long
-    it holds them, are for `railgauge accept --plan`. `limit_s` is the longest that it may take, the
-    queue included. `runs` is how many times it is to run.
+    `places` are measured in one job. `limit_s` is the longest that it may take, the queue included.
+    `runs` is how many times it is to run.
     """
 
     check: str
@@ -74,9 +73,6 @@ class Planned(Document):
     unique_name: str
     partition: str
     places: tuple[Place, ...]
-    rounds: int
-    node_count: int
-    seconds: float | None
     limit_s: float
     depends_on: tuple[str, ...]
     runs: int
@@ -87,11 +83,7 @@ class Planned(Document):
 
     @property
     def title(self) -> str:
-        """For people, with the number of its places: `RdmaOperation ib read, 4 places` of the case
-        `RdmaOperation %sweep=ib %operation=read`.
-        """
-        name = " ".join(word.partition("=")[2] or word for word in self.case.split())
-        return name if len(self.places) < 2 else f"{name}, {len(self.places)} places"
+        return title(self.case, len(self.places))
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -102,6 +94,31 @@ class Planned(Document):
         """What it must still be when the campaign is resumed."""
         names = (self.check, self.case, self.unique_name, self.partition)
         return (*names, self.places, self.depends_on, self.runs)
+
+
+def title(case: str, places: int) -> str:
+    """A case for people: `RdmaOperation ib read, 4 places` of `RdmaOperation %sweep=ib
+    %operation=read`.
+    """
+    name = " ".join(word.partition("=")[2] or word for word in case.split())
+    return name if places < 2 else f"{name}, {places} places"
+
+
+class Listed(Document):
+    """A case as `railgauge accept --plan` lists it: how many `places` it measures in how many
+    `rounds`, on how many nodes, and about how long it holds them.
+    """
+
+    case: str
+    partition: str
+    places: int
+    rounds: int
+    node_count: int
+    seconds: float | None
+
+    @property
+    def title(self) -> str:
+        return title(self.case, self.places)
 
 
 class Remaining(Document):
@@ -259,6 +276,7 @@ def read_record(path: Path) -> Record | None:
 _Content = TypeVar("_Content")
 
 _PLAN = pydantic.TypeAdapter(tuple[Planned, ...])
+_LIST = pydantic.TypeAdapter(tuple[Listed, ...])
 _POSSIBLE = pydantic.TypeAdapter(Possible)
 
 
@@ -287,7 +305,16 @@ def read_plan(path: Path) -> tuple[Planned, ...] | None:
 
 
 def write_plan(path: Path, plan: Iterable[Planned]) -> None:
-    write_json(path, [planned.model_dump(mode="json") for planned in plan])
+    # One line: with thousands of places an indented one takes longer than all else of a plan.
+    write_text(path, _PLAN.dump_json(tuple(plan)).decode() + "\n")
+
+
+def read_list(path: Path) -> tuple[Listed, ...] | None:
+    return read(path, _LIST)
+
+
+def write_list(path: Path, cases: Iterable[Listed]) -> None:
+    write_text(path, _LIST.dump_json(tuple(cases)).decode() + "\n")
 
 
 def read_possible(path: Path) -> Possible | None:

@@ -204,11 +204,15 @@ class Agent(wire.AgentLink):
         start: Start,
         done: Callable[[str], None],
     ) -> None:
-        """`done` is called with why it is over: "" where the conductor says that all is done."""
+        """`done` is called with why it is over, once it has begun: "" where the conductor says that
+        all is done.
+        """
         super().__init__(secret, node)
+        #: "" once the conductor has proved itself; why not, where it has not
+        self.met: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._orders = orders
         self._own = {
-            (place.index, role)
+            (place.number, role)
             for place in orders.places
             for role, host in place.roles.items()
             if host == node
@@ -222,6 +226,8 @@ class Agent(wire.AgentLink):
         do = message.get("do")
         if do == "welcome":
             self.send({"do": "joined"})
+            if not self.met.done():
+                self.met.set_result("")
         elif do == "end":
             self._over = True
             self.close("")
@@ -272,7 +278,10 @@ class Agent(wire.AgentLink):
         self.send({"do": "ended", "place": key[0], "from": key[1], "why": why})
 
     def lost(self, why: str) -> None:
-        self._done("" if self._over else why or "the conductor ended")
+        if self.met.done():
+            self._done("" if self._over else why or "the conductor ended")
+        else:
+            self.met.set_result(why or "its connection ended")
 
 
 def read_orders(limit_s: float) -> dict[str, Any]:
@@ -315,7 +324,9 @@ def look_ahead(orders: sweep.Sweep, node: str) -> None:
 
 
 async def connect(address: str, port: int, make: Callable[[], Agent], limit_s: float) -> Agent:
-    """A connection, tried again where none comes about; OSError at the limit."""
+    """A connection to the conductor, which has proved itself; tried again where none comes about.
+    OSError at the limit.
+    """
     deadline, pause_s = time.monotonic() + limit_s, 0.05
     loop = asyncio.get_running_loop()
     while True:
@@ -323,10 +334,13 @@ async def connect(address: str, port: int, make: Callable[[], Agent], limit_s: f
         try:
             opening = loop.create_connection(make, address, port)
             _, agent = await asyncio.wait_for(opening, max(left_s, 0.1))
-            return agent
+            why = await asyncio.wait_for(agent.met, max(left_s, 0.1))
+            if not why:
+                return agent
         except (OSError, asyncio.TimeoutError) as error:
-            if time.monotonic() + pause_s > deadline:
-                raise OSError(f"no connection within {limit_s:g} s: {error}") from None
+            why = str(error)
+        if time.monotonic() + pause_s > deadline:
+            raise OSError(f"no connection within {limit_s:g} s: {why}")
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, 1.0)
 
@@ -364,6 +378,8 @@ async def run(orders: sweep.Sweep, node: str, conductor: dict[str, Any]) -> int:
         )
         return 1
     why = await over
+    if why == "SIGTERM":
+        agent.send({"do": "terminated"})
     # What its sides leave from now on is not of their own doing.
     agent.close(why)
     await sides.end()

@@ -18,9 +18,9 @@ from railgauge.node import raw, sweep, wire
 from railgauge.node.calls import node_name
 from railgauge.node.rounds import Rounds
 
-#: So long somebody has to prove that he is an agent.
-PROOF_S = 10.0
-#: So many may be at it at once, beside the agents; of more the oldest are dropped.
+#: So long somebody has to prove that he is an agent: thousands of agents come at once.
+PROOF_S = 30.0
+#: So many may be at it at once, beside agents that are yet to come; of more the oldest are dropped.
 MOST_UNPROVED = 512
 #: So long agents, and srun, have to end.
 END_S = 10.0
@@ -48,6 +48,7 @@ class Door:
     def __init__(self, secret: bytes, nodes: tuple[str, ...], welcome: Callable[[AgentEnd], None]):
         self._secret, self._nodes, self._welcome = secret, frozenset(nodes), welcome
         self._unproved: dict[AgentEnd, str] = {}
+        self._most = MOST_UNPROVED + len(nodes)
         self.strangers = 0
         self.addresses: list[str] = []
 
@@ -56,13 +57,15 @@ class Door:
 
     def came(self, end: AgentEnd, address: str) -> None:
         self._unproved[end] = address
-        if len(self._unproved) > MOST_UNPROVED + len(self._nodes):
+        if len(self._unproved) > self._most:
             next(iter(self._unproved)).close("too many at once")
 
     def proved(self, end: AgentEnd) -> None:
         """Refused where that node has an agent already."""
         self._welcome(end)
         self._unproved.pop(end, None)
+        # Together they never have more sockets than this process may have.
+        self._most -= 1
 
     def left(self, end: AgentEnd) -> None:
         """Somebody has gone, or was sent away, without having proved anything."""
@@ -158,7 +161,10 @@ class Conductor:
             self._agents.pop(node, None)
 
     def _received(self, node: str, message: wire.Message) -> None:
-        self.rounds.received(node, message)
+        if message.get("do") == "terminated":
+            self._left(node, raw.TERMINATED)
+        else:
+            self.rounds.received(node, message)
 
     def _send(self, node: str, message: wire.Message) -> None:
         end = self._agents.get(node)

@@ -18,19 +18,21 @@ direction was measured too.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import queue
 import threading
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 FILE = "raw.jsonl.gz"
 
 #: `done`: both sides ended by themselves, well or not; `late`: ended at the limit; `lost`: a node
 #: of the place was, or the process of a side; `refused`: a side cannot make sense of its orders.
 OUTCOMES = ("done", "late", "lost", "refused")
+
+#: Why a node is lost whose agent was told to end, by Slurm or somebody: it says nothing of it.
+TERMINATED = "its step was ended (SIGTERM)"
 
 Event = dict[str, Any]
 
@@ -87,8 +89,7 @@ class Writer:
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-@dataclasses.dataclass(frozen=True)
-class Side:
+class Side(NamedTuple):
     """What one call of a place left: its exit line, its outputs, and files that belong to them."""
 
     line: dict[str, Any]
@@ -97,18 +98,18 @@ class Side:
     files: dict[str, str]
 
 
-@dataclasses.dataclass
 class Raw:
     """A sweep's events, by what they are about; `end` is None where it was broken off."""
 
-    sides: dict[int, dict[str, Side]] = dataclasses.field(default_factory=dict)
-    places: dict[int, Event] = dataclasses.field(default_factory=dict)
-    rounds: dict[int, Event] = dataclasses.field(default_factory=dict)
-    lost: dict[str, str] = dataclasses.field(default_factory=dict)
-    joined: dict[str, float] = dataclasses.field(default_factory=dict)
-    begin: Event | None = None
-    strangers: Event | None = None
-    end: Event | None = None
+    def __init__(self) -> None:
+        self.sides: dict[int, dict[str, Side]] = {}
+        self.places: dict[int, Event] = {}
+        self.rounds: dict[int, Event] = {}
+        self.lost: dict[str, str] = {}
+        self.joined: dict[str, float] = {}
+        self.begin: Event | None = None
+        self.strangers: Event | None = None
+        self.end: Event | None = None
 
     def take(self, event: Event) -> None:
         """KeyError or TypeError where it is no event of a sweep."""

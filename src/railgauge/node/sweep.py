@@ -11,10 +11,9 @@ Conductor and agents read the same file; between them only numbers of places go 
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 FILE = "sweep.json"
 
@@ -32,19 +31,17 @@ class BadSweep(ValueError):
     """The list cannot be meant; the text says where, what is there and what was expected."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """One entry of the list."""
 
-    index: int
+    number: int
     name: str
     program: str
     roles: dict[str, str]
     order: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Sweep:
+class Sweep(NamedTuple):
     """All of the list."""
 
     tool: str
@@ -126,15 +123,15 @@ def _sweep(document: dict[str, Any]) -> Sweep:
         if expected is None or sorted(place.roles) != sorted(expected):
             known = "; ".join(f"{name}: {', '.join(roles)}" for name, roles in ROLES.items())
             raise BadSweep(
-                f"place {place.index} is {place.program} with the roles "
+                f"place {place.number} is {place.program} with the roles "
                 f"{', '.join(sorted(place.roles)) or 'none'}, expected one of {known}"
             )
         strange = sorted(set(place.roles.values()) - nodes)
         if strange:
-            raise BadSweep(f"place {place.index} is on {', '.join(strange)}, not in `nodes`")
+            raise BadSweep(f"place {place.number} is on {', '.join(strange)}, not in `nodes`")
         if not 0 <= place.order < len(sweep.orders):
             orders = len(sweep.orders)
-            raise BadSweep(f"place {place.index} has order {place.order}, and there are {orders}")
+            raise BadSweep(f"place {place.number} has order {place.order}, and there are {orders}")
     measured = [index for one in sweep.rounds for index in one]
     if sorted(measured) != list(range(len(sweep.places))):
         raise BadSweep("its rounds do not have every place once")

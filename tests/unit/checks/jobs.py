@@ -117,7 +117,7 @@ class Left:
         for name, roles in self.sides.items():
             for role, one in roles.items():
                 event = {"event": "side", "place": numbers[name], "role": role}
-                writer.write({**event, **dataclasses.asdict(one)})
+                writer.write({**event, **one._asdict()})
         for name, (outcome, why) in self.outcomes.items():
             event = {"event": "place", "place": numbers[name], "round": 0, "seconds": 1.0}
             writer.write({**event, "outcome": outcome, "why": why})

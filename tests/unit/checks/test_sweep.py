@@ -16,7 +16,7 @@ from reframe.core.exceptions import SkipTestError
 from railgauge.campaign.folder import RESULT_FILE
 from railgauge.checks import queue
 from railgauge.checks.base import Observation
-from railgauge.checks.cases import Case, SettingCase, SweepCase
+from railgauge.checks.cases import Case, Places, SettingCase, SweepCase
 from railgauge.checks.sweep import SweepCheck
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, UNAVAILABLE, Failure
 from railgauge.model.measurement import Measurement
@@ -46,7 +46,7 @@ REFERENCE = Reference(
 class Tiny(SweepCheck):
     """One number from the client's output, of a tool without any trouble of its own."""
 
-    sweep = parameter([SweepCase("ns", RING, possible=len(RING))])
+    sweep = parameter([SweepCase("ns", Places(RING), possible=len(RING))])
     tool = SimpleNamespace(TOOL="tiny")
     program = "pair"
     metrics = ["bandwidth"]
@@ -166,7 +166,7 @@ def test_what_is_the_same_of_many_places_is_told_once(check: Any) -> None:
 
 def test_conditions_have_orders_and_rounds_of_their_own(check: Any) -> None:
     tuned = tuple(SettingCase("ns", *ends, "tuned") for ends in ENDS)
-    check.sweep = SweepCase("ns", (*RING, *tuned))
+    check.sweep = SweepCase("ns", Places((*RING, *tuned)))
     check.choose_places()
     orders = check.orders()
     assert [order["client"] for order in orders["orders"]] == [
@@ -296,6 +296,26 @@ def test_a_node_that_was_lost_leaves_out_its_other_places(check: Any) -> None:
     jobs.judge(check)
     assert record(check).not_run == {SECOND: "n3: its agent has gone"}
     assert set(passed(check)) == {FIRST, FOURTH}
+
+
+def test_a_node_whose_step_somebody_ended_is_not_accused(check: Any) -> None:
+    left = lost(check, "n1", "n2", "n3", "n4")
+    left.lost["n3"] = raw.TERMINATED
+    left.write(check)
+    jobs.judge(check)
+    assert bad(check) == {THIRD: [DISTURBED]}
+
+
+@pytest.mark.parametrize(("state", "end"), [("TIMEOUT", None), ("COMPLETED", "SIGTERM")])
+def test_nobody_is_lost_where_the_job_was_ended(check: Any, state: str, end: str | None) -> None:
+    """Its agents were ended with it."""
+    check._job.state = state
+    left = lost(check, "n1", "n2", "n3", "n4")
+    left.end = end
+    left.write(check)
+    assert jobs.judge(check) != ""
+    assert bad(check) == {}
+    assert set(record(check).not_run) == {SECOND, THIRD}
 
 
 def test_a_place_that_was_lost_with_no_node_is_no_pass(check: Any) -> None:
@@ -605,7 +625,7 @@ def test_the_worst_is_never_one_that_passes_where_another_does_not(
 
 
 def test_conditions_are_shown_apart(check: Any) -> None:
-    check.sweep = SweepCase("ns", (RING[0], SettingCase("ns", "n1", "n2", "tuned")))
+    check.sweep = SweepCase("ns", Places((RING[0], SettingCase("ns", "n1", "n2", "tuned"))))
     shown = numbers(check, 9.3, 4.0)
     worst = {name: value for name, value in shown.items() if name.endswith("_worst")}
     assert worst == {"bandwidth_default_worst": 9.3, "bandwidth_tuned_worst": 4.0}
@@ -613,7 +633,7 @@ def test_conditions_are_shown_apart(check: Any) -> None:
 
 def test_of_many_bad_places_some_are_told_and_the_others_counted(check: Any) -> None:
     many = tuple(SettingCase("ns", "n1", "n2", f"s{n}") for n in range(12))
-    check.sweep = SweepCase("ns", many)
+    check.sweep = SweepCase("ns", Places(many))
     left = good(check)
     for roles in left.sides.values():
         roles["client"].line["call"]["exit_code"] = 1

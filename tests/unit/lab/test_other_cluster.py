@@ -10,6 +10,7 @@ import yaml
 from click.testing import CliRunner
 
 from railgauge import paths
+from railgauge.acceptance import session
 from railgauge.cli import cli
 from railgauge.cli.lab import open_lab
 from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
@@ -109,6 +110,12 @@ def test_the_lab_of_another_system_than_the_one_that_is_up_is_refused(is_up: Pat
     with pytest.raises(EnvironmentProblem, match="is of system lab, not lab32") as caught:
         open_lab(system="lab32")
     assert caught.value.next_step == "railgauge lab down, then again"
+
+
+def test_no_jobs_of_a_system_go_to_the_lab_of_another(is_up: Path) -> None:
+    with pytest.raises(EnvironmentProblem, match="is of system lab, not lab32") as caught:
+        session.enter_lab_mounts("lab32", ["true"])
+    assert caught.value.next_step == "railgauge lab down; railgauge lab up --system lab32"
 
 
 def test_the_lab_that_is_up_knows_its_system(is_up: Path) -> None:

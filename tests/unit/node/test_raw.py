@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
+import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from railgauge.node import raw
+from tests.unit.tools.test_perftest import RUNS, printed
 
 CALL = {"call": {"role": "server", "seconds": 1.0}, "facts": {"device": "eth0"}}
 
@@ -86,7 +90,7 @@ def test_every_event_can_be_read_as_soon_as_it_is_written(tmp_path: Path) -> Non
 
 def test_nothing_is_read_of_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / raw.FILE).touch()
-    assert raw.read(tmp_path / raw.FILE) == raw.Raw()
+    assert vars(raw.read(tmp_path / raw.FILE)) == vars(raw.Raw())
 
 
 @pytest.mark.parametrize("place", [0, 12, 40, -3])
@@ -114,6 +118,30 @@ def test_a_line_that_is_no_event_is_refused_with_its_number(
 ) -> None:
     with pytest.raises(ValueError, match="line 2 is no event"):
         raw.read(write(tmp_path / raw.FILE, [EVENTS[0], event]))
+
+
+def differing(text: str, chance: random.Random) -> str:
+    """A tool's output with the numbers that no two runs have in common."""
+    text = re.sub(r"(QPN|PSN) 0x\w+", lambda m: f"{m[1]} {chance.getrandbits(24):#08x}", text)
+    digits = re.compile(r"(?<=\.)\d+")
+    return digits.sub(lambda m: "".join(str(chance.randrange(10)) for _ in m[0]), text)
+
+
+@pytest.mark.parametrize("run", ["write", "sweep", "write-lat"])
+def test_outputs_of_a_healthy_perftest_place_take_at_most_a_kilobyte(
+    tmp_path: Path, run: str
+) -> None:
+    chance, places = random.Random(1), 60
+    writer = raw.Writer(tmp_path / raw.FILE)
+    for index in range(places):
+        for role in ("server", "client"):
+            out = differing(printed(RUNS[run], role), chance)
+            writer.write({**EVENTS[3], "place": index, "role": role, "out": out})
+            # Each for itself, as they come.
+            while not writer._events.empty():
+                time.sleep(0.001)
+    writer.close()
+    assert (tmp_path / raw.FILE).stat().st_size / places < 1000
 
 
 def test_a_disk_that_is_full_is_told_and_stops_nothing() -> None:

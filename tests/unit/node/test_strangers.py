@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from railgauge.node import conducting, raw, sweep, wire
+from railgauge.node import agent, conducting, raw, sweep, wire
 from railgauge.node.agent import Agent, Side
 
 NODES = ("n1", "n2")
@@ -135,13 +135,12 @@ def test_a_sweep_without_strangers_tells_of_none() -> None:
 
 def test_one_with_another_secret_does_not_join() -> None:
     async def attack(running: Running) -> None:
-        ended: list[str] = []
         loop = asyncio.get_running_loop()
-        made = Agent(orders(), "n1", b"another secret", start, ended.append)
+        made = Agent(orders(), "n1", b"another secret", start, lambda why: None)
         await loop.create_connection(lambda: made, "127.0.0.1", running.port)
-        await asyncio.sleep(0.2)
         # It finds out that this is not its conductor, before the conductor does.
-        assert ended == ["a line with a wrong MAC"]
+        assert await made.met == "a line with a wrong MAC"
+        await asyncio.sleep(0.2)
         assert running.of("joined") == []
 
     running = with_conductor(attack)
@@ -270,6 +269,33 @@ def test_one_who_has_not_proved_anything_may_not_say_more_after_his_hello() -> N
         assert await is_sent_away(reader)
 
     assert with_conductor(attack).is_good()
+
+
+def test_an_agent_that_is_sent_away_before_it_has_proved_itself_comes_again() -> None:
+    async def again() -> Running:
+        running = Running()
+        server = await running.listen()
+        come = running.conductor.door.came
+        sent_away: list[str] = []
+
+        def came(end: conducting.AgentEnd, address: str) -> None:
+            come(end, address)
+            if not sent_away:
+                sent_away.append(address)
+                end.close("too many at once")
+
+        running.conductor.door.came = came  # type: ignore[method-assign]
+
+        def make() -> Agent:
+            return Agent(orders(), "n1", running.secret, start, lambda why: None)
+
+        await agent.connect("127.0.0.1", running.port, make, 10)
+        await asyncio.sleep(0.1)
+        server.close()
+        return running
+
+    running = asyncio.run(again())
+    assert [event["node"] for event in running.of("joined")] == ["n1"]
 
 
 @pytest.fixture
