@@ -843,8 +843,8 @@ MUTANTS = [
     ),
     _sweep(
         "places of nodes that take no job are forgotten",
-        "                judged.append(place)\n                continue\n",
-        "                continue\n",
+        "[p for p in self._wanted if self._absent.keys() & set(p.nodes)]",
+        "[]",
         "take_no_job",
     ),
     _sweep(

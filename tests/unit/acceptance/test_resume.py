@@ -27,7 +27,7 @@ from railgauge.acceptance import accept, follow, session
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import ENDED, Campaign, Requested, Session
 from railgauge.checks import guard
-from railgauge.checks.cases import Case, NodeCase, PairCase, PartitionCase, SweepCase
+from railgauge.checks.cases import Case, NodeCase, PairCase, PartitionCase, Places, SweepCase
 from railgauge.cli import cli
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.model.failure import DISTURBED, Failure
@@ -365,7 +365,7 @@ def case(
         unique_name=name,
         display_name=name,
         short_name=name,
-        target=places[0] if len(places) == 1 else SweepCase("ns", places),
+        target=places[0] if len(places) == 1 else SweepCase("ns", Places(places)),
         places=places,
         needs=needed,
         only=None,

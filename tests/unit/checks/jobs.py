@@ -102,6 +102,7 @@ class Left:
 
     sides: dict[str, dict[str, raw.Side]]
     outcomes: dict[str, Outcome]
+    joined: tuple[str, ...] = ()
     lost: dict[str, str] = dataclasses.field(default_factory=dict)
     end: str | None = ""
 
@@ -109,12 +110,14 @@ class Left:
         """As the conductor of this check's job, by the numbers of its orders."""
         numbers = {place["name"]: n for n, place in enumerate(check.orders()["places"])}
         writer = raw.Writer(Path(check.stagedir, raw.FILE))
+        for node in self.joined:
+            writer.write({"event": "joined", "node": node, "seconds": 0.5})
         for node, why in self.lost.items():
             writer.write({"event": "lost", "node": node, "why": why})
         for name, roles in self.sides.items():
             for role, one in roles.items():
                 event = {"event": "side", "place": numbers[name], "role": role}
-                writer.write({**event, **dataclasses.asdict(one)})
+                writer.write({**event, **one._asdict()})
         for name, (outcome, why) in self.outcomes.items():
             event = {"event": "place", "place": numbers[name], "round": 0, "seconds": 1.0}
             writer.write({**event, "outcome": outcome, "why": why})

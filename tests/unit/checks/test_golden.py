@@ -26,6 +26,8 @@ from typing import Any
 import pytest
 
 from railgauge import hostlist, paths, systems
+from railgauge.node.conductor import launch_argv
+from railgauge.node.sweep import Sweep
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 
@@ -155,7 +157,8 @@ def _written(stage: Path) -> str:
 def made(system: str, folder: Path) -> dict[str, str]:
     """Name and text of every golden file of a system, made in an empty `folder`."""
     chosen: dict[tuple[str, str], tuple[str, Path]] = {}
-    found = {**_of_pairs(system, folder / "pairs"), **_of_many(system, folder / "many")}
+    # What the many need is also there of few.
+    found = {**_of_many(system, folder / "many"), **_of_pairs(system, folder / "pairs")}
     for case, stage in found.items():
         kind = _kind(case)
         if kind is not None:
@@ -189,6 +192,7 @@ class Job:
     case: str
     script: str
     orders: Mapping[str, Any]
+    launched: str = ""
 
     @property
     def sbatch_options(self) -> list[str]:
@@ -196,14 +200,20 @@ class Job:
 
     @property
     def launch(self) -> str:
-        """The line that starts the tasks, or the conductor that does."""
-        return self.script.splitlines()[-1]
+        """The line that starts the tasks; of a sweep that of its conductor."""
+        return self.launched or self.script.splitlines()[-1]
 
     @property
     def environment(self) -> dict[str, str]:
         """Of the job and of its tasks."""
         exported = dict(re.findall(r"^export (\w+)=(.*)$", self.script, re.MULTILINE))
         return {**exported, **self.orders.get("environment", {})}
+
+
+def _launched(orders: str) -> str:
+    """How a sweep's conductor starts the agents."""
+    sweep = Sweep(**json.loads(orders), rounds=(), places=(), orders=())
+    return shlex.join(launch_argv(sweep, _SWEEP, sweep.nodes))
 
 
 def stored(system: str, check: str) -> list[Job]:
@@ -215,7 +225,8 @@ def stored(system: str, check: str) -> list[Job]:
         script, *parts = re.split(r"^-- (.+)\n", rest, flags=re.MULTILINE)
         orders = dict(zip(parts[::2], parts[1::2], strict=True))
         known = next(orders[name] for name in ("order 0", *_ORDERS) if name in orders)
-        jobs.append(Job(case, script, json.loads(known)))
+        launched = _launched(orders[_SWEEP]) if _SWEEP in orders else ""
+        jobs.append(Job(case, script, json.loads(known), launched))
     return jobs
 
 

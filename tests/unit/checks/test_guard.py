@@ -20,9 +20,11 @@ from railgauge.checks.cases import (
     NodeCase,
     PairCase,
     PartitionCase,
+    Places,
     RailCase,
     SweepCase,
 )
+from railgauge.model.record import Listed
 
 
 class Pairs(RunOnlyRegressionTest):  # type: ignore[misc]
@@ -43,9 +45,9 @@ RAILS = tuple(RailCase("ns", "a", "b", rail, rail) for rail in range(3))
 class Swept(RunOnlyRegressionTest):  # type: ignore[misc]
     sweep = parameter(
         [
-            SweepCase("ns", RAILS, "a,b", possible=3),
-            SweepCase("ns", (RailCase("ns", "c", "d", 0, 0),), "c,d", possible=2),
-            SweepCase("gpu", (NodeCase("gpu", "e"),), possible=1),
+            SweepCase("ns", Places(RAILS), "a,b", possible=3),
+            SweepCase("ns", Places([RailCase("ns", "c", "d", 0, 0)]), "c,d", possible=2),
+            SweepCase("gpu", Places([NodeCase("gpu", "e")]), possible=1),
         ]
     )
     operation = parameter(["read", "send"])
@@ -129,7 +131,7 @@ def planned(folder: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> dic
 
 def measuring(*places: Case, needs: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:
     """The fields of a check that measures these places."""
-    target = places[0] if len(places) == 1 else SweepCase("ns", places)
+    target = places[0] if len(places) == 1 else SweepCase("ns", Places(places))
     return {"target": target, "places": places, "needs": lambda self, place: needs}
 
 
@@ -151,11 +153,10 @@ def test_plan_has_the_kind_of_each_place(
 def test_plan_has_every_place_of_a_sweep_with_its_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = planned(tmp_path, monkeypatch, **measuring(*RAILS), planned_rounds=3)
+    entry = planned(tmp_path, monkeypatch, **measuring(*RAILS))
     names = [place["name"] for place in entry["places"]]
     assert names == ["a:b:0-0", "a:b:1-1", "a:b:2-2"]
     assert {tuple(place["nodes"]) for place in entry["places"]} == {("a", "b")}
-    assert (entry["rounds"], entry["node_count"]) == (3, 2)
 
 
 def test_plan_has_the_places_that_each_place_needs(
@@ -185,3 +186,19 @@ def test_number_of_possible_cases_is_beside_the_plan(
 ) -> None:
     planned(tmp_path, monkeypatch)
     assert json.loads((tmp_path / "possible.json").read_text()) == {"Single": {"ns": 1}}
+
+
+def listed(**fields: Any) -> Listed:
+    check = type("Single", (), {"display_name": "Single", "pinned_nodes": ["a"], **fields})
+    return guard._listed(case(check()))
+
+
+def test_a_sweep_is_listed_with_the_number_of_its_places_rounds_and_nodes() -> None:
+    target = SweepCase("ns", Places(RAILS), possible=3)
+    found = listed(target=target, planned_rounds=3, expected_seconds=9.0)
+    assert (found.places, found.rounds, found.node_count, found.seconds) == (3, 3, 2, 9.0)
+
+
+def test_a_check_that_knows_of_no_places_is_listed_as_one() -> None:
+    found = listed()
+    assert (found.places, found.rounds, found.node_count, found.seconds) == (1, 1, 1, None)

@@ -268,6 +268,7 @@ _EVERYWHERE = {"environment", "timeout", "ss", "python3"}
 #: What a help does not list, and the tool knows all the same.
 _UNLISTED = {
     "--use_cuda": "perftest lists it only where it is built with CUDA",
+    "--cpu-bind": "srun(1) describes it, --help lists it where a plugin binds; the lab's takes it",
     "--segment": "sbatch(1) describes it, --help of 24.11 does not; the lab's Slurm takes it",
 }
 

@@ -11,6 +11,7 @@ from reframe.core.exceptions import JobBlockedError, JobError
 
 from railgauge.checks import guard, queue
 from railgauge.errors import EnvironmentProblem
+from railgauge.model.failure import DISTURBED, UNAVAILABLE
 from railgauge.slurm import client, waiting
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
@@ -326,3 +327,59 @@ def test_a_controller_that_is_silent_is_no_obstacle(
     session.begin([case("n1", "n2")])
     session.look_at(session, [session.submitted(job(waited_s=6), "n1", "n2")])
     assert session.said == ["job 7 on n[1-2]: Slurm says squeue did not answer within 60 s"]
+
+
+# ---- what a sweep leaves out ----
+
+
+@pytest.fixture
+def dead(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The nodes that do not answer Slurm; none until a test adds some."""
+    names: list[str] = []
+    monkeypatch.setattr(slurm_nodes, "dead", lambda nodes: [n for n in names if n in nodes])
+    return names
+
+
+BUSY = "77|bob|2026-11-22T10:00:00|n3\n"
+
+
+def left_out(session: Session, *nodes: str) -> dict[str, str]:
+    return {node: failure.kind for node, failure in session.takes_no_job(nodes).items()}
+
+
+def test_of_healthy_nodes_none_is_left_out(
+    controller: Controller, session: Session, dead: list[str]
+) -> None:
+    assert left_out(session, "n1", "n2", "n3") == {}
+
+
+def test_a_drained_node_is_left_out_and_accused_of_nothing(
+    controller: Controller, session: Session, dead: list[str]
+) -> None:
+    controller.flags["n2"].add("DRAIN")
+    (failure,) = session.takes_no_job(["n1", "n2"]).values()
+    assert failure.kind == DISTURBED
+    assert failure.message == "not measured: n2 drained by alice: bad disk"
+
+
+def test_a_node_that_does_not_answer_is_left_out_and_named(
+    controller: Controller, session: Session, dead: list[str]
+) -> None:
+    dead.append("n3")
+    found = session.takes_no_job(["n1", "n3"])
+    assert {n: (f.kind, f.nodes) for n, f in found.items()} == {"n3": (UNAVAILABLE, ("n3",))}
+
+
+@pytest.mark.parametrize(("idle", "nodes"), [("", set()), ("1", {"n3"})])
+def test_a_busy_node_is_waited_for_unless_only_idle_ones_are_asked_for(
+    controller: Controller,
+    session: Session,
+    dead: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    idle: str,
+    nodes: set[str],
+) -> None:
+    monkeypatch.setenv(queue.IDLE_VARIABLE, idle)
+    controller.flags["n3"] = {"ALLOCATED"}
+    controller.jobs = BUSY
+    assert left_out(session, "n1", "n3").keys() == nodes
