@@ -8,7 +8,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -285,20 +285,28 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         for case in cases:
             self.depends_on(case)
 
-    def unmet(self, place: Case) -> list[str]:
-        """What of its needs has not passed, in words."""
-        wanting = []
-        for case, name in self.needs(place):
-            before = self.getdep(case)
-            passed = {judged.place.place for judged in before.results if judged.passed}
-            if name not in passed:
-                wanting.append(f"{type(before).__name__} {name}")
-        return wanting
+    def unmet(self, places: Iterable[Case]) -> dict[str, str]:
+        """Why each of the places must not be measured whose needs have not all passed."""
+        checks: dict[str, str] = {}
+        passed: dict[str, set[str]] = {}
+        found = {}
+        for place in places:
+            wanting = []
+            for case, name in self.needs(place):
+                if case not in passed:
+                    before = self.getdep(case)
+                    checks[case] = type(before).__name__
+                    passed[case] = {one.place.place for one in before.results if one.passed}
+                if name not in passed[case]:
+                    wanting.append(f"{checks[case]} {name}")
+            if wanting:
+                found[place.place] = f"{NOT_PASSED}{'; '.join(wanting)}"
+        return found
 
     def choose_places(self) -> None:
         """Leave out what is not to be measured, before the job is submitted."""
-        if not self.is_dry_run() and (wanting := self.unmet(self.target)):
-            self.skip(f"{NOT_PASSED}{'; '.join(wanting)}")
+        if not self.is_dry_run() and (wanting := self.unmet([self.target])):
+            self.skip(wanting[self.target.place])
 
     @run_before("run")
     def pin_job(self) -> None:

@@ -20,7 +20,7 @@ from reframe.core.builtins import run_before
 
 from railgauge import paths
 from railgauge.checks import protections, queue
-from railgauge.checks.base import NOT_PASSED, ExitLine, Judged, StrictCheck
+from railgauge.checks.base import ExitLine, Judged, StrictCheck
 from railgauge.checks.cases import Case, SweepCase
 from railgauge.checks.protections import Evidence
 from railgauge.checks.schedule import rounds
@@ -129,9 +129,7 @@ class SweepCheck(StrictCheck):
         wanted = [p for p in self.places if self.only is None or p.place in self.only]
         self._absent = {}
         if not self.is_dry_run():
-            for place in wanted:
-                if wanting := self.unmet(place):
-                    self.not_run[place.place] = f"{NOT_PASSED}{'; '.join(wanting)}"
+            self.not_run.update(self.unmet(wanted))
             wanted = [place for place in wanted if place.place not in self.not_run]
             if not wanted:
                 self.skip(next(iter(self.not_run.values())))
