@@ -192,7 +192,8 @@ class Job:
     case: str
     script: str
     orders: Mapping[str, Any]
-    launched: str = ""
+    #: how the conductor of a sweep starts the agents
+    launched: str
 
     @property
     def sbatch_options(self) -> list[str]:
@@ -210,12 +211,6 @@ class Job:
         return {**exported, **self.orders.get("environment", {})}
 
 
-def _launched(orders: str) -> str:
-    """How a sweep's conductor starts the agents."""
-    sweep = Sweep(**json.loads(orders), rounds=(), places=(), orders=())
-    return shlex.join(launch_argv(sweep, _SWEEP, sweep.nodes))
-
-
 def stored(system: str, check: str) -> list[Job]:
     """The cases in one golden file."""
     text = (GOLDEN / system / f"{check}.txt").read_text(encoding="utf-8")
@@ -225,8 +220,12 @@ def stored(system: str, check: str) -> list[Job]:
         script, *parts = re.split(r"^-- (.+)\n", rest, flags=re.MULTILINE)
         orders = dict(zip(parts[::2], parts[1::2], strict=True))
         known = next(orders[name] for name in ("order 0", *_ORDERS) if name in orders)
-        launched = _launched(orders[_SWEEP]) if _SWEEP in orders else ""
-        jobs.append(Job(case, script, json.loads(known), launched))
+        told, launched = json.loads(known), ""
+        if _SWEEP in orders:
+            sweep = Sweep(**json.loads(orders[_SWEEP]), rounds=(), places=(), orders=())
+            told = {"tool": sweep.tool, "names": sweep.names, **told}
+            launched = shlex.join(launch_argv(sweep, _SWEEP, sweep.nodes))
+        jobs.append(Job(case, script, told, launched))
     return jobs
 
 

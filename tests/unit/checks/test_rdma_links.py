@@ -17,7 +17,7 @@ from railgauge import hostlist, paths, systems
 from railgauge.checks import path
 from railgauge.checks.cases import NodeCase, PairCase, SweepCase
 from railgauge.checks.pair import RingPairs, neighbours
-from railgauge.checks.path import PathCases, known_places, of_paths
+from railgauge.checks.path import PathCases, of_paths
 from railgauge.checks.rdma import RailLinks
 from railgauge.checks.wan import WanCases
 from tests.unit.records import names
@@ -288,13 +288,13 @@ def test_preflight_is_found_by_the_name_that_reframe_gives_it(
     sweeps = PathCases().sweeps
     check = numbered(sweeps)
     assert (len(sweeps), check.__name__) == (count, path.NAME)
-    names = {
-        (place.partition, place.place): check.variant_name(number)
+    found = {
+        place: [(check.variant_name(number), place.place)]
         for number in range(check.num_variants)
         for place in check.get_variant_info(number)["params"]["sweep"].places
     }
-    assert len(names) == 2 * count
-    assert names == known_places(path.NAME, PathCases)
+    assert len(found) == 2 * count
+    assert found == {place: of_paths(place) for place in PathCases()}
 
 
 def grouped(name: str, nodes: str) -> dict[str, Any]:
