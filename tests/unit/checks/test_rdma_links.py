@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -289,12 +290,12 @@ def test_preflight_is_found_by_the_name_that_reframe_gives_it(
     check = numbered(sweeps)
     assert (len(sweeps), check.__name__) == (count, path.NAME)
     names = {
-        (place.partition, place.place): check.variant_name(number)
+        (place.partition, place.node): (check.variant_name(number), place.place)
         for number in range(check.num_variants)
         for place in check.get_variant_info(number)["params"]["sweep"].places
     }
     assert len(names) == 2 * count
-    assert names == known_places(path.NAME, PathCases)
+    assert names == known_places(path.NAME, PathCases, attrgetter("partition", "node"))
 
 
 def grouped(name: str, nodes: str) -> dict[str, Any]:
