@@ -103,7 +103,7 @@ class Places(Sequence["Case"]):
 class SweepCase(Case):
     """Many places in one job: those of a partition, or of a `group` of its nodes."""
 
-    places: Places
+    places: Sequence[Case]
     group: str = ""
     #: how many places there are without a restriction to some
     possible: int = 0

@@ -183,11 +183,16 @@ def _listed(case: Any) -> Listed:
     return Listed(
         case=check.display_name,
         partition=case.partition.name,
-        places=places_in(target) if isinstance(target, Case) else 1,
+        places=len(check.places) if isinstance(target, Case) else 1,
         rounds=getattr(check, "planned_rounds", 1),
         node_count=len(target.nodes if isinstance(target, Case) else check.pinned_nodes),
         seconds=getattr(check, "expected_seconds", None),
     )
+
+
+def write_list(folder: Path, cases: Sequence[Any]) -> None:
+    """For `railgauge accept --plan`: what would run, without every place of it."""
+    record.write_list(folder / PLAN, map(_listed, cases))
 
 
 def write_plan(cases: Sequence[Any], runs: int = 1) -> None:
@@ -459,7 +464,7 @@ def install() -> None:
         refuse_empty_session(self, testcases)
         folder = paths.campaign_folder()
         if folder is not None and os.environ.get(PLAN_ONLY_VARIABLE):
-            record.write_list(folder / PLAN, map(_listed, testcases))
+            write_list(folder, testcases)
             return
         if paths.session_number() > 1:
             testcases = resume_plan(testcases, self._num_reruns + 1)

@@ -107,22 +107,25 @@ def test_nothing_selected_is_nothing_possible() -> None:
 # ---- the plan ----
 
 
+#: What ReFrame knows of a check.
+SINGLE = {
+    "num_variants": 1,
+    "get_variant_info": staticmethod(lambda number: {"params": {}}),
+    "display_name": "Single",
+    "unique_name": "Single",
+    "num_tasks": 2,
+    "num_tasks_per_node": 1,
+    "max_pending_time": "5m",
+    "time_limit": 60,
+}
+
+
 def planned(folder: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> dict[str, Any]:
     """The plan's entry for a check with these fields, of a campaign in `folder`."""
     system = SimpleNamespace(system=SimpleNamespace(name="lab"))
     monkeypatch.setattr(guard.runtime, "runtime", lambda: system)
     monkeypatch.setenv(paths.CAMPAIGN_VARIABLE, str(folder))
-    common = {
-        "num_variants": 1,
-        "get_variant_info": staticmethod(lambda number: {"params": {}}),
-        "display_name": "Single",
-        "unique_name": "Single",
-        "num_tasks": 2,
-        "num_tasks_per_node": 1,
-        "max_pending_time": "5m",
-        "time_limit": 60,
-    }
-    check = type("Single", (), {**common, **fields})
+    check = type("Single", (), {**SINGLE, **fields})
     guard.write_plan([case(check())])
     (entry,) = json.loads((folder / "plan.json").read_text())
     assert isinstance(entry, dict)
@@ -157,6 +160,30 @@ def test_plan_has_every_place_of_a_sweep_with_its_nodes(
     names = [place["name"] for place in entry["places"]]
     assert names == ["a:b:0-0", "a:b:1-1", "a:b:2-2"]
     assert {tuple(place["nodes"]) for place in entry["places"]} == {("a", "b")}
+
+
+def listed(folder: Path, **fields: Any) -> dict[str, Any]:
+    """What `--plan` is told of a check with these fields."""
+    guard.write_list(folder, [case(type("Single", (), {**SINGLE, **fields})())])
+    (entry,) = json.loads((folder / "plan.json").read_text())
+    assert isinstance(entry, dict)
+    return entry
+
+
+def test_a_list_has_numbers_of_places_rounds_and_nodes(tmp_path: Path) -> None:
+    entry = listed(tmp_path, **measuring(*RAILS), planned_rounds=3, expected_seconds=11.0)
+    assert (entry["places"], entry["rounds"], entry["node_count"]) == (3, 3, 2)
+    assert entry["seconds"] == 11
+
+
+def test_a_list_asks_nothing_of_the_places(tmp_path: Path) -> None:
+    """There are a hundred thousand of them on a large system."""
+    assert listed(tmp_path, **{**measuring(*RAILS), "needs": None})["places"] == 3
+
+
+def test_a_check_that_knows_of_no_places_is_listed_as_one(tmp_path: Path) -> None:
+    entry = listed(tmp_path, pinned_nodes=["a", "b"])
+    assert (entry["places"], entry["rounds"], entry["node_count"]) == (1, 1, 2)
 
 
 def test_plan_has_the_places_that_each_place_needs(

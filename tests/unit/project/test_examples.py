@@ -48,6 +48,7 @@ RUN_BY = {
         "lab/test_rehearsal.py::test_gb200_gives_the_published_numbers_and_accepts"
     ),
     "railgauge rehearse --help": "unit/project/test_examples.py::test_help_is_printed",
+    "railgauge show": ("unit/cli/test_show.py::test_a_place_is_its_name_its_nodes_or_one_of_them"),
     "railgauge system check": (
         "lab/test_site.py::test_each_thing_that_is_not_as_needed_is_a_line_with_what_to_type"
     ),
