@@ -162,30 +162,6 @@ def test_plan_has_every_place_of_a_sweep_with_its_nodes(
     assert {tuple(place["nodes"]) for place in entry["places"]} == {("a", "b")}
 
 
-def listed(folder: Path, **fields: Any) -> dict[str, Any]:
-    """What `--plan` is told of a check with these fields."""
-    guard.write_list(folder, [case(type("Single", (), {**SINGLE, **fields})())])
-    (entry,) = json.loads((folder / "plan.json").read_text())
-    assert isinstance(entry, dict)
-    return entry
-
-
-def test_a_list_has_numbers_of_places_rounds_and_nodes(tmp_path: Path) -> None:
-    entry = listed(tmp_path, **measuring(*RAILS), planned_rounds=3, expected_seconds=11.0)
-    assert (entry["places"], entry["rounds"], entry["node_count"]) == (3, 3, 2)
-    assert entry["seconds"] == 11
-
-
-def test_a_list_asks_nothing_of_the_places(tmp_path: Path) -> None:
-    """There are a hundred thousand of them on a large system."""
-    assert listed(tmp_path, **{**measuring(*RAILS), "needs": None})["places"] == 3
-
-
-def test_a_check_that_knows_of_no_places_is_listed_as_one(tmp_path: Path) -> None:
-    entry = listed(tmp_path, pinned_nodes=["a", "b"])
-    assert (entry["places"], entry["rounds"], entry["node_count"]) == (1, 1, 2)
-
-
 def test_plan_has_the_places_that_each_place_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
