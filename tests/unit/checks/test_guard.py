@@ -197,8 +197,7 @@ def listed(**fields: Any) -> Listed:
 
 
 def test_a_sweep_is_listed_with_the_number_of_its_places_rounds_and_nodes() -> None:
-    target = SweepCase("ns", Places(RAILS), possible=3)
-    found = listed(target=target, planned_rounds=3, expected_seconds=9.0)
+    found = listed(**measuring(*RAILS), planned_rounds=3, expected_seconds=9.0)
     assert (found.places, found.rounds, found.node_count, found.seconds) == (3, 3, 2, 9.0)
 
 
