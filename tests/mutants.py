@@ -807,8 +807,8 @@ MUTANTS = [
     ),
     _sweep(
         "a place is measured though what it needs has failed",
-        "                if wanting := self.unmet(place):\n",
-        "                if wanting := []:\n",
+        "            self.not_run.update(self.unmet(wanted))\n",
+        "",
         "unmet_precondition",
     ),
     _sweep(
