@@ -13,6 +13,7 @@ import pytest
 
 from railgauge import paths
 from railgauge.lab.cluster import Lab
+from railgauge.model.record import read_record
 
 from .conftest import Run, area_of, run_command
 
@@ -63,7 +64,8 @@ def test_all_of_a_rehearsal_says_simulated(railgauge: Run, area: Path, verdict: 
         for path in campaign.glob(name):
             assert "SIMULATED" in path.read_text().splitlines()[0]
     results = list(campaign.glob("stage/**/railgauge.jsonl"))
-    assert results and all(json.loads(path.read_text())["simulated"] for path in results)
+    records = [read_record(path) for path in results]
+    assert records and all(record is not None and record.simulated for record in records)
     # Nothing of it where campaigns and their history are.
     assert [path.name for path in area.iterdir()] == ["rehearsals"]
 
