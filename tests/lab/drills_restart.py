@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -17,6 +16,7 @@ from railgauge.gate import journal
 from railgauge.lab.nodes import KINDS as NODE_KINDS
 
 from .gate_lab import AFTER, BEFORE, Gate, first_result, in_update, killed_at_first_result
+from .test_accept import wait_for_traffic
 
 
 def _restart(gate: Gate, node: str, firmware: int) -> None:
@@ -130,10 +130,7 @@ def clock_jump(gate: Gate) -> None:
         stdout=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 200
-    while not list(gate.area.glob("campaigns/*/stage/**/ready.json")):
-        assert time.monotonic() < deadline and campaign.poll() is None, "no server listens"
-        time.sleep(0.1)
+    wait_for_traffic(gate.area)
     _set_clock(gate, "n5", 30)
     try:
         out, _ = campaign.communicate(timeout=400)
