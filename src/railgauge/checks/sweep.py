@@ -270,7 +270,9 @@ class SweepCheck(StrictCheck):
                 self.not_run[place.place] = _UNREAD if self._left[1] else _NO_EVENT
             elif event["outcome"] == "lost" and not self._came_to_its_end:
                 self.not_run[place.place] = _NO_EVENT
-            elif event["outcome"] == "refused" or (event["outcome"] == "lost" and lost <= told):
+            elif event["outcome"] == "refused":
+                self.not_run[place.place] = event["why"]
+            elif event["outcome"] == "lost" and lost and lost <= told:
                 self.not_run[place.place] = event["why"]
             else:
                 judged.append(place)

@@ -323,7 +323,8 @@ def test_a_place_that_was_lost_with_no_node_is_no_pass(check: Any) -> None:
     left.outcomes[SECOND] = ("lost", "nobody knows")
     left.write(check)
     assert jobs.judge(check) != ""
-    assert SECOND not in passed(check)
+    # A side of it was killed, as by the kernel that runs out of memory: that speaks against it.
+    assert bad(check) == {SECOND: ["late"]}
 
 
 def test_a_place_that_was_refused_is_not_run_and_no_pass(check: Any) -> None:
