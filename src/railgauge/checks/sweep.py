@@ -265,18 +265,17 @@ class SweepCheck(StrictCheck):
         told: set[str] = set()
         for place in (place for members in self._rounds for place in members):
             event = self._raw.places.get(self._numbers[place.place])
-            lost = {node for node in place.nodes if node in self._raw.lost}
+            is_lost = event is not None and event["outcome"] == "lost"
+            lost = {node for node in place.nodes if node in self._raw.lost} if is_lost else set()
             if event is None:
                 self.not_run[place.place] = _UNREAD if self._left[1] else _NO_EVENT
-            elif event["outcome"] == "lost" and not self._came_to_its_end:
+            elif is_lost and not self._came_to_its_end:
                 self.not_run[place.place] = _NO_EVENT
-            elif event["outcome"] == "refused":
-                self.not_run[place.place] = event["why"]
-            elif event["outcome"] == "lost" and lost and lost <= told:
+            elif event["outcome"] == "refused" or (lost and lost <= told):
                 self.not_run[place.place] = event["why"]
             else:
                 judged.append(place)
-                told |= lost if event["outcome"] == "lost" else set()
+                told |= lost
         return judged
 
     def judge_place(self, place: Case) -> Judged:
