@@ -169,21 +169,6 @@ def test_a_node_that_loses_power_in_mid_job_is_named(
     assert jobs_left(mended) == ""
 
 
-def test_the_sweeps_own_node_that_loses_power_is_named(
-    area: Path, verdict: Verdict, mended: Lab
-) -> None:
-    """With it the job ends, and Slurm says of which node."""
-    campaign = start(area, "--partition", "ns", "--", "-n", "Iperf2Pair")
-    wait_for_traffic(area)
-    faults.add(mended, "off", "n1")
-    output, _ = campaign.communicate(timeout=PATIENCE_S)
-    assert campaign.returncode == 1, output
-    found = verdict()
-    assert suspects(found) == ["n1"]
-    assert any("NODE_FAIL" in finding["message"] for finding in found["findings"])
-    assert jobs_left(mended) == ""
-
-
 def test_a_node_that_is_off_is_rejected_by_name(
     railgauge: Run, verdict: Verdict, mended: Lab
 ) -> None:

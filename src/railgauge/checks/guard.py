@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from reframe.core import fields, runtime, variables
 from reframe.core.exceptions import ReframeError, what
+from reframe.core.schedulers import slurm as slurm_scheduler
 from reframe.core.schedulers.slurm import SlurmJobScheduler
 from reframe.frontend.executors import Runner, TaskEventListener
 from reframe.frontend.executors.policies import AsynchronousExecutionPolicy
@@ -422,6 +423,21 @@ def blocked_only(original: Callable[..., None]) -> Callable[..., None]:
     return cancel_if_blocked
 
 
+def without_resized(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A job that goes on when a node of it dies (--no-kill) has two records in accounting, of which
+    the first says RESIZING for ever: ReFrame would wait for that one's end.
+    """
+
+    @functools.wraps(original)
+    def run(*command: Any, **options: Any) -> Any:
+        answer = original(*command, **options)
+        lines = answer.stdout.splitlines(keepends=True)
+        answer.stdout = "".join(line for line in lines if "|RESIZING|" not in line)
+        return answer
+
+    return run
+
+
 def after_bad_ones(original: Callable[[Any, Any], bool], question: str) -> Callable[..., bool]:
     """A case that needs others goes on with the places that passed: one bad rail is no reason to
     leave out all the others.
@@ -488,6 +504,7 @@ def install() -> None:
     policy = AsynchronousExecutionPolicy
     policy.deps_failed = after_bad_ones(policy.deps_failed, "failed")
     policy.deps_succeeded = after_bad_ones(policy.deps_succeeded, "succeeded")
+    slurm_scheduler._run_strict = without_resized(slurm_scheduler._run_strict)
     SlurmJobScheduler._cancel_if_blocked = blocked_only(SlurmJobScheduler._cancel_if_blocked)
     SlurmJobScheduler._cancel_if_pending_too_long = patient(
         SlurmJobScheduler._cancel_if_pending_too_long

@@ -25,7 +25,7 @@ from railgauge.checks.cases import Case, SweepCase
 from railgauge.checks.protections import Evidence
 from railgauge.checks.schedule import rounds
 from railgauge.model.call import Call
-from railgauge.model.failure import DISTURBED, LOST, UNREACHED, Failure
+from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, UNREACHED, Failure
 from railgauge.model.references import Reference
 from railgauge.node import raw
 from railgauge.node.sweep import FILE as ORDERS
@@ -144,8 +144,8 @@ class SweepCheck(StrictCheck):
         there = {node for place in chosen for node in place.nodes}
         self.pinned_nodes = [node for node in self.sweep.nodes if node in there]
         self.num_tasks = len(self.pinned_nodes)
-        # The others go on where a node dies.
-        self.job.options += ["--no-kill"]
+        # The others go on where a node dies; and of whole nodes all of their memory.
+        self.job.options += ["--no-kill", "--mem=0"]
         self.time_limit = f"{int(self._longest_s(self._rounds)) + 1}s"
 
     def _longest_s(self, rounds_of_job: Sequence[Sequence[Case]]) -> float:
@@ -294,6 +294,11 @@ class SweepCheck(StrictCheck):
         why = f"{node}: {self._raw.lost[node]}"
         if self._raw.lost[node] == raw.TERMINATED:
             return [Failure(DISTURBED, f"not measured: {why}", (node,))]
+        if (words := ends.out_of_memory_on(self._job_error, node)) is not None:
+            step = "a larger memory limit of the partition's jobs: DefMemPerNode, MaxMemPerNode"
+            return [
+                Failure(ENVIRONMENT, f"Slurm ended the agent of {node}: {words}", (node,), step)
+            ]
         if node in self._raw.joined:
             step = f"scontrol show node {node}; dmesg there: was it started again, out of memory?"
             return [Failure(LOST, why, (node,), step)]

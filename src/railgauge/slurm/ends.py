@@ -221,6 +221,13 @@ def launch_failed_on(stderr: str) -> dict[str, str]:
     return {match["node"]: match["why"] for match in matches if match}
 
 
+def out_of_memory_on(stderr: str, node: str) -> str | None:
+    """Slurm's words where a job's processes had more memory on a node than the job may have."""
+    own = f"slurmstepd-{node}: error: "
+    lines = (line for line in _lines(stderr) if line.startswith(own))
+    return next((line.removeprefix(own) for line in lines if "memory limit" in line), None)
+
+
 def ended_by_launcher(stderr: str) -> frozenset[str]:
     """The nodes whose tasks srun ended because a task elsewhere had failed (--kill-on-bad-exit)."""
     if not _ABORTED.search(stderr):

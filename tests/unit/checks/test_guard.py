@@ -204,3 +204,11 @@ def test_a_sweep_is_listed_with_the_number_of_its_places_rounds_and_nodes() -> N
 def test_a_check_that_knows_of_no_places_is_listed_as_one() -> None:
     found = listed()
     assert (found.places, found.rounds, found.node_count, found.seconds) == (1, 1, 1, None)
+
+
+def test_a_job_that_lost_a_node_is_known_by_its_last_record() -> None:
+    """As sacct tells of one with --no-kill whose n2 died."""
+    told = "JobID|State\n10|RESIZING|0:0|1|n[1-4]\n10|COMPLETED|0:0|2|n[1,3-4]\n"
+    answer = SimpleNamespace(stdout=told)
+    guard.without_resized(lambda command: answer)("sacct")
+    assert answer.stdout == "JobID|State\n10|COMPLETED|0:0|2|n[1,3-4]\n"
