@@ -185,6 +185,10 @@ class Queue:
             return Obstacle(f"{_SLURM_SAYS}{error.message}", standing=False)
         if not reason:
             return None
+        # Of a job with several nodes Slurm says only that some are down, drained or reserved.
+        if "DOWN" in reason and (dead := slurm_nodes.dead(place.nodes)):
+            words = f"{NOT_AVAILABLE}, UnavailableNodes:{hostlist.fold(dead)}"
+            return Obstacle(f"{_SLURM_SAYS}{words}", standing=True)
         # As one job has waited, so would the others.
         standing = reason in waiting.STANDING or (place.partition, reason) in self._vain
         return Obstacle(f"{_SLURM_SAYS}{reason}", standing)

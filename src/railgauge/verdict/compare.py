@@ -565,4 +565,4 @@ def _unavailable(campaign: Campaign, case: Case) -> tuple[str, ...]:
     if NOT_AVAILABLE not in case.reason:
         return ()
     named = unavailable_nodes(case.reason) or case.nodes
-    return tuple(node for node in named if node in campaign.unavailable)
+    return tuple(n for n in named if n in campaign.unavailable and n in case.nodes)
