@@ -492,7 +492,7 @@ MUTANTS = [
     Mutant(
         "a drained or reserved node is a dead one",
         _COMPARE,
-        "return tuple(node for node in named if node in campaign.unavailable)",
+        "return tuple(n for n in named if n in campaign.unavailable and n in case.nodes)",
         "return tuple(named)",
         "tests/unit/verdict/test_rules.py",
     ),
