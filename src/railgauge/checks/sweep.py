@@ -372,7 +372,10 @@ class SweepCheck(StrictCheck):
 
     def complaints(self) -> list[str]:
         bad = [judged for judged in self.results if judged.failures]
-        told = [f"{j.place.place}: {j.failures[0].message}" for j in bad[:_SHOWN]]
+        told = [
+            f"{judged.place.place}: {'; '.join(failure.message for failure in judged.failures)}"
+            for judged in bad[:_SHOWN]
+        ]
         more = [f"and {len(bad) - _SHOWN} more places"] if len(bad) > _SHOWN else []
         reasons = dict.fromkeys(self.not_run.values())
         left = [
