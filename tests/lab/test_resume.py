@@ -94,8 +94,8 @@ def test_a_sweep_that_was_killed_goes_on_with_the_places_that_it_lacks(
     assert killed.returncode == 2, output
     answer = railgauge("accept", "--resume", "latest")
     assert "session 2: 2 missing" in answer.stdout
-    (first, second) = sweeps(area, "Iperf2Pair")
-    assert (len(first.places), len(second.places)) == (2, 2)
+    (again, _) = sweeps(area, "Iperf2Pair")
+    assert len(again.places) == 2
     # Only what a filter left out keeps it from accept.
     assert answer.returncode == 2, answer.stdout
     assert "job-disturbed" not in answer.stdout

@@ -104,7 +104,7 @@ references:
 @pytest.mark.parametrize(
     ("scenario", "code", "reason"),
     [
-        ("healthy", 2, r"SIMULATED INCONCLUSIVE .* of 4 cases were selected"),
+        ("healthy", 2, r"SIMULATED INCONCLUSIVE .* of 4 places were selected"),
         ("receiver-gone", 1, r"it returned 6 SOCKET_WRITE_ERROR"),
         ("wrong-results", 1, r"changed: large.bin: another sha256"),
     ],

@@ -118,6 +118,9 @@ class Side:
             "program": shutil.which(spec["programs"][role][0]) or "",
         }
         Path(folder, "into").mkdir()
+        if "replay" in self.orders:
+            # For a stand-in of a rehearsal, which is started in this folder.
+            Path(folder, "replay.json").write_text(json.dumps(self.orders["replay"]))
 
     @property
     def sends(self) -> bool:
@@ -402,11 +405,9 @@ def serve(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
         offer = peer.hear("offer", orders["prepare_limit_s"])
         if offer is None:
             raise NoWay(f"{spec['client_host']} was not prepared in time")
-        if orders["by"] == "wdt":
-            call = serve_wdt(side)
-        else:
-            with working_in(folder):
-                call = serve_with_daemon(side, offer)
+        with working_in(folder):
+            by_wdt = orders["by"] == "wdt"
+            call = serve_wdt(side) if by_wdt else serve_with_daemon(side, offer)
         side.verify()
     return [call]
 
@@ -422,7 +423,7 @@ def connect(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
         with pair.measured(spec, lanes, "client", peer):
             limit_s = orders["prepare_limit_s"] + spec["start_limit_s"] + 5
             (ready,) = pair.find_servers(spec, lane, peer, limit_s)
-            with contextlib.nullcontext() if by_wdt else working_in(folder):
+            with working_in(folder):
                 call = (connect_wdt if by_wdt else connect_to_daemon)(side, ready)
                 try:
                     call.wait(spec["run_limit_s"])
