@@ -182,6 +182,7 @@ class Scenario:
             "files": FILES.files,
             "file_bytes": FILES.file_bytes,
             "scratch": str(self.scratch),
+            "replay": {"scenario": self.does},
             **self.orders,
         }
         tool = TOOLS[self.check]
@@ -194,7 +195,6 @@ class Scenario:
             environment={"TELLTALE": str(self.telltale), "FAKE": self.does},
         )
         self.stage.mkdir()
-        (self.stage / "replay.json").write_text(json.dumps({"scenario": self.does}))
         self.sweep.start(folder)
 
     def left(self, role: str) -> raw.Side:
