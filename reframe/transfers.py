@@ -50,15 +50,10 @@ class Iperf2Pair(PairCheck):
         )
 
     def requested(self):
-        congestion = {"congestion": self.congestion} if self.congestion else {}
-        return {"streams": self.streams, **congestion}
+        return iperf2.requested(self.options)
 
     def commands(self):
-        return {
-            "server": iperf2.server_argv(self.options),
-            "client": iperf2.client_argv(self.options),
-            "version": iperf2.version_argv(),
-        }
+        return iperf2.commands(self.options)
 
     def expected_run_s(self):
         return self.duration_s
@@ -127,7 +122,7 @@ class ScpTransfer(SshCheck):
 
     descr = "files between two nodes, by scp"
     tags = {"tcp", "transfer", "acceptance"}
-    tool_of_case = "scp"
+    transfer_tool = "scp"
 
     cases = TransferCases("scp")
     sweep = parameter(cases.sweeps, loggable=True)
@@ -139,7 +134,7 @@ class HpnScpTransfer(SshCheck):
 
     descr = "files between two nodes, by HPN-SSH's scp"
     tags = {"tcp", "transfer", "acceptance"}
-    tool_of_case = "hpn-scp"
+    transfer_tool = "hpn-scp"
 
     cases = TransferCases("hpn-scp")
     sweep = parameter(cases.sweeps, loggable=True)
@@ -151,7 +146,7 @@ class BbcpTransfer(SshCheck):
 
     descr = "files between two nodes, by bbcp"
     tags = {"tcp", "transfer", "acceptance"}
-    tool_of_case = "bbcp"
+    transfer_tool = "bbcp"
 
     cases = TransferCases("bbcp")
     sweep = parameter(cases.sweeps, loggable=True)

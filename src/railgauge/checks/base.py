@@ -26,7 +26,7 @@ from railgauge.checks.protections import Evidence, failures
 from railgauge.model import record, references
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
-from railgauge.model.failure import ALONE, Failure
+from railgauge.model.failure import ALONE, PRECONDITION_FAILED, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.slurm import jobs as slurm_jobs
@@ -35,10 +35,6 @@ from railgauge.systems import rehearsal
 from railgauge.tools import Reading
 
 guard.install()
-
-#: How the reason begins for which a place is not measured that needs others.
-NOT_PASSED = "its precondition failed: "
-
 
 #: The checks that `simple_test` marks, also those that the session's system has nothing for.
 TESTS: set[type] = set()
@@ -129,6 +125,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     max_pending_time = "5m"
     time_limit = "2m"
 
+    #: what moves data, where transfers by several tools are compared
+    transfer_tool: str = ""
     #: the metrics that must have a reference; none: what `gates` says, as a rule all
     gating: tuple[str, ...] = ()
 
@@ -300,7 +298,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 if name not in passed[case]:
                     wanting.append(f"{checks[case]} {name}")
             if wanting:
-                found[place.place] = f"{NOT_PASSED}{'; '.join(wanting)}"
+                found[place.place] = f"{PRECONDITION_FAILED}{'; '.join(wanting)}"
         return found
 
     def choose_places(self) -> None:

@@ -11,7 +11,7 @@ from reframe.core.builtins import run_before
 from railgauge.checks.base import Observation, StrictCheck
 from railgauge.checks.cases import Mismatch, SettingCase, mismatch_of_settings
 from railgauge.checks.pair import OfPair, PairCases, neighbours
-from railgauge.checks.wan import is_series, tcp_commands
+from railgauge.checks.wan import is_series
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
@@ -102,9 +102,7 @@ class MpiBesideCheck(OfPair, StrictCheck):
         )
 
     def requested(self) -> Mapping[str, Any]:
-        setting = self.setting
-        congestion = {"congestion": setting.congestion} if setting.congestion else {}
-        return {"streams": setting.streams, "ranks": self.num_tasks, **congestion}
+        return {**iperf2.requested(self.options), "ranks": self.num_tasks}
 
     def required_metrics(self) -> Sequence[str]:
         size = self.mpi.size_bytes
@@ -122,7 +120,7 @@ class MpiBesideCheck(OfPair, StrictCheck):
             "version": version,
             "run_limit_s": self.run_limit_s(),
         }
-        return {**tcp_commands(self.options), "mpi": program}
+        return {**iperf2.commands(self.options), "mpi": program}
 
     def _allreduce(self) -> mpi_allreduce.Options:
         return mpi_allreduce.Options(self.num_tasks, self.mpi.size_bytes, self.mpi.iterations)

@@ -161,7 +161,8 @@ def _places(check: Any) -> tuple[Place, ...]:
 
 def _nodes(check: Any) -> tuple[str, ...]:
     """All nodes that a case is about, also those that it left out."""
-    return tuple(dict.fromkeys(node for place in _places(check) for node in place.nodes))
+    target = getattr(check, "target", None)
+    return tuple(target.nodes if isinstance(target, Case) else getattr(check, "pinned_nodes", ()))
 
 
 def _planned(case: Any, runs: int) -> Planned:
@@ -175,6 +176,7 @@ def _planned(case: Any, runs: int) -> Planned:
         limit_s=_longest_s(check),
         depends_on=tuple(sorted({dependency.check.unique_name for dependency in case.deps})),
         runs=runs,
+        transfer_tool=getattr(check, "transfer_tool", ""),
     )
 
 
@@ -186,7 +188,7 @@ def _listed(case: Any) -> Listed:
         partition=case.partition.name,
         places=len(check.places) if isinstance(target, Case) else 1,
         rounds=getattr(check, "planned_rounds", 1),
-        node_count=len(target.nodes if isinstance(target, Case) else check.pinned_nodes),
+        node_count=len(_nodes(check)),
         seconds=getattr(check, "expected_seconds", None),
     )
 

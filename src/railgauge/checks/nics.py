@@ -9,7 +9,7 @@ from typing import Any
 from railgauge.checks.base import ExitLine, Observation
 from railgauge.checks.cases import Mismatch, NicCase, mismatch_of_settings
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
-from railgauge.checks.wan import is_series, tcp_commands
+from railgauge.checks.wan import is_series
 from railgauge.model import limits
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
@@ -114,15 +114,13 @@ class NicsCheck(PairCheck):
         )
 
     def requested(self) -> Mapping[str, Any]:
-        options = self.options
-        congestion = {"congestion": options.congestion} if options.congestion else {}
-        return {"streams": options.streams, **congestion}
+        return iperf2.requested(self.options)
 
     def expected_path(self) -> dict[str, Any]:
         return {"emulation": "none", "mtu_bytes": self.nics.mtu_bytes}
 
     def commands(self) -> Mapping[str, list[str]]:
-        commands = tcp_commands(self.options)
+        commands = iperf2.commands(self.options)
         # For nodes whose routes depend on the sender's address.
         return {**commands, "client": [*commands["client"], "-B", "{own_address}"]}
 

@@ -109,7 +109,7 @@ class TransferPairCheck(PairCheck):
 
     here: TransferCase
     #: as in extras.transfers.tools
-    tool_of_case: TransferTool
+    transfer_tool: TransferTool
     #: the rate; the time is the same in other words
     gating = ("bandwidth",)
     #: the round trip may be this much longer than asked for: the path's own, and a busy machine's
@@ -126,7 +126,7 @@ class TransferPairCheck(PairCheck):
 
     @classmethod
     def is_optional(cls, partition: Partition) -> bool:
-        return cls.tool_of_case in _transfers(partition).optional
+        return cls.transfer_tool in _transfers(partition).optional
 
     def provider(self, program: str) -> str:
         step = activation.bringing(program, self.current_system.name)
@@ -176,7 +176,7 @@ class StreamCheck(TransferPairCheck):
     """iperf3 beside the transfers: what TCP carries without any file."""
 
     tool = iperf3
-    tool_of_case: TransferTool = "iperf3"
+    transfer_tool: TransferTool = "iperf3"
     metrics = ["bandwidth", "stream_bandwidth_min", "retransmits"]
 
     @property
@@ -239,7 +239,7 @@ class TransferCheck(TransferPairCheck):
 
     @property
     def tool_name(self) -> str:
-        return self.tool_of_case
+        return self.transfer_tool
 
     @property
     def files(self) -> FileSet:
@@ -339,7 +339,7 @@ class WdtCheck(TransferCheck):
     """WDT: many connections, and threads on both sides. Both ends must say that all went well."""
 
     tool = wdt
-    tool_of_case: TransferTool = "wdt"
+    transfer_tool: TransferTool = "wdt"
     by = "wdt"
 
     @property
@@ -384,18 +384,18 @@ class _ByProgram(TransferCheck):
     """A tool that is known by its exit code and the files that have arrived."""
 
     tool = file_transfer
-    tool_of_case: file_transfer.Tool
+    transfer_tool: file_transfer.Tool
 
     @classmethod
     def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
-        argv = file_transfer.version_argv(cls.tool_of_case)
+        argv = file_transfer.version_argv(cls.transfer_tool)
         return {argv[0]: argv}
 
 
 class FtpCheck(_ByProgram):
     """lftp from ProFTPD. The client pulls: only a download is cut into parallel pieces."""
 
-    tool_of_case = "lftp"
+    transfer_tool = "lftp"
     by = "ftp"
     sender = "server"
     login = Login(user="railgauge")
@@ -438,9 +438,9 @@ class SshCheck(_ByProgram):
 
     @property
     def options(self) -> file_transfer.Options:
-        streams = self.transfers.streams if self.tool_of_case == "bbcp" else 1
-        assert self.tool_of_case in ("scp", "hpn-scp", "bbcp")
-        return file_transfer.Options(self.tool_of_case, self.files, streams=streams)
+        streams = self.transfers.streams if self.transfer_tool == "bbcp" else 1
+        assert self.transfer_tool in ("scp", "hpn-scp", "bbcp")
+        return file_transfer.Options(self.transfer_tool, self.files, streams=streams)
 
     def programs(self) -> Mapping[str, list[str]]:
         client, server = file_transfer.PROGRAMS[self.options.tool]

@@ -27,14 +27,6 @@ from railgauge.tools import Reading, iperf2
 SERIES_VARIABLE = "RAILGAUGE_SERIES"
 
 
-def tcp_commands(options: iperf2.Options) -> dict[str, list[str]]:
-    return {
-        "server": iperf2.server_argv(options),
-        "client": iperf2.client_argv(options),
-        "version": iperf2.version_argv(),
-    }
-
-
 def is_series() -> bool:
     return bool(os.environ.get(SERIES_VARIABLE))
 
@@ -142,14 +134,14 @@ class WanCheck(PairCheck):
         )
 
     def requested(self) -> Mapping[str, Any]:
-        return {"streams": 1, "congestion": self.options.congestion}
+        return iperf2.requested(self.options)
 
     def expected_path(self) -> dict[str, Any]:
         # The emulation is the job's own.
         return {n: v for n, v in super().expected_path().items() if n != "emulation"}
 
     def commands(self) -> Mapping[str, list[str]]:
-        return tcp_commands(self.options)
+        return iperf2.commands(self.options)
 
     def way(self) -> Mapping[str, Any]:
         return long_way(self.wan, self.round_trip_ms)
@@ -236,13 +228,13 @@ class BondCheck(PairCheck):
         return of_paths(place)
 
     def requested(self) -> Mapping[str, Any]:
-        return {"streams": self.bond.streams}
+        return iperf2.requested(self.options)
 
     def expected_path(self) -> dict[str, Any]:
         return {"emulation": "none", "mtu_bytes": self.bond.mtu_bytes}
 
     def commands(self) -> Mapping[str, list[str]]:
-        return tcp_commands(self.options)
+        return iperf2.commands(self.options)
 
     def way(self) -> Mapping[str, Any]:
         return {"interface": self.bond.device}

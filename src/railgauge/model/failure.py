@@ -31,6 +31,9 @@ LOST = "node-lost"
 #: against what lies between them, and against neither.
 UNREACHED = "unreached"
 
+#: Begins the reason of what was not measured because what it needs, which follows, did not pass.
+PRECONDITION_FAILED = "its precondition failed: "
+
 #: Kinds after which nothing else that is wrong with a case counts: it may follow from them.
 ALONE = (DISTURBED, ENVIRONMENT)
 

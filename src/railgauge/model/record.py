@@ -65,7 +65,8 @@ class Planned(Document):
     """A case that ReFrame selected.
 
     `places` are measured in one job. `limit_s` is the longest that it may take, the queue included.
-    `runs` is how many times it is to run.
+    `runs` is how many times it is to run. `transfer_tool` is what moves data, where transfers by
+    several tools are compared.
     """
 
     check: str
@@ -76,6 +77,7 @@ class Planned(Document):
     limit_s: float
     depends_on: tuple[str, ...]
     runs: int
+    transfer_tool: str = ""
 
     @property
     def key(self) -> Key:

@@ -71,7 +71,7 @@ class Comparison:
     @property
     def tools(self) -> list[str]:
         named = {tool for tool, _ in self.cells} | set(self.failed) | set(self.left_out)
-        return sorted(named, key=lambda tool: (_TOOLS.index(tool.split()[0]), tool))
+        return sorted(named, key=_order)
 
     def times_the_slowest(self, tool: str, column: TransferColumn) -> float | None:
         """None where there is nothing to compare with, or no file is moved."""
@@ -81,17 +81,9 @@ class Comparison:
         return self.cells[tool, column].rate_gbits_s / min(rates)
 
 
-def _tool_of(check: str) -> str | None:
-    """The tool of a check that moves files, or streams beside them."""
-    checks = {
-        "Iperf3Pair": iperf3.TOOL,
-        "WdtTransfer": WDT,
-        "FtpTransfer": "lftp",
-        "ScpTransfer": "scp",
-        "HpnScpTransfer": "hpn-scp",
-        "BbcpTransfer": "bbcp",
-    }
-    return checks.get(check)
+def _order(tool: str) -> tuple[int, str]:
+    name = tool.partition(" ")[0]
+    return _TOOLS.index(name) if name in _TOOLS else len(_TOOLS), tool
 
 
 def _column(measurement: Measurement) -> TransferColumn:
@@ -105,13 +97,14 @@ def _column(measurement: Measurement) -> TransferColumn:
 def compare(cases: Sequence[Case]) -> list[Comparison]:
     """One comparison for each partition that has transfers; numbers of good cases only."""
     comparisons = []
-    ours = [(tool, case) for case in cases if (tool := _tool_of(case.check))]
-    for partition in dict.fromkeys(case.partition for _, case in ours):
-        here = [(tool, case) for tool, case in ours if case.partition == partition]
+    ours = [case for case in cases if case.transfer_tool]
+    for partition in dict.fromkeys(case.partition for case in ours):
+        here = [case for case in ours if case.partition == partition]
         values: dict[tuple[str, TransferColumn], dict[str, list[float]]] = {}
         failed: dict[str, int] = {}
         left_out: dict[str, int] = {}
-        for tool, case in here:
+        for case in here:
+            tool = case.transfer_tool
             if case.was_left_out:
                 left_out[tool] = left_out.get(tool, 0) + 1
             elif not _is_good(case):

@@ -17,7 +17,7 @@ from railgauge import hostlist
 from railgauge.campaign.folder import ENDED, PLAN, POSSIBLE, RESULT_FILE, Campaign
 from railgauge.model import record
 from railgauge.model.call import Call
-from railgauge.model.failure import ALONE, NOT_MEASURED, Failure
+from railgauge.model.failure import ALONE, NOT_MEASURED, PRECONDITION_FAILED, Failure
 from railgauge.model.record import (
     BrokenRecordError,
     Ended,
@@ -79,6 +79,8 @@ class Case:
     ratios: tuple[Ratio, ...] = ()
     #: what it measures of its nodes, where a check measures several things: a transport, the rails
     kind: str = ""
+    #: what moved data, where transfers by several tools are compared
+    transfer_tool: str = ""
     unique_name: str = ""
     #: that of the place within its case
     place: str = ""
@@ -218,6 +220,7 @@ def _cases(planned: Planned, ran: _Ran | None, run: int, session: int = 1) -> li
         folder=ran.stagedir if ran else None,
         unique_name=planned.unique_name,
         session=session,
+        transfer_tool=planned.transfer_tool,
     )
     if ran is not None and ran.damage:
         return _everywhere(planned, dataclasses.replace(whole, damage=ran.damage))
@@ -477,7 +480,7 @@ def _with_preconditions(cases: Sequence[Case], plan: Sequence[Planned]) -> list[
             unmet = [(n, place) for n, place in needed if (n, case.partition, place) in because]
             if unmet and not case.finished:
                 told = "; ".join(names.get(n, n[0]) for n in unmet)
-                reason = f"its precondition failed: {told}"
+                reason = f"{PRECONDITION_FAILED}{told}"
                 case = dataclasses.replace(case, result="not run", reason=reason)
                 key = case.unique_name, case.partition, case.place
                 more = more or key not in failed

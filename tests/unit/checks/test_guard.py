@@ -153,6 +153,13 @@ def test_plan_has_the_kind_of_each_place(
     assert planned_place["kind"] == kind
 
 
+def test_plan_has_the_tool_whose_transfers_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert planned(tmp_path, monkeypatch, transfer_tool="scp")["transfer_tool"] == "scp"
+    assert planned(tmp_path, monkeypatch)["transfer_tool"] == ""
+
+
 def test_plan_has_every_place_of_a_sweep_with_its_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

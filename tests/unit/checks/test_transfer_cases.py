@@ -99,6 +99,11 @@ def test_all_of_it_may_belong_to_the_series(
 
 # ---- the page ----
 
+TOOLS = {
+    "WdtTransfer": "wdt",
+    "ScpTransfer": "scp",
+    "BbcpTransfer": "bbcp",
+}
 LARGE, SMALL = FileSet(1, 2**30), FileSet(100, 2**16)
 
 
@@ -135,6 +140,7 @@ def case(
         "reason": "",
         "failures": (),
         "folder": Path("stage"),
+        "transfer_tool": TOOLS.get(check, ""),
         **changes,
     }
     rows = tuple(Row(m, None, None) for m in measured)
@@ -229,7 +235,7 @@ def test_a_campaign_without_transfers_says_what_has_some(recorded: Recorded) -> 
 
 def test_the_page_of_a_rehearsal_says_simulated_first(recorded: Recorded) -> None:
     for planned in recorded.plan:
-        planned["check"] = "WdtTransfer"
+        planned.update(check="WdtTransfer", transfer_tool="wdt")
     for row in recorded.rows():
         row["measurement"].update(tool="wdt", operation=LARGE.name, simulated=True)
     answer = shown(recorded)

@@ -354,31 +354,28 @@ def hanging(folder: Path) -> Sweep:
     return sweep
 
 
-def test_a_conductor_that_slurm_stops_ends_all_and_says_so(tmp_path: Path) -> None:
-    sweep = hanging(tmp_path)
+def sent(sweep: Sweep, number: signal.Signals) -> raw.Raw:
+    """What the sweep left after its conductor got a signal, which leaves no process."""
     try:
         assert sweep.process is not None
-        sweep.process.terminate()
+        sweep.process.send_signal(number)
         sweep.wait()
         wait_until(lambda: not sweep.left_running(), "processes are left")
-        found = sweep.raw()
+        return sweep.raw()
     finally:
         sweep.kill()
+
+
+def test_a_conductor_that_slurm_stops_ends_all_and_says_so(tmp_path: Path) -> None:
+    sweep = hanging(tmp_path)
+    found = sent(sweep, signal.SIGTERM)
     assert sweep.code == 143
     assert found.end is not None and found.end["why"] == "SIGTERM"
     assert found.places[0]["outcome"] == "done" and set(found.sides[0]) == {"server", "client"}
 
 
 def test_a_conductor_that_is_killed_leaves_whole_lines_and_no_process(tmp_path: Path) -> None:
-    sweep = hanging(tmp_path)
-    try:
-        assert sweep.process is not None
-        sweep.process.kill()
-        sweep.wait()
-        wait_until(lambda: not sweep.left_running(), "processes are left")
-        found = sweep.raw()
-    finally:
-        sweep.kill()
+    found = sent(hanging(tmp_path), signal.SIGKILL)
     assert found.end is None and set(found.sides[0]) == {"server", "client"}
 
 

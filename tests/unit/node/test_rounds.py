@@ -120,21 +120,13 @@ def late_end(cluster: Cluster, node: str, message: wire.Message) -> None:
         good(cluster, node, message)
 
 
-def test_servers_of_the_next_round_start_while_this_one_runs() -> None:
-    orders = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0], [1]], run_limit_s=5)
-    seen: list[int] = []
-
-    def noted(cluster: Cluster, node: str, message: wire.Message) -> None:
-        if message["do"] == "prepare":
-            seen.append(len(cluster.outcomes))
-        good(cluster, node, message)
-
-    swept(orders, n1=late_end, n3=noted)
-    assert seen == [0]
-
-
-@pytest.mark.parametrize("more", [{"wan": {"set": []}}])
-def test_what_changes_the_way_waits_for_its_own_round(more: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("more", "ended"),
+    [pytest.param({}, 0, id="starts-early"), pytest.param({"wan": {"set": []}}, 1, id="waits")],
+)
+def test_servers_of_the_next_round_start_while_this_one_runs_but_where_they_change_the_way(
+    more: dict[str, Any], ended: int
+) -> None:
     orders = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0], [1]], run_limit_s=5, **more)
     seen: list[int] = []
 
@@ -144,7 +136,7 @@ def test_what_changes_the_way_waits_for_its_own_round(more: dict[str, Any]) -> N
         good(cluster, node, message)
 
     swept(orders, n1=late_end, n3=noted)
-    assert seen == [1]
+    assert seen == [ended]
 
 
 def test_a_node_that_does_not_answer_is_lost_and_its_later_places_are_not_asked_for() -> None:

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from railgauge.tools.iperf2.by_hand import BY_HAND
 from railgauge.tools.iperf2.judge import read, time_to_stable_s
-from railgauge.tools.iperf2.options import TOOL, Options, client_argv, server_argv, version_argv
+from railgauge.tools.iperf2.options import (
+    TOOL,
+    Options,
+    client_argv,
+    commands,
+    requested,
+    server_argv,
+    version_argv,
+)
 from railgauge.tools.iperf2.result import Stream
 from railgauge.tools.iperf2.text import parse
 
@@ -23,8 +31,10 @@ __all__ = [
     "Options",
     "Stream",
     "client_argv",
+    "commands",
     "parse",
     "read",
+    "requested",
     "server_argv",
     "time_to_stable_s",
     "version_argv",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
 from railgauge.tools.common.options import (
     require_congestion,
@@ -76,3 +76,18 @@ def client_argv(options: Options, server: str = "{server}", port: str = "{port}"
     if options.length_bytes is not None:
         argv += ["-l", str(options.length_bytes)]
     return argv
+
+
+def commands(options: Options) -> dict[str, list[str]]:
+    """What both sides run, and what tells the version."""
+    return {
+        "server": server_argv(options),
+        "client": client_argv(options),
+        "version": version_argv(),
+    }
+
+
+def requested(options: Options) -> dict[str, Any]:
+    """What the output must state."""
+    congestion = {"congestion": options.congestion} if options.congestion else {}
+    return {"streams": options.streams, **congestion}
