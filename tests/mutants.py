@@ -126,6 +126,27 @@ MUTANTS = [
         "tests/unit/checks/test_protections.py",
     ),
     Mutant(
+        "a provisional accept is an accept",
+        "src/railgauge/verdict/answer.py",
+        '"provisional accept": EXIT_INCONCLUSIVE',
+        '"provisional accept": EXIT_ACCEPT',
+        "tests/unit/verdict/test_first_day.py",
+    ),
+    Mutant(
+        "peers excuse whatever else is wrong with a place",
+        _COMPARE,
+        "all(failure.kind == NO_REFERENCE for failure in self.failures)",
+        "any(failure.kind == NO_REFERENCE for failure in self.failures)",
+        "tests/unit/verdict/test_first_day.py",
+    ),
+    Mutant(
+        "what nothing judges is provisionally accepted",
+        "src/railgauge/verdict/rules.py",
+        "    if day.unjudged:\n",
+        "    if False:\n",
+        "tests/unit/verdict/test_first_day.py",
+    ),
+    Mutant(
         "an optional tool that is not there has measured its nodes",
         "src/railgauge/verdict/rules.py",
         "                and not case.was_left_out\n",

@@ -10,6 +10,7 @@ CHECKS = HOME / "reframe"
 SETTINGS = HOME / "configs" / "settings.py"
 SYSTEMS = HOME / "configs" / "systems"
 TEMPLATES = HOME / "configs" / "templates"
+LEAST_SHARES = HOME / "configs" / "least_shares.yaml"
 SOURCE = HOME / "src"
 
 

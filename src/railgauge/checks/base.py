@@ -23,10 +23,10 @@ from railgauge.campaign.folder import RESULT_FILE
 from railgauge.checks import guard, queue
 from railgauge.checks.cases import Case, Cases, RailCase
 from railgauge.checks.protections import Evidence, failures
-from railgauge.model import record, references
+from railgauge.model import record, references, shares
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
-from railgauge.model.failure import ALONE, PRECONDITION_FAILED, Failure
+from railgauge.model.failure import ALONE, NO_REFERENCE, PRECONDITION_FAILED, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.slurm import jobs as slurm_jobs
@@ -98,6 +98,13 @@ class Judged:
     @property
     def passed(self) -> bool:
         return not self.failures and self.within
+
+    @property
+    def serves(self) -> bool:
+        """Whether what needs it may be measured: nothing speaks against it, though nothing stored
+        may say what its numbers should be.
+        """
+        return self.within and all(failure.kind == NO_REFERENCE for failure in self.failures)
 
 
 class StrictCheck(rfm.RunOnlyRegressionTest):
@@ -294,7 +301,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 if case not in passed:
                     before = self.getdep(case)
                     checks[case] = type(before).__name__
-                    passed[case] = {one.place.place for one in before.results if one.passed}
+                    passed[case] = {one.place.place for one in before.results if one.serves}
                 if name not in passed[case]:
                     wanting.append(f"{checks[case]} {name}")
             if wanting:
@@ -486,7 +493,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if self.gate == "baseline":
             # A baseline is recorded to be looked at; the numbers of before do not judge it.
             return {}
-        stored = self.stored
+        stored, of_system = self.stored, self.partition_data.extras.least_shares
         check, partition = type(self).__name__, self.current_partition.name
         return {
             m.variable: reference
@@ -495,6 +502,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 reference := self.own_reference(m)
                 or stored.find(check, partition, m)
                 or self.floor(m)
+                or (shares.reference(m, self.limit(m), of_system) if self.gates(m) else None)
             )
         }
 

@@ -15,7 +15,7 @@ from railgauge import hostlist
 from railgauge.checks.claims import contradictions
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
-from railgauge.model.failure import ALONE, DISTURBED, ENVIRONMENT, Failure
+from railgauge.model.failure import ALONE, DISTURBED, ENVIRONMENT, NO_REFERENCE, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference
@@ -403,11 +403,11 @@ def every_number_has_a_reference(evidence: Evidence) -> Iterator[Failure]:
         return
     gating = [m for m in evidence.measurements if m.variable not in evidence.recorded]
     if evidence.reading_ok and not gating:
-        yield Failure("no-reference", "nothing that was measured is compared with anything")
+        yield Failure(NO_REFERENCE, "nothing that was measured is compared with anything")
     for measurement in gating:
         if measurement.variable not in evidence.references:
             yield Failure(
-                "no-reference",
+                NO_REFERENCE,
                 f"no reference for {measurement.variable} under this condition "
                 f"({_condition(measurement)})",
                 next_step="record one: railgauge accept --mode baseline",

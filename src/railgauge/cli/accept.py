@@ -45,6 +45,7 @@ from railgauge.systems import rehearsal
 @click.option("--plan", "plan_only", is_flag=True, help="Say what would run, and run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print verdict.json instead of the table.")
 @click.option("--all", "all_places", is_flag=True, help="List every place with its numbers.")
+@running.provisional
 @click.argument("reframe_options", nargs=-1, type=click.UNPROCESSED)
 def accept(
     system: str | None,
@@ -58,13 +59,14 @@ def accept(
     plan_only: bool,
     as_json: bool,
     all_places: bool,
+    provisional: bool,
     reframe_options: tuple[str, ...],
 ) -> NoReturn:
     """Measure, compare, and say whether the nodes may go back into service.
 
     Options for ReFrame go behind `--`: railgauge accept -- -n Iperf2Pair
 
-    Exit code: 0 accept, 1 reject, 2 inconclusive, 3 usage or environment.
+    Exit code: 0 accept, 1 reject, 2 inconclusive or provisional accept, 3 usage or environment.
     """
     if rehearsal.scenario() is not None:
         raise RailgaugeError(
@@ -72,7 +74,7 @@ def accept(
             next_step=f"unset {rehearsal.VARIABLE}, or: railgauge rehearse SYSTEM",
         )
     chosen = systems.chosen(system)
-    shown = running.Shown(as_json, all_places)
+    shown = running.Shown(as_json, all_places, provisional)
     if resume is not None:
         _resume(chosen, resume, shown)
     running.enter(chosen, partition)

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import click
 
+from railgauge.cli import running
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
 
 
@@ -15,7 +16,8 @@ from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
 @click.argument("campaign", default="latest")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @click.option("--all", "all_places", is_flag=True, help="List every place with its numbers.")
-def verdict(campaign: str, as_json: bool, all_places: bool) -> NoReturn:
+@running.provisional
+def verdict(campaign: str, as_json: bool, all_places: bool, provisional: bool) -> NoReturn:
     """Show a campaign's verdict again, read anew from its folder.
 
     CAMPAIGN is an id, a path, or `latest`. The exit code is the verdict's; that of a rehearsal,
@@ -30,7 +32,7 @@ def verdict(campaign: str, as_json: bool, all_places: bool) -> NoReturn:
         click.echo(json.dumps(decided.as_dict(), indent=2))
     else:
         text.render(decided, text.console(), all_places)
-    code = decided.exit_code
+    code = running.exit_code(decided, provisional)
     sys.exit(EXIT_INCONCLUSIVE if decided.simulated and code == EXIT_ACCEPT else code)
 
 

@@ -23,6 +23,7 @@ from railgauge.systems import rehearsal
 @click.option("--nodes", help="Only these of the lab's nodes: n[1-2].")
 @click.option("--plan", "plan_only", is_flag=True, help="Say what would run, and run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print verdict.json instead of the table.")
+@running.provisional
 @click.argument("reframe_options", nargs=-1, type=click.UNPROCESSED)
 def rehearse(
     system: str,
@@ -30,6 +31,7 @@ def rehearse(
     nodes: str | None,
     plan_only: bool,
     as_json: bool,
+    provisional: bool,
     reframe_options: tuple[str, ...],
 ) -> NoReturn:
     """Run SYSTEM's NCCL checks in the lab, with stand-ins for its GPUs; without GPUs, WDT's.
@@ -51,5 +53,5 @@ def rehearse(
     os.environ[rehearsal.VARIABLE] = str(happening)
     running.enter(system, None)
     rehearsal.require_effect(systems.load(system), nodes)
-    shown = running.Shown(as_json)
+    shown = running.Shown(as_json, provisional=provisional)
     running.run(system, None, nodes, "acceptance", plan_only, shown, reframe_options)

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from railgauge.acceptance import session
 from railgauge.campaign.folder import Gate
+from railgauge.errors import EXIT_ACCEPT
 from railgauge.systems import rehearsal
 
 if TYPE_CHECKING:
@@ -20,12 +21,23 @@ if TYPE_CHECKING:
     from railgauge.verdict.answer import Verdict
 
 
+provisional = click.option(
+    "--provisional",
+    is_flag=True,
+    help="Exit with 0 for a provisional accept too: without a baseline of this site there is no "
+    "better one.",
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """How the verdict is printed: as JSON, or as text with a line for each of all places."""
+    """How the verdict is printed: as JSON, or as text with a line for each of all places; and
+    whether a provisional accept is taken for one.
+    """
 
     as_json: bool
     all_places: bool = False
+    provisional: bool = False
 
 
 def enter(system: str, partition: str | None) -> None:
@@ -75,7 +87,13 @@ def print_verdict(verdict: Verdict, shown: Shown) -> NoReturn:
         click.echo(json.dumps(verdict.as_dict(), indent=2))
     else:
         text.render(verdict, text.console(), shown.all_places)
-    sys.exit(verdict.exit_code)
+    sys.exit(exit_code(verdict, shown.provisional))
+
+
+def exit_code(verdict: Verdict, provisional: bool) -> int:
+    """Of a command that shows a verdict."""
+    taken = provisional and verdict.decision == "provisional accept"
+    return EXIT_ACCEPT if taken else verdict.exit_code
 
 
 def _print_plan(cases: Sequence[Listed]) -> None:

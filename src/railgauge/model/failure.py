@@ -34,9 +34,12 @@ UNREACHED = "unreached"
 #: Begins the reason of what was not measured because what it needs, which follows, did not pass.
 PRECONDITION_FAILED = "its precondition failed: "
 
+#: A number that nothing stored says anything of.
+NO_REFERENCE = "no-reference"
+
 #: Kinds after which nothing else that is wrong with a case counts: it may follow from them.
 ALONE = (DISTURBED, ENVIRONMENT)
 
 #: Kinds of failure that say nothing against a node: something was not measured, and why; or not
 #: alone; or there is nothing yet to compare it with.
-NOT_MEASURED = ("tool-missing", "counters-exceeded", "no-reference", *ALONE)
+NOT_MEASURED = ("tool-missing", "counters-exceeded", NO_REFERENCE, *ALONE)

@@ -22,7 +22,7 @@ from railgauge.errors import ConfigurationError
 from railgauge.model.measurement import METRICS, Measurement
 from railgauge.yamlfile import Strict, load_model
 
-Kind = Literal["floor", "published", "baseline"]
+Kind = Literal["floor", "published", "baseline", "share"]
 
 #: Of several numbers for one condition, the first of these kinds is the reference.
 PRECEDENCE: tuple[Kind, ...] = ("baseline", "published", "floor")
@@ -115,7 +115,7 @@ class Reference(Bounded):
     """The number of a metric under one condition.
 
     `floor` proves function only; `published` is cited, and gates until there is a `baseline`, this
-    site's own.
+    site's own. A `share` of the limit judges where nothing is stored (`model/shares.py`).
     """
 
     unit: str
@@ -225,6 +225,11 @@ class Entry(Condition):
     def _units(cls, metrics: dict[str, Reference]) -> dict[str, Reference]:
         for metric, reference in metrics.items():
             _known(metric)
+            if reference.kind not in PRECEDENCE:
+                raise ValueError(
+                    f"a {reference.kind} is not stored: state it in extras.least_shares of the "
+                    "partition"
+                )
             if reference.unit != METRICS[metric].unit:
                 raise ValueError(
                     f"{metric} is in {reference.unit!r}, expected {METRICS[metric].unit!r}"

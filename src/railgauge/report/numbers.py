@@ -21,10 +21,19 @@ from railgauge.verdict.answer import Verdict
 from railgauge.verdict.compare import Case
 from railgauge.verdict.outliers import condition
 
-_STYLES = {"ok": "green", "recorded": "yellow", "failed": "red", "stands out": "bold yellow"}
+_STYLES = {
+    "ok": "green",
+    "recorded": "yellow",
+    "no reference": "yellow",
+    "failed": "red",
+    "stands out": "bold yellow",
+}
 
 #: What speaks against a number, the worst first.
 _BAD = ("out", "failed", "stands out")
+
+#: What judges nothing.
+_OPEN = ("no reference", "recorded")
 
 
 def new_table() -> Table:
@@ -70,6 +79,8 @@ def status(case: Case, row: Row) -> str:
     """What the check says of a number."""
     if row.within is False:
         return "out"
+    if case.unreferenced:
+        return "ok" if row.within else "no reference"
     if case.failures:
         return "failed"
     return "ok" if row.within else "recorded"
@@ -123,7 +134,7 @@ def _numbers(verdict: Verdict) -> list[_Number]:
         for row in case.rows:
             if row.gates or row.within is False:
                 word = status(case, row)
-                if word == "ok" and (id(case), row.measurement) in far:
+                if word in ("ok", "no reference") and (id(case), row.measurement) in far:
                     word = "stands out"
                 found.append(_Number(case, row, word))
     return found
@@ -210,7 +221,7 @@ def _together(members: Iterable[_Number]) -> Text:
     words = [f"{counts[word]} {word}" for word in _BAD if counts[word]]
     if words:
         return Text(", ".join(words), style=_STYLES.get(words[0].split(" ", 1)[1], "bold red"))
-    return _styled("recorded" if counts["recorded"] else "ok")
+    return _styled(next((word for word in _OPEN if counts[word]), "ok"))
 
 
 # --- one line a place ----------------------------------------------------------------------------

@@ -21,7 +21,12 @@ from railgauge.verdict.answer import Finding, Verdict
 from railgauge.verdict.compare import Case
 from railgauge.verdict.ratios import RatioRow
 
-_STYLES = {"accept": "bold green", "reject": "bold red", "inconclusive": "bold yellow"}
+_STYLES = {
+    "accept": "bold green",
+    "provisional accept": "bold cyan",
+    "reject": "bold red",
+    "inconclusive": "bold yellow",
+}
 
 
 #: Columns that the table needs.
@@ -159,7 +164,7 @@ def _print_numbers(console: Console, verdict: Verdict, all_places: bool) -> None
         if not all_places:
             console.print("\n[bold]places that fail or stand out[/]")
         console.print(places)
-    if verdict.provisional:
+    if verdict.by_published:
         console.print("bounds marked (published): published, not your baseline")
     if verdict.by_floors:
         console.print("bounds marked (floor): they prove function only, and are no baseline")

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from railgauge.model.failure import NO_REFERENCE
 from railgauge.model.measurement import Measurement
 from railgauge.model.sizes import format_size
 from railgauge.tools import iperf3
@@ -137,7 +138,7 @@ def _is_good(case: Case) -> bool:
 
 
 def _broken(case: Case) -> bool:
-    return any(failure.kind != "no-reference" for failure in case.failures)
+    return any(failure.kind != NO_REFERENCE for failure in case.failures)
 
 
 def _text(comparison: Comparison, tool: str, column: TransferColumn) -> str:

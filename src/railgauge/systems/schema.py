@@ -13,6 +13,7 @@ import pydantic
 from railgauge import hostlist
 from railgauge.errors import ConfigurationError
 from railgauge.model.measurement import CONGESTION_CONTROL
+from railgauge.model.shares import LeastShare
 from railgauge.systems.nccl import Nccl
 from railgauge.yamlfile import Strict
 
@@ -414,6 +415,10 @@ class Extras(Strict):
     """
     sweep: Sweep = Sweep()
     """How its nodes are measured together."""
+    least_shares: list[LeastShare] = []
+    """What part of its limit a number must reach where none is stored, before those of
+    `configs/least_shares.yaml`: the first that fits judges.
+    """
     peer_spread: float = pydantic.Field(default=0.05, ge=0.005, le=0.2)
     """What numbers of equal places differ by in one run each, as a share: what is 3.5 times as far
     below its peers stands out. A shared machine needs more than the default.

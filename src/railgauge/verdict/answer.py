@@ -15,13 +15,15 @@ from railgauge.verdict.outliers import Outlier
 from railgauge.verdict.provenance import Build, Notice, builds
 from railgauge.verdict.ratios import RatioRow
 
-Decision = Literal["accept", "reject", "inconclusive"]
+Decision = Literal["accept", "provisional accept", "reject", "inconclusive"]
 
 #: Units of what is counted, and not measured: what the description lists is all there.
 _COUNTS = (METRICS["links"].unit, METRICS["expectations"].unit)
 
 EXIT_CODES: dict[Decision, int] = {
     "accept": EXIT_ACCEPT,
+    # Unless who asks takes it for one: `railgauge accept --provisional`.
+    "provisional accept": EXIT_INCONCLUSIVE,
     "reject": EXIT_REJECT,
     "inconclusive": EXIT_INCONCLUSIVE,
 }
@@ -70,7 +72,7 @@ class Verdict:
         return builds(self.cases)
 
     @property
-    def provisional(self) -> bool:
+    def by_published(self) -> bool:
         """Whether somebody else's published number gated where there is no baseline yet."""
         return any(
             row.reference is not None and row.reference.kind == "published"
@@ -105,7 +107,7 @@ class Verdict:
             "verdict": self.decision,
             "exit_code": self.exit_code,
             "reason": self.reason,
-            "provisional": self.provisional,
+            "provisional": self.decision == "provisional accept",
             "simulated": self.simulated,
             "campaign": self.campaign.id,
             "system": self.campaign.system,

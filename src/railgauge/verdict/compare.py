@@ -17,7 +17,7 @@ from railgauge import hostlist
 from railgauge.campaign.folder import ENDED, PLAN, POSSIBLE, RESULT_FILE, Campaign
 from railgauge.model import record
 from railgauge.model.call import Call
-from railgauge.model.failure import ALONE, NOT_MEASURED, PRECONDITION_FAILED, Failure
+from railgauge.model.failure import ALONE, NO_REFERENCE, NOT_MEASURED, PRECONDITION_FAILED, Failure
 from railgauge.model.record import (
     BrokenRecordError,
     Ended,
@@ -106,6 +106,18 @@ class Case:
             self.result == "pass"
             and bool(self.rows)
             and not self.failures
+            and not self.damage
+            and all(row.within is not False for row in self.rows)
+        )
+
+    @property
+    def unreferenced(self) -> bool:
+        """Nothing against it anywhere, but that numbers of it have no reference."""
+        return (
+            self.result == "fail"
+            and bool(self.rows)
+            and bool(self.failures)
+            and all(failure.kind == NO_REFERENCE for failure in self.failures)
             and not self.damage
             and all(row.within is not False for row in self.rows)
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 
-from railgauge.model.failure import UNREACHED
+from railgauge.model.failure import NO_REFERENCE, UNREACHED
 from railgauge.verdict.compare import Case, Outcome
 
 #: Failures that are a node's silence. It may be healthy, and its partner or the way to it not: a
@@ -17,7 +17,7 @@ from railgauge.verdict.compare import Case, Outcome
 _SILENCE = ("silent-node", "launch-failed")
 
 #: Failures of what the suite was told, not of the nodes that it ran on.
-_OF_THE_SUITE = ("no-reference", "gate", "limit-unit", "simulated")
+_OF_THE_SUITE = (NO_REFERENCE, "gate", "limit-unit", "simulated")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,6 +27,11 @@ LEAST_PLACES = 4
 #: A modified z-score above it is an outlier (Iglewicz and Hoaglin).
 SCORE = 3.5
 
+#: Numbers that are not alike at all places (`Metric.alike`) are judged where nothing else does;
+#: they may differ by so many times what others may: at the default nothing stands out that is less
+#: than 87.5 % worse. A choice of ours.
+_LOOSELY = 5
+
 #: Makes the median absolute deviation that of a normal distribution's standard deviation.
 _NORMAL = 1.4826
 
@@ -71,12 +76,12 @@ def outlying(
 
 
 def outliers(cases: Sequence[Case]) -> list[Outlier]:
-    """Nodes and pairs that stand out in a condition, among the cases that passed."""
+    """Nodes and pairs that stand out in a condition, of the cases that nothing speaks against."""
     conditions: dict[Hashable, list[tuple[Case, Row]]] = {}
     for case in cases:
-        if case.passed:
+        if case.passed or case.unreferenced:
             for row in case.rows:
-                if row.gates and METRICS[row.measurement.metric].alike:
+                if row.gates and (_is_alike(row) or (case.unreferenced and not row.reference)):
                     conditions.setdefault(condition(case, row.measurement), []).append((case, row))
     by_nodes: dict[tuple[str, ...], Outlier] = {}
     for measured in conditions.values():
@@ -84,6 +89,19 @@ def outliers(cases: Sequence[Case]) -> list[Outlier]:
             # Of a place that stands out in many conditions the first is named.
             by_nodes.setdefault(outlier.nodes, outlier)
     return list(by_nodes.values())
+
+
+def have_peers(measured: Sequence[tuple[Case, Row]]) -> bool:
+    """Whether these numbers of one condition tell which of them stand out: of enough nodes, and
+    not counts of what happens nowhere as a rule, of which one more says nothing.
+    """
+    nodes = {node for _, row in measured for node in row.measurement.nodes}
+    values = [row.measurement.value for _, row in measured]
+    return len(nodes) >= LEAST_PLACES and (statistics.median(values) > 0 or not any(values))
+
+
+def _is_alike(row: Row) -> bool:
+    return METRICS[row.measurement.metric].alike
 
 
 def condition(case: Case, measurement: Measurement) -> Hashable:
@@ -98,7 +116,10 @@ def condition(case: Case, measurement: Measurement) -> Hashable:
 
 def _of_condition(measured: Sequence[tuple[Case, Row]]) -> list[Outlier]:
     better = METRICS[measured[0][1].measurement.metric].better
-    least_spread = measured[0][0].peer_spread
+    least_spread = measured[0][0].peer_spread * (1 if _is_alike(measured[0][1]) else _LOOSELY)
+    # Rails and directions of two nodes are no peers of each other: too few to tell who is odd.
+    if not have_peers(measured):
+        return []
     of_nodes: dict[str, tuple[Case, Measurement]] = {}
     of_places: dict[tuple[str, ...], tuple[Case, Measurement]] = {}
     for case, row in measured:
@@ -106,9 +127,6 @@ def _of_condition(measured: Sequence[tuple[Case, Row]]) -> list[Outlier]:
         for node in m.nodes:
             _keep_best(of_nodes, node, case, m, better)
         _keep_best(of_places, (*m.nodes, m.rails or "", m.nics or ""), case, m, better)
-    # Rails and directions of two nodes are no peers of each other: too few to tell who is odd.
-    if len(of_nodes) < LEAST_PLACES:
-        return []
     nodes = {node: m.value for node, (_, m) in of_nodes.items()}
     median = statistics.median(nodes.values())
     far_off = [

@@ -2,7 +2,9 @@
 
 reject: something measured, or a node that should have been, is not as it must be; or nothing was
 measured at all. inconclusive: nothing speaks against the nodes, but not all that is required was
-measured. accept: every required check passed on every node. Missing data is never a pass.
+measured, or nothing says what it should be. provisional accept: as accept, but what judged some of
+it is no baseline of this site (`first_day`). accept: every required check passed on every node.
+Missing data is never a pass.
 """
 
 from __future__ import annotations
@@ -13,11 +15,18 @@ from typing import Any
 
 from railgauge import hostlist
 from railgauge.campaign.folder import Campaign
-from railgauge.model.failure import DISTURBED, ENVIRONMENT, NOT_MEASURED, UNAVAILABLE
+from railgauge.model.failure import (
+    DISTURBED,
+    ENVIRONMENT,
+    NO_REFERENCE,
+    NOT_MEASURED,
+    UNAVAILABLE,
+)
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.model.references import Bounded
 from railgauge.verdict.answer import Decision, Finding, Verdict
 from railgauge.verdict.compare import Case, fingerprints, read, read_possible
+from railgauge.verdict.first_day import first_day
 from railgauge.verdict.locate import Suspect, suspects, ways
 from railgauge.verdict.outliers import Outlier, outliers
 from railgauge.verdict.peers import OddNodes, odd_nodes
@@ -69,16 +78,38 @@ def _gate_findings(campaign: Campaign, case: Case) -> list[Finding]:
                 "reject", "gate", f"ran as {case.gate}, expected {campaign.gate}", **_place(case)
             )
         )
-    bare = [r.measurement.variable for r in case.rows if r.gates and r.reference is None]
-    named = any(failure.kind == "no-reference" for failure in case.failures)
+    bare = _bare(case)
+    named = any(failure.kind == NO_REFERENCE for failure in case.failures)
     if campaign.gate == "acceptance" and bare and not named:
         message = f"no reference for {', '.join(bare)}"
-        found.append(Finding("inconclusive", "no-reference", message, **_place(case)))
+        found.append(Finding("inconclusive", NO_REFERENCE, message, **_place(case)))
+    return found
+
+
+def _bare(case: Case) -> list[str]:
+    """The numbers that must have a reference, and have none."""
+    return [r.measurement.variable for r in case.rows if r.gates and r.reference is None]
+
+
+def _first_day_findings(cases: Sequence[Case]) -> list[Finding]:
+    """What judges where there is no baseline yet, and what nothing judges: one finding each."""
+    found, day = [], first_day(cases)
+    step = "make a baseline: railgauge accept --mode baseline; docs/references.md"
+    if day.unjudged:
+        told = list(dict.fromkeys(f"{c.check} {r.measurement.variable}" for c, r in day.unjudged))
+        first = ", ".join(told[:_NAMED]) + (", ..." if len(told) > _NAMED else "")
+        message = (
+            f"{len(day.unjudged)} conditions have no reference, no known share of a limit and no "
+            f"four nodes to compare: {first}"
+        )
+        found.append(Finding("inconclusive", NO_REFERENCE, message, next_step=step))
+    if day.provisional:
+        found.append(Finding("provisional accept", "no-baseline", day.message, next_step=step))
     return found
 
 
 def _case_findings(case: Case) -> list[Finding]:
-    if case.passed or case.was_left_out:
+    if case.passed or case.was_left_out or (case.unreferenced and _bare(case)):
         return []
     if case.damage:
         return [Finding("inconclusive", "broken-record", case.damage, **_place(case))]
@@ -119,6 +150,9 @@ def _case_findings(case: Case) -> list[Finding]:
 
 
 NOT_RUN = "not-run"
+
+#: So many of the conditions that nothing judges are named.
+_NAMED = 3
 
 #: Kinds of findings that several places have for one reason.
 _SHARED = ("no-result", NOT_RUN, UNAVAILABLE, DISTURBED, ENVIRONMENT)
@@ -434,6 +468,7 @@ def decide(campaign: Campaign) -> Verdict:
     odd = odd_nodes(cases, _updated(campaign, cases), campaign.scope.tested)
     findings += _peer_findings(odd)
     far = outliers(cases) if campaign.gate == "acceptance" else []
+    findings += _first_day_findings(cases) if campaign.gate == "acceptance" else []
     findings += _outlier_findings(far) + _provenance_findings(cases)
     restarted = restarts(cases)
     findings += _restart_findings(restarted)
@@ -475,8 +510,9 @@ def _decision(
     if not cases and campaign.state == "finished":
         error = campaign.session.last_error if campaign.session else ""
         return "reject", f"nothing was measured: {error or 'no test case was selected'}"
-    if findings:
-        return "inconclusive", findings[0].message
+    inconclusive = [finding for finding in findings if finding.weight == "inconclusive"]
+    if inconclusive:
+        return "inconclusive", inconclusive[0].message
     if not measured:
         return "reject", "nothing was measured"
     if campaign.gate == "baseline":
@@ -486,4 +522,6 @@ def _decision(
         )
     passed, left = sum(c.passed for c in cases), sum(c.was_left_out for c in cases)
     left_out = f", {left} left out" if left else ""
+    if findings:
+        return "provisional accept", findings[0].message
     return "accept", f"{passed} of {len(cases)} places passed{left_out}, {measured} measurements"

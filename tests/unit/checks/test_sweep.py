@@ -453,7 +453,7 @@ def before(check: Any, monkeypatch: pytest.MonkeyPatch, *passed: str) -> None:
     needed = {place.place: place.nodes for place in RING}
     monkeypatch.setattr(Tiny, "needed", needed)
     results = [
-        SimpleNamespace(place=SimpleNamespace(place=f"n{n}"), passed=f"n{n}" in passed)
+        SimpleNamespace(place=SimpleNamespace(place=f"n{n}"), serves=f"n{n}" in passed)
         for n in (1, 2, 3, 4)
     ]
     found = type("Before", (), {"results": results})()

@@ -911,7 +911,7 @@ def test_published_number_gates_until_there_is_a_baseline(recorded: Recorded) ->
     for row in recorded.rows():
         row["reference"] = PUBLISHED.model_dump(mode="json")
     verdict = recorded.decide()
-    assert (verdict.decision, verdict.provisional) == ("reject", True)
+    assert (verdict.decision, verdict.by_published) == ("reject", True)
 
 
 def test_text_says_once_that_a_published_number_is_no_baseline(recorded: Recorded) -> None:
