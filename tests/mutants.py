@@ -688,10 +688,10 @@ MUTANTS = [
     ),
     Mutant(
         "a rehearsal returns nodes to service",
-        "src/railgauge/gate/decide.py",
+        "src/railgauge/verdict/standing.py",
         "    if verdict.simulated:\n",
         "    if False:\n",
-        f"{_GATE}/test_decide.py",
+        "tests/unit/verdict/test_standing.py",
     ),
     Mutant(
         "a node without its reservation goes on being tested",
@@ -702,10 +702,10 @@ MUTANTS = [
     ),
     Mutant(
         "a finding of no node keeps nobody out",
-        "src/railgauge/gate/decide.py",
-        "if node in finding.nodes or (not finding.nodes and _concerns(finding, partitions)):",
-        "if node in finding.nodes:",
-        f"{_GATE}/test_decide.py",
+        "src/railgauge/verdict/standing.py",
+        "if finding.nodes or _concerns(finding, partitions):",
+        "if finding.nodes:",
+        "tests/unit/verdict/test_standing.py",
     ),
     Mutant(
         "an update begins before its journal is written",

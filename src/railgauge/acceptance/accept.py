@@ -25,6 +25,7 @@ from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import (
     PLAN,
     REMAINING,
+    STANDING,
     Campaign,
     Gate,
     Requested,
@@ -50,6 +51,7 @@ from railgauge.systems import expected, rehearsal
 from railgauge.verdict.answer import Verdict
 from railgauge.verdict.compare import fingerprints, remaining
 from railgauge.verdict.rules import decide
+from railgauge.verdict.standing import standings
 
 #: A campaign writes a few hundred kB a case; below this it would break off with half of them.
 _NEEDED_BYTES = 64 * 2**20
@@ -422,6 +424,7 @@ def _conclude(campaign: Campaign, state: State) -> Verdict:
     campaign.save()
     write_json(campaign.folder / "verdict.json", verdict.as_dict())
     write_text(campaign.folder / "verdict.txt", text.plain(verdict))
+    record.write_standings(campaign.folder / STANDING, standings(verdict))
     return verdict
 
 

@@ -9,6 +9,7 @@ stage/          every case's script, tool outputs of both sides (raw.jsonl.gz) a
                 railgauge.jsonl, what was made of them place by place
 ended/          how each case came to its end, also where ReFrame wrote no report
 verdict.json    the verdict;  verdict.txt  the same for people
+standing.json   what it says of each node, for `railgauge coverage`
 lock            held by the processes that work on it
 sessions/2/     where it broke off and was resumed: the same of its second ReFrame session, whose
                 plan.json has what this session ran, and remaining.json what was missing
@@ -49,6 +50,8 @@ PLAN = "plan.json"
 POSSIBLE = "possible.json"
 #: What each test case leaves in its stage folder.
 RESULT_FILE = "railgauge.jsonl"
+#: What a campaign that has ended says of each node.
+STANDING = "standing.json"
 #: The folder of a session that has the ends of its cases.
 ENDED = "ended"
 #: What a resumed session is to run.

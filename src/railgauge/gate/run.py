@@ -21,12 +21,12 @@ from railgauge.campaign.folder import Campaign, RunningError, load
 from railgauge.campaign.inventories import in_campaign
 from railgauge.cluster import store
 from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.gate import decide, journal, lease, partners
+from railgauge.gate import journal, lease, partners
 from railgauge.gate.journal import Lost, Run
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm import reservations
 from railgauge.slurm.nodes import SlurmNode
-from railgauge.verdict import rules
+from railgauge.verdict import rules, standing
 from railgauge.verdict.answer import Verdict
 
 Say = Callable[[str], None]
@@ -344,15 +344,15 @@ def _nodes_of(campaign: Campaign) -> set[str]:
 
 def _judge(run: Run, verdict: Verdict, say: Say) -> None:
     """Decide all of the round, or first those that the evidence points at."""
-    kept = {node: why for node in run.open_nodes if (why := decide.why_not(verdict, node))}
-    guilty = decide.culprits(verdict, [*run.open_nodes, *run.partners])
+    kept = {node: why for node in run.open_nodes if (why := standing.why_not(verdict, node))}
+    guilty = standing.culprits(verdict, [*run.open_nodes, *run.partners])
     # Those that failed beside a guilty one are tested again, without it.
     again = set(kept) - guilty if guilty else set()
     for node in run.open_nodes:
         if node not in again:
             run.decided[node] = f"{kept[node]} ({verdict.campaign.id})" if node in kept else ""
     for node in sorted(guilty & set(run.partners)):
-        why = f"{decide.why_not(verdict, node)} ({verdict.campaign.id})"
+        why = f"{standing.why_not(verdict, node)} ({verdict.campaign.id})"
         partners.accuse(run, node, why, say)
         run.partners.remove(node)
         run.bad_partners.append(node)

@@ -123,6 +123,20 @@ class Listed(Document):
         return title(self.case, self.places)
 
 
+class Standing(Document):
+    """What a campaign says of a node: whether anything was measured on it; whether it was accepted,
+    else why not; the checks that it passed; of each rail that was measured, by its place among the
+    node's RDMA devices, whether all was well; and what stands for its firmware and tuning then.
+    """
+
+    measured: bool
+    outcome: Literal["accepted", "provisional", "not accepted"]
+    why: str
+    checks: tuple[str, ...]
+    rails: dict[str, bool]
+    fingerprint: str | None
+
+
 class Remaining(Document):
     """What a campaign still lacks: `missing` is to be run; what has `failed` is not run again."""
 
@@ -279,6 +293,7 @@ _Content = TypeVar("_Content")
 
 _PLAN = pydantic.TypeAdapter(tuple[Planned, ...])
 _LIST = pydantic.TypeAdapter(tuple[Listed, ...])
+_STANDINGS = pydantic.TypeAdapter(dict[str, Standing])
 _POSSIBLE = pydantic.TypeAdapter(Possible)
 
 
@@ -317,6 +332,14 @@ def read_list(path: Path) -> tuple[Listed, ...] | None:
 
 def write_list(path: Path, cases: Iterable[Listed]) -> None:
     write_text(path, _LIST.dump_json(tuple(cases)).decode() + "\n")
+
+
+def read_standings(path: Path) -> dict[str, Standing] | None:
+    return read(path, _STANDINGS)
+
+
+def write_standings(path: Path, standings: Mapping[str, Standing]) -> None:
+    write_json(path, {node: one.model_dump(mode="json") for node, one in standings.items()})
 
 
 def read_possible(path: Path) -> Possible | None:

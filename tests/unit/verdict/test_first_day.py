@@ -167,7 +167,7 @@ def test_nothing_else_becomes_one_by_asking(recorded: Recorded, damage: str) -> 
 
 
 def test_a_gate_returns_no_node_on_a_provisional_accept(recorded: Recorded) -> None:
-    from railgauge.gate.decide import why_not
+    from railgauge.verdict.standing import why_not
 
     verdict = without_references(recorded).decide()
     assert all("no baseline" in why_not(verdict, node) for node in recorded.nodes)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from railgauge.gate import decide as gate_decide
 from railgauge.verdict.compare import Case
 from railgauge.verdict.restarts import restarts
+from railgauge.verdict.standing import culprits, why_not
 from tests.unit.verdict.test_rules import Recorded, recorded
 
 __all__ = ["recorded"]
@@ -85,5 +85,5 @@ def test_the_gate_keeps_it_out_and_nobody_else(recorded: Recorded) -> None:
     boot(recorded, 0, n1="a", n2="b")
     boot(recorded, 1, n2="other", n3="c")
     verdict = recorded.decide()
-    kept = {node for node in recorded.nodes if gate_decide.why_not(verdict, node)}
-    assert kept == gate_decide.culprits(verdict, recorded.nodes) == {"n2"}
+    kept = {node for node in recorded.nodes if why_not(verdict, node)}
+    assert kept == culprits(verdict, recorded.nodes) == {"n2"}

@@ -1,0 +1,217 @@
+"""What was tested of each node, when, and how that ended: `railgauge coverage`.
+
+Each campaign leaves `standing.json` when it ends. What follows from all of them is kept in
+`coverage.json` of the store, which every call brings up to date: with ten thousand campaigns only
+those are read that have ended, or went on, since the last call. Without the file all are.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import pydantic
+
+from railgauge import systems
+from railgauge.atomic import write_text
+from railgauge.campaign import folder as campaigns
+from railgauge.campaign.folder import STANDING
+from railgauge.cluster import store
+from railgauge.model import record
+from railgauge.model.record import BrokenRecordError, Standing
+from railgauge.slurm.nodes import SlurmNode
+from railgauge.yamlfile import Strict
+
+_FILE = "coverage.json"
+
+_ID = re.compile(r"(?P<date>[0-9]{8}T[0-9]{6}Z)-(?P<system>.+)-[0-9a-f]{6}")
+
+
+class Tested(Strict):
+    """How a campaign ended for a node."""
+
+    campaign: str
+    outcome: Literal["accepted", "provisional", "not accepted"]
+    why: str
+    checks: tuple[str, ...]
+    fingerprint: str | None
+
+
+class NodeCoverage(Strict):
+    """The last campaign that measured a node, the last that accepted it, also provisionally, and
+    by rail the last in which all was well that was measured over it.
+    """
+
+    tested: Tested | None = None
+    accepted: Tested | None = None
+    rails: dict[str, str] = {}
+
+    @property
+    def changed(self) -> bool:
+        """Whether it was seen since with another firmware or tuning than was accepted."""
+        if self.tested is None or self.accepted is None:
+            return False
+        now, then = self.tested.fingerprint, self.accepted.fingerprint
+        return None not in (now, then) and now != then
+
+
+class Coverage(Strict):
+    """Of all campaigns read, by name, with the time of their standing.json in ns."""
+
+    campaigns: dict[str, int] = {}
+    nodes: dict[str, NodeCoverage] = {}
+
+
+def with_campaign(
+    known: Mapping[str, NodeCoverage], campaign: str, standings: Mapping[str, Standing]
+) -> dict[str, NodeCoverage]:
+    """What is known, and what one more campaign says; in whatever order they come."""
+    found = dict(known)
+    for node, standing in standings.items():
+        if not standing.measured:
+            continue
+        before = found.get(node, NodeCoverage())
+        now = Tested(
+            campaign=campaign,
+            outcome=standing.outcome,
+            why=standing.why,
+            checks=standing.checks,
+            fingerprint=standing.fingerprint,
+        )
+        rails = dict(before.rails)
+        for rail, well in standing.rails.items():
+            if well:
+                rails[rail] = max(campaign, rails.get(rail, ""))
+        accepted = standing.outcome != "not accepted"
+        found[node] = NodeCoverage(
+            tested=_later(before.tested, now),
+            accepted=_later(before.accepted, now) if accepted else before.accepted,
+            rails=rails,
+        )
+    return found
+
+
+def _later(one: Tested | None, other: Tested) -> Tested:
+    # Names of campaigns begin with their time.
+    return other if one is None or other.campaign >= one.campaign else one
+
+
+def read(system: str) -> Coverage:
+    """As the campaigns say that have ended by now; the file of the store is brought up to date
+    where it can be.
+    """
+    path = store.folder(system) / _FILE
+    known = _kept(path)
+    there = dict(_ended(system))
+    if any(there.get(name) != time for name, time in known.campaigns.items()):
+        # One that went on, or was removed: what it had said is part of what is kept.
+        known = Coverage()
+    more = {name: time for name, time in there.items() if name not in known.campaigns}
+    if not more:
+        return known
+    nodes: dict[str, NodeCoverage] = dict(known.nodes)
+    for name in sorted(more):
+        try:
+            standings = record.read_standings(campaigns.campaigns_folder() / name / STANDING)
+        except BrokenRecordError:
+            # It says nothing of any node.
+            continue
+        nodes = with_campaign(nodes, name, standings or {})
+    found = Coverage(campaigns={**known.campaigns, **more}, nodes=nodes)
+    try:
+        write_text(path, found.model_dump_json())
+    except OSError:
+        # Whoever may not write there reads all again the next time.
+        return found
+    return found
+
+
+def _kept(path: Path) -> Coverage:
+    try:
+        return Coverage.model_validate_json(path.read_bytes())
+    except (OSError, pydantic.ValidationError):
+        return Coverage()
+
+
+def _ended(system: str) -> Iterator[tuple[str, int]]:
+    for folder in campaigns.all_folders():
+        match = _ID.fullmatch(folder.name)
+        if match is not None and match["system"] == system:
+            try:
+                yield folder.name, (folder / STANDING).stat().st_mtime_ns
+            except OSError:
+                continue
+
+
+class Line(Strict):
+    """A node for people and programs. `age_days` is of its last acceptance; `rails` are all that
+    its partition has, with the days since each was last well, None for never.
+    """
+
+    node: str
+    partition: str
+    state: str
+    age_days: float | None
+    accepted: Tested | None
+    tested: Tested | None
+    changed: bool
+    rails: dict[str, float | None]
+
+
+def lines(
+    system: str,
+    nodes: Sequence[str],
+    states: Mapping[str, SlurmNode],
+    now: datetime.datetime,
+) -> list[Line]:
+    """Of these nodes, by partition; those that were accepted longest ago first, and before them
+    those that never were. `states` are Slurm's, none where it does not answer.
+    """
+    found, known = [], read(system).nodes
+    for partition in systems.load(system).partitions:
+        count = partition.extras.rdma.rails if partition.extras.rdma else 0
+        for node in partition.nodes:
+            if node not in nodes:
+                continue
+            covered = known.get(node, NodeCoverage())
+            ages = {rail: _days(covered.rails.get(rail), now) for rail in map(str, range(count))}
+            found.append(
+                Line(
+                    node=node,
+                    partition=partition.name,
+                    state=_state(states, node),
+                    age_days=_days(covered.accepted.campaign if covered.accepted else None, now),
+                    accepted=covered.accepted,
+                    tested=covered.tested,
+                    changed=covered.changed,
+                    rails=ages,
+                )
+            )
+    return sorted(found, key=lambda line: (line.age_days is not None, -(line.age_days or 0)))
+
+
+def _days(campaign: str | None, now: datetime.datetime) -> float | None:
+    if campaign is None:
+        return None
+    return max(0.0, (now - _began(campaign)).total_seconds() / 86400)
+
+
+def _began(campaign: str) -> datetime.datetime:
+    """When a campaign began (UTC), by its name."""
+    match = _ID.fullmatch(campaign)
+    assert match is not None
+    began = datetime.datetime.strptime(match["date"], "%Y%m%dT%H%M%SZ")
+    return began.replace(tzinfo=datetime.timezone.utc)
+
+
+def _state(states: Mapping[str, SlurmNode], node: str) -> str:
+    """In service, held by Railgauge, or out of service by anybody else."""
+    state = states.get(node)
+    if state is None:
+        return "unknown" if not states else "not in Slurm"
+    if state.ours:
+        return f"held: {state.reason}"
+    return f"out of service: {state.outside}" if state.outside else "in service"

@@ -1,0 +1,138 @@
+"""What a verdict says of each node: whether it may return, why not, and what was tested there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from railgauge.model.record import Standing
+from railgauge.verdict.answer import Finding, Verdict
+from railgauge.verdict.compare import Case
+
+
+def why_not(verdict: Verdict, node: str) -> str:
+    """Why `node` stays out of service after this campaign; "" where nothing keeps it.
+
+    A node returns alone on its own evidence: a finished acceptance by real tools, no finding that
+    names it, none that names no node (of the session, or of its partition), and a case that passed
+    on it. That it was tested with one that failed is enough to keep it: who of a pair is at fault
+    the pair cannot tell.
+    """
+    cases = [case for case in verdict.cases if node in case.nodes]
+    return _why_not(verdict, node, [f for f in verdict.findings if _is_about(f, node)], cases)
+
+
+def _why_not(
+    verdict: Verdict,
+    node: str,
+    findings: Sequence[Finding],
+    cases: Sequence[Case],
+    provisionally: bool = False,
+) -> str:
+    """By the findings that name it or none, and its own cases; `provisionally` without what only
+    lacks a baseline.
+    """
+    campaign = verdict.campaign
+    if verdict.simulated:
+        return "a rehearsal accepts nothing"
+    if campaign.gate != "acceptance" or campaign.state != "finished":
+        return f"campaign {campaign.id} is {campaign.state}, mode {campaign.gate}"
+    partitions = [name for name, nodes in campaign.scope.nodes.items() if node in nodes]
+    if not partitions:
+        return f"campaign {campaign.id} was not about it"
+    for finding in findings:
+        if provisionally and finding.weight == "provisional accept":
+            continue
+        if finding.nodes or _concerns(finding, partitions):
+            return words(finding)
+    good = []
+    for case in cases:
+        if case.passed or (provisionally and case.unreferenced):
+            good.append(case)
+        elif not case.was_left_out:
+            return f"{case.check} {' '.join(case.nodes)}: {case.result}"
+    if not any(case.partition in partitions for case in good):
+        return f"nothing was measured on it in campaign {campaign.id}"
+    return ""
+
+
+def _is_about(finding: Finding, node: str) -> bool:
+    return node in finding.nodes or not finding.nodes
+
+
+def _concerns(finding: Finding, partitions: Collection[str]) -> bool:
+    """A finding without nodes is about its partition, or about all."""
+    return not finding.partition or finding.partition in partitions
+
+
+def words(finding: Finding) -> str:
+    """A finding in the words of a drained node's reason: check, nodes, what was found."""
+    return ": ".join(filter(None, [" ".join([finding.check, *finding.nodes]), finding.message]))
+
+
+def culprits(verdict: Verdict, nodes: Collection[str]) -> set[str]:
+    """Those of `nodes` that the evidence points at, where it clears others of them.
+
+    Empty where it does not tell one from another: then all of them stay out.
+    """
+    suspects = {suspect.node for suspect in verdict.suspects}
+    return suspects & set(nodes) if suspects and set(nodes) - suspects else set()
+
+
+def standings(verdict: Verdict) -> dict[str, Standing]:
+    """Of every node of the campaign: what it leaves for the record of coverage."""
+    everywhere = [finding for finding in verdict.findings if not finding.nodes]
+    findings: dict[str, list[Finding]] = {}
+    for finding in verdict.findings:
+        for node in finding.nodes:
+            findings.setdefault(node, []).append(finding)
+    cases: dict[str, list[Case]] = {}
+    for case in verdict.cases:
+        for node in case.nodes:
+            cases.setdefault(node, []).append(case)
+    scope = {node for members in verdict.campaign.scope.nodes.values() for node in members}
+    fingerprints = verdict.campaign.fingerprints
+    return {
+        node: _standing(
+            verdict,
+            node,
+            [*findings.get(node, ()), *everywhere],
+            cases.get(node, []),
+            fingerprints.get(node),
+        )
+        for node in sorted(scope)
+    }
+
+
+def _standing(
+    verdict: Verdict,
+    node: str,
+    findings: Sequence[Finding],
+    cases: Sequence[Case],
+    fingerprint: str | None,
+) -> Standing:
+    why = _why_not(verdict, node, findings, cases)
+    provisional = why and not _why_not(verdict, node, findings, cases, provisionally=True)
+    return Standing(
+        measured=any(case.complete for case in cases),
+        outcome="accepted" if not why else "provisional" if provisional else "not accepted",
+        why=why,
+        checks=tuple(sorted({case.check for case in cases if case.passed or case.unreferenced})),
+        rails=_rails(node, cases),
+        fingerprint=fingerprint,
+    )
+
+
+def _rails(node: str, cases: Sequence[Case]) -> dict[str, bool]:
+    """Each of its rails that something was measured over, by its place among the node's RDMA
+    devices: whether all that was, is as it must be.
+    """
+    found: dict[str, bool] = {}
+    for case in cases:
+        for row in case.rows:
+            ends, rails = row.measurement.nodes, (row.measurement.rails or "").split("-")
+            if len(rails) == 2 and len(ends) == 2:
+                for end, rail in zip(ends, rails, strict=True):
+                    if end == node:
+                        good = case.passed or case.unreferenced
+                        found[rail] = found.get(rail, True) and good
+    return dict(sorted(found.items(), key=lambda item: (len(item[0]), item[0])))

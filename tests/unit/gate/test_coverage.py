@@ -1,0 +1,221 @@
+"""What is known of each node from all campaigns."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from railgauge.campaign.folder import STANDING
+from railgauge.cli import cli
+from railgauge.gate import coverage
+from railgauge.model.record import Standing, write_standings
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.nodes import SlurmNode
+
+NOW = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.timezone.utc)
+FIRST = "20261101T120000Z-lab-000001"
+SECOND = "20261112T120000Z-lab-000002"
+THIRD = "20261121T120000Z-lab-000003"
+
+
+def standing(outcome: Any = "accepted", **changes: Any) -> Standing:
+    why = "" if outcome == "accepted" else "slow"
+    told = {"measured": True, "checks": ("Path",), "rails": {}, "fingerprint": "f1", **changes}
+    return Standing(outcome=outcome, why=why, **told)
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
+    (tmp_path / "gate" / "lab").mkdir(parents=True)
+    return tmp_path
+
+
+def ended(results: Path, campaign: str, **nodes: Standing) -> Path:
+    folder = results / "campaigns" / campaign
+    folder.mkdir(parents=True, exist_ok=True)
+    write_standings(folder / STANDING, nodes)
+    return folder / STANDING
+
+
+def test_the_last_campaign_that_accepted_a_node_counts(results: Path) -> None:
+    ended(results, FIRST, n1=standing(), n2=standing())
+    ended(results, SECOND, n1=standing("provisional"))
+    ended(results, THIRD, n1=standing("not accepted", fingerprint="f2"))
+    found = coverage.read("lab").nodes
+    assert found["n1"].accepted is not None and found["n1"].accepted.campaign == SECOND
+    assert found["n1"].tested is not None and found["n1"].tested.campaign == THIRD
+    assert found["n1"].changed
+    assert found["n2"].accepted is not None and found["n2"].accepted.campaign == FIRST
+    assert not found["n2"].changed
+
+
+def test_what_measured_nothing_on_a_node_tested_nothing(results: Path) -> None:
+    ended(results, FIRST, n1=standing("not accepted", measured=False))
+    assert coverage.read("lab").nodes == {}
+
+
+def test_a_rail_has_the_last_campaign_in_which_it_was_well(results: Path) -> None:
+    ended(results, FIRST, n1=standing(rails={"0": True, "1": True}))
+    ended(results, SECOND, n1=standing("not accepted", rails={"0": True, "1": False}))
+    assert coverage.read("lab").nodes["n1"].rails == {"0": SECOND, "1": FIRST}
+
+
+def test_campaigns_of_other_systems_do_not_count(results: Path) -> None:
+    ended(results, "20261101T120000Z-lab32-000001", n1=standing())
+    ended(results, "20261101T120000Z-my-lab-000001", n1=standing())
+    assert coverage.read("lab").nodes == {}
+
+
+def test_only_new_campaigns_are_read_again(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended(results, FIRST, n1=standing())
+    before = coverage.read("lab")
+    opened: list[Path] = []
+    original = coverage.record.read_standings
+
+    def noted(path: Path) -> Any:
+        opened.append(path)
+        return original(path)
+
+    monkeypatch.setattr(coverage.record, "read_standings", noted)
+    assert coverage.read("lab") == before and opened == []
+    new = ended(results, SECOND, n1=standing())
+    coverage.read("lab")
+    assert opened == [new]
+
+
+def test_a_campaign_that_went_on_is_read_again(results: Path) -> None:
+    path = ended(results, SECOND, n1=standing())
+    ended(results, FIRST, n1=standing())
+    coverage.read("lab")
+    ended(results, SECOND, n1=standing("not accepted"))
+    os.utime(path, ns=(1, 1))
+    found = coverage.read("lab").nodes["n1"]
+    assert found.accepted is not None and found.accepted.campaign == FIRST
+
+
+def test_a_campaign_that_was_removed_counts_no_more(results: Path) -> None:
+    path = ended(results, FIRST, n1=standing())
+    coverage.read("lab")
+    path.unlink()
+    assert coverage.read("lab").nodes == {}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"n1": 1}', '{"n1": {"outcome": "yes"}}'])
+def test_a_broken_record_says_nothing_of_any_node(results: Path, content: str) -> None:
+    ended(results, FIRST, n1=standing("not accepted"))
+    ended(results, SECOND, n1=standing()).write_text(content)
+    found = coverage.read("lab").nodes["n1"]
+    assert found.accepted is None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"campaigns": 1}', '{"nodes": {"n1": 2}}'])
+def test_a_broken_file_of_the_store_is_made_anew(results: Path, content: str) -> None:
+    ended(results, FIRST, n1=standing())
+    good = coverage.read("lab")
+    (results / "gate" / "lab" / "coverage.json").write_text(content)
+    assert coverage.read("lab") == good
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["accepted", "provisional", "not accepted"]),
+            st.dictionaries(st.sampled_from(["0", "1"]), st.booleans()),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_it_does_not_matter_in_which_order_campaigns_end(
+    stories: list[tuple[str, dict[str, bool]]],
+) -> None:
+    told = [
+        (f"202611{day:02}T000000Z-lab-{day:06}", {"n1": standing(outcome, rails=rails)})
+        for day, (outcome, rails) in enumerate(stories, start=1)
+    ]
+    found = []
+    for order in itertools.permutations(told):
+        known: dict[str, coverage.NodeCoverage] = {}
+        for campaign, standings in order:
+            known = coverage.with_campaign(known, campaign, standings)
+        found.append(known)
+    assert all(one == found[0] for one in found)
+
+
+# ---- the command ----
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, states: dict[str, SlurmNode], *options: str) -> str:
+    monkeypatch.setattr("railgauge.acceptance.session.in_lab", lambda system: False)
+    monkeypatch.setattr(slurm_nodes, "show", lambda names=(): states)
+    answer = CliRunner().invoke(cli, ["coverage", "--system", "lab", *options])
+    assert answer.exit_code == 0, answer.output
+    return answer.output
+
+
+def test_each_node_says_when_it_was_accepted_and_what_became_of_it(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended(results, FIRST, n1=standing(), n2=standing())
+    ended(results, THIRD, n1=standing("not accepted", fingerprint="f2"))
+    drained = frozenset({"IDLE", "DRAIN"})
+    shown = asked(
+        monkeypatch,
+        {
+            "n1": SlurmNode("n1", drained, reason="railgauge: Path n1: MTU", by="root"),
+            "n2": SlurmNode("n2", frozenset({"IDLE"})),
+            "n3": SlurmNode("n3", drained, reason="fan", by="bob"),
+        },
+        *("--nodes", "n[1-4]"),
+    )
+    text = " ".join(shown.split())
+    assert "never accepted (n[3-4])" in text and "1 held (n1)" in text
+    assert "1 out of service (n3)" in text and "never tested" in text
+    assert "changed since" in text and FIRST in shown and THIRD in text.replace(" ", "")
+
+
+def test_programs_get_the_same(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended(results, FIRST, n5=standing(rails={"0": True}))
+    shown = json.loads(asked(monkeypatch, {}, "--nodes", "n[5-6]", "--json"))
+    nodes = {line["node"]: line for line in shown["nodes"]}
+    assert nodes["n5"]["accepted"]["campaign"] == FIRST
+    assert nodes["n5"]["rails"]["0"] is not None and nodes["n6"]["rails"]["0"] is None
+    assert nodes["n6"]["age_days"] is None and nodes["n6"]["state"] == "unknown"
+    # Who waits longest comes first.
+    assert [line["node"] for line in shown["nodes"]] == ["n6", "n5"]
+
+
+def test_only_those_that_wait_longer_are_listed(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.datetime.now(datetime.timezone.utc)
+    ended(results, f"{now:%Y%m%dT%H%M%SZ}-lab-000001", n1=standing(), n2=standing())
+    options = ("--nodes", "n[1-3]", "--older-than", "7", "--json")
+    shown = json.loads(asked(monkeypatch, {}, *options))
+    assert [line["node"] for line in shown["nodes"]] == ["n3"]
+
+
+def test_without_slurm_the_records_are_shown(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended(results, FIRST, n1=standing())
+    monkeypatch.setattr("railgauge.acceptance.session.in_lab", lambda system: False)
+
+    def silent(names: Any = ()) -> Any:
+        raise SlurmProblem("slurmctld does not answer")
+
+    monkeypatch.setattr(slurm_nodes, "show", silent)
+    answer = CliRunner().invoke(cli, ["coverage", "--system", "lab", "--nodes", "n1"])
+    assert answer.exit_code == 0
+    assert "slurmctld does not answer" in answer.output and FIRST in answer.output

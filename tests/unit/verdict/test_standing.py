@@ -1,0 +1,125 @@
+"""Who may return to service."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from railgauge.model.failure import Failure
+from railgauge.verdict import standing
+from railgauge.verdict.answer import Finding
+from tests.unit.verdict.test_first_day import without_references
+from tests.unit.verdict.test_rules import Recorded, recorded
+
+__all__ = ["recorded"]
+
+# ---- who may return ----
+
+
+def verdict(*findings: Finding, **other: Any) -> Any:
+    case = SimpleNamespace(
+        check="C", partition="ns", nodes=("n1",), passed=True, result="pass", was_left_out=False
+    )
+    campaign = SimpleNamespace(
+        id="c", gate="acceptance", state="finished", scope=SimpleNamespace(nodes={"ns": ["n1"]})
+    )
+    for name in ("gate", "state"):
+        if name in other:
+            setattr(campaign, name, other.pop(name))
+    content = {"campaign": campaign, "simulated": False, "cases": [case], "suspects": []}
+    return SimpleNamespace(**{**content, "findings": findings, **other})
+
+
+def test_a_clean_verdict_lets_the_node_return() -> None:
+    assert standing.why_not(verdict(), "n1") == ""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        verdict(simulated=True),
+        verdict(gate="baseline"),
+        verdict(state="interrupted"),
+        verdict(Finding("reject", "k", "slow", "C", "ns", ("n1",))),
+        verdict(Finding("inconclusive", "k", "left out", "C", "ns")),
+        verdict(Finding("inconclusive", "session", "broken")),
+        verdict(cases=[]),
+        verdict(
+            cases=[
+                SimpleNamespace(
+                    check="C",
+                    partition="x",
+                    nodes=("n1",),
+                    passed=True,
+                    result="",
+                    was_left_out=False,
+                )
+            ]
+        ),
+    ],
+    ids=["simulated", "baseline", "interrupted", "named", "partition", "all", "none", "elsewhere"],
+)
+def test_anything_else_keeps_it_out(given: Any) -> None:
+    assert standing.why_not(given, "n1")
+
+
+def test_a_finding_of_another_partition_keeps_nobody_out() -> None:
+    assert standing.why_not(verdict(Finding("reject", "k", "m", "C", "vm", ("n5",))), "n1") == ""
+    assert standing.why_not(verdict(Finding("inconclusive", "k", "m", "C", "vm")), "n1") == ""
+
+
+# ---- what is left for the record of coverage ----
+
+
+def outcomes(recorded: Recorded) -> dict[str, str]:
+    return {node: one.outcome for node, one in standing.standings(recorded.decide()).items()}
+
+
+def test_a_good_campaign_accepts_all_of_its_nodes(recorded: Recorded) -> None:
+    found = standing.standings(recorded.decide())
+    assert {one.outcome for one in found.values()} == {"accepted"}
+    assert found["n1"].measured and found["n1"].checks == ("Iperf2Pair",)
+    assert found["n1"].why == ""
+
+
+def test_nodes_of_a_place_that_failed_are_not_accepted(recorded: Recorded) -> None:
+    recorded.fail(0, Failure("condition", "the MTU of n2 is 1500", ("n2",)))
+    assert outcomes(recorded) == {
+        "n1": "not accepted",
+        "n2": "not accepted",
+        "n3": "accepted",
+        "n4": "accepted",
+    }
+
+
+def test_without_a_baseline_they_are_accepted_provisionally(recorded: Recorded) -> None:
+    assert set(outcomes(without_references(recorded)).values()) == {"provisional"}
+
+
+def test_one_that_stands_out_is_not_accepted_provisionally(recorded: Recorded) -> None:
+    found = outcomes(without_references(recorded, n1=5.0))
+    assert "not accepted" in found.values()
+
+
+def test_a_node_without_any_result_was_not_measured(recorded: Recorded) -> None:
+    for number in range(len(recorded.plan)):
+        recorded.no_result(number, "fail", "job killed")
+    found = standing.standings(recorded.decide())
+    assert not any(one.measured for one in found.values())
+    assert {one.outcome for one in found.values()} == {"not accepted"}
+
+
+@pytest.mark.parametrize(("value", "well"), [(9.5, True), (4.0, False)])
+def test_a_rail_is_well_where_all_that_was_measured_over_it_is(
+    recorded: Recorded, value: float, well: bool
+) -> None:
+    for number in range(len(recorded.plan)):
+        recorded.only(number)["rows"][0]["measurement"]["rails"] = "0-1"
+    (row,) = recorded.only(0)["rows"]
+    row["measurement"]["value"] = value
+    found = standing.standings(recorded.decide())
+    # n1 is the first of the pair n1 n2, and the second of n4 n1.
+    assert found["n1"].rails == {"0": well, "1": True}
+    assert found["n2"].rails == {"0": True, "1": well}
