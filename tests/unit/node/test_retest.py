@@ -1,0 +1,155 @@
+"""Which pairs are measured once more, and that they tell who is at fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from railgauge.node.retest import Again, Met, are_good, next_round
+
+#: More than that no campaign waits for.
+ROUNDS = 6
+
+
+def nodes(count: int) -> list[str]:
+    return [f"n{number}" for number in range(count)]
+
+
+def ring(names: Sequence[str]) -> list[tuple[str, str]]:
+    return list(zip(names, (*names[1:], names[0]), strict=True))
+
+
+def played(
+    names: Sequence[str],
+    bad: Collection[str] = (),
+    paths: Collection[frozenset[str]] = (),
+    pairs: Sequence[tuple[str, str]] | None = None,
+) -> tuple[list[Met], int]:
+    """All that was measured, and in how many more rounds, where these nodes and ways are bad."""
+
+    def good(one: str, other: str) -> bool:
+        return one not in bad and other not in bad and frozenset((one, other)) not in paths
+
+    met = [Met(0, *pair, good(*pair)) for pair in pairs or ring(names)]
+    for number in range(ROUNDS):
+        more = next_round(met, names)
+        if not more:
+            return met, number
+        met += [Met(again.order, *again[1:], good(*again[1:])) for again in more]
+    return met, ROUNDS
+
+
+def convicted(met: Sequence[Met]) -> set[str]:
+    """By the rule of two partners that are good with others."""
+    well = {node for one in met if one.good for node in one.ends}
+    found = set()
+    for node in {node for one in met for node in one.ends} - well:
+        partners = {one.other(node) for one in met if node in one.ends and not one.good}
+        if len(partners & well) >= 2:
+            found.add(node)
+    return found
+
+
+def test_where_all_are_good_nothing_is_measured_again() -> None:
+    assert next_round([Met(0, *pair, True) for pair in ring(nodes(6))], nodes(6)) == []
+
+
+def test_one_bad_node_of_a_ring_is_known_already() -> None:
+    met, more = played(nodes(6), bad={"n2"})
+    assert (convicted(met), more) == ({"n2"}, 0)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"n2", "n3"}, {"n2", "n4"}, {"n0", "n1", "n2"}, {"n1", "n3", "n5"}], ids=sorted
+)
+def test_neighbours_and_who_stands_between_them_are_told_apart(bad: set[str]) -> None:
+    met, more = played(nodes(10), bad=bad)
+    assert convicted(met) == bad and more <= 2
+
+
+def test_a_way_is_measured_again_and_accuses_no_node() -> None:
+    way = frozenset(("n2", "n3"))
+    met, more = played(nodes(6), paths=[way])
+    assert convicted(met) == set() and more == 1
+    assert [one.good for one in met if frozenset(one.ends) == way] == [False, False]
+
+
+def test_of_one_pair_alone_nobody_can_tell() -> None:
+    assert next_round([Met(0, "a", "b", False)], ["a", "b"]) == []
+
+
+def test_what_measured_nothing_accuses_and_clears_nobody() -> None:
+    met = [Met(0, "a", "b", None), Met(0, "c", "d", True), Met(0, "b", "c", None)]
+    assert next_round(met, list("abcd")) == []
+
+
+def test_nodes_that_are_gone_are_not_measured() -> None:
+    met = [Met(0, *pair, "n2" not in pair) for pair in ring(nodes(6))]
+    met[1] = Met(0, "n1", "n2", None)
+    (again, _) = next_round(met, [n for n in nodes(6) if n != "n0"])
+    assert "n2" in again.ends and "n0" not in again.ends and "n3" not in again.ends
+
+
+def test_a_pair_is_not_alone_in_its_round() -> None:
+    more = next_round(
+        [Met(3, *pair, set(pair) != {"n1", "n2"}) for pair in ring(nodes(6))], nodes(6)
+    )
+    assert more[0] == Again(3, "n1", "n2") and len(more) == 2
+
+
+def test_a_partner_is_where_the_former_was() -> None:
+    leaf = {name: number // 4 for number, name in enumerate(nodes(8))}
+    within: Callable[[str, str], object] = lambda one, other: leaf[one] == leaf[other]  # noqa: E731
+    pairs = [*ring(nodes(8)[:4]), *ring(nodes(8)[4:])]
+    met = [Met(0, *pair, not {"n0", "n1"} & set(pair)) for pair in pairs]
+    for again in next_round(met, nodes(8), within):
+        assert within(again.server, again.client)
+
+
+def test_a_side_keeps_its_role() -> None:
+    met = [Met(0, *pair, "n2" not in pair and "n3" not in pair) for pair in ring(nodes(8))]
+    # Both were the client of the first bad pair that they were in.
+    assert {"n2", "n3"} <= {again.client for again in next_round(met, nodes(8))}
+
+
+@given(
+    st.integers(4, 40).flatmap(
+        lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), max_size=n // 3))
+    )
+)
+def test_lasting_faults_are_all_named_and_nobody_else(story: tuple[int, set[int]]) -> None:
+    count, numbers = story
+    bad = {f"n{number}" for number in numbers}
+    met, more = played(nodes(count), bad=bad)
+    assert convicted(met) <= bad
+    well = [n for n in nodes(count) if n not in bad]
+    if len(well) >= 2 * len(bad) + 2:
+        assert convicted(met) == bad and more < ROUNDS
+
+
+@given(st.data())
+def test_in_a_round_nobody_has_two_partners(data: st.DataObject) -> None:
+    names = nodes(data.draw(st.integers(2, 12)))
+    two = st.lists(st.sampled_from(names), min_size=2, max_size=2, unique=True)
+    met = [
+        Met(0, *data.draw(two), data.draw(st.sampled_from([True, False, None])))
+        for _ in range(data.draw(st.integers(0, 20)))
+    ]
+    there = data.draw(st.lists(st.sampled_from(names), unique=True))
+    used = [node for again in next_round(met, there) for node in again.ends]
+    assert len(used) == len(set(used)) and set(used) <= set(there)
+
+
+# ---- what is good ----
+
+
+def test_below_what_is_asked_a_pair_is_bad() -> None:
+    assert are_good([9.0, 4.9, None], 5.0) == [True, False, None]
+
+
+def test_far_below_its_peers_a_pair_is_bad() -> None:
+    assert are_good([9.0, 9.1, 9.2, 8.0], None) == [True, True, True, False]
+    assert are_good([9.0, 9.1, 8.0], None) == [True, True, True]
