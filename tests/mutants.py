@@ -873,6 +873,20 @@ MUTANTS = [
         "come_to_its_end",
     ),
     _sweep(
+        "a conductor's node that went is not named",
+        "        if (lost := queue.session.lost_host(self.job.jobid)) is not None:\n"
+        "            return [lost]\n",
+        "",
+        "conductors_node_alone",
+    ),
+    Mutant(
+        "a sweep without its conductor lasts to its time limit",
+        "src/railgauge/checks/queue.py",
+        "            if node.given_up or long:\n",
+        "            if False:\n",
+        "tests/unit/slurm/test_waiting.py -k conductors_node",
+    ),
+    _sweep(
         "what a job left and cannot be read is no failure",
         '            return [*found, Failure("output", unreadable)]\n',
         "            return found\n",
