@@ -227,6 +227,8 @@ class Agent(wire.AgentLink):
             self.send({"do": "joined"})
             if not self.met.done():
                 self.met.set_result("")
+        elif do == "ask":
+            self.send({"do": "here"})
         elif do == "end":
             self._over = True
             self.close("")
