@@ -527,7 +527,7 @@ MUTANTS = [
     Mutant(
         "an agent measures what is not its own",
         "src/railgauge/node/agent.py",
-        "        if (index, role) not in self._own:\n",
+        "        if not 0 <= index < len(places) or places[index].roles.get(role) != self._node:\n",
         "        if False:\n",
         "tests/unit/node/test_strangers.py",
     ),
@@ -871,6 +871,13 @@ MUTANTS = [
         "        if not found and (end is None or end[",
         "        if False and (end is None or end[",
         "come_to_its_end",
+    ),
+    Mutant(
+        "an agent that is stopped is waited for",
+        "src/railgauge/node/rounds.py",
+        "            if now - since > ANSWER_S:\n",
+        "            if False:\n",
+        "tests/unit/node/test_rounds.py -k agent_that_is_stopped",
     ),
     _sweep(
         "a conductor's node that went is not named",

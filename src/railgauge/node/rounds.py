@@ -33,7 +33,9 @@ STOPPED_S = 20.0
 #: So long a round waits for places that are not prepared when the one before has ended.
 GRACE_S = 5.0
 #: So long after its go the next round is prepared: the tools have begun, and are not disturbed.
-EARLY_S = 0.5
+EARLY_S = 1.0
+#: So many places are told to go before others are attended to.
+AT_ONCE = 64
 #: How often limits are looked at.
 TICK_S = 0.5
 
@@ -84,7 +86,7 @@ class Rounds:
         for number in range(len(rounds)):
             self._prepare(number, early=False)
             await self._until(functools.partial(self._is_prepared, number), GRACE_S)
-            self._go(number)
+            await self._go(number)
             # From the end of the round before: what lies between them is of this one.
             began = began or time.monotonic()
             if number + 1 < len(rounds):
@@ -137,11 +139,15 @@ class Rounds:
             for role, node in place.roles.items():
                 self._tell(node, "prepare", index, role)
 
-    def _go(self, number: int) -> None:
+    async def _go(self, number: int) -> None:
         self._gone, self._tool_s = number, 0.0
-        for place in list(self._current.values()):
-            if place.round == number and not place.waits:
+        ready = [p for p in self._current.values() if p.round == number and not p.waits]
+        for count, place in enumerate(ready):
+            if place.live:
                 self._go_place(place)
+            if count % AT_ONCE == AT_ONCE - 1:
+                # The first are sent, and their answers heard, before it is the last ones' turn.
+                await asyncio.sleep(0)
 
     def _go_place(self, place: Place) -> None:
         place.went = time.monotonic()
@@ -294,7 +300,7 @@ class Rounds:
         elif place.went is not None:
             if now - place.went > self._sweep.run_limit_s(place.index):
                 self._stop(place, "still running", now - place.went)
-            else:
+            elif now - place.went > ANSWER_S:
                 self._ask(place, place.went, now)
 
     def _ask(self, place: Place, went: float, now: float) -> None:
