@@ -548,7 +548,7 @@ MUTANTS = [
     Mutant(
         "an agent measures what is not its own",
         "src/railgauge/node/agent.py",
-        "        if (index, role) not in self._own:\n",
+        "        if not 0 <= index < len(places) or places[index].roles.get(role) != self._node:\n",
         "        if False:\n",
         "tests/unit/node/test_strangers.py",
     ),
@@ -892,6 +892,27 @@ MUTANTS = [
         "        if not found and (end is None or end[",
         "        if False and (end is None or end[",
         "come_to_its_end",
+    ),
+    Mutant(
+        "an agent that is stopped is waited for",
+        "src/railgauge/node/rounds.py",
+        "            if now - since > ANSWER_S:\n",
+        "            if False:\n",
+        "tests/unit/node/test_rounds.py -k agent_that_is_stopped",
+    ),
+    _sweep(
+        "a conductor's node that went is not named",
+        "        if (lost := queue.session.lost_host(self.job.jobid)) is not None:\n"
+        "            return [lost]\n",
+        "",
+        "conductors_node_alone",
+    ),
+    Mutant(
+        "a sweep without its conductor lasts to its time limit",
+        "src/railgauge/checks/queue.py",
+        "            if node.given_up or long:\n",
+        "            if False:\n",
+        "tests/unit/slurm/test_waiting.py -k conductors_node",
     ),
     _sweep(
         "what a job left and cannot be read is no failure",

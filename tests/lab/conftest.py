@@ -116,6 +116,14 @@ def lab_command(lab: Lab, *arguments: str, **env: str) -> subprocess.CompletedPr
     )
 
 
+def running(lab: Lab, node: str, pattern: str) -> str:
+    """The processes of a node with such a command line."""
+    command = lab.enter(node, "pgrep", "--full", "--list-full", pattern)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False
+    ).stdout.strip()
+
+
 def links_here() -> str:
     """The network links of this machine, as somebody outside all labs sees them."""
     return subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout

@@ -37,12 +37,12 @@ def jobs_left(lab: Lab) -> str:
     return lab.on_head("squeue", "--noheader", "--states=PD,R").stdout
 
 
-def start(area: Path, *options: str) -> subprocess.Popen[str]:
+def start(area: Path, *options: str, **env: str) -> subprocess.Popen[str]:
     """`railgauge accept` in the background."""
     return subprocess.Popen(
         [str(paths.HOME / "bin/railgauge"), "accept", *options],
         cwd=paths.HOME,
-        env={**os.environ, "RAILGAUGE_RESULTS": str(area)},
+        env={**os.environ, "RAILGAUGE_RESULTS": str(area), **env},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

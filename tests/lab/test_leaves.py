@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from railgauge import paths
+from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.processes import Process
 
-from .conftest import PATIENCE_S, lab_beside, lab_command, links_here
+from .conftest import PATIENCE_S, lab_beside, lab_command, links_here, running
+from .test_accept import start, suspects, sweeps
 
 #: More than what a link at half its rate carries, and what one at its rate cannot.
 LEAST_GBITS, MOST_GBITS = 0.06, 0.11
@@ -191,6 +195,75 @@ def test_an_up_that_was_killed_is_made_good_by_the_next(leaves: Lab) -> None:
     assert "starting leaf[1-4],spine[1-4]" in answer.stdout
     for client, server in (("n1", "n9"), ("n9", "n32")):
         on(leaves, client, "ping", "-q", "-c", "2", "-w", str(PATIENCE_S), server)
+
+
+#: Stands in for python3 on a node: its agent is another one.
+_OTHER_AGENT = """\
+#!/bin/sh
+case "$2" in
+railgauge.node.agent) exec {python} {agent} "$3" ;;
+*) exec {python} "$@" ;;
+esac
+"""
+
+
+@pytest.fixture
+def garbled(mended: Lab, area: Path) -> Iterator[str]:
+    """A node whose agent answers garbage as soon as it has something to measure."""
+    node, python = "n20", "/usr/bin/python3"
+    # Its checkout stays as it is: accept looks at that.
+    real = on(mended, node, "readlink", "-f", python).strip()
+    begin = "    def _prepare(self, index: int, role: str) -> None:\n"
+    agent = paths.SOURCE / "railgauge" / "node" / "agent.py"
+    good, bad = agent.read_text(), area / "agent.py"
+    assert begin in good
+    rubbish = "        return self.transport.write(os.urandom(1000))\n"
+    bad.write_text(good.replace(begin, begin + rubbish))
+    wrapper = area / "python3"
+    wrapper.write_text(_OTHER_AGENT.format(python=real, agent=bad))
+    wrapper.chmod(0o755)
+    on(mended, node, "cp", "--remove-destination", str(wrapper), python)
+    yield node
+    on(mended, node, "ln", "--symbolic", "--force", real, python)
+
+
+def test_five_faults_in_one_sweep_are_each_named_and_all_else_is_measured(
+    mended: Lab, area: Path, verdict: Callable[[], dict[str, Any]], garbled: str
+) -> None:
+    """One link that is shaped, and in mid-round a node that dies, an agent that stops, one that
+    answers garbage, and a disk that is full.
+    """
+    faults.add(mended, "rate", "n5", 0.03)
+    campaign = start(
+        area,
+        *("--system", "lab32", "--", "-n", "Iperf2Pair"),
+        RAILGAUGE_LAB_DIR=str(mended.folders.lab),
+    )
+    deadline = time.monotonic() + PATIENCE_S
+    # The client of a place of the first round; another one than those to come.
+    while not running(mended, "n12", "iperf -c"):
+        assert campaign.poll() is None, campaign.communicate()[0]
+        assert time.monotonic() < deadline, "no round runs"
+        time.sleep(0.1)
+    on(mended, "n15", "pkill", "-STOP", "--oldest", "--full", "railgauge.node.agent")
+    faults.add(mended, "off", "n10")
+    faults.add(mended, "disk-full", "n25")
+    output, _ = campaign.communicate(timeout=PATIENCE_S)
+    assert campaign.returncode == 1, output
+    (sweep,) = sweeps(area, "Iperf2Pair")
+    # It came to its own end, not to its job's limit.
+    assert sweep.end is not None and sweep.end["why"] == "", output
+    assert len(sweep.rounds) == 2
+    assert set(sweep.lost) == {"n10", "n15", garbled}, sweep.lost
+    found = verdict()
+    bad = {"n5", "n10", "n15", garbled, "n25"}
+    assert set(suspects(found)) == bad, output
+    ring = [f"n{number}" for number in range(1, 33)]
+    pairs = {frozenset(pair) for pair in zip(ring, [*ring[1:], "n1"], strict=True)}
+    measured = {frozenset(m["nodes"]) for m in found["measurements"]}
+    assert {pair for pair in pairs if not pair & bad} <= measured
+    left = [node for node in set(ring) - {"n10"} if running(mended, node, "railgauge.node|iperf")]
+    assert left == []
 
 
 # The last one: it takes the lab down.

@@ -14,8 +14,9 @@ from reframe.core.exceptions import JobBlockedError, JobError
 
 from railgauge import hostlist
 from railgauge.errors import EnvironmentProblem
-from railgauge.model.failure import DISTURBED, UNAVAILABLE, Failure
+from railgauge.model.failure import DISTURBED, LOST, UNAVAILABLE, Failure
 from railgauge.slurm import client, reservations, waiting
+from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.waiting import NOT_AVAILABLE, Obstacle
 
@@ -31,6 +32,8 @@ _SLURM_SAYS = "Slurm says "
 _PATIENCE_S = 5.0
 #: So often while it waits: what it waits for may change.
 _AGAIN_S = 60.0
+#: So often it is looked whether the nodes that run batch scripts still answer.
+_HOSTS_S = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +63,12 @@ class Queue:
         self._blocked_nodes: dict[str, Obstacle] = {}
         #: (partition, Slurm's reason) for which a job has waited in vain
         self._vain: set[tuple[str, str]] = set()
+        #: job -> the node that runs its batch script
+        self._hosts: dict[str, str] = {}
+        self._hosts_looked_at = 0.0
+        #: node -> since when it does not answer
+        self._silent_since: dict[str, float] = {}
+        self._lost_hosts: dict[str, Failure] = {}
 
     def begin(self, cases: Sequence[Any]) -> None:
         """Look at all that the session will need, before it waits for any of it."""
@@ -113,7 +122,10 @@ class Queue:
         return found
 
     def look_at(self, scheduler: Any, jobs: Sequence[Any]) -> None:
-        """Say once what the pending jobs wait for; those that wait in vain are cancelled."""
+        """Say once what the pending jobs wait for; those that wait in vain are cancelled, and those
+        whose batch script has gone with its node.
+        """
+        self._look_at_hosts(scheduler, [job for job in jobs if job.state == "RUNNING"])
         now = time.time()
         for job in jobs:
             self._our_jobs.add(job.jobid)
@@ -131,6 +143,38 @@ class Queue:
             self._say(f"job {job.jobid} on {self._where(job)}: {obstacle.why}", obstacle.why)
             if obstacle.standing:
                 self.give_up(job)
+                scheduler.cancel(job)
+
+    def lost_host(self, job_id: str | None) -> Failure | None:
+        """Of a job that was cancelled because the node of its batch script does not answer."""
+        return self._lost_hosts.get(job_id or "")
+
+    def _look_at_hosts(self, scheduler: Any, running: Sequence[Any]) -> None:
+        """Slurm ends a job whose batch script's node is gone, but not one with --no-kill: that goes
+        on to its time limit, with nobody who conducts it.
+        """
+        jobs = {j.jobid: j for j in running if "--no-kill" in j.options and not j.is_cancelling}
+        now = time.monotonic()
+        if not jobs or now < self._hosts_looked_at + _HOSTS_S:
+            return
+        self._hosts_looked_at = now
+        try:
+            self._hosts |= slurm_jobs.batch_hosts(jobs.keys() - self._hosts.keys())
+            silent = slurm_nodes.silent({self._hosts[job] for job in jobs if job in self._hosts})
+        except EnvironmentProblem:
+            return
+        # A controller that was started anew takes every node for silent until it has registered.
+        self._silent_since = {node: self._silent_since.get(node, now) for node in silent}
+        for number, job in jobs.items():
+            node = silent.get(self._hosts.get(number, ""))
+            if node is None:
+                continue
+            long = now - self._silent_since[node.name] > slurm_nodes.REGISTERED_S
+            if node.given_up or long:
+                why = f"{node.name}: it ran the conductor of the sweep, and {node.outside}"
+                step = f"scontrol show node {node.name}"
+                self._lost_hosts[number] = Failure(LOST, why, (node.name,), step)
+                self._say(f"job {number} is cancelled: {why}")
                 scheduler.cancel(job)
 
     def ends_by_itself(self, job: Any, reason: str) -> bool:

@@ -329,6 +329,8 @@ class SweepCheck(StrictCheck):
 
     def job_failures(self) -> Sequence[Failure]:
         """Of a job that did not come to its own end."""
+        if (lost := queue.session.lost_host(self.job.jobid)) is not None:
+            return [lost]
         end, unreadable = self._raw.end, self._left[1]
         if unreadable:
             found = protections.failures_of_job(self._whole(), began=True)

@@ -210,12 +210,6 @@ class Agent(wire.AgentLink):
         #: "" once the conductor has proved itself; why not, where it has not
         self.met: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._orders = orders
-        self._own = {
-            (place.number, role)
-            for place in orders.places
-            for role, host in place.roles.items()
-            if host == node
-        }
         self._start, self._done = start, done
         self._sides: dict[tuple[int, str], Side] = {}
         self._heard: set[tuple[int, str]] = set()
@@ -227,6 +221,8 @@ class Agent(wire.AgentLink):
             self.send({"do": "joined"})
             if not self.met.done():
                 self.met.set_result("")
+        elif do == "ask":
+            self.send({"do": "here"})
         elif do == "end":
             self._over = True
             self.close("")
@@ -246,7 +242,8 @@ class Agent(wire.AgentLink):
         index, role = message.get("place"), message.get("role")
         if not isinstance(index, int) or not isinstance(role, str):
             raise wire.Refused(f"no place: {index!r} {role!r}")
-        if (index, role) not in self._own:
+        places = self._orders.places
+        if not 0 <= index < len(places) or places[index].roles.get(role) != self._node:
             raise wire.Refused(f"no place of this node: {index} {role}")
         return index, role
 

@@ -1,7 +1,8 @@
 """What a sweep leaves: `raw.jsonl.gz`, one event a line, as it happened.
 
 One gzip stream, flushed after every write, so that a file that was broken off is readable up to its
-last whole line. The events, by `event`:
+last whole line. Where hundreds of agents answer at once they are attended to first, and what is
+written of them comes up to `COLLECT_S` later. The events, by `event`:
 
     begin      host, time (ISO 8601, UTC), nodes
     joined     node, seconds since the begin
@@ -21,6 +22,7 @@ from __future__ import annotations
 import json
 import queue
 import threading
+import time
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +38,10 @@ TERMINATED = "its step was ended (SIGTERM)"
 
 Event = dict[str, Any]
 
+#: Within so long so many events are written as they come; more wait for its end, and are written
+#: together.
+COLLECT_S, AT_ONCE = 0.5, 100
+
 #: zlib's number for a stream with gzip's head and tail
 _GZIP = 31
 _CHUNK_BYTES = 1 << 20
@@ -49,6 +55,7 @@ class Writer:
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         #: why nothing more is written, once that is so
         self.problem: OSError | None = None
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="raw", daemon=True)
         self._thread.start()
 
@@ -58,13 +65,19 @@ class Writer:
     def close(self) -> None:
         """Write what is left, and the stream's end."""
         self._events.put(None)
+        self._closing.set()
         self._thread.join()
 
     def _run(self) -> None:
         pack = zlib.compressobj(level=4, wbits=_GZIP)
-        open_end = True
+        open_end, began, written = True, 0.0, 0
         while open_end:
             events = [self._events.get()]
+            left_s = began + COLLECT_S - time.monotonic()
+            if written > AT_ONCE and left_s > 0:
+                self._closing.wait(left_s)
+            if left_s <= 0 or written > AT_ONCE:
+                began, written = time.monotonic(), 0
             while not self._events.empty():
                 events.append(self._events.get())
             open_end = events[-1] is not None
@@ -72,6 +85,7 @@ class Writer:
             data = pack.compress(lines.encode("utf-8", "replace"))
             data += pack.flush(zlib.Z_SYNC_FLUSH if open_end else zlib.Z_FINISH)
             self._put(data)
+            written += len(events)
         try:
             self._stream.close()
         except OSError as error:

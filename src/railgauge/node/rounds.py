@@ -5,6 +5,7 @@ A place goes through these phases; the messages name the place's number, and a r
     to its agents      {"do": "prepare"} -> {"do": "go"} [-> {"do": "stop"} at its limit]
     from its agents    {"do": "taken"}?, {"do": "prepared"}, {"do": "side"} each, {"do": "broken"}?,
                        {"do": "ended"}
+    of no place        {"do": "ask"} to an agent that says nothing for long, {"do": "here"} from it
     between its sides  {"do": "mail"}, relayed; {"do": "other_ended"} when one is over
 
 Rounds are in lockstep: a round goes when the one before has ended. Its servers start while that
@@ -24,14 +25,17 @@ from railgauge.node import wire
 from railgauge.node.raw import Event
 from railgauge.node.sweep import Sweep
 
-#: Until an agent says that it has taken an order.
+#: Until an agent says that it has taken an order, or that it is there. One that has something to
+#: do, and says nothing for so long, is asked.
 ANSWER_S = 20.0
 #: Until an agent has ended a side that it was told to end.
 STOPPED_S = 20.0
 #: So long a round waits for places that are not prepared when the one before has ended.
 GRACE_S = 5.0
 #: So long after its go the next round is prepared: the tools have begun, and are not disturbed.
-EARLY_S = 0.5
+EARLY_S = 1.0
+#: So many places are told to go before others are attended to.
+AT_ONCE = 64
 #: How often limits are looked at.
 TICK_S = 0.5
 
@@ -67,6 +71,9 @@ class Rounds:
         #: of each round that was asked to prepare: places that have not ended
         self._left: dict[int, int] = {}
         self._unready: dict[int, int] = {}
+        #: node -> when it was last heard, and when it was asked since whether it is there
+        self._heard: dict[str, float] = {}
+        self._asked: dict[str, float] = {}
         self._gone = -1
         self._changed = asyncio.Event()
         self._tool_s = 0.0
@@ -79,7 +86,7 @@ class Rounds:
         for number in range(len(rounds)):
             self._prepare(number, early=False)
             await self._until(functools.partial(self._is_prepared, number), GRACE_S)
-            self._go(number)
+            await self._go(number)
             # From the end of the round before: what lies between them is of this one.
             began = began or time.monotonic()
             if number + 1 < len(rounds):
@@ -132,11 +139,15 @@ class Rounds:
             for role, node in place.roles.items():
                 self._tell(node, "prepare", index, role)
 
-    def _go(self, number: int) -> None:
+    async def _go(self, number: int) -> None:
         self._gone, self._tool_s = number, 0.0
-        for place in list(self._current.values()):
-            if place.round == number and not place.waits:
+        ready = [p for p in self._current.values() if p.round == number and not p.waits]
+        for count, place in enumerate(ready):
+            if place.live:
                 self._go_place(place)
+            if count % AT_ONCE == AT_ONCE - 1:
+                # The first are sent, and their answers heard, before it is the last ones' turn.
+                await asyncio.sleep(0)
 
     def _go_place(self, place: Place) -> None:
         place.went = time.monotonic()
@@ -151,6 +162,10 @@ class Rounds:
     def received(self, node: str, message: wire.Message) -> None:
         """A message of a node's agent; Refused where it cannot be meant."""
         do, index, role = message.get("do"), message.get("place"), message.get("from")
+        self._heard[node] = time.monotonic()
+        self._asked.pop(node, None)
+        if do == "here":
+            return
         if not isinstance(index, int) or not isinstance(role, str) or not isinstance(do, str):
             raise wire.Refused("a message of no place")
         known = 0 <= index < len(self._sweep.places)
@@ -255,6 +270,7 @@ class Rounds:
         if node in self.lost:
             return
         self.lost[node] = why
+        self._asked.pop(node, None)
         self._write({"event": "lost", "node": node, "why": why})
         self._drop(node, why)
         for place in list(self._current.values()):
@@ -267,6 +283,9 @@ class Rounds:
         for place in list(self._current.values()):
             if place.index in self._current:
                 self._look_at(place, now)
+        for node, since in list(self._asked.items()):
+            if now - since > ANSWER_S:
+                self.lose(node, f"did not answer within {ANSWER_S:g} s")
 
     def _look_at(self, place: Place, now: float) -> None:
         if place.stopped is not None:
@@ -278,8 +297,21 @@ class Rounds:
                 self._lose_all(place, silent, f"did not answer within {ANSWER_S:g} s")
             elif now - place.asked > self._sweep.prepare_limit_s(place.index):
                 self._stop(place, "not prepared", now - place.asked)
-        elif place.went is not None and now - place.went > self._sweep.run_limit_s(place.index):
-            self._stop(place, "still running", now - place.went)
+        elif place.went is not None:
+            if now - place.went > self._sweep.run_limit_s(place.index):
+                self._stop(place, "still running", now - place.went)
+            elif now - place.went > ANSWER_S:
+                self._ask(place, place.went, now)
+
+    def _ask(self, place: Place, went: float, now: float) -> None:
+        """Its agents whether they are there, where nothing is heard of them for long: one that is
+        stopped keeps its connection.
+        """
+        for node in {place.roles[role] for role in place.live}:
+            silent_s = now - max(went, self._heard.get(node, 0.0))
+            if silent_s > ANSWER_S and node not in self._asked:
+                self._asked[node] = now
+                self._send(node, {"do": "ask"})
 
     def _lose_all(self, place: Place, roles: Iterable[str], why: str) -> None:
         for node in {place.roles[role] for role in roles}:

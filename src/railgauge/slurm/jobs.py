@@ -97,6 +97,17 @@ def failed_nodes(job_id: str, nodes: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted({*named, *slurm_nodes.dead(nodes)}))
 
 
+def batch_hosts(job_ids: Collection[str]) -> dict[str, str]:
+    """Job -> the node that runs its batch script, of those that run; SlurmProblem where Slurm does
+    not answer.
+    """
+    options = ("--noheader", "--states=R", "--format=%A|%B")
+    chosen = f"--jobs={','.join(sorted(job_ids))}"
+    listed = client.output("squeue", *options, chosen) if job_ids else ""
+    hosts = (line.strip().partition("|") for line in listed.splitlines())
+    return {job: host for job, _, host in hosts if host not in ("", "n/a")}
+
+
 def cancel_jobs_of(campaign: str) -> list[str]:
     """Cancel what a campaign has left in the queue; the ids of the jobs."""
     listed = client.output("squeue", "--noheader", "--format=%A %k").splitlines()

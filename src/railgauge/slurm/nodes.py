@@ -20,7 +20,7 @@ OURS = "railgauge: "
 OUR_RESERVATIONS = "railgauge_"
 
 #: How long after the start of slurmctld a node may take until it is known to answer.
-_REGISTERED_S = 30
+REGISTERED_S = 30
 
 #: Slurm cuts nothing, but `sinfo -R` gets hard to read.
 _LONGEST_REASON = 160
@@ -74,6 +74,11 @@ class SlurmNode:
     @property
     def answers(self) -> bool:
         return not self.flags & {"DOWN", "NOT_RESPONDING", "UNKNOWN", "FAIL", "POWERED_DOWN"}
+
+    @property
+    def given_up(self) -> bool:
+        """Slurm waits for its answer no more."""
+        return bool(self.flags & {"DOWN", "FAIL"})
 
     @property
     def ours(self) -> bool:
@@ -266,17 +271,27 @@ def dead(nodes: Collection[str]) -> list[str]:
     those that answer within half a minute: a controller that was started anew takes every node for
     silent until it has registered again.
     """
-    deadline = time.monotonic() + _REGISTERED_S
+    deadline = time.monotonic() + REGISTERED_S
     while True:
         try:
-            known = _without_reservations()
+            now_silent = _silent_of(nodes, _without_reservations())
         except SlurmProblem:
             return []
-        silent = [known[name] for name in nodes if name in known and _silent(known[name])]
-        given_up = all(node.flags & {"DOWN", "FAIL"} for node in silent)
+        given_up = all(node.given_up for node in now_silent.values())
         if given_up or time.monotonic() > deadline:
-            return sorted(node.name for node in silent)
+            return sorted(now_silent)
         time.sleep(1)
+
+
+def silent(nodes: Collection[str]) -> dict[str, SlurmNode]:
+    """Those of `nodes` that do not answer Slurm at this moment; SlurmProblem where it does not
+    answer itself.
+    """
+    return _silent_of(nodes, _without_reservations(sorted(nodes))) if nodes else {}
+
+
+def _silent_of(nodes: Collection[str], known: Mapping[str, SlurmNode]) -> dict[str, SlurmNode]:
+    return {name: known[name] for name in nodes if name in known and _silent(known[name])}
 
 
 def _silent(node: SlurmNode) -> bool:

@@ -403,6 +403,24 @@ def test_a_conductor_that_did_not_come_to_its_end_is_no_pass(
     assert [failure.kind for failure in record(check).failures] == ["no-exit-line"]
 
 
+def test_the_conductors_node_alone_is_accused_where_it_went(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its job was cancelled for that: what it had measured counts, the rest is to be measured."""
+    check._job.state = "CANCELLED"
+    gone = Failure(LOST, "n1: it ran the conductor", ("n1",))
+    monkeypatch.setattr(queue.session, "lost_host", {check.job.jobid: gone}.get)
+    left = good(check)
+    del left.sides[SECOND], left.outcomes[SECOND]
+    left.end = None
+    left.write(check)
+    assert "n1: it ran the conductor" in jobs.judge(check)
+    written = record(check)
+    assert written.failures == (gone,)
+    assert (bad(check), set(written.not_run)) == ({}, {SECOND})
+    assert set(passed(check)) == {FIRST, THIRD, FOURTH}
+
+
 def test_what_broke_off_in_the_middle_of_a_line_is_read_up_to_there(check: Any) -> None:
     good(check).write(check)
     file = Path(check.stagedir, raw.FILE)

@@ -88,6 +88,25 @@ def test_every_event_can_be_read_as_soon_as_it_is_written(tmp_path: Path) -> Non
         writer.close()
 
 
+def test_of_many_events_at_once_the_last_are_written_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Agents of thousands of nodes that answer all at once are attended to first."""
+    monkeypatch.setattr(raw, "COLLECT_S", 600)
+    path = tmp_path / raw.FILE
+    writer = raw.Writer(path)
+    # It has begun to write as they come, and waits now.
+    for index in range(raw.AT_ONCE + 1):
+        writer.write({**EVENTS[1], "node": f"n{index}"})
+        while not writer._events.empty():
+            time.sleep(0.001)
+    for node in ("m1", "m2"):
+        writer.write({**EVENTS[1], "node": node})
+    assert "m1" not in raw.read(path).joined and "m2" not in raw.read(path).joined
+    writer.close()
+    assert set(raw.read(path).joined) > {"m1", "m2"}
+
+
 def test_nothing_is_read_of_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / raw.FILE).touch()
     assert vars(raw.read(tmp_path / raw.FILE)) == vars(raw.Raw())

@@ -51,7 +51,7 @@ class Cluster:
         )
 
     def _send(self, node: str, message: wire.Message) -> None:
-        self.told.append((node, message["do"], message["place"]))
+        self.told.append((node, message["do"], message.get("place", -1)))
         if node not in self.dropped:
             answer = self._answers.get(node, good)
             asyncio.get_running_loop().call_soon(answer, self, node, message)
@@ -151,9 +151,18 @@ def test_the_other_side_of_a_lost_node_is_told() -> None:
     assert ("n1", "other_ended", 0) in cluster.told
 
 
-def never_ends(cluster: Cluster, node: str, message: wire.Message) -> None:
+def stands_still(cluster: Cluster, node: str, message: wire.Message) -> None:
+    """Its agent is stopped once it has prepared its side."""
     if message["do"] == "prepare":
         cluster.say(node, "prepared", message["place"], message["role"])
+
+
+def never_ends(cluster: Cluster, node: str, message: wire.Message) -> None:
+    """A tool that hangs, of an agent that is there."""
+    if message["do"] == "ask":
+        cluster.rounds.received(node, {"do": "here"})
+    else:
+        stands_still(cluster, node, message)
 
 
 def stops(cluster: Cluster, node: str, message: wire.Message) -> None:
@@ -182,6 +191,32 @@ def late_start(cluster: Cluster, node: str, message: wire.Message) -> None:
         later(0.3, cluster.say, node, "prepared", message["place"], role)
     else:
         good(cluster, node, message)
+
+
+def here(cluster: Cluster, node: str, message: wire.Message) -> None:
+    """A tool that takes long, of an agent that is there."""
+    if message["do"] == "ask":
+        cluster.rounds.received(node, {"do": "here"})
+    elif message["do"] == "go":
+        asyncio.get_running_loop().call_later(0.6, good, cluster, node, message)
+    else:
+        good(cluster, node, message)
+
+
+LONG = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0, 1]], run_limit_s=5)
+
+
+def test_an_agent_that_is_stopped_while_its_tool_runs_is_lost_long_before_the_limit() -> None:
+    cluster = swept(LONG, n1=here, n2=stands_still)
+    assert cluster.outcomes == {0: "lost", 1: "done"}
+    assert cluster.dropped == {"n2": "did not answer within 0.1 s"}
+
+
+def test_an_agent_whose_tool_takes_long_is_asked_and_not_lost() -> None:
+    cluster = swept(LONG, n1=here, n2=here)
+    assert cluster.outcomes == {0: "done", 1: "done"}
+    asked = {node for node, do, _ in cluster.told if do == "ask"}
+    assert asked == {"n1", "n2"}
 
 
 def test_a_place_that_is_prepared_late_does_not_hold_up_the_others() -> None:

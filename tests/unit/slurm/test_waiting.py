@@ -11,7 +11,7 @@ from reframe.core.exceptions import JobBlockedError, JobError
 
 from railgauge.checks import guard, queue
 from railgauge.errors import EnvironmentProblem
-from railgauge.model.failure import DISTURBED, UNAVAILABLE
+from railgauge.model.failure import DISTURBED, LOST, UNAVAILABLE
 from railgauge.slurm import client, waiting
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
@@ -327,6 +327,73 @@ def test_a_controller_that_is_silent_is_no_obstacle(
     session.begin([case("n1", "n2")])
     session.look_at(session, [session.submitted(job(waited_s=6), "n1", "n2")])
     assert session.said == ["job 7 on n[1-2]: Slurm says squeue did not answer within 60 s"]
+
+
+# ---- a sweep whose conductor's node is gone ----
+
+
+class Hosts:
+    """A job that runs with its batch script on n1, and Slurm's word for that node."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, session: Session) -> None:
+        self.state, self.now_s, self.asked = "ALLOCATED", 1000.0, 0
+        self.session = session
+        self.sweep = job(state="RUNNING")
+        self.sweep.options = ["--no-kill"]
+        monkeypatch.setattr(client, "output", self.ask)
+        monkeypatch.setattr(queue.time, "monotonic", lambda: self.now_s)
+
+    def ask(self, *words: str) -> str:
+        self.asked += 1
+        if words[0] == "squeue":
+            return "7|n1\n"
+        return f"NodeName=n1 State={self.state} Reason=Not responding [root@now]\n"
+
+    def after(self, seconds: float, state: str) -> list[str]:
+        """The jobs that have been cancelled when Slurm has said that of n1 for so long."""
+        self.state = state
+        for _ in range(int(seconds)):
+            self.now_s += 1
+            self.session.look_at(self.session, [self.sweep])
+        return self.session.cancelled
+
+
+@pytest.fixture
+def hosts(monkeypatch: pytest.MonkeyPatch, session: Session) -> Hosts:
+    return Hosts(monkeypatch, session)
+
+
+def test_a_sweep_whose_conductors_node_is_given_up_is_cancelled_and_names_it(hosts: Hosts) -> None:
+    assert hosts.after(60, "ALLOCATED") == []
+    assert hosts.after(6, "DOWN+NOT_RESPONDING")[:1] == ["7"]
+    lost = hosts.session.lost_host("7")
+    assert lost is not None
+    assert (lost.kind, lost.nodes) == (LOST, ("n1",))
+    assert "Not responding" in lost.message
+    assert hosts.session.lost_host("8") is None
+
+
+def test_a_conductors_node_that_registers_with_a_new_controller_is_waited_for(
+    hosts: Hosts,
+) -> None:
+    assert hosts.after(25, "ALLOCATED+NOT_RESPONDING") == []
+    assert hosts.after(10, "ALLOCATED") == []
+    assert hosts.after(25, "ALLOCATED+NOT_RESPONDING") == []
+
+
+def test_a_conductors_node_that_stays_silent_is_not_waited_for(hosts: Hosts) -> None:
+    assert hosts.after(45, "ALLOCATED+NOT_RESPONDING")[:1] == ["7"]
+
+
+def test_a_job_that_slurm_ends_with_its_node_is_left_to_slurm(hosts: Hosts) -> None:
+    hosts.sweep.options = []
+    assert hosts.after(60, "DOWN+NOT_RESPONDING") == []
+
+
+def test_slurm_is_asked_for_conductors_nodes_once_in_some_seconds(hosts: Hosts) -> None:
+    hosts.after(60, "ALLOCATED")
+    # The nodes every five seconds, and who they are once.
+    assert hosts.asked == 13
 
 
 # ---- what a sweep leaves out ----

@@ -1,0 +1,132 @@
+"""A sweep whose programs, or whose node, end in the middle: nothing that was written is lost, the
+rest can be measured, and no process is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from railgauge.lab import faults
+from railgauge.lab.cluster import Lab
+
+from .conftest import PATIENCE_S, Run, running, start_dead
+from .test_accept import jobs_left, start, suspects, sweeps, wait_for_traffic
+from .test_resume import campaign_of
+
+Verdict = Callable[[], dict[str, Any]]
+
+PAIRS = ("--partition", "ns", "--", "-n", "Iperf2Pair")
+FIRST_ROUND = {("n1", "n2"), ("n3", "n4")}
+ALL = FIRST_ROUND | {("n2", "n3"), ("n4", "n1")}
+NODES = ("n1", "n2", "n3", "n4")
+
+
+def measured(found: dict[str, Any]) -> set[tuple[str, ...]]:
+    return {tuple(m["nodes"]) for m in found["measurements"] if m["check"] == "Iperf2Pair"}
+
+
+def kill(lab: Lab, node: str, program: str) -> None:
+    command = lab.enter(node, "pkill", "-KILL", "--oldest", "--full", f"railgauge.node.{program}")
+    assert os.spawnvp(os.P_WAIT, command[0], command) == 0
+
+
+def assert_nothing_runs(lab: Lab) -> None:
+    """Agents end what they have started within seconds of their conductor's end."""
+    deadline = time.monotonic() + PATIENCE_S
+    while left := [said for n in NODES if (said := running(lab, n, "railgauge.node|iperf"))]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.2)
+
+
+def resume_measures_the_rest(railgauge: Run, area: Path, verdict: Verdict, left: int) -> None:
+    answer = railgauge("accept", "--resume", "latest")
+    assert f"session 2: {left} missing" in answer.stdout, answer.stdout
+    (again, _) = sweeps(area, "Iperf2Pair")
+    assert len(again.places) == left
+    assert measured(verdict()) == ALL
+
+
+def test_the_conductors_node_that_loses_power_is_named_and_the_rest_resumed(
+    railgauge: Run, area: Path, verdict: Verdict, mended: Lab
+) -> None:
+    """Slurm lets such a job go on to its time limit, without anybody who conducts it."""
+    campaign = start(area, *PAIRS)
+    wait_for_traffic(area, rounds=1)
+    faults.add(mended, "off", "n1")
+    began = time.monotonic()
+    output, _ = campaign.communicate(timeout=PATIENCE_S)
+    # The job's own limit is seven minutes.
+    assert time.monotonic() - began < 180
+    assert campaign.returncode == 1, output
+    found = verdict()
+    assert suspects(found) == ["n1"], output
+    (told,) = [f for f in found["findings"] if f["weight"] == "reject"]
+    assert (told["kind"], told["nodes"]) == ("node-lost", ["n1"])
+    assert measured(found) == FIRST_ROUND
+    assert jobs_left(mended) == ""
+    faults.clear(mended)
+    start_dead(mended)
+    resume_measures_the_rest(railgauge, area, verdict, left=2)
+    # What happened stays said: somebody has to look at that node.
+    assert suspects(verdict()) == ["n1"]
+
+
+def test_a_conductor_that_is_killed_accuses_nobody_and_the_rest_is_resumed(
+    railgauge: Run, area: Path, verdict: Verdict, cluster: Lab
+) -> None:
+    campaign = start(area, *PAIRS)
+    wait_for_traffic(area, rounds=1)
+    kill(cluster, "n1", "conductor")
+    campaign.communicate(timeout=PATIENCE_S)
+    assert_nothing_runs(cluster)
+    found = verdict()
+    assert suspects(found) == []
+    assert measured(found) == FIRST_ROUND
+    resume_measures_the_rest(railgauge, area, verdict, left=2)
+
+
+def test_an_agent_that_is_killed_names_its_node_and_costs_nobody_else(
+    area: Path, verdict: Verdict, cluster: Lab
+) -> None:
+    campaign = start(area, *PAIRS)
+    wait_for_traffic(area)
+    kill(cluster, "n3", "agent")
+    output, _ = campaign.communicate(timeout=PATIENCE_S)
+    assert_nothing_runs(cluster)
+    found = verdict()
+    assert suspects(found) == ["n3"], output
+    assert measured(found) == {pair for pair in ALL if "n3" not in pair}
+
+
+def test_an_acceptance_that_is_killed_in_mid_sweep_is_resumed(
+    railgauge: Run, area: Path, verdict: Verdict, cluster: Lab
+) -> None:
+    killed = start(area, *PAIRS)
+    campaign = campaign_of(area, killed.pid)
+    wait_for_traffic(area, rounds=1)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate(timeout=PATIENCE_S)
+    answer = railgauge("accept", "--resume", campaign.name)
+    # What the killed session's job had measured was never judged: it is measured again.
+    assert "session 2: " in answer.stdout, answer.stdout
+    assert measured(verdict()) == ALL
+    assert suspects(verdict()) == []
+    assert jobs_left(cluster) == ""
+    assert_nothing_runs(cluster)
+
+
+def test_a_sweep_that_is_cancelled_leaves_no_process(area: Path, cluster: Lab) -> None:
+    campaign = start(area, *PAIRS)
+    wait_for_traffic(area)
+    (job,) = cluster.on_head("squeue", "--noheader", "--states=R", "--format=%A").stdout.split()
+    cluster.on_head("scancel", job)
+    assert_nothing_runs(cluster)
+    campaign.communicate(timeout=PATIENCE_S)
+    (record,) = area.glob("campaigns/*/campaign.json")
+    assert json.loads(record.read_text())["state"] != "running"
