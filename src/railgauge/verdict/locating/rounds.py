@@ -1,0 +1,163 @@
+"""The next round: the places that best separate what is left.
+
+Every end meets at most one other. Whoever was low and is not decided meets a clean partner that it
+has not met, all of them in one round: a suspect that is bad with two clean partners is convicted, a
+healthy one is cleared by a pass. A pair whose ends are both good elsewhere is measured itself. All
+other ends meet one of another leaf, so that the load stays the same for all, each uplink behind
+ECMP gets other flows, and whoever came and went is seen again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from railgauge.verdict.locating.evidence import End, Evidence
+from railgauge.verdict.locating.suspects import Located, locate
+
+#: A partner for one end is sought among so many.
+_TRIED = 64
+
+
+def settled(located: Located) -> bool:
+    """Whether every suspect is confirmed and nobody else was ever low: more rounds would show only
+    faults that come and go, and were not there yet.
+    """
+    return not located.watched and all(suspect.confirmed for suspect in located.suspects)
+
+
+def next_round(
+    evidence: Evidence,
+    ends: Sequence[End],
+    number: int,
+    located: Located | None = None,
+    fill: bool = True,
+) -> list[tuple[End, End]]:
+    """The places of round `number` (from 0), of `ends`, which may be more than were measured yet.
+
+    `located` is what the evidence so far says, where the caller has it already. Without `fill` only
+    those are measured that are not decided, with their partners.
+    """
+    located = located or (locate(evidence) if evidence.lows else None)
+    places: list[tuple[End, End]] = []
+    taken: set[End] = set()
+    if located is not None:
+        planes: dict[str | None, _Partners] = {}
+        for a, b in _undecided(evidence, located, ends):
+            if a in taken or (b is not None and b in taken):
+                continue
+            if b is None:
+                plane = planes.get(a.rail)
+                if plane is None:
+                    plane = planes[a.rail] = _Partners(evidence, located, ends, a.rail, number)
+                b = plane.take(a, taken)
+            if b is not None:
+                places.append((a, b))
+                taken |= {a, b}
+    if fill:
+        places += _across(evidence, ends, taken, number)
+    return places
+
+
+def _undecided(
+    evidence: Evidence, located: Located, ends: Sequence[End]
+) -> Iterable[tuple[End, End | None]]:
+    """Ends that need a clean partner, and pairs to be measured themselves, the likeliest first."""
+    known = set(ends)
+    for suspect in located.suspects:
+        if suspect.kind in ("leaf", "uplink"):
+            continue
+        of_suspect = [end for end in suspect.ends if end in known]
+        if suspect.kind == "pair":
+            clean = [_is_good(evidence, end, suspect.nodes) for end in of_suspect]
+            if all(clean):
+                rails: dict[str | None, list[End]] = {}
+                for end in of_suspect:
+                    rails.setdefault(end.rail, []).append(end)
+                for pair in rails.values():
+                    if len(pair) == 2:
+                        yield pair[0], pair[1]
+                continue
+        if suspect.confirmed:
+            continue
+        for end in of_suspect:
+            yield end, None
+    for end in located.watched:
+        if end in known:
+            yield end, None
+
+
+def _is_good(evidence: Evidence, end: End, without: Collection[str]) -> bool:
+    stand = evidence.stands.get(end)
+    return stand is not None and any(node not in without for node in stand.good_with)
+
+
+class _Partners:
+    """The clean ends of a rail plane, in an order that turns with the rounds."""
+
+    def __init__(
+        self,
+        evidence: Evidence,
+        located: Located,
+        ends: Sequence[End],
+        rail: str | None,
+        number: int,
+    ) -> None:
+        bad = {end for suspect in located.suspects for end in suspect.ends} | set(located.watched)
+        clean = [
+            end
+            for end in ends
+            if end.rail == rail and end not in bad and _is_good(evidence, end, ())
+        ]
+        turn = number * (_TRIED - 1) % max(len(clean), 1)
+        self.clean = clean[turn:] + clean[:turn]
+        self.next = 0
+        self.evidence = evidence
+        self.met: dict[End, set[str]] = {}
+        for low in evidence.lows:
+            for end, other in ((low.a, low.b), (low.b, low.a)):
+                self.met.setdefault(end, set()).add(other.node)
+
+    def take(self, end: End, taken: Collection[End]) -> End | None:
+        """A clean end of another node that it was not low with, in another leaf if there is one."""
+        met = self.met.get(end, set())
+        leaf = self.evidence.leaves.get(end)
+        second = None
+        for tried, place in enumerate(range(self.next, len(self.clean))):
+            partner = self.clean[place]
+            if partner in taken or partner.node == end.node or partner.node in met:
+                continue
+            if leaf is None or self.evidence.leaves.get(partner) != leaf:
+                if tried == 0:
+                    self.next = place + 1
+                return partner
+            second = second or partner
+            if tried >= _TRIED:
+                break
+        return second
+
+
+def _across(
+    evidence: Evidence, ends: Sequence[End], taken: Collection[End], number: int
+) -> Iterable[tuple[End, End]]:
+    """The ends that are left, each with one of the same rail half a fabric away, another one in
+    every round: the nodes in the order of their leaves, cut in two, the second half turned.
+    """
+    rails: dict[str | None, list[End]] = {}
+    for end in ends:
+        if end not in taken:
+            rails.setdefault(end.rail, []).append(end)
+    for of_rail in rails.values():
+        leaves = evidence.leaves
+        of_rail.sort(key=lambda end: leaves.get(end, ""))
+        half = len(of_rail) // 2
+        first, second = of_rail[:half], of_rail[half:]
+        # A step without a common divisor with most sizes, so that each meets all before one twice.
+        turn = number * _step(half, len(set(leaves.values()))) % max(len(second), 1)
+        for a, b in zip(first, second[turn:] + second[:turn], strict=False):
+            if a.node != b.node:
+                yield a, b
+
+
+def _step(half: int, leaves: int) -> int:
+    """Past the nodes of a leaf, so that the next round meets another one."""
+    return 2 * half // leaves + 1 if leaves > 1 else 1
