@@ -10,7 +10,8 @@ from railgauge.node.rdma import natural
 from railgauge.verdict.locating import scoring
 from railgauge.verdict.locating.peers import Peers, peers
 
-#: So many results are judged anew with every round; of more only the new ones.
+#: So many results are judged anew with every round; of more only the new ones, among so many of the
+#: latest of their class.
 _JUDGED_ANEW = 20_000
 
 #: A result below its reference's bound, where it has no peers.
@@ -131,6 +132,8 @@ class Evidence:
         #: events of an uplink's own counters, `leaf2:spine1`
         self.uplink_events: dict[str, int] = {}
         self._peers: dict[_Class, Peers] = {}
+        #: the latest of each class
+        self._values: dict[_Class, list[float]] = {}
         self._times: dict[tuple[End, End], int] = {}
         self._met: dict[tuple[str, str, int], int] = {}
 
@@ -143,7 +146,7 @@ class Evidence:
             first = 0
             self.expected, self.weights, self.lows, self.alike = [], [], [], []
             self.stands, self.ends, self.across, self.within = {}, {}, {}, {}
-            self._times, self._met = {}, {}
+            self._times, self._met, self._values = {}, {}, {}
         self._judge(first)
 
     @property
@@ -202,10 +205,9 @@ class Evidence:
     def _judge_class(self, kind: _Class, numbers: Sequence[int]) -> None:
         observations = self.observations
         values = [v for n in numbers if (v := observations[n].value) is not None and v > 0]
+        values = self._values[kind] = (self._values.get(kind, []) + values)[-_JUDGED_ANEW:]
         known = peers(values, self.least_spread)
-        if known is None:
-            known = self._peers.get(kind) if len(values) else None
-        else:
+        if known is not None:
             self._peers[kind] = known
         quiet = observations[numbers[0]].quiet
         beside = None

@@ -34,6 +34,7 @@ class Gathering:
     lows: tuple[Low, ...]
     score: float
     confirmed: bool
+    #: what it is to be measured with
     confirm: str
 
 
@@ -103,7 +104,7 @@ def _whole(
     confirmed = twice and score >= scoring.bar(len(evidence.across))
     name = _uplink(evidence, leaf) if stays_good else leaf
     kind: Literal["leaf", "uplink"] = "uplink" if stays_good else "leaf"
-    return Gathering(kind, name, tuple(here), score, confirmed, "" if confirmed else "other leaves")
+    return Gathering(kind, name, tuple(here), score, confirmed, "other leaves")
 
 
 def _mostly_low(evidence: Evidence, leaf: str, here: Sequence[Low]) -> list[str]:
@@ -121,33 +122,51 @@ def _mostly_low(evidence: Evidence, leaf: str, here: Sequence[Low]) -> list[str]
 
 
 def _some(evidence: Evidence, leaf: str, lows: Sequence[Low]) -> Gathering | None:
-    """Some flows of a leaf are low, and its nodes have others that are good."""
-    here = [low for low in lows if leaf in _leaves(evidence, low)]
+    """Some flows of a leaf are low, and both their ends have others that are good."""
+    mixed = [low for low in lows if all(evidence.stands[end].good for end in (low.a, low.b))]
+    here = [low for low in mixed if leaf in _leaves(evidence, low)]
     others = {other for low in here for other in _leaves(evidence, low) if other != leaf}
-    mixed = [low for low in here if evidence.stands[_end_at(evidence, leaf, low)].good]
-    # Each end but once: what is low always is no flow among others.
-    by_end = {_end_at(evidence, leaf, low): low for low in mixed}
-    if len({end.node for end in by_end}) < _NODES or len(others) < 2:
+    # Each end but once, here and there: what is low with many is at fault itself.
+    ends_here = {_end_at(evidence, leaf, low) for low in here}
+    ends_there = {low.b if low.a in ends_here else low.a for low in here}
+    if len({end.node for end in ends_here}) < _NODES or len(others) < 2:
         return None
     all_here = evidence.across[leaf].all
     elsewhere = sum(tally.all for tally in evidence.across.values()) / 2 - all_here
-    expected = all_here * (len(lows) - len(here) + 1) / max(elsewhere, 1)
-    count = len(by_end)
+    expected = all_here * (len(mixed) - len(here) + 1) / max(elsewhere, 1)
+    count = min(len(ends_here), len(ends_there))
     if count <= 2 * expected:
         return None
     score = count * math.log(count / expected) - (count - expected)
     if score < scoring.bar(len(evidence.across)):
         return None
-    rounds = {low.round for low in by_end.values() if low.round >= 0}
-    confirmed = len(rounds) != 1
     return Gathering(
         "uplink",
         _uplink(evidence, leaf),
-        tuple(mixed),
+        tuple(_by_chance(evidence, leaf, lows, count / all_here)),
         score,
-        confirmed,
-        "" if confirmed else "other leaves, more flows",
+        len({low.round for low in here}) > 1,
+        "other leaves, more flows",
     )
+
+
+def _by_chance(evidence: Evidence, leaf: str, lows: Sequence[Low], rate: float) -> list[Low]:
+    """The low results that a leaf of such a rate has at ends that are healthy: of an end that is
+    low far more often, none.
+    """
+    by_end: dict[End, list[Low]] = {}
+    for low in lows:
+        if leaf in _leaves(evidence, low):
+            for end in (low.a, low.b):
+                by_end.setdefault(end, []).append(low)
+    bar = scoring.bar(len(evidence.stands))
+    own = {
+        low
+        for end, of_end in by_end.items()
+        if -math.log(rate) * len(of_end) + evidence.stands[end].always > bar
+        for low in of_end
+    }
+    return [low for of_end in by_end.values() for low in of_end if low not in own]
 
 
 def _uplink(evidence: Evidence, leaf: str) -> str:

@@ -3,19 +3,17 @@
 Every end meets at most one other. Whoever was low and is not decided meets a clean partner that it
 has not met, all of them in one round: a suspect that is bad with two clean partners is convicted, a
 healthy one is cleared by a pass. A pair whose ends are both good elsewhere is measured itself. All
-other ends meet one of another leaf, so that the load stays the same for all, each uplink behind
-ECMP gets other flows, and whoever came and went is seen again.
+other ends meet one of another leaf, in the second round of their own, so that the load stays the same for
+all, each uplink behind ECMP gets other flows, and faults that come and go are seen again.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Sequence
 
 from railgauge.verdict.locating.evidence import End, Evidence
 from railgauge.verdict.locating.suspects import Located, locate
-
-#: A partner for one end is sought among so many.
-_TRIED = 64
 
 
 def settled(located: Located) -> bool:
@@ -54,7 +52,7 @@ def next_round(
                 places.append((a, b))
                 taken |= {a, b}
     if fill:
-        places += _across(evidence, ends, taken, number)
+        places += _base(evidence, ends, taken, number)
     return places
 
 
@@ -108,9 +106,15 @@ class _Partners:
             for end in ends
             if end.rail == rail and end not in bad and _is_good(evidence, end, ())
         ]
-        turn = number * (_TRIED - 1) % max(len(clean), 1)
-        self.clean = clean[turn:] + clean[:turn]
-        self.next = 0
+        self.number = number
+        self.turn = number
+        #: leaf, "" where it is not known -> its clean ends, turned with the rounds
+        self.by_leaf: dict[str, list[End]] = {}
+        for end in clean:
+            self.by_leaf.setdefault(evidence.leaves.get(end, ""), []).append(end)
+        for leaf, of_leaf in self.by_leaf.items():
+            turn = number % len(of_leaf)
+            self.by_leaf[leaf] = of_leaf[turn:] + of_leaf[:turn]
         self.evidence = evidence
         self.met: dict[End, set[str]] = {}
         for low in evidence.lows:
@@ -118,34 +122,60 @@ class _Partners:
                 self.met.setdefault(end, set()).add(other.node)
 
     def take(self, end: End, taken: Collection[End]) -> End | None:
-        """A clean end of another node that it was not low with, in another leaf if there is one."""
+        """A clean end of another node that it was not low with: in odd rounds of its own leaf,
+        where no uplink lies between, in others of another leaf, as far as there are such.
+        """
         met = self.met.get(end, set())
         leaf = self.evidence.leaves.get(end)
-        second = None
-        for tried, place in enumerate(range(self.next, len(self.clean))):
-            partner = self.clean[place]
-            if partner in taken or partner.node == end.node or partner.node in met:
-                continue
-            if leaf is None or self.evidence.leaves.get(partner) != leaf:
-                if tried == 0:
-                    self.next = place + 1
-                return partner
-            second = second or partner
-            if tried >= _TRIED:
-                break
-        return second
+        near = self.number % 2 == 1
+        for own_leaf in (near, not near):
+            # Partners of one leaf would make that leaf look bad.
+            for partner in self._of(leaf, own_leaf):
+                if partner not in taken and partner.node != end.node and partner.node not in met:
+                    return partner
+        return None
+
+    def _of(self, leaf: str | None, own: bool) -> Iterable[End]:
+        if leaf is None:
+            return self.by_leaf.get("", ())
+        if own:
+            return self.by_leaf.get(leaf, ())
+        self.turn += 1
+        others = [name for name in self.by_leaf if name != leaf]
+        turn = self.turn % max(len(others), 1)
+        return itertools.chain.from_iterable(
+            self.by_leaf[name] for name in others[turn:] + others[:turn]
+        )
 
 
-def _across(
+def _base(
     evidence: Evidence, ends: Sequence[End], taken: Collection[End], number: int
 ) -> Iterable[tuple[End, End]]:
-    """The ends that are left, each with one of the same rail half a fabric away, another one in
+    """The ends that are left: in the second round within their leaves, which tells nodes from
+    uplinks, in all others from leaf to leaf.
+    """
+    left = [end for end in ends if end not in taken]
+    if number != 1 or not evidence.leaves:
+        return _across(evidence, left, number)
+    leaves: dict[tuple[str | None, str], list[End]] = {}
+    for end in left:
+        leaves.setdefault((end.rail, evidence.leaves.get(end, "")), []).append(end)
+    within = [
+        pair
+        for of_leaf in leaves.values()
+        for pair in zip(of_leaf[::2], of_leaf[1::2], strict=False)
+    ]
+    alone = [of_leaf[-1] for of_leaf in leaves.values() if len(of_leaf) % 2]
+    return [*within, *_across(evidence, alone, number)]
+
+
+def _across(evidence: Evidence, ends: Sequence[End], number: int) -> Iterable[tuple[End, End]]:
+    """Each end with one of the same rail half a fabric away, another one in
     every round: the nodes in the order of their leaves, cut in two, the second half turned.
     """
     rails: dict[str | None, list[End]] = {}
     for end in ends:
-        if end not in taken:
-            rails.setdefault(end.rail, []).append(end)
+        rails.setdefault(end.rail, []).append(end)
     for of_rail in rails.values():
         leaves = evidence.leaves
         of_rail.sort(key=lambda end: leaves.get(end, ""))

@@ -163,6 +163,7 @@ class _Judge:
         self.evidence = evidence
         self.lows = lows
         self.most = most
+        self.clean: dict[str | None, list[End]] = {}
         self.parts: dict[Part, list[Low]] = {}
         self.certain: set[Part] = set()
         explained: set[Low] = set()
@@ -273,6 +274,9 @@ class _Judge:
         events = {low.round for low in lows if low.event}
         if len(convicting) + len(events) < 2:
             return self._again(part, "a partner that is good with others")
+        if len(convicting) == 2 and not events and all(map(self.evidence.crosses, lows)):
+            # One uplink of many that is bad is on the way of two flows now and then.
+            return self._again(part, "a partner at its own leaf, or a third one")
         return [] if self._twice(lows) else self._again(part, "another round")
 
     def _again(self, part: Part, why: str) -> list[Measure]:
@@ -290,19 +294,22 @@ class _Judge:
         is none.
         """
         gone = {end.node, *without}
-        low = {other for result in self.lows for other in (result.a, result.b)}
-        return next(
-            (
-                other.name
-                for node in self.evidence.nodes
-                if node not in gone
-                for other in self.evidence.ends[node]
-                if other.rail == end.rail
-                and other not in low
-                and self._is_clean(other, (end.node,))
-            ),
-            "one that is good with others",
-        )
+        leaf = self.evidence.leaves.get(end)
+        clean = [other for other in self._of_rail(end.rail) if other.node not in gone]
+        near = (other for other in clean if self.evidence.leaves.get(other) == leaf)
+        partner = next(near, clean[0] if clean else None)
+        return partner.name if partner else "one that is good with others"
+
+    def _of_rail(self, rail: str | None) -> list[End]:
+        """The clean ends of a rail that were never low."""
+        if rail not in self.clean:
+            low = {other for result in self.lows for other in (result.a, result.b)}
+            self.clean[rail] = [
+                end
+                for end in self.evidence.stands
+                if end.rail == rail and end not in low and self._is_clean(end, ())
+            ]
+        return self.clean[rail]
 
     def _only_when_busy(self, part: Part, lows: Sequence[Low]) -> bool:
         if any(low.quiet or low.event for low in lows):
@@ -334,7 +341,9 @@ def _of_fabric(evidence: Evidence, gathering: Gathering) -> Suspect:
         tuple(sorted({end.node for end in ends}, key=natural)),
         ends,
         tuple(_witness(evidence, low.number, "convicts") for low in lows),
-        (Measure(gathering.name, gathering.confirm, "another round"),) if gathering.confirm else (),
+        (Measure(gathering.name, gathering.confirm, "another round"),)
+        if not gathering.confirmed
+        else (),
     )
 
 
