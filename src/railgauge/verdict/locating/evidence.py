@@ -91,8 +91,8 @@ class Stand:
         self.quiet_good = 0
         self.always = 0.0
         self.at_times = 0.0
-        #: nodes, at most three: to know that there is another one than X
-        self.good_with: tuple[str, ...] = ()
+        #: nodes that it was good with -> the result; at most three: to know another one than X
+        self.good_with: dict[str, int] = {}
 
 
 class Tally:
@@ -215,6 +215,7 @@ class Evidence:
             beside = self._peers.get((*kind[:3], False))
         reference_holds = self._reference_holds(numbers)
         shifts = self._shifts(numbers, known)
+        table = known.weights.always if known else ()
         lows = []
         for number in numbers:
             o = observations[number]
@@ -227,7 +228,7 @@ class Evidence:
                 self.expected[number] = known.centre
                 loss = math.log(known.centre / value) - shifts.get(o.round, 0.0)
                 z = loss / known.spread
-                always = known.weights.always[scoring.Weights.place(z)]
+                always = table[scoring.Weights.place(z)]
                 low = z >= scoring.LOW and loss >= scoring.LEAST_LOSS
                 chance = scoring.tail(z, known.degrees) if low else 1.0
                 good = z < scoring.GOOD or loss < scoring.LEAST_LOSS
@@ -246,7 +247,7 @@ class Evidence:
                 lows.append(number)
                 self._take_low(number, o, always, chance)
             else:
-                self._take_pass(o, always, good)
+                self._take_pass(number, o, always, good)
         self._forgive_what_all_share(numbers, lows)
 
     def _reference_holds(self, numbers: Sequence[int]) -> bool:
@@ -298,7 +299,7 @@ class Evidence:
             for leaf in (one, other) if one != other else (one,):
                 (self.within if one == other else self.across)[leaf].low += 1
 
-    def _take_pass(self, o: Observation, always: float, good: bool) -> None:
+    def _take_pass(self, number: int, o: Observation, always: float, good: bool) -> None:
         if o.quiet:
             # It says nothing against "slow when others are busy".
             if good:
@@ -313,7 +314,7 @@ class Evidence:
             if good:
                 stand.good += 1
                 if len(stand.good_with) < 3 and partner not in stand.good_with:
-                    stand.good_with = (*stand.good_with, partner)
+                    stand.good_with[partner] = number
 
     def _forgive_what_all_share(self, numbers: Sequence[int], lows: Sequence[int]) -> None:
         """Where no result of a condition is good, nobody is told from the others, unless one end

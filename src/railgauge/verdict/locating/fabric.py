@@ -49,12 +49,15 @@ def gatherings(evidence: Evidence) -> list[Gathering]:
     found: list[Gathering] = []
     if len(evidence.across) < 2:
         return found
+    nodes: dict[str, set[str]] = {}
+    for end, leaf in evidence.leaves.items():
+        nodes.setdefault(leaf, set()).add(end.node)
     left = [low for low in evidence.lows if not low.event and evidence.crosses(low) is not None]
     while left:
         of_leaves = [
             gathering
             for leaf in sorted(evidence.across, key=natural)
-            if (gathering := _of_leaf(evidence, leaf, left))
+            if (gathering := _of_leaf(evidence, leaf, left, len(nodes[leaf])))
         ]
         if not of_leaves:
             break
@@ -65,11 +68,11 @@ def gatherings(evidence: Evidence) -> list[Gathering]:
     return found
 
 
-def _of_leaf(evidence: Evidence, leaf: str, lows: Sequence[Low]) -> Gathering | None:
+def _of_leaf(evidence: Evidence, leaf: str, lows: Sequence[Low], at_leaf: int) -> Gathering | None:
     here = [low for low in lows if leaf in _leaves(evidence, low)]
     across = [low for low in here if evidence.crosses(low)]
     nodes = {end.node for low in here for end in (low.a, low.b) if evidence.leaves[end] == leaf}
-    if len(nodes) < min(_NODES, _nodes_at(evidence, leaf)) or len(nodes) < 2 or not across:
+    if len(nodes) < min(_NODES, at_leaf) or len(nodes) < 2 or not across:
         return None
     all_across, within = evidence.across[leaf], evidence.within.get(leaf, Tally())
     if len(across) >= _WHOLE * all_across.all:
@@ -190,10 +193,6 @@ def _leaves(evidence: Evidence, low: Low) -> tuple[str, str]:
 
 def _end_at(evidence: Evidence, leaf: str, low: Low) -> End:
     return low.a if evidence.leaves[low.a] == leaf else low.b
-
-
-def _nodes_at(evidence: Evidence, leaf: str) -> int:
-    return len({end.node for end, of_end in evidence.leaves.items() if of_end == leaf})
 
 
 def _by_round(lows: Sequence[Low]) -> float:

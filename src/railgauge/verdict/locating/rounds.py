@@ -3,8 +3,9 @@
 Every end meets at most one other. Whoever was low and is not decided meets a clean partner that it
 has not met, all of them in one round: a suspect that is bad with two clean partners is convicted, a
 healthy one is cleared by a pass. A pair whose ends are both good elsewhere is measured itself. All
-other ends meet one of another leaf, in the second round of their own, so that the load stays the same for
-all, each uplink behind ECMP gets other flows, and faults that come and go are seen again.
+other ends meet one of another leaf, in the second round of their own, so that the load
+stays the same for all, each uplink behind ECMP gets other flows, and faults that come and go are
+seen again.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ def next_round(
     places: list[tuple[End, End]] = []
     taken: set[End] = set()
     if located is not None:
+        bad = {end for suspect in located.suspects for end in suspect.ends} | set(located.watched)
+        by_rail: dict[str | None, list[End]] = {}
+        for end in ends:
+            by_rail.setdefault(end.rail, []).append(end)
         planes: dict[str | None, _Partners] = {}
         for a, b in _undecided(evidence, located, ends):
             if a in taken or (b is not None and b in taken):
@@ -46,7 +51,8 @@ def next_round(
             if b is None:
                 plane = planes.get(a.rail)
                 if plane is None:
-                    plane = planes[a.rail] = _Partners(evidence, located, ends, a.rail, number)
+                    plane = _Partners(evidence, by_rail.get(a.rail, []), bad, number)
+                    planes[a.rail] = plane
                 b = plane.take(a, taken)
             if b is not None:
                 places.append((a, b))
@@ -93,19 +99,9 @@ class _Partners:
     """The clean ends of a rail plane, in an order that turns with the rounds."""
 
     def __init__(
-        self,
-        evidence: Evidence,
-        located: Located,
-        ends: Sequence[End],
-        rail: str | None,
-        number: int,
+        self, evidence: Evidence, ends: Sequence[End], bad: Collection[End], number: int
     ) -> None:
-        bad = {end for suspect in located.suspects for end in suspect.ends} | set(located.watched)
-        clean = [
-            end
-            for end in ends
-            if end.rail == rail and end not in bad and _is_good(evidence, end, ())
-        ]
+        clean = [end for end in ends if end not in bad and _is_good(evidence, end, ())]
         self.number = number
         self.turn = number
         #: leaf, "" where it is not known -> its clean ends, turned with the rounds

@@ -9,6 +9,7 @@ pair is named, unconfirmed, with what would confirm it.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -18,7 +19,6 @@ from railgauge.verdict.locating.evidence import End, Evidence, Low, Missing, pai
 from railgauge.verdict.locating.explain import (
     Explanation,
     Part,
-    Passes,
     explain,
     passes_of,
     score,
@@ -163,7 +163,6 @@ class _Judge:
         self.evidence = evidence
         self.lows = lows
         self.most = most
-        self.clean: dict[str | None, list[End]] = {}
         self.parts: dict[Part, list[Low]] = {}
         self.certain: set[Part] = set()
         explained: set[Low] = set()
@@ -215,15 +214,17 @@ class _Judge:
             if part.kind == "pair" and passes[part].count and not self._twice(lows):
                 # It was measured again, and was good.
                 continue
-            yield self._suspect(part, lows, passes[part], len(pairs))
+            among = {
+                "node": len(self.evidence.ends),
+                "rail": len(self.evidence.stands),
+                "pair": max(len(pairs), len(self.evidence.ends)),
+            }[part.kind]
+            reached = score(lows, passes[part], self.most)
+            told = part.kind == "pair" or any(low.chance == 0 for low in lows)
+            if told or reached >= scoring.bar(among, scoring.FALSE_MENTION):
+                yield self._suspect(part, lows, reached, among)
 
-    def _suspect(self, part: Part, lows: Sequence[Low], passes: Passes, pairs: int) -> Suspect:
-        among = {
-            "node": len(self.evidence.ends),
-            "rail": len(self.evidence.stands),
-            "pair": max(pairs, len(self.evidence.ends)),
-        }[part.kind]
-        reached = score(lows, passes, self.most)
+    def _suspect(self, part: Part, lows: Sequence[Low], reached: float, among: int) -> Suspect:
         confirm = self._confirm(part, lows)
         if not confirm and reached < scoring.bar(among):
             confirm = self._again(part, f"the score is {reached:.1f} of {scoring.bar(among):.1f}")
@@ -295,21 +296,22 @@ class _Judge:
         """
         gone = {end.node, *without}
         leaf = self.evidence.leaves.get(end)
-        clean = [other for other in self._of_rail(end.rail) if other.node not in gone]
-        near = (other for other in clean if self.evidence.leaves.get(other) == leaf)
-        partner = next(near, clean[0] if clean else None)
-        return partner.name if partner else "one that is good with others"
+        for key in ((end.rail, leaf), (end.rail, None)):
+            for other in self.clean.get(key, ()):
+                if other.node not in gone:
+                    return other.name
+        return "one that is good with others"
 
-    def _of_rail(self, rail: str | None) -> list[End]:
-        """The clean ends of a rail that were never low."""
-        if rail not in self.clean:
-            low = {other for result in self.lows for other in (result.a, result.b)}
-            self.clean[rail] = [
-                end
-                for end in self.evidence.stands
-                if end.rail == rail and end not in low and self._is_clean(end, ())
-            ]
-        return self.clean[rail]
+    @functools.cached_property
+    def clean(self) -> dict[tuple[str | None, str | None], list[End]]:
+        """By rail and leaf, and by rail alone, the ends that are good and were never low."""
+        low = {end for result in self.lows for end in (result.a, result.b)}
+        clean: dict[tuple[str | None, str | None], list[End]] = {}
+        for end in self.evidence.stands:
+            if end not in low and self._is_clean(end, ()):
+                for leaf in {self.evidence.leaves.get(end), None}:
+                    clean.setdefault((end.rail, leaf), []).append(end)
+        return clean
 
     def _only_when_busy(self, part: Part, lows: Sequence[Low]) -> bool:
         if any(low.quiet or low.event for low in lows):
@@ -320,14 +322,17 @@ class _Judge:
     def _witnesses(self, part: Part, lows: Sequence[Low]) -> Iterable[Witness]:
         for low in sorted(lows, key=lambda low: -low.always)[:_NAMED]:
             yield _witness(self.evidence, low.number, "counter" if low.event else "convicts")
-        cleared = {
-            node
+        partners = {
+            end: None
             for low in lows
             if not low.event
-            for node in low.nodes
-            if node not in part.nodes or part.kind == "pair"
+            for end in (low.a, low.b)
+            if part.kind == "pair" or end.node not in part.nodes
         }
-        yield from _clearing(self.evidence, sorted(cleared, key=natural)[:_NAMED], part.nodes)
+        for end in list(partners)[:_NAMED]:
+            good = self.evidence.stands[end].good_with.items()
+            if number := next((n for node, n in good if node not in part.nodes), None):
+                yield _witness(self.evidence, number, "clears")
 
 
 def _of_fabric(evidence: Evidence, gathering: Gathering) -> Suspect:
@@ -345,23 +350,6 @@ def _of_fabric(evidence: Evidence, gathering: Gathering) -> Suspect:
         if not gathering.confirmed
         else (),
     )
-
-
-def _clearing(
-    evidence: Evidence, nodes: Sequence[str], without: Sequence[str]
-) -> Iterable[Witness]:
-    """For each of these a good result with somebody else."""
-    wanted = set(nodes)
-    low = {low.number for low in evidence.lows} if wanted else set()
-    for number in range(len(evidence.observations) - 1, -1, -1):
-        if not wanted:
-            return
-        o = evidence.observations[number]
-        if o.value is None or number in low or {o.a.node, o.b.node} & set(without):
-            continue
-        if hit := wanted & {o.a.node, o.b.node}:
-            wanted -= hit
-            yield _witness(evidence, number, "clears")
 
 
 def _witness(
