@@ -1,6 +1,7 @@
-"""Figures of the location of faults: rounds, false accusations and seconds over simulated campaigns.
+"""Figures of the location of faults: rounds, false accusations, seconds, by simulated campaigns.
 
-    python -m tests.bench_locate [--campaigns N] [--nodes N] [--healthy N] [MODEL...]
+    python -m tests.bench_locate [--campaigns N] [--nodes N] [--rails N] [--leaves N] [MODEL...]
+    python -m tests.bench_locate --beside      other schedules beside the adaptive one
 
 A campaign measures rounds until nobody is undecided; a part is found when it is a confirmed
 suspect. Healthy parts that are confirmed are false accusations. Model, of `Simulation`: a result is
@@ -12,12 +13,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import gc
+import functools
 import random
 import resource
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from railgauge.verdict.locating import (
     End,
@@ -62,6 +63,7 @@ class Fabric:
     rails: int
     leaves: int
 
+    @functools.cached_property
     def ends(self) -> list[End]:
         return [
             End(f"n{node:05}", f"mlx5_{rail}")
@@ -72,8 +74,9 @@ class Fabric:
     def leaf(self, node: int) -> str:
         return f"leaf{node * self.leaves // self.nodes:02}"
 
-    def by_end(self, ends: Sequence[End]) -> dict[End, str]:
-        return {end: self.leaf(place // self.rails) for place, end in enumerate(ends)}
+    @functools.cached_property
+    def by_end(self) -> dict[End, str]:
+        return {end: self.leaf(place // self.rails) for place, end in enumerate(self.ends)}
 
 
 @dataclasses.dataclass
@@ -99,8 +102,8 @@ class Simulation:
     def __init__(
         self, fabric: Fabric, faults: Faults, noise: Sequence[float], seed: int, correlated: bool
     ) -> None:
-        self.ends = fabric.ends()
-        self.leaves = fabric.by_end(self.ends)
+        self.ends = fabric.ends
+        self.leaves = fabric.by_end
         self.faults = faults
         self.noise = noise
         self.chance = random.Random(seed)
@@ -175,6 +178,10 @@ def run(sim: Simulation, guilty: set[str], most: int, choose: Choose = adaptive)
         results = sim.measure(places, number)
         began = time.process_time()
         evidence.add(results)
+        if sim.faults.uplink and sim.faults.counters:
+            evidence.uplink_events = {
+                f"{sim.faults.uplink}:spine{k}": 4000 if k == 3 else k for k in range(UPLINKS)
+            }
         located = locate(evidence)
         outcome.seconds.append(chosen + time.process_time() - began)
         outcome.rounds = number + 1
@@ -190,17 +197,12 @@ def run(sim: Simulation, guilty: set[str], most: int, choose: Choose = adaptive)
 
 
 def _rails(sim_ends: Sequence[End], count: int, loss: float, chance: random.Random) -> Faults:
-    return Faults(ends={end: loss for end in chance.sample(sim_ends, count)})
+    return Faults(ends=dict.fromkeys(chance.sample(sim_ends, count), loss))
 
 
 def _node(ends: Sequence[End], loss: float, chance: random.Random) -> Faults:
     node = chance.choice(ends).node
     return Faults(ends={end: loss for end in ends if end.node == node})
-
-
-def _pair(ends: Sequence[End], chance: random.Random, first: Places) -> Faults:
-    a, b = chance.choice(first)
-    return Faults(pairs={frozenset((a.node, b.node)): 0.3})
 
 
 Make = Callable[[Fabric, Sequence[End], random.Random], tuple[Faults, set[str]]]
@@ -222,15 +224,19 @@ def slow_rails(count: int, loss: float, share: float = 1.0, counters: bool = Fal
     return make
 
 
-def slow_node(fabric: Fabric, ends: Sequence[End], chance: random.Random) -> tuple[Faults, set[str]]:
+def slow_node(
+    fabric: Fabric, ends: Sequence[End], chance: random.Random
+) -> tuple[Faults, set[str]]:
     faults = _node(ends, 0.3, chance)
     return faults, _named(faults, fabric)
 
 
-def slow_pair(fabric: Fabric, ends: Sequence[End], chance: random.Random) -> tuple[Faults, set[str]]:
+def slow_pair(
+    fabric: Fabric, ends: Sequence[End], chance: random.Random
+) -> tuple[Faults, set[str]]:
     """One that the first round meets."""
-    evidence = Evidence(fabric.by_end(ends))
-    a, b = chance.choice(next_round(evidence, ends, 0))
+    first = next_round(Evidence(fabric.by_end), ends, 0)
+    a, b = chance.choice(first)
     names = sorted((a.node, b.node))
     return Faults(pairs={frozenset(names): 0.3}), {"-".join(names)}
 
@@ -238,6 +244,15 @@ def slow_pair(fabric: Fabric, ends: Sequence[End], chance: random.Random) -> tup
 def uplink(fabric: Fabric, ends: Sequence[End], chance: random.Random) -> tuple[Faults, set[str]]:
     leaf = fabric.leaf(chance.randrange(fabric.nodes))
     return Faults(uplink=leaf), {leaf}
+
+
+def counted_uplink(
+    fabric: Fabric, ends: Sequence[End], chance: random.Random
+) -> tuple[Faults, set[str]]:
+    """The switch's own counters are at hand: of 16 uplinks one counts errors, the others few."""
+    faults, (leaf,) = uplink(fabric, ends, chance)
+    faults.counters = True
+    return faults, {f"{leaf}:spine3"}
 
 
 def healthy(fabric: Fabric, ends: Sequence[End], chance: random.Random) -> tuple[Faults, set[str]]:
@@ -255,8 +270,9 @@ MODELS: dict[str, tuple[Make, int]] = {
     "slow pair, 30 %": (slow_pair, 12),
     "a rail hangs": (slow_rails(1, 1.0), 12),
     "one lossy uplink of 16": (uplink, 12),
+    "the same, with switch counters": (counted_uplink, 12),
     "a fifth of the time, 30 %": (slow_rails(1, 0.3, 0.2), 60),
-    "the same, with counters": (slow_rails(1, 0.3, 0.2, True), 60),
+    "a fifth of the time, with counters": (slow_rails(1, 0.3, 0.2, True), 60),
 }
 
 NOISES = ("normal", "heavy", "correlated")
@@ -266,7 +282,7 @@ def campaigns(
     fabric: Fabric, model: str, noise: str, count: int, pools: dict[str, list[float]]
 ) -> Iterator[Outcome]:
     make, most = MODELS[model]
-    ends = fabric.ends()
+    ends = fabric.ends
     for seed in range(count):
         chance = random.Random(f"{model} {noise} {seed}")
         faults, guilty = make(fabric, ends, chance)
@@ -282,7 +298,7 @@ def line(model: str, noise: str, outcomes: Sequence[Outcome]) -> str:
         value = rounds[min(len(rounds) - 1, int(share * len(rounds)))]
         return str(value) if value < 10**6 else "-"
 
-    seconds = [s for o in outcomes for s in o.seconds]
+    seconds = [s for o in outcomes for s in o.seconds] or [0.0]
     wrong = sum(bool(o.innocent) for o in outcomes)
     return (
         f"| {model} | {noise} | {len(outcomes)} | "
@@ -292,6 +308,70 @@ def line(model: str, noise: str, outcomes: Sequence[Outcome]) -> str:
     )
 
 
+# ---- other schedules ----
+
+
+def tournament(evidence: Evidence, sim: Simulation, number: int, located: Located | None) -> Places:
+    """Every two nodes by the circle method, all rails of a node with the same one."""
+    nodes = list(dict.fromkeys(end.node for end in sim.ends))
+    rest = nodes[1:]
+    turn = number % len(rest)
+    row = [nodes[0], *rest[turn:], *rest[:turn]]
+    half = len(row) // 2
+    return _of_nodes(sim, zip(row[:half], reversed(row[half:]), strict=True))
+
+
+def at_random(evidence: Evidence, sim: Simulation, number: int, located: Located | None) -> Places:
+    nodes = list(dict.fromkeys(end.node for end in sim.ends))
+    random.Random(f"{number} {sim.faults}").shuffle(nodes)
+    return _of_nodes(sim, zip(nodes[::2], nodes[1::2], strict=True))
+
+
+def _of_nodes(sim: Simulation, pairs: Iterable[tuple[str, str]]) -> Places:
+    rails = list(dict.fromkeys(end.rail for end in sim.ends))
+    return [(End(a, rail), End(b, rail)) for a, b in pairs for rail in rails]
+
+
+def by_reference(sim: Simulation, guilty: set[str]) -> Outcome:
+    """Every node with the first one, one at a time; who is low with it is accused."""
+    evidence = Evidence(sim.leaves)
+    reference = sim.ends[0]
+    for number, end in enumerate(sim.ends[1:]):
+        evidence.add(sim.measure([(reference, end)], number))
+    accused = {low.b.name for low in evidence.lows}
+    rounds = len(sim.ends) - 1
+    found = rounds if guilty <= accused else None
+    return Outcome(found, sorted(accused - guilty), [], rounds, 0)
+
+
+def beside(count: int, pools: dict[str, list[float]]) -> None:
+    """Slow nodes of a small fabric, by each schedule, with the same judge."""
+    fabric = Fabric(128, 1, 8)
+    print(f"{fabric}, 8 slow nodes of 30 %, n = {count} each")
+    print(
+        "| schedule | noise | n | rounds 50 / 99 % | falsely accused | unconfirmed left | CPU s |"
+    )
+    schedules: dict[str, Choose] = {
+        "adaptive": adaptive,
+        "every pair (tournament)": tournament,
+        "random rounds": at_random,
+    }
+    for noise in NOISES:
+        for name in (*schedules, "one reference node"):
+            outcomes = []
+            for seed in range(count):
+                chance = random.Random(f"{noise} {seed}")
+                faults, guilty = slow_rails(8, 0.3)(fabric, fabric.ends, chance)
+                values = pools["heavy" if noise == "heavy" else "normal"]
+                seeded = chance.randrange(2**60)
+                sim = Simulation(fabric, faults, values, seeded, noise == "correlated")
+                if name in schedules:
+                    outcomes.append(run(sim, guilty, 127, schedules[name]))
+                else:
+                    outcomes.append(by_reference(sim, guilty))
+            print(line(name, noise, outcomes), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--campaigns", type=int, default=20)
@@ -299,11 +379,14 @@ def main() -> None:
     parser.add_argument("--rails", type=int, default=8)
     parser.add_argument("--leaves", type=int, default=64)
     parser.add_argument("--noise", nargs="*", default=list(NOISES))
+    parser.add_argument("--beside", action="store_true", help="other schedules")
     parser.add_argument("models", nargs="*")
     asked = parser.parse_args()
     fabric = Fabric(asked.nodes, asked.rails, asked.leaves)
     pools = {kind: pool(kind) for kind in ("normal", "heavy")}
-    gc.freeze()
+    if asked.beside:
+        beside(asked.campaigns, pools)
+        return
     print(f"{fabric}, campaigns of each line: {asked.campaigns}")
     print("| fault | noise | n | rounds 50 / 99 % | falsely accused | unconfirmed left | CPU s |")
     for model in asked.models or MODELS:

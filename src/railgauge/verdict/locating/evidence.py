@@ -14,7 +14,7 @@ from railgauge.verdict.locating.peers import Peers, peers
 #: latest of their class.
 _JUDGED_ANEW = 20_000
 
-#: A result below its reference's bound, where it has no peers.
+#: The least weight of a result below its reference's bound and its peers, if it has any.
 _BELOW = 6.9
 
 #: Of what is judged together: condition, whether it crosses leaves, same rail, quiet.
@@ -231,6 +231,8 @@ class Evidence:
                 always = table[scoring.Weights.place(z)]
                 low = z >= scoring.LOW and loss >= scoring.LEAST_LOSS
                 chance = scoring.tail(z, known.degrees) if low else 1.0
+                if reference_holds and o.bound is not None and value < o.bound and z > scoring.GOOD:
+                    always, low, chance = max(always, _BELOW), True, 0.0
                 good = z < scoring.GOOD or loss < scoring.LEAST_LOSS
             elif beside:
                 self.expected[number] = beside.centre

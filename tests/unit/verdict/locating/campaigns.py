@@ -72,9 +72,7 @@ class Fabric:
 
     def places(self, pairs: Iterable[tuple[str, str]], round: int | None) -> list[Observation]:
         return [
-            self.measure(End(a, rail), End(b, rail), round)
-            for a, b in pairs
-            for rail in self.rails
+            self.measure(End(a, rail), End(b, rail), round) for a, b in pairs for rail in self.rails
         ]
 
     def ring(self) -> list[Observation]:
