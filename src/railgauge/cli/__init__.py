@@ -18,6 +18,7 @@ _COMMANDS = {
     "gate": "railgauge.cli.gate:gate",
     "inventory": "railgauge.cli.inventory:group",
     "lab": "railgauge.cli.lab:lab",
+    "locate": "railgauge.cli.locate:locate",
     "limit": "railgauge.cli.limit:limit",
     "parse": "railgauge.cli.parse:parse",
     "rehearse": "railgauge.cli.rehearse:rehearse",

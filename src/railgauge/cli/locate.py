@@ -1,0 +1,171 @@
+"""`railgauge locate`: which node, rail, pair, leaf or uplink is at fault."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from railgauge.errors import RailgaugeError
+
+if TYPE_CHECKING:
+    from railgauge.verdict.locating import Evidence, Located
+
+#: Exit codes: nobody, suspects, and input that cannot be read.
+EXIT_NOBODY, EXIT_SUSPECTS, EXIT_INPUT = 0, 1, 2
+
+#: The largest output of nccl-tests that is read.
+_LARGEST_LOG = 64 * 2**20
+
+
+class InputError(RailgaugeError):
+    """What was given is nothing that faults can be located in."""
+
+    exit_code = EXIT_INPUT
+
+
+class _Command(click.Command):
+    """Wrong usage ends as wrong input does: 1 would be suspects."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **kwargs)
+        except click.UsageError as error:
+            raise InputError(error.format_message(), next_step="railgauge locate --help") from None
+
+
+@click.command(cls=_Command)
+@click.argument("source", metavar="CAMPAIGN|FOLDER|FILE.csv")
+@click.option("--json", "as_json", is_flag=True, help="Print the suspects as JSON.")
+@click.option(
+    "--nodes-files",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write failing_nodes.txt (confirmed suspects) and passing_nodes.txt there.",
+)
+@click.option(
+    "--uplink-counters",
+    metavar="FILE.csv",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Events of the leaves' uplinks: columns leaf,spine,events.",
+)
+def locate(
+    source: str, as_json: bool, nodes_files: Path | None, uplink_counters: Path | None
+) -> NoReturn:
+    """Name the node, rail, pair, leaf or uplink at fault, by results between pairs of nodes.
+
+    A campaign (an id, a path, or `latest`), a folder with an output of nccl-tests for each pair, or
+    a CSV file with the columns a,b,value and, where they are known,
+    ok,round,leaf_a,leaf_b,rail,rail_a,rail_b,condition. More is better. A row with ok 0 is a run
+    that failed.
+
+    Exit code 0: nobody; 1: suspects, confirmed or not; 2: the input cannot be read.
+    """
+    from railgauge.report import located as report
+    from railgauge.verdict import locating
+
+    evidence = _evidence(source)
+    if uplink_counters is not None:
+        _add_uplinks(evidence, uplink_counters)
+    located = locating.locate(evidence)
+    if nodes_files is not None:
+        _write(located, nodes_files)
+    if as_json:
+        click.echo(json.dumps(located.as_dict(), indent=2, allow_nan=False))
+    else:
+        for line in report.lines(located):
+            click.echo(line)
+    sys.exit(EXIT_SUSPECTS if located.suspects else EXIT_NOBODY)
+
+
+def _evidence(source: str) -> Evidence:
+    path = Path(source)
+    if path.is_file():
+        return _of_table(path)
+    if path.is_dir() and not (path / "campaign.json").exists():
+        return _of_logs(path)
+    return _of_campaign(str(path.absolute()) if path.is_dir() else source)
+
+
+def _of_table(path: Path) -> Evidence:
+    from railgauge.verdict.locating import table
+
+    try:
+        return table.read(path.read_text(encoding="utf-8"))
+    except table.TableError as error:
+        raise InputError(f"{path}: {error}", next_step=f"mend it; the columns: {_HELP}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path}: {error}, expected a CSV file in UTF-8", next_step=_HELP
+        ) from None
+
+
+_HELP = "railgauge locate --help"
+
+
+def _of_logs(folder: Path) -> Evidence:
+    from railgauge.verdict.locating import logs
+
+    texts = {}
+    try:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            if path.stat().st_size <= _LARGEST_LOG:
+                name = str(path.relative_to(folder))
+                texts[name] = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{error.filename}: {error.strerror}", next_step=_HELP) from None
+    evidence = logs.read(texts)
+    if not evidence.observations:
+        raise InputError(
+            f"{folder}: {len(texts)} files, none an output of nccl-tests between two hosts, nor a "
+            "campaign's campaign.json",
+            next_step=f"ls {shlex.quote(str(folder))}; {_HELP}",
+        )
+    return evidence
+
+
+def _of_campaign(name: str) -> Evidence:
+    from railgauge.campaign import folder as campaigns
+    from railgauge.model.record import BrokenRecordError
+    from railgauge.verdict.compare import read
+    from railgauge.verdict.locating import campaign
+
+    try:
+        return campaign.read(read(campaigns.load(name)))
+    except BrokenRecordError as error:
+        raise InputError(str(error)) from None
+    except RailgaugeError as error:
+        raise InputError(
+            f"{error.message}; neither a file nor a folder of that name", next_step=error.next_step
+        ) from None
+
+
+def _add_uplinks(evidence: Evidence, path: Path) -> None:
+    from railgauge.verdict.locating import table
+
+    try:
+        evidence.uplink_events = table.read_uplinks(path.read_text(encoding="utf-8"))
+    except (table.TableError, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: {error}", next_step="columns: leaf,spine,events") from None
+
+
+def _write(located: Located, folder: Path) -> None:
+    """Each whole or not at all; `srun --exclude=$(paste -sd, failing_nodes.txt)` takes them."""
+    from railgauge.atomic import write_text
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, nodes in (
+            ("failing_nodes.txt", located.failing_nodes),
+            ("passing_nodes.txt", located.passing_nodes),
+        ):
+            write_text(folder / name, "".join(f"{node}\n" for node in nodes))
+    except OSError as error:
+        raise InputError(
+            f"{folder}: cannot write the lists of nodes: {error.strerror}",
+            next_step="--nodes-files FOLDER with one that can be written",
+        ) from None

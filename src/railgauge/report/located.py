@@ -1,0 +1,57 @@
+"""Suspects in a terminal, with the results that convict and clear, and what would confirm them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railgauge.verdict.locating import Located, Suspect, not_excluded
+from railgauge.verdict.locating.suspects import Witness
+
+#: So many of what is missing are listed; the others are counted.
+_NAMED = 8
+
+
+def lines(located: Located) -> Iterator[str]:
+    """All of it, the most certain suspect first."""
+    for suspect in located.suspects:
+        yield from _suspect(suspect)
+    if not located.suspects:
+        yield f"nobody: no suspect among {len(located.nodes)} nodes"
+    yield from (f"accuses nobody: {why}" for why in located.alike)
+    for missing in located.missing[:_NAMED]:
+        where = "" if missing.round is None else f", round {missing.round}"
+        yield f"missing: {missing.place}{where}: {missing.why}"
+    if len(located.missing) > _NAMED:
+        yield f"missing: {len(located.missing) - _NAMED} more"
+    watched = sorted(located.watched.items(), key=lambda item: (item[1], item[0].order))
+    for end, good in watched[:_NAMED]:
+        yield (
+            f"was low and is no suspect: {end.name}, good {good} times; a fault that is there a "
+            f"fifth of the time is not excluded ({not_excluded(good):.0%} of such pass so often)"
+        )
+    if len(watched) > _NAMED:
+        yield f"was low and is no suspect: {len(watched) - _NAMED} more"
+    if located.rounds and not located.suspects:
+        yield (
+            f"not excluded after {located.rounds} rounds: a fault that is there a fifth of the "
+            f"time, {not_excluded(located.rounds):.0%}"
+        )
+
+
+def _suspect(suspect: Suspect) -> Iterator[str]:
+    state = "confirmed" if suspect.confirmed else "not confirmed"
+    yield f"{suspect.kind} {suspect.name}: {state}, score {suspect.score:.1f}"
+    yield from (f"  {_witness(witness)}" for witness in suspect.evidence)
+    for measure in suspect.confirm:
+        yield f"  next: measure {measure.a} with {measure.b} ({measure.why})"
+
+
+def _witness(witness: Witness) -> str:
+    where = "" if witness.round is None else f", round {witness.round}"
+    if witness.says == "counter":
+        return f"counts errors: {witness.a} with {witness.b}{where}"
+    value = "failed" if witness.value is None else f"{witness.value:.4g}"
+    if witness.value is not None and witness.expected:
+        share = witness.value / witness.expected - 1
+        value += f", {share:+.0%} of {witness.expected:.4g}"
+    return f"{witness.says}: {witness.a} with {witness.b}{where}: {value}"

@@ -1,0 +1,369 @@
+"""What was measured between two ends, and how much each result speaks for a fault."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from railgauge.node.rdma import natural
+from railgauge.verdict.locating import scoring
+from railgauge.verdict.locating.peers import Peers, peers
+
+#: So many results are judged anew with every round; of more only the new ones, among so many of the
+#: latest of their class.
+_JUDGED_ANEW = 20_000
+
+#: The least weight of a result below its reference's bound and its peers, if it has any.
+_BELOW = 6.9
+
+#: Of what is judged together: condition, whether it crosses leaves, same rail, quiet.
+_Class = tuple[Hashable, bool | None, bool, bool]
+
+
+class End(NamedTuple):
+    """One side of a place: a node, or a rail of it (device or number)."""
+
+    node: str
+    rail: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.node if self.rail is None else f"{self.node}:{self.rail}"
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        return natural(self.node), natural(self.rail or "")
+
+
+class Observation(NamedTuple):
+    """One result: the more the better. `value` is None where the run failed.
+
+    Only those of one `condition` are compared. `bound` is the least that a reference admits.
+    `events_a` and `events_b` are what the ends' counters of errors did (link_downed, carrier
+    changes, symbol errors, retransmissions, discards). `quiet`: nothing else ran.
+    """
+
+    a: End
+    b: End
+    value: float | None
+    round: int | None = None
+    condition: Hashable = ""
+    bound: float | None = None
+    events_a: int = 0
+    events_b: int = 0
+    quiet: bool = False
+
+
+class Missing(NamedTuple):
+    """What was to be measured, and was not: it accuses nobody."""
+
+    place: str
+    round: int | None
+    why: str
+
+
+class Low(NamedTuple):
+    """A result that speaks for a fault of something that it used, or an event of `a` alone."""
+
+    number: int
+    a: End
+    b: End
+    always: float
+    #: of a healthy result to be as low, by the model; 0 of a run that failed
+    chance: float
+    round: int
+    quiet: bool
+    event: bool = False
+
+    @property
+    def nodes(self) -> tuple[str, str]:
+        return (self.a.node, self.b.node)
+
+
+class Stand:
+    """What the good results of an end say: how many, their weights, and with whom."""
+
+    __slots__ = ("always", "at_times", "good", "good_with", "quiet_good")
+
+    def __init__(self) -> None:
+        self.good = 0
+        self.quiet_good = 0
+        self.always = 0.0
+        self.at_times = 0.0
+        #: nodes that it was good with -> the result; at most three: to know another one than X
+        self.good_with: dict[str, int] = {}
+
+
+class Tally:
+    """Results over a leaf's ways out, or within it: all, and the low ones."""
+
+    __slots__ = ("all", "low")
+
+    def __init__(self) -> None:
+        self.all = 0
+        self.low = 0
+
+
+class Evidence:
+    """All results so far. `add` takes those of a round, or all of a campaign at once.
+
+    `leaves` has the leaf of each end, where it is known. `least_spread` is what equal places differ
+    by in any case, a share.
+    """
+
+    def __init__(self, leaves: Mapping[End, str] | None = None, least_spread: float = 0.01) -> None:
+        self.leaves = dict(leaves or {})
+        self.least_spread = least_spread
+        self.observations: list[Observation] = []
+        #: of each result what its peers have, None where it has none, and its weight
+        self.expected: list[float | None] = []
+        self.weights: list[float] = []
+        self.missing: list[Missing] = []
+        self.stands: dict[End, Stand] = {}
+        #: node -> its measured ends
+        self.ends: dict[str, list[End]] = {}
+        self.lows: list[Low] = []
+        #: leaf -> its results with other leaves, and within
+        self.across: dict[str, Tally] = {}
+        self.within: dict[str, Tally] = {}
+        #: why results of a condition or round accuse nobody
+        self.alike: list[str] = []
+        #: events of an uplink's own counters, `leaf2:spine1`
+        self.uplink_events: dict[str, int] = {}
+        self._peers: dict[_Class, Peers] = {}
+        #: the latest of each class
+        self._values: dict[_Class, list[float]] = {}
+        self._times: dict[tuple[End, End], int] = {}
+        self._met: dict[tuple[str, str, int], int] = {}
+
+    def add(self, observations: Iterable[Observation], missing: Iterable[Missing] = ()) -> None:
+        """Take in more results, and judge them among their peers."""
+        first = len(self.observations)
+        self.observations += observations
+        self.missing += missing
+        if len(self.observations) <= _JUDGED_ANEW:
+            first = 0
+            self.expected, self.weights, self.lows, self.alike = [], [], [], []
+            self.stands, self.ends, self.across, self.within = {}, {}, {}, {}
+            self._times, self._met, self._values = {}, {}, {}
+        self._judge(first)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds: as they are numbered, or as many as the busiest end has results."""
+        numbered = {o.round for o in self.observations if o.round is not None}
+        if numbered:
+            return len(numbered)
+        counts: dict[End, int] = {}
+        for o in self.observations:
+            for end in (o.a, o.b):
+                counts[end] = counts.get(end, 0) + 1
+        return max(counts.values(), default=0)
+
+    @property
+    def nodes(self) -> list[str]:
+        """All that were measured, in natural order."""
+        return sorted(self.ends, key=natural)
+
+    def crosses(self, o: Observation | Low) -> bool | None:
+        """Whether it went from one leaf to another; None where that is not known."""
+        one, other = self.leaves.get(o.a), self.leaves.get(o.b)
+        return None if one is None or other is None else one != other
+
+    # ---- judging ----
+
+    def _judge(self, first: int) -> None:
+        new = self.observations[first:]
+        self.expected += [None] * len(new)
+        self.weights += [0.0] * len(new)
+        classes: dict[_Class, list[int]] = {}
+        leaves, across, within = self.leaves.get, self.across, self.within
+        for number, o in enumerate(new, first):
+            one, other = leaves(o.a), leaves(o.b)
+            crosses = None if one is None or other is None else one != other
+            kind = (o.condition, crosses, o.a.rail == o.b.rail, o.quiet)
+            numbers = classes.get(kind)
+            if numbers is None:
+                numbers = classes[kind] = []
+            numbers.append(number)
+            if crosses is not None and one is not None and other is not None:
+                for leaf in (one, other) if crosses else (one,):
+                    tallies = across if crosses else within
+                    if leaf not in tallies:
+                        tallies[leaf] = Tally()
+                    tallies[leaf].all += 1
+            for end in (o.a, o.b):
+                if end not in self.stands:
+                    self.stands[end] = Stand()
+                    self.ends.setdefault(end.node, []).append(end)
+        # Where quiet results are few, the loaded ones say what is good.
+        for kind, numbers in sorted(classes.items(), key=lambda item: item[0][-1]):
+            self._judge_class(kind, numbers)
+        self._add_events(first, new)
+
+    def _judge_class(self, kind: _Class, numbers: Sequence[int]) -> None:
+        observations = self.observations
+        values = [v for n in numbers if (v := observations[n].value) is not None and v > 0]
+        values = self._values[kind] = (self._values.get(kind, []) + values)[-_JUDGED_ANEW:]
+        known = peers(values, self.least_spread)
+        if known is not None:
+            self._peers[kind] = known
+        quiet = observations[numbers[0]].quiet
+        beside = None
+        if known is None and quiet:
+            beside = self._peers.get((*kind[:3], False))
+        reference_holds = self._reference_holds(numbers)
+        shifts = self._shifts(numbers, known)
+        table = known.weights.always if known else ()
+        lows = []
+        for number in numbers:
+            o = observations[number]
+            value, chance = o.value, 0.0
+            if value is None or value <= 0:
+                always, low, good = scoring.MOST, True, False
+                if known:
+                    self.expected[number] = known.centre
+            elif known:
+                self.expected[number] = known.centre
+                loss = math.log(known.centre / value) - shifts.get(o.round, 0.0)
+                z = loss / known.spread
+                always = table[scoring.Weights.place(z)]
+                low = z >= scoring.LOW and loss >= scoring.LEAST_LOSS
+                chance = scoring.tail(z, known.degrees) if low else 1.0
+                if reference_holds and o.bound is not None and value < o.bound and z > scoring.GOOD:
+                    always, low, chance = max(always, _BELOW), True, 0.0
+                good = z < scoring.GOOD or loss < scoring.LEAST_LOSS
+            elif beside:
+                self.expected[number] = beside.centre
+                good = math.log(beside.centre / value) < scoring.LEAST_LOSS
+                always, low = 0.0, False
+            else:
+                # Without peers a run that came to its end is good, beside those that failed.
+                low = bool(reference_holds and o.bound is not None and value < o.bound)
+                good = not low
+                always = _BELOW if low else scoring.LEAST
+                self.expected[number] = o.bound if low else None
+            self.weights[number] = always
+            if low:
+                lows.append(number)
+                self._take_low(number, o, always, chance)
+            else:
+                self._take_pass(number, o, always, good)
+        self._forgive_what_all_share(numbers, lows)
+
+    def _reference_holds(self, numbers: Sequence[int]) -> bool:
+        """Not where most values are below it: the reference is wrong, or all share a cause."""
+        bound = [o for n in numbers if (o := self.observations[n]).bound is not None and o.value]
+        below = sum(o.value < o.bound for o in bound)  # type: ignore[operator]
+        if bound and 2 * below > len(bound):
+            self.alike.append(
+                f"{below} of {len(bound)} values are below their reference: it, or something that "
+                "all share, is wrong"
+            )
+            return False
+        return True
+
+    def _shifts(self, numbers: Sequence[int], known: Peers | None) -> dict[int | None, float]:
+        """Round -> the loss that at least three quarters of its results have, where at least half
+        of all ends take part: a cause that they share.
+        """
+        if known is None:
+            return {}
+        losses: dict[int, list[float]] = {}
+        for number in numbers:
+            o = self.observations[number]
+            if o.round is not None and o.value is not None and o.value > 0:
+                losses.setdefault(o.round, []).append(math.log(known.centre / o.value))
+        least = max(scoring.LEAST_LOSS, scoring.GOOD * known.spread)
+        shifts: dict[int | None, float] = {}
+        for number, of_round in losses.items():
+            shared = sorted(of_round)[len(of_round) // 4]
+            if len(of_round) >= 4 and 4 * len(of_round) >= len(self.stands) and shared > least:
+                shifts[number] = shared
+                self.alike.append(f"round {number}: nearly all is slow alike")
+        return shifts
+
+    def _take_low(self, number: int, o: Observation, always: float, chance: float) -> None:
+        self.lows.append(
+            Low(
+                number,
+                o.a,
+                o.b,
+                always,
+                chance,
+                self._round(o),
+                o.quiet,
+            )
+        )
+        one, other = self.leaves.get(o.a), self.leaves.get(o.b)
+        if one is not None and other is not None:
+            for leaf in (one, other) if one != other else (one,):
+                (self.within if one == other else self.across)[leaf].low += 1
+
+    def _take_pass(self, number: int, o: Observation, always: float, good: bool) -> None:
+        if o.quiet:
+            # It says nothing against "slow when others are busy".
+            if good:
+                self.stands[o.a].quiet_good += 1
+                self.stands[o.b].quiet_good += 1
+            return
+        at_times = scoring.came_and_went(always)
+        for end, partner in ((o.a, o.b.node), (o.b, o.a.node)):
+            stand = self.stands[end]
+            stand.always += always
+            stand.at_times += at_times
+            if good:
+                stand.good += 1
+                if len(stand.good_with) < 3 and partner not in stand.good_with:
+                    stand.good_with[partner] = number
+
+    def _forgive_what_all_share(self, numbers: Sequence[int], lows: Sequence[int]) -> None:
+        """Where no result of a condition is good, nobody is told from the others, unless one end
+        is in all of them.
+        """
+        if len(lows) < len(numbers) or not lows:
+            return
+        nodes = [{end.node for end in self.observations[n][:2]} for n in lows]
+        if set.intersection(*nodes):
+            return
+        gone = set(lows)
+        self.lows = [low for low in self.lows if low.number not in gone]
+        self.alike.append(f"all {len(lows)} results of a condition are bad alike")
+
+    def _add_events(self, first: int, new: Sequence[Observation]) -> None:
+        """Counters that moved at few ends speak against these; where many moved, against nobody."""
+        moved = [
+            (number, end, partner, o)
+            for number, o in enumerate(new, first)
+            for end, partner, events in ((o.a, o.b, o.events_a), (o.b, o.a, o.events_b))
+            if events
+        ]
+        if not moved:
+            return
+        ends = {end for _, end, _, _ in moved}
+        share = (len(ends) + 1) / (len(self.stands) + 1)
+        always = min(scoring.MOST, math.log(0.5 / max(share, scoring.TRANSIENT)))
+        if always <= 0:
+            self.alike.append(f"counters of errors moved at {len(ends)} of {len(self.stands)} ends")
+            return
+        for number, end, partner, o in moved:
+            self.lows.append(
+                Low(number, end, partner, always, 0.0, self._round(o), o.quiet, event=True)
+            )
+
+    def _round(self, o: Observation) -> int:
+        """The round of a result; without rounds a number below 0 for each time that two nodes met,
+        all rails together.
+        """
+        if o.round is not None:
+            return o.round
+        times = self._times[o.a, o.b] = self._times.get((o.a, o.b), -1) + 1
+        met = (o.a.node, o.b.node, times)
+        return -1 - self._met.setdefault(met, len(self._met))
+
+
+def pair_of(a: str, b: str) -> tuple[str, str]:
+    """Two nodes in natural order."""
+    one, other = sorted((a, b), key=natural)
+    return one, other

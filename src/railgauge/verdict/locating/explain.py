@@ -1,0 +1,259 @@
+"""The fewest nodes, rails and pairs that explain what is low.
+
+An explanation costs what it takes to name its parts (ln of how many there are: two nodes for a
+pair), and the good results of these; it gains the weights of the low results that they explain.
+The best one is sought by greedy choice from every beginning, after which parts that the others make
+needless are dropped: a healthy node between two bad ones goes that way. Minimal explanations are R.
+Reiter's diagnoses (A Theory of Diagnosis from First Principles, 1987); with costs as logarithms of
+probabilities this is the most probable one (J. de Kleer, B. Williams: Diagnosing Multiple Faults,
+1987).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from railgauge.verdict.locating import scoring
+from railgauge.verdict.locating.evidence import End, Evidence, Low, pair_of
+
+Kind = Literal["node", "rail", "pair"]
+
+#: Explanations that are so little worse than the best one, in nats, are as good: what is not part
+#: of all of them is not certain.
+_AS_GOOD = 1.0
+
+#: Of a group of results with more parts than this not every part is tried as a beginning.
+_BEGINNINGS = 24
+
+#: Strong low results of parts that are low but once, so many of them, show how often that happens.
+_STRONG = 6.0
+_ENOUGH = 8
+
+
+class Part(NamedTuple):
+    """A node, a rail of it, or the way between two nodes."""
+
+    kind: Kind
+    nodes: tuple[str, ...]
+    rail: str | None = None
+
+    @property
+    def name(self) -> str:
+        return End(self.nodes[0], self.rail).name if self.kind == "rail" else "-".join(self.nodes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Passes:
+    """The weights of a part's good results, for both kinds of fault."""
+
+    always: float = 0.0
+    at_times: float = 0.0
+    count: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+    """A part at fault, all low results that it is in, and whether every good explanation has it."""
+
+    part: Part
+    lows: tuple[Low, ...]
+    certain: bool
+
+
+def score(lows: Iterable[Low], passes: Passes, most: float = scoring.MOST) -> float:
+    """How much more likely a fault of this part makes its results, in nats: of each round the
+    lowest of them, as those of a round may share a cause.
+    """
+    rounds: dict[int, float] = {}
+    for low in lows:
+        rounds[low.round] = max(rounds.get(low.round, 0.0), min(low.always, most))
+    always = sum(rounds.values()) + passes.always
+    at_times = sum(map(scoring.came_and_went, rounds.values())) + passes.at_times
+    return max(always, at_times - math.log(2))
+
+
+def passes_of(evidence: Evidence, parts: Collection[Part]) -> dict[Part, Passes]:
+    """The good results of each part."""
+    known = {}
+    for part in parts:
+        if part.kind == "pair":
+            continue
+        ends = (
+            evidence.ends[part.nodes[0]] if part.kind == "node" else [End(part.nodes[0], part.rail)]
+        )
+        stands = [evidence.stands[end] for end in ends]
+        known[part] = Passes(
+            sum(stand.always for stand in stands),
+            sum(stand.at_times for stand in stands),
+            sum(stand.good for stand in stands),
+        )
+    known.update(_passes_of_pairs(evidence, [part for part in parts if part.kind == "pair"]))
+    return known
+
+
+def _passes_of_pairs(evidence: Evidence, parts: Sequence[Part]) -> dict[Part, Passes]:
+    if not parts:
+        return {}
+    by_nodes = {part.nodes: part for part in parts}
+    # Of several rails between two nodes those count that were low.
+    by_ends: dict[tuple[End, End], Part] = {}
+    low = {low.number for low in evidence.lows}
+    for result in evidence.lows:
+        if part := by_nodes.get(pair_of(*result.nodes)):
+            by_ends[result.a, result.b] = by_ends[result.b, result.a] = part
+    weights: dict[Part, list[float]] = {part: [] for part in parts}
+    for number, o in enumerate(evidence.observations):
+        part = by_ends.get((o.a, o.b))
+        if part is not None and number not in low and not o.quiet:
+            weights[part].append(evidence.weights[number])
+    return {
+        part: Passes(sum(of_part), sum(map(scoring.came_and_went, of_part)), len(of_part))
+        for part, of_part in weights.items()
+    }
+
+
+def explain(evidence: Evidence, lows: Sequence[Low]) -> tuple[list[Explanation], float]:
+    """The parts that explain these results best, and the most that one result weighed.
+
+    Where many parts are low but once, that is what happens here to healthy ones too, such as behind
+    a lossy spine: a single result weighs no more than that is rare.
+    """
+    most = scoring.MOST
+    once = _low_once(evidence, lows)
+    if once >= _ENOUGH:
+        most = min(most, -math.log(min(once / len(evidence.observations), 0.5)))
+    covered = _covered(evidence, lows, most)
+    passes = passes_of(evidence, covered)
+    costs = {part: _cost(evidence, part) for part in covered}
+    worth = {
+        part: of_part
+        for part, of_part in covered.items()
+        if _gain(of_part, passes[part], costs[part], most) > 0
+    }
+    explanations = []
+    for parts in _groups(worth):
+        group = {part: worth[part] for part in parts}
+        explanations += _best(group, passes, costs, most)
+    return explanations, most
+
+
+def _low_once(evidence: Evidence, lows: Sequence[Low]) -> int:
+    """How many strong low results are the only one of both their ends, which are good otherwise."""
+    counts: dict[End, int] = {}
+    for low in lows:
+        for end in (low.a, low.b):
+            counts[end] = counts.get(end, 0) + 1
+    return sum(
+        low.always >= _STRONG
+        and not low.event
+        and all(counts[end] == 1 and evidence.stands[end].good > 0 for end in (low.a, low.b))
+        for low in lows
+    )
+
+
+def _covered(evidence: Evidence, lows: Sequence[Low], most: float) -> dict[Part, list[Low]]:
+    """Each part that could be at fault, with the low results that it is in."""
+    covered: dict[Part, list[Low]] = {}
+    for low in lows:
+        parts = []
+        for end in (low.a,) if low.event else (low.a, low.b):
+            if end.rail is not None:
+                parts.append(Part("rail", (end.node,), end.rail))
+            if end.rail is None or len(evidence.ends[end.node]) > 1:
+                parts.append(Part("node", (end.node,)))
+        if not low.event:
+            parts.append(Part("pair", pair_of(low.a.node, low.b.node)))
+        for part in parts:
+            covered.setdefault(part, []).append(low)
+    # Passes cost time to sum up, and take away only: what cannot be worth it without is left out.
+    return {
+        part: of_part
+        for part, of_part in covered.items()
+        if sum(min(low.always, most) for low in of_part) > _cost(evidence, part)
+    }
+
+
+def _cost(evidence: Evidence, part: Part) -> float:
+    """What it takes to name it, in nats."""
+    if part.kind == "rail":
+        return math.log(len(evidence.stands))
+    node = math.log(max(len(evidence.ends), 2))
+    return 2 * node if part.kind == "pair" else node
+
+
+def _gain(lows: Iterable[Low], passes: Passes, cost: float, most: float) -> float:
+    """What a part's fault explains, without its cost."""
+    weights = [min(low.always, most) for low in lows]
+    if not weights:
+        return -cost
+    always = sum(weights) + passes.always
+    at_times = sum(map(scoring.came_and_went, weights)) + passes.at_times - math.log(2)
+    return max(always, at_times) - cost
+
+
+def _groups(worth: Mapping[Part, Sequence[Low]]) -> list[list[Part]]:
+    """Parts that share low results, also by others between them."""
+    leader: dict[Part, Part] = {part: part for part in worth}
+
+    def first(part: Part) -> Part:
+        while leader[part] != part:
+            leader[part] = part = leader[leader[part]]
+        return part
+
+    of_low: dict[int, Part] = {}
+    for part, lows in worth.items():
+        for low in lows:
+            other = of_low.setdefault(low.number, part)
+            leader[first(part)] = first(other)
+    groups: dict[Part, list[Part]] = {}
+    for part in worth:
+        groups.setdefault(first(part), []).append(part)
+    return list(groups.values())
+
+
+def _best(
+    covered: Mapping[Part, Sequence[Low]],
+    passes: Mapping[Part, Passes],
+    costs: Mapping[Part, float],
+    most: float,
+) -> list[Explanation]:
+    """The explanation of a group of parts that gains most."""
+
+    def gain(part: Part, without: Collection[Low]) -> float:
+        left = [low for low in covered[part] if low not in without]
+        return _gain(left, passes[part], costs[part], most)
+
+    def total(parts: Sequence[Part]) -> float:
+        explained: set[Low] = set()
+        gained = 0.0
+        for part in parts:
+            gained += gain(part, explained)
+            explained |= set(covered[part])
+        return gained
+
+    def from_beginning(beginning: Part) -> list[Part]:
+        chosen, explained = [beginning], set(covered[beginning])
+        while True:
+            left = [part for part in covered if part not in chosen]
+            best = max(left, key=lambda part: gain(part, explained), default=None)
+            if best is None or gain(best, explained) <= 0:
+                break
+            chosen.append(best)
+            explained |= set(covered[best])
+        for part in list(chosen):
+            rest = [other for other in chosen if other != part]
+            if total(rest) > total(chosen):
+                chosen = rest
+        return chosen
+
+    beginnings = sorted(covered, key=lambda part: gain(part, ()), reverse=True)[:_BEGINNINGS]
+    found = {frozenset(chosen): total(chosen) for chosen in map(from_beginning, beginnings)}
+    best = max(found, key=lambda parts: (found[parts], sorted(part.name for part in parts)))
+    as_good = [parts for parts, gained in found.items() if gained > found[best] - _AS_GOOD]
+    return [
+        Explanation(part, tuple(covered[part]), all(part in parts for parts in as_good))
+        for part in sorted(best)
+    ]

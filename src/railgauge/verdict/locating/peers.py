@@ -1,0 +1,90 @@
+"""What the healthy places of a condition have: centre, spread and tail, among values of which some
+may be bad.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from railgauge.verdict.locating import scoring
+
+#: Of fewer values nobody is told from the others.
+LEAST_PEERS = 4
+
+#: What equal places of a network differ by before many of them are known, and how many values that
+#: weighs: a spread of few values is next to nothing by chance (empirical Bayes, as in G. Smyth,
+#: Linear Models and Empirical Bayes Methods, 2004, 3.2).
+_PRIOR_SPREAD = 0.05
+_PRIOR_VALUES = 2
+
+#: Spreads are rounded up in such steps, so that rounds share their tables of weights.
+_GRID = math.log(1.05)
+
+
+class Peers(NamedTuple):
+    """The centre of a condition's healthy values, and their spread as a share of it."""
+
+    centre: float
+    spread: float
+    degrees: int
+
+    @property
+    def weights(self) -> scoring.Weights:
+        return scoring.weights(round(self.spread * 10_000), self.degrees)
+
+
+def peers(values: Sequence[float], least_spread: float) -> Peers | None:
+    """Of positive values, the more the better; None where there are too few.
+
+    `least_spread` is what equal places differ by in any case. The values are those of all, unless
+    they fall into two groups with a gap between them: then of the better one, which bad parts that
+    spoil more than half of the results leave over (a ring of six with two bad nodes: two of six).
+    """
+    if len(values) < LEAST_PEERS:
+        return None
+    logs = sorted(map(math.log, values))
+    better = logs[_beginning_of_the_better(logs) :]
+    centre = statistics.median(better)
+    count = len(better)
+    spread = max(least_spread, _shrunk(_deviation(better, centre), count, least_spread))
+    spread = math.exp(math.ceil(math.log(spread) / _GRID - 1e-9) * _GRID)
+    degrees = scoring.degrees_of_freedom([log - centre for log in better], spread)
+    return Peers(math.exp(centre), spread, degrees)
+
+
+def _deviation(logs: Sequence[float], centre: float) -> float:
+    """1.4826 times the median absolute deviation, without its bias in small samples (C. Croux, P.
+    Rousseeuw: Time-Efficient Algorithms for Two Highly Robust Estimators of Scale, 1992: about
+    n/(n - 0.8)).
+    """
+    count = len(logs)
+    middle = statistics.median([abs(log - centre) for log in logs])
+    return scoring.NORMAL * middle * count / max(count - 0.8, 1)
+
+
+def _shrunk(spread: float, count: int, least: float) -> float:
+    prior = max(_PRIOR_SPREAD, least)
+    pooled = count * spread**2 + _PRIOR_VALUES * prior**2
+    return math.sqrt(pooled / (count + _PRIOR_VALUES))
+
+
+def _beginning_of_the_better(logs: Sequence[float]) -> int:
+    """Where the better group begins; 0 where there is one group.
+
+    The gap must be wider than the least loss that is looked for and than six spreads of the better
+    group, which has a quarter of the values at least. Where more than half are healthy none is
+    needed: the median is one of them.
+    """
+    count = len(logs)
+    best = (0.0, 0)
+    for place in range(count // 4, count - max(2, count // 4) + 1):
+        gap = logs[place] - logs[place - 1] if place else 0.0
+        best = max(best, (gap, place))
+    gap, place = best
+    if gap <= 2 * scoring.LEAST_LOSS:
+        return 0
+    better = logs[place:]
+    return place if gap > 6 * _deviation(better, statistics.median(better)) else 0

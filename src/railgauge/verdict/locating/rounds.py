@@ -1,0 +1,189 @@
+"""The next round: the places that best separate what is left.
+
+Every end meets at most one other. Whoever was low and is not decided meets a clean partner that it
+has not met, all of them in one round: a suspect that is bad with two clean partners is convicted, a
+healthy one is cleared by a pass. A pair whose ends are both good elsewhere is measured itself. All
+other ends meet one of another leaf, in the second round of their own, so that the load
+stays the same for all, each uplink behind ECMP gets other flows, and faults that come and go are
+seen again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Sequence
+
+from railgauge.verdict.locating.evidence import End, Evidence
+from railgauge.verdict.locating.suspects import Located, locate
+
+
+def settled(located: Located) -> bool:
+    """Whether every suspect is confirmed and nobody else was ever low: more rounds would show only
+    faults that come and go, and were not there yet.
+    """
+    return not located.watched and all(suspect.confirmed for suspect in located.suspects)
+
+
+def next_round(
+    evidence: Evidence,
+    ends: Sequence[End],
+    number: int,
+    located: Located | None = None,
+    fill: bool = True,
+) -> list[tuple[End, End]]:
+    """The places of round `number` (from 0), of `ends`, which may be more than were measured yet.
+
+    `located` is what the evidence so far says, where the caller has it already. Without `fill` only
+    those are measured that are not decided, with their partners.
+    """
+    located = located or (locate(evidence) if evidence.lows else None)
+    places: list[tuple[End, End]] = []
+    taken: set[End] = set()
+    if located is not None:
+        bad = {end for suspect in located.suspects for end in suspect.ends} | set(located.watched)
+        by_rail: dict[str | None, list[End]] = {}
+        for end in ends:
+            by_rail.setdefault(end.rail, []).append(end)
+        planes: dict[str | None, _Partners] = {}
+        for a, b in _undecided(evidence, located, ends):
+            if a in taken or (b is not None and b in taken):
+                continue
+            if b is None:
+                plane = planes.get(a.rail)
+                if plane is None:
+                    plane = _Partners(evidence, by_rail.get(a.rail, []), bad, number)
+                    planes[a.rail] = plane
+                b = plane.take(a, taken)
+            if b is not None:
+                places.append((a, b))
+                taken |= {a, b}
+    if fill:
+        places += _base(evidence, ends, taken, number)
+    return places
+
+
+def _undecided(
+    evidence: Evidence, located: Located, ends: Sequence[End]
+) -> Iterable[tuple[End, End | None]]:
+    """Ends that need a clean partner, and pairs to be measured themselves, the likeliest first."""
+    known = set(ends)
+    for suspect in located.suspects:
+        if suspect.kind in ("leaf", "uplink"):
+            continue
+        of_suspect = [end for end in suspect.ends if end in known]
+        if suspect.kind == "pair":
+            clean = [_is_good(evidence, end, suspect.nodes) for end in of_suspect]
+            if all(clean):
+                rails: dict[str | None, list[End]] = {}
+                for end in of_suspect:
+                    rails.setdefault(end.rail, []).append(end)
+                for pair in rails.values():
+                    if len(pair) == 2:
+                        yield pair[0], pair[1]
+                continue
+        if suspect.confirmed:
+            continue
+        for end in of_suspect:
+            yield end, None
+    for end in located.watched:
+        if end in known:
+            yield end, None
+
+
+def _is_good(evidence: Evidence, end: End, without: Collection[str]) -> bool:
+    stand = evidence.stands.get(end)
+    return stand is not None and any(node not in without for node in stand.good_with)
+
+
+class _Partners:
+    """The clean ends of a rail plane, in an order that turns with the rounds."""
+
+    def __init__(
+        self, evidence: Evidence, ends: Sequence[End], bad: Collection[End], number: int
+    ) -> None:
+        clean = [end for end in ends if end not in bad and _is_good(evidence, end, ())]
+        self.number = number
+        self.turn = number
+        #: leaf, "" where it is not known -> its clean ends, turned with the rounds
+        self.by_leaf: dict[str, list[End]] = {}
+        for end in clean:
+            self.by_leaf.setdefault(evidence.leaves.get(end, ""), []).append(end)
+        for leaf, of_leaf in self.by_leaf.items():
+            turn = number % len(of_leaf)
+            self.by_leaf[leaf] = of_leaf[turn:] + of_leaf[:turn]
+        self.evidence = evidence
+        self.met: dict[End, set[str]] = {}
+        for low in evidence.lows:
+            for end, other in ((low.a, low.b), (low.b, low.a)):
+                self.met.setdefault(end, set()).add(other.node)
+
+    def take(self, end: End, taken: Collection[End]) -> End | None:
+        """A clean end of another node that it was not low with: in odd rounds of its own leaf,
+        where no uplink lies between, in others of another leaf, as far as there are such.
+        """
+        met = self.met.get(end, set())
+        leaf = self.evidence.leaves.get(end)
+        near = self.number % 2 == 1
+        for own_leaf in (near, not near):
+            # Partners of one leaf would make that leaf look bad.
+            for partner in self._of(leaf, own_leaf):
+                if partner not in taken and partner.node != end.node and partner.node not in met:
+                    return partner
+        return None
+
+    def _of(self, leaf: str | None, own: bool) -> Iterable[End]:
+        if leaf is None:
+            return self.by_leaf.get("", ())
+        if own:
+            return self.by_leaf.get(leaf, ())
+        self.turn += 1
+        others = [name for name in self.by_leaf if name != leaf]
+        turn = self.turn % max(len(others), 1)
+        return itertools.chain.from_iterable(
+            self.by_leaf[name] for name in others[turn:] + others[:turn]
+        )
+
+
+def _base(
+    evidence: Evidence, ends: Sequence[End], taken: Collection[End], number: int
+) -> Iterable[tuple[End, End]]:
+    """The ends that are left: in the second round within their leaves, which tells nodes from
+    uplinks, in all others from leaf to leaf.
+    """
+    left = [end for end in ends if end not in taken]
+    if number != 1 or not evidence.leaves:
+        return _across(evidence, left, number)
+    leaves: dict[tuple[str | None, str], list[End]] = {}
+    for end in left:
+        leaves.setdefault((end.rail, evidence.leaves.get(end, "")), []).append(end)
+    within = [
+        pair
+        for of_leaf in leaves.values()
+        for pair in zip(of_leaf[::2], of_leaf[1::2], strict=False)
+    ]
+    alone = [of_leaf[-1] for of_leaf in leaves.values() if len(of_leaf) % 2]
+    return [*within, *_across(evidence, alone, number)]
+
+
+def _across(evidence: Evidence, ends: Sequence[End], number: int) -> Iterable[tuple[End, End]]:
+    """Each end with one of the same rail half a fabric away, another one in
+    every round: the nodes in the order of their leaves, cut in two, the second half turned.
+    """
+    rails: dict[str | None, list[End]] = {}
+    for end in ends:
+        rails.setdefault(end.rail, []).append(end)
+    for of_rail in rails.values():
+        leaves = evidence.leaves
+        of_rail.sort(key=lambda end: leaves.get(end, ""))
+        half = len(of_rail) // 2
+        first, second = of_rail[:half], of_rail[half:]
+        # A step without a common divisor with most sizes, so that each meets all before one twice.
+        turn = number * _step(half, len(set(leaves.values()))) % max(len(second), 1)
+        for a, b in zip(first, second[turn:] + second[:turn], strict=False):
+            if a.node != b.node:
+                yield a, b
+
+
+def _step(half: int, leaves: int) -> int:
+    """Past the nodes of a leaf, so that the next round meets another one."""
+    return 2 * half // leaves + 1 if leaves > 1 else 1

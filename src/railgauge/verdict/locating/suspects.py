@@ -1,0 +1,371 @@
+"""Who is at fault, by all evidence: named, scored, confirmed or not, and never an innocent one.
+
+A node or rail is confirmed when it is low with two partners that are good with others, in two
+rounds where these are known; a pair when it is low twice and both its nodes are good elsewhere; and
+each only when its score reaches the bar (`scoring`). Who has one bad result has one partner: the
+pair is named, unconfirmed, with what would confirm it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from railgauge.node.rdma import natural
+from railgauge.verdict.locating import scoring
+from railgauge.verdict.locating.evidence import End, Evidence, Low, Missing, pair_of
+from railgauge.verdict.locating.explain import (
+    Explanation,
+    Part,
+    explain,
+    passes_of,
+    score,
+)
+from railgauge.verdict.locating.fabric import Gathering, gatherings
+
+#: So many results are named as evidence, of either kind.
+_NAMED = 8
+
+#: A node's faults are the node's where so much of its measured rails has one.
+_MOST_RAILS = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Witness:
+    """A result that convicts a suspect, or that clears its partner; `value` None: it failed."""
+
+    a: str
+    b: str
+    round: int | None
+    value: float | None
+    expected: float | None
+    says: Literal["convicts", "clears", "counter"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """A place that would confirm or clear a suspect; `b` may be any of several."""
+
+    a: str
+    b: str
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Suspect:
+    """What is at fault. Confirmed is who has nothing left in `confirm`."""
+
+    kind: Literal["node", "rail", "pair", "leaf", "uplink", "load"]
+    name: str
+    score: float
+    nodes: tuple[str, ...]
+    ends: tuple[End, ...]
+    evidence: tuple[Witness, ...]
+    confirm: tuple[Measure, ...]
+
+    @property
+    def confirmed(self) -> bool:
+        return not self.confirm
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "score": round(self.score, 1),
+            "evidence": [dataclasses.asdict(witness) for witness in self.evidence],
+            "confirm": [dataclasses.asdict(measure) for measure in self.confirm],
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Located:
+    """What the evidence says: suspects, the most certain first, and what nobody measured.
+
+    `alike` says where results accuse nobody, as all are bad. `watched` are ends that were low and
+    are no suspects, with the number of their good results.
+    """
+
+    suspects: tuple[Suspect, ...]
+    missing: tuple[Missing, ...]
+    rounds: int
+    nodes: tuple[str, ...]
+    alike: tuple[str, ...]
+    watched: dict[End, int]
+
+    @property
+    def failing_nodes(self) -> list[str]:
+        """The nodes that a confirmed suspect of kind node or rail is."""
+        return [
+            node
+            for node in self.nodes
+            if any(
+                s.confirmed and s.kind in ("node", "rail") and node in s.nodes
+                for s in self.suspects
+            )
+        ]
+
+    @property
+    def passing_nodes(self) -> list[str]:
+        failing = set(self.failing_nodes)
+        return [node for node in self.nodes if node not in failing]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "suspects": [suspect.as_dict() for suspect in self.suspects],
+            "missing": [missing._asdict() for missing in self.missing],
+            "rounds": self.rounds,
+        }
+
+
+def locate(evidence: Evidence) -> Located:
+    """The suspects of all results so far."""
+    fabric = gatherings(evidence)
+    gathered = {low for gathering in fabric for low in gathering.lows}
+    lows = [low for low in evidence.lows if low not in gathered]
+    explanations, most = explain(evidence, lows)
+    judge = _Judge(evidence, lows, explanations, most)
+    suspects = [*(_of_fabric(evidence, gathering) for gathering in fabric), *judge.suspects()]
+    suspects.sort(key=lambda s: (not s.confirmed, -s.score, natural(s.name)))
+    ends = {end for suspect in suspects for end in suspect.ends}
+    watched = {
+        end: evidence.stands[end].good
+        for low in lows
+        for end in ((low.a,) if low.event else (low.a, low.b))
+        if end not in ends
+    }
+    return Located(
+        tuple(suspects),
+        tuple(evidence.missing),
+        evidence.rounds,
+        tuple(evidence.nodes),
+        tuple(dict.fromkeys(evidence.alike)),
+        watched,
+    )
+
+
+def not_excluded(good: int) -> float:
+    """The chance that a fault that is there a fifth of the time was there in none of so many."""
+    return float((1 - scoring.SHARE_OF_TIME) ** good)
+
+
+class _Judge:
+    """Makes suspects of explanations."""
+
+    def __init__(
+        self,
+        evidence: Evidence,
+        lows: Sequence[Low],
+        explanations: Sequence[Explanation],
+        most: float,
+    ) -> None:
+        self.evidence = evidence
+        self.lows = lows
+        self.most = most
+        self.parts: dict[Part, list[Low]] = {}
+        self.certain: set[Part] = set()
+        explained: set[Low] = set()
+        for explanation in explanations:
+            part = explanation.part
+            if explanation.certain and self._has_partners(part, explanation.lows):
+                self.parts[part] = list(explanation.lows)
+                self.certain.add(part)
+                explained.update(explanation.lows)
+        for low in lows:
+            if low not in explained and not low.event and self._is_told(low, explanations):
+                self.parts.setdefault(Part("pair", pair_of(*low.nodes)), []).append(low)
+        self._merge_rails()
+        self.accused = {
+            end for part in self.parts if part.kind != "pair" for end in self._ends(part)
+        }
+
+    def _has_partners(self, part: Part, lows: Sequence[Low]) -> bool:
+        """Whether it is low with two partners, or its own counters say so in two rounds."""
+        if part.kind == "pair":
+            return True
+        partners = {_other(low, part.nodes[0]).node for low in lows if not low.event}
+        return len(partners) > 1 or len({low.round for low in lows if low.event}) > 1
+
+    def _is_told(self, low: Low, explanations: Sequence[Explanation]) -> bool:
+        """Whether a result that no part explains is worth a word: a run that failed, one that is
+        too low for chance, or one that an explanation rests on. Not where its nodes were good with
+        each other in the other results.
+        """
+        rests_on = any(low in explanation.lows for explanation in explanations)
+        chance = low.chance * max(len(self.evidence.observations), 1)
+        return rests_on or chance < scoring.FALSE_MENTION
+
+    def _merge_rails(self) -> None:
+        """Two rails of a node, and at least half of those measured, are the node."""
+        rails: dict[str, list[Part]] = {}
+        for part in self.parts:
+            if part.kind == "rail":
+                rails.setdefault(part.nodes[0], []).append(part)
+        for node, parts in rails.items():
+            if len(parts) > 1 and len(parts) > _MOST_RAILS * len(self.evidence.ends[node]):
+                lows = {low: None for part in parts for low in self.parts.pop(part)}
+                self.parts[Part("node", (node,))] = list(lows)
+
+    def suspects(self) -> Iterable[Suspect]:
+        passes = passes_of(self.evidence, self.parts)
+        pairs = {pair_of(*low.nodes) for low in self.lows}
+        for part, lows in self.parts.items():
+            if part.kind == "pair" and passes[part].count and not self._twice(lows):
+                # It was measured again, and was good.
+                continue
+            among = {
+                "node": len(self.evidence.ends),
+                "rail": len(self.evidence.stands),
+                "pair": max(len(pairs), len(self.evidence.ends)),
+            }[part.kind]
+            reached = score(lows, passes[part], self.most)
+            told = part.kind == "pair" or any(low.chance == 0 for low in lows)
+            if told or reached >= scoring.bar(among, scoring.FALSE_MENTION):
+                yield self._suspect(part, lows, reached, among)
+
+    def _suspect(self, part: Part, lows: Sequence[Low], reached: float, among: int) -> Suspect:
+        confirm = self._confirm(part, lows)
+        if not confirm and reached < scoring.bar(among):
+            confirm = self._again(part, f"the score is {reached:.1f} of {scoring.bar(among):.1f}")
+        kind: Any = part.kind
+        if self._only_when_busy(part, lows):
+            kind = "load"
+        return Suspect(
+            kind,
+            part.name,
+            reached,
+            part.nodes,
+            self._ends(part),
+            tuple(self._witnesses(part, lows)),
+            tuple(confirm),
+        )
+
+    def _ends(self, part: Part) -> tuple[End, ...]:
+        if part.kind == "rail":
+            return (End(part.nodes[0], part.rail),)
+        if part.kind == "node":
+            return tuple(self.evidence.ends[part.nodes[0]])
+        return tuple(
+            dict.fromkeys(
+                end for low in self.parts[part] for end in sorted((low.a, low.b), key=_order)
+            )
+        )
+
+    def _twice(self, lows: Sequence[Low]) -> bool:
+        return len({low.round for low in lows}) > 1
+
+    def _confirm(self, part: Part, lows: Sequence[Low]) -> list[Measure]:
+        """What would confirm or clear it; nothing where all that it takes is there."""
+        if part.kind == "pair":
+            unknown = [end for end in self._ends(part) if not self._is_clean(end, part.nodes)]
+            if unknown:
+                return [
+                    Measure(end.name, self._clean(end, part.nodes), "a partner that is good")
+                    for end in unknown
+                ]
+            return (
+                []
+                if self._twice(lows)
+                else [Measure(part.nodes[0], part.nodes[1], "the pair once more")]
+            )
+        node = part.nodes[0]
+        partners = [_other(low, node) for low in lows if not low.event]
+        convicting = {end.node for end in partners if self._is_clean(end, (node,))}
+        events = {low.round for low in lows if low.event}
+        if len(convicting) + len(events) < 2:
+            return self._again(part, "a partner that is good with others")
+        if len(convicting) == 2 and not events and all(map(self.evidence.crosses, lows)):
+            # One uplink of many that is bad is on the way of two flows now and then.
+            return self._again(part, "a partner at its own leaf, or a third one")
+        return [] if self._twice(lows) else self._again(part, "another round")
+
+    def _again(self, part: Part, why: str) -> list[Measure]:
+        if part.kind == "pair":
+            return [Measure(part.nodes[0], part.nodes[1], why)]
+        met = {node for low in self.parts[part] for node in low.nodes}
+        return [Measure(part.name, self._clean(self._ends(part)[0], met), why)]
+
+    def _is_clean(self, end: End, without: Sequence[str]) -> bool:
+        """Whether it is good with another node than these, and not accused itself."""
+        return end not in self.accused and _good(self.evidence, end, without)
+
+    def _clean(self, end: End, without: Iterable[str]) -> str:
+        """An end of the same rail that is good and was never low, as a partner; words where there
+        is none.
+        """
+        gone = {end.node, *without}
+        leaf = self.evidence.leaves.get(end)
+        for key in ((end.rail, leaf), (end.rail, None)):
+            for other in self.clean.get(key, ()):
+                if other.node not in gone:
+                    return other.name
+        return "one that is good with others"
+
+    @functools.cached_property
+    def clean(self) -> dict[tuple[str | None, str | None], list[End]]:
+        """By rail and leaf, and by rail alone, the ends that are good and were never low."""
+        low = {end for result in self.lows for end in (result.a, result.b)}
+        clean: dict[tuple[str | None, str | None], list[End]] = {}
+        for end in self.evidence.stands:
+            if end not in low and self._is_clean(end, ()):
+                for leaf in {self.evidence.leaves.get(end), None}:
+                    clean.setdefault((end.rail, leaf), []).append(end)
+        return clean
+
+    def _only_when_busy(self, part: Part, lows: Sequence[Low]) -> bool:
+        if any(low.quiet or low.event for low in lows):
+            return False
+        ends = {end for low in lows for end in (low.a, low.b) if end.node in part.nodes}
+        return bool(ends) and all(self.evidence.stands[end].quiet_good for end in ends)
+
+    def _witnesses(self, part: Part, lows: Sequence[Low]) -> Iterable[Witness]:
+        for low in sorted(lows, key=lambda low: -low.always)[:_NAMED]:
+            yield _witness(self.evidence, low.number, "counter" if low.event else "convicts")
+        partners = {
+            end: None
+            for low in lows
+            if not low.event
+            for end in (low.a, low.b)
+            if part.kind == "pair" or end.node not in part.nodes
+        }
+        for end in list(partners)[:_NAMED]:
+            good = self.evidence.stands[end].good_with.items()
+            if number := next((n for node, n in good if node not in part.nodes), None):
+                yield _witness(self.evidence, number, "clears")
+
+
+def _of_fabric(evidence: Evidence, gathering: Gathering) -> Suspect:
+    leaf = gathering.name.partition(":")[0]
+    ends = tuple(end for end, of_end in evidence.leaves.items() if of_end == leaf)
+    lows = sorted(gathering.lows, key=lambda low: -low.always)[:_NAMED]
+    return Suspect(
+        gathering.kind,
+        gathering.name,
+        gathering.score,
+        tuple(sorted({end.node for end in ends}, key=natural)),
+        ends,
+        tuple(_witness(evidence, low.number, "convicts") for low in lows),
+        (Measure(gathering.name, gathering.confirm, "another round"),)
+        if not gathering.confirmed
+        else (),
+    )
+
+
+def _witness(
+    evidence: Evidence, number: int, says: Literal["convicts", "clears", "counter"]
+) -> Witness:
+    o = evidence.observations[number]
+    return Witness(o.a.name, o.b.name, o.round, o.value, evidence.expected[number], says)
+
+
+def _good(evidence: Evidence, end: End, without: Sequence[str]) -> bool:
+    return any(partner not in without for partner in evidence.stands[end].good_with)
+
+
+def _other(low: Low, node: str) -> End:
+    return low.b if low.a.node == node else low.a
+
+
+def _order(end: End) -> tuple[object, ...]:
+    return end.order
