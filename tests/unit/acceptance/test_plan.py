@@ -16,7 +16,7 @@ def listed() -> dict[str, Listed]:
     chosen = accept.scope("dgx-h100", None, NODES)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RFM_SYSTEM", "dgx-h100")
-        cases = accept.plan(chosen, NODES, "acceptance", [])
+        cases = accept.plan("dgx-h100", chosen, NODES, "acceptance", [])
     return {case.title: case for case in cases}
 
 
