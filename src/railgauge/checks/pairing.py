@@ -7,6 +7,7 @@ such; which of them are measured at once is said in `schedule.rounds`.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from typing import TypeVar
@@ -47,20 +48,16 @@ def ring(nodes: Sequence[_Item]) -> list[tuple[_Item, _Item]]:
 def rings(groups: Sequence[Sequence[str]]) -> list[Pair]:
     """A ring a leaf, so that no uplink between leaves is measured by accident.
 
-    Nodes that are alone on their leaf are a ring of their own, across leaves; where there is one
-    such node, it has two partners of other leaves, the one before and the one behind it.
+    A node with one partner cannot be told from it: those of leaves with fewer than three are a ring
+    of their own, across leaves; where they are one or two, between two nodes of other leaves.
     """
-    found = [pair for members in groups if len(members) > 1 for pair in ring(members)]
-    alone = [members[0] for members in groups if len(members) == 1]
-    if len(alone) > 1:
-        return found + ring(alone)
-    for node in alone:
-        others = [other for members in groups for other in members if other != node]
-        place = next(number for number, members in enumerate(groups) if node in members)
-        behind = sum(len(members) for members in groups[:place])
-        before, after = others[behind - 1], others[behind % len(others)]
-        found += [(before, node), (node, after)]
-    return found
+    found = [pair for members in groups if len(members) > 2 for pair in ring(members)]
+    left = [node for members in groups if len(members) < 3 for node in members]
+    if len(left) > 2 or not found:
+        return found + (ring(left) if left else [])
+    others = [node for members in groups if len(members) > 2 for node in members]
+    chain = [others[0], *left, others[-1]]
+    return found + (list(itertools.pairwise(chain)) if left else [])
 
 
 def tournament(items: Sequence[_Item]) -> list[tuple[_Item, _Item]]:

@@ -85,25 +85,19 @@ def test_every_node_is_measured(sizes: list[int], schedule: str) -> None:
 
 
 @given(SIZES)
-def test_neighbours_are_of_one_leaf_where_it_has_two_nodes(sizes: list[int]) -> None:
+def test_neighbours_are_of_one_leaf_where_it_has_three_nodes(sizes: list[int]) -> None:
     leaves = on_leaves(*sizes)
     groups = leaves.groups(list(leaves.of_node))
-    alone = {group[0] for group in groups if len(group) == 1}
+    few = {node for group in groups if len(group) < 3 for node in group}
     for ends in pairs(leaves, "neighbours"):
-        assert leaves.within(ends) == ("fabric" if alone & set(ends) else "leaf")
+        assert few & set(ends) or leaves.within(ends) == "leaf"
 
 
 @given(SIZES)
-def test_every_node_of_a_ring_of_three_or_more_meets_two_others(sizes: list[int]) -> None:
+def test_every_node_meets_two_others(sizes: list[int]) -> None:
     leaves = on_leaves(*sizes)
     met = partners(pairs(leaves, "neighbours"))
-    alone = [group for group in leaves.groups(list(leaves.of_node)) if len(group) == 1]
-    for group in leaves.groups(list(leaves.of_node)):
-        for node in group:
-            ring = len(alone) if len(group) == 1 and len(alone) > 1 else len(group)
-            if len(group) == 1 and len(alone) == 1:
-                ring = sum(sizes)
-            assert len(met.get(node, ())) >= min(ring - 1, 2)
+    assert all(len(met.get(node, ())) >= min(sum(sizes) - 1, 2) for node in leaves.of_node)
 
 
 def test_rings_of_leaves_take_the_rounds_of_one_ring() -> None:
@@ -112,14 +106,27 @@ def test_rings_of_leaves_take_the_rounds_of_one_ring() -> None:
     assert [len(members) for members in made] == [16, 16]
 
 
-def test_nodes_that_are_alone_on_their_leaves_are_a_ring_across() -> None:
-    found = pairs(on_leaves(1, 3, 1, 1), "neighbours")
+def test_nodes_of_small_leaves_are_a_ring_across() -> None:
+    found = pairs(on_leaves(1, 3, 2), "neighbours")
     assert found[-3:] == [("n1", "n5"), ("n5", "n6"), ("n6", "n1")]
 
 
-def test_the_only_node_that_is_alone_has_two_partners_of_other_leaves() -> None:
-    found = pairs(on_leaves(3, 1, 3), "neighbours")
-    assert found[-2:] == [("n3", "n4"), ("n4", "n5")]
+@pytest.mark.parametrize(
+    ("sizes", "ends"),
+    [
+        ((3, 1, 3), [("n1", "n4"), ("n4", "n7")]),
+        ((3, 2), [("n1", "n4"), ("n4", "n5"), ("n5", "n3")]),
+        ((1, 3, 1), [("n2", "n1"), ("n1", "n5"), ("n5", "n4")]),
+    ],
+)
+def test_one_or_two_such_nodes_have_partners_on_other_leaves(
+    sizes: tuple[int, ...], ends: list[Pair]
+) -> None:
+    assert pairs(on_leaves(*sizes), "neighbours")[-len(ends) :] == ends
+
+
+def test_two_nodes_of_two_leaves_meet_both_ways() -> None:
+    assert pairs(on_leaves(1, 1), "neighbours") == [("n1", "n2"), ("n2", "n1")]
 
 
 def test_without_leaves_all_nodes_are_one_ring() -> None:
