@@ -36,6 +36,18 @@ def pairs(nodes: Sequence[str], leaves: Leaves | None, sweep: Sweep) -> list[Pai
     return rings(leaves.groups(nodes)) if leaves else ring(nodes)
 
 
+def count(nodes: Sequence[str], leaves: Leaves | None, sweep: Sweep) -> int:
+    """How many pairs those are at most, before anybody makes millions of them."""
+    if sweep.schedule == "tournament":
+        return len(nodes) * (len(nodes) - 1) // 2
+    if sweep.schedule == "random":
+        return len(nodes) // 2 * sweep.random_rounds
+    if sweep.schedule == "cover":
+        sizes = [len(members) for members in leaves.groups(nodes)] if leaves else []
+        return sum(max(two) for two in itertools.combinations(sizes, 2))
+    return len(nodes) + 1
+
+
 def ring(nodes: Sequence[_Item]) -> list[tuple[_Item, _Item]]:
     """Every two neighbours of a ring; of two nodes both ways.
 

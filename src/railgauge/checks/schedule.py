@@ -15,7 +15,7 @@ import reframe.core.runtime as rt
 
 from railgauge import systems
 from railgauge.checks import pairing
-from railgauge.checks.cases import Case, PairCase, RailCase, chosen_nodes
+from railgauge.checks.cases import Case, PairCase, RailCase, chosen_nodes, groups
 from railgauge.checks.topology import leaves_of
 from railgauge.errors import RailgaugeError
 from railgauge.model.leaves import Leaves, Within
@@ -32,8 +32,9 @@ SEED_VARIABLE = "RAILGAUGE_SEED"
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
 
-#: How many pairs of nodes a session may have on a partition: a tournament of 512 has 130,816.
-MOST_PAIRS = 150_000
+#: How many places a check may have on a partition, that of RdmaBandwidth in `shift` left alone: a
+#: dozen checks list them, and a session keeps all in memory.
+MOST_PLACES = 150_000
 
 
 def of(partition: Partition) -> systems.Sweep:
@@ -69,10 +70,10 @@ def problem(partition: Partition) -> RailgaugeError | None:
                 "Slurm's topology (topology/tree) says it",
                 next_step="leaves in the partition's extras: docs/sweeps.md; or another --schedule",
             )
-        if len(groups := leaves.groups(nodes)) < 2:
+        if len(on_leaves := leaves.groups(nodes)) < 2:
             return RailgaugeError(
                 f"{thing} is of pairs of leaves, and all nodes in question are on "
-                f"{leaves.of_node[groups[0][0]]}",
+                f"{leaves.of_node[on_leaves[0][0]]}",
                 next_step="more --nodes, or another --schedule",
             )
     rdma = partition.extras.rdma if "rdma" in partition.features else None
@@ -82,10 +83,13 @@ def problem(partition: Partition) -> RailgaugeError | None:
             "1 with across_rails",
             next_step="--partition NAME for one that has them, or another --schedule",
         )
-    count = len(nodes) * (len(nodes) - 1) // 2
-    if name == "tournament" and count > MOST_PAIRS:
+    known, rails = leaves_of(partition), rdma.rails if rdma else 1
+    count = sum(pairing.count(members, known, sweep) for members in groups(partition))
+    if count * rails > MOST_PLACES:
+        of_rails = f" of {rails} rails" if rails > 1 else ""
         return RailgaugeError(
-            f"{thing} of {len(nodes)} nodes is {count} pairs, expected at most {MOST_PAIRS}",
+            f"{thing} of {len(nodes)} nodes is {count} pairs{of_rails}, and a session may have "
+            f"{MOST_PLACES} places a check",
             next_step="nodes_per_job in extras.sweep, fewer --nodes, or --schedule random",
         )
     return None

@@ -164,7 +164,8 @@ def test_without_a_word_the_data_says_the_schedule() -> None:
         ("shift", {}, "of rails that reach each other"),
         ("shift", {"rdma": {**RDMA, "rails": 1, "across_rails": True}}, "rails that reach"),
         ("shift", {"rdma": {**RDMA, "across_rails": False}}, "of rails that reach each other"),
-        ("tournament", {"nodes": "n[1-4608]"}, "10614528 pairs, expected at most"),
+        ("tournament", {"nodes": "n[1-4608]"}, "is 10614528 pairs, and a session may have"),
+        ("tournament", {"nodes": "n[1-200]", "rdma": {**RDMA, "rails": 8}}, "19900 pairs of 8"),
     ],
 )
 def test_a_schedule_that_a_partition_cannot_do_is_one_error(
@@ -187,7 +188,8 @@ def test_a_seed_that_is_no_number_is_an_error(monkeypatch: pytest.MonkeyPatch) -
     [
         ("cover", {"leaves": LEAVES}),
         ("shift", {"rdma": {**RDMA, "across_rails": True}}),
-        ("tournament", {"nodes": "n[1-512]"}),
+        ("tournament", {"nodes": "n[1-548]"}),
+        ("neighbours", {"nodes": "n[1-4608]", "rdma": {**RDMA, "rails": 8}}),
         ("random", {}),
         ("quiet", {}),
     ],
@@ -198,6 +200,11 @@ def test_a_schedule_that_a_partition_can_do_has_pairs(
     told(monkeypatch, name)
     assert schedule.problem(partition(**extras)) is None
     assert schedule.pairs(partition(**extras))
+
+
+def test_a_large_tournament_can_be_cut_into_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, "tournament")
+    assert schedule.problem(partition("n[1-4608]", sweep={"nodes_per_job": 32})) is None
 
 
 def test_a_partition_of_one_node_has_no_pairs_and_no_problem(
