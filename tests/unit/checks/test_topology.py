@@ -155,6 +155,16 @@ def test_without_a_word_the_data_says_the_schedule() -> None:
     assert schedule.of(partition(sweep={"schedule": "quiet"})).schedule == "quiet"
 
 
+def test_where_data_says_cover_nodes_of_one_leaf_are_neighbours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    described = partition(leaves=LEAVES, sweep={"schedule": "cover"})
+    assert schedule.of(described).schedule == "cover"
+    monkeypatch.setenv(NODES_VARIABLE, "n[1-2]")
+    assert schedule.of(described).schedule == "neighbours"
+    assert schedule.problem(described) is None
+
+
 @pytest.mark.parametrize(
     ("name", "extras", "says"),
     [
