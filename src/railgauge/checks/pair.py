@@ -16,7 +16,7 @@ from railgauge.model import limits
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
-from railgauge.model.leaves import Within
+from railgauge.model.leaves import Leaves, Within
 from railgauge.model.measurement import Load, Measurement
 from railgauge.node import back
 from railgauge.systems import Partition
@@ -188,7 +188,11 @@ class OfPair(_Check):
     @property
     def within(self) -> Within | None:
         """Whether the two nodes are on one leaf; None where that is not known."""
-        return schedule.within(self.here, topology.leaves_of(self.partition_data))
+        return schedule.within(self.here, self._leaves)
+
+    @functools.cached_property
+    def _leaves(self) -> Leaves | None:
+        return topology.leaves_of(self.partition_data)
 
     def placed(self, measurement: Measurement) -> Measurement:
         measurement = super().placed(measurement)
