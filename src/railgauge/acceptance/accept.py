@@ -34,9 +34,10 @@ from railgauge.campaign.folder import (
     Session,
     State,
 )
-from railgauge.checks import guard
+from railgauge.checks import guard, schedule
 from railgauge.checks.cases import NODES_VARIABLE, PLACES_VARIABLE
 from railgauge.checks.queue import IDLE_VARIABLE
+from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
 from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.cluster import ready, store
 from railgauge.cluster.look import from_reframe
@@ -62,7 +63,7 @@ _ENDING_S = 60
 #: What of the environment says what is measured; a resumed session gets the same.
 _ASKED = (
     *("RFM_SYSTEM", NODES_VARIABLE, PLACES_VARIABLE, SERIES_VARIABLE, IDLE_VARIABLE),
-    "RAILGAUGE_REFERENCES",
+    *(SCHEDULE_VARIABLE, SEED_VARIABLE, "RAILGAUGE_REFERENCES"),
 )
 
 #: How the guard's own words begin: it saw the checks, and refused the session.
@@ -146,9 +147,10 @@ def _command(gate: Gate, options: Sequence[str]) -> list[str]:
 
 
 def plan(
-    chosen: Scope, nodes: str | None, gate: Gate, options: Sequence[str]
+    system: str, chosen: Scope, nodes: str | None, gate: Gate, options: Sequence[str]
 ) -> tuple[Listed, ...]:
     """The cases that a campaign would run; nothing is submitted."""
+    _require_schedule(system, chosen)
     with tempfile.TemporaryDirectory(prefix="railgauge-plan-") as folder:
         answer = subprocess.run(
             _command(gate, ["--dry-run", *options]),
@@ -185,6 +187,7 @@ def run(
     nodes see is unusable.
     """
     _require_configuration(system)
+    _require_schedule(system, chosen)
     _require_room()
     slurm_jobs.require_answer()
     _require_ready(system, chosen, options, say)
@@ -250,6 +253,16 @@ def _require_configuration(system: str) -> None:
         references.load(name)
     expected.load(system)
     inventory.fabric_of(system)
+
+
+def _require_schedule(system: str, chosen: Scope) -> None:
+    """RailgaugeError where a partition cannot be measured by the schedule that is asked for."""
+    description = systems.load(system)
+    problem = schedule.first_problem(
+        description.partition(name).of_nodes(members) for name, members in chosen.nodes.items()
+    )
+    if problem is not None:
+        raise problem
 
 
 def _require_owner(campaign: Campaign, owner: str | None) -> None:

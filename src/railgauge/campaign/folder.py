@@ -2,6 +2,7 @@
 
 campaign.json   what was asked, of what, when, by whom, and how it ended
 plan.json       the test cases that ReFrame selected
+leaves.json     the leaf of each node, by partition, where that is known
 possible.json   how many there are of each check, without a filter
 report.json     ReFrame's report;  junit.xml  the same for CI
 reframe.out     ReFrame's output;  reframe.log  its log
@@ -48,6 +49,8 @@ Gate = Literal["acceptance", "baseline"]
 #: The cases that ReFrame selected, and how many there are without a filter.
 PLAN = "plan.json"
 POSSIBLE = "possible.json"
+#: Partition -> leaf -> its nodes, where that is known.
+LEAVES = "leaves.json"
 #: What each test case leaves in its stage folder.
 RESULT_FILE = "railgauge.jsonl"
 #: What a campaign that has ended says of each node.

@@ -286,8 +286,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     @run_after("init")
     def need_others(self) -> None:
-        cases = dict.fromkeys(case for place in self.places for case, _ in self.needs(place))
-        for case in cases:
+        # Bound once: ReFrame looks at every access, and a large partition has many places.
+        needs = self.needs
+        for case in dict.fromkeys(case for place in self.places for case, _ in needs(place)):
             self.depends_on(case)
 
     def unmet(self, places: Iterable[Case]) -> dict[str, str]:
@@ -407,15 +408,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         except (OSError, ValueError) as error:
             found.append(Failure("output", f"{type(error).__name__}: {error}"))
         nodes = self.nodes_here()
-        rails = self.here.rails if isinstance(self.here, RailCase) else None
         observed = self.observed
         reading, calls = (observed.reading, tuple(observed.calls)) if observed else (None, ())
         facts = observed.facts if observed else {}
         if reading is not None:
-            placed = tuple(
-                dataclasses.replace(m, nodes=m.nodes or nodes, ranks=self.ranks, rails=rails)
-                for m in reading.measurements
-            )
+            placed = tuple(map(self.placed, reading.measurements))
             reading = dataclasses.replace(reading, measurements=placed)
         measurements = reading.measurements if reading else ()
         vouched = reading is not None and reading.ok
@@ -449,6 +446,12 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             optional=self.is_optional(self.partition_data),
             settled=self.is_settled(),
         ), found
+
+    def placed(self, m: Measurement) -> Measurement:
+        """A number with what the place at hand adds to its condition."""
+        rails = self.here.rails if isinstance(self.here, RailCase) else None
+        nodes = m.nodes or self.nodes_here()
+        return dataclasses.replace(m, nodes=nodes, ranks=self.ranks, rails=rails)
 
     def nodes_here(self) -> tuple[str, ...]:
         """The nodes of the place at hand."""

@@ -330,10 +330,10 @@ class Cases(Generic[AnyCase]):
         """
         found = []
         for partition in self._partitions():
-            groups = _groups(partition)
-            for nodes in groups:
-                part = partition.of_nodes(nodes) if len(groups) > 1 else partition
-                name = hostlist.fold(nodes) if len(groups) > 1 else ""
+            of_jobs = groups(partition)
+            for nodes in of_jobs:
+                part = partition.of_nodes(nodes) if len(of_jobs) > 1 else partition
+                name = hostlist.fold(nodes) if len(of_jobs) > 1 else ""
                 places = tuple(self.on(part))
                 chosen = places if self.always else _chosen_places(places)
                 if chosen:
@@ -430,7 +430,7 @@ def _expanded(wanted: str) -> frozenset[str]:
     return frozenset(hostlist.expand(wanted))
 
 
-def _groups(partition: Partition) -> list[tuple[str, ...]]:
+def groups(partition: Partition) -> list[tuple[str, ...]]:
     """The session's nodes of a partition, as many together as a job of a sweep may have."""
     nodes = chosen_nodes(partition.nodes)
     most = partition.extras.sweep.nodes_per_job

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import os
 import re
 import time
@@ -26,17 +27,21 @@ from reframe.frontend.executors.policies import AsynchronousExecutionPolicy
 import reframe
 from railgauge import paths
 from railgauge.atomic import write_json
-from railgauge.campaign.folder import ENDED, PLAN, POSSIBLE, REMAINING, RESULT_FILE
-from railgauge.checks import queue
+from railgauge.campaign.folder import ENDED, LEAVES, PLAN, POSSIBLE, REMAINING, RESULT_FILE
+from railgauge.checks import queue, schedule, topology
 from railgauge.checks.cases import Case, SweepCase
 from railgauge.cluster import ready
 from railgauge.errors import EnvironmentProblem
 from railgauge.model import record
 from railgauge.model.record import Ended, Key, Listed, Place, PlaceKey, Planned, Possible, Remaining
 from railgauge.slurm import jobs as slurm_jobs
-from railgauge.slurm import waiting
+from railgauge.slurm import partitions, waiting
+from railgauge.slurm.client import option
 
 _PINNED = "4.10.4"
+
+#: Less than this every partition gives to a job.
+_LONG_S = 600
 
 #: Set where a list of the cases is wanted, and no plan of all places, no session.
 PLAN_ONLY_VARIABLE = "RAILGAUGE_PLAN_ONLY"
@@ -51,6 +56,31 @@ def refuse_weakened_session(runner: Any, cases: Sequence[Any]) -> None:
     disabled = sorted({hook for case in cases for hook in case.check.disabled_hooks})
     if disabled:
         raise ReframeError(f"--disable-hook {' '.join(disabled)}: no part of a check may be off")
+
+
+def refuse_impossible_schedule(runner: Any, cases: Sequence[Any]) -> None:
+    """Pairs that a partition cannot have, as of leaves that nobody knows."""
+    wrong = schedule.session_problem()
+    if wrong is not None:
+        raise ReframeError(str(wrong))
+
+
+def refuse_endless_case(runner: Any, cases: Sequence[Any]) -> None:
+    """A case that takes longer than a job may on its partition: Slurm would never start it."""
+    limits_s: Mapping[str, float] | None = None
+    for case in cases:
+        seconds = getattr(case.check, "expected_seconds", None) or 0.0
+        if seconds < _LONG_S:
+            continue
+        limits_s = partitions.time_limits_s() if limits_s is None else limits_s
+        name = option("partition", "p", case.partition.access)
+        if seconds > limits_s.get(name, math.inf):
+            listed = _listed(case)
+            raise ReframeError(
+                f"{listed.title}: {listed.rounds} rounds take about {seconds:.0f} s, Slurm gives a "
+                f"job of partition {name} at most {limits_s[name]:.0f} s (MaxTime): nodes_per_job "
+                "in extras.sweep, or another schedule: docs/sweeps.md"
+            )
 
 
 def refuse_empty_session(runner: Any, cases: Sequence[Any]) -> None:
@@ -177,7 +207,17 @@ def _planned(case: Any, runs: int) -> Planned:
         depends_on=tuple(sorted({dependency.check.unique_name for dependency in case.deps})),
         runs=runs,
         transfer_tool=getattr(check, "transfer_tool", ""),
+        **_schedule(check),
     )
+
+
+def _schedule(check: Any) -> dict[str, Any]:
+    """How the pairs of a sweep follow from its nodes, for those who look at a plan."""
+    paired_by = getattr(check, "paired_by", None)
+    if paired_by is None:
+        return {}
+    seed = paired_by.seed if paired_by.schedule == "random" else None
+    return {"schedule": paired_by.schedule, "seed": seed}
 
 
 def _listed(case: Any) -> Listed:
@@ -190,6 +230,7 @@ def _listed(case: Any) -> Listed:
         rounds=getattr(check, "planned_rounds", 1),
         node_count=len(_nodes(check)),
         seconds=getattr(check, "expected_seconds", None),
+        **_schedule(check),
     )
 
 
@@ -206,6 +247,7 @@ def write_plan(cases: Sequence[Any], runs: int = 1) -> None:
     if folder is None:
         return
     # Before the plan: without a plan nothing is accepted.
+    write_json(folder / LEAVES, topology.described(runtime.runtime().system.name))
     write_json(folder / POSSIBLE, possible_cases(cases))
     record.write_plan(folder / PLAN, [_planned(case, runs) for case in cases])
 
@@ -479,7 +521,9 @@ def install() -> None:
     @functools.wraps(original)
     def runall(self: Any, testcases: Sequence[Any], restored_cases: Any = None) -> None:
         refuse_weakened_session(self, testcases)
+        refuse_impossible_schedule(self, testcases)
         refuse_empty_session(self, testcases)
+        refuse_endless_case(self, testcases)
         folder = paths.campaign_folder()
         if folder is not None and os.environ.get(PLAN_ONLY_VARIABLE):
             write_list(folder, testcases)

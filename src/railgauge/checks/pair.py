@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from railgauge import hostlist, systems
+from railgauge.checks import schedule, topology
 from railgauge.checks.base import ExitLine, Facts, Observation, StrictCheck
-from railgauge.checks.cases import Cases, PairCase, chosen_nodes
+from railgauge.checks.cases import Cases, PairCase
 from railgauge.checks.sweep import SweepCheck
 from railgauge.model import limits
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
-from railgauge.model.measurement import Measurement
+from railgauge.model.leaves import Leaves, Within
+from railgauge.model.measurement import Load, Measurement
 from railgauge.node import back
 from railgauge.systems import Partition
 from railgauge.tools import Moved, Reading
@@ -23,38 +27,16 @@ _HEADROOM = 1.05
 
 
 def ring(partition: Partition) -> list[PairCase]:
-    """Every two neighbours in the ring of a partition's nodes; every two at all in a tournament.
-
-    In a ring every node serves once and is client once, so a node with a bad link shows in two
-    pairs, and the one that both share is found without testing all pairs.
-    """
-    nodes = chosen_nodes(partition.nodes)
-    if len(nodes) < 2:
-        return []
-    if partition.extras.sweep.schedule == "tournament":
-        return [PairCase(partition.name, *ends) for ends in tournament(nodes)]
-    ends = zip(nodes, (*nodes[1:], nodes[0]), strict=True)
-    return [PairCase(partition.name, server, client) for server, client in ends]
-
-
-def tournament(nodes: Sequence[str]) -> list[tuple[str, str]]:
-    """Every two nodes, in the order of rounds in which each has one partner: one stays, the others
-    turn by one place a round.
-    """
-    circle: list[str | None] = [*nodes, *([None] if len(nodes) % 2 else [])]
-    half, found = len(circle) // 2, []
-    for _ in range(len(circle) - 1):
-        for one, other in zip(circle[:half], reversed(circle[half:]), strict=True):
-            if one is not None and other is not None:
-                found.append((one, other))
-        circle = [circle[0], circle[-1], *circle[1:-1]]
-    return found
+    """The pairs of the partition's schedule; of two nodes that are a ring alone, both ways."""
+    return [PairCase(partition.name, *ends) for ends in schedule.pairs(partition)]
 
 
 def neighbours(partition: Partition) -> list[PairCase]:
     """The pairs of `ring`, with two nodes alone as one pair instead of two."""
-    pairs = ring(partition)
-    return pairs[:1] if len(pairs) == 2 else pairs
+    found: dict[frozenset[str], PairCase] = {}
+    for pair in ring(partition):
+        found.setdefault(frozenset(pair.nodes), pair)
+    return list(found.values())
 
 
 if TYPE_CHECKING:
@@ -191,11 +173,30 @@ class OfPair(_Check):
         """The bandwidth below which the pair fails, as far as that is known before it runs."""
         if self.gate != "acceptance":
             return None
-        least = self.stored.least(type(self).__name__, self.current_partition.name, "bandwidth")
+        check, partition = type(self).__name__, self.current_partition.name
+        least = self.stored.least(check, partition, "bandwidth", self.within, self.load)
         streams = getattr(self, "streams", None)
         measured = Measurement("bandwidth", 0, self.tool_name, "tcp", "tcp", streams=streams)
         floor = self.floor(measured)
         return floor.lowest if least is None and floor is not None else least
+
+    @property
+    def load(self) -> Load | None:
+        """Whether other pairs are measured at the same time; None where nobody knows."""
+        return None
+
+    @property
+    def within(self) -> Within | None:
+        """Whether the two nodes are on one leaf; None where that is not known."""
+        return schedule.within(self.here, self._leaves)
+
+    @functools.cached_property
+    def _leaves(self) -> Leaves | None:
+        return topology.leaves_of(self.partition_data)
+
+    def placed(self, measurement: Measurement) -> Measurement:
+        measurement = super().placed(measurement)
+        return dataclasses.replace(measurement, within=self.within, load=self.load)
 
     @property
     def server_node(self) -> str:
@@ -335,6 +336,15 @@ class PairCheck(OfPair, SweepCheck):
     """
 
     program = "pair"
+
+    @functools.cached_property
+    def _loads(self) -> Mapping[str, Load | None]:
+        """Of each place of this job, by its name."""
+        return {p.place: schedule.load(p, members) for members in self._rounds for p in members}
+
+    @property
+    def load(self) -> Load | None:
+        return self._loads.get(self.here.place)
 
     def roles(self) -> Mapping[str, str]:
         return {"server": self.server_node, "client": self.client_node}

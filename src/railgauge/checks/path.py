@@ -17,6 +17,7 @@ from railgauge import paths
 from railgauge.checks import path_state
 from railgauge.checks.base import Observation
 from railgauge.checks.cases import NODES_VARIABLE, Case, Cases, NodeCase, chosen_nodes
+from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
 from railgauge.checks.sweep import SweepCheck
 from railgauge.model import references
 from railgauge.model.failure import Failure
@@ -61,7 +62,10 @@ def known_places(
 ) -> Known:
     """The places of a preflight in this session, which the other checks need, by their `key`."""
     system = rt.runtime().system.name
-    return _known_places(check, cases, key, system, os.environ.get(NODES_VARIABLE), paths.SYSTEMS)
+    told = tuple(
+        os.environ.get(name) for name in (NODES_VARIABLE, SCHEDULE_VARIABLE, SEED_VARIABLE)
+    )
+    return _known_places(check, cases, key, system, told, paths.SYSTEMS)
 
 
 @functools.cache
@@ -70,12 +74,10 @@ def _known_places(
     cases: Callable[[], Cases[Any]],
     key: Callable[[Any], Hashable],
     system: str,
-    nodes: str | None,
+    told: tuple[str | None, ...],
     folder: Path,
 ) -> Known:
-    """Of one system, the nodes of one session, and the folder that the systems are in: a large
-    partition has a hundred thousand places that ask.
-    """
+    """Of one system, what one session is told, and the folder that the systems are in."""
     sweeps = cases().sweeps
     return {
         key(place): (numbered(check, number, len(sweeps)), place.place)
@@ -102,12 +104,16 @@ def of_paths(place: Case) -> list[tuple[str, str]]:
 
 def of_nodes(check: str, cases: type[NodeCases], place: Case) -> list[tuple[str, str]]:
     """The places of a preflight of nodes that are those of another check's place."""
-    known = known_places(check, cases, _NODE)
+    return nodes_in(known_places(check, cases, NODE), place)
+
+
+def nodes_in(known: Known, place: Case) -> list[tuple[str, str]]:
+    """Those of a place's nodes, by NODE."""
     wanted = [(place.partition, node) for node in place.nodes]
     return [known[key] for key in wanted if key in known]
 
 
-_NODE = attrgetter("partition", "node")
+NODE = attrgetter("partition", "node")
 
 
 class NodeCheck(SweepCheck):

@@ -386,13 +386,15 @@ def within_limits(evidence: Evidence) -> Iterator[Failure]:
 
 
 def _condition(measurement: Measurement) -> str:
-    """What a reference must state, in the words of its file; no more than was measured."""
+    """What a reference must state, and of the way and the load may, in the words of its file."""
     parts = (
         f"operation {measurement.operation}",
         f"transport {measurement.transport}",
         f"nodes {len(measurement.nodes)}",
         f"streams {measurement.streams}" if measurement.streams is not None else "",
         f"size_bytes {measurement.size_bytes}" if measurement.size_bytes is not None else "",
+        f"within {measurement.within}" if measurement.within else "",
+        f"load {measurement.load}" if measurement.load else "",
     )
     return ", ".join(filter(None, parts))
 

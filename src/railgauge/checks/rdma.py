@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Literal
 
 import reframe.core.runtime as rt
 
 from railgauge import systems
+from railgauge.checks import schedule
 from railgauge.checks.cases import Case, Mismatch, RailCase
 from railgauge.checks.pair import PairCases, PairCheck, neighbours, ring
-from railgauge.checks.path import known_places, of_paths
+from railgauge.checks.path import NAME, NODE, Known, PathCases, known_places, nodes_in
 from railgauge.model import limits, references
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
@@ -34,7 +36,8 @@ class RailLinks(PairCases[RailCase]):
 
     Over the first rail only, over every rail to the same one, over each likewise and of two nodes
     alone both ways, or over all: then also from each rail to the next one, where the fabric
-    connects them. `only` is the field of extras.rdma that must be true, such as "perftest.cuda".
+    connects them, and in the schedule `shift` from each to all others instead. `only` is the field
+    of extras.rdma that must be true, such as "perftest.cuda".
     """
 
     def __init__(self, rails: Rails, only: str = "") -> None:
@@ -46,13 +49,14 @@ class RailLinks(PairCases[RailCase]):
         fabric = _fabric(partition)
         if self.lacks_description(partition):
             return
+        shift = self.rails == "all" and schedule.of(partition).schedule == "shift"
         once = neighbours(partition)
         of_once = set(once)
         for pair in ring(partition) if self.rails in ("each", "all") else once:
             # Data goes from client to server: of two nodes alone, each must be the client once.
             which: Rails = self.rails if pair in of_once else "same"
             probed = self.rails == "all" and fabric.perftest.same_rails_by_probe
-            for server, client in _rails(fabric, which):
+            for server, client in _shifted(fabric) if shift else _rails(fabric, which):
                 if server != client or not probed:
                     yield RailCase(*pair.ends, server, client)
 
@@ -86,6 +90,12 @@ def _rails(fabric: Rdma, which: Rails) -> list[tuple[int, int]]:
     return pairs
 
 
+def _shifted(fabric: Rdma) -> list[tuple[int, int]]:
+    """Every rail with every other one, in the order of rounds in which each has one partner."""
+    count = fabric.rails
+    return [(rail, (rail + by) % count) for by in range(1, count) for rail in range(count)]
+
+
 class RailProbes(RailLinks):
     """The links that RailProbe looks at: each rail, where the system gives the time for it."""
 
@@ -104,8 +114,13 @@ def of_rails(
     partition: str, server: str, client: str, rails: Collection[int]
 ) -> list[tuple[str, str]]:
     """The RailProbes from one node to another, of some rails, as far as there are any."""
-    known = known_places(PROBE, RailProbes, _RAIL)
-    wanted = [(partition, server, client, rail) for rail in sorted(rails)]
+    return _rails_in(known_places(PROBE, RailProbes, _RAIL), (partition, server, client), rails)
+
+
+def _rails_in(
+    known: Known, ends: tuple[str, str, str], rails: Collection[int]
+) -> list[tuple[str, str]]:
+    wanted = [(*ends, rail) for rail in sorted(rails)]
     return [known[key] for key in wanted if key in known]
 
 
@@ -170,12 +185,22 @@ class RdmaCheck(PairCheck):
         return self.fabric.perftest
 
     def needs(self, place: Case) -> Sequence[tuple[str, str]]:
-        assert isinstance(place, RailCase)
-        needed = of_paths(place)
-        if self.needs_rails:
+        return self._before(place)
+
+    @functools.cached_property
+    def _before(self) -> Callable[[Case], list[tuple[str, str]]]:
+        """A place's needs, by what is looked up once: a large partition has a hundred thousand
+        places that ask.
+        """
+        paths = known_places(NAME, PathCases, NODE)
+        probes = known_places(PROBE, RailProbes, _RAIL) if self.needs_rails else {}
+
+        def before(place: Case) -> list[tuple[str, str]]:
+            assert isinstance(place, RailCase)
             rails = {place.server_rail, place.client_rail}
-            needed += of_rails(place.partition, place.server, place.client, rails)
-        return needed
+            return nodes_in(paths, place) + _rails_in(probes, place.ends, rails)
+
+        return before
 
     def expected_path(self) -> dict[str, Any]:
         fabric = self.fabric

@@ -1,39 +1,202 @@
 """Which places of a sweep are measured at once: its rounds.
 
 In a round no node, or where the rails are measured at once no rail of a node, has two partners; and
-all places of a round are under one condition, so that what they share is loaded alike.
+all places of a round are under one condition, so that what they share is loaded alike: nobody
+crosses the fabric in a round of pairs within leaves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import os
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from typing import get_args
+
+import reframe.core.runtime as rt
 
 from railgauge import systems
-from railgauge.checks.cases import Case, RailCase
+from railgauge.checks import pairing
+from railgauge.checks.cases import Case, PairCase, RailCase, chosen_nodes, groups
+from railgauge.checks.topology import leaves_of
+from railgauge.errors import RailgaugeError
+from railgauge.model.leaves import Leaves, Within
+from railgauge.model.measurement import Load
+from railgauge.systems import Partition
+from railgauge.systems.schema import Schedule
+
+#: Another schedule than the partitions' own, for one session: `railgauge accept --schedule`.
+SCHEDULE_VARIABLE = "RAILGAUGE_SCHEDULE"
+
+#: Another seed than theirs for the schedule `random`: `railgauge accept --seed`.
+SEED_VARIABLE = "RAILGAUGE_SEED"
+
+SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
 
-def rounds(places: Sequence[Case], sweep: systems.Sweep) -> list[list[int]]:
+#: How many places a check may have on a partition, that of RdmaBandwidth in `shift` left alone: a
+#: dozen checks list them, and a session keeps all in memory.
+MOST_PLACES = 150_000
+
+
+def of(partition: Partition) -> systems.Sweep:
+    """How this session measures a partition: as its data says, or as the session is told.
+
+    Where the data says `cover`, and the nodes of the session are of one leaf, as those that the
+    gate tests may be, they are measured as neighbours.
+    """
+    told: dict[str, object] = {}
+    if partition.extras.sweep.schedule == "cover" and _is_of_one_leaf(partition):
+        told["schedule"] = "neighbours"
+    schedule, seed = os.environ.get(SCHEDULE_VARIABLE), os.environ.get(SEED_VARIABLE)
+    if schedule:
+        told["schedule"] = schedule
+    if seed:
+        told["seed"] = int(seed) if seed.isdecimal() else seed
+    return partition.extras.sweep.model_copy(update=told)
+
+
+def _is_of_one_leaf(partition: Partition) -> bool:
+    leaves = leaves_of(partition)
+    return leaves is not None and len(leaves.groups(chosen_nodes(partition.nodes))) == 1
+
+
+def problem(partition: Partition) -> RailgaugeError | None:
+    """Why a partition cannot be measured as this session is told."""
+    sweep, nodes = of(partition), chosen_nodes(partition.nodes)
+    name, thing = sweep.schedule, f"partition {partition.name}: schedule {sweep.schedule}"
+    if name not in SCHEDULES:
+        return RailgaugeError(
+            f"{SCHEDULE_VARIABLE} is {name!r}, expected one of {', '.join(SCHEDULES)}",
+            next_step=f"unset {SCHEDULE_VARIABLE}, or: railgauge accept --schedule NAME",
+        )
+    if not isinstance(sweep.seed, int):
+        return RailgaugeError(
+            f"{SEED_VARIABLE} is {sweep.seed!r}, expected an integer of 0 or more",
+            next_step=f"unset {SEED_VARIABLE}, or: railgauge accept --seed N",
+        )
+    if name == "cover":
+        leaves = leaves_of(partition)
+        if leaves is None:
+            return RailgaugeError(
+                f"{thing} needs to know the leaf of every node, and neither extras.leaves nor "
+                "Slurm's topology (topology/tree) says it",
+                next_step="leaves in the partition's extras: docs/sweeps.md; or another --schedule",
+            )
+        if len(on_leaves := leaves.groups(nodes)) < 2:
+            return RailgaugeError(
+                f"{thing} is of pairs of leaves, and all nodes in question are on "
+                f"{leaves.of_node[on_leaves[0][0]]}",
+                next_step="more --nodes, or another --schedule",
+            )
+    rdma = partition.extras.rdma if "rdma" in partition.features else None
+    if name == "shift" and (rdma is None or rdma.rails < 2 or not rdma.across_rails):
+        return RailgaugeError(
+            f"{thing} is of rails that reach each other, and it has none: extras.rdma.rails above "
+            "1 with across_rails",
+            next_step="--partition NAME for one that has them, or another --schedule",
+        )
+    known, rails = leaves_of(partition), rdma.rails if rdma else 1
+    count = sum(pairing.count(members, known, sweep) for members in groups(partition))
+    if count * rails > MOST_PLACES:
+        of_rails = f" of {rails} rails" if rails > 1 else ""
+        return RailgaugeError(
+            f"{thing} of {len(nodes)} nodes is {count} pairs{of_rails}, and a session may have "
+            f"{MOST_PLACES} places a check",
+            next_step="nodes_per_job in extras.sweep, fewer --nodes, or --schedule random",
+        )
+    return None
+
+
+def session_problem() -> RailgaugeError | None:
+    """The first such of the partitions that this ReFrame session is about."""
+    session = rt.runtime().system
+    chosen = {partition.name for partition in session.partitions}
+    return first_problem(p for p in systems.load(session.name).partitions if p.name in chosen)
+
+
+def first_problem(partitions: Iterable[Partition]) -> RailgaugeError | None:
+    """The first such of some partitions."""
+    found = (problem(partition) for partition in partitions if is_paired(partition))
+    return next((one for one in found if one is not None), None)
+
+
+def is_paired(partition: Partition) -> bool:
+    """Whether this session has two nodes of a partition."""
+    return len(chosen_nodes(partition.nodes)) > 1
+
+
+def pairs(partition: Partition) -> list[tuple[str, str]]:
+    """The (server, client) of every pair of this session's nodes; none where its schedule cannot be
+    done here, for which the session is refused.
+    """
+    if problem(partition):
+        return []
+    return pairing.pairs(chosen_nodes(partition.nodes), leaves_of(partition), of(partition))
+
+
+def within(place: Case, leaves: Leaves | None) -> Within | None:
+    """Whether the two nodes of a place are on one leaf; None of other places, or where that is not
+    known.
+    """
+    return leaves.within(place.nodes) if leaves and isinstance(place, PairCase) else None
+
+
+def load(place: Case, members: Sequence[Case]) -> Load | None:
+    """What else is measured in a place's round; None where nothing goes from node to node."""
+    if not isinstance(place, PairCase):
+        return None
+    return "loaded" if len(members) > 1 else "quiet"
+
+
+def rounds(
+    places: Sequence[Case], sweep: systems.Sweep, leaves: Leaves | None = None
+) -> list[list[int]]:
     """The places of each round, by their numbers.
 
     Each goes into the first round of its condition in which all that it uses is free: neighbours in
     a ring of an even number of nodes, in its order, take two rounds, of an odd number three.
     """
-    of_condition: dict[tuple[object, ...], list[tuple[list[int], set[Hashable]]]] = {}
+    found: dict[tuple[object, ...], _Rounds] = {}
     for number, place in enumerate(places):
         at_once = sweep.rails_at_once and isinstance(place, RailCase)
-        known = of_condition.setdefault(() if at_once else place.condition, [])
-        used = _uses(place, at_once)
-        for members, taken in known:
-            if sweep.schedule != "quiet" and not taken & used:
-                members.append(number)
-                taken |= used
-                break
-        else:
-            known.append(([number], used))
-    return [members for known in of_condition.values() for members, _ in known]
+        how = (leaves and within(place, leaves), *_how(place, at_once))
+        of_condition = found.get(how)
+        if of_condition is None:
+            of_condition = found[how] = _Rounds(sweep.schedule == "quiet")
+        of_condition.add(number, _uses(place, at_once))
+    return [members for of_condition in found.values() for members in of_condition.members]
 
 
-def _uses(place: Case, rails_at_once: bool) -> set[Hashable]:
+class _Rounds:
+    """Those of one condition: the numbers of the places of each, and by what is used in which, a
+    bit a round. `alone` puts every place into one of its own.
+    """
+
+    def __init__(self, alone: bool) -> None:
+        self.members: list[list[int]] = []
+        self._alone = alone
+        self._busy: dict[Hashable, int] = {}
+
+    def add(self, number: int, used: Collection[Hashable]) -> None:
+        taken = 0
+        for one in used:
+            taken |= self._busy.get(one, 0)
+        # The lowest bit that is not set.
+        first = len(self.members) if self._alone else (~taken & (taken + 1)).bit_length() - 1
+        if first == len(self.members):
+            self.members.append([])
+        self.members[first].append(number)
+        for one in used:
+            self._busy[one] = self._busy.get(one, 0) | 1 << first
+
+
+def _how(place: Case, rails_at_once: bool) -> tuple[object, ...]:
+    """What places of a round have in common, beside where their nodes are."""
     if rails_at_once and isinstance(place, RailCase):
-        return {(place.server, place.server_rail), (place.client, place.client_rail)}
-    return set(place.nodes)
+        return (place.server_rail == place.client_rail,)
+    return place.condition
+
+
+def _uses(place: Case, rails_at_once: bool) -> Collection[Hashable]:
+    if rails_at_once and isinstance(place, RailCase):
+        return (place.server, place.server_rail), (place.client, place.client_rail)
+    return place.nodes

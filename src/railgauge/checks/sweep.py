@@ -18,12 +18,11 @@ from typing import Any
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_before
 
-from railgauge import paths
-from railgauge.checks import protections, queue
+from railgauge import paths, systems
+from railgauge.checks import protections, queue, schedule, topology
 from railgauge.checks.base import ExitLine, Judged, StrictCheck
-from railgauge.checks.cases import Case, SweepCase
+from railgauge.checks.cases import Case, PairCase, SweepCase
 from railgauge.checks.protections import Evidence
-from railgauge.checks.schedule import rounds
 from railgauge.model.call import Call
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, UNREACHED, Failure
 from railgauge.model.references import Reference
@@ -101,8 +100,16 @@ class SweepCheck(StrictCheck):
         return self.here.nodes
 
     def rounds_of(self, places: Sequence[Case]) -> list[list[Case]]:
-        sweep = self.partition_data.extras.sweep
-        return [[places[n] for n in numbers] for numbers in rounds(places, sweep)]
+        partition = self.partition_data
+        leaves = topology.leaves_of(partition)
+        found = schedule.rounds(places, schedule.of(partition), leaves)
+        return [[places[n] for n in numbers] for numbers in found]
+
+    @property
+    def paired_by(self) -> systems.Sweep | None:
+        """How its pairs follow from its nodes; None where it measures none."""
+        between = isinstance(self.places[0], PairCase)
+        return schedule.of(self.partition_data) if between else None
 
     @functools.cached_property
     def _all_rounds(self) -> Sequence[Sequence[Case]]:
@@ -389,9 +396,12 @@ class SweepCheck(StrictCheck):
     def numbers(self) -> Mapping[str, tuple[float, str, Reference | None]]:
         """Of each condition the worst, the median, and how many places failed."""
         measured: dict[str, list[tuple[float, str, Reference | None]]] = {}
+        ways = {(m.within, m.load) for one in self.results for m in one.evidence.measurements}
         for judged in self.results:
-            label = "_".join(_word(part) for part in judged.place.condition if part is not None)
             for m in judged.evidence.measurements:
+                # Of the way and the load only what tells some of its places from others.
+                parts = (*judged.place.condition, *((m.within, m.load) if len(ways) > 1 else ()))
+                label = "_".join(_word(part) for part in parts if part is not None)
                 name = f"{m.variable}_{label}" if label else m.variable
                 reference = judged.evidence.references.get(m.variable)
                 measured.setdefault(name, []).append((m.value, m.unit, reference))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 import click
 
@@ -14,6 +14,7 @@ from railgauge.campaign.folder import Gate
 from railgauge.cli import running
 from railgauge.errors import RailgaugeError
 from railgauge.systems import rehearsal
+from railgauge.systems.schema import Schedule
 
 
 @click.command()
@@ -32,6 +33,14 @@ from railgauge.systems import rehearsal
     default="acceptance",
     show_default=True,
     help="baseline records numbers without comparing them, and accepts nothing.",
+)
+@click.option(
+    "--schedule",
+    type=click.Choice(get_args(Schedule)),
+    help="Which pairs are measured, and how many at once, in place of what the system says.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Of the schedule random: another seed, other pairs."
 )
 @click.option("--series", is_flag=True, help="Measure every long way that the system lists.")
 @click.option(
@@ -53,6 +62,8 @@ def accept(
     nodes: str | None,
     places: str | None,
     gate: str,
+    schedule: str | None,
+    seed: int | None,
     series: bool,
     idle: bool,
     resume: str | None,
@@ -80,6 +91,7 @@ def accept(
     running.enter(chosen, partition)
     from railgauge.checks.cases import PLACES_VARIABLE
     from railgauge.checks.queue import IDLE_VARIABLE
+    from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
     from railgauge.checks.wan import SERIES_VARIABLE
 
     if places is not None:
@@ -91,11 +103,21 @@ def accept(
                 next_step="railgauge accept --plan says what there is",
             ) from None
         os.environ[PLACES_VARIABLE] = places
+    if schedule is not None:
+        os.environ[SCHEDULE_VARIABLE] = schedule
+    if seed is not None:
+        os.environ[SEED_VARIABLE] = str(seed)
     for variable, wanted in ((SERIES_VARIABLE, series), (IDLE_VARIABLE, idle)):
         if wanted:
             os.environ[variable] = "1"
     mode: Gate = "baseline" if gate == "baseline" else "acceptance"
     running.run(chosen, partition, nodes, mode, plan_only, shown, reframe_options)
+
+
+#: What a campaign's record says, and nobody may say again.
+_OF_THE_CAMPAIGN = (
+    *("partition", "nodes", "places", "gate", "schedule", "seed", "series", "idle", "plan_only"),
+)
 
 
 def _resume(system: str, name: str, shown: running.Shown) -> NoReturn:
@@ -104,7 +126,7 @@ def _resume(system: str, name: str, shown: running.Shown) -> NoReturn:
     given = [
         parameter.opts[-1]
         for parameter in context.command.params
-        if parameter.name in ("partition", "nodes", "places", "gate", "series", "idle", "plan_only")
+        if parameter.name in _OF_THE_CAMPAIGN
         and context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
     ]
     given += ["--"] if context.params["reframe_options"] else []

@@ -64,7 +64,7 @@ def run(
     if plan_only:
         if rehearsal.scenario() is not None:
             click.echo("SIMULATED: a rehearsal, by stand-ins for the programs")
-        _print_plan(acceptance.plan(scope, nodes, mode, reframe_options))
+        _print_plan(acceptance.plan(system, scope, nodes, mode, reframe_options))
         sys.exit(0)
     verdict = acceptance.run(system, scope, nodes, mode, reframe_options, typed(), say())
     print_verdict(verdict, shown)
@@ -103,8 +103,10 @@ def _print_plan(cases: Sequence[Listed]) -> None:
         seconds = case.seconds or 0.0
         total += seconds
         node_minutes += seconds * case.node_count / 60
-        in_rounds = f" in {case.rounds} rounds" if case.rounds > 1 else ""
-        click.echo(f"{case.partition:<10} {seconds:>5.0f} s  {case.title}{in_rounds}")
+        rounds = f" in {case.rounds} rounds" if case.rounds > 1 else ""
+        by = f", {case.schedule}" if case.schedule not in ("", "neighbours") else ""
+        seed = "" if case.seed is None else f" by seed {case.seed}"
+        click.echo(f"{case.partition:<10} {seconds:>5.0f} s  {case.title}{rounds}{by}{seed}")
     places = sum(case.places for case in cases)
     click.echo(
         f"{len(cases)} cases, {places} places, about {total:.0f} s, {node_minutes:.1f} node-minutes"

@@ -9,6 +9,11 @@ from typing import Any, Literal, NamedTuple
 
 import pydantic
 
+from railgauge.model.leaves import Within
+
+#: Whether a place was measured while all others were idle, or others at the same time.
+Load = Literal["quiet", "loaded"]
+
 #: Names of congestion control, as under net.ipv4.tcp_available_congestion_control.
 CONGESTION_CONTROL = "[a-z0-9][a-z0-9_-]*"
 
@@ -67,7 +72,9 @@ class Measurement:
     among the node's RDMA devices; `nics` are the logical NICs that were measured at once
     ("eth1+eth2"), where each was chosen. `samples` is the number of iterations behind the value.
     `window_bytes`, `congestion` and `delay_ms` (added round trip time) are what was asked for, None
-    where nothing was. `simulated` numbers come from a stand-in program: they never are a reference.
+    where nothing was. `within` says whether both nodes are on one leaf, `load` whether other places
+    were measured at the same time; None where that is not known. `simulated` numbers come from a
+    stand-in program: they never are a reference.
     """
 
     metric: str
@@ -85,6 +92,8 @@ class Measurement:
     congestion: str | None = None
     delay_ms: float | None = None
     nics: str | None = None
+    within: Within | None = None
+    load: Load | None = None
     simulated: bool = False
 
     def __post_init__(self) -> None:

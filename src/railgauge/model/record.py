@@ -64,9 +64,10 @@ class Place:
 class Planned(Document):
     """A case that ReFrame selected.
 
-    `places` are measured in one job. `limit_s` is the longest that it may take, the queue included.
-    `runs` is how many times it is to run. `transfer_tool` is what moves data, where transfers by
-    several tools are compared.
+    `places` are measured in one job, pairs of nodes in the rounds of `schedule`, those of `random`
+    by `seed`. `limit_s` is the longest that it may take, the queue included. `runs` is how many
+    times it is to run. `transfer_tool` is what moves data, where transfers by several tools are
+    compared.
     """
 
     check: str
@@ -78,6 +79,8 @@ class Planned(Document):
     depends_on: tuple[str, ...]
     runs: int
     transfer_tool: str = ""
+    schedule: str = ""
+    seed: int | None = None
 
     @property
     def key(self) -> Key:
@@ -108,7 +111,7 @@ def title(case: str, places: int) -> str:
 
 class Listed(Document):
     """A case as `railgauge accept --plan` lists it: how many `places` it measures in how many
-    `rounds`, on how many nodes, and about how long it holds them.
+    `rounds` of which schedule, on how many nodes, and about how long it holds them.
     """
 
     case: str
@@ -117,6 +120,8 @@ class Listed(Document):
     rounds: int
     node_count: int
     seconds: float | None
+    schedule: str = ""
+    seed: int | None = None
 
     @property
     def title(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,7 +20,8 @@ from typing_extensions import LiteralString
 
 from railgauge import paths
 from railgauge.errors import ConfigurationError
-from railgauge.model.measurement import METRICS, Measurement
+from railgauge.model.leaves import Within
+from railgauge.model.measurement import METRICS, Load, Measurement
 from railgauge.yamlfile import Strict, load_model
 
 Kind = Literal["floor", "published", "baseline", "share"]
@@ -149,6 +151,10 @@ class Condition(Strict):
     window_bytes: int | None = None
     congestion: str | None = None
     delay_ms: float | Literal["any"] | None = None
+    #: two nodes of one leaf, or of two; none serves both that have no entry of their own
+    within: Within | None = None
+    #: one place at a time, or others with it; none serves both that have no entry of their own
+    load: Load | None = None
 
     def matches(self, check: str, partition: str, measurement: Measurement) -> bool:
         """Whether every part that is stated is as measured."""
@@ -179,6 +185,8 @@ def _condition(check: str, partition: str, measurement: Measurement) -> dict[str
         "window_bytes": measurement.window_bytes,
         "congestion": measurement.congestion,
         "delay_ms": measurement.delay_ms,
+        "within": measurement.within,
+        "load": measurement.load,
     }
 
 
@@ -319,6 +327,7 @@ class References:
         self.entries = entries
         self.ratios = ratios or []
         self._gating: dict[tuple[object, ...], Reference] = {}
+        self._found: dict[tuple[object, ...], Reference | None] = {}
         for entry in entries:
             self._add(entry)
         names = [ratio.name for ratio in self.ratios]
@@ -344,31 +353,39 @@ class References:
         """The reference for this very condition, or None: near is not the same.
 
         An entry whose `nodes` or `delay_ms` is `any` serves where none names the very one, an entry
-        without `rails`, `ranks` or `nics` where none names them. A baseline wins over a published
-        number, that over a floor.
+        without `rails`, `ranks`, `nics`, `within` or `load` where none names them. A baseline wins
+        over a published number, that over a floor.
         """
         parts = _condition(check, partition, measurement)
-        for kind, nodes, ranks, rails, nics, delay in itertools.product(
-            PRECEDENCE,
-            (len(measurement.nodes), "any"),
-            dict.fromkeys((measurement.ranks, None)),
-            dict.fromkeys((measurement.rails, None)),
-            dict.fromkeys((measurement.nics, None)),
-            (measurement.delay_ms, "any"),
-        ):
-            open_parts = {"nodes": nodes, "ranks": ranks, "rails": rails, "nics": nics}
-            condition = {**parts, **open_parts, "delay_ms": delay}
-            reference = self._gating.get((*condition.values(), measurement.metric, kind))
+        key = (*parts.values(), measurement.metric)
+        if key not in self._found:
+            # Thousands of places have the same condition.
+            self._found[key] = self._find(parts, measurement.metric)
+        return self._found[key]
+
+    def _find(self, parts: Mapping[str, object], metric: str) -> Reference | None:
+        options = {part: dict.fromkeys((parts[part], more)) for part, more in _OPEN.items()}
+        for kind, *values in itertools.product(PRECEDENCE, *options.values()):
+            condition = {**parts, **dict(zip(options, values, strict=True))}
+            reference = self._gating.get((*condition.values(), metric, kind))
             if reference:
                 return reference
         return None
 
-    def least(self, check: str, partition: str, metric: str) -> float | None:
-        """The highest lower bound of a metric under any condition of a check on a partition."""
+    def least(
+        self, check: str, partition: str, metric: str, within: Within | None, load: Load | None
+    ) -> float | None:
+        """The highest lower bound of a metric under any condition of a check on a partition that
+        these two admit.
+        """
         bounds = [
             reference.lowest
             for key, reference in self._gating.items()
-            if key[:2] == (check, partition) and key[-2] == metric and reference.lowest is not None
+            if key[:2] == (check, partition)
+            and key[-2] == metric
+            and reference.lowest is not None
+            and key[_PARTS.index("within")] in (within, None)
+            and key[_PARTS.index("load")] in (load, None)
         ]
         return max(bounds, default=None)
 
@@ -392,6 +409,12 @@ class References:
 
 
 _PARTS = tuple(_condition("", "", Measurement("bandwidth", 0, "", "", "")))
+
+#: The parts that an entry may leave open, and with what; it then serves where no other names them.
+_OPEN: Mapping[str, str | None] = {
+    **{"nodes": "any", "ranks": None, "rails": None, "nics": None},
+    **{"delay_ms": "any", "within": None, "load": None},
+}
 
 
 def path_for(system: str) -> Path:

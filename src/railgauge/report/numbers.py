@@ -110,6 +110,10 @@ def _on_what_way(measurement: Measurement) -> list[str]:
         parts.append(measurement.congestion)
     if measurement.window_bytes is not None:
         parts.append(format_size(measurement.window_bytes))
+    if measurement.within:
+        parts.append("within a leaf" if measurement.within == "leaf" else "across leaves")
+    if measurement.load:
+        parts.append(measurement.load)
     return parts
 
 

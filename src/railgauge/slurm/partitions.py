@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 
 from railgauge import hostlist
+from railgauge.slurm import client
 from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import SlurmNode, fields_of, parse
+
+#: As `scontrol show` has a time: [days-]hours:minutes:seconds.
+_TIME = re.compile(r"(?:([0-9]+)-)?([0-9]+):([0-9]{2}):([0-9]{2})")
 
 #: Runs a Slurm command and returns what it prints, as `client.output`.
 Run = Callable[..., str]
@@ -63,3 +68,22 @@ def _members(names: str, line: str) -> tuple[str, ...]:
 
 def _no_answer(what: str, line: str, expected: str) -> SlurmProblem:
     return SlurmProblem(f"scontrol show {what} printed {line!r}, expected {expected}")
+
+
+def time_limits_s() -> dict[str, float]:
+    """The longest that a job may take, in seconds, of each partition that has such a limit
+    (MaxTime); nothing where Slurm does not answer.
+    """
+    try:
+        answer = client.output(*_show("partition"))
+    except SlurmProblem:
+        return {}
+    limits_s = {}
+    for line in answer.splitlines():
+        fields = fields_of(line)
+        found = _TIME.fullmatch(fields.get("MaxTime", ""))
+        if found and "PartitionName" in fields:
+            days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+            all_minutes = (24 * days + hours) * 60 + minutes
+            limits_s[fields["PartitionName"]] = 60.0 * all_minutes + seconds
+    return limits_s

@@ -345,7 +345,7 @@ class Transfers(Strict):
         return self
 
 
-Schedule = Literal["neighbours", "quiet", "tournament"]
+Schedule = Literal["neighbours", "quiet", "random", "cover", "shift", "tournament"]
 
 
 class Sweep(Strict):
@@ -354,10 +354,18 @@ class Sweep(Strict):
     """
 
     schedule: Schedule = "neighbours"
-    """Which pairs, and how many at once. neighbours: every node with the one before and the one
-    behind it, in two rounds (three for an odd number of nodes). tournament: every two nodes. quiet:
-    the pairs of neighbours, one at a time, while all other nodes are idle.
+    """Which pairs, and how many at once; of one session `railgauge accept --schedule` says it.
+    neighbours: every node with the one before and the one behind it, in rings, one a leaf where
+    leaves are known; two rounds (three for a ring of an odd number of nodes). quiet: the same
+    pairs, one at a time, while all other nodes are idle. random: every node with `random_rounds`
+    others. cover: every two leaves, all their nodes one to one, so that all uplinks are loaded.
+    shift: as neighbours, and RdmaBandwidth from every rail to every other one. tournament: every
+    two nodes.
     """
+    random_rounds: int = pydantic.Field(default=3, ge=1)
+    """How many partners `random` gives to each node."""
+    seed: int = pydantic.Field(default=1, ge=0)
+    """What the pairs of `random` follow from: the same seed is the same rounds."""
     rails_at_once: bool = False
     """All rails of a node are measured in one round, which is right where no two share a PCIe link
     or cores; else they come one after the other.
@@ -413,6 +421,11 @@ class Extras(Strict):
     """No campaign ends in `accept` that ran a tool of no package, or one whose file is not the one
     that its package brought; without it that is only noted.
     """
+    leaves: dict[str, str] | None = None
+    """The nodes of each leaf switch, a host list each: `{leaf1: "n[1-8]", leaf2: "n[9-16]"}`; where
+    every rail has a leaf of its own, those of each set of leaves. None for what Slurm's topology
+    (topology/tree) says; `{}` where that is not so.
+    """
     sweep: Sweep = Sweep()
     """How its nodes are measured together."""
     least_shares: list[LeastShare] = []
@@ -441,6 +454,25 @@ class Extras(Strict):
     def _is_hostlist(cls, value: str) -> str:
         hostlist.expand(value)
         return value
+
+    @pydantic.field_validator("leaves")
+    @classmethod
+    def _each_node_has_one_leaf(cls, value: dict[str, str] | None) -> dict[str, str] | None:
+        leaf_of: dict[str, str] = {}
+        for leaf, members in (value or {}).items():
+            for node in hostlist.expand(members):
+                if leaf_of.setdefault(node, leaf) != leaf:
+                    raise ValueError(f"{node} is on {leaf_of[node]} and on {leaf}")
+        return value
+
+    @pydantic.model_validator(mode="after")
+    def _leaves_have_all_nodes(self) -> Extras:
+        if self.leaves:
+            there = {node for members in self.leaves.values() for node in hostlist.expand(members)}
+            without = [node for node in hostlist.expand(self.nodes) if node not in there]
+            if without:
+                raise ValueError(f"leaves: {hostlist.fold(without)} of nodes is on none of them")
+        return self
 
     @pydantic.model_validator(mode="after")
     def _absent_belong_here(self) -> Extras:

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 
+from railgauge import paths
 from railgauge.acceptance import accept
+from railgauge.errors import RailgaugeError
 from railgauge.model.record import Listed
 
 NODES = "dgx-h100-n[01-04]"
 
 
-@pytest.fixture(scope="module")
-def listed() -> dict[str, Listed]:
+def plan(options: Sequence[str] = (), **environment: str) -> dict[str, Listed]:
     """The cases of four DGX H100 with eight rails each, by their titles."""
     chosen = accept.scope("dgx-h100", None, NODES)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RFM_SYSTEM", "dgx-h100")
-        cases = accept.plan(chosen, NODES, "acceptance", [])
+        for name, value in {"RFM_SYSTEM": "dgx-h100", **environment}.items():
+            patch.setenv(name, value)
+        cases = accept.plan("dgx-h100", chosen, NODES, "acceptance", options)
     return {case.title: case for case in cases}
+
+
+@pytest.fixture(scope="module")
+def listed() -> dict[str, Listed]:
+    return plan()
 
 
 def test_a_sweep_is_one_case_with_all_of_its_places(listed: dict[str, Listed]) -> None:
@@ -37,3 +49,43 @@ def test_a_case_that_is_no_sweep_is_one_place_on_its_nodes(listed: dict[str, Lis
 
 def test_a_case_says_about_how_long_it_takes(listed: dict[str, Listed]) -> None:
     assert all(case.seconds for case in listed.values())
+
+
+def test_a_plan_of_neighbours_names_them(listed: dict[str, Listed]) -> None:
+    probe, path = listed["RailProbe h100, 32 places"], listed["Path h100, 4 places"]
+    assert (probe.schedule, probe.seed, path.schedule) == ("neighbours", None, "")
+
+
+def test_shift_has_every_rail_with_every_other() -> None:
+    found = plan(["-n", "RdmaBandwidth"], RAILGAUGE_SCHEDULE="shift")
+    case = found["RdmaBandwidth h100, 224 places"]
+    # 4 pairs of 8 rails with 7 others, one rail of each at a time.
+    assert (case.rounds, case.schedule) == (112, "shift")
+
+
+def test_a_plan_of_random_pairs_has_its_seed() -> None:
+    found = plan(["-n", "RdmaOperation"], RAILGAUGE_SCHEDULE="random", RAILGAUGE_SEED="9")
+    case = found["RdmaOperation h100 read, 6 places"]
+    assert (case.rounds, case.schedule, case.seed) == (3, "random", 9)
+
+
+def test_a_schedule_that_cannot_be_is_an_error_before_anything_runs() -> None:
+    with pytest.raises(RailgaugeError, match="needs to know the leaf of every node"):
+        plan(RAILGAUGE_SCHEDULE="cover")
+
+
+def test_a_bare_session_refuses_it_too(tmp_path: Path) -> None:
+    answer = subprocess.run(
+        [str(paths.HOME / "bin/reframe"), "-c", str(paths.CHECKS), "--dry-run"],
+        env={
+            **os.environ,
+            "RFM_SYSTEM": "dgx-h100",
+            "RAILGAUGE_RESULTS": str(tmp_path),
+            "RAILGAUGE_SCHEDULE": "cover",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode != 0
+    assert "schedule cover needs to know the leaf of every node" in answer.stdout + answer.stderr

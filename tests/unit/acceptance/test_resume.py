@@ -779,7 +779,9 @@ def test_a_session_gets_a_ctrl_c_when_its_railgauge_is_killed(tmp_path: Path) ->
     assert mark.exists()
 
 
-@pytest.mark.parametrize("option", [["--nodes", "n1"], ["--mode", "acceptance"], ["--series"]])
+@pytest.mark.parametrize(
+    "option", [["--nodes", "n1"], ["--mode", "acceptance"], ["--series"], ["--seed", "1"]]
+)
 def test_what_a_campaign_is_about_cannot_be_told_again(option: list[str]) -> None:
     answer = CliRunner().invoke(cli, ["accept", "--system", "lab", "--resume", "latest", *option])
     assert isinstance(answer.exception, RailgaugeError)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge.checks.cases import Case, NodeCase, PairCase, RailCase, SettingCase
-from railgauge.checks.pair import tournament
+from railgauge.checks.pairing import tournament
 from railgauge.checks.schedule import rounds
 from railgauge.systems import Sweep
 

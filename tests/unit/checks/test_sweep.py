@@ -14,11 +14,13 @@ from reframe.core.builtins import parameter
 from reframe.core.exceptions import SkipTestError
 
 from railgauge.campaign.folder import RESULT_FILE
-from railgauge.checks import queue
+from railgauge.checks import queue, topology
 from railgauge.checks.base import Observation
 from railgauge.checks.cases import Case, Places, SettingCase, SweepCase
+from railgauge.checks.pair import PairCheck
 from railgauge.checks.sweep import SweepCheck
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, UNAVAILABLE, Failure
+from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Record, read_record
 from railgauge.model.references import Provenance, Reference
@@ -660,3 +662,78 @@ def test_of_many_bad_places_some_are_told_and_the_others_counted(check: Any) -> 
     told = jobs.judge(check)
     assert told.count("ended with exit code 1") == 5
     assert told.endswith("and 7 more places")
+
+
+# ---- of pairs: the way and the load ----
+
+
+class Between(PairCheck):
+    """The same, as what is between two nodes."""
+
+    sweep = parameter([SweepCase("ns", Places(RING), possible=len(RING))])
+    tool, metrics, bound = Tiny.tool, ["bandwidth"], REFERENCE
+    order, read, own_reference = Tiny.order, Tiny.read, Tiny.own_reference
+    expected_run_s, longest_run_s = Tiny.expected_run_s, Tiny.longest_run_s
+
+
+@pytest.fixture
+def between(tmp_path: Path, absent: dict[str, Failure]) -> Any:
+    return jobs.ended(Between(variant_num=0), tmp_path / "stage")
+
+
+@pytest.fixture
+def two_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaves = Leaves({"n1": "leaf1", "n2": "leaf1", "n3": "leaf2", "n4": "leaf2"})
+    monkeypatch.setattr(topology, "leaves_of", lambda partition: leaves)
+
+
+def ways(check: Any) -> dict[str, tuple[str | None, str | None]]:
+    """Of each place: within what, and beside what."""
+    rows = {result.place: result.rows[0].measurement for result in record(check).results}
+    return {place: (m.within, m.load) for place, m in rows.items()}
+
+
+def test_pairs_of_a_round_are_measured_loaded(between: Any) -> None:
+    good(between).write(between)
+    jobs.judge(between)
+    assert ways(between) == dict.fromkeys(NAMES, (None, "loaded"))
+
+
+def test_a_pair_that_is_alone_in_its_round_is_measured_quiet(between: Any) -> None:
+    between.only = frozenset([FIRST])
+    good(between).write(between)
+    jobs.judge(between)
+    assert ways(between) == {FIRST: (None, "quiet")}
+
+
+def test_a_quiet_schedule_measures_all_quiet(between: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAILGAUGE_SCHEDULE", "quiet")
+    good(between).write(between)
+    jobs.judge(between)
+    assert ways(between) == dict.fromkeys(NAMES, (None, "quiet"))
+    assert between.paired_by.schedule == "quiet"
+
+
+def test_pairs_within_leaves_have_rounds_of_their_own(between: Any, two_leaves: None) -> None:
+    left = good(between)
+    rounds = [[place.place for place in members] for members in between._rounds]
+    assert rounds == [[FIRST, THIRD], [SECOND, FOURTH]]
+    left.write(between)
+    jobs.judge(between)
+    within, across = ("leaf", "loaded"), ("fabric", "loaded")
+    assert ways(between) == {FIRST: within, SECOND: across, THIRD: within, FOURTH: across}
+
+
+def test_a_performance_variable_is_of_one_way(between: Any, two_leaves: None) -> None:
+    good(between).write(between)
+    jobs.judge(between)
+    assert {name for name in between.numbers() if name.endswith("worst")} == {
+        "bandwidth_default_leaf_loaded_worst",
+        "bandwidth_default_fabric_loaded_worst",
+    }
+
+
+def test_a_performance_variable_names_no_way_that_all_have(between: Any) -> None:
+    good(between).write(between)
+    jobs.judge(between)
+    assert "bandwidth_default_worst" in between.numbers()

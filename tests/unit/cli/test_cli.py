@@ -149,6 +149,8 @@ def test_bytes_that_are_no_text_are_not_ok(tmp_path: Path) -> None:
         (["verdict", "nosuch"], "no campaign 'nosuch'"),
         (["nosuch"], "nosuch"),
         (["accept", "--nosuch"], "--nosuch"),
+        (["accept", "--schedule", "nosuch"], "nosuch"),
+        (["accept", "--seed", "-1"], "-1"),
     ],
 )
 def test_wrong_usage_is_one_message_and_exit_code_3(arguments: list[str], says: str) -> None:

@@ -269,6 +269,70 @@ def test_entry_that_names_the_number_of_nodes_wins_over_any(
     assert found.value == 9.5
 
 
+def of_way(value: float, **parts: str) -> dict[str, Any]:
+    """An entry with that number for a way or a load."""
+    return {**entry_with(value=value), **parts}
+
+
+@pytest.mark.parametrize("part", [{"load": "quiet"}, {"load": "loaded"}, {"within": "leaf"}, {}])
+def test_entry_without_way_or_load_serves_all(tmp_path: Path, part: dict[str, Any]) -> None:
+    found = references.load("lab", written(tmp_path, entry()))
+    measured = dataclasses.replace(MEASUREMENT, **part)
+    assert found.find("Iperf2Pair", "ns", measured) is not None
+
+
+@pytest.mark.parametrize(
+    ("stated", "measured"),
+    [
+        ({"load": "quiet"}, {"load": "loaded"}),
+        ({"load": "loaded"}, {"load": "quiet"}),
+        ({"load": "loaded"}, {}),
+        ({"within": "leaf"}, {"within": "fabric"}),
+        ({"within": "fabric"}, {"within": "leaf"}),
+        ({"within": "leaf"}, {"load": "quiet"}),
+    ],
+)
+def test_entry_of_another_way_or_load_judges_nothing(
+    tmp_path: Path, stated: dict[str, Any], measured: dict[str, Any]
+) -> None:
+    found = references.load("lab", written(tmp_path, entry(**stated)))
+    number = dataclasses.replace(MEASUREMENT, **measured)
+    assert found.find("Iperf2Pair", "ns", number) is None
+
+
+def test_entry_of_the_very_way_and_load_wins(tmp_path: Path) -> None:
+    stored = [
+        of_way(9.0),
+        of_way(8.0, load="loaded"),
+        of_way(7.0, within="fabric"),
+        of_way(6.0, within="fabric", load="loaded"),
+    ]
+    found = references.load("lab", written(tmp_path, *stored))
+
+    def value(**parts: Any) -> float:
+        reference = found.find("Iperf2Pair", "ns", dataclasses.replace(MEASUREMENT, **parts))
+        assert reference is not None
+        return reference.value
+
+    assert value(load="quiet", within="leaf") == 9.0
+    assert value(load="loaded", within="leaf") == 8.0
+    assert value(load="quiet", within="fabric") == 7.0
+    assert value(load="loaded", within="fabric") == 6.0
+
+
+def test_least_bound_is_that_of_the_way_and_load(tmp_path: Path) -> None:
+    """Or a loaded pair would be measured once more, and failed, for what a quiet one carries."""
+    stored = [of_way(10.0, load="quiet"), of_way(5.0, load="loaded")]
+    found = references.load("lab", written(tmp_path, *stored))
+    assert found.least("Iperf2Pair", "ns", "bandwidth", None, "loaded") == 4.5
+    assert found.least("Iperf2Pair", "ns", "bandwidth", None, "quiet") == 9.0
+    assert found.least("Iperf2Pair", "ns", "bandwidth", None, None) is None
+
+
+def test_unknown_load_is_an_error(tmp_path: Path) -> None:
+    assert "load" in error_for(written(tmp_path, entry(load="busy")))
+
+
 def test_conditions_that_differ_in_streams_stand_side_by_side(tmp_path: Path) -> None:
     path = written(tmp_path, entry(), entry_with(value=3.0) | {"streams": 1})
     one_stream = dataclasses.replace(MEASUREMENT, streams=1)

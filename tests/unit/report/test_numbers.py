@@ -111,6 +111,24 @@ def test_rails_are_places_of_one_condition_and_across_rails_is_another() -> None
     )
 
 
+def test_quiet_and_loaded_are_conditions_of_their_own() -> None:
+    both = [*pairs((9.0, 8.0), load="loaded"), *pairs((9.5, 9.4), load="quiet")]
+    first, second = lines(both)
+    assert (first[1:4], second[1:4]) == (
+        ["bandwidth loaded", "2", "8 Gb/s"],
+        ["bandwidth quiet", "2", "9.4 Gb/s"],
+    )
+
+
+def test_within_a_leaf_and_across_are_conditions_of_their_own() -> None:
+    both = [*pairs((9.0, 8.0), within="leaf"), *pairs((7.0,), within="fabric")]
+    first, second = lines(both)
+    assert (first[1:3], second[1:3]) == (
+        ["bandwidth within a leaf", "2"],
+        ["bandwidth across leaves", "1"],
+    )
+
+
 def test_a_number_alone_has_no_median() -> None:
     assert lines(pairs((9.0,)))[0][5] == "-"
 

@@ -1,0 +1,136 @@
+"""Which two nodes are measured together, by the name of a schedule: (server, client), data going
+from client to server.
+
+Pairs come in the order of the rounds in which nobody has two partners, as far as a schedule has
+such; which of them are measured at once is said in `schedule.rounds`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+from railgauge.model.leaves import Leaves
+from railgauge.systems import Sweep
+
+Pair = tuple[str, str]
+
+_Item = TypeVar("_Item")
+
+
+def pairs(nodes: Sequence[str], leaves: Leaves | None, sweep: Sweep) -> list[Pair]:
+    """All pairs of a schedule; none of fewer than two nodes.
+
+    `cover` needs leaves; without them it has no pairs.
+    """
+    if len(nodes) < 2:
+        return []
+    if sweep.schedule == "tournament":
+        return tournament_of_leaves(leaves.groups(nodes)) if leaves else tournament(nodes)
+    if sweep.schedule == "random":
+        return random_partners(nodes, sweep.random_rounds, sweep.seed)
+    if sweep.schedule == "cover":
+        return cover(leaves.groups(nodes)) if leaves else []
+    return rings(leaves.groups(nodes)) if leaves else ring(nodes)
+
+
+def count(nodes: Sequence[str], leaves: Leaves | None, sweep: Sweep) -> int:
+    """How many pairs those are at most, before anybody makes millions of them."""
+    if sweep.schedule == "tournament":
+        return len(nodes) * (len(nodes) - 1) // 2
+    if sweep.schedule == "random":
+        return len(nodes) // 2 * sweep.random_rounds
+    if sweep.schedule == "cover":
+        sizes = [len(members) for members in leaves.groups(nodes)] if leaves else []
+        return sum(max(two) for two in itertools.combinations(sizes, 2))
+    return len(nodes) + 1
+
+
+def ring(nodes: Sequence[_Item]) -> list[tuple[_Item, _Item]]:
+    """Every two neighbours of a ring; of two nodes both ways.
+
+    Every node serves once and is client once, so a node with a bad link shows in two pairs, and the
+    one that both share is found without testing all pairs.
+    """
+    return list(zip(nodes, (*nodes[1:], nodes[0]), strict=True))
+
+
+def rings(groups: Sequence[Sequence[str]]) -> list[Pair]:
+    """A ring a leaf, so that no uplink between leaves is measured by accident.
+
+    A node with one partner cannot be told from it: those of leaves with fewer than three are a ring
+    of their own, across leaves; where they are one or two, between two nodes of other leaves.
+    """
+    found = [pair for members in groups if len(members) > 2 for pair in ring(members)]
+    left = [node for members in groups if len(members) < 3 for node in members]
+    if len(left) > 2 or not found:
+        return found + (ring(left) if left else [])
+    others = [node for members in groups if len(members) > 2 for node in members]
+    chain = [others[0], *left, others[-1]]
+    return found + (list(itertools.pairwise(chain)) if left else [])
+
+
+def tournament(items: Sequence[_Item]) -> list[tuple[_Item, _Item]]:
+    """Every two, in the order of rounds in which each has one partner."""
+    return [pair for number in range(factors(items)) for pair in factor(items, number)]
+
+
+def factors(items: Sequence[_Item]) -> int:
+    """How many rounds a tournament has."""
+    return len(items) - 1 + len(items) % 2
+
+
+def factor(items: Sequence[_Item], number: int) -> list[tuple[_Item, _Item]]:
+    """A round of a tournament (a 1-factorization of the complete graph, by the circle method): all
+    but the last stand in a circle, and meet across it, whose axis turns by one place a round. Who
+    is at its end meets the last, or rests where their number is odd.
+    """
+    size = factors(items)
+    met = [(items[-1], items[number])] if size < len(items) else []
+    ends = ((number + step, number - step) for step in range(1, (size + 1) // 2))
+    return met + [(items[one % size], items[other % size]) for one, other in ends]
+
+
+def between(one: Sequence[str], other: Sequence[str], turn: int) -> list[Pair]:
+    """The nodes of two leaves, one to one, those of the larger turned by so many places: every turn
+    is other pairs. Every second pair goes the other way, so that uplinks carry both directions.
+    """
+    small, large = sorted((one, other), key=len)
+    met = [(large[(n + turn) % len(large)], node) for n, node in enumerate(small)]
+    return [pair if number % 2 else pair[::-1] for number, pair in enumerate(met)]
+
+
+def cover(groups: Sequence[Sequence[str]]) -> list[Pair]:
+    """Every two leaves, by rounds in which each leaf has one partner, and all nodes of the two are
+    paired one to one. What a larger leaf has left over meets the smaller one's nodes again.
+    """
+    met = tournament(groups)
+    found = [pair for ends in met for pair in between(*ends, 0)]
+    for ends in met:
+        small, large = sorted(map(len, ends))
+        for turn in range(small, large, small):
+            # Of the last turn those only that have not met anybody of this leaf.
+            found += between(*ends, turn)[: large - turn]
+    return found
+
+
+def tournament_of_leaves(groups: Sequence[Sequence[str]]) -> list[Pair]:
+    """Every two nodes: those of each leaf, then by turns those of every two leaves."""
+    found = [pair for members in groups for pair in tournament(members)]
+    met = tournament(groups)
+    for turn in range(max(map(len, groups))):
+        for one, other in met:
+            if turn < max(len(one), len(other)):
+                found += between(one, other, turn)
+    return found
+
+
+def random_partners(nodes: Sequence[str], rounds: int, seed: int) -> list[Pair]:
+    """Some rounds of a tournament of the nodes in random order: no pair comes twice."""
+    chance = random.Random(seed)
+    order = list(nodes)
+    chance.shuffle(order)
+    chosen = chance.sample(range(factors(order)), min(rounds, factors(order)))
+    return [pair for number in chosen for pair in factor(order, number)]

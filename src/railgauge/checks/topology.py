@@ -1,0 +1,67 @@
+"""Which leaf each node of the session's partitions is on: by the system's data, or by Slurm.
+
+Slurm is asked once a session. A campaign keeps the answer, so that a session which resumes it has
+the same places.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+
+import pydantic
+
+from railgauge import hostlist, paths, systems
+from railgauge.campaign.folder import LEAVES
+from railgauge.model import record
+from railgauge.model.leaves import Leaves
+from railgauge.slurm import topology
+from railgauge.systems import Partition
+
+#: Partition -> leaf -> its nodes, a host list: what a campaign's folder has.
+Known = dict[str, dict[str, str]]
+
+_KNOWN = pydantic.TypeAdapter(Known)
+
+
+def leaves_of(partition: Partition) -> Leaves | None:
+    """The leaves of a partition's nodes; None where not each of them has one."""
+    described = partition.extras.leaves
+    if described is not None:
+        leaf_of = _by_node(tuple(described.items()))
+    else:
+        leaf_of = _of_slurm(paths.campaign_folder(), partition.name)
+    known = bool(leaf_of) and all(node in leaf_of for node in partition.nodes)
+    return Leaves(leaf_of) if known else None
+
+
+def described(system: str) -> Known:
+    """The leaves of those partitions of a system that have such."""
+    found: Known = {}
+    for partition in systems.load(system).partitions:
+        leaves = leaves_of(partition)
+        if leaves is not None:
+            found[partition.name] = {
+                leaves.of_node[members[0]]: hostlist.fold(members)
+                for members in leaves.groups(partition.nodes)
+            }
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def _by_node(leaves: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return {node: leaf for leaf, members in leaves for node in hostlist.expand(members)}
+
+
+@functools.lru_cache(maxsize=64)
+def _of_slurm(campaign: Path | None, partition: str) -> Mapping[str, str]:
+    kept = record.read(campaign / LEAVES, _KNOWN) if campaign else None
+    if kept is None:
+        return _asked(campaign)
+    return _by_node(tuple(kept.get(partition, {}).items()))
+
+
+@functools.lru_cache(maxsize=1)
+def _asked(campaign: Path | None) -> Mapping[str, str]:
+    return topology.leaf_of_nodes()

@@ -1,0 +1,35 @@
+"""Slurm's own description of the network (topology/tree), where it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from railgauge import hostlist
+from railgauge.slurm import client
+from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.nodes import fields_of
+
+
+def leaf_of_nodes() -> Mapping[str, str]:
+    """Node -> its leaf switch. Nothing where Slurm knows of no tree, or does not answer: most
+    clusters have none, and `scontrol` then prints an error or other lines.
+
+    A leaf is a switch of level 0, `SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n[1-8]`. A node that
+    is on two is left out: which of them it uses is not known.
+    """
+    try:
+        answer = client.output("scontrol", "show", "topology", "--oneliner")
+    except SlurmProblem:
+        return {}
+    found: dict[str, set[str]] = {}
+    for line in answer.splitlines():
+        fields = fields_of(line)
+        if fields.get("Level") != "0" or not fields.get("SwitchName") or not fields.get("Nodes"):
+            continue
+        try:
+            members = hostlist.expand(fields["Nodes"])
+        except ValueError:
+            continue
+        for node in members:
+            found.setdefault(node, set()).add(fields["SwitchName"])
+    return {node: next(iter(names)) for node, names in found.items() if len(names) == 1}

@@ -1,0 +1,69 @@
+"""Slurm's tree of switches, and what it gives to the jobs of a partition."""
+
+from __future__ import annotations
+
+import pytest
+
+from railgauge.slurm import client, partitions, topology
+from railgauge.slurm.client import SlurmProblem
+
+#: As Slurm 24.11 prints it of the lab (railgauge lab up --system lab32), cut to two leaves.
+TREE = (
+    "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n[1-2]\n"
+    "SwitchName=leaf2 Level=0 LinkSpeed=1 Nodes=n[3-4]\n"
+    "SwitchName=spines Level=1 LinkSpeed=1 Nodes=n[1-4] Switches=leaf[1-2]\n"
+)
+
+
+def told(monkeypatch: pytest.MonkeyPatch, answer: str | Exception) -> None:
+    def output(*command: str) -> str:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(client, "output", output)
+
+
+def test_a_leaf_is_a_switch_of_level_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, TREE)
+    leaves = {"n1": "leaf1", "n2": "leaf1", "n3": "leaf2", "n4": "leaf2"}
+    assert topology.leaf_of_nodes() == leaves
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "No topology information available\n",
+        "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\n",
+        "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n[1-\n",
+        "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=(null)\n",
+        SlurmProblem("slurm_load_topo error: Requested operation not supported"),
+    ],
+)
+def test_without_a_tree_no_leaf_is_known(
+    monkeypatch: pytest.MonkeyPatch, answer: str | Exception
+) -> None:
+    told(monkeypatch, answer)
+    assert topology.leaf_of_nodes() == {}
+
+
+def test_a_node_on_two_leaves_is_on_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, TREE.replace("n[3-4]", "n[2-4]"))
+    assert topology.leaf_of_nodes() == {"n1": "leaf1", "n3": "leaf2", "n4": "leaf2"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds"),
+    [("00:30:00", 1800), ("1-00:00:00", 86400), ("2-01:02:03", 176523), ("UNLIMITED", None)],
+)
+def test_a_partition_gives_to_jobs_so_many_seconds(
+    monkeypatch: pytest.MonkeyPatch, limit: str, seconds: int | None
+) -> None:
+    told(monkeypatch, f"PartitionName=ns Default=YES MaxNodes=UNLIMITED MaxTime={limit} Nodes=n1\n")
+    assert partitions.time_limits_s() == ({} if seconds is None else {"ns": seconds})
+
+
+def test_without_slurm_no_limit_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, SlurmProblem("scontrol is not on the path"))
+    assert partitions.time_limits_s() == {}
