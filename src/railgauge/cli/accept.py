@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from typing import NoReturn
 
@@ -20,11 +19,7 @@ from railgauge.systems import rehearsal
 @click.option("--system", help="The system, if this host does not tell (as RFM_SYSTEM).")
 @click.option("--partition", help="Only this partition.")
 @click.option("--nodes", help="Only these nodes, as a host list: n[1-4].")
-@click.option(
-    "--places",
-    metavar="REGEX",
-    help="Only places with such a name, beside the preflight: n1:n2, :0-0$, 44ms.",
-)
+@running.PLACES
 @click.option(
     "--mode",
     "gate",
@@ -76,19 +71,10 @@ def accept(
     if resume is not None:
         _resume(chosen, resume, shown)
     running.enter(chosen, partition)
-    from railgauge.checks.cases import PLACES_VARIABLE
     from railgauge.checks.queue import IDLE_VARIABLE
     from railgauge.checks.wan import SERIES_VARIABLE
 
-    if places is not None:
-        try:
-            re.compile(places)
-        except re.error as error:
-            raise RailgaugeError(
-                f"--places {places}: not a regular expression: {error}",
-                next_step="railgauge accept --plan says what there is",
-            ) from None
-        os.environ[PLACES_VARIABLE] = places
+    running.choose(places)
     for variable, wanted in ((SERIES_VARIABLE, series), (IDLE_VARIABLE, idle)):
         if wanted:
             os.environ[variable] = "1"
