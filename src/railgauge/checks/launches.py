@@ -167,7 +167,7 @@ class LaunchCheck(SweepCheck):
             "tool": self.tool_name,
             "nodes": list(self.pinned_nodes),
             "ranks_per_node": self.ranks_per_node,
-            "deadline_s": self._deadline_s(self._rounds),
+            "deadline_s": round(self._deadline_s(self._rounds), 1),
             "launcher": {"kind": self.job.launcher.registered_name, "argv": self._launcher()},
             "program": ["env", f"PYTHONPATH={source}", "python3", "-m", "railgauge.node.ranks"],
             "rounds": in_rounds,
@@ -188,9 +188,9 @@ class LaunchCheck(SweepCheck):
             "files": dict(self.files()),
             "together": self.together(),
             "bounds": dict(self.bounds()),
-            "spread": _STANDS_OUT * self.partition_data.extras.peer_spread,
-            "expected_s": self.expected_run_s(),
-            "half_limit_s": self.half_limit_s(),
+            "spread": round(_STANDS_OUT * self.partition_data.extras.peer_spread, 3),
+            "expected_s": round(self.expected_run_s(), 1),
+            "half_limit_s": round(self.half_limit_s(), 1),
         }
 
     def _launcher(self) -> list[str]:

@@ -302,9 +302,6 @@ class NcclCheck(LaunchCheck):
             calls=[Call(**line["call"]) for line in lines],
             options=dataclasses.replace(options, hosts=hosts),
         )
-        if groups > 1:
-            note = f"the slowest of {groups} groups at once, in launch {launch['launch']}"
-            reading = dataclasses.replace(reading, notes=(*reading.notes, note))
         # Whose nodes and ranks these are, every group says itself.
         measured = tuple(dataclasses.replace(m, nodes=()) for m in reading.measurements)
         reading = dataclasses.replace(reading, measurements=measured)

@@ -60,7 +60,9 @@ def of(**changes: Any) -> Run:
 def test_every_option_reaches_the_program() -> None:
     options = dataclasses.replace(OPTIONS, warmup=2, iterations=50, timeout_s=30, gpus_per_rank=2)
     words = nccl_tests.argv(options, "/opt/all_reduce_perf", "/tmp/result.json")
-    asked = "-b 8 -e 1048576 -f 8 -g 2 -w 2 -n 50 -c 1 -T 30 -d float -o sum -J /tmp/result.json"
+    asked = (
+        "-b 8 -e 1048576 -f 8 -g 2 -w 2 -n 50 -c 1 -T 30 -a 3 -d float -o sum -J /tmp/result.json"
+    )
     assert " ".join(words) == f"/opt/all_reduce_perf {asked}"
 
 

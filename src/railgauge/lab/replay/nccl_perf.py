@@ -135,7 +135,8 @@ def print_header(replay: Replay, options: argparse.Namespace, hosts: list[str]) 
     for d in devices(replay, hosts):
         print(
             f"#  Rank {d['rank']:2d} Group {d['group']:2d} "
-            f"Pid {d['pid']:6d} on {d['hostname']:>10} device {d['device']:2d} [{d['device_hex']}] {d['device_info']}"
+            f"Pid {d['pid']:6d} on {d['hostname']:>10} "
+            f"device {d['device']:2d} [{d['device_hex']}] {d['device_info']}"
         )
     if "reduced_bytes" in replay:
         print(f"#\n# Reducing maxBytes to {replay['reduced_bytes']} due to memory limitation")
