@@ -192,7 +192,8 @@ class NcclCheck(LaunchCheck):
 
     def alike(self) -> Hashable:
         """How many domains and devices: what a group can reach follows from them."""
-        return self.domains, min(map(len, self.devices))
+        fewer = bool(self.partition_data.extras.absent)
+        return self.domains, min(map(len, self.devices)) if fewer else None
 
     def bounds(self) -> Mapping[str, float]:
         """What the stored numbers, of a baseline none, say of the largest message."""

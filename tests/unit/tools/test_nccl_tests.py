@@ -66,6 +66,47 @@ def test_every_option_reaches_the_program() -> None:
     assert " ".join(words) == f"/opt/all_reduce_perf {asked}"
 
 
+#: Two groups of two ranks, as NCCL_TESTS_SPLIT="DIV 2" makes them.
+SPLIT = dataclasses.replace(OPTIONS, groups=2)
+
+
+def test_several_groups_print_one_table_with_the_formulas_of_one() -> None:
+    run = dataclasses.replace(RUN, options=SPLIT)
+    reading = judged(run, options=SPLIT)
+    assert reading.ok, reading.reason
+    assert {m.ranks for m in reading.measurements} == {2}
+    assert SPLIT.sizes() == dataclasses.replace(OPTIONS, ranks=2).sizes()
+
+
+def test_groups_are_those_that_were_asked_for() -> None:
+    run = dataclasses.replace(RUN, options=SPLIT)
+    text = edited(printed(run), "#  Rank  2 Group  1", "#  Rank  2 Group  0")
+    reason = judged(run, text, options=SPLIT).reason
+    assert "rank 2 is of group 0, expected 1: 2 groups of 2 ranks" in reason
+
+
+def test_one_group_in_place_of_several_is_refused() -> None:
+    reason = judged(RUN, options=SPLIT).reason
+    assert "rank 2 is of group 0, expected 1" in reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"groups": 3}, "groups are 3, expected a number that divides 4 ranks"),
+        ({"groups": 2, "version": "2.13.9"}, "2.13.9 runs one group at a time"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        dataclasses.replace(OPTIONS, **changes)
+
+
+@pytest.mark.parametrize(("version", "known"), [("2.13.9", False), ("2.14.0", True)])
+def test_groups_are_known_since_2_14(version: str, known: bool) -> None:
+    assert dataclasses.replace(OPTIONS, version=version).has_split is known
+
+
 @pytest.mark.parametrize("operation", nccl_tests.OPERATIONS)
 def test_only_reductions_are_given_one(operation: str) -> None:
     words = nccl_tests.argv(Options(operation, 4, 8, 8), f"{operation}_perf")
