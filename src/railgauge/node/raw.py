@@ -24,6 +24,7 @@ import json
 import queue
 import threading
 import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,7 +108,23 @@ class Side(NamedTuple):
     line: dict[str, Any]
     out: str
     err: str
-    files: dict[str, str]
+    files: Mapping[str, str]
+
+
+class Packed(Mapping[str, str]):
+    """Texts by name, compressed: NCCL's logs of tens of thousands of ranks fit into memory."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._packed = {name: zlib.compress(text.encode(), 1) for name, text in texts.items()}
+
+    def __getitem__(self, name: str) -> str:
+        return zlib.decompress(self._packed[name]).decode()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
 
 
 class Raw:
@@ -131,7 +148,8 @@ class Raw:
         """KeyError or TypeError where it is no event of a sweep."""
         kind = event["event"]
         if kind == "side":
-            side = Side(event["line"], event["out"], event["err"], event.get("files", {}))
+            files = Packed(event.get("files", {}))
+            side = Side(event["line"], event["out"], event["err"], files)
             self.sides.setdefault(event["place"], {})[event["role"]] = side
         elif kind == "launch":
             for place in event["places"]:
