@@ -19,10 +19,12 @@ from railgauge.checks.base import ExitLine
 from railgauge.checks.cases import Case, GroupCase
 from railgauge.checks.sweep import HUNG, SLOW, SLOW_S, SweepCheck
 from railgauge.model.call import Call
-from railgauge.model.failure import Failure
+from railgauge.model.failure import DISTURBED, Failure
 from railgauge.node import raw
 from railgauge.node.launches import AT_ONCE, START_S
 from railgauge.node.ranks import HANG_S
+from railgauge.slurm import ends
+from railgauge.slurm import nodes as slurm_nodes
 
 #: By so many times what equal places differ by at most (`peer_spread`) is a group low, where
 #: nothing but the other groups bounds it: what stands out (verdict/outliers.py).
@@ -236,8 +238,17 @@ class LaunchCheck(SweepCheck):
         """A file of the group at hand, or of its launch."""
         return super().text(file) or str(self.launch["files"].get(file, ""))
 
+    def not_launched(self) -> list[Failure]:
+        """Slurm's controller failed the launch, and no node of it is dead: nobody is to blame."""
+        words = "" if self.exit_lines() else ends.controller_trouble(str(self.launch["err"]))
+        if not words or slurm_nodes.dead(self.here.nodes):
+            return []
+        return [Failure(DISTURBED, f"not measured: {words}")]
+
     def job_failures(self) -> Sequence[Failure]:
-        """Of groups that were not told apart one is bad at least."""
+        """Of groups that were not told apart one is bad at least, but where it was Slurm's trouble
+        that they were launched in.
+        """
         apart = [
             place.nodes
             for place in self._wanted
@@ -250,7 +261,8 @@ class LaunchCheck(SweepCheck):
         if apart:
             message = f"{len(apart)} groups of nodes were {'; '.join(reasons)}"
             step = f"railgauge show CAMPAIGN {apart[0][0]}; measure again: railgauge accept --nodes"
-            found.append(Failure("not-told-apart", message, next_step=step))
+            kind = DISTURBED if ends.controller_trouble(self._job_error) else "not-told-apart"
+            found.append(Failure(kind, message, next_step=step))
         return found
 
 

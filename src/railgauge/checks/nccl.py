@@ -333,7 +333,7 @@ class NcclCheck(LaunchCheck):
         for line in lines:
             if line.call.host not in facts or "counters" in line.facts:
                 facts[line.call.host] = {**line.facts, **slowest}
-        failures = self._job_failures(calls, logs)
+        failures = self.not_launched() or self._job_failures(calls, logs)
         if reading.ok and not failures:
             # What else is in the logs of a job that failed follows from that.
             failures = self._fabric_failures(used)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from railgauge.node import raw
+from railgauge.slurm import nodes as slurm_nodes
 from tests.unit.checks import jobs, nccl_left
 from tests.unit.checks.nccl_left import Launch
 
@@ -154,6 +155,23 @@ def test_groups_that_were_not_told_apart_are_no_pass_and_accuse_nobody(check: An
     assert len(check.results) == 2 and len(check.not_run) == 2
     (failure,) = check.job_failures()
     assert failure.kind == "not-told-apart" and failure.nodes == ()
+
+
+TROUBLE = "srun: error: Unable to contact slurm controller (connect failure)\n"
+
+
+@pytest.mark.parametrize(("dead", "kind"), [([], "job-disturbed"), (["n"], "silent-node")])
+def test_a_launch_that_the_controller_failed_accuses_no_node(
+    check: Any, monkeypatch: pytest.MonkeyPatch, dead: list[str], kind: str
+) -> None:
+    def failed_launch(made: Launch) -> None:
+        made.event |= {"out": "", "err": TROUBLE, "files": {}, "why": "no exit line"}
+        made.sides.clear()
+
+    monkeypatch.setattr(slurm_nodes, "dead", lambda nodes: dead)
+    nccl_left.leave(check, failed_launch, rate=GOOD)
+    jobs.judge(check)
+    assert kind in failed(check)["1 2"] and len(check.results) == 4
 
 
 def test_a_hang_tells_what_ncclras_says_of_it(check: Any) -> None:
