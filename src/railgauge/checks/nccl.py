@@ -188,7 +188,11 @@ class NcclCheck(LaunchCheck):
         return self.fabric.timeout_s
 
     def together(self) -> Mapping[str, str] | None:
-        return {nccl_tests.SPLIT: nccl_tests.SPLIT_IN_RANKS} if self.options.has_split else None
+        return (
+            {nccl_tests.SPLIT: nccl_tests.SPLIT_IN_RANKS}
+            if self.fabric.binaries.has_split
+            else None
+        )
 
     def alike(self) -> Hashable:
         """How many domains and devices: what a group can reach follows from them."""

@@ -116,6 +116,11 @@ class Binaries(Strict):
             raise ValueError("give one of path, modules, spack and image")
         return self
 
+    @property
+    def has_split(self) -> bool:
+        """Whether it runs several groups of nodes at once."""
+        return nccl_tests.Options("all_reduce", 1, 8, 8, version=self.version).has_split
+
     def program(self, name: str) -> str:
         return f"{self.path}/{name}" if self.path else name
 
