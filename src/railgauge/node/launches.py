@@ -196,16 +196,20 @@ class Driver:
         self._running: list[LauncherCall] = []
 
     def run(self) -> None:
-        rounds: list[tuple[list[Launch], Numbers]] = []
+        bad: list[tuple[int, Launch, Numbers]] = []
         for number, one in enumerate(self._orders["rounds"]):
             began = time.monotonic()
-            rounds.append(self._first(one["places"], one["order"]))
+            launches, bounds = self._first(one["places"], one["order"])
             seconds = round(time.monotonic() - began, 3)
             self._writer.write({"event": "round", "round": number, "seconds": seconds})
-        for number, (launches, bounds) in enumerate(rounds):
             for launch in launches:
-                self._tell_apart(launch, bounds)
-                self._settle(launch, number)
+                if launch.why and len(launch.places) > 1:
+                    bad.append((number, launch, bounds))
+                else:
+                    self._settle(launch, number)
+        for number, launch, bounds in bad:
+            self._tell_apart(launch, bounds)
+            self._settle(launch, number)
 
     def _first(self, places: Sequence[int], number: int) -> tuple[list[Launch], Numbers]:
         """The first launches of a round, and what bounds its numbers: where that is not known, the

@@ -90,13 +90,13 @@ class Job:
 def orders(count: int, **changes: Any) -> dict[str, Any]:
     """A node each, all in one round."""
     order = {
-        "ranks": {"run_limit_s": 2, "environment": {}, "logs": [".nccl.log"]},
+        "ranks": {"run_limit_s": 60, "environment": {}, "logs": [".nccl.log"]},
         "files": {},
         "together": {"NCCL_TESTS_SPLIT": "DIV {ranks}"},
         "bounds": {"busbw": 380.0, "busbw_in_place": 380.0},
         "spread": 0.2,
         "expected_s": 1,
-        "half_limit_s": 1,
+        "half_limit_s": 60,
         **changes,
     }
     return {
@@ -165,16 +165,22 @@ def test_what_a_launch_left_is_kept_by_group_with_its_own_ranks(tmp_path: Path) 
     assert not list(tmp_path.glob("launch?"))
 
 
-@pytest.mark.parametrize("what", ["slow", "fail", "silent", "wrong", "hang"])
+@pytest.mark.parametrize("what", ["slow", "fail", "silent", "wrong"])
 @pytest.mark.parametrize("bad", [["n1"], ["n6"], ["n3", "n16"]])
 def test_halves_name_exactly_the_bad_groups(tmp_path: Path, bad: list[str], what: str) -> None:
     job = run(tmp_path, orders(16), dict.fromkeys(bad, what))
-    assert job.low == bad
-    late = bad if what == "hang" else []
-    assert job.places("late") == late
-    assert job.places("done") == [node for node in NODES if node not in late]
+    assert job.low == bad and job.places("done") == NODES
     # Level by level, two halves of each that is bad.
     assert len(job.launches) <= 1 + 2 * 4 * len(bad)
+
+
+def test_one_group_that_hangs_is_told_from_those_that_it_stalls(tmp_path: Path) -> None:
+    told = orders(4, half_limit_s=4)
+    told["orders"][0]["ranks"]["run_limit_s"] = 4
+    job = run(tmp_path, told, {"n2": "hang"})
+    assert job.places("late") == ["n2"] == job.low
+    assert job.places("done") == ["n1", "n3", "n4"]
+    assert "left no exit line" in job.left.launches[1]["why"]
 
 
 def test_all_groups_may_be_bad(tmp_path: Path) -> None:
@@ -246,6 +252,23 @@ def test_sigterm_leaves_whole_lines_and_no_launcher(tmp_path: Path) -> None:
     left = raw.read(tmp_path / raw.FILE)
     assert left.end is not None and left.end["why"] == "SIGTERM"
     assert left.places == {}
+
+
+def test_what_was_cleared_before_the_job_was_ended_is_recorded(tmp_path: Path) -> None:
+    told = orders(4)
+    told["orders"][0]["ranks"]["run_limit_s"] = 100
+    told["rounds"] = [{"places": [0, 1], "order": 0}, {"places": [2, 3], "order": 0}]
+    process = start(tmp_path, told, {"n3": "hang"})
+    kept = tmp_path / "launches"
+    while not kept.exists() or len(kept.read_text().splitlines()) < 2:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 143
+    left = raw.read(tmp_path / raw.FILE)
+    assert {place: event["outcome"] for place, event in left.places.items()} == {
+        0: "done",
+        1: "done",
+    }
 
 
 def test_a_list_that_is_none_is_refused(tmp_path: Path) -> None:
