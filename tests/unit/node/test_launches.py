@@ -114,7 +114,7 @@ def orders(count: int, **changes: Any) -> dict[str, Any]:
 
 def start(folder: Path, told: Mapping[str, Any], wrong: Mapping[str, str]) -> Any:
     bin_ = folder / "bin"
-    bin_.mkdir()
+    bin_.mkdir(exist_ok=True)
     (bin_ / "srun").write_text(SRUN.format(python=sys.executable))
     (bin_ / "srun").chmod(0o755)
     (folder / "sweep.json").write_text(json.dumps(told))
@@ -239,6 +239,23 @@ def test_the_ranks_of_a_group_stand_together_in_the_order_of_its_nodes(tmp_path:
     job = run(tmp_path, told, {})
     hosts = [side.line["call"]["host"] for side in job.left.sides[1].values()]
     assert hosts == ["n4", "n4", "n1", "n1"]
+
+
+def test_mpirun_is_told_the_order_of_the_ranks_too(tmp_path: Path) -> None:
+    told = orders(1)
+    told["launcher"] = {"kind": "mpirun", "argv": ["mpirun", "--bind-to", "none", "{folder}"]}
+    instead = '#!/bin/sh\necho "$@" >../mpirun.args\ncp hosts ../mpirun.hosts\n'
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "mpirun").write_text(instead)
+    (tmp_path / "bin" / "mpirun").chmod(0o755)
+    run(tmp_path, told, {})
+    words = (tmp_path / "mpirun.args").read_text().split()
+    folder = str(tmp_path / "launch0")
+    assert words[2:] == [
+        *(folder, "-np", "2", "--hostfile", f"{folder}/hosts", "--map-by", "seq"),
+        *("true", "ranks.json"),
+    ]
+    assert (tmp_path / "mpirun.hosts").read_text() == "n1\nn1\n"
 
 
 def test_sigterm_leaves_whole_lines_and_no_launcher(tmp_path: Path) -> None:
