@@ -25,7 +25,7 @@ class NcclNode(NcclCheck):
     scale = "node"
 
     cases = NcclCases("node")
-    case = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
 
 @simple_test
@@ -37,7 +37,7 @@ class NcclPair(NcclCheck):
     scale = "pair"
 
     cases = NcclCases("pair")
-    case = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
 
 @simple_test
@@ -49,7 +49,7 @@ class NcclSegment(NcclCheck):
     scale = "segment"
 
     cases = NcclCases("segment")
-    case = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)
 
 
 @simple_test
@@ -61,4 +61,4 @@ class NcclAll(NcclCheck):
     scale = "all"
 
     cases = NcclCases("all")
-    case = parameter(cases, loggable=True)
+    sweep = parameter(cases.sweeps, loggable=True)

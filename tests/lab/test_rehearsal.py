@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -14,13 +15,14 @@ import pytest
 from railgauge import paths
 from railgauge.lab.cluster import Lab
 from railgauge.model.record import read_record
+from railgauge.node import raw
 
 from .conftest import Run, area_of, run_command
 
 Verdict = Callable[[], dict[str, Any]]
 
-#: The one pair of two nodes, with transports.
-PAIR = r"^NcclPair\b.*:all_reduce:({}):"
+#: all_reduce of the one pair of two nodes, with transports.
+PAIR = r"^all_reduce:({}):"
 
 
 @pytest.fixture
@@ -34,8 +36,10 @@ def verdict(area: Path) -> Verdict:
 
 
 def rehearse(railgauge: Run, system: str, transports: str, *options: str) -> tuple[int, str]:
-    pair = ("--nodes", "n[1-2]", *options, "--", "-n", PAIR.format(transports))
-    answer = railgauge("rehearse", system, *pair)
+    answer = railgauge(
+        *("rehearse", system, "--nodes", "n[1-2]", "--places", PAIR.format(transports)),
+        *(*options, "--", "-n", "^NcclPair"),
+    )
     return answer.returncode, answer.stdout
 
 
@@ -60,9 +64,13 @@ def test_all_of_a_rehearsal_says_simulated(railgauge: Run, area: Path, verdict: 
     assert json.loads((campaign / "campaign.json").read_text())["simulated"] == "healthy"
     assert verdict()["simulated"]
     assert verdict()["measurements"] and all(m["simulated"] for m in verdict()["measurements"])
-    for name in ("verdict.txt", "stage/**/rank0.out", "stage/**/rank1.nccl.log"):
-        for path in campaign.glob(name):
-            assert "SIMULATED" in path.read_text().splitlines()[0]
+    assert "SIMULATED" in (campaign / "verdict.txt").read_text().splitlines()[0]
+    (left,) = [raw.read(path) for path in campaign.glob(f"stage/**/{raw.FILE}")]
+    (sides,) = left.sides.values()
+    logs = [side.files[f"{role}.nccl.log"] for role, side in sides.items()]
+    assert len(logs) == 2
+    for text in (sides["rank0"].out, *logs):
+        assert "SIMULATED" in text.splitlines()[0]
     results = list(campaign.glob("stage/**/railgauge.jsonl"))
     records = [read_record(path) for path in results]
     assert records and all(record is not None and record.simulated for record in records)
@@ -121,7 +129,7 @@ def rehearsed(cluster: Lab) -> Iterator[dict[str, tuple[int, str, str]]]:
                 [
                     *(str(paths.HOME / "bin/railgauge"), "rehearse", system, "--nodes", nodes),
                     *("--scenario", scenario.format(second=second)),
-                    *("--", "-n", PAIR.format(transport)),
+                    *("--places", PAIR.format(transport), "--", "-n", "^NcclPair"),
                 ],
                 area,
                 {},
@@ -173,10 +181,8 @@ def test_a_sweep_that_memory_ended_is_judged_at_its_largest_size(
 def test_every_operation_and_scale_of_a_dgx_runs(railgauge: Run, verdict: Verdict) -> None:
     answer = railgauge(
         "rehearse",
-        "dgx-h100",
-        "--",
-        "-n",
-        r"^Nccl(All|Node)\b.*:(all_reduce|alltoall):.*(n1|n\[1-4\])$",
+        *("dgx-h100", "--places", r"^(all_reduce|alltoall):"),
+        *("--", "-n", "^Nccl(All|Node)"),
     )
     assert "SIMULATED" in answer.stdout
     found = verdict()
@@ -187,16 +193,51 @@ def test_every_operation_and_scale_of_a_dgx_runs(railgauge: Run, verdict: Verdic
     assert {f["kind"] for f in found["findings"]} <= {"no-reference", "not-measured", "left-out"}
 
 
+def failing(document: dict[str, Any]) -> set[tuple[str, ...]]:
+    """The nodes of every place that a finding speaks of."""
+    return {tuple(finding["nodes"]) for finding in document["findings"]}
+
+
+@pytest.mark.parametrize("scenario", ["slow-pair:n2:n3", "hang:n2:n3"])
+def test_exactly_the_pair_that_is_bad_is_named(
+    railgauge: Run, verdict: Verdict, scenario: str
+) -> None:
+    """Of four nodes in two rounds: the pairs that share a node or a launch with it pass."""
+    answer = railgauge(
+        *("rehearse", "gb200-nvl72", "--places", PAIR.format("mnnvl"), "--scenario", scenario),
+        *("--", "-n", "^NcclPair"),
+    )
+    assert answer.returncode == 1, answer.stdout
+    assert failing(verdict()) == {("n2", "n3")}, answer.stdout
+    assert "the way between n2 and n3" in " ".join(answer.stdout.split())
+
+
+def test_one_launch_clears_all_pairs_of_a_round(
+    railgauge: Run, area: Path, verdict: Verdict
+) -> None:
+    places = PAIR.format("mnnvl")
+    answer = railgauge("rehearse", "gb200-nvl72", "--places", places, "--", "-n", "^NcclPair")
+    campaign = max((area / "rehearsals" / "campaigns").iterdir())
+    (left,) = [raw.read(path) for path in campaign.glob(f"stage/**/{raw.FILE}")]
+    assert {launch["launch"] for launch in left.launches.values()} == {0, 1}
+    assert {len(launch["places"]) for launch in left.launches.values()} == {2}
+    assert "one of 2" in answer.stdout
+    assert failing(verdict()) <= {()}, answer.stdout
+
+
 def test_no_environment_is_kept(
     railgauge: Run, area: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NCCL_TOPO_TOKEN", "s3cr3t-of-the-user")
     rehearse(railgauge, "dgx-spark", "default")
     campaign = max((area / "rehearsals" / "campaigns").iterdir())
-    assert list(campaign.glob("stage/**/nccl-tests.json"))
+    (packed,) = campaign.glob(f"stage/**/{raw.FILE}")
+    assert b"nccl-tests.json" in gzip.decompress(packed.read_bytes())
     for path in campaign.rglob("*"):
         if path.is_file():
-            assert b"s3cr3t-of-the-user" not in path.read_bytes(), path
+            content = path.read_bytes()
+            content = gzip.decompress(content) if path.suffix == ".gz" else content
+            assert b"s3cr3t-of-the-user" not in content, path
 
 
 def test_a_rehearsal_variable_lets_nothing_be_accepted(

@@ -162,6 +162,10 @@ class GroupCase(Case):
         return f"{self.operation} {self.transport}"
 
     @property
+    def condition(self) -> tuple[object, ...]:
+        return self.operation, self.transport
+
+    @property
     def parts(self) -> tuple[str, ...]:
         return self.operation, self.transport, hostlist.fold(self.members)
 
@@ -311,6 +315,8 @@ class Cases(Generic[AnyCase]):
     grows = False
     #: whether they are measured whatever places a session is restricted to: others need them
     always = False
+    #: whether a large partition is measured in the groups that `nodes_per_job` makes
+    in_groups = True
 
     def __init__(self, *features: str) -> None:
         self.features = features
@@ -330,15 +336,18 @@ class Cases(Generic[AnyCase]):
         """
         found = []
         for partition in self._partitions():
-            of_jobs = groups(partition)
+            of_jobs = groups(partition) if self.in_groups else [()]
             for nodes in of_jobs:
-                part = partition.of_nodes(nodes) if len(of_jobs) > 1 else partition
                 name = hostlist.fold(nodes) if len(of_jobs) > 1 else ""
-                places = tuple(self.on(part))
+                places = tuple(self.of_group(partition, nodes) if name else self.on(partition))
                 chosen = places if self.always else _chosen_places(places)
                 if chosen:
                     found.append(SweepCase(partition.name, Places(chosen), name, len(places)))
         return found
+
+    def of_group(self, partition: Partition, nodes: tuple[str, ...]) -> Iterable[AnyCase]:
+        """The cases among some of the session's nodes, which have a job of their own."""
+        return self.on(partition.of_nodes(nodes))
 
     def _partitions(self) -> Iterator[Partition]:
         wanted = set(self.features)

@@ -1,12 +1,12 @@
-"""Checks that run one nccl-tests program over some nodes of a partition."""
+"""Checks that run one nccl-tests program over groups of a partition's nodes."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
-import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ from reframe.core.builtins import run_after, run_before
 from railgauge import paths
 from railgauge.checks.base import Facts, Observation
 from railgauge.checks.cases import Case, GroupCase
+from railgauge.checks.launches import LaunchCheck
 from railgauge.checks.nccl_cases import fabric_of, places_of
 from railgauge.checks.node_state import of_states
-from railgauge.checks.ranks import RanksCheck
-from railgauge.checks.rdma import of_all_rails
+from railgauge.checks.rdma import of_all_rails, of_rails_among
 from railgauge.model import limits, references
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
@@ -33,23 +33,28 @@ from railgauge.tools import Reading, nccl_log, nccl_tests
 #: What the tool writes beside its table, where its version can.
 _RESULT = "nccl-tests.json"
 
+#: NCCL's log of a rank.
+_LOG = ".nccl.log"
+
 #: A sweep that GPU memory ends must reach this share of the size that was asked for: a message
 #: that is much smaller tells the latency, not the bandwidth.
 _LEAST_SHARE = 1 / 16
 
-#: What a job gets beyond `timeout_s`: for the state of one that hangs, and for Slurm's own work.
-_MARGIN_S = 120
+#: The tool's own timeout comes so much after ours, which asks NCCL for its state first.
+_LATER_S = 60
 
 
-class NcclCheck(RanksCheck):
-    """One collective over all GPUs of some nodes, a rank a GPU.
+class NcclCheck(LaunchCheck):
+    """One collective over all GPUs of some nodes, a rank a GPU, in many such groups at once.
 
-    A concrete check gives its own `scale` and `cases = NcclCases(SCALE)`.
+    A concrete check gives its own `scale`, `cases = NcclCases(SCALE)`, and
+    `sweep = parameter(cases.sweeps, loggable=True)`.
     """
 
-    case: GroupCase
     scale: Scale
     tool = nccl_tests
+    #: the sizes of a complete result of the place at hand
+    _sizes: Sequence[int] = ()
 
     @classmethod
     def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
@@ -67,23 +72,25 @@ class NcclCheck(RanksCheck):
     # --- the case ------------------------------------------------------------------------------
 
     @property
-    def target(self) -> GroupCase:
-        return self.case
-
-    @property
     def operation(self) -> str:
-        return self.case.operation
+        return self.here.operation
 
     @property
     def transport(self) -> Transport:
-        return self.case.transport
+        return self.here.transport
+
+    @property
+    def fabric(self) -> Nccl:
+        return fabric_of(self.partition_data)
+
+    @property
+    def ranks_per_node(self) -> int:
+        return self.fabric.gpus_per_node
 
     @property
     def domains(self) -> int:
-        """How many NVLink domains the nodes lie in."""
-        return self.fabric.domains(
-            self.transport, places_of(self.partition_data, self.pinned_nodes)
-        )
+        """How many NVLink domains the nodes at hand lie in."""
+        return self.fabric.domains(self.transport, places_of(self.partition_data, self.here.nodes))
 
     def absent(self, node: str) -> tuple[str, ...]:
         """The RDMA devices to go without on a node.
@@ -91,67 +98,57 @@ class NcclCheck(RanksCheck):
         One HCA is the same on all nodes: rails need not reach each other.
         """
         extras = self.partition_data.extras
-        nodes = self.pinned_nodes if self.transport == "one-hca" else [node]
+        nodes = self.here.nodes if self.transport == "one-hca" else [node]
         return tuple(device for n in nodes for device in extras.absent_devices(n))
 
     @property
     def devices(self) -> list[tuple[str, ...]]:
-        """The RDMA devices that each node uses."""
-        return [
-            self.fabric.devices(self.transport, self.absent(node)) for node in self.pinned_nodes
-        ]
-
-    @property
-    def fabric(self) -> Nccl:
-        return fabric_of(self.partition_data)
+        """The RDMA devices that each node at hand uses."""
+        return [self.fabric.devices(self.transport, self.absent(node)) for node in self.here.nodes]
 
     @property
     def options(self) -> nccl_tests.Options:
+        """Of the group at hand alone."""
         fabric = self.fabric
         return nccl_tests.Options(
             operation=self.operation,
-            ranks=self.num_tasks,
+            ranks=self.ranks,
             min_bytes=fabric.min_bytes,
             max_bytes=fabric.largest_bytes(self.transport),
             iterations=fabric.iterations,
             warmup=fabric.warmup,
-            # The tool's own timeout comes after ours, which asks NCCL for its state first.
-            timeout_s=fabric.timeout_s + _MARGIN_S // 2,
+            timeout_s=fabric.timeout_s + _LATER_S,
             version=fabric.binaries.version,
             transport=self.transport,
         )
 
-    # --- the job -------------------------------------------------------------------------------
-
     def needs(self, place: Case) -> Sequence[tuple[str, str]]:
         if self.rehearsal:
             return ()  # stand-ins need no healthy node, and no other check is there
-        needed = of_states(place)
-        if self.fabric.crosses_nics(self.transport, self.domains):
-            for server, client in itertools.permutations(place.nodes, 2):
-                needed += of_all_rails(place.partition, server, client)
+        assert isinstance(place, GroupCase)
+        needed, nodes, partition = of_states(place), place.nodes, self.partition_data
+        domains = self.fabric.domains(place.transport, places_of(partition, nodes))
+        if not self.fabric.crosses_nics(place.transport, domains):
+            return needed
+        if len(nodes) > 2:
+            return needed + of_rails_among(place.partition, nodes)
+        for server, client in itertools.permutations(nodes, 2):
+            needed += of_all_rails(place.partition, server, client)
         return needed
 
-    @run_after("init")
-    def use_every_gpu(self) -> None:
-        fabric = self.fabric
-        self.num_tasks_per_node = fabric.gpus_per_node
-        self.num_tasks = len(self.pinned_nodes) * fabric.gpus_per_node
-        self.time_limit = f"{fabric.timeout_s + _MARGIN_S}s"
-        self.modules = list(fabric.binaries.modules)
-        self._measures(self.options.sizes())
-        self.expected = fabric.expected(self.transport, len(self.pinned_nodes), self.domains)
+    # --- the job -------------------------------------------------------------------------------
 
-    def _measures(self, sizes: Sequence[int]) -> None:
-        """The sizes of a complete result."""
-        self._largest_bytes = sizes[-1]
-        measured = [size for size in dict.fromkeys(sizes) if size]
-        self.metrics = [f"{metric}_{size}B" for size in measured for metric in ("busbw", "time")]
+    @run_after("init")
+    def use_modules(self) -> None:
+        self.modules = list(self.fabric.binaries.modules)
 
     @run_after("setup")
     def ask_for_gpus(self) -> None:
+        self.job.options += [f"--gpus-per-node={self.fabric.gpus_per_node}"]
+
+    def choose_places(self) -> None:
+        super().choose_places()
         fabric = self.fabric
-        self.job.options += [f"--gpus-per-node={fabric.gpus_per_node}"]
         size = fabric.segment_nodes or 1
         within = {place // size for place in places_of(self.partition_data, self.pinned_nodes)}
         if fabric.segment_option and len(within) == 1:
@@ -159,28 +156,26 @@ class NcclCheck(RanksCheck):
             self.job.options += [f"--segment={len(self.pinned_nodes)}"]
 
     @run_before("run")
-    def use_binaries(self) -> None:
-        binaries = self.fabric.binaries
-        if binaries.spack and not installed.provides(self.current_system.name, binaries.spack):
+    def load_binaries(self) -> None:
+        spec = self.fabric.binaries.spack
+        if spec and not installed.provides(self.current_system.name, spec):
             # In two steps: the shell goes on after a command that fails within eval.
-            loading = f"spack --env {shlex.quote(str(paths.HOME))} load --sh {binaries.spack}"
+            loading = f"spack --env {shlex.quote(str(paths.HOME))} load --sh {spec}"
             self.prerun_cmds += [f'loaded="$({loading})"', 'eval "$loaded"']
-        if binaries.image:
-            mounts = f"{paths.HOME},{self.stagedir}"
-            self.job.launcher.options += [
-                f"--container-image={binaries.image}",
-                shlex.quote(f"--container-mounts={mounts}"),
-                shlex.quote(f"--container-workdir={self.stagedir}"),
-            ]
-        if self.rehearsal:
-            replay = Path(self.stagedir, "replay.json")
-            replay.write_text(json.dumps(self._replay()), encoding="utf-8")
 
-    @property
-    def expected_seconds(self) -> float:
+    def launcher_options(self) -> list[str]:
+        image = self.fabric.binaries.image
+        if not image:
+            return []
+        return [
+            f"--container-image={image}",
+            shlex.quote(f"--container-mounts={paths.HOME},{self.stagedir}"),
+            "--container-workdir={folder}",
+        ]
+
+    def expected_run_s(self) -> float:
         options = self.options
-        like = self._largest()
-        limit = self.limit(like)
+        limit = self.limit(self._largest("busbw"))
         # A little less than physics allows; sockets may be far from it.
         gbytes_s = 0.8 * limit.value if limit and self.transport != "sockets" else 2.0
         # Every size is checked once, and measured out of place and in place.
@@ -192,38 +187,61 @@ class NcclCheck(RanksCheck):
     def run_limit_s(self) -> int:
         return self.fabric.timeout_s
 
-    def command(self) -> list[str]:
-        options = self.options
-        result = f"{{scratch}}/{_RESULT}" if options.has_json else None
-        return nccl_tests.argv(options, self.fabric.binaries.perf(self.operation), result)
+    def together(self) -> Mapping[str, str] | None:
+        return (
+            {nccl_tests.SPLIT: nccl_tests.SPLIT_IN_RANKS}
+            if self.fabric.binaries.has_split
+            else None
+        )
 
-    def orders(self) -> Mapping[str, Any]:
-        fabric, transport = self.fabric, self.transport
+    def alike(self) -> Hashable:
+        """How many domains and devices: what a group can reach follows from them."""
+        fewer = bool(self.partition_data.extras.absent)
+        return self.domains, min(map(len, self.devices)) if fewer else None
+
+    def bounds(self) -> Mapping[str, float]:
+        """What the stored numbers, of a baseline none, say of the largest message."""
+        known = {}
+        for metric in () if self.gate == "baseline" else ("busbw", "busbw_in_place"):
+            reference = self._stored(self._largest(metric))
+            if reference is not None and reference.lowest is not None:
+                known[metric] = reference.lowest
+        return known
+
+    def ranks_order(self, places: Sequence[GroupCase]) -> Mapping[str, Any]:
+        fabric, options, transport = self.fabric, self.options, self.transport
+        result = f"{{scratch}}/{_RESULT}" if options.has_json else None
+        on_nodes = {}
+        for place in places:
+            self.here = place
+            for node in place.nodes:
+                if absent := self.absent(node):
+                    on_nodes[node] = fabric.environment(transport, absent)
+        self.here = places[0]
+        # What is watched leaves a node.
+        watched = len(self.here.nodes) > 1 and not self.rehearsal
         return {
+            "tool": self.tool_name,
+            "argv": nccl_tests.argv(options, fabric.binaries.perf(self.operation), result),
+            "version": nccl_tests.version_argv(),
             "foreign": ["NCCL_"],
             "environment": {
                 "NCCL_DEBUG": "INFO",
                 # Since 2.23 NET names the ports of a merged device; DESTROY, since 2.30, says that
                 # a log is whole.
                 "NCCL_DEBUG_SUBSYS": "INIT,ENV,NET,DESTROY",
-                "NCCL_DEBUG_FILE": "rank{rank}.nccl.log",
+                "NCCL_DEBUG_FILE": f"rank{{rank}}{_LOG}",
                 **fabric.environment(transport),
             },
-            "environment_on": {
-                node: fabric.environment(transport, absent)
-                for node in self.pinned_nodes
-                if (absent := self.absent(node))
-            },
+            "environment_on": on_nodes,
             "on_hang": [fabric.ras, "-v"],
-            **self._watched(),
-            **({"result": _RESULT} if self.options.has_json else {}),
+            "logs": [_LOG],
+            **({"watched": list(fabric.devices(transport))} if watched else {}),
+            **({"result": _RESULT} if options.has_json else {}),
         }
 
-    def _watched(self) -> dict[str, list[str]]:
-        """The RDMA devices whose counters are wanted, where anything leaves a node."""
-        if len(self.pinned_nodes) < 2 or self.rehearsal:
-            return {}
-        return {"watched": list(self.fabric.devices(self.transport))}
+    def files(self) -> Mapping[str, Any]:
+        return {"replay.json": self._replay()} if self.rehearsal else {}
 
     def _replay(self) -> dict[str, Any]:
         """What the replayer is told."""
@@ -235,58 +253,91 @@ class NcclCheck(RanksCheck):
             busbw_gbytes_s=self._typical(),
         )
 
-    def _largest(self) -> Measurement:
-        """The measurement that gates, but for its value."""
+    def _largest(self, metric: str) -> Measurement:
+        """A measurement that gates, but for its value."""
         return Measurement(
-            "busbw",
+            metric,
             0.0,
             tool=nccl_tests.TOOL,
             operation=self.operation,
             transport=self.transport,
             size_bytes=self.options.sizes()[-1],
-            nodes=tuple(self.pinned_nodes),
-            ranks=self.num_tasks,
+            nodes=self.here.nodes,
+            ranks=self.ranks,
+        )
+
+    def _stored(self, measurement: Measurement) -> references.Reference | None:
+        return self.own_reference(measurement) or self.stored.find(
+            type(self).__name__, self.partition_data.name, measurement
         )
 
     def _typical(self) -> float:
         """A busbw for the replayer: the reference's, else most of the limit."""
-        like = self._largest()
-        stored = self._references([like]).get(like.variable)
-        limit = self.limit(like)
+        like = self._largest("busbw")
+        stored, limit = self._stored(like), self.limit(like)
         return stored.value if stored else 0.9 * limit.value if limit else 2.0
 
     # --- what it left --------------------------------------------------------------------------
 
-    def _logs(self) -> dict[int, str]:
-        """NCCL's log of every rank that left one."""
-        found = {rank: self.text(f"rank{rank}.nccl.log") for rank in range(self.num_tasks)}
-        return {rank: text for rank, text in found.items() if text}
+    @functools.cached_property
+    def _readings(self) -> dict[int, Reading]:
+        """Of the tables that were read, by their launches: all of its groups share one."""
+        return {}
+
+    def _table(self) -> Reading:
+        """The table of the launch at hand, by all that all of its ranks left: where anything is
+        wrong with it, it clears none of its groups, whatever the driver took it for.
+        """
+        launch = self.launch
+        known = self._readings.get(launch["launch"])
+        if known is not None:
+            return known
+        groups, sides = len(launch["places"]), self.launch_sides()
+        options = dataclasses.replace(self.options, ranks=groups * self.ranks, groups=groups)
+        lines = [side.line for _, side in sorted(sides.items())]
+        whole = len(lines) == options.ranks
+        # Where a rank is missing, that is the failure; the others prove no host.
+        hosts = tuple(str(line["facts"].get("hostname")) for line in lines) if whole else ()
+        outputs = {rank: _output(side.out, side.err) for rank, side in sides.items()}
+        # Also of a rank 0 that died.
+        outputs[0] = _output(launch["out"], sides[0].err if 0 in sides else "")
+        reading = nccl_tests.read(
+            outputs,
+            json_text=launch["files"].get(_RESULT, "") if options.has_json else None,
+            calls=[Call(**line["call"]) for line in lines],
+            options=dataclasses.replace(options, hosts=hosts),
+        )
+        # Whose nodes and ranks these are, every group says itself.
+        measured = tuple(dataclasses.replace(m, nodes=()) for m in reading.measurements)
+        reading = dataclasses.replace(reading, measurements=measured)
+        self._readings[launch["launch"]] = reading
+        return reading
 
     def read(self) -> Observation:
-        lines = sorted(self.exit_lines(), key=lambda line: line.call.rank)
-        calls, logs = [line.call for line in lines], self._logs()
-        # Where a rank is missing, that is the failure; the others prove no host.
-        whole = len(lines) == self.num_tasks
-        hosts = tuple(str(line.facts.get("hostname")) for line in lines) if whole else ()
-        reading = nccl_tests.read(
-            {rank: self.output(f"rank{rank}") for rank in range(self.num_tasks)},
-            json_text=self.text(_RESULT) if self.options.has_json else None,
-            calls=calls,
-            options=dataclasses.replace(self.options, hosts=hosts),
-        )
+        lines, table = self.exit_lines(), self._table()
+        calls = [line.call for line in lines]
+        sides = self._sides()
+        logs = {
+            call.rank: log
+            for call in calls
+            if (log := sides[call.role].files.get(f"{call.role}{_LOG}"))
+        }
         used = nccl_log.read(logs, {call.rank: call.host for call in calls})
-        if reading.ok:
-            self._measures(self.options.sizes(reading.seen.get("reduced_bytes")))
+        self._sizes = self.options.sizes(table.seen.get("reduced_bytes") if table.ok else None)
         reading = dataclasses.replace(
-            reading,
-            seen={**used.seen, **reading.seen},
-            simulated=reading.simulated or used.simulated,
+            table,
+            seen={**used.seen, **table.seen},
+            simulated=table.simulated or used.simulated,
         )
         stated = [str(reading.seen[v]) for v in ("version", "nccl_version") if v in reading.seen]
         version = ", NCCL ".join(stated)
+        slowest = {"launch": self.launch["launch"], "slowest_of": len(self.launch["places"])}
         # Of every node by its first rank, which watched its counters.
-        facts = {line.call.host: line.facts for line in lines if "counters" in line.facts}
-        failures = self._job_failures(calls, logs)
+        facts: dict[str, dict[str, Any]] = {}
+        for line in lines:
+            if line.call.host not in facts or "counters" in line.facts:
+                facts[line.call.host] = {**line.facts, **slowest}
+        failures = self.not_launched() or self._job_failures(calls, logs)
         if reading.ok and not failures:
             # What else is in the logs of a job that failed follows from that.
             failures = self._fabric_failures(used)
@@ -301,14 +352,21 @@ class NcclCheck(RanksCheck):
             self.claims(reading, facts),
         )
 
+    def requested(self) -> Mapping[str, Any]:
+        return self.fabric.expected(self.transport, len(self.here.nodes), self.domains)
+
+    def required_metrics(self) -> Sequence[str]:
+        measured = [size for size in dict.fromkeys(self._sizes) if size]
+        return [f"{metric}_{size}B" for size in measured for metric in ("busbw", "time")]
+
     def claims(self, reading: Reading, facts: Facts) -> Sequence[Claim]:
         """What every node's NICs must have carried at least, whatever the algorithm.
 
         Of gather and scatter that is only one node's, of NVLink domains of several nodes only one
         domain's: there nothing is claimed.
         """
-        nodes = len(self.pinned_nodes)
-        share = limits.least_node_share(self.operation, nodes, self.num_tasks)
+        nodes = len(self.here.nodes)
+        share = limits.least_node_share(self.operation, nodes, self.ranks)
         if self.domains < nodes or not share:
             return ()
         timed = [m for m in reading.measurements if m.metric in ("time", "time_in_place")]
@@ -324,7 +382,7 @@ class NcclCheck(RanksCheck):
                 int(payload),
                 seconds,
             )
-            for node, devices in zip(self.pinned_nodes, self.devices, strict=True)
+            for node, devices in zip(self.here.nodes, self.devices, strict=True)
         ]
 
     def _ways(
@@ -350,10 +408,10 @@ class NcclCheck(RanksCheck):
     def _job_failures(self, calls: Sequence[Call], logs: Mapping[int, str]) -> list[Failure]:
         """A hang, NCCL's last words, and ranks in other places than requested."""
         found = self._nccl_last_words(calls, logs)
-        for node in self.pinned_nodes:
+        for node in self.here.nodes:
             ranks = sum(call.host == node for call in calls)
-            if len(calls) == self.num_tasks and ranks != self.num_tasks_per_node:
-                message = f"{ranks} ranks ran on {node}, expected {self.num_tasks_per_node}"
+            if len(calls) == self.ranks and ranks != self.ranks_per_node:
+                message = f"{ranks} ranks ran on {node}, expected {self.ranks_per_node}"
                 found.append(Failure("ranks", message, (node,)))
         return found
 
@@ -361,11 +419,11 @@ class NcclCheck(RanksCheck):
         """A sweep that memory ended early, and whatever NCCL's logs say is wrong."""
         found = []
         asked = self.options.sizes()[-1]
-        if self._largest_bytes < _LEAST_SHARE * asked:
+        if self._sizes[-1] < _LEAST_SHARE * asked:
             found.append(
                 Failure(
                     "memory",
-                    f"the memory of the GPUs ended the sweep at {self._largest_bytes} bytes, "
+                    f"the memory of the GPUs ended the sweep at {self._sizes[-1]} bytes, "
                     f"expected {asked}, or at least a {1 / _LEAST_SHARE:.0f}th of it",
                     next_step="does something else hold GPU memory there? nvidia-smi",
                 )
@@ -384,7 +442,7 @@ class NcclCheck(RanksCheck):
     def _devices(self, seen: Mapping[str, Sequence[str]]) -> list[Failure]:
         """Rails that NCCL left out without a word, or used without being asked to."""
         found = []
-        for node in self.pinned_nodes:
+        for node in self.here.nodes:
             wanted = set(self.fabric.devices(self.transport, self.absent(node)))
             used = set(seen.get(node, ()))
             for device in sorted(wanted - used):
@@ -408,20 +466,18 @@ class NcclCheck(RanksCheck):
         hung = [call for call in calls if "still running" in call.note]
         if hung:
             state = " ".join(self.text("hang.out").split())[:400] or "no answer"
-            found.append(
-                Failure("hang", f"ended after {self.run_limit_s()} s; ncclras says: {state}")
-            )
+            found.append(Failure("hang", f"{hung[0].note}; ncclras says: {state}"))
         failed = {call.rank for call in calls if call.failure}
         # Of a hang all: the one that lags behind is what one looks for.
         told = {rank: log for rank, log in logs.items() if hung or rank in failed}
         if words := nccl_log.last_words_of_all(told):
             said = "; ".join(words.splitlines())
-            found.append(Failure("last-words", f"NCCL's last words: {said} (*.nccl.log)"))
+            found.append(Failure("last-words", f"NCCL's last words: {said}"))
         return found
 
     def gates(self, measurement: Measurement) -> bool:
         """The largest message that fits into the GPUs; all are recorded."""
-        largest = self._largest_bytes
+        largest = self._sizes[-1]
         return measurement.metric.startswith("busbw") and measurement.size_bytes == largest
 
     def limit(self, measurement: Measurement) -> Limit | None:
@@ -430,7 +486,7 @@ class NcclCheck(RanksCheck):
         return self.fabric.limit(
             self.operation,
             self.transport,
-            len(self.pinned_nodes),
+            len(self.here.nodes),
             self.domains,
             min(map(len, self.devices)),
             self.partition_data.extras.link_gbits,
@@ -449,3 +505,8 @@ class NcclCheck(RanksCheck):
             return None
         note = f"{found.note}; {left} of {whole} RDMA devices".removeprefix("; ")
         return found.model_copy(update={"value": found.value * left / whole, "note": note})
+
+
+def _output(out: str, err: str) -> str:
+    """What a rank printed; lines of its standard error are marked as such."""
+    return out + "".join(f"STDERR: {line}\n" for line in err.splitlines())

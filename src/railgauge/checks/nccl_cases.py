@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from railgauge import hostlist
 from railgauge.checks.cases import Cases, GroupCase, Mismatch, chosen_nodes, from_to
@@ -19,35 +20,40 @@ def fabric_of(partition: Partition) -> Nccl:
     return fabric
 
 
+#: Groups of other than one or two nodes are measured whole or not at all.
+_IN_PARTS: tuple[Scale, ...] = ("node", "pair")
+
+
 def _segments(partition: Partition) -> list[tuple[str, ...]]:
     """The racks or scalable units: consecutive nodes of the partition's list, less those absent."""
     everyone = hostlist.expand(partition.extras.nodes)
-    size = fabric_of(partition).segment_nodes or len(everyone)
+    size, present = fabric_of(partition).segment_nodes or len(everyone), frozenset(partition.nodes)
     return [
-        tuple(node for node in everyone[start : start + size] if node in partition.nodes)
+        tuple(node for node in everyone[start : start + size] if node in present)
         for start in range(0, len(everyone), size)
     ]
 
 
-def node_groups(partition: Partition, scale: Scale) -> list[tuple[str, ...]]:
-    """The groups of nodes that are measured together at a scale.
+def node_groups(
+    partition: Partition, scale: Scale, chosen: tuple[str, ...]
+) -> list[tuple[str, ...]]:
+    """The groups of nodes that are measured together at a scale, of those `chosen`.
 
     Pairs are neighbours in a ring within a segment, so that a bad node shows in two of them.
     Segments, and all, are measured only where the session has all of their nodes: for fewer there
     is no number to compare with.
     """
-    chosen = chosen_nodes(partition.nodes)
-    segments = _segments(partition)
+    segments, there = _segments(partition), frozenset(chosen)
     if scale == "node":
         return [(node,) for node in chosen]
     if scale == "pair":
-        present = (tuple(node for node in segment if node in chosen) for segment in segments)
+        present = (tuple(node for node in segment if node in there) for segment in segments)
         return [pair for segment in present for pair in _ring(segment)]
     # Two nodes are a pair, and one segment is the same as all.
     if scale == "segment":
-        whole = [s for s in segments if len(s) > 2 and set(s) <= set(chosen)]
+        whole = [s for s in segments if len(s) > 2 and there.issuperset(s)]
         return whole if len(segments) > 1 else []
-    return [chosen] if len(chosen) > 2 and set(chosen) == set(partition.nodes) else []
+    return [chosen] if len(chosen) > 2 and there == set(partition.nodes) else []
 
 
 def _operations(partition: Partition, scale: Scale) -> list[str]:
@@ -69,8 +75,13 @@ def _ring(nodes: tuple[str, ...]) -> list[tuple[str, str]]:
 
 def places_of(partition: Partition, nodes: Sequence[str]) -> list[int]:
     """Where nodes stand in the partition's list."""
-    everyone = hostlist.expand(partition.extras.nodes)
-    return [everyone.index(node) for node in nodes]
+    known = _numbers(partition.extras.nodes)
+    return [known[node] for node in nodes]
+
+
+@functools.cache
+def _numbers(nodes: str) -> Mapping[str, int]:
+    return {node: number for number, node in enumerate(hostlist.expand(nodes))}
 
 
 def _lacks_every_device(partition: Partition, transport: Transport, nodes: Sequence[str]) -> bool:
@@ -93,10 +104,19 @@ class NcclCases(Cases[GroupCase]):
     def __init__(self, scale: Scale) -> None:
         super().__init__("nccl")
         self.scale = scale
+        self.in_groups = scale in _IN_PARTS
 
     def on(self, partition: Partition) -> Iterable[GroupCase]:
+        return self.of_group(partition, chosen_nodes(partition.nodes))
+
+    def of_group(self, partition: Partition, nodes: tuple[str, ...]) -> Iterable[GroupCase]:
+        """Segments are those of the whole partition."""
+        return self._among(partition, node_groups(partition, self.scale, nodes))
+
+    def _among(
+        self, partition: Partition, groups: Sequence[tuple[str, ...]]
+    ) -> Iterable[GroupCase]:
         fabric = fabric_of(partition)
-        groups = node_groups(partition, self.scale)
         for nodes, operation in itertools.product(groups, _operations(partition, self.scale)):
             ranks = len(nodes) * fabric.gpus_per_node
             if operation == "hypercube" and ranks & (ranks - 1):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime
 import functools
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Literal
 
 import reframe.core.runtime as rt
 
-from railgauge import systems
+from railgauge import paths, systems
 from railgauge.checks import schedule
-from railgauge.checks.cases import Case, Mismatch, RailCase
+from railgauge.checks.cases import NODES_VARIABLE, Case, Mismatch, RailCase
 from railgauge.checks.pair import PairCases, PairCheck, neighbours, ring
 from railgauge.checks.path import NAME, NODE, Known, PathCases, known_places, nodes_in
 from railgauge.model import limits, references
@@ -132,6 +134,35 @@ def of_all_rails(partition: str, server: str, client: str) -> list[tuple[str, st
     """Those of every rail."""
     fabric = systems.load(rt.runtime().system.name).partition(partition).extras.rdma
     return of_rails(partition, server, client, range(fabric.rails if fabric else 0))
+
+
+def of_rails_among(partition: str, nodes: Collection[str]) -> list[tuple[str, str]]:
+    """All RailProbes between two of the nodes: of many, few pairs have one."""
+    known, there = _by_server(), frozenset(nodes)
+    return [
+        need
+        for server in nodes
+        for client, need in known.get((partition, server), ())
+        if client in there
+    ]
+
+
+def _by_server() -> Mapping[tuple[str, str], Sequence[tuple[str, tuple[str, str]]]]:
+    system = rt.runtime().system.name
+    return _probes(system, os.environ.get(NODES_VARIABLE), paths.SYSTEMS)
+
+
+@functools.cache
+def _probes(
+    system: str, nodes: str | None, folder: Path
+) -> Mapping[tuple[str, str], Sequence[tuple[str, tuple[str, str]]]]:
+    """Of one system, the nodes of one session, and the folder that the systems are in."""
+    found: dict[tuple[str, str], list[tuple[str, tuple[str, str]]]] = {}
+    for key, need in known_places(PROBE, RailProbes, _RAIL).items():
+        assert isinstance(key, tuple)
+        partition, server, client, _ = key
+        found.setdefault((partition, server), []).append((client, need))
+    return found
 
 
 class RdmaCheck(PairCheck):

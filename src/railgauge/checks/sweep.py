@@ -34,9 +34,9 @@ from railgauge.slurm import nodes as slurm_nodes
 #: What the conductor, its agents and Slurm's own work take beside the places.
 _MARGIN_S = 120
 #: A round on a slow day takes so many times what it should, and so much more.
-_SLOW, _SLOW_S = 3, 10
+SLOW, SLOW_S = 3, 10
 #: So many rounds may come to their limits.
-_HUNG = 2
+HUNG = 2
 #: So long an agent may take to come, on a node that is slow to start a Python.
 _CONNECT_S = 60
 
@@ -56,6 +56,8 @@ class SweepCheck(StrictCheck):
 
     sweep: SweepCase
     num_tasks_per_node = 1
+    #: what measures all places, in the job's batch script, of railgauge.node
+    driver = "conductor"
     #: what runs at a place, of railgauge.node: pair, transfer or solo
     program: str
     #: what the reasons are for which a node was left out of this job
@@ -150,7 +152,7 @@ class SweepCheck(StrictCheck):
         self._rounds = self.rounds_of(chosen)
         there = {node for place in chosen for node in place.nodes}
         self.pinned_nodes = [node for node in self.sweep.nodes if node in there]
-        self.num_tasks = len(self.pinned_nodes)
+        self.num_tasks = len(self.pinned_nodes) * self.num_tasks_per_node
         # The others go on where a node dies; and of whole nodes all of their memory.
         self.job.options += ["--no-kill", "--mem=0"]
         self.time_limit = f"{int(self._longest_s(self._rounds)) + 1}s"
@@ -163,9 +165,9 @@ class SweepCheck(StrictCheck):
         for places in rounds_of_job:
             self.here = places[0]
             longest = self.longest_run_s()
-            total += min(longest, _SLOW * self.expected_run_s() + _SLOW_S)
+            total += min(longest, SLOW * self.expected_run_s() + SLOW_S)
             most = max(most, longest)
-        return total + _HUNG * most + _CONNECT_S + _MARGIN_S
+        return total + HUNG * most + _CONNECT_S + _MARGIN_S
 
     @property
     def longest_seconds(self) -> float:
@@ -176,12 +178,12 @@ class SweepCheck(StrictCheck):
     def start_sweep(self) -> None:
         orders = self.orders()
         Path(self.stagedir, ORDERS).write_text(json.dumps(orders), encoding="utf-8")
-        # The conductor starts the agents itself.
+        # The driver starts what runs on the nodes itself.
         self.job.launcher = getlauncher("local")()
         source = shlex.quote(str(paths.SOURCE))
         self.executable = "env"
         self.executable_opts = [
-            *(f"PYTHONPATH={source}", "python3", "-m", "railgauge.node.conductor", ORDERS),
+            *(f"PYTHONPATH={source}", "python3", "-m", f"railgauge.node.{self.driver}", ORDERS),
         ]
 
     def orders(self) -> Mapping[str, Any]:

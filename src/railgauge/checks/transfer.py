@@ -370,7 +370,7 @@ class WdtCheck(TransferCheck):
         happening = rehearsal.scenario()
         if happening is None:
             return {}
-        here = happening.node is None or happening.node in self.here.nodes
+        here = set(happening.nodes) <= set(self.here.nodes)
         return {"replay": {"scenario": happening.name if here else "healthy"}}
 
     def judged(self, calls: Sequence[Call], arrived: str | None, sent: str | None) -> Reading:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from typing import NoReturn, get_args
 
@@ -21,11 +20,7 @@ from railgauge.systems.schema import Schedule
 @click.option("--system", help="The system, if this host does not tell (as RFM_SYSTEM).")
 @click.option("--partition", help="Only this partition.")
 @click.option("--nodes", help="Only these nodes, as a host list: n[1-4].")
-@click.option(
-    "--places",
-    metavar="REGEX",
-    help="Only places with such a name, beside the preflight: n1:n2, :0-0$, 44ms.",
-)
+@running.PLACES
 @click.option(
     "--mode",
     "gate",
@@ -89,20 +84,11 @@ def accept(
     if resume is not None:
         _resume(chosen, resume, shown)
     running.enter(chosen, partition)
-    from railgauge.checks.cases import PLACES_VARIABLE
     from railgauge.checks.queue import IDLE_VARIABLE
     from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
     from railgauge.checks.wan import SERIES_VARIABLE
 
-    if places is not None:
-        try:
-            re.compile(places)
-        except re.error as error:
-            raise RailgaugeError(
-                f"--places {places}: not a regular expression: {error}",
-                next_step="railgauge accept --plan says what there is",
-            ) from None
-        os.environ[PLACES_VARIABLE] = places
+    running.choose(places)
     if schedule is not None:
         os.environ[SCHEDULE_VARIABLE] = schedule
     if seed is not None:

@@ -18,9 +18,10 @@ from railgauge.systems import rehearsal
     "--scenario",
     default="healthy",
     show_default=True,
-    help="What happens, NAME or NAME:NODE: " + ", ".join(rehearsal.SCENARIOS),
+    help="What happens, NAME, NAME:NODE or NAME:NODE:NODE: " + ", ".join(rehearsal.SCENARIOS),
 )
 @click.option("--nodes", help="Only these of the lab's nodes: n[1-2].")
+@running.PLACES
 @click.option("--plan", "plan_only", is_flag=True, help="Say what would run, and run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print verdict.json instead of the table.")
 @running.provisional
@@ -29,6 +30,7 @@ def rehearse(
     system: str,
     scenario: str,
     nodes: str | None,
+    places: str | None,
     plan_only: bool,
     as_json: bool,
     provisional: bool,
@@ -52,6 +54,7 @@ def rehearse(
         os.environ["RAILGAUGE_RESULTS"] = str(paths.results_root() / rehearsal.RESULTS)
     os.environ[rehearsal.VARIABLE] = str(happening)
     running.enter(system, None)
+    running.choose(places)
     rehearsal.require_effect(systems.load(system), nodes)
     shown = running.Shown(as_json, provisional=provisional)
     running.run(system, None, nodes, "acceptance", plan_only, shown, reframe_options)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
@@ -13,7 +15,7 @@ from rich.console import Console
 
 from railgauge.acceptance import session
 from railgauge.campaign.folder import Gate
-from railgauge.errors import EXIT_ACCEPT
+from railgauge.errors import EXIT_ACCEPT, RailgaugeError
 from railgauge.systems import rehearsal
 
 if TYPE_CHECKING:
@@ -26,6 +28,13 @@ provisional = click.option(
     is_flag=True,
     help="Exit with 0 for a provisional accept too: without a baseline of this site there is no "
     "better one.",
+)
+
+#: The option of what runs a campaign.
+PLACES = click.option(
+    "--places",
+    metavar="REGEX",
+    help="Only places with such a name, beside the preflight: n1:n2, :0-0$, 44ms.",
 )
 
 
@@ -45,6 +54,22 @@ def enter(system: str, partition: str | None) -> None:
     session.use(system, partition or "")
     if session.in_lab(system):
         session.enter_lab_mounts(system, [sys.executable, "-m", "railgauge", *sys.argv[1:]])
+
+
+def choose(places: str | None) -> None:
+    """Restrict this session to the places with such names."""
+    from railgauge.checks.cases import PLACES_VARIABLE
+
+    if places is None:
+        return
+    try:
+        re.compile(places)
+    except re.error as error:
+        raise RailgaugeError(
+            f"--places {places}: not a regular expression: {error}",
+            next_step="railgauge accept --plan says what there is",
+        ) from None
+    os.environ[PLACES_VARIABLE] = places
 
 
 def run(

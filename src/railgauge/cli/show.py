@@ -101,19 +101,21 @@ def _outputs(case: Case) -> list[tuple[str, str]]:
         return []
     if not (case.folder / raw.FILE).exists():
         return _files(case.folder, [call.role for call in case.calls])
-    places = sweep.read(case.folder / sweep.FILE).places
-    numbers = [entry.number for entry in places if entry.name == case.place]
-    sides = raw.read(case.folder / raw.FILE).sides
-    return [
-        (f"{role} on {side.line.get('call', {}).get('host', 'an unknown node')}, {kind}", content)
-        for number in numbers
-        for role, side in sides.get(number, {}).items()
-        for kind, content in (
-            ("standard output", side.out),
-            ("standard error", side.err),
-            *side.files.items(),
-        )
-    ]
+    names = sweep.names(case.folder / sweep.FILE)
+    left = raw.read(case.folder / raw.FILE)
+    outputs = []
+    for number in (number for number, name in enumerate(names) if name == case.place):
+        launch = left.launches.get(number)
+        if launch is not None:
+            whose = f"launch {launch['launch']} of {len(launch['places'])} groups"
+            outputs += [(f"{whose}, table", launch["out"]), (f"{whose}, launcher", launch["err"])]
+            outputs += [(f"{whose}, {name}", text) for name, text in launch["files"].items()]
+        for role, side in left.sides.get(number, {}).items():
+            whose = f"{role} on {side.line.get('call', {}).get('host', 'an unknown node')}"
+            outputs += [(f"{whose}, standard output", side.out)]
+            outputs += [(f"{whose}, standard error", side.err)]
+            outputs += [(f"{whose}, {name}", text) for name, text in side.files.items()]
+    return outputs
 
 
 def _files(folder: Path, roles: Sequence[str]) -> list[tuple[str, str]]:

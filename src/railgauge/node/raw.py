@@ -8,6 +8,8 @@ written of them comes up to `COLLECT_S` later. The events, by `event`:
     joined     node, seconds since the begin
     side       place, role, line ({"call": ..., "facts": ...}), out, err, files (name -> text)
     lost       node, why
+    launch     launch, places, parent, why, seconds, out, err, files: of a sweep by launches
+               (launches.py); what its places left follows it, and replaces what they left before
     place      place, round, outcome (one of OUTCOMES), why, seconds
     round      round, seconds, tool_seconds (the longest call of a client in it)
     strangers  count, from: the first addresses
@@ -24,13 +26,15 @@ import queue
 import threading
 import time
 import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 FILE = "raw.jsonl.gz"
 
 #: `done`: both sides ended by themselves, well or not; `late`: ended at the limit; `lost`: a node
-#: of the place was, or the process of a side; `refused`: a side cannot make sense of its orders.
+#: of the place was, or the process of a side; `refused`: a side cannot make sense of its orders, or
+#: launches of many places did not tell it apart from others.
 OUTCOMES = ("done", "late", "lost", "refused")
 
 #: Why a node is lost whose agent was told to end, by Slurm or somebody: it says nothing of it.
@@ -52,7 +56,7 @@ class Writer:
 
     def __init__(self, path: str | Path) -> None:
         self._stream = Path(path).open("wb")  # noqa: SIM115  open as long as the thread
-        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event | threading.Event | None] = queue.SimpleQueue()
         #: why nothing more is written, once that is so
         self.problem: OSError | None = None
         self._closing = threading.Event()
@@ -61,6 +65,12 @@ class Writer:
 
     def write(self, event: Event) -> None:
         self._events.put(event)
+
+    def flush(self) -> None:
+        """Wait until all is written: of much, not all is to be in memory."""
+        written = threading.Event()
+        self._events.put(written)
+        written.wait()
 
     def close(self) -> None:
         """Write what is left, and the stream's end."""
@@ -81,11 +91,14 @@ class Writer:
             while not self._events.empty():
                 events.append(self._events.get())
             open_end = events[-1] is not None
-            lines = "".join(f"{_encode(event)}\n" for event in events if event is not None)
+            lines = "".join(f"{_encode(event)}\n" for event in events if isinstance(event, dict))
             data = pack.compress(lines.encode("utf-8", "replace"))
             data += pack.flush(zlib.Z_SYNC_FLUSH if open_end else zlib.Z_FINISH)
             self._put(data)
             written += len(events)
+            for event in events:
+                if isinstance(event, threading.Event):
+                    event.set()
         try:
             self._stream.close()
         except OSError as error:
@@ -109,13 +122,33 @@ class Side(NamedTuple):
     line: dict[str, Any]
     out: str
     err: str
-    files: dict[str, str]
+    files: Mapping[str, str]
+
+
+class Packed(Mapping[str, str]):
+    """Texts by name, compressed: NCCL's logs of tens of thousands of ranks fit into memory."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._packed = {name: zlib.compress(text.encode(), 1) for name, text in texts.items()}
+
+    def __getitem__(self, name: str) -> str:
+        return zlib.decompress(self._packed[name]).decode()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
 
 
 class Raw:
-    """A sweep's events, by what they are about; `end` is None where it was broken off."""
+    """A sweep's events, by what they are about; `end` is None where it was broken off.
+
+    Of a sweep by launches `launches` are the last of each place.
+    """
 
     def __init__(self) -> None:
+        self.launches: dict[int, Event] = {}
         self.sides: dict[int, dict[str, Side]] = {}
         self.places: dict[int, Event] = {}
         self.rounds: dict[int, Event] = {}
@@ -129,8 +162,13 @@ class Raw:
         """KeyError or TypeError where it is no event of a sweep."""
         kind = event["event"]
         if kind == "side":
-            side = Side(event["line"], event["out"], event["err"], event.get("files", {}))
+            files = Packed(event.get("files", {}))
+            side = Side(event["line"], event["out"], event["err"], files)
             self.sides.setdefault(event["place"], {})[event["role"]] = side
+        elif kind == "launch":
+            for place in event["places"]:
+                self.launches[place] = event
+                self.sides.pop(place, None)
         elif kind == "place":
             self.places[event["place"]] = event
         elif kind == "round":

@@ -106,6 +106,17 @@ def read(path: str | Path) -> Sweep:
         raise BadSweep(f"{path}: not a sweep: {type(error).__name__} {error}") from None
 
 
+def names(path: str | Path) -> list[str]:
+    """Those of the places, by their numbers, also of a list of launches (launches.py); BadSweep
+    and OSError as of `read`.
+    """
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        return [str(place["name"]) for place in document["places"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadSweep(f"{path}: not a sweep: {type(error).__name__} {error}") from None
+
+
 def _sweep(document: dict[str, Any]) -> Sweep:
     sweep = Sweep(
         str(document["tool"]),

@@ -173,7 +173,7 @@ def by_condition(verdict: Verdict) -> Table:
             _measured(row.measurement),
             str(len({(one.case.unique_name, one.case.place, _at(one)) for one in members})),
             quantity(row.measurement),
-            _at(worst),
+            _worst_at(worst),
             _median(members),
             reference_of(row),
             share_of_limit(row),
@@ -198,6 +198,17 @@ def _measured(measurement: Measurement) -> str:
     parts += [f"{len(nics)} NICs"] if len(nics) > 1 else []
     parts += [f"{len(measurement.nodes)} nodes"] if len(measurement.nodes) > 2 else []
     return " ".join([metric(measurement), *parts, *_on_what_way(measurement)])
+
+
+def slowest_of(case: Case) -> int:
+    """How many groups of nodes share a place's numbers, those of the slowest of them."""
+    return max((int(facts.get("slowest_of", 1)) for facts in case.facts.values()), default=1)
+
+
+def _worst_at(one: _Number) -> str:
+    """Where; of groups that ran at once it is not known which was the slowest."""
+    count = slowest_of(one.case)
+    return f"one of {count}" if count > 1 else _at(one)
 
 
 def _at(one: _Number) -> str:
@@ -253,7 +264,8 @@ def by_place(verdict: Verdict, all_places: bool) -> Table | None:
             " ".join(m.nodes) if len(m.nodes) <= 2 else hostlist.fold(m.nodes),
             " ".join(_how(m) + rails + ([m.nics] if m.nics else []) + _on_what_way(m)),
             metric(m),
-            quantity(m),
+            quantity(m)
+            + (f", slowest of {shared}" if (shared := slowest_of(one.case)) > 1 else ""),
             reference_of(one.row),
             share_of_limit(one.row),
             _styled(one.status),

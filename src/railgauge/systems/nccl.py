@@ -105,7 +105,9 @@ class Binaries(Strict):
     suffix: str = ""
     """What the build appended to the names (NAME_SUFFIX=_mpi)."""
     version: str = pydantic.Field(pattern=r"^2\.[0-9]+\.[0-9]+$")
-    """The pinned one: the options that it knows depend on it."""
+    """The pinned one: the options that it knows depend on it. Since 2.14.0 one launch measures many
+    groups of nodes at once.
+    """
 
     @pydantic.model_validator(mode="after")
     def _one_place(self) -> Binaries:
@@ -113,6 +115,11 @@ class Binaries(Strict):
         if sum(map(bool, given)) != 1:
             raise ValueError("give one of path, modules, spack and image")
         return self
+
+    @property
+    def has_split(self) -> bool:
+        """Whether it runs several groups of nodes at once."""
+        return nccl_tests.Options("all_reduce", 1, 8, 8, version=self.version).has_split
 
     def program(self, name: str) -> str:
         return f"{self.path}/{name}" if self.path else name
@@ -161,7 +168,7 @@ class Nccl(Strict):
     iterations: int = pydantic.Field(default=20, ge=1)
     """Operations that are timed, at each size."""
     timeout_s: int = pydantic.Field(default=600, ge=1)
-    """A job that takes longer hangs: its state is kept, then it is ended."""
+    """A launch that takes longer hangs: its state is kept, then it is ended."""
     variables: list[Variable] = []
     """What else the GPU programs find in their environment."""
 

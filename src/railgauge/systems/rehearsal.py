@@ -26,13 +26,14 @@ from railgauge.yamlfile import load
 if TYPE_CHECKING:
     from railgauge.systems import System
 
-#: Set by `railgauge rehearse`: the scenario, as `NAME` or `NAME:NODE`.
+#: Set by `railgauge rehearse`: the scenario, as `NAME`, `NAME:NODE` or `NAME:NODE:NODE`.
 VARIABLE = "RAILGAUGE_REHEARSAL"
 
 #: What can go wrong in a rehearsal, and what it stands for.
 SCENARIOS = {
     "healthy": "everything as recorded",
     "slow": "a node at half the bandwidth",
+    "slow-pair": "half the bandwidth between two nodes, each good with others",
     "singletons": "every rank starts alone: no usable PMIx",
     "wrong-host": "a rank runs on a host that was not asked for",
     "sockets": "NCCL finds no RDMA device and falls back to sockets",
@@ -48,6 +49,8 @@ SCENARIOS = {
     "receiver-gone": "WDT's receiver is killed in the middle",
     "disk-full": "WDT's receiver has no room for the files",
 }
+#: Between which nodes these happen where nobody says.
+_OF_A_PAIR = {"slow-pair": ("n2", "n3")}
 #: Those that can happen to WDT.
 OF_WDT = (
     *("healthy", "truncated", "wrong-results", "hang", "exit-7"),
@@ -73,25 +76,29 @@ REPLAYER = paths.SOURCE / "railgauge" / "lab" / "replay" / "bin"
 
 @dataclasses.dataclass(frozen=True)
 class Scenario:
-    """What happens, and to which node; no node stands for every job."""
+    """What happens, and to ranks that are together on which nodes; none stands for every job."""
 
     name: str
-    node: str | None = None
+    nodes: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Scenario:
         """RailgaugeError where it is none of SCENARIOS."""
-        name, _, node = text.partition(":")
-        if name not in SCENARIOS or (node and node not in NODES):
+        name, _, rest = text.partition(":")
+        nodes = tuple(rest.split(":")) if rest else ()
+        pair = _OF_A_PAIR.get(name, ())
+        nodes = nodes or pair
+        if name not in SCENARIOS or not set(nodes) <= set(NODES) or len(nodes) > 2:
             raise RailgaugeError(
                 f"scenario {text!r} is unknown; one of {', '.join(SCENARIOS)}, with a node of "
-                f"{', '.join(NODES)} behind a colon if it is to happen only there",
+                f"{', '.join(NODES)} behind a colon if it is to happen only there, or with two if "
+                "only between them",
                 next_step="railgauge rehearse SYSTEM --scenario slow:n2",
             )
-        return cls(name, node or None)
+        return cls(name, nodes)
 
     def __str__(self) -> str:
-        return f"{self.name}:{self.node}" if self.node else self.name
+        return ":".join((self.name, *self.nodes))
 
 
 def scenario() -> Scenario | None:
@@ -238,8 +245,8 @@ def require_effect(system: System, nodes: str | None) -> None:
         measured &= set(hostlist.expand(nodes))
     fabrics = [p.extras.nccl for p in system.partitions if p.extras.nccl]
     without = (
-        f"{happening.node} is not among the nodes, {hostlist.fold(measured)}"
-        if happening.node and happening.node not in measured
+        f"{hostlist.fold(happening.nodes)} is not among the nodes, {hostlist.fold(measured)}"
+        if not measured.issuperset(happening.nodes)
         else f"{system.name} has no NVLink between nodes"
         if happening.name == "no-mnnvl"
         and not any(f.nvlink and f.nvlink.domain_nodes > 1 for f in fabrics)
@@ -282,7 +289,7 @@ def replay(
     nics, nvlink = fabric.nics, fabric.nvlink
     return {
         "scenario": happening.name,
-        "node": happening.node,
+        "nodes": list(happening.nodes),
         "operation": options.operation,
         "factor": nccl_tests.busbw_factor(options.operation, options.ranks),
         "sizes": list(options.sizes()),

@@ -69,6 +69,7 @@ def ended(check: Any, stage: Path, state: str = "COMPLETED", code: int = 0) -> A
         **{"jobid": "1", "state": state, "exitcode": code, "name": "job"},
         **{"stdout": "rfm_job.out", "stderr": "rfm_job.err", "options": [], "cli_options": []},
         nodelist=list(check.target.nodes),
+        launcher=SimpleNamespace(registered_name="srun", options=[]),
     )
     stage.mkdir(parents=True, exist_ok=True)
     (stage / "rfm_job.out").write_text("")

@@ -2,9 +2,9 @@
 
     make golden        writes tests/data/golden/ anew; read the diff before you commit it
 
-A golden file holds the job script and the orders of one case of one check: of an NCCL check one
-for every transport, and an alltoall. Of a sweep it holds its places by round, the order of the
-first place, and of the other orders what is different there.
+A golden file holds the job script and the orders of one case of one check. Of a sweep it holds its
+places by round, the order of the first place, and of the other orders what is different there; of
+one by launches all orders.
 """
 
 from __future__ import annotations
@@ -98,16 +98,6 @@ def _dry_run(system: str, folder: Path, options: list[str], **env: str) -> dict[
     return {case["display_name"]: Path(case["stagedir"]) for case in cases}
 
 
-def _kind(case: str) -> str | None:
-    """Cases of one check and one kind differ by their nodes only; None is left out."""
-    found = re.search(r"%case=[^:]+:(?P<operation>[^:]+):(?P<transport>[^:]+):", case)
-    if found is None:
-        return ""
-    if found["operation"] == "all_reduce":
-        return found["transport"]
-    return "alltoall" if found["operation"] == "alltoall" else None
-
-
 def _flat(value: Any, indent: str = "") -> str:
     """JSON in which an argv stands on one line."""
     if isinstance(value, dict) and value:
@@ -119,8 +109,21 @@ def _flat(value: Any, indent: str = "") -> str:
     return json.dumps(value)
 
 
+def _launches(orders: dict[str, Any]) -> str:
+    """What the driver of launches is told, each group of nodes on one line."""
+    rounds, places, specs = (orders.pop(name) for name in ("rounds", "places", "orders"))
+    text = f"-- {_SWEEP}\n{_flat(orders)}\n-- rounds\n"
+    for number, one in enumerate(rounds):
+        for place in (places[member] for member in one["places"]):
+            nodes = " ".join(place["nodes"])
+            text += f"{number}: {place['name']} on {nodes} order {one['order']}\n"
+    return text + "".join(f"-- order {n}\n{_flat(spec)}\n" for n, spec in enumerate(specs))
+
+
 def _sweep(orders: dict[str, Any]) -> str:
     """What the conductor and its agents are told, each place on one line."""
+    if "launcher" in orders:
+        return _launches(orders)
     rounds, places, specs = (orders.pop(name) for name in ("rounds", "places", "orders"))
     text = f"-- {_SWEEP}\n{_flat(orders)}\n-- rounds\n"
     for number, members in enumerate(rounds):
@@ -156,17 +159,12 @@ def _written(stage: Path) -> str:
 
 def made(system: str, folder: Path) -> dict[str, str]:
     """Name and text of every golden file of a system, made in an empty `folder`."""
-    chosen: dict[tuple[str, str], tuple[str, Path]] = {}
+    chosen: dict[str, tuple[str, Path]] = {}
     # What the many need is also there of few.
     found = {**_of_many(system, folder / "many"), **_of_pairs(system, folder / "pairs")}
     for case, stage in found.items():
-        kind = _kind(case)
-        if kind is not None:
-            chosen.setdefault((case.split()[0], kind), (case, stage))
-    files: dict[str, str] = {}
-    for (check, _), (case, stage) in chosen.items():
-        files[f"{check}.txt"] = files.get(f"{check}.txt", "") + f"== {case}\n{_written(stage)}"
-    return files
+        chosen.setdefault(case.split()[0], (case, stage))
+    return {f"{c}.txt": f"== {case}\n{_written(stage)}" for c, (case, stage) in chosen.items()}
 
 
 def write() -> None:
@@ -186,13 +184,13 @@ def write() -> None:
 @dataclasses.dataclass(frozen=True)
 class Job:
     """One case of a golden file: its script, and the orders of the program that it starts; of a
-    sweep those of its first place.
+    sweep those of its first place, of one by launches a job for each order.
     """
 
     case: str
     script: str
     orders: Mapping[str, Any]
-    #: how the conductor of a sweep starts the agents
+    #: how the driver of a sweep starts what runs on the nodes
     launched: str
 
     @property
@@ -219,6 +217,9 @@ def stored(system: str, check: str) -> list[Job]:
         case, _, rest = part.partition("\n")
         script, *parts = re.split(r"^-- (.+)\n", rest, flags=re.MULTILINE)
         orders = dict(zip(parts[::2], parts[1::2], strict=True))
+        if '"launcher"' in orders.get(_SWEEP, ""):
+            jobs += _stored_launches(case, script, orders)
+            continue
         known = next(orders[name] for name in ("order 0", *_ORDERS) if name in orders)
         told, launched = json.loads(known), ""
         if _SWEEP in orders:
@@ -227,6 +228,20 @@ def stored(system: str, check: str) -> list[Job]:
             launched = shlex.join(launch_argv(sweep, _SWEEP, sweep.nodes))
         jobs.append(Job(case, script, told, launched))
     return jobs
+
+
+def _stored_launches(case: str, script: str, orders: Mapping[str, str]) -> list[Job]:
+    """A job for each order, with the first of its groups in the case's name."""
+    sweep = json.loads(orders[_SWEEP])
+    launched = shlex.join([*sweep["launcher"]["argv"], *sweep["program"]])
+    first: dict[str, str] = {}
+    for line in orders["rounds"].splitlines():
+        place, order = line.split(": ", 1)[1].split(" on ")[0], line.rpartition(" ")[2]
+        first.setdefault(order, place)
+    return [
+        Job(f"{case}:{place}", script, json.loads(orders[f"order {order}"])["ranks"], launched)
+        for order, place in first.items()
+    ]
 
 
 # --- tests --------------------------------------------------------------------------------------

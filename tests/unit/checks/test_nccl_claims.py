@@ -20,9 +20,9 @@ CARRIED = 2 * 20 * 2**34
 def claims(facts: dict[str, Any], transport: str = "default", **changes: Any) -> list[Any]:
     """Those of an all_reduce on n1 and n2, four GPUs and two NICs a node."""
     check: Any = types.SimpleNamespace(
-        pinned_nodes=["n1", "n2"],
+        here=types.SimpleNamespace(nodes=("n1", "n2")),
         operation="all_reduce",
-        num_tasks=8,
+        ranks=8,
         domains=2,
         transport=transport,
         fabric=described(),

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from railgauge.checks.launches import LaunchCheck
 from railgauge.checks.sweep import SweepCheck
 from railgauge.model import references
 from railgauge.node import back, raw
 from railgauge.tools import iperf2
-from tests.unit.checks import jobs
-from tests.unit.tools import nccl_outputs
+from tests.unit.checks import jobs, nccl_left
 
 IPERF2 = Path(__file__).parents[2] / "data" / "iperf2"
 
@@ -75,11 +75,16 @@ def check(
         # The session's own configuration looks at every system.
         loaded.clear()
         check.choose_places()
-        (leave_sweep if isinstance(check, SweepCheck) else leave)(check, tmp_path / "stage")
+        if isinstance(check, LaunchCheck):
+            nccl_left.leave(check)
+        elif isinstance(check, SweepCheck):
+            leave_sweep(check)
+        else:
+            leave(check, tmp_path / "stage")
         yield check
 
 
-def leave_sweep(check: Any, stage: Path) -> None:
+def leave_sweep(check: Any) -> None:
     """At each place all roles that any kind of check has there."""
     tool = str(getattr(check.tool, "TOOL", ""))
     files = {"inventory.json": "{}", "manifest.json": "{}"}
@@ -112,15 +117,6 @@ def leave(check: Any, stage: Path) -> None:
             node = nodes[rank * len(nodes) // len(TASKS)]
             role = f"{prefix}{rank}"
             write(stage, role, jobs.exit_line(tool, role, node, rank), "x\n")
-            (stage / f"rank{rank}.nccl.log").write_text("x\n")
-    if type(check).__name__ == "NcclPair":
-        run = nccl_outputs.Run(check.options)
-        outputs = {"rank0.out": nccl_outputs.printed(run)}
-        outputs["nccl-tests.json"] = nccl_outputs.json_text(run)
-        for file, text in outputs.items():
-            for host, node in zip(("node1", "node2"), nodes, strict=True):
-                text = text.replace(host, node)
-            (stage / file).write_text(text)
 
 
 def write(stage: Path, role: str, line: dict[str, Any], text: str) -> None:

@@ -203,3 +203,26 @@ def test_a_job_that_is_no_sweep_is_shown_by_its_files(campaign: Path) -> None:
 def test_a_damaged_plan_is_an_error(campaign: Path) -> None:
     (campaign / "plan.json").write_text(json.dumps([{"check": 1}]))
     assert isinstance(show("latest", "n1").exception, RailgaugeError)
+
+
+def test_a_group_of_nodes_is_shown_with_the_table_of_its_launch(
+    campaign: Path,
+) -> None:
+    stage = campaign / "stage" / "RailProbe"
+    # A list of launches has no roles.
+    write_json(stage / sweep.FILE, {"places": [{"name": name} for name in PLACES]})
+    writer = raw.Writer(stage / raw.FILE)
+    event = {"event": "launch", "launch": 4, "places": [0, 1], "parent": None, "why": ""}
+    files = {"hang.out": "rank 5 lags behind\n"}
+    writer.write({**event, "seconds": 1.0, "out": "a table\n", "err": "", "files": files})
+    line = exit_line("rank0", "n1")
+    side = {"event": "side", "place": 1, "role": "rank0", "line": line, "out": "", "err": ""}
+    writer.write({**side, "files": {"rank0.nccl.log": "NCCL INFO\n"}})
+    writer.close()
+    answer = show("latest", "n1:n2:1-1", "--check", "RailProbe")
+    for part in (
+        "--- launch 4 of 2 groups, table\na table\n",
+        "--- launch 4 of 2 groups, hang.out\nrank 5 lags behind\n",
+        "--- rank0 on n1, rank0.nccl.log\nNCCL INFO\n",
+    ):
+        assert part in answer.output

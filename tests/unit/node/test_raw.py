@@ -168,3 +168,22 @@ def test_a_disk_that_is_full_is_told_and_stops_nothing() -> None:
     writer.write(EVENTS[0])
     writer.close()
     assert writer.problem is not None and writer.problem.errno == 28
+
+
+def test_what_a_place_left_in_an_earlier_launch_counts_no_more(tmp_path: Path) -> None:
+    path = tmp_path / raw.FILE
+    writer = raw.Writer(path)
+    for number, places in ((0, [0, 1]), (1, [1])):
+        writer.write({"event": "launch", "launch": number, "places": places, "why": ""})
+        for place in places:
+            side = {"event": "side", "place": place, "role": f"rank{number}", "line": {}}
+            writer.write({**side, "out": "", "err": ""})
+    # What is flushed is read before the end.
+    writer.flush()
+    left = raw.read(path)
+    writer.close()
+    assert {place: launch["launch"] for place, launch in left.launches.items()} == {0: 0, 1: 1}
+    assert {place: list(roles) for place, roles in left.sides.items()} == {
+        0: ["rank0"],
+        1: ["rank1"],
+    }

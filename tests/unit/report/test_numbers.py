@@ -205,3 +205,26 @@ def test_findings_of_two_places_stand_apart() -> None:
         for node in ("n1", "n2")
     ]
     assert text.plain(verdict([], two)).count("  reject: RdmaBandwidth hdr") == 2
+
+
+def together(value: float, nodes: Sequence[str], groups: int) -> Case:
+    """A group of nodes that ran beside others, with the number of the slowest."""
+    facts = {nodes[0]: {"launch": 0, "slowest_of": groups}}
+    return case(measured(value, nodes), facts=facts)
+
+
+def test_of_groups_that_ran_at_once_none_is_called_the_worst() -> None:
+    pairs = [together(9.0, pair, 2) for pair in (("n1", "n2"), ("n3", "n4"))]
+    (line,) = lines(pairs)
+    assert "one of 2" in line and "n1:n2" not in line
+
+
+def test_a_group_that_ran_alone_is_named() -> None:
+    pairs = [together(9.0, ("n1", "n2"), 2), together(7.0, ("n3", "n4"), 1)]
+    (line,) = lines(pairs)
+    assert "n3:n4" in line
+
+
+def test_the_list_of_places_says_whose_number_is_the_slowest_of_many() -> None:
+    report = text.plain(verdict([together(9.0, ("n1", "n2"), 2)]), all_places=True)
+    assert "9 Gb/s, slowest of 2" in report

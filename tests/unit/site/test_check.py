@@ -492,6 +492,13 @@ def test_checks_of_a_partition_are_named(pod: Path) -> None:
     assert "RdmaGpuMemory" not in found
 
 
+def test_a_tool_that_runs_one_group_at_a_time_is_a_warning(pod: Path) -> None:
+    assert only(lines_of(), "warning", "nccl") == []
+    change(pod / "reframe.yaml", "version: 2.17.6", "version: 2.13.9")
+    (found,) = only(lines_of(), "warning", "nccl")
+    assert "2.13.9 runs one group of nodes at a time" in found and "2.14.0" in found
+
+
 def test_partition_that_no_check_measures_is_a_problem(pod: Path) -> None:
     features = "tcp, mpi, rdma, wan, nccl, sockets, gpu"
     text = POD.partition("      rdma:\n")[0].replace(features, "gpu")

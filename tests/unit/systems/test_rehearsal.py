@@ -113,10 +113,10 @@ def test_a_hang_is_found_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     assert staged()["extras"]["nccl"]["timeout_s"] < 10
 
 
-@pytest.mark.parametrize("text", ["", "well", "slow:n9", "slow:", "slow:n1:n2"])
+@pytest.mark.parametrize("text", ["", "well", "slow:n9", "slow:", "slow:n1:n2:n3"])
 def test_unknown_scenarios_are_refused_with_the_known(text: str) -> None:
     if text == "slow:":
-        assert rehearsal.Scenario.parse(text).node is None
+        assert rehearsal.Scenario.parse(text).nodes == ()
         return
     with pytest.raises(RailgaugeError, match="healthy, slow"):
         rehearsal.Scenario.parse(text)

@@ -56,6 +56,8 @@ class Run:
     wrong: tuple[tuple[int, int, int], ...] = ()
     #: what NCCL_TESTS_MIN_BW has to say of the average
     average: str = ""
+    #: algbw of large messages in GB/s; None for any
+    rate: float | None = None
 
     @functools.cached_property
     def version(self) -> tuple[int, ...]:
@@ -63,6 +65,8 @@ class Run:
 
     @functools.cached_property
     def hosts(self) -> tuple[str, ...]:
+        if self.options.hosts:
+            return self.options.hosts
         half = (self.options.ranks + 1) // 2
         return tuple(f"node{1 + rank // half}" for rank in range(self.options.ranks))
 
@@ -82,7 +86,7 @@ def measured(run: Run) -> list[tuple[int, int, Side, Side]]:
     options = run.options
     n = options.gpus
     latency = chance.uniform(3, 60)
-    rate = 10 ** chance.uniform(-1, 3)
+    rate = run.rate or 10 ** chance.uniform(-1, 3)
     rows = []
     for size in options.sizes():
         share = n if options.operation in _DIVIDED else 1
@@ -174,7 +178,8 @@ def _device(run: Run, gpu: int) -> str:
             f"#   Rank {rank:2d} Pid {pid:6d} on {host:>10} device {number:2d} [0x{number:02x}] GPU"
         )
     bus = f"[0x{16 + number:02x}]" if run.version < (2, 16, 0) else f"[0000:{16 + number:02x}:00]"
-    place = f"Group  0 Pid {pid:6d} on {host:>10} device {number:2d} {bus}"
+    group = rank // run.options.gpus
+    place = f"Group {group:2d} Pid {pid:6d} on {host:>10} device {number:2d} {bus}"
     return f"#  Rank {rank:2d} {place} NVIDIA GB200"
 
 
@@ -234,7 +239,7 @@ def _head(run: Run) -> list[str]:
         parameters += "validation: 1 "
     lines += [parameters + (" unalign: 0" if version >= (2, 18, 0) else ""), "#"]
     lines.append("# Using devices")
-    lines += [_device(run, gpu) for gpu in range(options.gpus)]
+    lines += [_device(run, gpu) for gpu in range(options.gpus * options.groups)]
     if version < (2, 17, 0):
         lines.append("NCCL version 2.16.2+cuda11.6")
     return lines
@@ -297,14 +302,14 @@ def document(run: Run) -> dict[str, Any]:
             "devices": [
                 {
                     "rank": gpu,
-                    "group": 0,
+                    "group": gpu // options.gpus,
                     "pid": 4000 + gpu,
                     "hostname": run.hosts[gpu // options.gpus_per_rank],
                     "device": int(_device(run, gpu).partition(" device ")[2].split()[0]),
                     "device_hex": "0000:10:00",
                     "device_info": "NVIDIA GB200",
                 }
-                for gpu in range(0, options.gpus, options.gpus_per_rank)
+                for gpu in range(0, options.gpus * options.groups, options.gpus_per_rank)
             ],
         },
         "results": [

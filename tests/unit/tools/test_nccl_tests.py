@@ -60,8 +60,51 @@ def of(**changes: Any) -> Run:
 def test_every_option_reaches_the_program() -> None:
     options = dataclasses.replace(OPTIONS, warmup=2, iterations=50, timeout_s=30, gpus_per_rank=2)
     words = nccl_tests.argv(options, "/opt/all_reduce_perf", "/tmp/result.json")
-    asked = "-b 8 -e 1048576 -f 8 -g 2 -w 2 -n 50 -c 1 -T 30 -d float -o sum -J /tmp/result.json"
+    asked = (
+        "-b 8 -e 1048576 -f 8 -g 2 -w 2 -n 50 -c 1 -T 30 -a 3 -d float -o sum -J /tmp/result.json"
+    )
     assert " ".join(words) == f"/opt/all_reduce_perf {asked}"
+
+
+#: Two groups of two ranks, as NCCL_TESTS_SPLIT="DIV 2" makes them.
+SPLIT = dataclasses.replace(OPTIONS, groups=2)
+
+
+def test_several_groups_print_one_table_with_the_formulas_of_one() -> None:
+    run = dataclasses.replace(RUN, options=SPLIT)
+    reading = judged(run, options=SPLIT)
+    assert reading.ok, reading.reason
+    assert {m.ranks for m in reading.measurements} == {2}
+    assert SPLIT.sizes() == dataclasses.replace(OPTIONS, ranks=2).sizes()
+
+
+def test_groups_are_those_that_were_asked_for() -> None:
+    run = dataclasses.replace(RUN, options=SPLIT)
+    text = edited(printed(run), "#  Rank  2 Group  1", "#  Rank  2 Group  0")
+    reason = judged(run, text, options=SPLIT).reason
+    assert "rank 2 is of group 0, expected 1: 2 groups of 2 ranks" in reason
+
+
+def test_one_group_in_place_of_several_is_refused() -> None:
+    reason = judged(RUN, options=SPLIT).reason
+    assert "rank 2 is of group 0, expected 1" in reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"groups": 3}, "groups are 3, expected a number that divides 4 ranks"),
+        ({"groups": 2, "version": "2.13.9"}, "2.13.9 runs one group at a time"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        dataclasses.replace(OPTIONS, **changes)
+
+
+@pytest.mark.parametrize(("version", "known"), [("2.13.9", False), ("2.14.0", True)])
+def test_groups_are_known_since_2_14(version: str, known: bool) -> None:
+    assert dataclasses.replace(OPTIONS, version=version).has_split is known
 
 
 @pytest.mark.parametrize("operation", nccl_tests.OPERATIONS)

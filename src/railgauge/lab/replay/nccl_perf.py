@@ -2,8 +2,9 @@
 """A stand-in for nccl-tests' programs, for rehearsals: prints what they print, after `replay.json`.
 
 It is started as they are, by the name of the operation (bin/all_reduce_perf), and finds its peers
-by MPI as they do: singletons are real. Its first line says SIMULATED, and so do its JSON and its
-debug log. Standard library only: it runs on the lab's nodes.
+by MPI as they do: singletons are real. Where NCCL_TESTS_SPLIT makes groups, each rank's log is of
+its own group, and the table has the slowest of all (-a 3). Its first line says SIMULATED, and so do
+its JSON and its debug log. Standard library only: it runs on the lab's nodes.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("-d", "--datatype", default="float")
     parser.add_argument("-o", "--op", default="sum")
     parser.add_argument("-J", "--output_file")
+    # The slowest of all: what the stand-ins' ranks take differs by their groups alone.
+    parser.add_argument("-a", "--average", type=int, choices=[3], default=3)
     # Taken and not replayed: a recording has no times of single iterations.
     parser.add_argument("-I", "--per_iter", type=int, default=0)
     return parser.parse_args()
@@ -105,6 +108,18 @@ def columns(side: tuple[float, float, float]) -> str:
     return "  ".join(number(value, width) for value, width in zip(side, (7, 6, 6)))  # noqa: B905
 
 
+def group_size(ranks: int) -> int:
+    """How many ranks in a row are a group, by the one kind of split that is used here."""
+    split = os.environ.get("NCCL_TESTS_SPLIT", "")
+    return int(split[len("DIV ") :], 0) if split.startswith("DIV ") else ranks
+
+
+def groups_of(hosts: list[str]) -> list[list[str]]:
+    """The hosts of each group."""
+    size = group_size(len(hosts))
+    return [hosts[first : first + size] for first in range(0, len(hosts), size)]
+
+
 def print_header(replay: Replay, options: argparse.Namespace, hosts: list[str]) -> None:
     program = Path(sys.argv[0]).name
     print(f"# {SIMULATED}")
@@ -119,7 +134,8 @@ def print_header(replay: Replay, options: argparse.Namespace, hosts: list[str]) 
     print("#\n# Using devices")
     for d in devices(replay, hosts):
         print(
-            f"#  Rank {d['rank']:2d} Group  0 Pid {d['pid']:6d} on {d['hostname']:>10} "
+            f"#  Rank {d['rank']:2d} Group {d['group']:2d} "
+            f"Pid {d['pid']:6d} on {d['hostname']:>10} "
             f"device {d['device']:2d} [{d['device_hex']}] {d['device_info']}"
         )
     if "reduced_bytes" in replay:
@@ -147,11 +163,17 @@ def print_row(row: Any, replay: Replay, options: argparse.Namespace, wrong: int)
 
 
 def happens(replay: Replay, hosts: list[str], name: str) -> bool:
-    return replay["scenario"] == name and (replay["node"] is None or replay["node"] in hosts)
+    """Whether it does to ranks on these hosts: to those of a node, of a pair, or to all."""
+    return replay["scenario"] == name and set(replay["nodes"]) <= set(hosts)
+
+
+def in_any(replay: Replay, groups: list[list[str]], name: str) -> bool:
+    """Whether it does to one of the groups: their table, and the tool's barriers, are of all."""
+    return any(happens(replay, group, name) for group in groups)
 
 
 def write_log(replay: Replay, rank: int, hosts: list[str]) -> None:
-    """NCCL's debug log of this rank, where it was asked for."""
+    """NCCL's debug log of this rank of a group, where it was asked for."""
     path = os.environ.get("NCCL_DEBUG_FILE")
     if not path:
         return
@@ -176,9 +198,9 @@ def write_log(replay: Replay, rank: int, hosts: list[str]) -> None:
 
 
 def busbw(replay: Replay, hosts: list[str]) -> float:
-    """GB/s of the largest message in this scenario."""
+    """GB/s of the largest message of a group in this scenario."""
     rate = float(replay["busbw_gbytes_s"])
-    if happens(replay, hosts, "slow"):
+    if happens(replay, hosts, "slow") or happens(replay, hosts, "slow-pair"):
         rate /= 2
     if happens(replay, hosts, "lost-nic"):
         count = len(replay["fabric"]["hcas"])
@@ -190,13 +212,13 @@ def busbw(replay: Replay, hosts: list[str]) -> float:
 
 def devices(replay: Replay, hosts: list[str]) -> list[dict[str, Any]]:
     """Each rank's device: the next one of its host."""
-    listed = []
+    listed, size = [], group_size(len(hosts))
     for rank, host in enumerate(hosts):
         place = hosts[:rank].count(host)
         listed.append(
             {
                 "rank": rank,
-                "group": 0,
+                "group": rank // size,
                 "pid": 1000 + rank,
                 "hostname": host,
                 "device": place,
@@ -259,33 +281,44 @@ def write_json(
     Path(options.output_file).write_text(json.dumps(document), encoding="utf-8")
 
 
+#: What makes a group another one than the one that was recorded.
+_OTHER = ("slow", "slow-pair", "sockets", "lost-nic")
+
+
+def table_of(replay: Replay, hosts: list[str]) -> Table:
+    """What a group alone would print."""
+    recorded = replay["recorded"]
+    if happens(replay, hosts, "no-mnnvl"):
+        recorded = replay["fallback"]
+    elif any(happens(replay, hosts, name) for name in _OTHER):
+        recorded = {}
+    return Table({**replay, "recorded": recorded}, len(hosts), busbw(replay, hosts))
+
+
 def show(replay: Replay, options: argparse.Namespace, hosts: list[str]) -> None:
     """What rank 0 prints."""
-    if happens(replay, hosts, "no-mnnvl"):
-        replay["recorded"] = replay["fallback"]
-    elif any(happens(replay, hosts, name) for name in ("slow", "sockets", "lost-nic")):
-        replay["recorded"] = {}
+    groups = groups_of(hosts)
     for name, share in FITS.items():
-        if happens(replay, hosts, name):
+        if in_any(replay, groups, name):
             replay["reduced_bytes"] = fits = int(options.maxbytes * share)
             replay["sizes"] = [size for size in replay["sizes"] if size <= fits]
-    table = Table(replay, len(hosts), busbw(replay, hosts))
+    table = min((table_of(replay, group) for group in groups), key=lambda t: t.average)
     named = list(hosts)
-    if happens(replay, hosts, "wrong-host"):
+    if in_any(replay, groups, "wrong-host"):
         named[-1] = "elsewhere"
     print_header(replay, options, named)
     sys.stdout.flush()
-    if happens(replay, hosts, "hang"):
+    if in_any(replay, groups, "hang"):
         time.sleep(3600)
     rows = table.rows
-    if happens(replay, hosts, "truncated"):
+    if in_any(replay, groups, "truncated"):
         rows = rows[: len(rows) // 2]
     wrong = 0
     for row in rows:
-        if row is table.rows[-1] and happens(replay, hosts, "wrong-results"):
+        if row is table.rows[-1] and in_any(replay, groups, "wrong-results"):
             wrong = 3
         print_row(row, replay, options, wrong)
-    if happens(replay, hosts, "truncated"):
+    if in_any(replay, groups, "truncated"):
         return
     print(f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}")
     print(f"# Avg bus bandwidth    : {table.average:g} ")
@@ -303,15 +336,20 @@ def main() -> int:
         # Where mpirun starts the ranks, MPI finds its peers; then only this pretends.
         hosts = [world.host]
     rank = world.rank if len(hosts) > 1 else 0
-    write_log(replay, rank, hosts)
+    size = group_size(len(hosts))
+    if len(hosts) % size:
+        print(f"{len(hosts)} ranks are no groups of {size}", file=sys.stderr)
+        return EXIT_USAGE
+    groups = groups_of(hosts)
+    write_log(replay, rank % size, groups[rank // size])
     if rank == 0:
         show(replay, options, hosts)
         sys.stdout.flush()
-    elif happens(replay, hosts, "hang"):
+    elif in_any(replay, groups, "hang"):
         time.sleep(3600)
     world.barrier()
     world.finalize()
-    return 7 if happens(replay, hosts, "exit-7") else 0
+    return 7 if happens(replay, groups[rank // size], "exit-7") else 0
 
 
 if __name__ == "__main__":

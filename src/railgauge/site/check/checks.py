@@ -20,6 +20,7 @@ from railgauge.model.references import References
 from railgauge.site import shown
 from railgauge.site.check.line import Line
 from railgauge.systems import Extras, Partition, System, expected
+from railgauge.systems.nccl import Nccl
 
 #: Features that make no cases: `mnnvl` adds transports, `gpu` is for people and for sites' checks.
 _OTHER_FEATURES = frozenset({"mnnvl", "sockets", "gpu"})
@@ -158,7 +159,8 @@ def features(partition: Partition, checks: Mapping[str, Check]) -> list[Line]:
     if not measured:
         step = f"features are some of {', '.join(sorted(known))}; pairs need two nodes"
         return [Line("problem", thing, f"{stated}: no check has a case here", step)]
-    return [Line("ok", thing, f"{stated}: {', '.join(measured)}")]
+    ok = Line("ok", thing, f"{stated}: {', '.join(measured)}")
+    return [ok, *(_split(thing, extras.nccl) if extras.nccl else [])]
 
 
 def _gpus(thing: str, partition: Partition, expected: int) -> list[Line]:
@@ -175,6 +177,18 @@ def _gpus(thing: str, partition: Partition, expected: int) -> list[Line]:
         for count in counts
         if count != expected
     ]
+
+
+def _split(thing: str, fabric: Nccl) -> list[Line]:
+    """Whether one launch can run many groups of nodes at once."""
+    if fabric.binaries.has_split:
+        return []
+    reason = (
+        f"extras.nccl.binaries: {fabric.binaries.version} runs one group of nodes at a time, so "
+        "that every node, pair and segment is a launch of its own"
+    )
+    step = "2.14.0 or newer measures all groups of a round in one launch"
+    return [Line("warning", f"{thing}: nccl", reason, step)]
 
 
 def required(

@@ -16,6 +16,8 @@ from railgauge.tools.nccl_tests.document import parse_json
 from railgauge.tools.nccl_tests.judge import read
 from railgauge.tools.nccl_tests.options import (
     OPERATIONS,
+    SPLIT,
+    SPLIT_IN_RANKS,
     TOOL,
     Options,
     argv,
@@ -32,6 +34,8 @@ __all__ = [
     "BY_HAND",
     "OPERATIONS",
     "PACKAGES",
+    "SPLIT",
+    "SPLIT_IN_RANKS",
     "TOOL",
     "Device",
     "Options",

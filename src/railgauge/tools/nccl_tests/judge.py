@@ -15,7 +15,7 @@ from railgauge.tools.nccl_log import ADVICE
 from railgauge.tools.nccl_tests.document import parse_json
 from railgauge.tools.nccl_tests.layout import SIDE
 from railgauge.tools.nccl_tests.options import PRINTS_END, TOOL, Options, version_numbers
-from railgauge.tools.nccl_tests.result import JSON_HALF, Result, Row
+from railgauge.tools.nccl_tests.result import JSON_HALF, Device, Result, Row
 from railgauge.tools.nccl_tests.rows import (
     Range,
     cycles,
@@ -224,7 +224,8 @@ def _judged(result: Result, options: Options | None) -> _Verdict:
     complaints = _device_complaints(result, options)
     if options:
         complaints += _header_complaints(result, options)
-    ranks = len(result.devices) or (options.gpus if options else None)
+    groups = options.groups if options else 1
+    ranks = len(result.devices) // groups or (options.gpus if options else None)
     checked = any(row.out_of_place.wrong is not None for row in result.rows)
     operation = options.operation if options else result.operation
     if not any(result.sizes):
@@ -248,8 +249,9 @@ def _device_complaints(result: Result, options: Options | None) -> list[str]:
     if not devices:
         return ["no line of a device: which ranks took part is not known"] if options else []
     complaints = []
-    if options and len(devices) != options.gpus:
-        complaint = f"{len(devices)} rank(s) in the header, expected {options.gpus}"
+    groups = options.groups if options else 1
+    if options and len(devices) != options.gpus * groups:
+        complaint = f"{len(devices)} rank(s) in the header, expected {options.gpus * groups}"
         if len(devices) == options.gpus_per_rank:
             complaint = f"singletons: {complaint}: rank 0 started alone (no usable PMIx?)"
         complaints.append(complaint)
@@ -258,8 +260,8 @@ def _device_complaints(result: Result, options: Options | None) -> list[str]:
         complaints.append(
             f"the header numbers its ranks {_few(numbers)}, expected 0 to {len(devices) - 1}"
         )
-    if len({device.group for device in devices}) > 1:
-        complaints.append("several groups of ranks (NCCL_TESTS_SPLIT), expected one")
+    if why := _group_complaint(devices, groups, options.gpus_per_rank if options else 1):
+        complaints.append(why)
     used: dict[tuple[str, ...], int] = {}
     for device in devices:
         place: tuple[str, ...] = (device.host, device.bus_id)
@@ -280,6 +282,22 @@ def _device_complaints(result: Result, options: Options | None) -> list[str]:
                 complaints.append(f"rank {device.rank} ran on {device.host}, expected {host}")
                 break
     return complaints
+
+
+def _group_complaint(devices: Sequence[Device], groups: int, gpus_per_rank: int) -> str:
+    """Whether NCCL_TESTS_SPLIT made the groups that were asked for."""
+    if groups == 1:
+        several = len({device.group for device in devices}) > 1
+        return "several groups of ranks (NCCL_TESTS_SPLIT), expected one" if several else ""
+    size = max(len(devices) // gpus_per_rank // groups, 1)
+    for device in devices:
+        expected = device.rank // gpus_per_rank // size
+        if device.group != expected:
+            return (
+                f"rank {device.rank} is of group {device.group}, expected {expected}: {groups} "
+                f"groups of {size} ranks (NCCL_TESTS_SPLIT)"
+            )
+    return ""
 
 
 def _header_complaints(result: Result, options: Options) -> list[str]:

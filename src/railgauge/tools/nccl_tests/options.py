@@ -44,6 +44,14 @@ ALIGNS_TO_4_ELEMENTS = (2, 13, 0)
 PRINTS_END = (2, 16, 7)
 _HAS_JSON = (2, 17, 3)
 _HAS_INTERVALS = (2, 19, 2)
+#: NCCL_TESTS_SPLIT, in the sources of the tag v2.14.0 and of none before it.
+_HAS_SPLIT = (2, 14, 0)
+
+#: The variable that splits the processes into groups, and a value of it: each so many in a row.
+SPLIT, SPLIT_IN_RANKS = "NCCL_TESTS_SPLIT", "DIV {ranks}"
+
+#: What -a takes for the longest time of all processes.
+_SLOWEST = 3
 
 
 def busbw_factor(operation: str, ranks: int) -> float:
@@ -67,6 +75,13 @@ class Options:
     `ranks` are processes, each with `gpus_per_rank` GPUs, which NCCL counts as its ranks. Sizes
     are multiplied by `factor` from `min_bytes` until they exceed `max_bytes`. `transport` is what
     NCCL was told to use: the tool does not know it.
+
+    `groups` of equal size, each with a communicator of its own, run the operation at once
+    (NCCL_TESTS_SPLIT): a process is of group rank / (ranks of a group), which the lines of devices
+    show. Rank 0 alone prints. Its time is the longest of all processes of all groups, as all are
+    told to do (-a 3: MPI_MAX over MPI_COMM_WORLD; the default is the mean), its #wrong the sum over
+    all of them, its busbw that of one group [nccl-tests 2.17 and 2.19, README.md and src/common.cu:
+    run, Allreduce, BenchTime]. The table does not say which -a it was.
     """
 
     operation: str
@@ -86,6 +101,7 @@ class Options:
     #: of each rank, in rank order; () where they are not known
     hosts: tuple[str, ...] = ()
     gpus_per_rank: int = 1
+    groups: int = 1
 
     def __post_init__(self) -> None:
         require_one_of(TOOL, self, operation=OPERATIONS, datatype=tuple(ELEMENT_BYTES))
@@ -102,6 +118,7 @@ class Options:
             warmup=(0, 2**31 - 1),
             timeout_s=count,
             gpus_per_rank=(1, 1024),
+            groups=(1, 2**20),
         )
         if not isinstance(self.version, str) or not re.fullmatch(
             r"2\.[0-9]{1,4}\.[0-9]{1,4}", self.version
@@ -119,13 +136,27 @@ class Options:
                 f"nccl-tests hosts are {len(self.hosts)}, expected one for each of the "
                 f"{self.ranks} ranks, or none"
             )
+        if self.ranks % self.groups:
+            raise ValueError(
+                f"nccl-tests groups are {self.groups}, expected a number that divides "
+                f"{self.ranks} ranks: groups have one size"
+            )
+        if self.groups > 1 and not self.has_split:
+            raise ValueError(
+                f"nccl-tests {self.version} runs one group at a time, 2.14.0 and later several"
+            )
         if self.operation == "hypercube" and self.gpus & (self.gpus - 1):
             raise ValueError(f"hypercube runs on a power of 2 of GPUs, not on {self.gpus}")
 
     @property
     def gpus(self) -> int:
-        """NCCL's ranks, n in all formulas."""
-        return self.ranks * self.gpus_per_rank
+        """NCCL's ranks in one communicator, n in all formulas."""
+        return self.ranks // self.groups * self.gpus_per_rank
+
+    @property
+    def has_split(self) -> bool:
+        """Whether that version runs several groups at once (NCCL_TESTS_SPLIT)."""
+        return version_numbers(self.version) >= _HAS_SPLIT
 
     @property
     def has_json(self) -> bool:
@@ -194,6 +225,7 @@ def argv(options: Options, program: str, json_file: str | None = None) -> list[s
         ("-n", options.iterations),
         ("-c", 1),
         ("-T", options.timeout_s),
+        ("-a", _SLOWEST),
         ("-d", options.datatype),
     ):
         words += [flag, str(value)]

@@ -1,0 +1,120 @@
+"""What a job of NCCL's checks leaves: launches of many groups, with each rank's log."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from railgauge.lab.replay import debug_log
+from railgauge.node import raw
+from railgauge.tools import nccl_tests
+from tests.unit.checks import jobs
+from tests.unit.tools import nccl_outputs
+
+
+@dataclasses.dataclass
+class Launch:
+    """One launch, whose parts a test may change before it is written."""
+
+    event: raw.Event
+    #: place -> role -> what that rank left
+    sides: dict[int, dict[str, raw.Side]]
+
+
+Change = Callable[[Launch], None]
+
+
+def outcome(place: int, why: str = "", outcome: str = "done") -> raw.Event:
+    event = {"event": "place", "place": place, "round": 0, "seconds": 0.0}
+    return {**event, "outcome": outcome, "why": why}
+
+
+def launch(
+    check: Any, orders: Any, order: int, places: Sequence[int], number: int, rate: float
+) -> Launch:
+    """A good one, with this algbw in GB/s."""
+    spec = orders["orders"][order]["ranks"]
+    groups = [orders["places"][place]["nodes"] for place in places]
+    each = len(groups[0]) * orders["ranks_per_node"]
+    hosts = [node for nodes in groups for node in nodes for _ in range(orders["ranks_per_node"])]
+    check.here = next(p for p in check.places if p.place == orders["places"][places[0]]["name"])
+    options = dataclasses.replace(
+        check.options, ranks=len(hosts), groups=len(groups), hosts=tuple(hosts)
+    )
+    run = nccl_outputs.Run(options, rate=rate)
+    gpu, table = check.fabric.gpu, nccl_outputs.printed(run).replace("NVIDIA GB200", "GPU")
+    table = table.replace("] GPU", f"] {gpu}")
+    document = json.loads(nccl_outputs.json_text(run))
+    document.pop("env", None)
+    sides: dict[int, dict[str, raw.Side]] = {}
+    for rank, host in enumerate(hosts):
+        group, local = divmod(rank, each)
+        facts = {} if rank % orders["ranks_per_node"] else {"counters": {}}
+        line = jobs.exit_line(nccl_tests.TOOL, f"rank{rank}", host, rank, **facts)
+        log = debug_log.lines(
+            rank=local,
+            hosts=hosts[group * each : (group + 1) * each],
+            pid=1000 + rank,
+            environment=spec["environment"],
+            fabric=fabric(check),
+        )
+        text = "".join(f"{said}\n" for said in log if "SIMULATED" not in said)
+        files = {f"rank{local}.nccl.log": text}
+        out = table if rank == 0 else ""
+        sides.setdefault(places[group], {})[f"rank{local}"] = jobs.side(line, out, "", files)
+    event = {
+        **{"event": "launch", "launch": number, "places": list(places), "parent": None},
+        **{"why": "", "seconds": 9.0, "out": table, "err": ""},
+        "files": {"nccl-tests.json": json.dumps(document)},
+    }
+    return Launch(event, sides)
+
+
+def fabric(check: Any) -> dict[str, Any]:
+    """What NCCL finds on a node."""
+    described = check.fabric
+    nvlink, nics = described.nvlink, described.nics
+    return {
+        "nvlink_domain_nodes": nvlink.domain_nodes if nvlink else 1,
+        "nvlink": nvlink is not None,
+        "nvls": bool(nvlink and nvlink.nvls),
+        "hcas": list(nics.devices) if nics else [],
+        "link_layer": "RoCE" if nics and nics.link_layer == "Ethernet" else "IB",
+        "gdr": bool(nics and nics.gpudirect),
+        "nccl_version": "2.28.9+cuda13.0",
+        "gpu": described.gpu,
+    }
+
+
+def write(check: Any, events: Sequence[raw.Event]) -> None:
+    writer = raw.Writer(Path(check.stagedir, raw.FILE))
+    for event in (*events, {"event": "end", "seconds": 9.0, "why": ""}):
+        writer.write(event)
+    writer.close()
+    assert writer.problem is None
+
+
+def events_of(one: Launch) -> list[raw.Event]:
+    """The launch, and what its ranks left."""
+    sides = [
+        {"event": "side", "place": place, "role": role, **side._asdict()}
+        for place, roles in one.sides.items()
+        for role, side in roles.items()
+    ]
+    return [one.event, *sides]
+
+
+def leave(check: Any, change: Change = lambda _: None, rate: float = 50.0) -> None:
+    """One launch a round, each good but for what `change` does to the first."""
+    orders = check.orders()
+    events: list[raw.Event] = []
+    for number, one in enumerate(orders["rounds"]):
+        made = launch(check, orders, one["order"], one["places"], number, rate)
+        if number == 0:
+            change(made)
+        events += events_of(made)
+        events += [outcome(place) for place in one["places"]]
+    write(check, events)
