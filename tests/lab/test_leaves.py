@@ -143,21 +143,21 @@ def test_a_slow_uplink_slows_the_flows_that_go_by_it(mended: Lab) -> None:
     before = sent_bytes(mended, "leaf1")
     assert bandwidth(mended, "n1", "n32", *flow) > LEAST_GBITS
     spine = busiest(mended, "leaf1", before)
-    words = ["rate", "--node", "leaf1", "--interface", spine, "--value", "0.01"]
-    assert lab_command(mended, "fault", "add", *words).returncode == 0
+    answer = lab_command(mended, "fault", "add", "uplink-rate", f"leaf1:{spine}", "0.01")
+    assert answer.returncode == 0, answer.stdout
     assert bandwidth(mended, "n2", "n3") > LEAST_GBITS
     assert bandwidth(mended, "n1", "n32", *flow) < 0.03
 
 
 def test_a_lossy_link_loses_what_leaves_the_node(mended: Lab) -> None:
-    lab_command(mended, "fault", "add", "loss", "--node", "n5", "--value", "30")
+    lab_command(mended, "fault", "add", "loss", "n5", "30")
     ping = on(mended, "n5", "ping", "-q", "-i", "0.005", "-c", "400", "n6")
     found = re.search(r"([0-9.]+)% packet loss", ping)
     assert found is not None and 15 < float(found[1]) < 45
 
 
 def test_a_full_disk_takes_nothing_until_it_is_mended(mended: Lab) -> None:
-    lab_command(mended, "fault", "add", "disk-full", "--node", "n7")
+    lab_command(mended, "fault", "add", "disk-full", "n7")
     write = ["sh", "-c", "for f in /tmp/x /root/x; do echo text >$f || echo full; done"]
     assert on(mended, "n7", *write) == "full\nfull\n"
     lab_command(mended, "fault", "clear")
@@ -166,7 +166,7 @@ def test_a_full_disk_takes_nothing_until_it_is_mended(mended: Lab) -> None:
 
 def test_a_stopped_process_goes_on_after_it_is_mended(mended: Lab) -> None:
     state = ["ps", "-o", "stat=", "-C", "slurmd"]
-    lab_command(mended, "fault", "add", "stopped", "--node", "n8", "--process", "slurmd -D")
+    lab_command(mended, "fault", "add", "stopped", "n8", "--process", "slurmd -D")
     assert "T" in on(mended, "n8", *state)
     lab_command(mended, "fault", "clear")
     assert "T" not in on(mended, "n8", *state)

@@ -14,7 +14,7 @@ import click
 
 from railgauge import hostlist, systems
 from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.lab import SYSTEM, faults, releases, spec, system_in
+from railgauge.lab import SYSTEM, fault_kinds, faults, releases, spec, system_in
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import VM
 
@@ -161,7 +161,7 @@ def status() -> None:
             running = "running" if cluster.service_runs(service) else "not running"
             click.echo(f"{cluster.spec.head.name:<8} {service:<10} {running}")
     for fault in faults.active(cluster):
-        click.echo(f"fault    {fault}")
+        click.echo(f"fault    {_told(cluster, fault)}")
 
 
 @lab.command()
@@ -225,22 +225,21 @@ def fault() -> None:
 
 @fault.command(
     "add",
+    # A number may be below zero, and is told so.
+    context_settings={"ignore_unknown_options": True},
     help="Put a fault in place.\n\n\b\n"
-    + "\n".join(f"{name:<18} {kind.description}" for name, kind in faults.KINDS.items()),
+    + "\n".join(
+        line
+        for name, kind in fault_kinds.KINDS.items()
+        for line in (f"{name} {kind.usage}".rstrip(), f"    {kind.description}")
+    )
+    + "\n\nWithout INTERFACE: eth0 on namespace nodes, eth1 (the first rail) on VMs.",
 )
-@click.argument("kind", type=click.Choice(list(faults.KINDS)))
-@click.option("--node", help="The node it concerns, or for an uplink the switch: leaf1.")
-@click.option("--value", type=float, help="Gb/s, bytes, ms or percent, as the kind says.")
-@click.option(
-    "--interface",
-    help="eth0 on namespace nodes, eth1 (the first rail) on VMs if none; on a switch an uplink, by "
-    "its other end: spine2.",
-)
+@click.argument("kind", metavar="KIND", type=click.Choice(list(fault_kinds.KINDS)))
+@click.argument("words", nargs=-1, metavar="[PLACE] [VALUE]", type=click.UNPROCESSED)
 @click.option("--process", help="What is in the command lines of the processes (pgrep's pattern).")
-def add_fault(
-    kind: str, node: str | None, value: float | None, interface: str | None, process: str | None
-) -> None:
-    click.echo(f"in place: {faults.add(open_lab(), kind, node, value, interface, process)}")
+def add_fault(kind: str, words: tuple[str, ...], process: str | None) -> None:
+    click.echo(f"in place: {faults.add_typed(open_lab(), kind, words, process)}")
 
 
 @fault.command("list")
@@ -249,14 +248,19 @@ def list_faults() -> None:
     cluster = open_lab()
     cluster.require_up()
     for item in faults.active(cluster):
-        click.echo(str(item))
+        click.echo(_told(cluster, item))
+
+
+def _told(cluster: Lab, fault: fault_kinds.Fault) -> str:
+    problem = fault_kinds.problem(cluster, fault)
+    return f"{fault}  ({problem})" if problem else str(fault)
 
 
 @fault.command("clear")
-@click.option("--node", help="Only the faults of this node.")
-def clear_faults(node: str | None) -> None:
-    """Mend the faults, and wait until Slurm has its nodes back."""
+@click.argument("machine", required=False)
+def clear_faults(machine: str | None) -> None:
+    """Mend the faults, all or those of one MACHINE, and wait until Slurm has its nodes back."""
     cluster = open_lab()
-    mended = faults.clear(cluster, node)
+    mended = faults.clear(cluster, machine)
     click.echo("mended: " + ("; ".join(map(str, mended)) if mended else "nothing was in place"))
     _say_kept_out(cluster)
