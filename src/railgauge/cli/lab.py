@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import click
 
 from railgauge import hostlist, systems
 from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.lab import SYSTEM, fault_kinds, faults, releases, spec, system_in
+from railgauge.lab import SYSTEM, fault_kinds, faults, releases, spec, system_in, uplinks
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import VM
 
@@ -162,6 +163,36 @@ def status() -> None:
             click.echo(f"{cluster.spec.head.name:<8} {service:<10} {running}")
     for fault in faults.active(cluster):
         click.echo(f"fault    {_told(cluster, fault)}")
+
+
+@lab.command("uplinks")
+@click.option("--seconds", type=click.FloatRange(min=0.1), help="What goes over them in that time.")
+@click.option("--json", "as_json", is_flag=True, help="As a site's command for fabric.counters.")
+def show_uplinks(seconds: float | None, as_json: bool) -> None:
+    """Bytes that each leaf has sent to each spine and received from it, and Jain's index of them.
+
+    The index is 1 where a leaf's uplinks carried the same, 1/n where one of n carried all.
+    """
+    cluster = open_lab()
+    cluster.require_up()
+    counted = uplinks.count(cluster)
+    if not counted:
+        raise RailgaugeError(
+            "this lab has no leaves and spines", next_step="railgauge lab up --system lab32"
+        )
+    if seconds is not None:
+        time.sleep(seconds)
+        counted = uplinks.since(counted, uplinks.count(cluster))
+    if as_json:
+        click.echo(json.dumps(uplinks.document(counted), indent=1))
+        return
+    click.echo(f"{'leaf':<8} {'spine':<8} {'sent_bytes':>14} {'received_bytes':>14}")
+    for one in counted:
+        sent, received = one.sent_bytes, one.received_bytes
+        click.echo(f"{one.leaf:<8} {one.spine:<8} {sent:>14} {received:>14}")
+    for leaf, indices in uplinks.balance(counted).items():
+        shown = ["idle" if index is None else f"{index:.4f}" for index in indices]
+        click.echo(f"{leaf:<8} {'balance':<8} {shown[0]:>14} {shown[1]:>14}")
 
 
 @lab.command()
