@@ -164,7 +164,16 @@ def flows(partition: str, nodes: Sequence[str]) -> list[list[PairCase]]:
     return found
 
 
-class FabricCases(Cases[PartitionCase]):
+@dataclasses.dataclass(frozen=True)
+class FabricCase(PartitionCase):
+    """The uplinks between the nodes of a partition."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return ("uplinks",)
+
+
+class FabricCases(Cases[FabricCase]):
     """The partitions whose switches count what they carry, as extras.fabric says."""
 
     grows = True
@@ -172,9 +181,9 @@ class FabricCases(Cases[PartitionCase]):
     def __init__(self) -> None:
         super().__init__("fabric", "tcp")
 
-    def on(self, partition: Partition) -> Iterable[PartitionCase]:
+    def on(self, partition: Partition) -> Iterable[FabricCase]:
         nodes = chosen_nodes(partition.nodes)
-        return [PartitionCase(partition.name, nodes)] if len(nodes) > 1 else []
+        return [FabricCase(partition.name, nodes)] if len(nodes) > 1 else []
 
     def lacks_nodes(self, partition: Partition) -> str:
         return "" if len(partition.nodes) > 1 else "needs two nodes"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge import systems
-from railgauge.checks import fabric
+from railgauge.campaign.folder import RESULT_FILE
+from railgauge.checks import fabric, queue
 from railgauge.checks.fabric import CountersUnread, Uplink
+from railgauge.model.record import read_record
+from railgauge.node import raw
 from railgauge.node.counters import jain
+from railgauge.tools import Completeness, Moved, Reading
+from tests.unit.checks import jobs
 
 # ---- who sends to whom ----
 
@@ -148,3 +155,117 @@ def test_counters_of_other_traffic_are_refused(sent: int, says: str) -> None:
 @pytest.mark.parametrize("sent", [50, 102, 125])
 def test_counters_of_this_traffic_are_believed(sent: int) -> None:
     fabric.confirm(sent, 100)
+
+
+# ---- a job that has ended ----
+
+#: What each of 96 pairs moves, in bytes.
+MOVED = 1000
+
+
+def counted(*shares: int) -> list[Uplink]:
+    """Of four leaves, each of which has sent its 24 pairs' bytes in these shares, and received as
+    much evenly.
+    """
+    part = 24 * MOVED // sum(shares)
+    return [
+        Uplink(f"leaf{leaf}", f"spine{spine}", share * part, 24 * MOVED // len(shares))
+        for leaf in range(1, 5)
+        for spine, share in enumerate(shares, start=1)
+    ]
+
+
+NOTHING = [Uplink(one.leaf, one.spine, 0, 0) for one in counted(1, 1, 1, 1)]
+
+
+@pytest.fixture(scope="module")
+def balance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with jobs.session("lab32", tmp_path_factory.mktemp("results")) as known:
+        yield known["FabricBalance"].kind
+
+
+@pytest.fixture
+def check(balance: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The check on 32 nodes, with counters that agree with what iperf2 moved."""
+    monkeypatch.setattr(queue.session, "takes_no_job", lambda asked: {})
+    reading = Reading(
+        True, "all", Completeness.PROVED, seen={"streams": 8}, moved=(Moved(MOVED, 3),)
+    )
+    monkeypatch.setattr(fabric.iperf2, "read", lambda *_, **__: reading)
+    one = jobs.ended(balance(variant_num=0), tmp_path / "stage")
+    one._before, one._after = NOTHING, counted(1, 1, 1, 1)
+    one.choose_places()
+    return one
+
+
+def left_by(check: Any) -> jobs.Left:
+    facts = {"emulation": "none", "mtu_bytes": 4200}
+    sides: dict[str, dict[str, raw.Side]] = {}
+    for place in check.orders()["places"]:
+        sides[place["name"]] = {
+            role: jobs.side(jobs.exit_line("iperf2", role, node, 0, **facts), "")
+            for role, node in place["roles"].items()
+        }
+    return jobs.Left(sides, dict.fromkeys(sides, jobs.DONE))
+
+
+def value(check: Any) -> float:
+    record = read_record(Path(check.stagedir, RESULT_FILE))
+    assert record is not None
+    ((row,),) = (result.rows for result in record.results)
+    return row.measurement.value
+
+
+def test_even_uplinks_are_a_pass(check: Any) -> None:
+    left_by(check).write(check)
+    assert jobs.judge(check) == ""
+    assert value(check) == pytest.approx(1)
+
+
+def test_the_least_even_leaf_is_the_number_and_the_shares_of_each_are_noted(check: Any) -> None:
+    left_by(check).write(check)
+    check._after = [*counted(1, 1, 1, 1)[:12], *counted(3, 1, 1, 1)[12:]]
+    jobs.judge(check)
+    assert value(check) == pytest.approx(36 / 48)
+    (result,) = read_record(Path(check.stagedir, RESULT_FILE)).results  # type: ignore[union-attr]
+    assert "leaf4 sent 0.024 MB: spine1 50%, spine2 17%" in result.notes[0]
+    assert len(result.notes) == 8
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (CountersUnread("no route"), NOTHING, "no route"),
+        (NOTHING, CountersUnread("exit code 1"), "exit code 1"),
+        (NOTHING, NOTHING, "the leaves counted 0 MB while iperf2 moved 0.096 MB"),
+        (NOTHING, [], "counted once"),
+        ([], [], "no leaf with two uplinks"),
+    ],
+)
+def test_without_counters_of_its_own_traffic_nothing_was_measured(
+    check: Any, before: Any, after: Any, says: str
+) -> None:
+    left_by(check).write(check)
+    check._before, check._after = before, after
+    message = jobs.judge(check)
+    assert "`bin/railgauge lab uplinks --json`: " in message and says in message
+
+
+def test_a_pair_that_failed_is_named(check: Any) -> None:
+    left = left_by(check)
+    left.sides["n9:n1"]["client"].line["call"]["exit_code"] = 1
+    left.write(check)
+    assert "iperf2 (client) on n1 ended with exit code 1" in jobs.judge(check)
+
+
+def test_a_node_that_was_lost_is_named_alone(check: Any) -> None:
+    left = left_by(check)
+    left.joined, left.lost = ("n3",), {"n3": "its connection ended"}
+    left.write(check)
+    assert jobs.judge(check) == "uplinks: n3: its connection ended"
+
+
+def test_a_job_that_left_nothing_has_no_place_that_was_measured(check: Any) -> None:
+    jobs.Left({}, {}, end=None).write(check)
+    assert "did not begin" in jobs.judge(check)
+    assert list(check.not_run) == ["uplinks"]
