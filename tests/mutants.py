@@ -854,6 +854,27 @@ MUTANTS = [
         "",
         "tests/unit/acceptance/test_follow.py -k hears",
     ),
+    Mutant(
+        "uplinks are believed that did not carry the test's traffic",
+        "src/railgauge/checks/fabric.py",
+        "    if sent_bytes < LEAST_SHARE * moved_bytes:\n",
+        "    if False:\n",
+        "tests/unit/checks/test_fabric.py -k of_its_own_traffic",
+    ),
+    Mutant(
+        "uplinks are believed that carried other traffic too",
+        "src/railgauge/checks/fabric.py",
+        "    if sent_bytes > MOST_SHARE * moved_bytes:\n",
+        "    if False:\n",
+        "tests/unit/checks/test_fabric.py -k of_other_traffic",
+    ),
+    Mutant(
+        "a pair that failed is no failure of the fabric's measurement",
+        "src/railgauge/checks/fabric.py",
+        "        calls = [call for _, _, of_flow, _ in sides for call in of_flow]\n",
+        "        calls = [dataclasses.replace(c, exit_code=0) for x in sides for c in x[2]]\n",
+        "tests/unit/checks/test_fabric.py -k pair_that_failed",
+    ),
     _sweep(
         "a place is measured though what it needs has failed",
         "            self.not_run.update(self.unmet(wanted))\n",

@@ -86,7 +86,7 @@ def test_a_drained_node_is_told_and_not_waited_for(command: Command, second: Lab
     command("up")
     drain = ["scontrol", "update", "nodename=n2", "state=drain", "reason=changed firmware"]
     second.on_head(*drain)
-    command("fault", "add", "rate", "--node", "n2", "--value", "1")
+    command("fault", "add", "rate", "n2", "1")
     began = time.monotonic()
     answer = command("fault", "clear")
     assert time.monotonic() - began < 45
@@ -142,7 +142,7 @@ def test_nothing_of_the_lab_is_seen_on_the_host(command: Command, second: Lab) -
 
 def test_two_labs_do_not_disturb_each_other(command: Command, cluster: Lab, second: Lab) -> None:
     command("up")
-    command("fault", "add", "off", "--node", "n1")
+    command("fault", "add", "off", "n1")
     assert second.machine("n1") is None
     assert cluster.node_states()["n1"] == "idle"
     command("down")
@@ -234,21 +234,21 @@ def test_accounting_knows_a_jobs_end(cluster: Lab) -> None:
 def test_status_tells_machines_services_and_faults(command: Command) -> None:
     assert command("status").returncode == 3
     command("up")
-    command("fault", "add", "rate", "--node", "n2", "--value", "1")
+    command("fault", "add", "rate", "n2", "1")
     lines = command("status").stdout.splitlines()
     assert "n1       namespace  10.77.0.11     on   idle" in lines
     assert "head     slurmctld  running" in lines
-    assert "fault    rate n2 eth0 1" in lines
+    assert "fault    rate n2:eth0 1" in lines
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["fault", "add", "rate"], "needs --node"),
-        (["fault", "add", "rate", "--node", "n1"], "needs --value"),
-        (["fault", "add", "rate", "--node", "n9", "--value", "1"], "no node 'n9'"),
-        (["fault", "add", "rate", "--node", "n1", "--value", "-1"], "above 0"),
-        (["fault", "add", "slurmdbd-stop", "--node", "n1"], "concerns no single node"),
+        (["fault", "add", "rate"], "needs a place"),
+        (["fault", "add", "rate", "n1"], "needs GBITS"),
+        (["fault", "add", "rate", "n9", "1"], "no node 'n9'"),
+        (["fault", "add", "rate", "n1", "-1"], "above 0"),
+        (["fault", "add", "slurmdbd-stop", "n1"], "'n1' is too much"),
         (["fault", "add", "nosuch"], "nosuch"),
         (["exec", "n9", "true"], "no node 'n9'"),
         (["logs", "nosuch"], "no log 'nosuch'"),

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from railgauge import paths
-from railgauge.lab import faults
+from railgauge.lab import faults, network, uplinks
 from railgauge.lab.cluster import Lab
+from railgauge.lab.uplinks import Uplink
 from railgauge.processes import Process
 
 from .conftest import PATIENCE_S, lab_beside, lab_command, links_here, running
@@ -35,8 +37,7 @@ def leaves(cluster: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
 @pytest.fixture
 def mended(leaves: Lab) -> Iterator[Lab]:
     yield leaves
-    answer = lab_command(leaves, "fault", "clear")
-    assert answer.returncode == 0, answer.stdout
+    faults.clear(leaves)
 
 
 def on(lab: Lab, machine: str, *command: str) -> str:
@@ -63,17 +64,43 @@ def bandwidth(lab: Lab, client: str, server: str, *options: str) -> float:
     return float(last) / 1e6
 
 
-def sent_bytes(lab: Lab, leaf: str) -> dict[str, int]:
-    """What has left a leaf by each uplink."""
-    lines = on(lab, leaf, "cat", "/proc/self/net/dev").splitlines()
-    rows = (line.replace(":", " ").split() for line in lines)
-    return {row[0]: int(row[9]) for row in rows if row[0].startswith("spine")}
+def busiest(lab: Lab, leaf: str, before: Sequence[Uplink], way: str = "sent") -> str:
+    """The spine to which a leaf has sent most since, or from which it has received most."""
+    found = [one for one in uplinks.since(before, uplinks.count(lab)) if one.leaf == leaf]
+    return max(found, key=lambda one: getattr(one, f"{way}_bytes")).spine
 
 
-def busiest(lab: Lab, leaf: str, before: dict[str, int]) -> str:
-    """The uplink by which most has left a leaf since."""
-    after = sent_bytes(lab, leaf)
-    return max(after, key=lambda uplink: after[uplink] - before[uplink])
+def lost(lab: Lab, client: str, server: str, interval_s: float = 0.005, count: int = 400) -> float:
+    """The share of pings without an answer, in percent."""
+    words = ["ping", "-q", "-i", f"{interval_s:g}", "-c", f"{count}", server]
+    outcome = subprocess.run(
+        lab.enter(client, *words), capture_output=True, text=True, timeout=60, check=False
+    )
+    found = re.search(r"([0-9.]+)% packet loss", outcome.stdout)
+    assert found is not None, outcome.stdout + outcome.stderr
+    return float(found[1])
+
+
+def add(lab: Lab, kind: str, *words: str) -> None:
+    faults.add_typed(lab, kind, words)
+
+
+def settings(lab: Lab) -> dict[str, list[str]]:
+    """What faults change of the network of some machines, as their kernel shows it."""
+    found = {}
+    for machine in ("leaf1", "leaf2", "spine2", "spine3", "n3", "n5"):
+        shown = on(lab, machine, "sh", "-c", "ip route; tc qdisc; ip -o -d link")
+        # Whether a link has its carrier, which comes a moment later; a bridge's timers; handles.
+        shown = re.sub(r" state \S+|timer +[0-9.]+|(?<=tbf) \w+:", "", shown)
+        found[machine] = sorted(shown.splitlines())
+        rules = subprocess.run(
+            network.inside(lab.require_machine(machine), "nft", "list", "ruleset"),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found[machine] += rules.stdout.splitlines()
+    return found
 
 
 def processes_in(lab: Lab) -> list[Process]:
@@ -130,7 +157,7 @@ def test_two_nodes_move_what_their_links_carry(leaves: Lab, client: str, server:
 def test_a_flow_keeps_to_its_spine_and_flows_spread_over_all(leaves: Lab) -> None:
     ways = []
     for port in [*range(40000, 40040), *range(40000, 40008)]:
-        before = sent_bytes(leaves, "leaf1")
+        before = uplinks.count(leaves)
         # By its ports alone: a packet without anybody who answers.
         knock = f"import socket; s = socket.socket(2, 2); s.bind(('', {port})); [" + (
             "s.sendto(bytes(1000), ('n32', 9)) for _ in range(20)]"
@@ -144,24 +171,129 @@ def test_a_flow_keeps_to_its_spine_and_flows_spread_over_all(leaves: Lab) -> Non
 def test_a_slow_uplink_slows_the_flows_that_go_by_it(mended: Lab) -> None:
     # From one port, so that the flow goes the same way again.
     flow = ("--bind", f"{mended.node('n1').address}:41000")
-    before = sent_bytes(mended, "leaf1")
+    before = uplinks.count(mended)
     assert bandwidth(mended, "n1", "n32", *flow) > LEAST_GBITS
     spine = busiest(mended, "leaf1", before)
-    words = ["rate", "--node", "leaf1", "--interface", spine, "--value", "0.01"]
-    assert lab_command(mended, "fault", "add", *words).returncode == 0
+    add(mended, "uplink-rate", f"leaf1:{spine}", "0.01")
     assert bandwidth(mended, "n2", "n3") > LEAST_GBITS
     assert bandwidth(mended, "n1", "n32", *flow) < 0.03
+    faults.clear(mended)
+    assert bandwidth(mended, "n1", "n32", *flow) > LEAST_GBITS
+
+
+@pytest.mark.parametrize("way", ["sent", "received"])
+def test_a_lossy_uplink_loses_what_goes_by_it_both_ways(mended: Lab, way: str) -> None:
+    before = uplinks.count(mended)
+    assert lost(mended, "n1", "n32") == 0
+    add(mended, "uplink-loss", f"leaf1:{busiest(mended, 'leaf1', before, way)}", "40")
+    # The answers may go by the same uplink as the questions.
+    assert 25 < lost(mended, "n1", "n32") < 80
+    assert lost(mended, "n2", "n3") == 0
+    faults.clear(mended)
+    assert lost(mended, "n1", "n32") == 0
+
+
+def test_a_lossy_rail_loses_both_ways(mended: Lab) -> None:
+    add(mended, "rail-loss", "n5", "30")
+    # 1 - 0.7^2 is 51 %; of one way 30 %.
+    assert 40 < lost(mended, "n6", "n5", count=600) < 62
+    assert lost(mended, "n6", "n7") == 0
+    faults.clear(mended)
+    assert lost(mended, "n6", "n5") == 0
+
+
+def test_a_leaf_that_is_down_takes_its_nodes_along_and_no_other(mended: Lab) -> None:
+    add(mended, "leaf-down", "leaf2")
+    for client, server in (("n1", "n9"), ("n9", "n10")):
+        assert lost(mended, client, server, 0.1, 5) == 100
+    assert lost(mended, "n1", "n17", 0.1, 5) == 0
+    faults.clear(mended)
+    for client, server in (("n1", "n9"), ("n9", "n10")):
+        assert lost(mended, client, server, 0.1, 5) == 0
+
+
+def test_a_flapping_link_is_down_for_a_fifth_of_the_time(mended: Lab) -> None:
+    changes = ("cat", "/sys/class/net/eth0/carrier_changes")
+    before = int(on(mended, "n3", *changes))
+    add(mended, "flap", "n3", "2")
+    assert 5 < lost(mended, "n4", "n3", 0.05, 120) < 45
+    assert int(on(mended, "n3", *changes)) - before >= 4
+    faults.clear(mended)
+    assert lost(mended, "n4", "n3") == 0
+
+
+def test_a_flapping_uplink_comes_and_goes(mended: Lab) -> None:
+    add(mended, "flap", "leaf1:spine2", "1")
+    shown = [on(mended, "leaf1", "ip", "-o", "link", "show", "spine2") for _ in range(100)]
+    assert {",UP," in line for line in shown} == {True, False}
+    # A leaf takes another uplink meanwhile.
+    assert bandwidth(mended, "n1", "n32", "-P", "4") > LEAST_GBITS / 2
+
+
+def test_a_flapping_link_whose_process_was_killed_is_told_and_mended(mended: Lab) -> None:
+    add(mended, "flap", "n3", "2")
+    process = mended.machine("flap-n3-eth0")
+    assert process is not None
+    process.kill()
+    assert process.wait_until_ended(10)
+    shown = lab_command(mended, "status").stdout
+    assert "fault    flap n3:eth0 2  (its process has ended: railgauge lab fault clear)" in shown
+    faults.clear(mended)
+    assert lost(mended, "n4", "n3") == 0
+
+
+def test_faults_go_together_and_leave_nothing(mended: Lab) -> None:
+    before = settings(mended)
+    words = [
+        "uplink-rate leaf1:spine2 0.05",
+        "uplink-loss leaf1:spine2 1",
+        "uplink-loss leaf1:spine3 1",
+        "leaf-down leaf2",
+        "flap n3:eth0 5",
+        "rail-loss n5:eth0 1",
+        "rate n5:eth0 0.05",
+    ]
+    for fault in words:
+        answer = lab_command(mended, "fault", "add", *fault.split())
+        assert answer.stdout == f"in place: {fault}\n"
+    process = mended.machine("flap-n3-eth0")
+    assert process is not None
+    shown = lab_command(mended, "status").stdout.splitlines()
+    assert [line for line in shown if line.startswith("fault")] == [f"fault    {f}" for f in words]
+    answer = lab_command(mended, "fault", "clear")
+    assert answer.stdout == f"mended: {'; '.join(words)}\n"
+    assert settings(mended) == before
+    assert not process.alive
+    assert "fault" not in lab_command(mended, "status").stdout
+
+
+def test_what_went_over_each_uplink_is_told(leaves: Lab) -> None:
+    before = uplinks.count(leaves)
+    assert len(before) == 16
+    moved = 3 * LEAST_GBITS * 1e9 / 8
+    bandwidth(leaves, "n1", "n32", "-P", "8")
+    answer = lab_command(leaves, "uplinks", "--json")
+    after = [Uplink(**one) for one in json.loads(answer.stdout)["uplinks"]]
+    sent = {"leaf1": 0, "leaf2": 0, "leaf3": 0, "leaf4": 0}
+    for one in uplinks.since(before, after):
+        sent[one.leaf] += one.sent_bytes
+    assert sent["leaf1"] > moved
+    assert max(sent["leaf2"], sent["leaf3"]) < moved / 10
+
+
+def test_how_evenly_uplinks_are_used_is_shown(leaves: Lab) -> None:
+    answer = lab_command(leaves, "uplinks", "--seconds", "0.2")
+    shown = [line.split()[:2] for line in answer.stdout.splitlines()]
+    assert ["leaf1", "spine4"] in shown and ["leaf4", "balance"] in shown
 
 
 def test_a_lossy_link_loses_what_leaves_the_node(mended: Lab) -> None:
-    lab_command(mended, "fault", "add", "loss", "--node", "n5", "--value", "30")
-    ping = on(mended, "n5", "ping", "-q", "-i", "0.005", "-c", "400", "n6")
-    found = re.search(r"([0-9.]+)% packet loss", ping)
-    assert found is not None and 15 < float(found[1]) < 45
+    add(mended, "loss", "n5", "30")
+    assert 15 < lost(mended, "n5", "n6") < 45
 
 
 def test_a_full_disk_takes_nothing_until_it_is_mended(mended: Lab) -> None:
-    lab_command(mended, "fault", "add", "disk-full", "--node", "n7")
+    lab_command(mended, "fault", "add", "disk-full", "n7")
     write = ["sh", "-c", "for f in /tmp/x /root/x; do echo text >$f || echo full; done"]
     assert on(mended, "n7", *write) == "full\nfull\n"
     lab_command(mended, "fault", "clear")
@@ -170,7 +302,7 @@ def test_a_full_disk_takes_nothing_until_it_is_mended(mended: Lab) -> None:
 
 def test_a_stopped_process_goes_on_after_it_is_mended(mended: Lab) -> None:
     state = ["ps", "-o", "stat=", "-C", "slurmd"]
-    lab_command(mended, "fault", "add", "stopped", "--node", "n8", "--process", "slurmd -D")
+    lab_command(mended, "fault", "add", "stopped", "n8", "--process", "slurmd -D")
     assert "T" in on(mended, "n8", *state)
     lab_command(mended, "fault", "clear")
     assert "T" not in on(mended, "n8", *state)

@@ -95,10 +95,10 @@ def test_a_vm_whose_process_is_killed_comes_back(mended: Lab) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["delay", "--node", "n1", "--value", "1"], "needs a VM node (n[5-6])"),
-        (["loss", "--node", "n5", "--value", "1", "--interface", "eth9"], "no interface 'eth9'"),
-        (["rdma-removed", "--node", "n5", "--interface", "eth0"], "eth1, eth2"),
-        (["off", "--node", "n5", "--interface", "eth0"], "concerns no single interface"),
+        (["delay", "n1", "1"], "needs a VM node (n[5-6])"),
+        (["loss", "n5:eth9", "1"], "no interface 'eth9'"),
+        (["rdma-removed", "n5:eth0"], "eth1, eth2"),
+        (["off", "n5:eth0"], "concerns no single interface"),
     ],
 )
 def test_a_fault_that_cannot_be_is_one_clear_error(

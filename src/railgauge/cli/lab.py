@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import click
 
 from railgauge import hostlist, systems
 from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.lab import SYSTEM, faults, releases, spec, system_in
+from railgauge.lab import SYSTEM, fault_kinds, faults, releases, spec, system_in, uplinks
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import VM
 
@@ -161,7 +162,37 @@ def status() -> None:
             running = "running" if cluster.service_runs(service) else "not running"
             click.echo(f"{cluster.spec.head.name:<8} {service:<10} {running}")
     for fault in faults.active(cluster):
-        click.echo(f"fault    {fault}")
+        click.echo(f"fault    {_told(cluster, fault)}")
+
+
+@lab.command("uplinks")
+@click.option("--seconds", type=click.FloatRange(min=0.1), help="What goes over them in that time.")
+@click.option("--json", "as_json", is_flag=True, help="As a site's command for fabric.counters.")
+def show_uplinks(seconds: float | None, as_json: bool) -> None:
+    """Bytes that each leaf has sent to each spine and received from it, and Jain's index of them.
+
+    The index is 1 where a leaf's uplinks carried the same, 1/n where one of n carried all.
+    """
+    cluster = open_lab()
+    cluster.require_up()
+    counted = uplinks.count(cluster)
+    if not counted:
+        raise RailgaugeError(
+            "this lab has no leaves and spines", next_step="railgauge lab up --system lab32"
+        )
+    if seconds is not None:
+        time.sleep(seconds)
+        counted = uplinks.since(counted, uplinks.count(cluster))
+    if as_json:
+        click.echo(json.dumps(uplinks.document(counted), indent=1))
+        return
+    click.echo(f"{'leaf':<8} {'spine':<8} {'sent_bytes':>14} {'received_bytes':>14}")
+    for one in counted:
+        sent, received = one.sent_bytes, one.received_bytes
+        click.echo(f"{one.leaf:<8} {one.spine:<8} {sent:>14} {received:>14}")
+    for leaf, indices in uplinks.balance(counted).items():
+        shown = ["idle" if index is None else f"{index:.4f}" for index in indices]
+        click.echo(f"{leaf:<8} {'balance':<8} {shown[0]:>14} {shown[1]:>14}")
 
 
 @lab.command()
@@ -225,22 +256,21 @@ def fault() -> None:
 
 @fault.command(
     "add",
+    # A number may be below zero, and is told so.
+    context_settings={"ignore_unknown_options": True},
     help="Put a fault in place.\n\n\b\n"
-    + "\n".join(f"{name:<18} {kind.description}" for name, kind in faults.KINDS.items()),
+    + "\n".join(
+        line
+        for name, kind in fault_kinds.KINDS.items()
+        for line in (f"{name} {kind.usage}".rstrip(), f"    {kind.description}")
+    )
+    + "\n\nWithout INTERFACE: eth0 on namespace nodes, eth1 (the first rail) on VMs.",
 )
-@click.argument("kind", type=click.Choice(list(faults.KINDS)))
-@click.option("--node", help="The node it concerns, or for an uplink the switch: leaf1.")
-@click.option("--value", type=float, help="Gb/s, bytes, ms or percent, as the kind says.")
-@click.option(
-    "--interface",
-    help="eth0 on namespace nodes, eth1 (the first rail) on VMs if none; on a switch an uplink, by "
-    "its other end: spine2.",
-)
+@click.argument("kind", metavar="KIND", type=click.Choice(list(fault_kinds.KINDS)))
+@click.argument("words", nargs=-1, metavar="[PLACE] [VALUE]", type=click.UNPROCESSED)
 @click.option("--process", help="What is in the command lines of the processes (pgrep's pattern).")
-def add_fault(
-    kind: str, node: str | None, value: float | None, interface: str | None, process: str | None
-) -> None:
-    click.echo(f"in place: {faults.add(open_lab(), kind, node, value, interface, process)}")
+def add_fault(kind: str, words: tuple[str, ...], process: str | None) -> None:
+    click.echo(f"in place: {faults.add_typed(open_lab(), kind, words, process)}")
 
 
 @fault.command("list")
@@ -249,14 +279,19 @@ def list_faults() -> None:
     cluster = open_lab()
     cluster.require_up()
     for item in faults.active(cluster):
-        click.echo(str(item))
+        click.echo(_told(cluster, item))
+
+
+def _told(cluster: Lab, fault: fault_kinds.Fault) -> str:
+    problem = fault_kinds.problem(cluster, fault)
+    return f"{fault}  ({problem})" if problem else str(fault)
 
 
 @fault.command("clear")
-@click.option("--node", help="Only the faults of this node.")
-def clear_faults(node: str | None) -> None:
-    """Mend the faults, and wait until Slurm has its nodes back."""
+@click.argument("machine", required=False)
+def clear_faults(machine: str | None) -> None:
+    """Mend the faults, all or those of one MACHINE, and wait until Slurm has its nodes back."""
     cluster = open_lab()
-    mended = faults.clear(cluster, node)
+    mended = faults.clear(cluster, machine)
     click.echo("mended: " + ("; ".join(map(str, mended)) if mended else "nothing was in place"))
     _say_kept_out(cluster)

@@ -14,11 +14,13 @@ import subprocess
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from railgauge import children, hostlist, lab, paths, processes
 from railgauge.atomic import write_text
 from railgauge.errors import EnvironmentProblem
 from railgauge.lab import network, releases, render, rootfs, switches, vm
+from railgauge.lab.links import Links
 from railgauge.lab.nodes import KINDS, NAMESPACE
 from railgauge.lab.releases import DEFAULT, Release
 from railgauge.lab.spec import LabSpec, Node, Switch, User
@@ -113,6 +115,12 @@ class Lab:
         """The node or the switch of that name."""
         switches_by_name = {switch.name: switch for switch in self.spec.all_switches()}
         return switches_by_name.get(name) or self.node(name)
+
+    def links(self, name: str) -> tuple[Links[Any], Node | Switch]:
+        """The node or the switch of that name, and how the links of such ones are changed."""
+        member = self.member(name)
+        kinds: dict[str, Links[Any]] = {**KINDS, **switches.KINDS}
+        return kinds[member.kind], member
 
     def switch_of(self, node: Node) -> Process:
         """In whose network namespace the bridge is that a node's eth0 is on."""

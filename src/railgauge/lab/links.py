@@ -43,6 +43,12 @@ class Links(Protocol[M_contra]):
         machine is off.
         """
 
+    def lose_both(self, lab: Lab, machine: M_contra, interface: str, percent: float) -> None:
+        """Lose a share of the packets of a link in both directions; of a VM's what it sends."""
+
+    def set_link(self, lab: Lab, machine: M_contra, interface: str, up: bool) -> None:
+        """Plug the cable in, or pull it: a node sees its carrier come or go."""
+
 
 class VethLinks(abc.ABC, Generic[M]):
     """Links between two namespaces of this kernel."""
@@ -54,6 +60,12 @@ class VethLinks(abc.ABC, Generic[M]):
     @abc.abstractmethod
     def peer(self, lab: Lab, machine: M, interface: str) -> End:
         """The other end of its link."""
+
+    @abc.abstractmethod
+    def unplugged(self, lab: Lab, machine: M, interface: str) -> End:
+        """The end that goes down where the cable is pulled: the other one loses its carrier, and
+        no route but its own.
+        """
 
     @abc.abstractmethod
     def gbits(self, lab: Lab) -> float:
@@ -77,3 +89,14 @@ class VethLinks(abc.ABC, Generic[M]):
         if percent or lab.machine(machine.name) is not None:
             network.segment(self.own(lab, machine, interface), always=percent > 0)
         network.lose(self.peer(lab, machine, interface), percent)
+
+    def lose_both(self, lab: Lab, machine: M, interface: str, percent: float) -> None:
+        self.lose(lab, machine, interface, percent)
+        if percent or lab.machine(machine.name) is not None:
+            own = self.own(lab, machine, interface)
+            network.segment(self.peer(lab, machine, interface), always=percent > 0)
+            network.lose(own, percent)
+
+    def set_link(self, lab: Lab, machine: M, interface: str, up: bool) -> None:
+        end = self.unplugged(lab, machine, interface)
+        network.ip(end.process, f"link set {end.device} {'up' if up else 'down'}")

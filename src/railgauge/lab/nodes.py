@@ -124,6 +124,9 @@ class NamespaceNodes(VethLinks[Node]):
     def peer(self, lab: Lab, machine: Node, interface: str) -> End:
         return End(lab.switch_of(machine), network.port(machine.name))
 
+    def unplugged(self, lab: Lab, machine: Node, interface: str) -> End:
+        return self.peer(lab, machine, interface)
+
     def gbits(self, lab: Lab) -> float:
         return lab.spec.network.link_gbits
 

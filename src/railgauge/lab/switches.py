@@ -57,6 +57,11 @@ class SwitchLinks(VethLinks[Switch]):
     def peer(self, lab: Lab, machine: Switch, interface: str) -> End:
         return End(lab.require_machine(interface), machine.name)
 
+    def unplugged(self, lab: Lab, machine: Switch, interface: str) -> End:
+        # A leaf's end: it has other ways, a spine's only route to that leaf would end with its own.
+        ends = self.own(lab, machine, interface), self.peer(lab, machine, interface)
+        return ends[0 if machine.kind == "leaf" else 1]
+
     def gbits(self, lab: Lab) -> float:
         assert lab.spec.switches is not None
         return lab.spec.switches.uplink_gbits
@@ -109,6 +114,21 @@ def start(lab: Lab, switches: Sequence[Switch]) -> None:
     for name in dict.fromkeys(name for link in made for name in (link.lower, link.spine)):
         network.ip(_process(lab, name), *routes(lab.spec, name))
     _complete(lab).touch()
+
+
+def set_leaf(lab: Lab, leaf: Switch, up: bool) -> None:
+    """Take all ports of a leaf down, to its nodes and to the spines, or up again, with its routes;
+    nothing to do where its process has ended, with all of them.
+    """
+    if lab.machine(leaf.name) is None:
+        return
+    process = lab.require_machine(leaf.name)
+    ports = map(network.port, lab.spec.nodes_of(leaf.name))
+    # A node that is off has none.
+    devices = [port for port in ports if network.exists(process, port)]
+    devices += [link.spine for link in lab.spec.uplinks() if link.lower == leaf.name]
+    lines = [f"link set {device} {'up' if up else 'down'}" for device in devices]
+    network.ip(process, *lines, *(routes(lab.spec, leaf.name) if up else []))
 
 
 def _complete(lab: Lab) -> Path:

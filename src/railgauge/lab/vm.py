@@ -181,7 +181,7 @@ class VmNodes:
         self._plug(lab, init, node)
         lab.start_process(
             node.name,
-            [str(_BOOT / "vm"), str(machines / f"{node.name}.pid"), *self._command(lab, node)],
+            [str(_BOOT / "process"), str(machines / f"{node.name}.pid"), *self._command(lab, node)],
         )
 
     def _plug(self, lab: Lab, init: Process, node: Node) -> None:
@@ -292,16 +292,19 @@ class VmNodes:
     def set_mtu(self, lab: Lab, machine: Node, interface: str, mtu_bytes: int) -> None:
         self._must(lab, machine, ["ip", "link", "set", interface, "mtu", str(mtu_bytes)])
 
-    def set_link(self, lab: Lab, node: Node, interface: str, up: bool) -> None:
-        """Plug the cable in, or pull it: the guest sees its carrier come or go."""
-        lab.require_machine(node.name)
-        path = lab.folders.machines / f"{node.name}.qmp"
+    def set_link(self, lab: Lab, machine: Node, interface: str, up: bool) -> None:
+        lab.require_machine(machine.name)
+        path = lab.folders.machines / f"{machine.name}.qmp"
         guest.monitor(path, "set_link", name=f"nic-{interface}", up=up)
 
     def lose(self, lab: Lab, machine: Node, interface: str, percent: float) -> None:
         # An interface forgets it with its machine's power.
         if percent or lab.machine(machine.name) is not None:
             self.emulate(lab, machine, interface, f"loss {percent:g}%" if percent else "")
+
+    def lose_both(self, lab: Lab, machine: Node, interface: str, percent: float) -> None:
+        # Nothing here loses what arrives.
+        self.lose(lab, machine, interface, percent)
 
     def emulate(self, lab: Lab, node: Node, interface: str, netem: str) -> None:
         """Let netem (tc-netem(8)) disturb what leaves by the interface; nothing if empty."""

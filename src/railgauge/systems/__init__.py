@@ -37,6 +37,9 @@ from railgauge.systems.schema import (
     Extras as Extras,
 )
 from railgauge.systems.schema import (
+    Fabric as Fabric,
+)
+from railgauge.systems.schema import (
     FilesOfOneSize as FilesOfOneSize,
 )
 from railgauge.systems.schema import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 
 from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.lab import faults
+from railgauge.lab import faults, flapping, switches
 from railgauge.lab.cluster import Lab
+from railgauge.lab.fault_kinds import KINDS
 from railgauge.lab.nodes import NamespaceNodes
 from railgauge.lab.spec import LabSpec
 from railgauge.lab.switches import SwitchLinks
@@ -55,8 +57,13 @@ class Struck:
             monkeypatch.setattr(kind, "run", self._running())
         for action in ("lose", "fill_disk", "empty_disk"):
             monkeypatch.setattr(NamespaceNodes, action, self._noting(action))
-        for action in ("shape", "unshape", "set_mtu", "lose"):
+        for action in ("shape", "unshape", "set_mtu", "lose", "lose_both", "set_link"):
             monkeypatch.setattr(SwitchLinks, action, self._noting(action))
+        for action in ("lose_both", "set_link"):
+            monkeypatch.setattr(NamespaceNodes, action, self._noting(action))
+        monkeypatch.setattr(switches, "set_leaf", self._noting_words("set_leaf"))
+        for action in ("start", "end"):
+            monkeypatch.setattr(flapping, action, self._noting_words(f"flapping {action}"))
         monkeypatch.setattr(Lab, "kept_out", lambda lab: self.kept_out)
         monkeypatch.setattr(Lab, "on_head", lambda lab, *words: self.done.append(" ".join(words)))
         for action in ("emulate", "set_link", "set_rdma"):
@@ -68,6 +75,13 @@ class Struck:
                 raise EnvironmentProblem(f"{node.name} is off")
             told = [action, node.name, *arguments, *named.values()]
             self.done.append(" ".join(str(word) for word in told))
+
+        return note
+
+    def _noting_words(self, action: str) -> Any:
+        def note(lab: Lab, *arguments: Any, **named: Any) -> None:
+            told = [getattr(word, "name", word) for word in (*arguments, *named.values())]
+            self.done.append(" ".join(str(word) for word in (action, *told)))
 
         return note
 
@@ -142,6 +156,10 @@ def struck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Struck:
         (("stopped", "n5", None, None, "agent"), "n5: pkill -19 --full -- agent"),
         (("off", "n5"), "power_off n5"),
         (("off", "n1"), "power_off n1"),
+        (("rail-loss", "n1", 2.0), "lose_both n1 eth0 2.0"),
+        (("rail-loss", "n6", 2.0, "eth2"), "emulate n6 eth2 loss 2%"),
+        (("flap", "n1"), "flapping start n1 eth0 5"),
+        (("flap", "n5", 10.0, "eth2"), "flapping start n5 eth2 10.0"),
     ],
 )
 def test_fault_strikes_the_interface_named_or_the_usual_one(
@@ -153,7 +171,7 @@ def test_fault_strikes_the_interface_named_or_the_usual_one(
 
 def test_fault_in_place_is_remembered_with_its_interface(struck: Struck) -> None:
     struck.add("loss", "n5", 0.5)
-    assert struck.active() == ["loss n5 eth1 0.5"]
+    assert struck.active() == ["loss n5:eth1 0.5"]
 
 
 def test_fault_that_could_not_be_made_is_not_remembered(struck: Struck) -> None:
@@ -176,7 +194,8 @@ def test_no_process_to_stop_is_an_error_and_not_remembered(struck: Struck) -> No
 @pytest.mark.parametrize(
     ("arguments", "done"),
     [
-        (("rate", "leaf1", 0.05, "spine2"), "shape leaf1 spine2 0.05"),
+        (("uplink-rate", "leaf1", 0.05, "spine2"), "shape leaf1 spine2 0.05"),
+        (("uplink-loss", "leaf1", 0.5, "spine2"), "lose_both leaf1 spine2 0.5"),
         (("loss", "leaf2", 1.0, "spine3"), "lose leaf2 spine3 1.0"),
         (("loss", "spine3", 1.0, "leaf2"), "lose spine3 leaf2 1.0"),
         (("mtu", "leaf1", 1500.0), "set_mtu leaf1 spine1 1500"),
@@ -197,20 +216,25 @@ def test_fault_strikes_the_uplink_to_the_switch_named(
 def test_unknown_uplink_is_refused_with_those_that_are_known(
     on_leaves: Struck, switch: str, interface: str, known: str
 ) -> None:
-    message = on_leaves.refused("rate", switch, 1.0, interface)
-    assert message == f"fault rate on {switch}: no interface {interface!r}; {known}"
+    message = on_leaves.refused("loss", switch, 1.0, interface)
+    assert message == f"fault loss on {switch}: no interface {interface!r}; {known}"
 
 
-@pytest.mark.parametrize("kind", ["off", "disk-full", "delay"])
+@pytest.mark.parametrize("kind", ["off", "disk-full", "delay", "rate", "rail-loss"])
 def test_fault_of_a_node_is_refused_on_a_switch(on_leaves: Struck, kind: str) -> None:
-    value = 1.0 if faults.KINDS[kind].needs_value else None
+    value = 1.0 if KINDS[kind].needs_value else None
     assert "the lab has no node 'leaf1'" in on_leaves.refused(kind, "leaf1", value)
 
 
 @pytest.mark.parametrize(
     ("arguments", "mended"),
     [
-        (("rate", "leaf1", 0.05, "spine2"), "unshape leaf1 spine2"),
+        (("uplink-rate", "leaf1", 0.05, "spine2"), "unshape leaf1 spine2"),
+        (("uplink-loss", "leaf1", 1.0, "spine2"), "lose_both leaf1 spine2 0"),
+        (("leaf-down", "leaf1"), "set_leaf leaf1 True"),
+        (("flap", "leaf1", None, "spine2"), "set_link leaf1 spine2 True"),
+        (("flap", "n3"), "set_link n3 eth0 True"),
+        (("rail-loss", "n3", 1.0), "lose_both n3 eth0 0"),
         (("loss", "leaf1", 1.0, "spine2"), "lose leaf1 spine2 0"),
         (("mtu", "spine1", 1500.0, "leaf2"), "set_mtu spine1 leaf2 4200"),
     ],
@@ -228,22 +252,22 @@ def test_clearing_puts_an_uplink_right_again(
 
 def test_unknown_fault_is_refused_with_those_that_are_known(struck: Struck) -> None:
     message = struck.refused("lose", "n5", 1.0)
-    assert message.startswith("fault 'lose' is unknown; one of rate, mtu, delay, loss, ")
+    assert message.startswith("fault 'lose' is unknown; one of rate, uplink-rate, mtu, delay, ")
 
 
-@pytest.mark.parametrize("kind", [name for name, k in faults.KINDS.items() if k.on != "lab"])
+@pytest.mark.parametrize("kind", [name for name, k in KINDS.items() if k.on != "lab"])
 def test_fault_of_a_node_needs_one(struck: Struck, kind: str) -> None:
-    assert struck.refused(kind, None, 1.0) == f"fault {kind} needs --node"
+    assert struck.refused(kind, None, 1.0).startswith(f"fault {kind} needs a place: {kind} ")
 
 
-@pytest.mark.parametrize("kind", [name for name, k in faults.KINDS.items() if k.on == "lab"])
+@pytest.mark.parametrize("kind", [name for name, k in KINDS.items() if k.on == "lab"])
 def test_fault_of_the_lab_concerns_no_single_node(struck: Struck, kind: str) -> None:
     assert struck.refused(kind, "n5") == f"fault {kind} concerns no single node"
 
 
-@pytest.mark.parametrize("kind", [name for name, k in faults.KINDS.items() if k.needs_value])
+@pytest.mark.parametrize("kind", [name for name, k in KINDS.items() if k.needs_value])
 def test_fault_with_a_value_needs_it(struck: Struck, kind: str) -> None:
-    assert struck.refused(kind, "n5").startswith(f"fault {kind} needs --value: ")
+    assert struck.refused(kind, "n5").startswith(f"fault {kind} needs {KINDS[kind].unit}: ")
 
 
 @pytest.mark.parametrize(("kind", "value"), [("loss", 0.0), ("loss", -1.0), ("rate", -0.1)])
@@ -268,19 +292,19 @@ def test_unknown_node_is_refused_with_those_that_are_known(struck: Struck) -> No
 def test_unknown_interface_is_refused_with_those_that_are_known(
     struck: Struck, kind: str, node: str, interface: str, known: str
 ) -> None:
-    value = 1.0 if faults.KINDS[kind].needs_value else None
+    value = 1.0 if KINDS[kind].needs_value else None
     message = struck.refused(kind, node, value, interface)
     assert message == f"fault {kind} on {node}: no interface {interface!r}; {known}"
 
 
 @pytest.mark.parametrize(
-    "kind", [name for name, kind in faults.KINDS.items() if kind.on == "vm-interface"]
+    "kind", [name for name, kind in KINDS.items() if kind.on == "vm-interface"]
 )
 def test_fault_that_needs_a_kernel_of_its_own_is_refused_on_a_namespace_node(
     struck: Struck, kind: str
 ) -> None:
     message = f"fault {kind} needs a VM node (n[5-6]); n1 is a namespace"
-    value = 1.0 if faults.KINDS[kind].needs_value else None
+    value = 1.0 if KINDS[kind].needs_value else None
     assert struck.refused(kind, "n1", value) == message
 
 
@@ -315,7 +339,133 @@ def test_fault_of_no_process_takes_none(struck: Struck) -> None:
     assert struck.refused("off", "n1", process="slurmd") == "fault off concerns no process"
 
 
+# ---- as it is typed ----
+
+
+@pytest.mark.parametrize(
+    ("words", "done"),
+    [
+        ("uplink-rate leaf1:spine2 0.05", "shape leaf1 spine2 0.05"),
+        ("uplink-loss leaf2:spine3 2", "lose_both leaf2 spine3 2.0"),
+        ("leaf-down leaf2", "set_leaf leaf2 False"),
+        ("rail-loss n3 0.5", "lose_both n3 eth0 0.5"),
+        ("rail-loss n3:eth0 0.5", "lose_both n3 eth0 0.5"),
+        ("flap n3", "flapping start n3 eth0 5"),
+        ("flap leaf1:spine3 20", "flapping start leaf1 spine3 20.0"),
+        ("loss spine3:leaf2 1", "lose spine3 leaf2 1.0"),
+        ("rate n3 0.05", "shape n3 eth0 0.05"),
+        ("disk-full n3", "fill_disk n3 0"),
+        ("disk-full n3 4096", "fill_disk n3 4096"),
+    ],
+)
+def test_a_fault_is_its_kind_its_place_and_its_value(
+    on_leaves: Struck, words: str, done: str
+) -> None:
+    kind, *rest = words.split()
+    faults.add_typed(on_leaves.lab, kind, rest)
+    assert on_leaves.done == [done]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("uplink-rate", "fault uplink-rate needs a place: uplink-rate LEAF:SPINE GBITS"),
+        ("uplink-rate leaf1:spine1", "fault uplink-rate needs GBITS: uplink-rate LEAF:SPINE GBITS"),
+        (
+            "uplink-rate leaf1 0.1",
+            "fault uplink-rate on leaf1: which of its links? uplink-rate LEAF:SPINE GBITS",
+        ),
+        (
+            "uplink-loss leaf1:spine9 1",
+            "fault uplink-loss on leaf1: no interface 'spine9'; spine1, spine2, spine3",
+        ),
+        ("uplink-loss spine1:leaf1 1", "fault uplink-loss needs a leaf (leaf[1-2]), not 'spine1'"),
+        ("uplink-loss n1:eth0 1", "fault uplink-loss needs a leaf (leaf[1-2]), not 'n1'"),
+        ("uplink-loss leaf1:spine1 101", "PERCENT is 101, expected at most 100"),
+        (
+            "uplink-loss leaf1:spine1 much",
+            "fault uplink-loss: PERCENT is 'much', expected a number; uplink-loss LEAF:SPINE "
+            "PERCENT",
+        ),
+        ("leaf-down", "fault leaf-down needs a place: leaf-down LEAF"),
+        ("leaf-down n1", "fault leaf-down needs a leaf (leaf[1-2]), not 'n1'"),
+        ("leaf-down leaf1:spine1", "fault leaf-down concerns no single interface"),
+        ("leaf-down leaf1 1", "fault leaf-down: '1' is too much, expected leaf-down LEAF"),
+        ("rail-loss n1:eth1 1", "fault rail-loss on n1: no interface 'eth1'; eth0"),
+        (
+            "flap leaf1",
+            "fault flap on leaf1: which of its links? flap NODE[:INTERFACE]|LEAF:SPINE [SECONDS]",
+        ),
+        ("flap n1 0", "SECONDS is 0, expected a number above 0"),
+        ("flap n9", "the lab has no node 'n9'; it has n1, n2, n3, n4"),
+        ("slurmdbd-stop n1", "fault slurmdbd-stop: 'n1' is too much, expected slurmdbd-stop"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_clear_error(on_leaves: Struck, words: str, says: str) -> None:
+    kind, *rest = words.split()
+    with pytest.raises(RailgaugeError) as caught:
+        faults.add_typed(on_leaves.lab, kind, rest)
+    assert (caught.value.message, on_leaves.done) == (says, [])
+
+
+@pytest.mark.parametrize("kind", ["uplink-rate", "uplink-loss", "leaf-down"])
+def test_a_fault_of_leaves_says_which_lab_has_some(struck: Struck, kind: str) -> None:
+    value = 1.0 if KINDS[kind].needs_value else None
+    assert "lab up --system lab32" in struck.refused(kind, "leaf1", value, "spine1")
+
+
+def test_a_rail_of_a_vm_has_an_rdma_device(struck: Struck) -> None:
+    message = "fault rail-loss on n5: no interface 'eth3'; eth1, eth2"
+    assert struck.refused("rail-loss", "n5", 1.0, "eth3") == message
+
+
+@pytest.mark.parametrize(("kind", "usage"), [(name, KINDS[name].usage) for name in KINDS])
+def test_what_is_told_of_a_fault_can_be_typed(kind: str, usage: str) -> None:
+    described = KINDS[kind]
+    assert (described.unit is not None) is bool(re.search("GBITS|BYTES|MS|PERCENT|SECONDS", usage))
+    assert ("NODE" in usage or "LEAF" in usage) is (described.on != "lab")
+
+
 # ---- two faults ----
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("uplink-loss leaf1:spine2 1", "uplink-loss leaf1:spine2 2"),
+        ("uplink-loss leaf1:spine2 1", "loss leaf1:spine2 1"),
+        ("uplink-loss leaf1:spine2 1", "loss spine2:leaf1 1"),
+        ("rail-loss n1 1", "loss n1 1"),
+        ("uplink-rate leaf1:spine2 1", "uplink-rate leaf1:spine2 2"),
+        ("leaf-down leaf1", "flap leaf1:spine1"),
+        ("flap n2", "leaf-down leaf1"),
+    ],
+)
+def test_what_one_setting_makes_is_refused_twice(
+    on_leaves: Struck, first: str, second: str
+) -> None:
+    faults.add_typed(on_leaves.lab, first.split()[0], first.split()[1:])
+    kind, *rest = second.split()
+    with pytest.raises(RailgaugeError, match=f"fault {kind} is in place already"):
+        faults.add_typed(on_leaves.lab, kind, rest)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("uplink-loss leaf1:spine2 1", "uplink-rate leaf1:spine2 0.1"),
+        ("uplink-loss leaf1:spine2 1", "uplink-loss leaf1:spine3 1"),
+        ("rail-loss n1 1", "rate n1 0.1"),
+        ("leaf-down leaf1", "flap n3"),
+        ("flap n1", "flap leaf1:spine1"),
+    ],
+)
+def test_two_faults_are_in_place_at_once(on_leaves: Struck, first: str, second: str) -> None:
+    for words in (first, second):
+        faults.add_typed(on_leaves.lab, words.split()[0], words.split()[1:])
+    assert len(on_leaves.active()) == 2
+    faults.clear(on_leaves.lab)
+    assert on_leaves.active() == []
 
 
 @pytest.mark.parametrize("first", ["delay", "loss", "reorder"])
@@ -342,8 +492,13 @@ def test_usual_interface_is_the_same_by_its_name(struck: Struck) -> None:
 
 
 def test_faults_of_other_kinds_go_together(struck: Struck) -> None:
-    for kind in ("loss", "mtu", "rdma-removed", "link-down"):
-        struck.add(kind, "n5", 1400.0 if faults.KINDS[kind].needs_value else None)
+    for kind, value in (
+        ("loss", 1.0),
+        ("mtu", 1400.0),
+        ("rdma-removed", None),
+        ("link-down", None),
+    ):
+        struck.add(kind, "n5", value)
     assert len(struck.active()) == 4
 
 
@@ -379,7 +534,7 @@ def test_only_one_nodes_faults_are_mended_where_it_is_named(struck: Struck) -> N
     struck.add("loss", "n5", 1.0)
     struck.add("loss", "n6", 1.0)
     faults.clear(struck.lab, "n5")
-    assert struck.active() == ["loss n6 eth1 1"]
+    assert struck.active() == ["loss n6:eth1 1"]
 
 
 def test_interface_of_a_node_that_is_off_has_forgotten_its_fault(struck: Struck) -> None:
@@ -429,3 +584,64 @@ def test_node_that_lost_its_power_is_started(struck: Struck) -> None:
     struck.off.add("n5")
     faults.clear(struck.lab)
     assert "start n5" in struck.done
+
+
+def test_a_flapping_link_is_left_alone_before_it_is_plugged_in(on_leaves: Struck) -> None:
+    on_leaves.add("flap", "n3")
+    faults.clear(on_leaves.lab)
+    assert on_leaves.done[1:] == ["flapping end n3 eth0", "set_link n3 eth0 True"]
+
+
+def test_the_process_of_a_link_of_a_node_that_is_off_is_ended(on_leaves: Struck) -> None:
+    on_leaves.add("flap", "n3")
+    on_leaves.off.add("n3")
+    faults.clear(on_leaves.lab)
+    assert on_leaves.done[1:] == ["flapping end n3 eth0"]
+
+
+def test_nobody_waits_for_the_nodes_of_a_leaf_that_stays_down(
+    on_leaves: Struck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_out: list[set[str]] = []
+    monkeypatch.setattr(
+        Lab, "wait_until_idle", lambda lab, nodes_off=frozenset(): left_out.append(set(nodes_off))
+    )
+    on_leaves.add("leaf-down", "leaf2")
+    on_leaves.add("loss", "n1", 1.0)
+    faults.clear(on_leaves.lab, "n1")
+    assert left_out == [{"n3", "n4"}]
+
+
+# ---- a link that flaps ----
+
+
+def test_a_link_is_down_for_the_first_fifth_of_each_period() -> None:
+    states = [next_state for next_state, _ in zip(flapping.states(5), range(4), strict=False)]
+    assert states == [(False, 1), (True, 4), (False, 1), (True, 4)]
+
+
+def test_a_flapping_link_is_plugged_in_at_the_end(
+    on_leaves: Struck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(seconds: float) -> None:
+        raise SystemExit(0)
+
+    monkeypatch.setattr(flapping.time, "sleep", ended)
+    with pytest.raises(SystemExit):
+        flapping.flap(on_leaves.lab, "n3", "eth0", 5)
+    assert on_leaves.done == ["set_link n3 eth0 False", "set_link n3 eth0 True"]
+
+
+def test_a_machine_that_is_off_has_no_link_to_pull(
+    on_leaves: Struck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = iter([None, None, SystemExit(0)])
+
+    def waited(seconds: float) -> None:
+        if (ended := next(waits)) is not None:
+            raise ended
+
+    monkeypatch.setattr(flapping.time, "sleep", waited)
+    on_leaves.broken = True
+    with pytest.raises(SystemExit):
+        flapping.flap(on_leaves.lab, "n3", "eth0", 5)

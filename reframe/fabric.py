@@ -1,0 +1,22 @@
+"""The fabric between the nodes: how evenly its uplinks share what goes over them."""
+
+from reframe.core.builtins import parameter
+
+from railgauge.checks.base import simple_test
+from railgauge.checks.fabric import FabricCases, FabricCheck
+
+
+@simple_test
+class FabricBalance(FabricCheck):
+    """iperf2 between all nodes at once, to nodes of other leaves.
+
+    Good is: the uplinks of every leaf carried about as much as each other, both ways: Jain's index
+    of the least even ones at the reference, by the switches' own counters.
+    """
+
+    descr = "how evenly the uplinks of a leaf share the traffic"
+    tags = {"tcp", "fabric", "acceptance"}
+    metrics = ["jain_index"]
+
+    cases = FabricCases()
+    sweep = parameter(cases.sweeps, loggable=True)

@@ -1,0 +1,378 @@
+"""Checks of a fabric of leaves and spines: how evenly its uplinks share the traffic.
+
+All nodes send to nodes of other leaves, in rounds; before the job and after it a command of the
+site reads what every uplink has carried.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import pydantic
+from reframe.core.builtins import run_after, run_before
+
+from railgauge import paths, systems
+from railgauge.checks.base import Judged, Observation, StrictCheck
+from railgauge.checks.cases import Case, Cases, PairCase, PartitionCase, chosen_nodes
+from railgauge.checks.protections import Evidence
+from railgauge.checks.schedule import rounds
+from railgauge.checks.sweep import SweepCheck
+from railgauge.model.call import Call
+from railgauge.model.failure import Failure
+from railgauge.model.measurement import Measurement
+from railgauge.node.counters import jain
+from railgauge.systems import Fabric, Partition
+from railgauge.tools import Completeness, Reading, iperf2
+
+#: What the uplinks counted is held against what iperf2 moved: a pair may be on one leaf, and
+#: headers, acknowledgements and Slurm's own messages come along.
+LEAST_SHARE, MOST_SHARE = 0.5, 1.25
+
+#: So long the site's command may take.
+_COMMAND_S = 60
+
+Bytes = Annotated[int, pydantic.Field(ge=0, strict=True)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Uplink:
+    """What a leaf has sent by an uplink, and received, since whenever."""
+
+    leaf: str
+    spine: str
+    sent_bytes: Bytes
+    received_bytes: Bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class _Document:
+    uplinks: list[Uplink]
+
+
+_DOCUMENT = pydantic.TypeAdapter(_Document)
+
+
+class CountersUnread(Exception):
+    """The uplinks' counters cannot be read; the text says what was found and what was expected."""
+
+
+def parse(text: str) -> list[Uplink]:
+    """The uplinks of a site's document; CountersUnread where it is none."""
+    try:
+        found = _DOCUMENT.validate_python(json.loads(text)).uplinks
+    except ValueError as error:
+        first = error.errors()[0] if isinstance(error, pydantic.ValidationError) else None
+        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)
+        raise CountersUnread(
+            f'{what}, expected {{"uplinks": [{{"leaf": ..., "spine": ..., "sent_bytes": ..., '
+            '"received_bytes": ...}, ...]}'
+        ) from None
+    names = [(one.leaf, one.spine) for one in found]
+    twice = sorted({":".join(name) for name in names if names.count(name) > 1})
+    if twice:
+        raise CountersUnread(f"{', '.join(twice)} twice, expected each uplink once")
+    return found
+
+
+def count(command: Sequence[str]) -> list[Uplink]:
+    """What the site's command says now; CountersUnread where it says nothing."""
+    try:
+        outcome = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_S,
+            check=False,
+            cwd=paths.HOME,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CountersUnread(str(error)) from None
+    if outcome.returncode != 0:
+        last = outcome.stderr.strip().splitlines()[-1:] or ["nothing on its standard error"]
+        raise CountersUnread(f"exit code {outcome.returncode}: {last[0]}")
+    return parse(outcome.stdout)
+
+
+def carried(before: Sequence[Uplink], after: Sequence[Uplink]) -> list[Uplink]:
+    """What went over each uplink between two counts; CountersUnread where one began anew, or is in
+    one of them only.
+    """
+    known = {(one.leaf, one.spine): one for one in before}
+    now = {(one.leaf, one.spine): one for one in after}
+    if known.keys() != now.keys():
+        names = ", ".join(sorted(":".join(name) for name in known.keys() ^ now.keys()))
+        raise CountersUnread(f"{names} was counted once, expected before and after")
+    found = []
+    for name, one in now.items():
+        sent = one.sent_bytes - known[name].sent_bytes
+        received = one.received_bytes - known[name].received_bytes
+        if sent < 0 or received < 0:
+            raise CountersUnread(f"{':'.join(name)} went backwards: its counters were reset")
+        found.append(Uplink(*name, sent, received))
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Shares:
+    """What the uplinks of a leaf carried in one direction, in bytes by spine."""
+
+    leaf: str
+    way: str
+    of_spine: Mapping[str, int]
+
+    @property
+    def jain(self) -> float:
+        """Jain's index; 0 where nothing was carried."""
+        values = list(self.of_spine.values())
+        return jain(values) if any(values) else 0.0
+
+    def __str__(self) -> str:
+        total = sum(self.of_spine.values())
+        parts = [f"{s} {n / total if total else 0:.0%}" for s, n in self.of_spine.items()]
+        return f"{self.leaf} {self.way} {total / 1e6:.4g} MB: {', '.join(parts)}"
+
+
+def shares(uplinks: Sequence[Uplink]) -> list[Shares]:
+    """Of every leaf with more than one uplink, in both directions; the least even first."""
+    found = []
+    for leaf in dict.fromkeys(one.leaf for one in uplinks):
+        own = [one for one in uplinks if one.leaf == leaf]
+        if len(own) > 1:
+            found += [
+                Shares(leaf, "sent", {one.spine: one.sent_bytes for one in own}),
+                Shares(leaf, "received", {one.spine: one.received_bytes for one in own}),
+            ]
+    return sorted(found, key=lambda one: one.jain)
+
+
+def flows(partition: str, nodes: Sequence[str]) -> list[list[PairCase]]:
+    """Rounds of pairs (server, client): every node sends to those that are a quarter, a half and
+    three quarters of all nodes away, in their order, which is on other leaves where nodes are named
+    leaf by leaf.
+    """
+    count = len(nodes)
+    found = []
+    for shift in sorted({count // 4, count // 2, count - count // 4} - {0, count}):
+        pairs = [PairCase(partition, nodes[(i + shift) % count], nodes[i]) for i in range(count)]
+        found += [[pairs[n] for n in numbers] for numbers in rounds(pairs, systems.Sweep())]
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class FabricCase(PartitionCase):
+    """The uplinks between the nodes of a partition."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return ("uplinks",)
+
+
+class FabricCases(Cases[FabricCase]):
+    """The partitions whose switches count what they carry, as extras.fabric says."""
+
+    grows = True
+
+    def __init__(self) -> None:
+        super().__init__("fabric", "tcp")
+
+    def on(self, partition: Partition) -> Iterable[FabricCase]:
+        nodes = chosen_nodes(partition.nodes)
+        return [FabricCase(partition.name, nodes)] if len(nodes) > 1 else []
+
+    def lacks_nodes(self, partition: Partition) -> str:
+        return "" if len(partition.nodes) > 1 else "needs two nodes"
+
+    def node_counts(self, partition: Partition) -> Sequence[int]:
+        return range(2, len(partition.nodes) + 1)
+
+
+class FabricCheck(SweepCheck):
+    """iperf2 between many nodes at once, and what the uplinks between them carried.
+
+    A concrete check gives its own `cases = FabricCases()`. All pairs together are one place: what
+    is measured is of the fabric, and no pair's.
+    """
+
+    here: Case
+    tool = iperf2
+    program = "pair"
+    start_limit_s = 30
+    #: what the counters said before the job, or why they said nothing
+    _before: Sequence[Uplink] | CountersUnread = ()
+    _after: Sequence[Uplink] | CountersUnread = ()
+
+    @classmethod
+    def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
+        argv = cls.tool.version_argv()
+        return {argv[0]: argv}
+
+    @property
+    def fabric(self) -> Fabric:
+        fabric = self.partition_data.extras.fabric
+        assert fabric is not None  # a partition with the feature has it
+        return fabric
+
+    @property
+    def options(self) -> iperf2.Options:
+        return iperf2.Options(
+            streams=self.fabric.streams, duration_s=self.fabric.duration_s, drain_s=5
+        )
+
+    # --- the job -------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _flows(self) -> list[list[PairCase]]:
+        return flows(self.target.partition, self.target.nodes)
+
+    def rounds_of(self, places: Sequence[Case]) -> list[list[Case]]:
+        """Those of the flows, which together are the place."""
+        return [list(members) for members in self._flows]
+
+    def roles(self) -> Mapping[str, str]:
+        assert isinstance(self.here, PairCase)
+        return {"server": self.here.server, "client": self.here.client}
+
+    def order(self) -> Mapping[str, Any]:
+        return {
+            "start_limit_s": self.start_limit_s,
+            "run_limit_s": self.fabric.duration_s + 20,
+            "budgets": [],
+            **iperf2.commands(self.options),
+        }
+
+    def expected_run_s(self) -> float:
+        return float(self.fabric.duration_s) + 1
+
+    def longest_run_s(self) -> float:
+        return 2 * self.start_limit_s + self.fabric.duration_s + 40
+
+    def _count(self) -> Sequence[Uplink] | CountersUnread:
+        try:
+            return count(self.fabric.counters)
+        except CountersUnread as error:
+            return error
+
+    @run_before("run")
+    def count_before(self) -> None:
+        if not self.is_dry_run():
+            self._before = self._count()
+
+    @run_after("run")
+    def count_after(self) -> None:
+        if not self.is_dry_run():
+            self._after = self._count()
+
+    # --- what it left --------------------------------------------------------------------------
+
+    def places_to_judge(self) -> Sequence[Case]:
+        """The whole, where the job began."""
+        if self._raw.places or self._raw.lost:
+            return self.places
+        # The failures of the job say why.
+        self.not_run = {place.place: "its job ended before it" for place in self.places}
+        return []
+
+    def judge_place(self, place: Case) -> Judged:
+        lost = [failure for node in sorted(self._raw.lost) for failure in self._lost(node)]
+        if lost:
+            self.here = place
+            whole = dataclasses.replace(self._whole(), nodes=place.nodes)
+            return Judged(place, whole, lost)
+        return StrictCheck.judge_place(self, place)
+
+    def _evidence(self) -> tuple[Evidence, list[Failure]]:
+        return StrictCheck._evidence(self)
+
+    def requested(self) -> Mapping[str, Any]:
+        return iperf2.requested(self.options)
+
+    def requested_of_nodes(self) -> Mapping[str, Any]:
+        mtu = self.partition_data.extras.mtu_bytes
+        return {"emulation": "none", **({"mtu_bytes": mtu} if mtu is not None else {})}
+
+    def read(self) -> Observation:
+        whole = self.here
+        try:
+            sides = list(self._sides_of_flows())
+        finally:
+            self.here = whole
+        calls = [call for _, _, of_flow, _ in sides for call in of_flow]
+        facts = {node: said for _, _, _, stated in sides for node, said in stated.items()}
+        readings = [(flow, reading) for flow, reading, _, _ in sides]
+        return Observation(self._together(readings), calls, facts)
+
+    def _sides_of_flows(
+        self,
+    ) -> Iterator[tuple[PairCase, Reading, list[Call], dict[str, Mapping[str, Any]]]]:
+        """Of each flow its reading, its exit lines, and what its nodes stated."""
+        ranks = {node: rank for rank, node in enumerate(self.here.nodes)}
+        for flow in (flow for members in self._flows for flow in members):
+            self.here = flow
+            lines = [line for role in ("server", "client") if (line := self.exit_line(role))]
+            calls = [line.call for line in lines]
+            client, server = self.output("client"), self.output("server")
+            reading = iperf2.read(client, server=server, calls=calls, options=self.options)
+            stated = {line.call.host: line.facts for line in lines}
+            # A node has many calls; whether it has any goes by its place among all nodes.
+            numbered = [dataclasses.replace(c, rank=ranks.get(c.host, c.rank)) for c in calls]
+            yield flow, reading, numbered, stated
+
+    def _together(self, readings: Sequence[tuple[PairCase, Reading]]) -> Reading:
+        refused = [
+            f"{flow.place}: {reading.reason}" for flow, reading in readings if not reading.ok
+        ]
+        if refused:
+            more = f"; and {len(refused) - 1} more pairs" if len(refused) > 1 else ""
+            return Reading.refused(refused[0] + more)
+        moved = sum(m.payload_bytes for _, reading in readings for m in reading.moved)
+        try:
+            found = self._shares(moved)
+        except CountersUnread as error:
+            return Reading.refused(f"`{' '.join(self.fabric.counters)}`: {error}")
+        unproved = [r for _, r in readings if r.completeness is not Completeness.PROVED]
+        like = Measurement(
+            "jain_index", found[0].jain, iperf2.TOOL, "uplinks", "tcp", streams=self.fabric.streams
+        )
+        return Reading(
+            True,
+            unproved[0].reason if unproved else f"{len(readings)} pairs over {len(found)} ways",
+            unproved[0].completeness if unproved else Completeness.PROVED,
+            (like,),
+            dict(readings[0][1].seen),
+            notes=tuple(f"Jain's index {one.jain:.4f}: {one}" for one in found),
+        )
+
+    def _shares(self, moved_bytes: int) -> list[Shares]:
+        """What each leaf's uplinks carried; CountersUnread where that is not what iperf2 moved."""
+        for counted in (self._before, self._after):
+            if isinstance(counted, CountersUnread):
+                raise counted
+        assert not isinstance(self._before, CountersUnread)
+        assert not isinstance(self._after, CountersUnread)
+        uplinks = carried(self._before, self._after)
+        found = shares(uplinks)
+        if not found:
+            raise CountersUnread("no leaf with two uplinks, expected some to share the traffic")
+        confirm(sum(one.sent_bytes for one in uplinks), moved_bytes)
+        return found
+
+
+def confirm(sent_bytes: int, moved_bytes: int) -> None:
+    """CountersUnread where the leaves cannot have sent this of what iperf2 moved between nodes."""
+    told = f"the leaves counted {sent_bytes / 1e6:.4g} MB while iperf2 moved"
+    moved = f"{moved_bytes / 1e6:.4g} MB"
+    if sent_bytes < LEAST_SHARE * moved_bytes:
+        raise CountersUnread(
+            f"{told} {moved}, expected at least {LEAST_SHARE:.0%} of it: are these the uplinks "
+            "between the nodes, and are they counted in time?"
+        )
+    if sent_bytes > MOST_SHARE * moved_bytes:
+        raise CountersUnread(
+            f"{told} {moved}, expected at most {MOST_SHARE:.0%} of it: something else used them"
+        )

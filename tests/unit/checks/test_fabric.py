@@ -1,0 +1,271 @@
+"""The fabric between the nodes: who sends to whom, and what is read of a site's counters."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from railgauge import systems
+from railgauge.campaign.folder import RESULT_FILE
+from railgauge.checks import fabric, queue
+from railgauge.checks.fabric import CountersUnread, Uplink
+from railgauge.model.record import read_record
+from railgauge.node import raw
+from railgauge.node.counters import jain
+from railgauge.tools import Completeness, Moved, Reading
+from tests.unit.checks import jobs
+
+# ---- who sends to whom ----
+
+
+@given(st.integers(2, 70))
+def test_in_a_round_nobody_has_two_partners(count: int) -> None:
+    names = [f"n{number}" for number in range(count)]
+    for members in fabric.flows("ns", names):
+        used = [node for pair in members for node in pair.nodes]
+        assert len(used) == len(set(used))
+
+
+@given(st.integers(2, 70))
+def test_every_node_sends_and_receives_as_often_as_any_other(count: int) -> None:
+    names = [f"n{number}" for number in range(count)]
+    pairs = [pair for members in fabric.flows("ns", names) for pair in members]
+    assert len({pair.nodes for pair in pairs}) == len(pairs)
+    clients, servers = [p.client for p in pairs], [p.server for p in pairs]
+    shifts = len(pairs) // count
+    assert {clients.count(name) for name in names} == {shifts}
+    assert {servers.count(name) for name in names} == {shifts}
+
+
+def test_every_leaf_of_the_larger_lab_sends_to_every_other_and_none_to_itself() -> None:
+    (partition,) = systems.load("lab32").partitions
+    leaf = {node: index // 8 for index, node in enumerate(partition.nodes)}
+    rounds = fabric.flows("ns", partition.nodes)
+    ways = {(leaf[p.client], leaf[p.server]) for members in rounds for p in members}
+    assert ways == {(a, b) for a in range(4) for b in range(4) if a != b}
+    assert [len(members) for members in rounds] == [16] * 6
+
+
+# ---- the site's counters ----
+
+ONE = {"leaf": "l1", "spine": "s1", "sent_bytes": 5, "received_bytes": 7}
+
+
+def test_an_uplink_is_read() -> None:
+    assert fabric.parse(json.dumps({"uplinks": [ONE]})) == [Uplink("l1", "s1", 5, 7)]
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ("", "Expecting value"),
+        ("[]", "expected"),
+        ("{}", "uplinks: "),
+        ({"uplinks": [{**ONE, "sent_bytes": -1}]}, "uplinks.0.sent_bytes: "),
+        ({"uplinks": [{**ONE, "sent_bytes": "5"}]}, "uplinks.0.sent_bytes: "),
+        ({"uplinks": [{**ONE, "sent_bytes": True}]}, "uplinks.0.sent_bytes: "),
+        ({"uplinks": [{"leaf": "l1"}]}, "uplinks.0.spine: "),
+        ({"uplinks": [ONE, ONE]}, "l1:s1 twice"),
+    ],
+)
+def test_what_is_no_list_of_uplinks_is_one_clear_error(document: Any, says: str) -> None:
+    text = document if isinstance(document, str) else json.dumps(document)
+    with pytest.raises(CountersUnread) as caught:
+        fabric.parse(text)
+    assert says in str(caught.value) and "expected" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("import sys; sys.exit('no route to switch')", "exit code 1: no route to switch"),
+        ("print(1)", "expected"),
+    ],
+)
+def test_a_command_that_tells_nothing_is_told(script: str, says: str) -> None:
+    with pytest.raises(CountersUnread, match=says):
+        fabric.count([sys.executable, "-c", script])
+
+
+def test_a_command_that_is_not_there_is_told() -> None:
+    with pytest.raises(CountersUnread, match="no-such-program"):
+        fabric.count(["no-such-program"])
+
+
+def test_a_command_is_asked() -> None:
+    script = f"import json; print(json.dumps({{'uplinks': [{ONE}]}}))"
+    assert fabric.count([sys.executable, "-c", script]) == [Uplink("l1", "s1", 5, 7)]
+
+
+# ---- what went over them ----
+
+
+def links(*sent: int) -> list[Uplink]:
+    return [Uplink("l1", f"s{n}", value, 10 * value) for n, value in enumerate(sent, start=1)]
+
+
+def test_what_was_carried_is_the_difference() -> None:
+    assert fabric.carried(links(1, 2), links(4, 6)) == links(3, 4)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (links(5), links(4), "l1:s1 went backwards"),
+        (links(1), links(1, 2), "l1:s2 was counted once"),
+        (links(1, 2), links(1), "l1:s2 was counted once"),
+        (links(1, 2), [], "l1:s1, l1:s2 was counted once"),
+    ],
+)
+def test_counters_that_say_nothing_of_the_job_are_refused(
+    before: list[Uplink], after: list[Uplink], says: str
+) -> None:
+    with pytest.raises(CountersUnread, match=says):
+        fabric.carried(before, after)
+
+
+def test_the_least_even_leaf_and_way_come_first() -> None:
+    found = fabric.shares([*links(1, 1), Uplink("l2", "s1", 3, 1), Uplink("l2", "s2", 1, 1)])
+    assert (found[0].leaf, found[0].way) == ("l2", "sent")
+    assert found[0].jain == jain([3, 1])
+    assert str(found[0]) == "l2 sent 4e-06 MB: s1 75%, s2 25%"
+
+
+def test_a_leaf_that_carried_nothing_is_as_uneven_as_can_be() -> None:
+    assert [one.jain for one in fabric.shares(links(0, 0))] == [0.0, 0.0]
+
+
+def test_a_leaf_with_one_uplink_shares_nothing() -> None:
+    assert fabric.shares(links(7)) == []
+
+
+@pytest.mark.parametrize(("sent", "says"), [(49, "at least 50%"), (126, "at most 125%")])
+def test_counters_of_other_traffic_are_refused(sent: int, says: str) -> None:
+    with pytest.raises(CountersUnread, match=says):
+        fabric.confirm(sent, 100)
+
+
+@pytest.mark.parametrize("sent", [50, 102, 125])
+def test_counters_of_this_traffic_are_believed(sent: int) -> None:
+    fabric.confirm(sent, 100)
+
+
+# ---- a job that has ended ----
+
+#: What each of 96 pairs moves, in bytes.
+MOVED = 1000
+
+
+def counted(*shares: int) -> list[Uplink]:
+    """Of four leaves, each of which has sent its 24 pairs' bytes in these shares, and received as
+    much evenly.
+    """
+    part = 24 * MOVED // sum(shares)
+    return [
+        Uplink(f"leaf{leaf}", f"spine{spine}", share * part, 24 * MOVED // len(shares))
+        for leaf in range(1, 5)
+        for spine, share in enumerate(shares, start=1)
+    ]
+
+
+NOTHING = [Uplink(one.leaf, one.spine, 0, 0) for one in counted(1, 1, 1, 1)]
+
+
+@pytest.fixture(scope="module")
+def balance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with jobs.session("lab32", tmp_path_factory.mktemp("results")) as known:
+        yield known["FabricBalance"].kind
+
+
+@pytest.fixture
+def check(balance: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The check on 32 nodes, with counters that agree with what iperf2 moved."""
+    monkeypatch.setattr(queue.session, "takes_no_job", lambda asked: {})
+    reading = Reading(
+        True, "all", Completeness.PROVED, seen={"streams": 8}, moved=(Moved(MOVED, 3),)
+    )
+    monkeypatch.setattr(fabric.iperf2, "read", lambda *_, **__: reading)
+    one = jobs.ended(balance(variant_num=0), tmp_path / "stage")
+    one._before, one._after = NOTHING, counted(1, 1, 1, 1)
+    one.choose_places()
+    return one
+
+
+def left_by(check: Any) -> jobs.Left:
+    facts = {"emulation": "none", "mtu_bytes": 4200}
+    sides: dict[str, dict[str, raw.Side]] = {}
+    for place in check.orders()["places"]:
+        sides[place["name"]] = {
+            role: jobs.side(jobs.exit_line("iperf2", role, node, 0, **facts), "")
+            for role, node in place["roles"].items()
+        }
+    return jobs.Left(sides, dict.fromkeys(sides, jobs.DONE))
+
+
+def value(check: Any) -> float:
+    record = read_record(Path(check.stagedir, RESULT_FILE))
+    assert record is not None
+    ((row,),) = (result.rows for result in record.results)
+    return row.measurement.value
+
+
+def test_even_uplinks_are_a_pass(check: Any) -> None:
+    left_by(check).write(check)
+    assert jobs.judge(check) == ""
+    assert value(check) == pytest.approx(1)
+
+
+def test_the_least_even_leaf_is_the_number_and_the_shares_of_each_are_noted(check: Any) -> None:
+    left_by(check).write(check)
+    check._after = [*counted(1, 1, 1, 1)[:12], *counted(3, 1, 1, 1)[12:]]
+    jobs.judge(check)
+    assert value(check) == pytest.approx(36 / 48)
+    (result,) = read_record(Path(check.stagedir, RESULT_FILE)).results  # type: ignore[union-attr]
+    assert "leaf4 sent 0.024 MB: spine1 50%, spine2 17%" in result.notes[0]
+    assert len(result.notes) == 8
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (CountersUnread("no route"), NOTHING, "no route"),
+        (NOTHING, CountersUnread("exit code 1"), "exit code 1"),
+        (NOTHING, NOTHING, "the leaves counted 0 MB while iperf2 moved 0.096 MB"),
+        (NOTHING, [], "counted once"),
+        ([], [], "no leaf with two uplinks"),
+    ],
+)
+def test_without_counters_of_its_own_traffic_nothing_was_measured(
+    check: Any, before: Any, after: Any, says: str
+) -> None:
+    left_by(check).write(check)
+    check._before, check._after = before, after
+    message = jobs.judge(check)
+    assert "`bin/railgauge lab uplinks --json`: " in message and says in message
+
+
+def test_a_pair_that_failed_is_named(check: Any) -> None:
+    left = left_by(check)
+    left.sides["n9:n1"]["client"].line["call"]["exit_code"] = 1
+    left.write(check)
+    assert "iperf2 (client) on n1 ended with exit code 1" in jobs.judge(check)
+
+
+def test_a_node_that_was_lost_is_named_alone(check: Any) -> None:
+    left = left_by(check)
+    left.joined, left.lost = ("n3",), {"n3": "its connection ended"}
+    left.write(check)
+    assert jobs.judge(check) == "uplinks: n3: its connection ended"
+
+
+def test_a_job_that_left_nothing_has_no_place_that_was_measured(check: Any) -> None:
+    jobs.Left({}, {}, end=None).write(check)
+    assert "did not begin" in jobs.judge(check)
+    assert list(check.not_run) == ["uplinks"]
