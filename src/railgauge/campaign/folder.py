@@ -30,7 +30,7 @@ import re
 import secrets
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -351,3 +351,30 @@ def load(name: str) -> Campaign:
 def all_folders() -> list[Path]:
     """The folders of all campaigns under the results root, oldest first."""
     return sorted(p for p in campaigns_folder().glob("*") if _ID.fullmatch(p.name))
+
+
+def decision(campaign: Campaign) -> str | None:
+    """The word of its verdict; None where it has none yet."""
+    path = campaign.folder / "verdict.json"
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["verdict"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise RailgaugeError(f"{path}: not a verdict: {error}") from None
+
+
+def last_accepted(system: str, besides: Collection[str] = ()) -> Campaign:
+    """The newest campaign that accepted nodes of a system; RailgaugeError where there is none."""
+    for folder in reversed(all_folders()):
+        if folder.name in besides:
+            continue
+        with contextlib.suppress(RailgaugeError):
+            campaign = load(str(folder))
+            wanted = campaign.system == system and campaign.gate == "acceptance"
+            if wanted and not campaign.simulated and decision(campaign) == "accept":
+                return campaign
+    raise RailgaugeError(
+        f"no other campaign in {campaigns_folder()} accepted nodes of {system}",
+        next_step="railgauge campaigns lists them",
+    )

@@ -91,6 +91,10 @@ class Shift:
     p: float
     word: int
 
+    def interval(self) -> tuple[float, float]:
+        half = float(special.stdtrit(self.df, (1 + CONFIDENCE) / 2)) * self.se
+        return self.change - half, self.change + half
+
 
 @dataclasses.dataclass(frozen=True)
 class Contrast:
@@ -194,9 +198,9 @@ class _Class:
         change = (mean[1] - mean[0])[both]
         shift = float(np.median(change)) if change.size >= LEAST_LINKS else 0.0
         residual = log - mean.reshape(-1)[cell]
-        squares: Floats = np.bincount(self.link, weights=residual**2, minlength=many)[both]
-        df = (counts[:, both].sum(axis=0) - 2).astype(np.float64)
-        se, df = _errors(change - shift, squares, df, counts[:, both])
+        squares = statistics.sums(residual**2, self.link, many)[both]
+        within = (counts[:, both].sum(axis=0) - 2).astype(np.float64)
+        se, df = _errors(change - shift, squares, within, counts[:, both])
         p = statistics.treat(change - shift, se, df, margin)
         return _Changes(counts, mean, both, shift, effects, change - shift, se, df, p)
 

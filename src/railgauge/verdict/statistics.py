@@ -155,11 +155,18 @@ def medians(values: Floats, group: Ints, groups: int) -> Floats:
     return result
 
 
+def sums(values: Floats, group: Ints, groups: int) -> Floats:
+    """The sum of each group; 0 of one without a value."""
+    return np.asarray(np.bincount(group, weights=values, minlength=groups), dtype=np.float64)
+
+
 def means(values: Floats, group: Ints, groups: int) -> Floats:
     """The mean of each group; NaN of one without a value."""
     counts = np.bincount(group, minlength=groups)
-    sums = np.bincount(group, weights=values, minlength=groups)
-    return np.divide(sums, counts, out=np.full(groups, np.nan), where=counts > 0)
+    found: Floats = np.divide(
+        sums(values, group, groups), counts, out=np.full(groups, np.nan), where=counts > 0
+    )
+    return found
 
 
 def mad(values: Floats) -> float:
