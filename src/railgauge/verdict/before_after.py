@@ -16,8 +16,7 @@ import polars as pl
 
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
 from railgauge.model.measurement import METRICS
-from railgauge.model.sizes import format_size
-from railgauge.verdict import contrast, table
+from railgauge.verdict import contrast
 from railgauge.verdict.contrast import WORDS, Contrast, Samples, Word
 from railgauge.verdict.statistics import Ints
 
@@ -34,8 +33,6 @@ _EXIT_CODES: dict[Word, int] = {
     "unknown": EXIT_INCONCLUSIVE,
 }
 
-_UNIQUE = ("check", "partition", "node_count", "across", "nic_count")
-
 
 # --- sides ---------------------------------------------------------------------------------------
 
@@ -43,6 +40,8 @@ _UNIQUE = ("check", "partition", "node_count", "across", "nic_count")
 def of_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The side of campaigns: what their checks gate by and vouch for."""
     counted = [name for name, metric in METRICS.items() if metric.unit in _COUNTS]
+    less = [name for name, metric in METRICS.items() if metric.better == "less"]
+    units = {name: metric.unit for name, metric in METRICS.items()}
     whole = pl.concat(
         [
             one.lazy()
@@ -51,44 +50,16 @@ def of_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
             for number, one in enumerate(tables)
         ]
     )
-    parts = [name for name in table.CONDITION if name not in ("rails", "nics")]
-    ends = pl.col("rails").str.split("-")
-    whole = whole.with_columns(
-        across=(ends.list.n_unique() > 1).fill_null(False),
-        nic_count=pl.col("nics").str.count_matches(r"\+", literal=False).fill_null(-1) + 1,
-    )
-    frame = whole.select(*parts, *_UNIQUE, "place", "run", "value").collect()
-    keys = [*_UNIQUE, *parts]
-    kinds = frame.select(keys).unique(maintain_order=True)
-    named = kinds.with_columns(
-        pl.Series("condition", [_condition(row) for row in kinds.iter_rows(named=True)]),
-        pl.Series("of_class", [_class(row) for row in kinds.iter_rows(named=True)]),
-        pl.Series("less", [METRICS[m].better == "less" for m in kinds["metric"]]),
-        pl.Series("unit", [METRICS[m].unit for m in kinds["metric"]], dtype=pl.String),
-        family=pl.col("check"),
-    )
-    joined = frame.join(named, on=keys, how="left", nulls_equal=True)
-    return joined.select("place", "condition", "of_class", "family", "run", "value", "less", "unit")
-
-
-def _condition(row: dict[str, Any]) -> str:
-    """For people: `RdmaBandwidth h100: bandwidth 64 KiB, write, roce`."""
-    size = "" if row["size_bytes"] is None else f" {format_size(row['size_bytes'])}"
-    parts = [f"{row['check']} {row['partition']}: {row['metric']}{size}", row["operation"]]
-    if row["transport"] != row["operation"]:
-        parts.append(row["transport"])
-    for name, unit in (("streams", "streams"), ("ranks", "ranks"), ("delay_ms", "ms")):
-        if row[name] is not None:
-            parts.append(f"{row[name]:g} {unit}")
-    if row["window_bytes"] is not None:
-        parts.append(f"window {format_size(row['window_bytes'])}")
-    return ", ".join(part for part in (*parts, row["congestion"]) if part)
-
-
-def _class(row: dict[str, Any]) -> str:
-    """Places that are each other's peers: a path across rails is none of one within a rail."""
-    nics = f", {row['nic_count']} NICs" if row["nic_count"] > 1 else ""
-    return _condition(row) + (", across rails" if row["across"] else "") + nics
+    return whole.select(
+        "place",
+        "condition",
+        of_class="peers",
+        family="check",
+        run="run",
+        value="value",
+        less=pl.col("metric").is_in(less),
+        unit=pl.col("metric").replace_strict(units, return_dtype=pl.String),
+    ).collect()
 
 
 def of_csv(path: Path, better: str | None) -> pl.DataFrame:

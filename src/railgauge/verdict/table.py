@@ -16,7 +16,9 @@ import polars as pl
 from railgauge import hostlist
 from railgauge.campaign.folder import ENDED, PLAN, Campaign
 from railgauge.errors import RailgaugeError
+from railgauge.model.measurement import Measurement
 from railgauge.model.record import BrokenRecordError, Row
+from railgauge.model.sizes import format_size
 from railgauge.verdict import compare
 from railgauge.verdict.compare import Case
 
@@ -40,7 +42,8 @@ CONDITION = {
 
 #: `nodes` are as the measurement has them, folded; `run` tells the runs of a campaign apart, and
 #: `retried` the places that ran again after a failure. `vouched`: the check holds nothing against
-#: the result but the number itself. `share` is that of the limit.
+#: the result but the number itself. `share` is that of the limit. `condition` is all of it, for
+#: people, and `peers` the same of places that are each other's peers.
 SCHEMA: dict[str, type[pl.DataType]] = {
     "check": pl.String,
     "partition": pl.String,
@@ -57,6 +60,8 @@ SCHEMA: dict[str, type[pl.DataType]] = {
     "version": pl.String,
     "value": pl.Float64,
     "share": pl.Float64,
+    "condition": pl.String,
+    "peers": pl.String,
     **CONDITION,
 }
 
@@ -139,6 +144,9 @@ def _of_row(case: Case, row: Row, versions: dict[str, str]) -> Iterator[tuple[st
     yield "version", versions.get(m.tool, "")
     yield "value", m.value
     yield "share", row.share_of_limit
+    condition = _condition(case, m)
+    yield "condition", condition
+    yield "peers", condition + _shape(m)
     for name in CONDITION:
         yield name, getattr(m, name)
 
@@ -153,3 +161,31 @@ def place(case: Case, row: Row) -> str:
         name += f" ({' '.join(m.nodes)})"
     known = name.split(":")
     return ":".join([name, *(part for part in (m.rails, m.nics) if part and part not in known)])
+
+
+def _condition(case: Case, m: Measurement) -> str:
+    """`RdmaBandwidth h100: bandwidth 64 KiB, write, roce`."""
+    size = "" if m.size_bytes is None else f" {format_size(m.size_bytes)}"
+    window = "" if m.window_bytes is None else f"window {format_size(m.window_bytes)}"
+    parts = (
+        f"{case.check} {case.partition}: {m.metric}{size}",
+        m.operation,
+        m.transport if m.transport != m.operation else "",
+        "" if m.streams is None else f"{m.streams} streams",
+        "" if m.ranks is None else f"{m.ranks} ranks",
+        "" if m.delay_ms is None else f"{m.delay_ms:g} ms",
+        window,
+        m.congestion,
+    )
+    return ", ".join(filter(None, parts))
+
+
+def _shape(m: Measurement) -> str:
+    """What else tells peers apart: a path across rails is none of one within a rail."""
+    across = m.rails is not None and len(set(m.rails.split("-"))) > 1
+    nics = m.nics.count("+") + 1 if m.nics else 0
+    return (
+        (f", {len(m.nodes)} nodes" if len(m.nodes) > 2 else "")
+        + (", across rails" if across else "")
+        + (f", {nics} NICs" if nics > 1 else "")
+    )
