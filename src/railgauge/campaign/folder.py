@@ -364,15 +364,27 @@ def decision(campaign: Campaign) -> str | None:
         raise RailgaugeError(f"{path}: not a verdict: {error}") from None
 
 
-def last_accepted(system: str, besides: Collection[str] = ()) -> Campaign:
-    """The newest campaign that accepted nodes of a system; RailgaugeError where there is none."""
+def _measured_of(system: str) -> Iterator[Campaign]:
+    """The campaigns of a system that are no rehearsals, the newest first."""
     for folder in reversed(all_folders()):
-        if folder.name in besides:
-            continue
         with contextlib.suppress(RailgaugeError):
             campaign = load(str(folder))
-            wanted = campaign.system == system and campaign.gate == "acceptance"
-            if wanted and not campaign.simulated and decision(campaign) == "accept":
+            if campaign.system == system and not campaign.simulated:
+                yield campaign
+
+
+def latest_of(system: str) -> Campaign | None:
+    """The newest one of a system that came to its end."""
+    return next((one for one in _measured_of(system) if one.state == "finished"), None)
+
+
+def last_accepted(system: str, besides: Collection[str] = ()) -> Campaign:
+    """The newest campaign that accepted nodes of a system; RailgaugeError where there is none."""
+    for campaign in _measured_of(system):
+        if campaign.id in besides or campaign.gate != "acceptance":
+            continue
+        with contextlib.suppress(RailgaugeError):
+            if decision(campaign) == "accept":
                 return campaign
     raise RailgaugeError(
         f"no other campaign in {campaigns_folder()} accepted nodes of {system}",

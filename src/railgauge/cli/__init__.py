@@ -20,6 +20,8 @@ _COMMANDS = {
     "lab": "railgauge.cli.lab:lab",
     "limit": "railgauge.cli.limit:limit",
     "parse": "railgauge.cli.parse:parse",
+    "promote": "railgauge.cli.promote:promote",
+    "references": "railgauge.cli.promote:show_references",
     "rehearse": "railgauge.cli.rehearse:rehearse",
     "show": "railgauge.cli.show:show",
     "stack": "railgauge.cli.stack:stack",

@@ -33,6 +33,13 @@ from railgauge.systems import rehearsal
     show_default=True,
     help="baseline records numbers without comparing them, and accepts nothing.",
 )
+@click.option(
+    "--runs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Measure everything so many times, all of it once before any of it again.",
+)
 @click.option("--series", is_flag=True, help="Measure every long way that the system lists.")
 @click.option(
     "--idle", is_flag=True, help="Measure the nodes that are idle now, and wait for no others."
@@ -52,6 +59,7 @@ def accept(
     nodes: str | None,
     places: str | None,
     gate: str,
+    runs: int,
     series: bool,
     idle: bool,
     resume: str | None,
@@ -92,8 +100,17 @@ def accept(
     for variable, wanted in ((SERIES_VARIABLE, series), (IDLE_VARIABLE, idle)):
         if wanted:
             os.environ[variable] = "1"
+    if runs > 1:
+        reframe_options = (*reframe_options, f"--reruns={runs - 1}")
     mode: Gate = "baseline" if gate == "baseline" else "acceptance"
     running.run(chosen, partition, nodes, mode, plan_only, shown, reframe_options)
+
+
+#: Options that say what a campaign measures, which the record of one that is resumed says.
+_OF_A_NEW_ONE = (
+    *("partition", "nodes", "places", "gate", "runs"),
+    *("series", "idle", "plan_only"),
+)
 
 
 def _resume(system: str, name: str, shown: running.Shown) -> NoReturn:
@@ -102,7 +119,8 @@ def _resume(system: str, name: str, shown: running.Shown) -> NoReturn:
     given = [
         parameter.opts[-1]
         for parameter in context.command.params
-        if parameter.name in ("partition", "nodes", "places", "gate", "series", "idle", "plan_only")
+        if parameter.name
+        in ("partition", "nodes", "places", "gate", "runs", "series", "idle", "plan_only")
         and context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
     ]
     given += ["--"] if context.params["reframe_options"] else []

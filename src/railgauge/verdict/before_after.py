@@ -21,7 +21,7 @@ from railgauge.verdict.contrast import WORDS, Contrast, Samples, Word
 from railgauge.verdict.statistics import Ints
 
 #: What is counted, and not measured: a campaign's own verdict judges it.
-_COUNTS = ("links", "expectations", "entries", "segments")
+COUNTS = ("links", "expectations", "entries", "segments")
 
 #: Columns of a file of anyone's numbers.
 CSV_COLUMNS = ("place", "condition", "run", "value")
@@ -39,7 +39,7 @@ _EXIT_CODES: dict[Word, int] = {
 
 def of_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The side of campaigns: what their checks gate by and vouch for."""
-    counted = [name for name, metric in METRICS.items() if metric.unit in _COUNTS]
+    counted = [name for name, metric in METRICS.items() if metric.unit in COUNTS]
     less = [name for name, metric in METRICS.items() if metric.better == "less"]
     units = {name: metric.unit for name, metric in METRICS.items()}
     whole = pl.concat(
