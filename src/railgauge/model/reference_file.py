@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import itertools
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,18 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.representer import RoundTripRepresenter
+from ruamel.yaml.scalarstring import FoldedScalarString
 
 from railgauge.model import references
 from railgauge.model.references import Condition, Entry, ReferenceFile, References
 from railgauge.yamlfile import Strict
+
+#: Of an entry and of a number, what stands before the other fields, and behind them.
+_FIRST = ("check", "partition", "value", "lower", "upper")
+_LAST = ("provenance", "metrics")
+
+#: Longer texts are folded, at so many characters.
+_WIDTH = 76
 
 
 class _Representer(RoundTripRepresenter):
@@ -109,15 +119,30 @@ def _replace(metrics: Any, metric: str, number: dict[str, Any]) -> None:
 
 
 def _plain(model: Strict) -> dict[str, Any]:
-    """A model as the file has it: what was stated, in the order of its fields."""
-    return model.model_dump(mode="python", exclude_unset=True, exclude_none=True)
+    """A model as the file has it: what was stated, in the order in which people write it."""
+    document = model.model_dump(mode="python", exclude_unset=True, exclude_none=True)
+    first = [name for name in _FIRST if name in document]
+    last = [name for name in _LAST if name in document]
+    rest = [name for name in document if name not in (*first, *last)]
+    return {name: document[name] for name in (*first, *rest, *last)}
 
 
 def _commented(value: Any) -> Any:
-    """Plain mappings as ruamel's, which keep their order and take comments."""
+    """What was plain as ruamel's, which keeps the order of fields and takes comments."""
+    if isinstance(value, str) and len(value) > _WIDTH:
+        return _folded(value)
     if not isinstance(value, dict):
         return value
     mapping = CommentedMap((key, _commented(one)) for key, one in value.items())
     if "tools" in mapping:
         mapping["tools"].fa.set_flow_style()
     return mapping
+
+
+def _folded(text: str) -> FoldedScalarString:
+    """A text over several lines, `>-`, as ruamel.yaml has it: it breaks at `fold_pos`."""
+    lines = textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    folded: FoldedScalarString = FoldedScalarString(" ".join(lines))
+    ends = itertools.accumulate(len(line) + 1 for line in lines[:-1])
+    folded.fold_pos = [end - 1 for end in ends]
+    return folded

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from yamllint import linter
+from yamllint.config import YamlLintConfig
 
+from railgauge import paths
 from railgauge.cli import cli
 from railgauge.errors import RailgaugeError
 from railgauge.model import reference_file, references
@@ -164,6 +167,18 @@ def test_a_path_across_rails_has_a_number_of_its_own(root: Path) -> None:
     found = stored.find(measured.CHECK, "ns", bandwidth("n1:n2:0-1", 312))
     assert found is not None and found.value == pytest.approx(312, rel=0.002)
     assert promoted(root).value == pytest.approx(390, rel=0.001)
+
+
+def test_what_is_written_is_as_the_project_writes_yaml(root: Path) -> None:
+    promote(*several(root), "--write")
+    config = YamlLintConfig(file=str(paths.HOME / ".yamllint"))
+    assert list(linter.run((root / "lab.yaml").read_text(), config)) == []
+    written = [line.split(":")[0].strip(" -") for line in (root / "lab.yaml").open()]
+    assert written[2:4] == ["check", "partition"] and written[9:12] == [
+        "metrics",
+        "bandwidth",
+        "value",
+    ]
 
 
 # ---- refusals ----
