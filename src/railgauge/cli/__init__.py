@@ -20,6 +20,7 @@ _COMMANDS = {
     "lab": "railgauge.cli.lab:lab",
     "limit": "railgauge.cli.limit:limit",
     "parse": "railgauge.cli.parse:parse",
+    "power": "railgauge.cli.power:power",
     "promote": "railgauge.cli.promote:promote",
     "references": "railgauge.cli.promote:show_references",
     "rehearse": "railgauge.cli.rehearse:rehearse",

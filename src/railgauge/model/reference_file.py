@@ -139,10 +139,10 @@ def _commented(value: Any) -> Any:
     return mapping
 
 
-def _folded(text: str) -> FoldedScalarString:
+def _folded(text: str) -> Any:
     """A text over several lines, `>-`, as ruamel.yaml has it: it breaks at `fold_pos`."""
     lines = textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
-    folded: FoldedScalarString = FoldedScalarString(" ".join(lines))
+    folded = FoldedScalarString(" ".join(lines))
     ends = itertools.accumulate(len(line) + 1 for line in lines[:-1])
     folded.fold_pos = [end - 1 for end in ends]
     return folded

@@ -174,11 +174,8 @@ def test_what_is_written_is_as_the_project_writes_yaml(root: Path) -> None:
     config = YamlLintConfig(file=str(paths.HOME / ".yamllint"))
     assert list(linter.run((root / "lab.yaml").read_text(), config)) == []
     written = [line.split(":")[0].strip(" -") for line in (root / "lab.yaml").open()]
-    assert written[2:4] == ["check", "partition"] and written[9:12] == [
-        "metrics",
-        "bandwidth",
-        "value",
-    ]
+    assert written[2:4] == ["check", "partition"]
+    assert written[9:12] == ["metrics", "bandwidth", "value"]
 
 
 # ---- refusals ----
