@@ -431,6 +431,9 @@ def _require_begun(campaign: Campaign, output: str) -> None:
 
 
 def _conclude(campaign: Campaign, state: State) -> Verdict:
+    # Polars takes its time to load, which `--plan` need not wait for.
+    from railgauge.verdict import table
+
     campaign.end(state)
     verdict = decide(campaign)
     campaign.fingerprints = fingerprints(verdict.cases)
@@ -438,6 +441,7 @@ def _conclude(campaign: Campaign, state: State) -> Verdict:
     write_json(campaign.folder / "verdict.json", verdict.as_dict())
     write_text(campaign.folder / "verdict.txt", text.plain(verdict))
     record.write_standings(campaign.folder / STANDING, standings(verdict))
+    table.write(campaign, verdict.cases)
     return verdict
 
 

@@ -32,7 +32,7 @@ import re
 import secrets
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -357,3 +357,42 @@ def load(name: str) -> Campaign:
 def all_folders() -> list[Path]:
     """The folders of all campaigns under the results root, oldest first."""
     return sorted(p for p in campaigns_folder().glob("*") if _ID.fullmatch(p.name))
+
+
+def decision(campaign: Campaign) -> str | None:
+    """The word of its verdict; None where it has none yet."""
+    path = campaign.folder / "verdict.json"
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["verdict"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise RailgaugeError(f"{path}: not a verdict: {error}") from None
+
+
+def _measured_of(system: str) -> Iterator[Campaign]:
+    """The campaigns of a system that are no rehearsals, the newest first."""
+    for folder in reversed(all_folders()):
+        with contextlib.suppress(RailgaugeError):
+            campaign = load(str(folder))
+            if campaign.system == system and not campaign.simulated:
+                yield campaign
+
+
+def latest_of(system: str) -> Campaign | None:
+    """The newest one of a system that came to its end."""
+    return next((one for one in _measured_of(system) if one.state == "finished"), None)
+
+
+def last_accepted(system: str, besides: Collection[str] = ()) -> Campaign:
+    """The newest campaign that accepted nodes of a system; RailgaugeError where there is none."""
+    for campaign in _measured_of(system):
+        if campaign.id in besides or campaign.gate != "acceptance":
+            continue
+        with contextlib.suppress(RailgaugeError):
+            if decision(campaign) == "accept":
+                return campaign
+    raise RailgaugeError(
+        f"no other campaign in {campaigns_folder()} accepted nodes of {system}",
+        next_step="railgauge campaigns lists them",
+    )

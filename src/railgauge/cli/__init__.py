@@ -14,6 +14,7 @@ from railgauge.cli.lazy import LazyGroup
 _COMMANDS = {
     "accept": "railgauge.cli.accept:accept",
     "campaigns": "railgauge.cli.campaigns:campaigns",
+    "compare": "railgauge.cli.compare:compare",
     "coverage": "railgauge.cli.coverage:coverage",
     "gate": "railgauge.cli.gate:gate",
     "inventory": "railgauge.cli.inventory:group",
@@ -21,6 +22,9 @@ _COMMANDS = {
     "locate": "railgauge.cli.locate:locate",
     "limit": "railgauge.cli.limit:limit",
     "parse": "railgauge.cli.parse:parse",
+    "power": "railgauge.cli.power:power",
+    "promote": "railgauge.cli.promote:promote",
+    "references": "railgauge.cli.promote:show_references",
     "rehearse": "railgauge.cli.rehearse:rehearse",
     "show": "railgauge.cli.show:show",
     "stack": "railgauge.cli.stack:stack",

@@ -37,6 +37,13 @@ from railgauge.systems.schema import Schedule
 @click.option(
     "--seed", type=click.IntRange(min=0), help="Of the schedule random: another seed, other pairs."
 )
+@click.option(
+    "--runs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Measure everything so many times, all of it once before any of it again.",
+)
 @click.option("--series", is_flag=True, help="Measure every long way that the system lists.")
 @click.option(
     "--idle", is_flag=True, help="Measure the nodes that are idle now, and wait for no others."
@@ -59,6 +66,7 @@ def accept(
     gate: str,
     schedule: str | None,
     seed: int | None,
+    runs: int,
     series: bool,
     idle: bool,
     resume: str | None,
@@ -96,13 +104,26 @@ def accept(
     for variable, wanted in ((SERIES_VARIABLE, series), (IDLE_VARIABLE, idle)):
         if wanted:
             os.environ[variable] = "1"
+    if runs > 1:
+        reframe_options = (*reframe_options, f"--reruns={runs - 1}")
     mode: Gate = "baseline" if gate == "baseline" else "acceptance"
     running.run(chosen, partition, nodes, mode, plan_only, shown, reframe_options)
 
 
 #: What a campaign's record says, and nobody may say again.
 _OF_THE_CAMPAIGN = (
-    *("partition", "nodes", "places", "gate", "schedule", "seed", "series", "idle", "plan_only"),
+    *(
+        "partition",
+        "nodes",
+        "places",
+        "gate",
+        "schedule",
+        "seed",
+        "runs",
+        "series",
+        "idle",
+        "plan_only",
+    ),
 )
 
 

@@ -70,9 +70,8 @@ def campaigns() -> None:
     for folder in known:
         try:
             item = folders.load(str(folder))
-            path = item.folder / "verdict.json"
-            decision = json.loads(path.read_text())["verdict"] if path.exists() else "no verdict"
-        except (RailgaugeError, OSError, ValueError, LookupError) as error:
+            decision = folders.decision(item) or "no verdict"
+        except RailgaugeError as error:
             click.echo(f"{folder.name}  unreadable: {error}")
         else:
             mark = "SIMULATED " if item.simulated else ""

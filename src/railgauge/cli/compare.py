@@ -1,0 +1,158 @@
+"""`railgauge compare`: before and after, place by place."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from railgauge.campaign.folder import Campaign
+    from railgauge.verdict.drift import Drift
+
+_ACCEPTED = "accepted"
+
+
+class Inconclusive(RailgaugeError):
+    """What was given cannot be compared: nothing can be told of any node."""
+
+    exit_code = EXIT_INCONCLUSIVE
+
+
+@click.command()
+@click.argument("before")
+@click.argument("after")
+@click.option(
+    "--margin",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.02,
+    show_default=True,
+    help="The smallest change that matters, as a share.",
+)
+@click.option(
+    "--dependent",
+    is_flag=True,
+    help="Keep the rate of false findings also where links share switches (Benjamini-Yekutieli).",
+)
+@click.option(
+    "--better",
+    type=click.Choice(["more", "less"]),
+    help="Of a CSV's values; else that of the metric that a condition begins with, or more.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print every place as JSON.")
+def compare(
+    before: str, after: str, margin: float, dependent: bool, better: str | None, as_json: bool
+) -> NoReturn:
+    """Say of each place what changed from BEFORE to AFTER: better, same, worse, or cannot tell.
+
+    Each is a campaign (an id, a path, `latest`), several with commas between them, `accepted` for
+    the last accepted one of the system, or a CSV with the columns place,condition,run,value.
+
+    Exit code: 0 better or the same, 1 worse anywhere, 2 cannot tell, or not to be compared.
+    """
+    try:
+        _compare(before, after, margin, dependent, better, as_json)
+    except RailgaugeError as error:
+        raise Inconclusive(error.message, next_step=error.next_step) from None
+
+
+def _compare(
+    before: str, after: str, margin: float, dependent: bool, better: str | None, as_json: bool
+) -> NoReturn:
+    from railgauge.report import comparison, text
+    from railgauge.verdict import before_after
+
+    files = [[name for name in side.split(",") if _is_file(name)] for side in (before, after)]
+    drift: list[Drift] = []
+    simulated = False
+    if any(files):
+        if [*files[0], *files[1]] != [*before.split(","), *after.split(",")]:
+            raise RailgaugeError("a file and a campaign: their places are not the same ones")
+        sides = [_of_files(names, better) for names in files]
+    else:
+        campaigns = _campaigns(before, after)
+        simulated = any(one.simulated for side in campaigns for one in side)
+        sides = [_of_campaigns(side) for side in campaigns]
+        drift = _drift(campaigns)
+    compared = before_after.compare(sides[0], sides[1], margin=margin, dependent=dependent)
+    if as_json:
+        document = {**compared.as_dict(), "drift": [one.as_dict() for one in drift]}
+        click.echo(json.dumps({**document, "simulated": simulated}, allow_nan=False))
+    else:
+        console = text.console()
+        if simulated:
+            console.print("SIMULATED: stand-ins were run, and nothing follows for any node")
+        comparison.render(compared, drift, console)
+    code = compared.exit_code
+    sys.exit(EXIT_INCONCLUSIVE if simulated and code == EXIT_ACCEPT else code)
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith(".csv") or Path(name).is_file()
+
+
+def _of_files(names: Sequence[str], better: str | None) -> pl.DataFrame:
+    import polars as pl
+
+    from railgauge.verdict import before_after
+
+    sides = [before_after.of_csv(Path(name), better) for name in names]
+    return pl.concat(
+        [
+            side.with_columns(pl.format("{}/{}", pl.lit(number), "run").alias("run"))
+            for number, side in enumerate(sides)
+        ]
+    )
+
+
+def _of_campaigns(side: Sequence[Campaign]) -> pl.DataFrame:
+    from railgauge.verdict import before_after, table
+
+    return before_after.of_tables([table.read(one) for one in side])
+
+
+def _campaigns(before: str, after: str) -> list[list[Campaign]]:
+    """Both sides; RailgaugeError where they are not of one system, or not at their end."""
+    from railgauge.campaign import folder
+
+    names = [side.split(",") for side in (before, after)]
+    named = [[folder.load(n) for n in side if n != _ACCEPTED] for side in names]
+    everything = [one for side in named for one in side]
+    if not everything:
+        raise RailgaugeError(
+            f"{before} and {after}: the same campaign on both sides",
+            next_step=f"railgauge compare {_ACCEPTED} latest",
+        )
+    systems = list(dict.fromkeys(one.system for one in everything))
+    if len(systems) > 1:
+        raise RailgaugeError(f"campaigns of several systems: {', '.join(systems)}")
+    for side, of_side in zip(names, named, strict=True):
+        if _ACCEPTED in side:
+            of_side.append(folder.last_accepted(systems[0], {one.id for one in everything}))
+    for one in (one for side in named for one in side):
+        if one.state == "running" and not one.broke_off:
+            raise folder.RunningError(one)
+    both = {one.id for one in named[0]} & {one.id for one in named[1]}
+    if both:
+        raise RailgaugeError(f"campaign {', '.join(sorted(both))} is on both sides")
+    return named
+
+
+def _drift(campaigns: Sequence[Sequence[Campaign]]) -> list[Drift]:
+    """Between the last inventories of each side."""
+    from railgauge.campaign.inventories import in_campaign
+    from railgauge.verdict.drift import drift
+
+    before, after = (
+        {node: taken for one in side for node, taken in in_campaign(one).items()}
+        for side in campaigns
+    )
+    return drift(before, after)

@@ -1,0 +1,104 @@
+"""`railgauge promote` and `railgauge references`: the numbers that a system keeps."""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from railgauge import systems
+from railgauge.errors import EXIT_ACCEPT, EnvironmentProblem, RailgaugeError
+
+if TYPE_CHECKING:
+    from railgauge.campaign.folder import Campaign
+
+
+@click.command()
+@click.argument("campaigns", nargs=-1, required=True)
+@click.option("--write", is_flag=True, help="Write the file; else only the difference is shown.")
+def promote(campaigns: tuple[str, ...], write: bool) -> NoReturn:
+    """Propose the medians of CAMPAIGNS as the baselines of their system, with bounds by the spread.
+
+    Each is an id, a path, or `latest`. Shows the difference of results/references/SYSTEM.yaml, of
+    which comments and order stay. Campaigns in which anything was wrong are refused.
+
+    Exit code: 0, or 3 where nothing is proposed.
+    """
+    from railgauge.atomic import write_text
+    from railgauge.campaign import folder
+    from railgauge.model import reference_file, references
+    from railgauge.verdict import baselines, table
+
+    loaded: dict[str, Campaign] = {}
+    for name in campaigns:
+        campaign = folder.load(name)
+        if campaign.state == "running" and not campaign.broke_off:
+            raise folder.RunningError(campaign)
+        loaded[campaign.id] = campaign
+    proposal = baselines.propose([(one, table.read(one)) for one in loaded.values()])
+    system = next(iter(loaded.values())).system
+    path = references.path_for(system)
+    old, new = reference_file.with_baselines(system, path, proposal.entries)
+    for line in proposal.left_out:
+        click.echo(f"left out: {line}", err=True)
+    if not proposal.entries:
+        raise RailgaugeError(
+            "no condition has enough measurements for a baseline",
+            next_step=f"railgauge accept --mode baseline --runs {baselines.LEAST_RUNS + 2}",
+        )
+    names = (str(path), str(path))
+    for line in difflib.unified_diff(old.splitlines(), new.splitlines(), *names, lineterm=""):
+        click.echo(line)
+    if old == new:
+        click.echo(f"{path} has these baselines", err=True)
+    elif write:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, new)
+        except OSError as error:
+            raise EnvironmentProblem(f"{path}: cannot be written: {error.strerror}") from None
+        click.echo(f"wrote {path}; look at it: git diff {path}", err=True)
+    else:
+        click.echo("nothing is written; --write does", err=True)
+    sys.exit(EXIT_ACCEPT)
+
+
+@click.command("references")
+@click.option("--system", help="The system, if this host does not tell (as RFM_SYSTEM).")
+@click.option(
+    "--against",
+    default="latest",
+    show_default=True,
+    help="The campaign whose tools and firmware say what is stale.",
+)
+def show_references(system: str | None, against: str) -> None:
+    """List the stored numbers of a system: age, source, and which are stale.
+
+    A number is stale where a newer campaign of the system ran another version of its tool, or its
+    nodes have another fingerprint.
+    """
+    from railgauge.model import references
+    from railgauge.report import text
+    from railgauge.report.references import render
+
+    chosen = systems.chosen(system)
+    stored = references.load(chosen)
+    if not stored.entries:
+        raise RailgaugeError(
+            f"{stored.path}: no references of {chosen}",
+            next_step="railgauge accept --mode baseline --runs 5, then: railgauge promote latest",
+        )
+    today = datetime.datetime.now(datetime.timezone.utc).date()
+    render(stored, _campaign(chosen, against), today, text.console())
+
+
+def _campaign(system: str, name: str) -> Campaign | None:
+    """What is compared with; `latest` is of the system, and may be none."""
+    from railgauge.campaign import folder
+
+    if name != "latest":
+        return folder.load(name)
+    return folder.latest_of(system)

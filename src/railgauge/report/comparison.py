@@ -1,0 +1,158 @@
+"""Before and after in a terminal: a line a class of places, then the places that moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+from rich.markup import escape
+
+from railgauge import hostlist
+from railgauge.report.numbers import new_table, number
+from railgauge.verdict.before_after import Class, Comparison
+from railgauge.verdict.contrast import Word
+from railgauge.verdict.drift import Drift
+
+#: How many places are listed; the others are counted, and in the JSON.
+_LISTED = 20
+
+_STYLES: dict[Word, str] = {
+    "better": "green",
+    "same": "green",
+    "worse": "bold red",
+    "unknown": "yellow",
+}
+
+_SHOWN: dict[Word, str] = {
+    "worse": "worse",
+    "better": "better",
+    "same": "same",
+    "unknown": "cannot tell",
+}
+
+
+def render(compared: Comparison, drift: Sequence[Drift], console: Console) -> None:
+    """As benchstat does: medians, the change with its interval and p, `~` where there is none;
+    `finds` is the smallest loss on one place that would have been found with 99 %.
+    """
+    table = new_table()
+    table.add_column("condition", overflow="fold")
+    for name in ("before", "after", "shift of all", "p"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in (*_SHOWN.values(), "finds"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in sorted(compared.classes, key=lambda one: one.name):
+        table.add_row(
+            escape(one.name),
+            number(one.before),
+            f"{number(one.after)} {one.unit}".rstrip(),
+            _change(one),
+            _p(one.shift["p"]) if one.shift else "",
+            *(_count(one, word) for word in _SHOWN),
+            "-" if one.finds is None else f"{one.finds:.1%}",
+        )
+    console.print(table)
+    for line in lines(compared, drift):
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def _count(one: Class, word: Word) -> str:
+    many = one.words[word]
+    return f"[{_STYLES[word]}]{many}[/]" if many else "-"
+
+
+def _change(one: Class) -> str:
+    """`~` where the class is the same; nothing where it has too few places for one."""
+    if one.shift is None:
+        return ""
+    word = one.shift["verdict"]
+    if word == "same":
+        return "~"
+    return f"[{_STYLES[word]}]{_interval(one.shift['change'], *one.shift['interval'])}[/]"
+
+
+def _interval(change: float, low: float, high: float) -> str:
+    return f"{change:+.1%} ({low:+.1%} to {high:+.1%})"
+
+
+def _p(p: float | None) -> str:
+    return "" if p is None else f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
+
+
+def lines(compared: Comparison, drift: Sequence[Drift]) -> list[str]:
+    """What moved, what is missing, what changed on the nodes, and the answer, with markup."""
+    found = [*_shifts(compared)]
+    moved: tuple[Word, ...] = ("worse", "better")
+    for word in moved:
+        found += _moved(compared.places.filter(pl.col("verdict") == word), word)
+    for side in ("before", "after"):
+        found += _missing(compared.missing.filter(pl.col("side") == side), side)
+    found += [f"changed: {escape(_drifted(one))}" for one in drift]
+    return [*found, _answer(compared)]
+
+
+def _shifts(compared: Comparison) -> list[str]:
+    return [
+        f"[{_STYLES[shift['verdict']]}]{shift['verdict']}[/]: all {shift['places']} places of "
+        f"{escape(shift['class'])}: {_interval(shift['change'], *shift['interval'])}"
+        for shift in (one.shift for one in compared.classes)
+        if shift and shift["verdict"] in ("worse", "better")
+    ]
+
+
+def _moved(places: pl.DataFrame, word: Word) -> list[str]:
+    """The places, that with the largest change first, each by its own change."""
+    ordered = places.sort(pl.col("change").abs(), descending=True)
+    found = [
+        f"[{_STYLES[word]}]{word}[/]: {escape(row['place'])}, {escape(row['condition'])}: "
+        f"{number(row['before'])} to {number(row['after'])}, "
+        f"{_interval(row['change'], row['low'], row['high'])}, p {_p(row['p'])}"
+        for row in ordered.head(_LISTED).iter_rows(named=True)
+    ]
+    return [*found, *_more(ordered.height, word)]
+
+
+def _more(height: int, word: str) -> list[str]:
+    return [f"{word}: and {height - _LISTED} more: --json has all"] if height > _LISTED else []
+
+
+def _missing(places: pl.DataFrame, side: str) -> list[str]:
+    found = [
+        f"[yellow]missing[/] {side}: {escape(row['place'])}, {escape(row['condition'])}"
+        for row in places.sort("condition", "place").head(_LISTED).iter_rows(named=True)
+    ]
+    return [*found, *_more(places.height, f"missing {side}")]
+
+
+def _drifted(drift: Drift) -> str:
+    nodes, others = (hostlist.fold(n) if n else "none" for n in (drift.nodes, drift.others))
+    if not drift.others:
+        return f"{drift.change} (all {len(drift.nodes)} nodes)"
+    return f"{drift.change} on {nodes}, not on {others}"
+
+
+def _answer(compared: Comparison) -> str:
+    counts = {
+        shown: compared.places.filter(pl.col("verdict") == word).height
+        for word, shown in _SHOWN.items()
+    }
+    told = ", ".join(f"{many} {shown}" for shown, many in counts.items() if many)
+    word = compared.word
+    text = (
+        f"[{_STYLES[word]}]{_SHOWN[word].upper()}[/]: {told} of {compared.places.height} "
+        f"places under a condition, against a change of {compared.margin:.1%}"
+    )
+    return text + _more_runs(compared)
+
+
+def _more_runs(compared: Comparison) -> str:
+    """How many more runs a side would tell of half of what cannot be told."""
+    unknown = compared.places.filter(pl.col("verdict") == "unknown")
+    needed: Any = unknown["runs_needed"].drop_nulls().median()
+    if unknown.is_empty():
+        return ""
+    if needed is None:
+        return "; no number of runs would tell the others at this spread"
+    return f"; {needed:.0f} more runs a side would tell half of the others"

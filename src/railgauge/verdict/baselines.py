@@ -1,0 +1,305 @@
+"""Baselines out of campaigns: the numbers that a system is to keep, with bounds by their spread.
+
+The value of a condition is the median over its places of each place's median over the runs. Its
+bound on the worse side is SIGMAS robust standard deviations of one measurement away, by how places
+differ and how the runs of a place do, and never nearer than LEAST_TOLERANCE. At 4 standard
+deviations one healthy place of 30,000 is out where the noise is normal.
+
+What looks wrong is refused, and then nothing is proposed: the next campaigns would be judged by it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from railgauge import hostlist
+from railgauge.campaign.folder import Campaign
+from railgauge.errors import RailgaugeError
+from railgauge.model.limits import TOLERANCE
+from railgauge.model.measurement import METRICS
+from railgauge.model.references import Entry
+from railgauge.tools.common import version
+from railgauge.verdict.before_after import COUNTS
+from railgauge.verdict.compare import Case
+from railgauge.verdict.outliers import outlying
+from railgauge.verdict.statistics import NORMAL
+
+#: How many standard deviations of one measurement the bound is away.
+SIGMAS = 4.0
+
+#: No bound is nearer than this share of the value.
+LEAST_TOLERANCE = 0.02
+
+#: A condition has at least so many runs, and measurements in all.
+LEAST_RUNS = 3
+LEAST_SAMPLES = 10
+
+#: How many places, nodes or versions a refusal names.
+_NAMED = 4
+
+#: What tells the entries of a file apart, beside the metric.
+_PARTS = (
+    *("check", "partition", "operation", "transport", "node_count", "ranks", "streams"),
+    *("size_bytes", "own_rails", "nics", "window_bytes", "congestion", "delay_ms"),
+)
+
+
+class Refused(RailgaugeError):
+    """Campaigns that no baseline is made of, with every reason."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Proposal:
+    """Entries of a file of references, each with its metrics, and the conditions that have too few
+    samples for one.
+    """
+
+    entries: tuple[Entry, ...]
+    left_out: tuple[str, ...]
+
+
+def propose(measured: Sequence[tuple[Campaign, pl.DataFrame]]) -> Proposal:
+    """Of campaigns and their tables; Refused with all that speaks against them."""
+    whole = pl.concat(
+        [
+            frame.filter("gates").with_columns(
+                campaign=pl.lit(campaign.id), run=pl.format("{}/{}", pl.lit(campaign.id), "run")
+            )
+            for campaign, frame in measured
+        ]
+    )
+    counted = [name for name, metric in METRICS.items() if metric.unit in COUNTS]
+    whole = whole.filter(~pl.col("metric").is_in(counted))
+    campaigns = [campaign for campaign, _ in measured]
+    reasons = [*_of_campaigns(campaigns), *_of_results(whole), *_of_nodes(campaigns, whole)]
+    if whole.is_empty():
+        reasons.append("they have no number that needs a reference")
+    if not reasons:
+        reasons += _of_numbers(whole)
+    if reasons:
+        text = "\n  ".join(dict.fromkeys(reasons))
+        raise Refused(
+            f"no baseline of {', '.join(campaign.id for campaign in campaigns)}:\n  {text}",
+            next_step="railgauge verdict CAMPAIGN; then promote those in which all was well",
+        )
+    return _proposal(campaigns, whole)
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+def _of_campaigns(campaigns: Sequence[Campaign]) -> Iterator[str]:
+    systems = dict.fromkeys(campaign.system for campaign in campaigns)
+    if len(systems) > 1:
+        yield f"several systems: {', '.join(systems)}"
+    for campaign in campaigns:
+        if campaign.simulated:
+            yield f"{campaign.id}: simulated, stand-ins were run"
+        if campaign.state != "finished":
+            yield f"{campaign.id}: {campaign.state}, expected a finished campaign"
+        for what in _held_against(campaign):
+            yield f"{campaign.id}: {what}"
+
+
+def _held_against(campaign: Campaign) -> Iterator[str]:
+    """Suspects, and findings that reject, of the verdict that was written."""
+    path = campaign.folder / "verdict.json"
+    try:
+        verdict = json.loads(path.read_text(encoding="utf-8"))
+        findings = [f for f in verdict.get("findings", []) if f["weight"] == "reject"]
+        suspects = verdict.get("suspects", [])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        yield f"no verdict can be read: {path}"
+        return
+    if suspects:
+        yield f"{len(suspects)} suspect{'s' if len(suspects) > 1 else ''}"
+    if findings:
+        yield f"{len(findings)} findings that reject, such as: {findings[0].get('message')}"
+
+
+def _of_results(whole: pl.DataFrame) -> Iterator[str]:
+    for column, wanted, what in (
+        ("simulated", True, "simulated numbers"),
+        ("vouched", False, "results that failed"),
+        ("retried", True, "results of a second try"),
+    ):
+        bad = whole.filter(pl.col(column) == wanted)
+        if not bad.is_empty():
+            yield f"{what}: {_named(bad['place'].unique(maintain_order=True).to_list())}"
+    versions = whole.select("tool", "version").unique().sort("tool", "version")
+    for (tool,), several in versions.group_by("tool", maintain_order=True):
+        if several.height > 1:
+            yield f"several versions of {tool}: {_named(several['version'].to_list())}"
+
+
+def _of_nodes(campaigns: Sequence[Campaign], whole: pl.DataFrame) -> Iterator[str]:
+    """Nodes that were not alike, among each other or from one campaign to the next."""
+    by_partition = whole.select("partition", "nodes").unique().sort("partition", "nodes")
+    for (partition,), nodes in by_partition.group_by("partition", maintain_order=True):
+        names = {node for text in nodes["nodes"] for node in text.split(",") if node}
+        prints: dict[str, set[str]] = {}
+        for campaign in campaigns:
+            for node in sorted(names & campaign.fingerprints.keys()):
+                prints.setdefault(campaign.fingerprints[node], set()).add(node)
+        if len(prints) > 1:
+            sides = [f"{fp} of {hostlist.fold(sorted(nodes))}" for fp, nodes in prints.items()]
+            yield f"several fingerprints on {partition}: {_named(sides)}"
+
+
+def _of_numbers(whole: pl.DataFrame) -> Iterator[str]:
+    above = whole.filter(pl.col("share") > 1 + TOLERANCE)
+    for row in above.unique("place", maintain_order=True).head(_NAMED).iter_rows(named=True):
+        yield f"above the limit: {row['place']}, {row['condition']}: {row['share']:.1%} of it"
+    medians = whole.group_by("peers", "metric", "place", maintain_order=True).agg(
+        pl.median("value")
+    )
+    for (peers, metric), places in medians.group_by("peers", "metric", maintain_order=True):
+        known = METRICS[str(metric)]
+        values = dict(zip(places["place"], places["value"], strict=True))
+        far = outlying(values, known.better, Case.peer_spread) if known.alike else []
+        if far:
+            yield f"far from their peers in {peers}: {_named(far)}"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+
+def _proposal(campaigns: Sequence[Campaign], whole: pl.DataFrame) -> Proposal:
+    # The rails of a path across them have numbers of their own; those within a rail share one.
+    ends = pl.col("rails").str.split("-")
+    across = (ends.list.n_unique() > 1).fill_null(False)
+    whole = whole.with_columns(
+        own_rails=pl.when(across).then("rails").otherwise(None), log=pl.col("value").log()
+    )
+    keys = [*_PARTS, "metric"]
+    grouped = (
+        whole.lazy()
+        .with_columns(of_place=pl.median("log").over([*keys, "place"]))
+        .group_by(keys, maintain_order=True)
+        .agg(
+            condition=pl.first("condition"),
+            samples=pl.len(),
+            runs=pl.n_unique("run"),
+            least=pl.min("value"),
+            places=pl.n_unique("place"),
+            tool=pl.first("tool"),
+            version=pl.first("version"),
+            partition_nodes=pl.first("nodes"),
+            within=(pl.col("log") - pl.col("of_place")).abs().median() * NORMAL,
+            medians=pl.struct("place", "of_place").unique(maintain_order=True),
+        )
+        .collect()
+    )
+    entries: dict[tuple[object, ...], dict[str, Any]] = {}
+    left_out = []
+    for row in grouped.iter_rows(named=True):
+        if row["runs"] < LEAST_RUNS or row["samples"] < LEAST_SAMPLES or row["least"] <= 0:
+            left_out.append(
+                f"{row['condition']}: {row['samples']} measurements in {row['runs']} runs, "
+                f"expected {LEAST_SAMPLES} above 0 in {LEAST_RUNS}"
+            )
+            continue
+        parts = tuple(row[part] for part in _PARTS)
+        entry = entries.setdefault(parts, {**_condition(row), "metrics": {}})
+        entry["metrics"][row["metric"]] = _number(row, campaigns)
+    return Proposal(tuple(Entry.model_validate(e) for e in entries.values()), tuple(left_out))
+
+
+def _condition(row: Mapping[str, Any]) -> dict[str, Any]:
+    """As it stands in a file: parts that nothing was asked of are left out."""
+    stated = {
+        "check": row["check"],
+        "partition": row["partition"],
+        "operation": row["operation"],
+        "transport": row["transport"],
+        "nodes": row["node_count"],
+        "ranks": row["ranks"],
+        "streams": row["streams"],
+        "size_bytes": row["size_bytes"],
+        "rails": row["own_rails"],
+        "nics": row["nics"],
+        "window_bytes": row["window_bytes"],
+        "congestion": row["congestion"],
+        "delay_ms": row["delay_ms"],
+    }
+    return {name: value for name, value in stated.items() if value is not None}
+
+
+def _number(row: Mapping[str, Any], campaigns: Sequence[Campaign]) -> dict[str, Any]:
+    metric = METRICS[row["metric"]]
+    medians = pl.Series([one["of_place"] for one in row["medians"]])
+    middle = float(medians.median())  # type: ignore[arg-type]
+    between = float((medians - middle).abs().median()) * NORMAL  # type: ignore[arg-type]
+    # The median of few runs lies nearer to each of them than the truth does.
+    runs = row["samples"] / row["places"]
+    within = row["within"] * math.sqrt(runs / max(runs - 1, 1))
+    spread = SIGMAS * math.hypot(between, within)
+    share = 1 - math.exp(-spread) if metric.better == "more" else math.exp(spread) - 1
+    bound = math.ceil(max(share, LEAST_TOLERANCE) * 1000) / 1000
+    fingerprints = {
+        campaign.fingerprints[node]
+        for campaign in campaigns
+        for node in row["partition_nodes"].split(",")
+        if node in campaign.fingerprints
+    }
+    return {
+        "value": float(f"{math.exp(middle):.5g}"),
+        **({"lower": -bound} if metric.better == "more" else {"upper": bound}),
+        "unit": metric.unit,
+        "kind": "baseline",
+        "provenance": {
+            "source": _source(campaigns, row),
+            "date": _date(campaigns),
+            "tools": version.stated(row["tool"], row["version"]),
+            **({"fingerprint": min(fingerprints)} if fingerprints else {}),
+            "samples": row["samples"],
+        },
+    }
+
+
+def _source(campaigns: Sequence[Campaign], row: Mapping[str, Any]) -> str:
+    named = " ".join(campaign.id for campaign in campaigns)
+    places = f"{row['places']} place{'s' if row['places'] > 1 else ''}"
+    return f"campaigns {named}, {row['runs']} runs of {places}"
+
+
+def _date(campaigns: Sequence[Campaign]) -> datetime.date:
+    """Of the last one."""
+    return max(datetime.datetime.fromisoformat(campaign.started).date() for campaign in campaigns)
+
+
+# --- age -----------------------------------------------------------------------------------------
+
+
+def stale(entry: Entry, metric: str, newer: pl.DataFrame, prints: Mapping[str, str]) -> list[str]:
+    """What of a stored number is no longer so: by the table and the fingerprints (by node) of a
+    newer campaign. Only its own partition counts.
+    """
+    provenance = entry.metrics[metric].provenance
+    there = newer.filter(pl.col("partition") == entry.partition)
+    used: dict[str, set[str]] = {}
+    for tool, printed in there.select("tool", "version").unique().iter_rows():
+        for name, number in version.stated(tool, printed).items():
+            used.setdefault(name, set()).add(number)
+    found = [
+        f"{name} {known}, now {' and '.join(sorted(used[name]))}"
+        for name, known in provenance.tools.items()
+        if name in used and used[name] != {version.normal(known)}
+    ]
+    nodes = {node for text in there["nodes"].unique() for node in text.split(",")}
+    now = {prints[node] for node in nodes if node in prints}
+    if provenance.fingerprint and now and now != {provenance.fingerprint}:
+        found.append(f"fingerprint {provenance.fingerprint}, now {' and '.join(sorted(now))}")
+    return found

@@ -1,0 +1,318 @@
+"""Two sets of runs against each other, place by place: of campaigns, or of anyone's numbers.
+
+A side is a frame with the columns `place`, `condition`, `of_class`, `family`, `run`, `value`,
+`less` (less is better) and `unit`, a row a measurement. `verdict/contrast.py` has the statistics.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
+from railgauge.model.measurement import METRICS
+from railgauge.verdict import contrast, power
+from railgauge.verdict.contrast import WORDS, Contrast, Samples, Word
+from railgauge.verdict.statistics import Ints
+
+#: What is counted, and not measured: a campaign's own verdict judges it.
+COUNTS = ("links", "expectations", "entries", "segments")
+
+#: Columns of a file of anyone's numbers.
+CSV_COLUMNS = ("place", "condition", "run", "value")
+
+_EXIT_CODES: dict[Word, int] = {
+    "better": EXIT_ACCEPT,
+    "same": EXIT_ACCEPT,
+    "worse": EXIT_REJECT,
+    "unknown": EXIT_INCONCLUSIVE,
+}
+
+
+# --- sides ---------------------------------------------------------------------------------------
+
+
+def of_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The side of campaigns: what their checks gate by and vouch for."""
+    counted = [name for name, metric in METRICS.items() if metric.unit in COUNTS]
+    less = [name for name, metric in METRICS.items() if metric.better == "less"]
+    units = {name: metric.unit for name, metric in METRICS.items()}
+    whole = pl.concat(
+        [
+            one.lazy()
+            .filter(pl.col("gates") & pl.col("vouched") & ~pl.col("metric").is_in(counted))
+            .with_columns(pl.format("{}/{}", pl.lit(number), "run").alias("run"))
+            for number, one in enumerate(tables)
+        ]
+    )
+    return whole.select(
+        "place",
+        "condition",
+        of_class="peers",
+        family="check",
+        run="run",
+        value="value",
+        less=pl.col("metric").is_in(less),
+        unit=pl.col("metric").replace_strict(units, return_dtype=pl.String),
+    ).collect()
+
+
+def of_csv(path: Path, better: str | None) -> pl.DataFrame:
+    """The side in a file with the columns of CSV_COLUMNS; each condition is a class.
+
+    `better` is `more` or `less`; else that of the metric that a condition begins with, and more
+    where it begins with none.
+    """
+    try:
+        text = pl.read_csv(path, infer_schema=False)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise RailgaugeError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
+    lacking = [name for name in CSV_COLUMNS if name not in text.columns]
+    if lacking:
+        raise RailgaugeError(
+            f"{path}: no column {', '.join(lacking)} (found {', '.join(text.columns)})",
+            next_step=f"make the first line: {','.join(CSV_COLUMNS)}",
+        )
+    frame = text.select(
+        *CSV_COLUMNS[:3], number=pl.col("value").str.strip_chars().cast(pl.Float64, strict=False)
+    )
+    wrong = (
+        frame["number"].is_null()
+        | ~(frame["number"] > 0)
+        | ~frame["number"].is_finite()
+        | frame["place"].is_null()
+        | frame["condition"].is_null()
+        | frame["run"].is_null()
+    ).arg_true()
+    if wrong.len():
+        row = int(wrong[0])
+        raise RailgaugeError(
+            f"{path}:{row + 2}: {', '.join(str(text[name][row]) for name in CSV_COLUMNS)}: "
+            "expected a place, a condition, a run and a number above 0"
+        )
+    words = frame["condition"].unique()
+    less = {c: _less(c, better) for c in words}
+    return frame.select(
+        "place",
+        "condition",
+        of_class="condition",
+        family=pl.lit("all"),
+        run="run",
+        value="number",
+        less=pl.col("condition").replace_strict(less, return_dtype=pl.Boolean),
+        unit=pl.lit(""),
+    )
+
+
+def _less(condition: str, better: str | None) -> bool:
+    metric = METRICS.get(condition.split()[0] if condition.split() else "")
+    return (better or (metric.better if metric else "more")) == "less"
+
+
+# --- comparison ----------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Class:
+    """Places under one condition: how many came to which word, the medians of their values on both
+    sides, what they all changed by, beside its interval, and the smallest loss on one of them that
+    is found with 99 %, a share; None where that cannot be told.
+    """
+
+    name: str
+    unit: str
+    before: float
+    after: float
+    words: dict[Word, int]
+    shift: dict[str, Any] | None
+    finds: float | None
+
+    @property
+    def word(self) -> Word:
+        return overall([*(w for w, n in self.words.items() if n), *self._of_shift()])
+
+    def _of_shift(self) -> list[Word]:
+        return [self.shift["verdict"]] if self.shift else []
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """`places` has a row for each place and condition that both sides have: `place`, `condition`,
+    `verdict`, `change` (a share, beside the shift of its class), `low`, `high` (its 95 % interval),
+    `p`, `runs_needed`, `before`, `after` (means), `runs_before`, `runs_after`. `missing` has
+    `place`, `condition` and the `side` that lacks it.
+    """
+
+    places: pl.DataFrame
+    classes: tuple[Class, ...]
+    missing: pl.DataFrame
+    margin: float
+    contrast: Contrast
+    samples: Samples
+
+    @property
+    def word(self) -> Word:
+        """Of the whole: worse anywhere, else unknown anywhere, else better or the same."""
+        words = [one.word for one in self.classes]
+        return overall([*words, "unknown"] if self.missing.height or not words else words)
+
+    @property
+    def exit_code(self) -> int:
+        return _EXIT_CODES[self.word]
+
+    def as_dict(self) -> dict[str, Any]:
+        places = self.places.select(
+            "place",
+            "condition",
+            "verdict",
+            "change",
+            pl.concat_list("low", "high").alias("interval"),
+            "p",
+            "runs_needed",
+            "before",
+            "after",
+            "runs_before",
+            "runs_after",
+        )
+        return {
+            "verdict": self.word,
+            "exit_code": self.exit_code,
+            "margin": self.margin,
+            "places": places.to_dicts(),
+            "shifts": [one.shift for one in self.classes if one.shift],
+            "missing": self.missing.to_dicts(),
+            "finds": [{"class": one.name, "loss_on_one_place": one.finds} for one in self.classes],
+        }
+
+
+def overall(words: Sequence[Word]) -> Word:
+    """What counts of many."""
+    order: tuple[Word, ...] = ("worse", "unknown", "better", "same")
+    return next((word for word in order if word in words), "unknown")
+
+
+def compare(
+    before: pl.DataFrame,
+    after: pl.DataFrame,
+    margin: float = contrast.MARGIN,
+    level: float = contrast.FALSE_DISCOVERIES,
+    dependent: bool = False,
+) -> Comparison:
+    """Both sides place by place; RailgaugeError where they have no place in common."""
+    whole = pl.concat([before.with_columns(after=False), after.with_columns(after=True)])
+    # Without a logarithm nothing can be said; a place that has no other value is missing.
+    whole = whole.filter(pl.col("value") > 0)
+    samples, links = _samples(whole)
+    if not links.height:
+        raise RailgaugeError("neither side has a number that could be compared")
+    result = contrast.contrast(samples, margin, level, dependent)
+    if not result.compared.any():
+        raise RailgaugeError(
+            f"no place was measured under one condition on both sides: before "
+            f"{before['place'].n_unique()} places such as {_first(before)}, after "
+            f"{after['place'].n_unique()} such as {_first(after)}"
+        )
+    places, missing = _places(links, result)
+    classes = tuple(_classes(links, samples, result, margin, level))
+    return Comparison(places, classes, missing, margin, result, samples)
+
+
+def _first(side: pl.DataFrame) -> str:
+    return f"{side['place'][0]} ({side['condition'][0]})" if side.height else "none"
+
+
+def _samples(whole: pl.DataFrame) -> tuple[Samples, pl.DataFrame]:
+    """The arrays of the statistics, and place, condition, class and so on of each link."""
+
+    def codes(name: str) -> Ints:
+        values = whole[name].cast(pl.Categorical).to_physical().to_numpy()
+        return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+    place, of_class = codes("place"), codes("of_class")
+    _, first, link = np.unique(
+        of_class * (place.max(initial=0) + 1) + place, return_index=True, return_inverse=True
+    )
+    later = whole["after"].to_numpy().astype(np.int64)
+    run_keys, run = np.unique(codes("run") * 2 + later, return_inverse=True)
+    # Of several values of a link in a run the mean counts: they are no runs of their own.
+    cells, cell = np.unique(link * run_keys.size + run, return_inverse=True)
+    log = np.bincount(cell, weights=np.log(whole["value"].to_numpy())) / np.bincount(cell)
+    links = whole[first].select("place", "condition", "of_class", "family", "less", "unit")
+    samples = Samples(
+        log=log,
+        link=cells // run_keys.size,
+        run=cells % run_keys.size,
+        after=run_keys % 2 == 1,
+        of_class=of_class[first],
+        family=codes("family")[first],
+        less=links["less"].to_numpy(),
+    )
+    return samples, links
+
+
+def _places(links: pl.DataFrame, result: Contrast) -> tuple[pl.DataFrame, pl.DataFrame]:
+    compared = result.compared
+    low, high = np.expm1(result.interval())
+    needed = pl.Series(result.runs_needed)
+    everything = links.select("place", "condition").with_columns(
+        pl.Series("verdict", np.array(WORDS)[result.word]),
+        pl.Series("change", np.expm1(result.change)),
+        pl.Series("low", low),
+        pl.Series("high", high),
+        pl.Series("p", result.p),
+        needed.set(needed < 0, None).alias("runs_needed"),
+        pl.Series("before", np.exp(result.mean[0])),
+        pl.Series("after", np.exp(result.mean[1])),
+        pl.Series("runs_before", result.runs[0]),
+        pl.Series("runs_after", result.runs[1]),
+    )
+    absent = everything.filter(~pl.Series(compared)).select(
+        "place",
+        "condition",
+        side=pl.when(pl.col("runs_before") == 0).then(pl.lit("before")).otherwise(pl.lit("after")),
+    )
+    # JSON knows no NaN.
+    return everything.filter(pl.Series(compared)).fill_nan(None), absent
+
+
+def _classes(
+    links: pl.DataFrame, samples: Samples, result: Contrast, margin: float, level: float
+) -> Iterator[Class]:
+    shifts = {shift.of_class: shift for shift in result.shifts}
+    order = np.argsort(samples.of_class, kind="stable")
+    ends = np.searchsorted(samples.of_class[order], np.arange(samples.of_class.max() + 2))
+    for number in range(ends.size - 1):
+        members = order[ends[number] : ends[number + 1]]
+        members = members[result.compared[members]]
+        if not members.size:
+            continue
+        name, unit = links["of_class"][int(members[0])], links["unit"][int(members[0])]
+        words = np.bincount(result.word[members], minlength=len(WORDS))
+        before, after = np.exp(np.median(result.mean[:, members], axis=1))
+        shift = shifts.get(number)
+        yield Class(
+            name,
+            unit,
+            float(before),
+            float(after),
+            {word: int(words[index]) for index, word in enumerate(WORDS)},
+            _shift(name, shift) if shift else None,
+            power.of_links(result, samples, number, margin, level),
+        )
+
+
+def _shift(name: str, shift: contrast.Shift) -> dict[str, Any]:
+    interval = np.expm1(shift.interval())
+    return {
+        "class": name,
+        "places": shift.links,
+        "verdict": WORDS[shift.word],
+        "change": float(np.expm1(shift.change)),
+        "interval": [float(end) for end in interval],
+        "p": shift.p,
+    }

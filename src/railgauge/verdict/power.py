@@ -1,0 +1,148 @@
+"""What a comparison finds: the smallest loss that it names with a stated certainty.
+
+Pure. A link is named where its p against the margin is at most alpha. Of an error `se` with `df`
+degrees of freedom, a loss d beyond the margin m (as logarithms) is named with the probability
+P(T > t - (d - m)/se), T of Student's t and t its quantile at 1 - alpha. That this holds for a given
+link of a class is what the moderated variances are made for (Smyth 2004, 3).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from railgauge.verdict.contrast import (
+    FALSE_DISCOVERIES,
+    LEAST_FOR_NULL,
+    LEAST_LINKS,
+    MARGIN,
+    Contrast,
+    Samples,
+)
+from railgauge.verdict.statistics import LEAST_SD, Floats, trigamma_inverse
+
+#: How surely the smallest loss is found.
+POWER = 0.99
+
+#: How many links of a class are looked at.
+_LINKS = 200
+
+
+def chance_of_finding(loss: float, se: Floats, df: Floats, alpha: float, margin: float) -> Floats:
+    """With which probability each link is named that has this loss; all are logarithms.
+
+    `alpha` is of both sides together where there is no margin, as in treat.
+    """
+    tail = alpha if margin > 0 else alpha / 2
+    critical = special.stdtrit(df, 1 - tail)
+    found: Floats = special.stdtr(df, (loss - margin) / se - critical)
+    return found
+
+
+def smallest_loss(
+    se: Floats, df: Floats, alpha: float, margin: float = MARGIN, power: float = POWER
+) -> float | None:
+    """The least loss, as a share, that is found with that power on a link of these, whichever it
+    is; None where no loss is. `margin` is a share.
+    """
+    usable = (df > 0) & np.isfinite(se)
+    if not usable.any():
+        return None
+    order = np.argsort(se[usable])
+    # Of many links so many do, evenly among their errors.
+    chosen = order[np.unique(np.linspace(0, order.size - 1, _LINKS).astype(np.int64))]
+    se, df = np.maximum(se[usable][chosen], LEAST_SD), df[usable][chosen]
+    log_margin = float(np.log1p(margin))
+
+    def found(loss: float) -> float:
+        return float(np.mean(chance_of_finding(loss, se, df, alpha, log_margin)))
+
+    low, high = log_margin, 20.0
+    if found(high) < power:
+        return None
+    while high - low > 1e-5:
+        middle = (low + high) / 2
+        low, high = (low, middle) if found(middle) >= power else (middle, high)
+    return float(-np.expm1(-high))
+
+
+@dataclasses.dataclass(frozen=True)
+class Power:
+    """The smallest losses, as shares, that are found with POWER: on one link, on all links of one
+    node, on all links of a class. None where none would be.
+    """
+
+    link: float | None
+    node: float | None
+    all: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "power": POWER}
+
+
+def _of_node(links: int) -> float:
+    """The power that each link of a node needs: the node is found where one of them is."""
+    return float(1 - (1 - POWER) ** (1 / links))
+
+
+def _error(se: float, own: int, links: int) -> tuple[Floats, Floats]:
+    """A link's error and its degrees of freedom, of which it has `own`, where the noise is the same
+    everywhere; with what the estimates cost.
+
+    The prior and the widening of the errors are estimates from the links, and either can be one
+    standard deviation of its own on the bad side: the variance of n logarithms of variances (about
+    trigamma(own/2) sqrt(3/n)) makes the prior finite, and a median absolute deviation of n values
+    is off by 1.17/sqrt(n).
+    """
+    if own == 0:
+        return np.array([se]), np.array([float(links - 1 if links >= LEAST_LINKS else 0)])
+    excess = float(special.polygamma(1, own / 2)) * math.sqrt(3 / links)
+    prior = 2 * float(trigamma_inverse(np.array([excess]))[0])
+    wider = 1 + 1.17 / math.sqrt(links) if links >= LEAST_FOR_NULL else 1.0
+    return np.array([se * wider]), np.array([min(prior + own, links * own)])
+
+
+def planned(
+    noise: float,
+    runs: int,
+    baseline: int,
+    links: int,
+    of_node: int = 2,
+    conditions: int = 1,
+    margin: float = MARGIN,
+    level: float = FALSE_DISCOVERIES,
+) -> Power:
+    """Of `links` links of one condition with the same noise of a run (a share), so many runs
+    against so many of a baseline; a node has `of_node` of the links, and a family so many
+    conditions.
+
+    Of one bad place among many, Benjamini-Hochberg calls a p of at most level / places.
+    """
+    alpha = level / (links * conditions)
+    own = runs + baseline - 2
+    se, freedom = _error(noise * math.sqrt(1 / runs + 1 / baseline), own, links)
+    # The median of n normal values has pi/2 times the variance of their mean.
+    shift = se * np.sqrt(np.pi / 2 / links)
+    return Power(
+        smallest_loss(se, freedom, alpha, margin),
+        smallest_loss(se, freedom, alpha, margin, _of_node(of_node)),
+        smallest_loss(shift, freedom, level, margin) if links >= LEAST_LINKS else None,
+    )
+
+
+def of_links(
+    result: Contrast, samples: Samples, number: int, margin: float, level: float
+) -> float | None:
+    """The smallest loss that a comparison would have found on one link of a class, whichever it is,
+    if all others are well.
+    """
+    here = np.flatnonzero((samples.of_class == number) & result.compared)
+    if not here.size:
+        return None
+    family = samples.family[here[0]]
+    tested = int(((samples.family == family) & np.isfinite(result.p)).sum())
+    return smallest_loss(result.se[here], result.df[here], level / max(tested, 1), margin)

@@ -1,0 +1,191 @@
+"""A campaign's measurements as one table, a row each, kept beside its records as Parquet.
+
+The records hold all that is known, and reading them takes a minute where a campaign has a million
+numbers; statistics need a few columns of them. The table is made when a campaign is concluded, or
+when it is first asked for, and made anew when the records are newer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from railgauge import hostlist
+from railgauge.campaign.folder import ENDED, PLAN, Campaign
+from railgauge.errors import RailgaugeError
+from railgauge.model.measurement import Measurement
+from railgauge.model.record import BrokenRecordError, Row
+from railgauge.model.sizes import format_size
+from railgauge.verdict import compare
+from railgauge.verdict.compare import Case
+
+#: The table in a campaign's folder.
+FILE = "measurements.parquet"
+
+#: What a condition is made of beside check and partition, in the words of a Measurement.
+CONDITION = {
+    "metric": pl.String,
+    "operation": pl.String,
+    "transport": pl.String,
+    "size_bytes": pl.Int64,
+    "streams": pl.Int64,
+    "ranks": pl.Int64,
+    "window_bytes": pl.Int64,
+    "congestion": pl.String,
+    "delay_ms": pl.Float64,
+    "rails": pl.String,
+    "nics": pl.String,
+}
+
+#: `nodes` are as the measurement has them, folded; `run` tells the runs of a campaign apart, and
+#: `retried` the places that ran again after a failure. `vouched`: the check holds nothing against
+#: the result but the number itself. `share` is that of the limit. `condition` is all of it, for
+#: people, and `peers` the same of places that are each other's peers.
+SCHEMA: dict[str, type[pl.DataType]] = {
+    "check": pl.String,
+    "partition": pl.String,
+    "place": pl.String,
+    "nodes": pl.String,
+    "node_count": pl.Int64,
+    "run": pl.String,
+    "passed": pl.Boolean,
+    "retried": pl.Boolean,
+    "vouched": pl.Boolean,
+    "gates": pl.Boolean,
+    "simulated": pl.Boolean,
+    "tool": pl.String,
+    "version": pl.String,
+    "value": pl.Float64,
+    "share": pl.Float64,
+    "condition": pl.String,
+    "peers": pl.String,
+    **CONDITION,
+}
+
+
+def write(campaign: Campaign, cases: Sequence[Case]) -> pl.DataFrame:
+    """The table of what `verdict.compare.read` made of a campaign, kept in its folder; where that
+    cannot be written it is made again next time.
+    """
+    made = made_of(cases)
+    path = campaign.folder / FILE
+    beside = path.with_name(f".{FILE}.{os.getpid()}")
+    with contextlib.suppress(OSError):
+        made.write_parquet(beside)
+        beside.replace(path)
+    return made
+
+
+def read(campaign: Campaign) -> pl.DataFrame:
+    """The table of a campaign; RailgaugeError where its records are damaged."""
+    path = campaign.folder / FILE
+    try:
+        if path.stat().st_mtime_ns >= max(_written(campaign)):
+            return pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError):
+        # None yet, or one that was broken off: the records have it all.
+        pass
+    try:
+        return write(campaign, compare.read(campaign))
+    except BrokenRecordError as error:
+        raise RailgaugeError(
+            str(error), next_step=f"railgauge verdict {campaign.id} says what is damaged"
+        ) from None
+
+
+def _written(campaign: Campaign) -> Iterator[int]:
+    """When the files were written that say which results there are."""
+    yield 0
+    for number in range(1, campaign.sessions + 1):
+        folder = campaign.session_folder(number)
+        for path in (folder / PLAN, folder / "report.json", folder / ENDED):
+            with contextlib.suppress(OSError):
+                yield path.stat().st_mtime_ns
+
+
+def made_of(cases: Sequence[Case]) -> pl.DataFrame:
+    """A row for every measurement of the cases that came to a result."""
+    columns: dict[str, list[object]] = {name: [] for name in SCHEMA}
+    failed = {_key(case) for case in cases if case.failed}
+    several = {_key(case) for case in cases if case.run > 0}
+    for case in cases:
+        if not case.finished or case.damage:
+            continue
+        versions = {call.tool: call.version for call in case.calls if call.version}
+        of_case = {
+            "check": case.check,
+            "partition": case.partition,
+            "run": f"{case.session}.{case.run}",
+            "passed": case.passed,
+            "retried": _key(case) in failed & several,
+            "vouched": not case.failures,
+        }
+        for row in case.rows:
+            for name, value in (*of_case.items(), *_of_row(case, row, versions)):
+                columns[name].append(value)
+    return pl.DataFrame(columns, schema=SCHEMA)
+
+
+def _key(case: Case) -> tuple[str, str, str]:
+    return case.unique_name, case.partition, case.place
+
+
+def _of_row(case: Case, row: Row, versions: dict[str, str]) -> Iterator[tuple[str, object]]:
+    m = row.measurement
+    yield "place", place(case, row)
+    yield "nodes", ",".join(m.nodes)
+    yield "node_count", len(m.nodes)
+    yield "gates", row.gates
+    yield "simulated", m.simulated
+    yield "tool", m.tool
+    yield "version", versions.get(m.tool, "")
+    yield "value", m.value
+    yield "share", row.share_of_limit
+    condition = _condition(case, m)
+    yield "condition", condition
+    yield "peers", condition + _shape(m)
+    for name in CONDITION:
+        yield name, getattr(m, name)
+
+
+def place(case: Case, row: Row) -> str:
+    """Where a number belongs, as `railgauge show` knows it: the place, with what it leaves open."""
+    m = row.measurement
+    name = case.place or ":".join(
+        case.nodes if len(case.nodes) < 3 else [hostlist.fold(case.nodes)]
+    )
+    if m.nodes and m.nodes != case.nodes and set(m.nodes) == set(case.nodes):
+        name += f" ({' '.join(m.nodes)})"
+    known = name.split(":")
+    return ":".join([name, *(part for part in (m.rails, m.nics) if part and part not in known)])
+
+
+def _condition(case: Case, m: Measurement) -> str:
+    """`RdmaBandwidth h100: bandwidth 64 KiB, write, roce`."""
+    size = "" if m.size_bytes is None else f" {format_size(m.size_bytes)}"
+    window = "" if m.window_bytes is None else f"window {format_size(m.window_bytes)}"
+    parts = (
+        f"{case.check} {case.partition}: {m.metric}{size}",
+        m.operation,
+        m.transport if m.transport != m.operation else "",
+        "" if m.streams is None else f"{m.streams} streams",
+        "" if m.ranks is None else f"{m.ranks} ranks",
+        "" if m.delay_ms is None else f"{m.delay_ms:g} ms",
+        window,
+        m.congestion,
+    )
+    return ", ".join(filter(None, parts))
+
+
+def _shape(m: Measurement) -> str:
+    """What else tells peers apart: a path across rails is none of one within a rail."""
+    across = m.rails is not None and len(set(m.rails.split("-"))) > 1
+    nics = m.nics.count("+") + 1 if m.nics else 0
+    return (
+        (f", {len(m.nodes)} nodes" if len(m.nodes) > 2 else "")
+        + (", across rails" if across else "")
+        + (f", {nics} NICs" if nics > 1 else "")
+    )

@@ -1,0 +1,217 @@
+"""`railgauge compare`: before and after, of campaigns and of anyone's numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from railgauge.cli import cli
+from railgauge.errors import RailgaugeError
+from railgauge.model.failure import Failure
+from railgauge.verdict import table
+from tests.unit import measured
+from tests.unit.measured import PLACES
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
+    return tmp_path
+
+
+def values(seed: int, **factors: float) -> dict[str, float]:
+    """390 Gb/s with 0.1 % noise; of a place a factor of it, by its first node."""
+    noise = np.random.default_rng(seed).normal(0, 0.001, len(PLACES))
+    return {
+        place: 390 * float(np.exp(e)) * factors.get(place.partition(":")[0], 1.0)
+        for place, e in zip(PLACES, noise, strict=True)
+    }
+
+
+def several(root: Path, first: int, many: int = 5, **factors: float) -> str:
+    """Campaigns from that number on, by their ids."""
+    campaigns = [measured.leave(root, n, values(n, **factors)) for n in range(first, first + many)]
+    return ",".join(campaign.id for campaign in campaigns)
+
+
+def compare(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["compare", *words])
+
+
+def document(*words: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(compare(*words, "--json").output)
+    return answer
+
+
+def test_a_healthy_second_set_is_the_same(root: Path) -> None:
+    answer = compare(several(root, 0), several(root, 10))
+    assert answer.exit_code == 0 and "SAME: 8 same of 8 places" in answer.output
+
+
+def test_a_slower_link_is_named_and_no_other(root: Path) -> None:
+    found = document(several(root, 0), several(root, 10, n3=0.95))
+    (worse,) = [place for place in found["places"] if place["verdict"] != "same"]
+    assert (worse["place"], worse["verdict"]) == ("n3:n4:0-0", "worse")
+    low, high = worse["interval"]
+    assert low < worse["change"] < high and worse["change"] == pytest.approx(-0.05, abs=0.005)
+    assert worse["p"] < 1e-4 and (found["verdict"], found["exit_code"]) == ("worse", 1)
+
+
+def test_what_all_lose_is_a_shift_and_nobody_is_accused(root: Path) -> None:
+    every = {place.partition(":")[0]: 0.97 for place in PLACES}
+    found = document(several(root, 0), several(root, 10, **every))
+    (shift,) = found["shifts"]
+    assert (shift["verdict"], shift["places"]) == ("worse", 8)
+    assert shift["change"] == pytest.approx(-0.03, abs=0.002)
+    assert {place["verdict"] for place in found["places"]} == {"same"} and found["exit_code"] == 1
+
+
+def test_a_place_that_is_gone_is_missing_and_the_answer_no_yes(root: Path) -> None:
+    after = values(10)
+    del after["n3:n4:0-0"]
+    measured.leave(root, 10, after)
+    answer = compare(several(root, 0), "latest")
+    assert answer.exit_code == 2 and "missing after: n3:n4:0-0" in answer.output
+
+
+def test_a_number_that_its_check_does_not_vouch_for_is_missing(root: Path) -> None:
+    before = several(root, 0)
+    failure = Failure("counters", "the counters contradict")
+    measured.leave(root, 10, values(10), failures={"n3:n4:0-0": failure})
+    found = document(before, "latest")
+    assert [(m["place"], m["side"]) for m in found["missing"]] == [("n3:n4:0-0", "after")]
+
+
+def test_noise_of_two_runs_cannot_tell_and_says_how_many_would(root: Path) -> None:
+    sides = []
+    for first in (0, 10):
+        for n in range(first, first + 2):
+            noise = np.random.default_rng(n).normal(0, 0.02, len(PLACES))
+            rates = {p: 390 * float(np.exp(e)) for p, e in zip(PLACES, noise, strict=True)}
+            measured.leave(root, n, rates)
+        sides.append(f"{measured.name(first)},{measured.name(first + 1)}")
+    answer = compare(*sides)
+    assert answer.exit_code == 2 and "more runs a side would tell" in answer.output
+
+
+def test_accepted_is_the_last_accepted_campaign_of_the_system(root: Path) -> None:
+    measured.leave(root, 0, values(0), gate="acceptance", verdict="accept")
+    measured.leave(root, 1, values(1, n3=0.5), gate="acceptance", verdict="accept", system="other")
+    measured.leave(root, 2, values(2, n3=0.5), gate="acceptance", verdict="reject")
+    measured.leave(root, 3, values(3))
+    assert document("accepted", "latest")["places"][1]["before"] == pytest.approx(390, rel=0.01)
+
+
+def test_simulated_numbers_never_end_with_0(root: Path) -> None:
+    for number in range(10):
+        measured.leave(root, number, values(number), simulated=True)
+    sides = [",".join(measured.name(n) for n in r) for r in (range(5), range(5, 10))]
+    answer = compare(*sides)
+    assert answer.exit_code == 2 and answer.output.startswith("SIMULATED")
+
+
+def failing(*words: str) -> RailgaugeError:
+    error = compare(*words).exception
+    assert isinstance(error, RailgaugeError) and error.exit_code == 2
+    return error
+
+
+def test_campaigns_of_two_systems_are_not_compared(root: Path) -> None:
+    one = measured.leave(root, 0, values(0)).id
+    other = measured.leave(root, 1, values(1), system="other").id
+    assert "several systems: lab, other" in str(failing(one, other))
+
+
+@pytest.mark.parametrize("words", [("latest", "latest"), ("accepted", "accepted")])
+def test_a_campaign_is_not_compared_with_itself(root: Path, words: tuple[str, str]) -> None:
+    measured.leave(root, 0, values(0), gate="acceptance", verdict="accept")
+    assert failing(*words)
+
+
+def test_no_accepted_campaign_is_an_error(root: Path) -> None:
+    measured.leave(root, 0, values(0))
+    assert "accepted nodes of lab" in str(failing("accepted", "latest"))
+
+
+def test_the_table_beside_the_records_is_made_once_and_anew_when_they_change(root: Path) -> None:
+    campaign = measured.leave(root, 0, values(0))
+    first = table.read(campaign)
+    path = campaign.folder / table.FILE
+    made = path.stat().st_mtime_ns
+    assert table.read(campaign).equals(first) and path.stat().st_mtime_ns == made
+    os.utime(campaign.folder / "report.json", ns=(made + 10**9, made + 10**9))
+    table.read(campaign)
+    assert path.stat().st_mtime_ns > made
+
+
+def test_a_broken_table_is_made_anew(root: Path) -> None:
+    campaign = measured.leave(root, 0, values(0))
+    first = table.read(campaign)
+    (campaign.folder / table.FILE).write_bytes(b"PAR1")
+    assert table.read(campaign).equals(first)
+
+
+# ---- anyone's numbers ----
+
+
+def csv(path: Path, runs: range, condition: str = "write 64 KiB", **factors: float) -> str:
+    lines = ["place,condition,run,value"]
+    for run in runs:
+        lines += [f"{p},{condition},{run},{v}" for p, v in values(run, **factors).items()]
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def test_two_files_of_anyones_numbers_are_compared(tmp_path: Path) -> None:
+    sides = csv(tmp_path / "a.csv", range(5)), csv(tmp_path / "b.csv", range(9, 14), n3=0.95)
+    found = document(*sides)
+    worse = [place["place"] for place in found["places"] if place["verdict"] == "worse"]
+    assert worse == ["n3:n4:0-0"] and found["exit_code"] == 1
+
+
+def test_a_metric_that_is_better_when_it_is_less_is_known_by_its_name(tmp_path: Path) -> None:
+    rows = range(5), range(9, 14)
+    sides = [
+        csv(tmp_path / f"{n}.csv", runs, "latency 2 B", n3=(1.0, 0.95)[n])
+        for n, runs in enumerate(rows)
+    ]
+    assert compare(*sides).exit_code == 0
+    assert compare(*sides, "--better", "more").exit_code == 1
+
+
+def test_a_smaller_margin_finds_a_smaller_change(tmp_path: Path) -> None:
+    sides = csv(tmp_path / "a.csv", range(5)), csv(tmp_path / "b.csv", range(9, 14), n3=0.99)
+    assert compare(*sides).exit_code == 0
+    assert compare(*sides, "--margin", "0.002").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("place,run,value\na,1,2\n", "no column condition (found place, run, value)"),
+        ("place,condition,run,value\na,c,1,fast\n", "b.csv:2: a, c, 1, fast: expected"),
+        ("place,condition,run,value\na,c,1,1\na,c,2,0\n", "b.csv:3: a, c, 2, 0: expected"),
+        ("place,condition,run,value\na,c,1,nan\n", "b.csv:2"),
+        ("place,condition,run,value\n,c,1,1\n", "b.csv:2"),
+        ("", "b.csv: cannot be read"),
+        ("place,condition,run,value\nelsewhere,c,1,1\n", "no place was measured"),
+    ],
+)
+def test_a_bad_file_is_one_error_that_says_where(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "b.csv").write_text(text)
+    assert words in str(failing(csv(tmp_path / "a.csv", range(3)), str(tmp_path / "b.csv")))
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    assert "cannot be read" in str(failing(csv(tmp_path / "a.csv", range(3)), "none.csv"))
+
+
+def test_a_file_and_a_campaign_have_no_places_in_common(root: Path, tmp_path: Path) -> None:
+    measured.leave(root, 0, values(0))
+    assert "a file and a campaign" in str(failing(csv(tmp_path / "a.csv", range(3)), "latest"))
