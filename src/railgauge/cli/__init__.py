@@ -20,6 +20,7 @@ _COMMANDS = {
     "limit": "railgauge.cli.limit:limit",
     "parse": "railgauge.cli.parse:parse",
     "rehearse": "railgauge.cli.rehearse:rehearse",
+    "report": "railgauge.cli.report:report",
     "show": "railgauge.cli.show:show",
     "stack": "railgauge.cli.stack:stack",
     "system": "railgauge.cli.system:system",
