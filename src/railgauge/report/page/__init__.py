@@ -5,9 +5,9 @@
     uplot-*/     the released library that draws curves, with its licence
 
 Whatever comes from outside reaches the page in two ways: as text that Jinja escapes, or in the
-numbers, which are packed (gzip, base64) and put into the page as text by the script. The page's
-policy runs no script and no style but those two that are in it, by their hashes, and lets no request
-leave.
+numbers, which are packed (gzip, base64) and put into the page as text by the script. The policy in
+the page runs the one script and takes the one style that are in it, by their hashes, and lets no
+request leave.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from railgauge import hostlist
 from railgauge.atomic import write_text
 from railgauge.report import numbers
 from railgauge.report.page import content, series
@@ -67,7 +66,7 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["fold"] = lambda nodes: hostlist.fold(list(nodes))
+    environment.filters["fold"] = content.folded
     return environment.get_template("page.html.j2")
 
 
@@ -93,6 +92,7 @@ def html(verdict: Verdict) -> str:
     """The whole page."""
     measured = numbers.collect(verdict, all_numbers=True)
     columns = series.as_columns(verdict, measured)
+    pairs = _checks_with_pairs(columns)
     for name in ("checks", "nodes", "rails", "places"):
         columns[name] = [clean(text) for text in columns[name]]
     curves = series.curves([one for one in measured if one.row.measurement.value > 0])
@@ -116,9 +116,10 @@ def html(verdict: Verdict) -> str:
         sign=_SIGNS[verdict.decision],
         sentence=content.sentence(verdict),
         scope=content.scope(verdict),
-        suspects=content.suspects(verdict),
+        suspects=(suspects := content.suspects(verdict)),
+        suspects_left_out=len(verdict.suspects) + len(verdict.ways) - len(suspects),
         findings=shown,
-        findings_left_out=content.places_with_findings(verdict) - len(shown),
+        findings_left_out=len(content.places_of(verdict.findings)) - len(shown),
         summary=content.summary(measured),
         checks=checks,
         curves=curves,
@@ -136,7 +137,7 @@ def html(verdict: Verdict) -> str:
         ],
         numbers_count=len(measured) - columns["left_out"],
         numbers_left_out=columns["left_out"],
-        pairs=_checks_with_pairs(columns),
+        pairs=pairs,
         data=_packed(columns),
         style=style,
         script=script,

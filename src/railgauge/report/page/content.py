@@ -24,6 +24,7 @@ from railgauge.verdict.compare import Case, Outcome, read_possible
 
 #: What the page has in full; what is over is counted, and in the campaign's folder.
 MOST_FINDINGS = 200
+_MOST_SUSPECTS = 24
 _MOST_OUTPUTS = 24
 _MOST_OUTPUT_CHARACTERS = 12_000
 _MOST_LINES = 400
@@ -75,11 +76,22 @@ class SuspectOf:
     drawing: Drawing | None
 
 
+def folded(nodes: Sequence[str]) -> str:
+    """As a host list, n[1-4]; names that cannot stand in one side by side."""
+    try:
+        return hostlist.fold(list(nodes))
+    except ValueError:
+        return ", ".join(nodes)
+
+
 def sentence(verdict: Verdict) -> str:
-    """Verdict and reason."""
+    """The verdict's reason, and where to look first."""
     first = [suspect.node for suspect in verdict.suspects]
     look = f"; look first at {', '.join(first[:5])}" if first else ""
     more = f" and {len(first) - 5} more" if len(first) > 5 else ""
+    if verdict.ways and not first:
+        look = f"; look at the way between {' and '.join(verdict.ways[0].nodes)}"
+        more = f" and {len(verdict.ways) - 1} more" if len(verdict.ways) > 1 else ""
     return f"{verdict.reason}{look}{more}."
 
 
@@ -129,8 +141,10 @@ def suspects(verdict: Verdict) -> list[SuspectOf]:
     found = [SuspectOf(s.node, s.why, draw(s.node, verdict.cases)) for s in verdict.suspects]
     for way in verdict.ways:
         between = f"the way between {' and '.join(way.nodes)}"
-        found.append(SuspectOf(between, way.why, draw(way.nodes[0], verdict.cases)))
-    return found
+        drawing = draw(way.nodes[0], verdict.cases)
+        shows = drawing and any(line.bad and line.partner in way.nodes for line in drawing.lines)
+        found.append(SuspectOf(between, way.why, drawing if shows else None))
+    return found[:_MOST_SUSPECTS]
 
 
 _WEIGHTS = ("reject", "inconclusive", "provisional accept", "accept")
@@ -139,11 +153,7 @@ _WEIGHTS = ("reject", "inconclusive", "provisional accept", "accept")
 def findings(verdict: Verdict, measured: Sequence[Number]) -> list[FindingsOfPlace]:
     """By weight, then as the verdict has them; no more than `MOST_FINDINGS` places."""
 
-    def key(finding: Finding) -> tuple[str, ...]:
-        return finding.weight, finding.check, finding.partition, finding.place, finding.evidence
-
-    ordered = sorted(verdict.findings, key=lambda finding: _WEIGHTS.index(finding.weight))
-    groups = [tuple(group) for _, group in itertools.groupby(ordered, key=key)]
+    groups = places_of(verdict.findings)
     by_place: dict[tuple[str, str, str], list[Case]] = {}
     for case in verdict.cases:
         by_place.setdefault((case.check, case.partition, case.place), []).append(case)
@@ -163,8 +173,14 @@ def findings(verdict: Verdict, measured: Sequence[Number]) -> list[FindingsOfPla
     return found
 
 
-def places_with_findings(verdict: Verdict) -> int:
-    return len({(f.weight, f.check, f.partition, f.place, f.evidence) for f in verdict.findings})
+def places_of(findings: Sequence[Finding]) -> list[tuple[Finding, ...]]:
+    """The findings by weight, and those of one place together."""
+
+    def key(finding: Finding) -> tuple[str, ...]:
+        return finding.weight, finding.check, finding.partition, finding.place, finding.evidence
+
+    ordered = sorted(findings, key=lambda finding: _WEIGHTS.index(finding.weight))
+    return [tuple(group) for _, group in itertools.groupby(ordered, key=key)]
 
 
 def _of_place(
@@ -177,7 +193,7 @@ def _of_place(
 ) -> FindingsOfPlace:
     first = group[0]
     nodes = list(dict.fromkeys(node for finding in group for node in finding.nodes))
-    where = [first.check, first.partition, first.place or hostlist.fold(nodes) if nodes else ""]
+    where = [first.check, first.partition, first.place or folded(nodes) if nodes else ""]
     campaign = verdict.campaign.id
     evidence = (
         f"railgauge show {campaign} {shlex.quote(first.place)} --check {first.check}"
@@ -313,7 +329,7 @@ def drift(verdict: Verdict) -> TableOf:
         sides = by_value(of_nodes)
         if len(sides) > 1:
             rows += [
-                (partition, field, of_nodes[side[0]], str(len(side)), hostlist.fold(list(side)))
+                (partition, field, of_nodes[side[0]], str(len(side)), folded(side))
                 for side in sides
             ]
     accepted = verdict.campaign.scope.accepted
@@ -356,7 +372,7 @@ def not_run(verdict: Verdict) -> TableOf:
         elif case.failures:
             why, step = case.failures[0].message, case.failures[0].next_step
         key = case.partition, case.check, why, step
-        groups.setdefault(key, []).append(case.place or hostlist.fold(list(case.nodes)))
+        groups.setdefault(key, []).append(case.place or folded(case.nodes))
     rows = [
         (
             *key[:2],
@@ -374,7 +390,7 @@ def not_run(verdict: Verdict) -> TableOf:
 
 def tools(verdict: Verdict) -> TableOf:
     rows = [
-        (build.tool, provenance.describe(build), build.path, hostlist.fold(list(build.nodes)))
+        (build.tool, provenance.describe(build), build.path, folded(build.nodes))
         for build in verdict.tools
     ]
     return _table("Tools", ("tool", "build", "path", "nodes"), rows)
@@ -409,7 +425,7 @@ def fingerprints(verdict: Verdict) -> TableOf:
     groups: dict[str, list[str]] = {}
     for node, fingerprint in verdict.campaign.fingerprints.items():
         groups.setdefault(fingerprint, []).append(node)
-    rows = [(f, str(len(nodes)), hostlist.fold(nodes)) for f, nodes in groups.items()]
+    rows = [(f, str(len(nodes)), folded(nodes)) for f, nodes in groups.items()]
     return _table("Fingerprints", ("fingerprint", "nodes", "which"), rows, (1,))
 
 

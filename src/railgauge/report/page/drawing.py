@@ -11,8 +11,8 @@ from railgauge.verdict.compare import Case, Outcome
 #: More partners do not fit; those that it is bad with come first.
 _MOST = 14
 
-_WIDTH, _HEIGHT = 480, 230
-_RADIUS_X, _RADIUS_Y = 120, 84
+_WIDTH, _HEIGHT = 400, 200
+_RADIUS_X, _RADIUS_Y = 95, 70
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,15 +8,18 @@ function drawCurve(figure, curve) {
   const xs = size ? curve.x : curve.x.map((_, at) => at);
   const number = (value) => (value === null || value === undefined ? "-" : `${Number(value.toPrecision(4))} ${curve.unit}`);
   const all = [...curve.median, ...curve.worst, ...curve.best].filter((value) => value > 0);
+  const alone = curve.worst.every((value, at) => value === curve.best[at]);
   const logarithmic = Math.max(...all) / Math.min(...all) > 30;
   const lines = [
-    { label: "median", values: curve.median, stroke: tone("--mark"), width: 2.5, points: { show: true, size: 5 } },
-    { label: "worst place", values: curve.worst, stroke: tone("--reject"), width: 1.5, dash: [6, 4], points: { show: false } },
-    { label: "best place", values: curve.best, stroke: tone("--soft"), width: 1, points: { show: false } },
+    { label: alone ? "measured" : "median", values: curve.median, stroke: tone("--mark"), width: 2.5, points: { show: true, size: 5 } },
+    { label: "worst place", values: alone ? [] : curve.worst, stroke: tone("--reject"), width: 1.5, dash: [6, 4], points: { show: false } },
+    { label: "best place", values: alone ? [] : curve.best, stroke: tone("--soft"), width: 1, points: { show: false } },
     { label: "at least", values: curve.lowest, stroke: tone("--open"), width: 1.5, dash: [2, 3], points: { show: false } },
     { label: "at most", values: curve.highest, stroke: tone("--open"), width: 1.5, dash: [10, 3], points: { show: false } },
     { label: "limit", values: curve.limit, stroke: tone("--ink"), width: 1, dash: [12, 4, 2, 4], points: { show: false } },
   ].filter((line) => line.values.some((value) => value !== null));
+  for (const line of lines)
+    if (line.values.filter((value) => value !== null).length < 2) line.points = { show: true, size: 8, fill: line.stroke };
   const names = lines.map((line) => line.label);
   const band = (low, high) => ({ series: [names.indexOf(high) + 1, names.indexOf(low) + 1], fill: `${tone("--mark")}22` });
   const axis = { stroke: tone("--ink"), grid: { stroke: tone("--line"), width: 1 }, ticks: { stroke: tone("--line") } };
@@ -42,7 +45,7 @@ function drawCurve(figure, curve) {
       { label: size ? "size" : "percentile", value: (_, at) => (at === null ? "-" : curve.labels[xs.indexOf(at)] ?? "-") },
       ...lines.map(({ values, ...line }) => ({ ...line, spanGaps: true, value: (_, value) => number(value) })),
     ],
-    bands: [band("worst place", "best place")],
+    bands: alone ? [] : [band("worst place", "best place")],
     cursor: { drag: { x: false, y: false } },
   }, [xs, ...lines.map((line) => line.values)], plot);
 }

@@ -12,6 +12,12 @@ function colour(share) {
   return `rgb(${mixed})`;
 }
 
+// Of a node in a map by rails, in pixels.
+const LEAST_WIDTH = 5;
+
+// Fewer are told sooner by the table.
+const LEAST_CELLS = 3;
+
 function short(value) {
   return value >= 1000 ? value.toFixed(0) : String(Number(value.toPrecision(4)));
 }
@@ -50,18 +56,19 @@ class HeatMap {
     const rails = this.silent.some(([, place]) => ends[place][2] > 0);
     const made = [];
     for (const [condition, found] of places) {
-      if (found.places.size + this.silent.length < 2) continue;
       const about = conditions[condition];
       const weight = (found.bad ? 4 : 0) + (about.gates ? 2 : 0) + (about.alike ? 1 : 0);
       const title = `${about.measured}, ${about.partition}`;
       made.push({ about, rows: found.rows, by: "nodes", weight: weight + 0.5, title: `${title}: node × node` });
-      if (found.rails) made.push({ about, rows: found.rows, by: "rails", weight, title: `${title}: node × rail` });
+      // Of many nodes with a few partners each, nearly all cells of node × node are empty.
+      const sparse = found.rails && found.places.size > 500 ? 1 : 0;
+      if (found.rails) made.push({ about, rows: found.rows, by: "rails", weight: weight + sparse, title: `${title}: node × rail` });
     }
-    if (!made.length && this.silent.length > 1) {
-      made.push({ about: null, rows: [], by: "nodes", weight: 0, title: "no number came: node × node" });
+    if (!made.length && this.silent.some(([, , status]) => status >= this.bad)) {
+      made.push({ about: null, rows: [], by: "nodes", weight: 1, title: "no number came: node × node" });
       if (rails) made.push({ about: null, rows: [], by: "rails", weight: 0, title: "no number came: node × rail" });
     }
-    return made.sort((a, b) => b.weight - a.weight);
+    return made.sort((a, b) => b.weight - a.weight).filter((choice) => this.cellsOf(choice).size >= LEAST_CELLS);
   }
 
   build() {
@@ -100,19 +107,20 @@ class HeatMap {
     this.draw();
   }
 
-  keysOf(place) {
+  keysOf(place, by) {
     const [a, b, rails] = this.data.ends[place];
-    if (this.choice.by === "nodes") return [[a, b]];
+    if (by === "nodes") return [[a, b]];
     const [left, right] = this.data.rails[rails].split("-").map(Number);
     return [[a, left], [b, right ?? left]].filter(([, rail]) => Number.isFinite(rail));
   }
 
-  collect() {
+  // The cells of a choice by column and line, each with the worst of its places.
+  cellsOf(choice) {
     const { rows } = this.data;
-    const more = this.choice.about?.more ?? true;
+    const more = choice.about?.more ?? true;
     const cells = new Map();
     const put = (place, value, status) => {
-      for (const [x, y] of this.keysOf(place)) {
+      for (const [x, y] of this.keysOf(place, choice.by)) {
         const key = x * 1e6 + y;
         const known = cells.get(key);
         const worse = !known || status > known.status ||
@@ -121,8 +129,13 @@ class HeatMap {
         else known.count++;
       }
     };
-    for (const row of this.choice.rows) put(rows[1][row], rows[2][row], rows[3][row]);
+    for (const row of choice.rows) put(rows[1][row], rows[2][row], rows[3][row]);
     for (const [, place, status] of this.silent) put(place, null, status);
+    return cells;
+  }
+
+  collect() {
+    const cells = this.cellsOf(this.choice);
     const used = (pick) => [...new Set([...cells.values()].flatMap(pick))].sort((a, b) => a - b);
     if (this.choice.by === "nodes") {
       this.columns = this.lines = used((cell) => [cell.x, cell.y]);
@@ -167,8 +180,11 @@ class HeatMap {
     }
     const ends = about ? [about.more ? this.low : this.high, about.more ? this.high : this.low] : null;
     this.legend.replaceChildren();
-    if (ends) this.legend.append(`worse ${short(ends[0])}`, strip, `${short(ends[1])} ${about.unit} better`);
-    this.legend.append(`✕ not good: ${bad} of ${this.cells.length} cells`);
+    if (ends) this.legend.append(
+      element("span", `worse ${short(ends[0])}`), strip, element("span", `${short(ends[1])} ${about.unit} better`));
+    this.legend.append(element("span", `✕ not good: ${bad} of ${this.cells.length} cells`));
+    this.legend.append(element("span", this.choice.by === "nodes"
+      ? "column: the first node of a place; row: the second" : "each node's own rail, over all partners"));
     this.canvas.setAttribute("aria-label",
       `${this.choice.title}: ${this.cells.length} cells, ${bad} not good. Arrow keys move, Enter lists the numbers.`);
   }
@@ -184,10 +200,18 @@ class HeatMap {
     const longest = Math.max(...this.lines.map((at) => name(1, at).length), 4);
     this.left = Math.min(7 * longest + 10, 130);
     this.top = 20;
-    const most = this.choice.by === "nodes" ? 34 : 40;
-    this.size = Math.min((width - this.left - 4) / this.columns.length, most);
-    this.tall = this.choice.by === "nodes" ? this.size : Math.min(Math.max(this.size, 14), 28);
-    const height = Math.max(this.top + this.tall * this.lines.length + 4, 60);
+    const room = width - this.left - 4;
+    if (this.choice.by === "nodes") {
+      this.size = this.tall = Math.min(room / this.columns.length, 34);
+      this.perBand = this.columns.length;
+    } else {
+      this.size = Math.min(Math.max(room / this.columns.length, LEAST_WIDTH), 40);
+      this.tall = Math.min(Math.max(this.size, 9), 26);
+      this.perBand = Math.max(Math.floor(room / this.size), 1);
+    }
+    this.band = this.top + this.tall * this.lines.length + 4;
+    const bands = Math.ceil(this.columns.length / this.perBand);
+    const height = Math.max(this.band * bands, 60);
     const ratio = devicePixelRatio || 1;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
@@ -198,7 +222,7 @@ class HeatMap {
     pen.font = "11px system-ui, sans-serif";
     const w = Math.max(this.size, 1), h = Math.max(this.tall, 1), gap = Math.min(w, h) > 6 ? 1 : 0;
     for (const cell of this.painted) {
-      const x = this.left + cell.column * this.size, y = this.top + cell.line * this.tall;
+      const [x, y] = this.corner(cell);
       const isBad = cell.status >= this.bad;
       if (cell.value !== null && this.choice.about) {
         pen.fillStyle = colour(this.share(cell.value));
@@ -219,20 +243,34 @@ class HeatMap {
     const every = (size) => Math.max(1, Math.ceil(14 / size));
     pen.textAlign = "right";
     pen.textBaseline = "middle";
-    this.lines.forEach((at, line) => {
-      if (line % every(this.tall) === 0)
-        pen.fillText(name(1, at), this.left - 4, this.top + (line + 0.5) * this.tall, this.left - 8);
-    });
+    for (let band = 0; band < bands; band++)
+      this.lines.forEach((at, line) => {
+        if (line % every(this.tall) === 0)
+          pen.fillText(name(1, at), this.left - 4, band * this.band + this.top + (line + 0.5) * this.tall, this.left - 8);
+      });
     pen.textAlign = "left";
     const broad = Math.max(...this.columns.map((at) => Math.min(name(0, at).length, 18))) * 7 + 6;
     const step = Math.max(1, Math.ceil(broad / this.size));
-    for (let column = 0; column < this.columns.length; column += step)
-      pen.fillText(name(0, this.columns[column]), this.left + column * this.size, 10, broad + 20);
+    this.columns.forEach((at, column) => {
+      const [x, y] = this.corner({ column, line: 0 });
+      if ((column % this.perBand) % step === 0 && x + broad < width + 12)
+        pen.fillText(name(0, at), x, y - 10, broad + 20);
+    });
     if (this.cursor && document.activeElement === this.canvas) {
       pen.strokeStyle = ink;
       pen.lineWidth = 2;
-      pen.strokeRect(this.left + this.cursor.column * this.size - 1, this.top + this.cursor.line * this.tall - 1, w + 1, h + 1);
+      const [x, y] = this.corner(this.cursor);
+      pen.strokeRect(x - 1, y - 1, w + 1, h + 1);
     }
+  }
+
+  // Many nodes go on in another band below.
+  corner({ column, line }) {
+    const band = Math.floor(column / this.perBand);
+    return [
+      this.left + (column - band * this.perBand) * this.size,
+      band * this.band + this.top + line * this.tall,
+    ];
   }
 
   cross(pen, x, y, w, h, colourOf) {
@@ -252,8 +290,9 @@ class HeatMap {
 
   point(event) {
     const box = this.canvas.getBoundingClientRect();
-    const column = Math.floor((event.clientX - box.left - this.left) / this.size);
-    const line = Math.floor((event.clientY - box.top - this.top) / this.tall);
+    const band = Math.floor((event.clientY - box.top) / this.band);
+    const column = Math.floor((event.clientX - box.left - this.left) / this.size) + band * this.perBand;
+    const line = Math.floor((event.clientY - box.top - band * this.band - this.top) / this.tall);
     this.under = undefined;
     // Where cells are smaller than a finger, the nearest one is meant.
     const reach = Math.ceil(4 / this.size);
