@@ -31,8 +31,11 @@ def expand(hostlist: str) -> tuple[str, ...]:
 
 
 def fold(names: Iterable[str]) -> str:
-    """(n1, n2, n3) -> `n[1-3]`."""
-    return str(NodeSet.fromlist(list(names)))
+    """(n1, n2, n3) -> `n[1-3]`; ValueError of a name that cannot stand in a host list."""
+    try:
+        return str(NodeSet.fromlist(list(names)))
+    except NodeSetParseError as error:
+        raise ValueError(f"not a name of a node: {error}") from None
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ from railgauge.cluster.look import from_reframe
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.model import inventory, record, references
 from railgauge.model.record import BrokenRecordError, Listed, Remaining
-from railgauge.report import text
+from railgauge.report import page, text
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.waiting import NOT_AVAILABLE
@@ -239,7 +239,7 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
                 return _session(campaign, lock, say)
             # All had ended; only the verdict was missing.
             campaign.session = Session(0, "")
-            return _conclude(campaign, "finished")
+            return _conclude(campaign, "finished", say)
     except OSError as error:
         raise _no_room(campaign, error) from None
 
@@ -407,7 +407,7 @@ def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
     if NOT_AVAILABLE in output:
         everyone = [node for members in campaign.scope.nodes.values() for node in members]
         campaign.unavailable = sorted({*campaign.unavailable, *slurm_nodes.dead(everyone)})
-    return _conclude(campaign, "interrupted" if interrupted else "finished")
+    return _conclude(campaign, "interrupted" if interrupted else "finished", say)
 
 
 def _require_begun(campaign: Campaign, output: str) -> None:
@@ -430,7 +430,7 @@ def _require_begun(campaign: Campaign, output: str) -> None:
     )
 
 
-def _conclude(campaign: Campaign, state: State) -> Verdict:
+def _conclude(campaign: Campaign, state: State, say: Say) -> Verdict:
     # Polars takes its time to load, which `--plan` need not wait for.
     from railgauge.verdict import table
 
@@ -442,7 +442,16 @@ def _conclude(campaign: Campaign, state: State) -> Verdict:
     write_text(campaign.folder / "verdict.txt", text.plain(verdict))
     record.write_standings(campaign.folder / STANDING, standings(verdict))
     table.write(campaign, verdict.cases)
+    _write_page(verdict, say)
     return verdict
+
+
+def _write_page(verdict: Verdict, say: Say) -> None:
+    """Whatever keeps the page from being written changes no verdict, which is written already."""
+    try:
+        page.write(verdict, verdict.campaign.folder / page.FILE)
+    except Exception as error:
+        say(f"{page.FILE} was not written: {error!r}; try: railgauge report {verdict.campaign.id}")
 
 
 def _require_room() -> None:

@@ -9,7 +9,7 @@ reframe.out     ReFrame's output;  reframe.log  its log
 stage/          every case's script, tool outputs of both sides (raw.jsonl.gz) and
                 railgauge.jsonl, what was made of them place by place
 ended/          how each case came to its end, also where ReFrame wrote no report
-verdict.json    the verdict;  verdict.txt  the same for people
+verdict.json    the verdict;  verdict.txt  the same for people;  report.html  as a page
 standing.json   what it says of each node, for `railgauge coverage`
 lock            held by the processes that work on it
 sessions/2/     where it broke off and was resumed: the same of its second ReFrame session, whose

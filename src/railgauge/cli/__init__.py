@@ -26,6 +26,7 @@ _COMMANDS = {
     "promote": "railgauge.cli.promote:promote",
     "references": "railgauge.cli.promote:show_references",
     "rehearse": "railgauge.cli.rehearse:rehearse",
+    "report": "railgauge.cli.report:report",
     "show": "railgauge.cli.show:show",
     "stack": "railgauge.cli.stack:stack",
     "system": "railgauge.cli.system:system",

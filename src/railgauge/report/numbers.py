@@ -86,8 +86,10 @@ def status(case: Case, row: Row) -> str:
     return "ok" if row.within else "recorded"
 
 
-def _styled(word: str) -> Text:
-    return Text(word, style=_STYLES.get(word, "bold red"))
+def _styled(words: str) -> Text:
+    """What is said of a number, or of several: `2 failed, 1 stands out`, by the first."""
+    first = words.split(", ")[0].lstrip("0123456789 ")
+    return Text(words, style=_STYLES.get(first, "bold red"))
 
 
 def _how(measurement: Measurement) -> list[str]:
@@ -118,7 +120,7 @@ def _on_what_way(measurement: Measurement) -> list[str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Number:
+class Number:
     """A number of a place, and what is said of it."""
 
     case: Case
@@ -130,29 +132,52 @@ class _Number:
         return self.status in _BAD
 
 
-def _numbers(verdict: Verdict) -> list[_Number]:
-    """Those that gate, or are out of a reference all the same."""
+def collect(verdict: Verdict, all_numbers: bool = False) -> list[Number]:
+    """Those that gate, or are out of a reference all the same; or all."""
     far = {(id(outlier.case), outlier.measurement) for outlier in verdict.outliers}
     found = []
     for case in verdict.cases:
         for row in case.rows:
-            if row.gates or row.within is False:
+            if all_numbers or row.gates or row.within is False:
                 word = status(case, row)
                 if word in ("ok", "no reference") and (id(case), row.measurement) in far:
                     word = "stands out"
-                found.append(_Number(case, row, word))
+                found.append(Number(case, row, word))
     return found
 
 
 # --- one line a condition ------------------------------------------------------------------------
 
 
-def by_condition(verdict: Verdict) -> Table:
-    """A line a check and condition: how many places it has, the worst of them, and the median."""
-    groups: dict[Hashable, list[_Number]] = {}
-    for one in _numbers(verdict):
+@dataclasses.dataclass(frozen=True)
+class ConditionLine:
+    """A check and condition: how many places it has, the worst of them, and the median."""
+
+    worst: Number
+    places: int
+    median: str
+    status: str
+
+
+def conditions(measured: Iterable[Number]) -> list[ConditionLine]:
+    """One of each condition, of those that are compared with the same."""
+    groups: dict[Hashable, list[Number]] = {}
+    for one in measured:
         key = condition(one.case, one.row.measurement), reference_of(one.row)
         groups.setdefault(key, []).append(one)
+    return [
+        ConditionLine(
+            min(members, key=_goodness),
+            len({(one.case.unique_name, one.case.place, at(one)) for one in members}),
+            _median(members),
+            _together(members),
+        )
+        for members in groups.values()
+    ]
+
+
+def by_condition(verdict: Verdict) -> Table:
+    """A line a check and condition."""
     partitions = {case.partition for case in verdict.cases}
     table = new_table()
     # Where names are long, these fold and share what the others leave; none is cut.
@@ -165,31 +190,30 @@ def by_condition(verdict: Verdict) -> Table:
     table.add_column("reference", overflow="fold")
     table.add_column("of limit", justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    for members in groups.values():
-        worst = min(members, key=_goodness)
-        case, row = worst.case, worst.row
+    for line in conditions(collect(verdict)):
+        case, row = line.worst.case, line.worst.row
         table.add_row(
             f"{case.check} {case.partition}" if len(partitions) > 1 else case.check,
-            _measured(row.measurement),
-            str(len({(one.case.unique_name, one.case.place, _at(one)) for one in members})),
+            measured(row.measurement),
+            str(line.places),
             quantity(row.measurement),
-            _worst_at(worst),
-            _median(members),
+            worst_at(line.worst),
+            line.median,
             reference_of(row),
             share_of_limit(row),
-            _together(members),
+            _styled(line.status),
         )
     return table
 
 
-def _goodness(one: _Number) -> tuple[bool, float]:
+def _goodness(one: Number) -> tuple[bool, float]:
     """The least is the worst: out of its reference first, then by what is better of its metric."""
     m = one.row.measurement
     sign = 1 if METRICS[m.metric].better == "more" else -1
     return one.row.within is not False, sign * m.value
 
 
-def _measured(measurement: Measurement) -> str:
+def measured(measurement: Measurement) -> str:
     """Metric and condition, without where: which rails and NICs these are, is a place."""
     parts = _how(measurement)
     if len(set((measurement.rails or "").split("-"))) > 1:
@@ -205,13 +229,13 @@ def slowest_of(case: Case) -> int:
     return max((int(facts.get("slowest_of", 1)) for facts in case.facts.values()), default=1)
 
 
-def _worst_at(one: _Number) -> str:
+def worst_at(one: Number) -> str:
     """Where; of groups that ran at once it is not known which was the slowest."""
     count = slowest_of(one.case)
-    return f"one of {count}" if count > 1 else _at(one)
+    return f"one of {count}" if count > 1 else at(one)
 
 
-def _at(one: _Number) -> str:
+def at(one: Number) -> str:
     """Where, as `railgauge show` takes it: nodes, rails and NICs."""
     m = one.row.measurement
     nodes = m.nodes or one.case.nodes
@@ -219,7 +243,7 @@ def _at(one: _Number) -> str:
     return ":".join(filter(None, [*where, m.rails, m.nics]))
 
 
-def _median(members: Sequence[_Number]) -> str:
+def _median(members: Sequence[Number]) -> str:
     """With the farthest that a place is from it, as a share: `0.98 ±3%`; alone there is none."""
     values = [one.row.measurement.value for one in members]
     if len(values) == 1:
@@ -231,12 +255,10 @@ def _median(members: Sequence[_Number]) -> str:
     return f"{text} ±{max(abs(value - median) for value in values) / abs(median):.0%}"
 
 
-def _together(members: Iterable[_Number]) -> Text:
+def _together(members: Iterable[Number]) -> str:
     counts = collections.Counter(one.status for one in members)
     words = [f"{counts[word]} {word}" for word in _BAD if counts[word]]
-    if words:
-        return Text(", ".join(words), style=_STYLES.get(words[0].split(" ", 1)[1], "bold red"))
-    return _styled(next((word for word in _OPEN if counts[word]), "ok"))
+    return ", ".join(words) or next((word for word in _OPEN if counts[word]), "ok")
 
 
 # --- one line a place ----------------------------------------------------------------------------
@@ -244,7 +266,7 @@ def _together(members: Iterable[_Number]) -> Text:
 
 def by_place(verdict: Verdict, all_places: bool) -> Table | None:
     """A line a place and number: of all places, or of those that fail or stand out, if any do."""
-    shown = [one for one in _numbers(verdict) if all_places or one.is_bad]
+    shown = [one for one in collect(verdict) if all_places or one.is_bad]
     if not shown:
         return None
     table = new_table()

@@ -141,7 +141,7 @@ def _broken(case: Case) -> bool:
     return any(failure.kind != NO_REFERENCE for failure in case.failures)
 
 
-def _text(comparison: Comparison, tool: str, column: TransferColumn) -> str:
+def cell_text(comparison: Comparison, tool: str, column: TransferColumn) -> str:
     cell = comparison.cells.get((tool, column))
     if cell is None:
         return "-"
@@ -155,7 +155,7 @@ def _text(comparison: Comparison, tool: str, column: TransferColumn) -> str:
     return "  ".join(parts)
 
 
-def _remark(comparison: Comparison, tool: str) -> str:
+def remark(comparison: Comparison, tool: str) -> str:
     pairs = [cell.pairs for (t, _), cell in comparison.cells.items() if t == tool]
     counts = {
         "pairs": max(pairs, default=0),
@@ -178,8 +178,8 @@ def tables(cases: Sequence[Case]) -> list[Table]:
             table.add_column(str(column), justify="right")
         table.add_column("")
         for tool in comparison.tools:
-            cells = [_text(comparison, tool, column) for column in comparison.columns]
-            table.add_row(tool, *cells, _remark(comparison, tool))
+            cells = [cell_text(comparison, tool, column) for column in comparison.columns]
+            table.add_row(tool, *cells, remark(comparison, tool))
         made.append(table)
     return made
 

@@ -1,0 +1,162 @@
+"""The page to decide from: one HTML file that asks nothing of any network.
+
+    content.py   sections of plain texts           series.py   the numbers, in columns
+    drawing.py   suspects and their partners       web/        template, style and script
+    uplot-*/     the released library that draws curves, with its licence
+
+Whatever comes from outside reaches the page in two ways: as text that Jinja escapes, or in the
+numbers, which are packed (gzip, base64) and put into the page as text by the script. The policy in
+the page runs the one script and takes the one style that are in it, by their hashes, and lets no
+request leave.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import gzip
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from railgauge.atomic import write_text
+from railgauge.report import numbers
+from railgauge.report.page import content, series
+from railgauge.verdict.answer import Verdict
+
+#: In the campaign's folder.
+FILE = "report.html"
+
+_HERE = Path(__file__).parent
+_WEB = _HERE / "web"
+_UPLOT = _HERE / "uplot-1.6.32"
+
+#: What a text may not show as itself: control characters, surrogates, and those that turn the
+#: direction of what is around them.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"
+    "\ud800-\udfff\ufffe\uffff]"
+)
+
+#: The sign beside each word, for who cannot tell the colours apart.
+_SIGNS = {"accept": "✓", "provisional accept": "◐", "reject": "✕", "inconclusive": "?"}
+
+
+def clean(text: str) -> str:
+    """The text with what cannot be seen written as its code."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
+
+
+def _shown(value: Any) -> Any:
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_WEB),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["fold"] = content.folded
+    return environment.get_template("page.html.j2")
+
+
+def _own(*files: Path) -> Markup:
+    """Files of ours, as they are; none of them may end the element that it stands in."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    assert not re.search("</(script|style)", text, re.IGNORECASE)
+    return Markup(text)
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _packed(document: Any) -> str:
+    """As text that no HTML can be read into."""
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
+
+
+def html(verdict: Verdict) -> str:
+    """The whole page."""
+    measured = numbers.collect(verdict, all_numbers=True)
+    columns = series.as_columns(verdict, measured)
+    pairs = _checks_with_pairs(columns)
+    for name in ("checks", "nodes", "rails", "places"):
+        columns[name] = [clean(text) for text in columns[name]]
+    curves = series.curves([one for one in measured if one.row.measurement.value > 0])
+    checks = list(dict.fromkeys(case.check for case in verdict.cases if not case.of_job))
+    columns["curves"] = [curve.as_dict() for curve in curves]
+    style = _own(_UPLOT / "uPlot.min.css", _WEB / "page.css")
+    script = _own(
+        _UPLOT / "uPlot.iife.min.js",
+        *(_WEB / name for name in ("table.js", "heat.js", "curve.js", "page.js")),
+    )
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    shown = content.findings(verdict, measured)
+    return _template().render(
+        verdict=verdict,
+        campaign=verdict.campaign,
+        simulated=verdict.simulated,
+        mark="SIMULATED " if verdict.simulated else "",
+        sign=_SIGNS[verdict.decision],
+        sentence=content.sentence(verdict),
+        scope=content.scope(verdict),
+        suspects=(suspects := content.suspects(verdict)),
+        suspects_left_out=len(verdict.suspects) + len(verdict.ways) - len(suspects),
+        findings=shown,
+        findings_left_out=len(content.places_of(verdict.findings)) - len(shown),
+        summary=content.summary(measured),
+        checks=checks,
+        curves=curves,
+        transfers=content.transfer_tables(verdict.cases),
+        tables=[table for make in content.TABLES if (table := make(verdict)).rows],
+        provenance=[
+            table
+            for table in (
+                content.sessions(verdict),
+                content.tools(verdict),
+                content.references(measured),
+                content.fingerprints(verdict),
+            )
+            if table.rows
+        ],
+        numbers_count=len(measured) - columns["left_out"],
+        numbers_left_out=columns["left_out"],
+        pairs=pairs,
+        data=_packed(columns),
+        style=style,
+        script=script,
+        policy=policy,
+    )
+
+
+def _checks_with_pairs(columns: dict[str, Any]) -> set[str]:
+    """The checks that have a map: two pairs or more, or several rails."""
+    places: dict[int, set[int]] = {}
+    for number, place in zip(*columns["rows"][:2], strict=True):
+        if columns["ends"][place][1] >= 0:
+            places.setdefault(columns["conditions"][number]["check"], set()).add(place)
+    for check, place, _ in columns["silent"]:
+        if columns["ends"][place][1] >= 0:
+            places.setdefault(check, set()).add(place)
+    return {columns["checks"][check] for check, found in places.items() if len(found) > 1}
+
+
+def write(verdict: Verdict, path: Path) -> None:
+    """The page at `path`: whole, or not at all."""
+    write_text(path, html(verdict))

@@ -1,0 +1,444 @@
+"""What the page says outside its figures: sections of plain texts, for the template."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from railgauge import hostlist
+from railgauge.model.record import BrokenRecordError
+from railgauge.node.inventory.compare import by_value, shown
+from railgauge.node.rdma import natural
+from railgauge.report import numbers, transfers
+from railgauge.report.numbers import Number
+from railgauge.report.outputs import outputs_of
+from railgauge.report.page.drawing import Drawing, draw
+from railgauge.verdict import provenance
+from railgauge.verdict.answer import Finding, Verdict
+from railgauge.verdict.compare import Case, Outcome, read_possible
+
+#: What the page has in full; what is over is counted, and in the campaign's folder.
+MOST_FINDINGS = 200
+_MOST_SUSPECTS = 24
+_MOST_OUTPUTS = 24
+_MOST_OUTPUT_CHARACTERS = 12_000
+_MOST_LINES = 400
+
+#: Larger files of outputs are not opened for the page.
+_MOST_RAW_BYTES = 32 << 20
+
+#: Counters of trouble, by words in their names.
+_TROUBLE = re.compile(
+    r"err|drop|discard|retrans|timeout|down|symbol|out_of|pause|cnp|ecn|carrier|lost|crc|nak|"
+    r"missed|overrun|collision|recover|rnr|slow_restart"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TableOf:
+    """A table of texts; `numeric` are the columns that are numbers."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: tuple[int, ...] = ()
+    #: rows that did not fit
+    left_out: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class FindingsOfPlace:
+    """What is wrong at one place, each message, the numbers there, and what both sides printed."""
+
+    weight: str
+    where: str
+    messages: tuple[str, ...]
+    next_steps: tuple[str, ...]
+    #: what to type for all that there is of it
+    evidence: str
+    numbers: tuple[tuple[str, ...], ...]
+    outputs: tuple[tuple[str, str], ...]
+    #: why outputs are not here
+    no_outputs: str
+
+
+@dataclasses.dataclass(frozen=True)
+class SuspectOf:
+    """Who to look at first, why, and with whom it is good and bad."""
+
+    names: str
+    why: str
+    drawing: Drawing | None
+
+
+def folded(nodes: Sequence[str]) -> str:
+    """As a host list, n[1-4]; names that cannot stand in one side by side."""
+    try:
+        return hostlist.fold(list(nodes))
+    except ValueError:
+        return ", ".join(nodes)
+
+
+def sentence(verdict: Verdict) -> str:
+    """The verdict's reason, and where to look first."""
+    first = [suspect.node for suspect in verdict.suspects]
+    look = f"; look first at {', '.join(first[:5])}" if first else ""
+    more = f" and {len(first) - 5} more" if len(first) > 5 else ""
+    if verdict.ways and not first:
+        look = f"; look at the way between {' and '.join(verdict.ways[0].nodes)}"
+        more = f" and {len(verdict.ways) - 1} more" if len(verdict.ways) > 1 else ""
+    return f"{verdict.reason}{look}{more}."
+
+
+# --- scope ---------------------------------------------------------------------------------------
+
+
+def scope(verdict: Verdict) -> TableOf:
+    """A line a check and partition: how many places were measured of how many there are, and what
+    was not tested.
+    """
+    campaign = verdict.campaign
+    try:
+        possible = read_possible(campaign)
+    except BrokenRecordError:
+        possible = {}
+    counts: dict[tuple[str, str], collections.Counter[str]] = {}
+    for case in verdict.cases:
+        if not case.of_job:
+            counter = counts.setdefault((case.partition, case.check), collections.Counter())
+            counter[case.outcome.value] += 1
+            counter["all"] += 1
+    for check, partitions in possible.items():
+        for partition in partitions:
+            if partition in campaign.scope.nodes:
+                counts.setdefault((partition, check), collections.Counter())
+    rows = []
+    for (partition, check), counter in sorted(counts.items()):
+        there_are = max(possible.get(check, {}).get(partition, 0), counter["all"])
+        needed = check in campaign.scope.required.get(partition, ())
+        rows.append(
+            (
+                partition,
+                check,
+                "required" if needed else "as well",
+                *(str(counter[outcome.value]) for outcome in Outcome),
+                str(there_are - counter["all"]),
+            )
+        )
+    columns = ("partition", "check", "", "passed", "failed", "not measured", "not selected")
+    return TableOf("Scope", columns, tuple(rows), numeric=(3, 4, 5, 6))
+
+
+# --- suspects and findings -----------------------------------------------------------------------
+
+
+def suspects(verdict: Verdict) -> list[SuspectOf]:
+    found = [SuspectOf(s.node, s.why, draw(s.node, verdict.cases)) for s in verdict.suspects]
+    for way in verdict.ways:
+        between = f"the way between {' and '.join(way.nodes)}"
+        drawing = draw(way.nodes[0], verdict.cases)
+        shows = drawing and any(line.bad and line.partner in way.nodes for line in drawing.lines)
+        found.append(SuspectOf(between, way.why, drawing if shows else None))
+    return found[:_MOST_SUSPECTS]
+
+
+_WEIGHTS = ("reject", "inconclusive", "provisional accept", "accept")
+
+
+def findings(verdict: Verdict, measured: Sequence[Number]) -> list[FindingsOfPlace]:
+    """By weight, then as the verdict has them; no more than `MOST_FINDINGS` places."""
+
+    groups = places_of(verdict.findings)
+    by_place: dict[tuple[str, str, str], list[Case]] = {}
+    for case in verdict.cases:
+        by_place.setdefault((case.check, case.partition, case.place), []).append(case)
+    by_case: dict[int, list[Number]] = {}
+    for one in measured:
+        by_case.setdefault(id(one.case), []).append(one)
+    budget = _MOST_OUTPUTS
+    found = []
+    for group in groups[:MOST_FINDINGS]:
+        first = group[0]
+        cases = by_place.get((first.check, first.partition, first.place), ())
+        if not first.place:
+            cases = [case for case in cases if set(first.nodes) & set(case.nodes)][:1]
+        outputs, why = _outputs(cases) if budget else ([], "")
+        budget -= bool(outputs)
+        found.append(_of_place(verdict, group, cases, by_case, outputs, why))
+    return found
+
+
+def places_of(findings: Sequence[Finding]) -> list[tuple[Finding, ...]]:
+    """The findings by weight, and those of one place together."""
+
+    def key(finding: Finding) -> tuple[str, ...]:
+        return finding.weight, finding.check, finding.partition, finding.place, finding.evidence
+
+    ordered = sorted(findings, key=lambda finding: _WEIGHTS.index(finding.weight))
+    return [tuple(group) for _, group in itertools.groupby(ordered, key=key)]
+
+
+def _of_place(
+    verdict: Verdict,
+    group: Sequence[Finding],
+    cases: Sequence[Case],
+    by_case: Mapping[int, Sequence[Number]],
+    outputs: Sequence[tuple[str, str]],
+    why: str,
+) -> FindingsOfPlace:
+    first = group[0]
+    nodes = list(dict.fromkeys(node for finding in group for node in finding.nodes))
+    where = [first.check, first.partition, first.place or folded(nodes) if nodes else ""]
+    campaign = verdict.campaign.id
+    evidence = (
+        f"railgauge show {campaign} {shlex.quote(first.place)} --check {first.check}"
+        if first.place
+        else f"ls {shlex.quote(first.evidence)}"
+        if first.evidence
+        else ""
+    )
+    measured = [one for case in cases for one in by_case.get(id(case), ())]
+    return FindingsOfPlace(
+        first.weight,
+        " ".join(filter(None, [*where])) or "the campaign",
+        tuple(dict.fromkeys(finding.message for finding in group)),
+        tuple(dict.fromkeys(f.next_step for f in group if f.next_step)),
+        evidence,
+        tuple(number_row(one)[2:] for one in measured[:_MOST_LINES]),
+        tuple(outputs),
+        why,
+    )
+
+
+def number_row(one: Number) -> tuple[str, ...]:
+    """Check, place, and what was measured, its number, reference, limit and status."""
+    return (
+        one.case.check,
+        numbers.at(one),
+        numbers.measured(one.row.measurement),
+        numbers.quantity(one.row.measurement),
+        numbers.reference_of(one.row),
+        _limit(one),
+        numbers.share_of_limit(one.row),
+        one.status,
+    )
+
+
+def _limit(one: Number) -> str:
+    limit = one.row.limit
+    return f"{numbers.number(limit.value)} {limit.unit}: {limit.reason}" if limit else "-"
+
+
+def _outputs(cases: Sequence[Case]) -> tuple[list[tuple[str, str]], str]:
+    """What both sides printed, shortened in the middle; or why it is not here."""
+    from railgauge.node import raw
+
+    found = []
+    for case in cases[:2]:
+        try:
+            if case.folder and (case.folder / raw.FILE).exists():
+                size = (case.folder / raw.FILE).stat().st_size
+                if size > _MOST_RAW_BYTES:
+                    return [], f"{size >> 20} MiB of outputs are too large for a page"
+            found += [(whose, shortened(text)) for whose, text in outputs_of(case) if text.strip()]
+        except (OSError, ValueError) as error:
+            return [], f"outputs cannot be read: {error}"
+    return found, ""
+
+
+def shortened(text: str) -> str:
+    """Begin and end of a long output."""
+    over = len(text) - _MOST_OUTPUT_CHARACTERS
+    if over <= 0:
+        return text
+    half = _MOST_OUTPUT_CHARACTERS // 2
+    return f"{text[:half]}\n... {over} characters left out ...\n{text[-half:]}"
+
+
+# --- the rest ------------------------------------------------------------------------------------
+
+
+def summary(measured: Sequence[Number], limit: int = 2000) -> dict[str, TableOf]:
+    """Check -> a line a condition, with its worst place and its median."""
+    tables: dict[str, list[tuple[str, ...]]] = {}
+    for line in numbers.conditions(measured):
+        share = numbers.share_of_limit(line.worst.row)
+        tables.setdefault(line.worst.case.check, []).append(
+            (
+                line.worst.case.partition,
+                numbers.measured(line.worst.row.measurement),
+                str(line.places),
+                numbers.quantity(line.worst.row.measurement),
+                numbers.worst_at(line.worst),
+                line.median,
+                numbers.reference_of(line.worst.row),
+                share,
+                line.status,
+            )
+        )
+    columns = (
+        *("partition", "measured", "places", "worst", "at", "median"),
+        *("reference", "of limit", "verdict"),
+    )
+    return {
+        check: TableOf(check, columns, tuple(rows[:limit]), (2, 3, 5, 7), max(len(rows) - limit, 0))
+        for check, rows in tables.items()
+    }
+
+
+def counters(cases: Sequence[Case]) -> TableOf:
+    """Counters of trouble that moved while something was measured: a line a node and counter."""
+    total: collections.Counter[tuple[str, str]] = collections.Counter()
+    most: dict[tuple[str, str], tuple[int, str]] = {}
+    for case in cases:
+        for node, facts in case.facts.items():
+            counted = facts.get("counters")
+            moved = counted.get("counters") if isinstance(counted, Mapping) else None
+            for name, value in moved.items() if isinstance(moved, Mapping) else ():
+                if isinstance(value, int) and value and _TROUBLE.search(str(name)):
+                    key = node, str(name)
+                    total[key] += value
+                    most[key] = max(most.get(key, (0, "")), (value, f"{case.check} {case.place}"))
+    rows = [
+        (node, name, str(count), str(most[node, name][0]), most[node, name][1])
+        for (node, name), count in total.most_common()
+    ]
+    columns = ("node", "counter", "events", "most at once", "there")
+    return _table("Counters that moved", columns, rows, (2, 3))
+
+
+def drift(verdict: Verdict) -> TableOf:
+    """Fields of firmware and tuning in which nodes of a partition differ, and nodes that are not
+    as they were accepted: a line a field and value, the most common first.
+    """
+    values: dict[tuple[str, str], dict[str, str]] = {}
+    for case in verdict.cases:
+        for node, facts in case.facts.items():
+            agreed = facts.get("agreed")
+            fields = agreed.get("fields") if isinstance(agreed, Mapping) else None
+            for field, value in fields.items() if isinstance(fields, Mapping) else ():
+                if value is not None:
+                    values.setdefault((case.partition, str(field)), {})[node] = shown(value)
+    rows = []
+    for (partition, field), of_nodes in sorted(values.items(), key=lambda i: natural(i[0][1])):
+        sides = by_value(of_nodes)
+        if len(sides) > 1:
+            rows += [
+                (partition, field, of_nodes[side[0]], str(len(side)), folded(side))
+                for side in sides
+            ]
+    accepted = verdict.campaign.scope.accepted
+    for node, now in sorted(verdict.campaign.fingerprints.items()):
+        if node in accepted and accepted[node] != now:
+            rows.append(
+                ("", "fingerprint", f"{now}, was accepted with {accepted[node]}", "1", node)
+            )
+    columns = ("partition", "field", "value", "nodes", "which")
+    return _table("Inventory drift", columns, rows, (3,))
+
+
+def transfer_tables(cases: Sequence[Case]) -> list[TableOf]:
+    """The tools that moved files, beside each other."""
+    tables = []
+    for comparison in transfers.compare(cases):
+        columns = tuple(str(column).replace("\n", ", ") for column in comparison.columns)
+        rows = [
+            (
+                tool,
+                *(transfers.cell_text(comparison, tool, c) for c in comparison.columns),
+                transfers.remark(comparison, tool),
+            )
+            for tool in comparison.tools
+        ]
+        columns = ("tool", *columns, "remark")
+        tables.append(_table(f"Transfers, {comparison.partition}", columns, rows))
+    return tables
+
+
+def not_run(verdict: Verdict) -> TableOf:
+    """What came to no result of its own, and why: a line a check and reason."""
+    groups: dict[tuple[str, str, str, str], list[str]] = {}
+    for case in verdict.cases:
+        if case.outcome is not Outcome.UNMEASURED:
+            continue
+        why, step = case.reason or case.damage or case.result, ""
+        if case.left_out is not None:
+            why, step = f"left out: {case.left_out.message}", case.left_out.next_step
+        elif case.failures:
+            why, step = case.failures[0].message, case.failures[0].next_step
+        key = case.partition, case.check, why, step
+        groups.setdefault(key, []).append(case.place or folded(case.nodes))
+    rows = [
+        (
+            *key[:2],
+            str(len(places)),
+            ", ".join(places[:6]) + (f" and {len(places) - 6} more" if len(places) > 6 else ""),
+            *key[2:],
+        )
+        for key, places in groups.items()
+    ]
+    for what, why in verdict.campaign.scope.absent.items():
+        rows.append(("", "declared absent", "1", what, why, ""))
+    columns = ("partition", "check", "places", "which", "why", "next")
+    return _table("What did not run, and why", columns, rows, (2,))
+
+
+def tools(verdict: Verdict) -> TableOf:
+    rows = [
+        (build.tool, provenance.describe(build), build.path, folded(build.nodes))
+        for build in verdict.tools
+    ]
+    return _table("Tools", ("tool", "build", "path", "nodes"), rows)
+
+
+def sessions(verdict: Verdict) -> TableOf:
+    names = ("started", "host", "user", "commit", "railgauge", "references")
+    rows = [
+        (
+            *(str(context.get(name, "unknown")) for name in names),
+            shlex.join(str(word) for word in context.get("command", ())),
+        )
+        for context in verdict.campaign.contexts
+    ]
+    return _table("Sessions", (*names, "command"), rows)
+
+
+def references(measured: Sequence[Number]) -> TableOf:
+    """Where the numbers come from that others were compared with."""
+    counts: collections.Counter[tuple[str, ...]] = collections.Counter()
+    for one in measured:
+        reference = one.row.reference
+        if reference is not None:
+            source = reference.provenance
+            counts[reference.kind, source.source, str(source.date), reference.note] += 1
+    rows = [(*key, str(count)) for key, count in counts.most_common()]
+    columns = ("kind", "source", "date", "note", "numbers")
+    return _table("References", columns, rows, (4,))
+
+
+def fingerprints(verdict: Verdict) -> TableOf:
+    groups: dict[str, list[str]] = {}
+    for node, fingerprint in verdict.campaign.fingerprints.items():
+        groups.setdefault(fingerprint, []).append(node)
+    rows = [(f, str(len(nodes)), folded(nodes)) for f, nodes in groups.items()]
+    return _table("Fingerprints", ("fingerprint", "nodes", "which"), rows, (1,))
+
+
+def _table(
+    name: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], numeric: Any = ()
+) -> TableOf:
+    texts = tuple(tuple(str(cell) for cell in row) for row in rows[:_MOST_LINES])
+    return TableOf(name, columns, texts, tuple(numeric), max(len(rows) - _MOST_LINES, 0))
+
+
+#: The sections of tables, in the order of the page; one without rows is not there.
+TABLES: tuple[Callable[[Verdict], TableOf], ...] = (
+    lambda verdict: counters(verdict.cases),
+    drift,
+    not_run,
+)

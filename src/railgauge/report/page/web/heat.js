@@ -1,0 +1,336 @@
+"use strict";
+// A map of pairs: node by node, or node by rail; a cell has the worst number of its places.
+
+// Cividis (Nunez et al. 2018), made for readers who do not tell red from green; worst first.
+const CIVIDIS = ["#fde945", "#cbba69", "#959078", "#666970", "#31446b", "#00204d"].map((colour) =>
+  [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16)));
+
+function colour(share) {
+  const at = Math.min(Math.max(share, 0), 1) * (CIVIDIS.length - 1);
+  const low = Math.min(Math.floor(at), CIVIDIS.length - 2);
+  const mixed = CIVIDIS[low].map((from, i) => Math.round(from + (CIVIDIS[low + 1][i] - from) * (at - low)));
+  return `rgb(${mixed})`;
+}
+
+// Of a node in a map by rails, in pixels.
+const LEAST_WIDTH = 5;
+
+// Fewer are told sooner by the table.
+const LEAST_CELLS = 3;
+
+function short(value) {
+  return value >= 1000 ? value.toFixed(0) : String(Number(value.toPrecision(4)));
+}
+
+class HeatMap {
+  constructor(box, data, drill) {
+    this.box = box;
+    this.data = data;
+    this.drill = drill;
+    this.check = data.checks.indexOf(box.dataset.name);
+    this.bad = data.statuses.indexOf("stands out");
+    this.choices = this.conditions();
+    if (!this.choices.length) return;
+    box.hidden = false;
+    this.build();
+    this.show();
+    new ResizeObserver(() => this.draw()).observe(box);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  // Conditions with several pairs, and whether their places have rails; null where no number came.
+  conditions() {
+    const { rows, ends, conditions, silent } = this.data;
+    const places = new Map();
+    for (let row = 0; row < rows[0].length; row++) {
+      const condition = rows[0][row], end = ends[rows[1][row]];
+      if (conditions[condition].check !== this.check || end[1] < 0) continue;
+      const found = places.get(condition) ?? { rows: [], places: new Set(), rails: false, bad: 0 };
+      found.rows.push(row);
+      found.places.add(rows[1][row]);
+      found.rails ||= end[2] > 0;
+      found.bad += rows[2 + 1][row] >= this.bad;
+      places.set(condition, found);
+    }
+    this.silent = silent.filter(([check, place]) => check === this.check && ends[place][1] >= 0);
+    const rails = this.silent.some(([, place]) => ends[place][2] > 0);
+    const made = [];
+    for (const [condition, found] of places) {
+      const about = conditions[condition];
+      const weight = (found.bad ? 4 : 0) + (about.gates ? 2 : 0) + (about.alike ? 1 : 0);
+      const title = `${about.measured}, ${about.partition}`;
+      made.push({ about, rows: found.rows, by: "nodes", weight: weight + 0.5, title: `${title}: node × node` });
+      // Of many nodes with a few partners each, nearly all cells of node × node are empty.
+      const sparse = found.rails && found.places.size > 500 ? 1 : 0;
+      if (found.rails) made.push({ about, rows: found.rows, by: "rails", weight: weight + sparse, title: `${title}: node × rail` });
+    }
+    if (!made.length && this.silent.some(([, , status]) => status >= this.bad)) {
+      made.push({ about: null, rows: [], by: "nodes", weight: 1, title: "no number came: node × node" });
+      if (rails) made.push({ about: null, rows: [], by: "rails", weight: 0, title: "no number came: node × rail" });
+    }
+    return made.sort((a, b) => b.weight - a.weight).filter((choice) => this.cellsOf(choice).size >= LEAST_CELLS);
+  }
+
+  build() {
+    const tools = element("div", undefined, "tools");
+    const label = element("label", "Map ");
+    this.select = element("select");
+    this.choices.forEach((choice, number) => {
+      const option = element("option", choice.title);
+      option.value = String(number);
+      this.select.append(option);
+    });
+    this.select.addEventListener("change", () => this.show());
+    label.append(this.select);
+    tools.append(label);
+    this.canvas = element("canvas");
+    this.canvas.tabIndex = 0;
+    this.canvas.setAttribute("role", "application");
+    this.read = element("div", "", "read");
+    this.read.setAttribute("role", "status");
+    this.legend = element("div", undefined, "legend");
+    this.box.append(tools, this.legend, this.canvas, this.read);
+    this.canvas.addEventListener("pointermove", (event) => this.point(event));
+    this.canvas.addEventListener("pointerleave", () => this.say(this.cursor));
+    this.canvas.addEventListener("click", (event) => { this.point(event); this.enter(this.under); });
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
+    this.canvas.addEventListener("focus", () => { this.cursor ??= this.cells[0]; this.say(this.cursor); this.draw(); });
+  }
+
+  show() {
+    this.choice = this.choices[Number(this.select.value || 0)];
+    this.collect();
+    this.scale();
+    this.describe();
+    this.cursor = this.under = undefined;
+    this.read.textContent = "Point at a cell, or use the arrow keys; click or Enter lists its numbers below.";
+    this.draw();
+  }
+
+  keysOf(place, by) {
+    const [a, b, rails] = this.data.ends[place];
+    if (by === "nodes") return [[a, b]];
+    const [left, right] = this.data.rails[rails].split("-").map(Number);
+    return [[a, left], [b, right ?? left]].filter(([, rail]) => Number.isFinite(rail));
+  }
+
+  // The cells of a choice by column and line, each with the worst of its places.
+  cellsOf(choice) {
+    const { rows } = this.data;
+    const more = choice.about?.more ?? true;
+    const cells = new Map();
+    const put = (place, value, status) => {
+      for (const [x, y] of this.keysOf(place, choice.by)) {
+        const key = x * 1e6 + y;
+        const known = cells.get(key);
+        const worse = !known || status > known.status ||
+          (status === known.status && value !== null && (more ? value < known.value : value > known.value));
+        if (worse) cells.set(key, { x, y, value: value ?? known?.value ?? null, status, place, count: (known?.count ?? 0) + 1 });
+        else known.count++;
+      }
+    };
+    for (const row of choice.rows) put(rows[1][row], rows[2][row], rows[3][row]);
+    for (const [, place, status] of this.silent) put(place, null, status);
+    return cells;
+  }
+
+  collect() {
+    const cells = this.cellsOf(this.choice);
+    const used = (pick) => [...new Set([...cells.values()].flatMap(pick))].sort((a, b) => a - b);
+    if (this.choice.by === "nodes") {
+      this.columns = this.lines = used((cell) => [cell.x, cell.y]);
+      this.names = [this.data.nodes, this.data.nodes];
+    } else {
+      this.columns = used((cell) => [cell.x]);
+      this.lines = used((cell) => [cell.y]);
+      this.names = [this.data.nodes, null];
+    }
+    const across = new Map(this.columns.map((node, at) => [node, at]));
+    const down = new Map(this.lines.map((node, at) => [node, at]));
+    this.cells = [...cells.values()].map((cell) => ({ ...cell, column: across.get(cell.x), line: down.get(cell.y) }));
+    // The worst are drawn last, over the others.
+    this.cells.sort((a, b) => a.line - b.line || a.column - b.column);
+    this.painted = [...this.cells].sort((a, b) => a.status - b.status);
+    this.at = new Map(this.cells.map((cell) => [cell.line * 1e6 + cell.column, cell]));
+  }
+
+  scale() {
+    const values = this.cells.map((cell) => cell.value).filter((value) => value !== null).sort((a, b) => a - b);
+    const median = values[values.length >> 1] ?? 1;
+    // Places that are all alike look alike.
+    this.low = Math.min(values[0] ?? 0, median * 0.9);
+    this.high = Math.max(values[values.length - 1] ?? 1, median * 1.1);
+  }
+
+  share(value) {
+    const part = this.high > this.low ? (value - this.low) / (this.high - this.low) : 1;
+    return this.choice.about.more ? part : 1 - part;
+  }
+
+  describe() {
+    const about = this.choice.about;
+    const bad = this.cells.filter((cell) => cell.status >= this.bad).length;
+    const strip = element("canvas");
+    strip.width = 120;
+    strip.height = 12;
+    const pen = strip.getContext("2d");
+    for (let x = 0; x < 120; x++) {
+      pen.fillStyle = colour(x / 119);
+      pen.fillRect(x, 0, 1, 12);
+    }
+    const ends = about ? [about.more ? this.low : this.high, about.more ? this.high : this.low] : null;
+    this.legend.replaceChildren();
+    if (ends) this.legend.append(
+      element("span", `worse ${short(ends[0])}`), strip, element("span", `${short(ends[1])} ${about.unit} better`));
+    this.legend.append(element("span", `✕ not good: ${bad} of ${this.cells.length} cells`));
+    this.legend.append(element("span", this.choice.by === "nodes"
+      ? "column: the first node of a place; row: the second" : "each node's own rail, over all partners"));
+    this.canvas.setAttribute("aria-label",
+      `${this.choice.title}: ${this.cells.length} cells, ${bad} not good. Arrow keys move, Enter lists the numbers.`);
+  }
+
+  draw() {
+    if (!this.choice) return;
+    const style = getComputedStyle(document.documentElement);
+    const ink = style.getPropertyValue("--ink"), soft = style.getPropertyValue("--soft");
+    const wrong = style.getPropertyValue("--reject");
+    const width = Math.min(this.box.clientWidth, 1100);
+    if (!width) return;
+    const name = (axis, at) => (this.names[axis] ? this.names[axis][at] : `rail ${at}`);
+    const longest = Math.max(...this.lines.map((at) => name(1, at).length), 4);
+    this.left = Math.min(7 * longest + 10, 130);
+    this.top = 20;
+    const room = width - this.left - 4;
+    if (this.choice.by === "nodes") {
+      this.size = this.tall = Math.min(room / this.columns.length, 34);
+      this.perBand = this.columns.length;
+    } else {
+      this.size = Math.min(Math.max(room / this.columns.length, LEAST_WIDTH), 40);
+      this.tall = Math.min(Math.max(this.size, 9), 26);
+      this.perBand = Math.max(Math.floor(room / this.size), 1);
+    }
+    this.band = this.top + this.tall * this.lines.length + 4;
+    const bands = Math.ceil(this.columns.length / this.perBand);
+    const height = Math.max(this.band * bands, 60);
+    const ratio = devicePixelRatio || 1;
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${height}px`;
+    const pen = this.canvas.getContext("2d");
+    pen.scale(ratio, ratio);
+    pen.font = "11px system-ui, sans-serif";
+    const w = Math.max(this.size, 1), h = Math.max(this.tall, 1), gap = Math.min(w, h) > 6 ? 1 : 0;
+    for (const cell of this.painted) {
+      const [x, y] = this.corner(cell);
+      const isBad = cell.status >= this.bad;
+      if (cell.value !== null && this.choice.about) {
+        pen.fillStyle = colour(this.share(cell.value));
+        pen.fillRect(x, y, w - gap, h - gap);
+      } else if (!isBad) {
+        pen.strokeStyle = soft;
+        pen.setLineDash([2, 2]);
+        pen.strokeRect(x + 0.5, y + 0.5, Math.max(w - 2, 1), Math.max(h - 2, 1));
+        pen.setLineDash([]);
+      }
+      if (isBad && Math.min(w, h) >= 7) this.cross(pen, x, y, w - gap, h - gap, wrong);
+      else if (isBad) {
+        pen.fillStyle = wrong;
+        pen.fillRect(x + w / 2 - 2, y + h / 2 - 2, 4, 4);
+      }
+    }
+    pen.fillStyle = ink;
+    const every = (size) => Math.max(1, Math.ceil(14 / size));
+    pen.textAlign = "right";
+    pen.textBaseline = "middle";
+    for (let band = 0; band < bands; band++)
+      this.lines.forEach((at, line) => {
+        if (line % every(this.tall) === 0)
+          pen.fillText(name(1, at), this.left - 4, band * this.band + this.top + (line + 0.5) * this.tall, this.left - 8);
+      });
+    pen.textAlign = "left";
+    const broad = Math.max(...this.columns.map((at) => Math.min(name(0, at).length, 18))) * 7 + 6;
+    const step = Math.max(1, Math.ceil(broad / this.size));
+    this.columns.forEach((at, column) => {
+      const [x, y] = this.corner({ column, line: 0 });
+      if ((column % this.perBand) % step === 0 && x + broad < width + 12)
+        pen.fillText(name(0, at), x, y - 10, broad + 20);
+    });
+    if (this.cursor && document.activeElement === this.canvas) {
+      pen.strokeStyle = ink;
+      pen.lineWidth = 2;
+      const [x, y] = this.corner(this.cursor);
+      pen.strokeRect(x - 1, y - 1, w + 1, h + 1);
+    }
+  }
+
+  // Many nodes go on in another band below.
+  corner({ column, line }) {
+    const band = Math.floor(column / this.perBand);
+    return [
+      this.left + (column - band * this.perBand) * this.size,
+      band * this.band + this.top + line * this.tall,
+    ];
+  }
+
+  cross(pen, x, y, w, h, colourOf) {
+    const m = Math.min(w, h) / 2 - 2, cx = x + w / 2, cy = y + h / 2;
+    for (const [stroke, line] of [["#fff", 4], [colourOf, 2]]) {
+      pen.strokeStyle = stroke;
+      pen.lineWidth = line;
+      pen.beginPath();
+      pen.moveTo(cx - m, cy - m);
+      pen.lineTo(cx + m, cy + m);
+      pen.moveTo(cx - m, cy + m);
+      pen.lineTo(cx + m, cy - m);
+      pen.stroke();
+    }
+    pen.lineWidth = 1;
+  }
+
+  point(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const band = Math.floor((event.clientY - box.top) / this.band);
+    const column = Math.floor((event.clientX - box.left - this.left) / this.size) + band * this.perBand;
+    const line = Math.floor((event.clientY - box.top - band * this.band - this.top) / this.tall);
+    this.under = undefined;
+    // Where cells are smaller than a finger, the nearest one is meant.
+    const reach = Math.ceil(4 / this.size);
+    for (let far = 0; far <= reach && !this.under; far++)
+      for (let dx = -far; dx <= far && !this.under; dx++)
+        for (let dy = -far; dy <= far && !this.under; dy++)
+          this.under = this.at.get((line + dy) * 1e6 + column + dx);
+    this.say(this.under);
+  }
+
+  say(cell) {
+    if (!cell) return;
+    const unit = this.choice.about?.unit ?? "";
+    const value = cell.value === null ? "no number" : `${short(cell.value)} ${unit}`;
+    const several = cell.count > 1 ? `, the worst of ${cell.count}` : "";
+    this.read.textContent = `${this.data.places[cell.place]}: ${value}, ${this.data.statuses[cell.status]}${several}`;
+  }
+
+  key(event) {
+    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      this.enter(this.cursor);
+    } else if (step && this.cells.length) {
+      event.preventDefault();
+      const here = this.cells.indexOf(this.cursor ?? this.cells[0]);
+      const [dl, dc] = step;
+      const there = dl
+        ? this.cells.filter((c) => (c.line - this.cursor.line) * dl > 0)
+            .sort((a, b) => dl * (a.line - b.line) || Math.abs(a.column - this.cursor.column) - Math.abs(b.column - this.cursor.column))[0]
+        : this.cells[here + dc];
+      this.cursor = there ?? this.cursor;
+      this.say(this.cursor);
+      this.draw();
+    }
+  }
+
+  enter(cell) {
+    if (cell) this.drill(`${this.data.places[cell.place]} ${this.data.checks[this.check]}`);
+  }
+}

@@ -1,0 +1,67 @@
+"use strict";
+// All numbers are packed in the page; nothing here asks for anything from elsewhere, and no text
+// becomes markup.
+
+async function unpack(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+class Numbers {
+  constructor(data) {
+    this.data = data;
+    this.length = data.rows[0].length;
+    this.bad = data.statuses.indexOf("stands out");
+    this.texts = new Array(this.length);
+  }
+  values(row) {
+    const { conditions, checks, places, statuses, rows } = this.data;
+    const about = conditions[rows[0][row]];
+    const share = rows[4][row];
+    return [checks[about.check], about.partition, places[rows[1][row]], about.measured, rows[2][row],
+      about.unit, about.reference, share === null ? NaN : share / 10, statuses[rows[3][row]]];
+  }
+  cells(row) { return this.values(row).map((v) => (typeof v !== "number" ? v : Number.isNaN(v) ? "-" : String(v))); }
+  text(row) { return (this.texts[row] ??= this.cells(row).join(" ").toLowerCase()); }
+  key(row, column) { return this.values(row)[column]; }
+  node(row) {
+    const made = element("tr", undefined, this.data.rows[3][row] >= this.bad ? "bad" : "");
+    this.cells(row).forEach((cell, column) => made.append(element("td", cell, column === 4 || column === 7 ? "n" : "")));
+    return made;
+  }
+}
+
+function openForPrint() {
+  const closed = [];
+  addEventListener("beforeprint", () => {
+    document.querySelectorAll("details:not([open])").forEach((one) => { one.open = true; closed.push(one); });
+  });
+  addEventListener("afterprint", () => closed.splice(0).forEach((one) => { one.open = false; }));
+}
+
+async function main() {
+  openForPrint();
+  document.querySelectorAll(".table:not(#all)").forEach((box) =>
+    new DataTable(box, new DomRows(box.querySelector("tbody"))));
+  const data = await unpack(document.getElementById("data").textContent);
+  const box = document.getElementById("all");
+  const table = box && new DataTable(box, new Numbers(data));
+  const drill = (words) => {
+    if (!table) return;
+    table.input.value = words;
+    table.filter();
+    document.getElementById("numbers").scrollIntoView();
+    table.input.focus({ preventScroll: true });
+  };
+  document.querySelectorAll(".heat").forEach((heat) => new HeatMap(heat, data, drill));
+  const figures = [...document.querySelectorAll("figure.curve")];
+  const draw = () => figures.forEach((figure) => drawCurve(figure, data.curves[Number(figure.dataset.curve)]));
+  draw();
+  let wide = innerWidth;
+  addEventListener("resize", () => { if (innerWidth !== wide) { wide = innerWidth; draw(); } });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  document.documentElement.dataset.ready = "yes";
+}
+
+main();

@@ -1,0 +1,246 @@
+"""The page: what it says, what it never lets out, and that no text of a campaign breaks out."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import gzip
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from railgauge import paths
+from railgauge.acceptance import accept
+from railgauge.cli.report import report
+from railgauge.report import page
+from railgauge.report.page import content, drawing, series
+from railgauge.verdict.answer import Finding
+from tests import pages
+from tests.unit.verdict.test_rules import Recorded
+
+UPLOT = paths.SOURCE / "railgauge" / "report" / "page" / "uplot-1.6.32"
+
+#: Of the files in the released package uplot-1.6.32.
+RELEASED = {
+    "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+    "LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+}
+
+#: A page without any number: what each campaign's page has in common.
+MOST_SHELL_BYTES = 1_300_000
+
+
+class Elements(HTMLParser):
+    """Every element with its attributes, and the text that is seen."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.seen: list[str] = []
+        self._hidden = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._hidden += tag in ("script", "style")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag in ("script", "style")
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.seen.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", "".join(self.seen))
+
+
+def numbers_in(text: str) -> dict[str, Any]:
+    """What is packed in the page."""
+    packed = re.search('<script type="text/plain" id="data">([^<]*)</script>', text)
+    assert packed is not None
+    document = json.loads(gzip.decompress(base64.b64decode(packed[1])))
+    assert isinstance(document, dict)
+    return document
+
+
+def test_the_verdict_stands_first_with_its_reason_and_suspect(tmp_path: Path) -> None:
+    text = Elements(page.html(pages.cluster(tmp_path, 4, 2, bad=(1, 1)))).text
+    assert "✕ REJECT 2 findings; look first at n2." in text
+
+
+def test_a_finding_has_place_number_reference_limit_and_what_to_type(tmp_path: Path) -> None:
+    text = Elements(page.html(pages.cluster(tmp_path, 4, 2, bad=(1, 1)))).text
+    for said in (
+        "RdmaBandwidth hdr n1:n2:1-1",
+        "171.4 Gb/s",
+        ">= 361 (baseline)",
+        "392.1 Gb/s: RoCE v2 at 400 Gb/s, path MTU 4096",
+        "railgauge show 20261122T101655Z-dgx-7578a0 n1:n2:1-1 --check RdmaBandwidth",
+    ):
+        assert said in text
+
+
+def test_findings_that_reject_come_before_those_that_do_not(tmp_path: Path) -> None:
+    verdict = pages.cluster(tmp_path, 4, 1)
+    open_one = Finding("inconclusive", "peers", "later", "RdmaBandwidth", "hdr", ("n1",))
+    bad = Finding("reject", "reference", "sooner", "RdmaBandwidth", "hdr", ("n2",))
+    text = page.html(dataclasses.replace(verdict, findings=(open_one, bad)))
+    assert text.index("sooner") < text.index("later")
+
+
+def test_a_rehearsal_says_simulated_wherever_it_says_a_verdict(tmp_path: Path) -> None:
+    text = page.html(pages.simulated(pages.cluster(tmp_path, 4, 2, bad=(1, 1))))
+    assert (
+        re.findall(r"(\w+) REJECT", text) == ["SIMULATED"] * 2 and "<title>SIMULATED REJECT" in text
+    )
+    for heading in ("Look first at", "Findings", "By check", "All numbers"):
+        assert f"<h2>SIMULATED {heading}" in text
+
+
+def test_every_number_of_a_campaign_is_in_the_page(tmp_path: Path) -> None:
+    verdict = pages.cluster(tmp_path, 6, 2)
+    data = numbers_in(page.html(verdict))
+    assert sorted(data["rows"][2]) == sorted(
+        row.measurement.value for case in verdict.cases for row in case.rows
+    )
+
+
+def test_a_place_without_a_number_is_in_the_map(tmp_path: Path) -> None:
+    verdict = pages.cluster(tmp_path, 4, 1)
+    silent = pages.case("RdmaBandwidth", ("n1", "n3"), "", [], result="not run", reason="n3 died")
+    text = page.html(dataclasses.replace(verdict, cases=(*verdict.cases, silent)))
+    data = numbers_in(text)
+    ((check, place, status),) = data["silent"]
+    assert data["checks"][check] == "RdmaBandwidth" and data["places"][place] == "n1:n3"
+    assert data["statuses"][status] == "not run" and "n3 died" in Elements(text).text
+
+
+def test_of_too_many_numbers_those_that_are_fine_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(series, "MOST", 6)
+    data = numbers_in(text := page.html(pages.cluster(tmp_path, 6, 2, bad=(1, 1))))
+    out = data["statuses"].index("out")
+    assert data["left_out"] == 22 and data["rows"][3].count(out) == 2
+    assert "22 numbers that are fine are not in this page" in Elements(text).text
+
+
+def test_of_too_many_findings_the_page_says_how_many_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(content, "MOST_FINDINGS", 1)
+    text = Elements(page.html(pages.cluster(tmp_path, 4, 2, bad=(1, 1)))).text
+    assert "Findings of 1 more places are not in this page" in text
+
+
+def test_counters_of_trouble_are_shown_and_those_of_traffic_are_not(tmp_path: Path) -> None:
+    table = content.counters(pages.cluster(tmp_path, 4, 1).cases)
+    assert [row[:3] for row in table.rows] == [("n1", "ethtool/eth1/rx_discards_phy", "12")]
+
+
+def test_a_curve_has_the_sizes_in_order_and_the_limit(tmp_path: Path) -> None:
+    data = numbers_in(page.html(pages.cluster(tmp_path, 4, 1)))
+    over_sizes = next(c for c in data["curves"] if c["by"] == "size")
+    assert over_sizes["x"] == pages.SIZES
+    assert set(over_sizes["limit"]) == {392.15}
+
+
+def test_a_long_output_keeps_its_begin_and_its_end() -> None:
+    text = content.shortened("begin" + "x" * 50_000 + "end")
+    assert text.startswith("begin") and text.endswith("end") and len(text) < 13_000
+
+
+def test_a_drawing_shows_the_bad_partners_first(tmp_path: Path) -> None:
+    drawn = drawing.draw("n2", pages.cluster(tmp_path, 8, 2, bad=(1, 1)).cases)
+    assert drawn is not None and drawn.words == "n2 is bad with n1, n3"
+
+
+# --- nothing breaks out --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", pages.HOSTILE)
+def test_no_text_of_a_campaign_becomes_markup(tmp_path: Path, text: str) -> None:
+    plain = Elements(page.html(pages.hostile(tmp_path / "plain", "harmless"))).tags
+    found = Elements(page.html(pages.hostile(tmp_path / "hostile", text))).tags
+    # The same elements with the same names of attributes: nothing has begun, ended or been added.
+    assert [(tag, list(attributes)) for tag, attributes in found] == [
+        (tag, list(attributes)) for tag, attributes in plain
+    ]
+    assert not [a for _, a in found if re.search("^\\s*javascript:", a.get("href") or "")]
+
+
+@pytest.mark.parametrize("text", pages.HOSTILE)
+def test_every_text_of_a_campaign_is_shown_as_it_is(tmp_path: Path, text: str) -> None:
+    shown = Elements(page.html(pages.hostile(tmp_path, text))).text
+    assert re.sub(r"\s+", " ", page.clean(text)) in shown
+
+
+def test_what_hides_or_turns_the_text_is_shown_as_its_code() -> None:
+    assert page.clean("a\u202eb\x1b[1m\u2028\udce9") == r"a\u202eb\u001b[1m\u2028\udce9"
+
+
+def test_only_our_own_script_and_style_may_run_and_nothing_may_be_asked_for(tmp_path: Path) -> None:
+    text = page.html(pages.cluster(tmp_path, 4, 1))
+    elements = Elements(text)
+    (policy,) = [a["content"] for tag, a in elements.tags if "http-equiv" in a]
+    assert policy is not None and policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy and "http" not in policy
+    for tag in ("script", "style"):
+        (own,) = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    sources = [a.get("src") or a.get("href") or "" for _, a in elements.tags]
+    assert {source[:1] for source in sources if source} <= {"#", "d"}
+
+
+# --- the file ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_the_library_is_the_released_one(name: str) -> None:
+    assert hashlib.sha256((UPLOT / name).read_bytes()).hexdigest() == RELEASED[name]
+
+
+def test_the_shell_is_small(tmp_path: Path) -> None:
+    assert len(page.html(pages.cluster(tmp_path, 2, 1)).encode()) < MOST_SHELL_BYTES
+
+
+def test_report_writes_the_page_where_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Recorded(tmp_path / "20261122T101655Z-lab-7578a0").write().folder
+    result = CliRunner().invoke(report, [str(folder), "-o", str(tmp_path / "page.html")])
+    assert result.exit_code == 0 and "ACCEPT" in (tmp_path / "page.html").read_text()
+    assert not (folder / page.FILE).exists()
+
+
+def test_report_says_where_it_cannot_write(tmp_path: Path) -> None:
+    folder = Recorded(tmp_path / "20261122T101655Z-lab-7578a0").write().folder
+    result = CliRunner().invoke(report, [str(folder), "-o", str(tmp_path / "no" / "page.html")])
+    assert "No such file or directory" in str(result.exception) and result.exit_code != 0
+
+
+def test_a_page_that_cannot_be_written_changes_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    campaign = Recorded(tmp_path / "20261122T101655Z-lab-7578a0").write()
+    monkeypatch.setattr(page, "html", lambda verdict: 1 / 0)
+    verdict = accept._conclude(campaign, "finished", said.append)
+    assert verdict.decision == "accept" and (campaign.folder / "verdict.json").exists()
+    assert "report.html was not written: ZeroDivisionError" in said[0]
+
+
+def test_a_campaign_ends_with_its_page(tmp_path: Path) -> None:
+    campaign = Recorded(tmp_path / "20261122T101655Z-lab-7578a0").write()
+    accept._conclude(campaign, "finished", print)
+    assert "ACCEPT" in (campaign.folder / page.FILE).read_text()
