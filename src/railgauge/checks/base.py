@@ -533,7 +533,12 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             notes=evidence.reading.notes if evidence.reading else (),
             left_out=evidence.missing_program if evidence.optional else None,
             failures=tuple(judged.failures),
+            like=self.like(judged.place),
         )
+
+    def like(self, place: Case) -> str:
+        """The planned place that one is like that was not; "" of a planned one."""
+        return ""
 
     def _store(self, of_job: Sequence[Failure]) -> None:
         """Leave the results for the campaign, whole or not at all."""

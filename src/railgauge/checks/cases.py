@@ -172,10 +172,19 @@ class GroupCase(Case):
 
 @dataclasses.dataclass(frozen=True)
 class PairCase(Case):
-    """A server on one node and a client on another: data goes from client to server."""
+    """A server on one node and a client on another: data goes from client to server.
+
+    `again` is the round of those in which pairs are measured again, 0 for one that was planned.
+    """
 
     server: str
     client: str
+    again: int = dataclasses.field(default=0, kw_only=True)
+
+    @functools.cached_property
+    def place(self) -> str:
+        name = ":".join(self.parts)
+        return f"{name}@{self.again}" if self.again else name
 
     @property
     def nodes(self) -> tuple[str, ...]:

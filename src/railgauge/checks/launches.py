@@ -20,15 +20,12 @@ from railgauge.checks.cases import Case, GroupCase
 from railgauge.checks.sweep import HUNG, SLOW, SLOW_S, SweepCheck
 from railgauge.model.call import Call
 from railgauge.model.failure import DISTURBED, Failure
+from railgauge.model.measurement import STANDS_OUT
 from railgauge.node import raw
 from railgauge.node.launches import AT_ONCE, START_S
 from railgauge.node.ranks import HANG_S
 from railgauge.slurm import ends
 from railgauge.slurm import nodes as slurm_nodes
-
-#: By so many times what equal places differ by at most (`peer_spread`) is a group low, where
-#: nothing but the other groups bounds it: what stands out (verdict/outliers.py).
-_STANDS_OUT = 3.5
 
 #: Why groups that were not told apart are not measured begins so (railgauge.node.launches).
 _NOT_TOLD_APART = "not told apart"
@@ -190,7 +187,7 @@ class LaunchCheck(SweepCheck):
             "files": dict(self.files()),
             "together": self.together(),
             "bounds": dict(self.bounds()),
-            "spread": round(_STANDS_OUT * self.partition_data.extras.peer_spread, 3),
+            "spread": round(STANDS_OUT * self.partition_data.extras.peer_spread, 3),
             "expected_s": round(self.expected_run_s(), 1),
             "half_limit_s": round(self.half_limit_s(), 1),
         }

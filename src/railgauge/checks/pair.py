@@ -344,6 +344,10 @@ class PairCheck(OfPair, SweepCheck):
 
     @property
     def load(self) -> Load | None:
+        if self.here.again:
+            more = (place for place, _ in self._measured_again.values())
+            beside = [place for place in more if place.again == self.here.again]
+            return schedule.load(self.here, beside)
         return self._loads.get(self.here.place)
 
     def roles(self) -> Mapping[str, str]:

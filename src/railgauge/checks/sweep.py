@@ -25,6 +25,8 @@ from railgauge.checks.cases import Case, PairCase, SweepCase
 from railgauge.checks.protections import Evidence
 from railgauge.model.call import Call
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, UNREACHED, Failure
+from railgauge.model.leaves import Leaves
+from railgauge.model.measurement import STANDS_OUT
 from railgauge.model.references import Reference
 from railgauge.node import raw
 from railgauge.node.sweep import FILE as ORDERS
@@ -65,6 +67,8 @@ class SweepCheck(StrictCheck):
     #: the places that this session is to measure, also those on nodes that were left out
     _wanted: Sequence[Case] = ()
     _rounds: Sequence[Sequence[Case]] = ()
+    #: places that the conductor has added, by their numbers
+    _again: Mapping[int, tuple[PairCase, str]] = {}
 
     # --- for subclasses ----------------------------------------------------------------------
 
@@ -161,13 +165,22 @@ class SweepCheck(StrictCheck):
         """Time for every round on a slow day, and for some that come to their limit: what hangs in
         one is lost, and costs no other.
         """
-        total = most = 0.0
+        total = most = slow = 0.0
         for places in rounds_of_job:
             self.here = places[0]
             longest = self.longest_run_s()
+            slow = max(slow, min(longest, SLOW * self.expected_run_s() + SLOW_S))
             total += min(longest, SLOW * self.expected_run_s() + SLOW_S)
             most = max(most, longest)
-        return total + HUNG * most + _CONNECT_S + _MARGIN_S
+        return total + self._retests * slow + HUNG * most + _CONNECT_S + _MARGIN_S
+
+    @property
+    def _retests(self) -> int:
+        """How many rounds more there may be, of pairs that tell who is at fault."""
+        pairs = getattr(self, "program", "") == "pair" and all(
+            isinstance(p, PairCase) for p in self.places
+        )
+        return self.partition_data.extras.sweep.locate_rounds if pairs else 0
 
     @property
     def longest_seconds(self) -> float:
@@ -192,6 +205,8 @@ class SweepCheck(StrictCheck):
         known: dict[str, int] = {}
         specs: list[Mapping[str, Any]] = []
         numbers = []
+        conditions: dict[object, int] = {}
+        leaves = topology.leaves_of(self.partition_data)
         for members in self._rounds:
             first = len(places)
             for place in members:
@@ -201,12 +216,14 @@ class SweepCheck(StrictCheck):
                 if text not in known:
                     known[text] = len(specs)
                     specs.append(spec)
+                condition = place.condition, schedule.within(place, leaves)
                 places.append(
                     {
                         "name": place.place,
                         "program": self.program,
                         "roles": self.roles(),
                         "order": known[text],
+                        "of": conditions.setdefault(condition, len(conditions)),
                     }
                 )
             numbers.append(list(range(first, len(places))))
@@ -219,6 +236,14 @@ class SweepCheck(StrictCheck):
             "places": places,
             "orders": specs,
             "connect_limit_s": _CONNECT_S,
+            **({"retests": self._how_again(leaves)} if self._retests else {}),
+        }
+
+    def _how_again(self, leaves: Leaves | None) -> Mapping[str, Any]:
+        return {
+            "rounds": self._retests,
+            "slower": round(STANDS_OUT * self.partition_data.extras.peer_spread, 3),
+            "leaves": {n: leaves.of_node[n] for n in self.pinned_nodes} if leaves else {},
         }
 
     # --- what it left --------------------------------------------------------------------------
@@ -229,7 +254,9 @@ class SweepCheck(StrictCheck):
         where the file cannot be read.
         """
         try:
-            return raw.read(Path(self.stagedir, raw.FILE)), ""
+            left = raw.read(Path(self.stagedir, raw.FILE))
+            self._again = _measured_again(self._chosen, left.again)
+            return left, ""
         except FileNotFoundError:
             return raw.Raw(), ""
         except (OSError, ValueError) as error:
@@ -242,8 +269,24 @@ class SweepCheck(StrictCheck):
     @functools.cached_property
     def _numbers(self) -> Mapping[str, int]:
         """The numbers that the conductor has for the places of this job."""
-        chosen = [place for members in self._rounds for place in members]
-        return {place.place: number for number, place in enumerate(chosen)}
+        numbers = {place.place: number for number, place in enumerate(self._chosen)}
+        return {**numbers, **{place.place: n for n, (place, _) in self._measured_again.items()}}
+
+    @property
+    def _chosen(self) -> list[Case]:
+        """The places of this job, by the numbers that the conductor has for them."""
+        return [place for members in self._rounds for place in members]
+
+    @property
+    def _measured_again(self) -> Mapping[int, tuple[PairCase, str]]:
+        """By their numbers the places that the conductor has added, each with the one that it is
+        like.
+        """
+        return self._again if self._raw.again else {}
+
+    def like(self, place: Case) -> str:
+        found = (like for known, like in self._measured_again.values() if known == place)
+        return next(found, "")
 
     def _sides(self) -> Mapping[str, raw.Side]:
         return self._raw.sides.get(self._numbers.get(self.here.place, -1), {})
@@ -272,10 +315,14 @@ class SweepCheck(StrictCheck):
         """
         judged: list[Case] = [p for p in self._wanted if self._absent.keys() & set(p.nodes)]
         told: set[str] = set()
-        for place in (place for members in self._rounds for place in members):
+        more = [place for place, _ in self._measured_again.values()]
+        for place in (*self._chosen, *more):
             event = self._raw.places.get(self._numbers[place.place])
             is_lost = event is not None and event["outcome"] == "lost"
             lost = {node for node in place.nodes if node in self._raw.lost} if is_lost else set()
+            if place in more and (event is None or event["outcome"] not in ("done", "late")):
+                # It told nothing, and nobody had asked for it.
+                continue
             if event is None:
                 self.not_run[place.place] = _UNREAD if self._left[1] else _NO_EVENT
             elif is_lost and not self._came_to_its_end:
@@ -398,8 +445,9 @@ class SweepCheck(StrictCheck):
     def numbers(self) -> Mapping[str, tuple[float, str, Reference | None]]:
         """Of each condition the worst, the median, and how many places failed."""
         measured: dict[str, list[tuple[float, str, Reference | None]]] = {}
-        ways = {(m.within, m.load) for one in self.results for m in one.evidence.measurements}
-        for judged in self.results:
+        planned = [judged for judged in self.results if not self.like(judged.place)]
+        ways = {(m.within, m.load) for one in planned for m in one.evidence.measurements}
+        for judged in planned:
             for m in judged.evidence.measurements:
                 # Of the way and the load only what tells some of its places from others.
                 parts = (*judged.place.condition, *((m.within, m.load) if len(ways) > 1 else ()))
@@ -412,9 +460,28 @@ class SweepCheck(StrictCheck):
             worst = min(numbers, key=_margin)
             shown[f"{name}_worst"] = worst
             shown[f"{name}_median"] = (statistics.median(n for n, _, _ in numbers), worst[1], None)
-        failed = sum(not judged.passed for judged in self.results)
+        failed = sum(not judged.passed for judged in planned)
         shown["places_failed"] = (failed + len(self.not_run), "1", None)
         return shown
+
+
+def _measured_again(
+    chosen: Sequence[Case], added: Mapping[int, raw.Event]
+) -> dict[int, tuple[PairCase, str]]:
+    """The places that were added, and what each is like; ValueError where one cannot be."""
+    nodes = {node for place in chosen for node in place.nodes}
+    found = {}
+    for number, event in added.items():
+        like = chosen[event["like"]] if 0 <= event["like"] < len(chosen) else None
+        server, client = event["server"], event["client"]
+        if not isinstance(like, PairCase) or not {server, client} <= nodes or server == client:
+            raise ValueError(f"place {number} is like {event['like']}, with {server} and {client}")
+        again = int(event["name"].rpartition("@")[2])
+        place = dataclasses.replace(like, server=server, client=client, again=again)
+        if place.place != event["name"]:
+            raise ValueError(f"place {number} is named {event['name']}, expected {place.place}")
+        found[number] = place, like.place
+    return found
 
 
 def _word(part: object) -> str:

@@ -18,6 +18,11 @@ Load = Literal["quiet", "loaded"]
 CONGESTION_CONTROL = "[a-z0-9][a-z0-9_-]*"
 
 
+#: Above this modified z-score a number is an outlier: B. Iglewicz and D. Hoaglin, How to Detect and
+#: Handle Outliers, 1993.
+STANDS_OUT = 3.5
+
+
 class Metric(NamedTuple):
     """What is measured: its one unit, which way it gets better, and what it is.
 

@@ -206,6 +206,7 @@ class Result(Document):
     """One run of a tool at one place: its exit lines, what the nodes said of themselves, the
     numbers, and what is wrong. Each number has its own condition.
 
+    `like` is the planned place of which this one is another pair, measured to tell its nodes apart.
     `facts` are by node. `notes` speak against nothing. `left_out` is why an optional tool was not
     run.
     """
@@ -219,6 +220,7 @@ class Result(Document):
     notes: tuple[str, ...]
     left_out: Failure | None
     failures: tuple[Failure, ...]
+    like: str = ""
 
 
 class Job(Document):

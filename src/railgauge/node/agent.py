@@ -242,10 +242,22 @@ class Agent(wire.AgentLink):
         index, role = message.get("place"), message.get("role")
         if not isinstance(index, int) or not isinstance(role, str):
             raise wire.Refused(f"no place: {index!r} {role!r}")
-        places = self._orders.places
-        if not 0 <= index < len(places) or places[index].roles.get(role) != self._node:
+        place = self._orders.places.get(index)
+        if place is None and message.get("do") == "prepare":
+            place = self._again(index, message)
+        if place is None or place.roles.get(role) != self._node:
             raise wire.Refused(f"no place of this node: {index} {role}")
         return index, role
+
+    def _again(self, index: int, message: wire.Message) -> sweep.Place:
+        """A place of the list with other nodes of the list."""
+        again = message.get("again")
+        if not isinstance(again, dict) or set(again) != {"like", "server", "client"}:
+            raise wire.Refused(f"no place of the list: {index}")
+        try:
+            return self._orders.again(index, **again)
+        except (sweep.BadSweep, TypeError) as error:
+            raise wire.Refused(str(error)) from None
 
     def _prepare(self, index: int, role: str) -> None:
         key = (index, role)
@@ -305,7 +317,7 @@ def look_ahead(orders: sweep.Sweep, node: str) -> None:
     before = os.environ.get("PATH", os.defpath)
     asked = {
         (place.order, role)
-        for place in orders.places
+        for place in orders.places.values()
         for role, host in place.roles.items()
         if host == node
     }

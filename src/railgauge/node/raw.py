@@ -10,6 +10,7 @@ written of them comes up to `COLLECT_S` later. The events, by `event`:
     lost       node, why
     launch     launch, places, parent, why, seconds, out, err, files: of a sweep by launches
                (launches.py); what its places left follows it, and replaces what they left before
+    again      place, name, like (the place of the list that it is like), server, client
     place      place, round, outcome (one of OUTCOMES), why, seconds
     round      round, seconds, tool_seconds (the longest call of a client in it)
     strangers  count, from: the first addresses
@@ -151,6 +152,8 @@ class Raw:
         self.launches: dict[int, Event] = {}
         self.sides: dict[int, dict[str, Side]] = {}
         self.places: dict[int, Event] = {}
+        #: places that were added to the list, and which of the list each is like
+        self.again: dict[int, Event] = {}
         self.rounds: dict[int, Event] = {}
         self.lost: dict[str, str] = {}
         self.joined: dict[str, float] = {}
@@ -169,6 +172,8 @@ class Raw:
             for place in event["places"]:
                 self.launches[place] = event
                 self.sides.pop(place, None)
+        elif kind == "again":
+            self.again[event["place"]] = event
         elif kind == "place":
             self.places[event["place"]] = event
         elif kind == "round":

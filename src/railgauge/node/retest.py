@@ -9,8 +9,8 @@ All of them are measured in the same round.
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 #: Bad with so many partners that are good with others a node is at fault.
 PARTNERS = 2
@@ -18,16 +18,13 @@ PARTNERS = 2
 #: Among at least so many pairs of a round one is judged by the others.
 LEAST_PAIRS = 4
 
-#: A pair is slow that is so much below the median of its round, as a share of it.
-SLOWER = 0.1
-
 
 class Met(NamedTuple):
-    """Two nodes that were measured with each other, under an order of the list; `good` is None
-    where that is not known: nothing was measured, and it speaks against nobody.
+    """Two nodes that were measured with each other, as at the place `like` of the list; `good` is
+    None where that is not known: nothing was measured, and it speaks against nobody.
     """
 
-    order: int
+    like: int
     server: str
     client: str
     good: bool | None
@@ -41,9 +38,9 @@ class Met(NamedTuple):
 
 
 class Again(NamedTuple):
-    """A pair to measure: with which order of the list, and who serves."""
+    """A pair to measure: as which place of the list, and who serves."""
 
-    order: int
+    like: int
     server: str
     client: str
 
@@ -52,18 +49,27 @@ class Again(NamedTuple):
         return self.server, self.client
 
 
-def are_good(rates: Sequence[float | None], least: float | None) -> list[bool | None]:
-    """Which of a round's pairs are good, by what they carried (Gb/s), None where it is not known.
+def rate_gbits(line: Mapping[str, Any]) -> float | None:
+    """What the busiest device of a side carried, in its busier direction, by its exit line; None
+    where it is not known. Headers and the tool's own start are in it: it is for comparing peers.
+    """
+    seconds = line["call"]["seconds"]
+    counters = line.get("facts", {}).get("counters")
+    moved = counters.get("bytes", {}) if isinstance(counters, dict) else {}
+    counts = [n for name, ways in moved.items() if name != "lo" for n in ways.values()]
+    return max(counts) * 8 / seconds / 1e9 if counts and seconds > 0 else None
 
-    Below `least` one is bad; and far below its peers, where there are enough.
+
+def bound(rates: Sequence[float | None], slower: float) -> float:
+    """Below which rate a pair of a round is bad, by its peers: so much slower than their median; 0
+    where there are too few.
     """
     known = sorted(rate for rate in rates if rate is not None)
-    bound = least or 0.0
-    if len(known) >= LEAST_PAIRS:
-        middle = len(known) // 2
-        median = known[middle] if len(known) % 2 else (known[middle - 1] + known[middle]) / 2
-        bound = max(bound, (1 - SLOWER) * median)
-    return [None if rate is None else rate >= bound for rate in rates]
+    if len(known) < LEAST_PAIRS or not slower:
+        return 0.0
+    middle = len(known) // 2
+    median = known[middle] if len(known) % 2 else (known[middle - 1] + known[middle]) / 2
+    return (1 - slower) * median
 
 
 def next_round(
@@ -91,8 +97,8 @@ def next_round(
     found: list[Again] = []
     taken: set[str] = set()
 
-    def measure(order: int, server: str, client: str) -> None:
-        found.append(Again(order, server, client))
+    def measure(like: int, server: str, client: str) -> None:
+        found.append(Again(like, server, client))
         for node in (server, client):
             taken.add(node)
             free.pop(node, None)
@@ -105,19 +111,19 @@ def next_round(
             for witness in free:
                 if witness not in partners[node] and alike(node, witness) == kind:
                     ends = (node, witness) if node == one.server else (witness, node)
-                    measure(one.order, *ends)
+                    measure(one.like, *ends)
                     break
     pairs = collections.Counter(frozenset(one.ends) for one in results)
     for one in bad:
         both = frozenset(one.ends)
         # Both are good with others, and this pair was measured once.
         if both <= well and both <= present and not both & taken and pairs[both] == 1:
-            measure(one.order, *one.ends)
+            measure(one.like, *one.ends)
     if len(found) == 1 and len(results) > 1:
         # Alone in its round it would be measured under another condition: nobody beside it.
         others = list(free)[:2]
         if len(others) == 2:
-            measure(found[0].order, *others)
+            measure(found[0].like, *others)
     return found
 
 

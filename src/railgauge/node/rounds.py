@@ -8,6 +8,9 @@ A place goes through these phases; the messages name the place's number, and a r
     of no place        {"do": "ask"} to an agent that says nothing for long, {"do": "here"} from it
     between its sides  {"do": "mail"}, relayed; {"do": "other_ended"} when one is over
 
+When all are over, pairs are measured again that tell who is at fault (retest.py): `prepare` then
+says `again`, which place of the list with which nodes.
+
 Rounds are in lockstep: a round goes when the one before has ended. Its servers start while that
 still runs. Every phase has a limit, and a node that does not keep to one is lost: recorded by name,
 and waited for no more.
@@ -18,10 +21,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from railgauge.node import wire
+from railgauge.node import retest, wire
 from railgauge.node.raw import Event
 from railgauge.node.sweep import Sweep
 
@@ -77,13 +80,19 @@ class Rounds:
         self._gone = -1
         self._changed = asyncio.Event()
         self._tool_s = 0.0
+        #: by the number of a place: whether it is good, None where that is not known; and what went
+        #: between its nodes (Gb/s), by its client's exit line
+        self._good: dict[int, bool | None] = {}
+        self._rates: dict[int, float | None] = {}
+        #: what a place that is measured again is like
+        self._like: dict[int, int] = {}
 
     # --- a round ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """All of them, in their order."""
-        rounds, began = self._sweep.rounds, 0.0
-        for number in range(len(rounds)):
+        """All of them, in their order, and then those that tell who is at fault."""
+        rounds, began, number, listed = self._sweep.rounds, 0.0, 0, len(self._sweep.rounds)
+        while number < len(rounds):
             self._prepare(number, early=False)
             await self._until(functools.partial(self._is_prepared, number), GRACE_S)
             await self._go(number)
@@ -102,6 +111,46 @@ class Rounds:
                 }
             )
             began = time.monotonic()
+            number += 1
+            if number >= listed and number - listed < self._sweep.retests.rounds:
+                self._add_round(number - listed + 1)
+
+    def _add_round(self, number: int) -> None:
+        """Pairs to measure again, if any tell more than is known: under one condition."""
+        conditions: dict[int, list[int]] = {}
+        for index in self._good:
+            conditions.setdefault(self._sweep.places[index].of, []).append(index)
+        there = [node for node in self._sweep.nodes if node not in self.lost]
+        alike = functools.partial(_on_one, self._sweep.retests.leaves)
+        more = [
+            retest.next_round(self._met(places), there, alike) for places in conditions.values()
+        ]
+        first = len(self._sweep.places)
+        chosen: list[retest.Again] = max(more, key=len) if more else []
+        for index, again in enumerate(chosen, start=first):
+            place = self._sweep.again(index, again.like, again.server, again.client)
+            self._like[index] = again.like
+            parts = [again.server, again.client, *place.name.split(":")[2:]]
+            event = {"event": "again", "place": index, "name": f"{':'.join(parts)}@{number}"}
+            self._write({**event, "like": again.like, **place.roles})
+        if chosen:
+            self._sweep.rounds.append(tuple(range(first, len(self._sweep.places))))
+
+    def _met(self, places: Sequence[int]) -> list[retest.Met]:
+        """Who met whom under a condition, and whether that was good: by exit codes, by what is
+        asked, and by peers, which are all that were listed.
+        """
+        listed = [self._rates.get(index) for index in places if index not in self._like]
+        bound = retest.bound(listed, self._sweep.retests.slower)
+        found = []
+        for index in places:
+            place, rate, good = self._sweep.places[index], self._rates.get(index), self._good[index]
+            least = max(bound, self._sweep.orders[place.order].get("least_gbits", 0.0))
+            if good and rate is not None:
+                good = rate >= least
+            like = self._like.get(index, index)
+            found.append(retest.Met(like, place.roles["server"], place.roles["client"], good))
+        return found
 
     def _is_prepared(self, number: int) -> bool:
         return not self._unready[number]
@@ -136,8 +185,11 @@ class Rounds:
             if lost:
                 self._end(begun, "lost", f"{lost[0]}: {self.lost[lost[0]]}")
                 continue
+            again = {}
+            if index in self._like:
+                again = {"again": {"like": self._like[index], **place.roles}}
             for role, node in place.roles.items():
-                self._tell(node, "prepare", index, role)
+                self._tell(node, "prepare", index, role, **again)
 
     async def _go(self, number: int) -> None:
         self._gone, self._tool_s = number, 0.0
@@ -168,8 +220,8 @@ class Rounds:
             return
         if not isinstance(index, int) or not isinstance(role, str) or not isinstance(do, str):
             raise wire.Refused("a message of no place")
-        known = 0 <= index < len(self._sweep.places)
-        if not known or self._sweep.places[index].roles.get(role) != node:
+        listed = self._sweep.places.get(index)
+        if listed is None or listed.roles.get(role) != node:
             raise wire.Refused(f"a message of place {index} as {role}, which it is not")
         place = self._current.get(index)
         if place is None or role not in place.live:
@@ -195,13 +247,17 @@ class Rounds:
         seconds = call.get("seconds") if isinstance(call, dict) else None
         outputs = (role, message.get("out"), message.get("err"))
         sound = all(isinstance(one, str) for one in outputs) and isinstance(files, dict)
-        if not sound or not isinstance(seconds, (int, float)):
+        if not sound or not isinstance(seconds, (int, float)) or line is None or call is None:
             raise wire.Refused(f"an exit line of place {place.index} that is none")
         if place.round == self._gone and not str(role).rpartition("/")[2].startswith("server"):
             self._tool_s = max(self._tool_s, float(seconds))
         event = {"event": "side", "place": place.index, "role": role, "line": line}
         event.update(out=outputs[1], err=outputs[2], **({"files": files} if files else {}))
         self._write(event)
+        if role == "client" and place.round == self._gone:
+            self._rates[place.index] = retest.rate_gbits(line)
+        if call.get("exit_code") != 0:
+            self._good[place.index] = False
 
     def _mail(self, place: Place, role: str, message: wire.Message) -> None:
         if not isinstance(message.get("name"), str):
@@ -251,6 +307,9 @@ class Rounds:
         del self._current[place.index]
         self._left[place.round] -= 1
         self._note(place.round)
+        if set(place.roles) == {"server", "client"}:
+            known = {"done": self._good.get(place.index, True), "late": False}
+            self._good[place.index] = known.get(outcome)
         seconds = round(time.monotonic() - (place.went or place.asked), 3)
         self._write(
             {
@@ -324,3 +383,8 @@ class Rounds:
         place.stopped = time.monotonic()
         for role in place.live:
             self._tell(place.roles[role], "stop", place.index, role)
+
+
+def _on_one(leaves: Mapping[str, str], one: str, other: str) -> bool:
+    """Whether two nodes are on one leaf; where leaves are not known all are."""
+    return leaves.get(one) == leaves.get(other)

@@ -5,6 +5,8 @@
     places     {"name": "n1:n2", "program": "pair", "roles": {"server": "n1", "client": "n2"},
                 "order": 0}
     orders     what pair, transfer and solo are told, but for the nodes
+    retests    of pairs, when the rounds are over (retest.py): so many `rounds` at most, by which
+               share pairs are bad that are `slower` than their peers, `leaves` (node -> leaf)
 
 Conductor and agents read the same file; between them only numbers of places go to and fro.
 """
@@ -12,6 +14,7 @@ Conductor and agents read the same file; between them only numbers of places go 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,26 +35,50 @@ class BadSweep(ValueError):
 
 
 class Place(NamedTuple):
-    """One entry of the list."""
+    """One entry of the list; those with the same `of` are under one condition."""
 
     number: int
     name: str
     program: str
     roles: dict[str, str]
     order: int
+    of: int = 0
+
+
+class Retests(NamedTuple):
+    """How pairs are measured again once all rounds are over."""
+
+    rounds: int = 0
+    slower: float = 0.0
+    leaves: Mapping[str, str] = {}
 
 
 class Sweep(NamedTuple):
-    """All of the list."""
+    """All of the list. Places and rounds are added where pairs are measured again."""
 
     tool: str
     nodes: tuple[str, ...]
     names: dict[str, list[str]]
     launch: tuple[str, ...]
-    rounds: tuple[tuple[int, ...], ...]
-    places: tuple[Place, ...]
+    rounds: list[tuple[int, ...]]
+    places: dict[int, Place]
     orders: tuple[Spec, ...]
     connect_limit_s: float
+    retests: Retests = Retests()
+
+    def again(self, index: int, like: int, server: str, client: str) -> Place:
+        """The place `like` with other nodes, added as number `index`; BadSweep where it cannot be:
+        nothing else of the list changes.
+        """
+        known = self.places.get(like)
+        if known is None or set(known.roles) != {"server", "client"} or not self.retests.rounds:
+            raise BadSweep(f"place {like} is not one to be measured again")
+        if index in self.places or server == client or not {server, client} <= set(self.nodes):
+            raise BadSweep(f"place {index} of {server} and {client} cannot be added")
+        roles = {"server": server, "client": client}
+        place = known._replace(number=index, roles=roles)
+        self.places[index] = place
+        return place
 
     def spec(self, index: int) -> Spec:
         """What the sides of a place are told, with their nodes."""
@@ -123,13 +150,14 @@ def _sweep(document: dict[str, Any]) -> Sweep:
         tuple(document["nodes"]),
         dict(document.get("names", {})),
         tuple(document.get("launch", ())),
-        tuple(tuple(one) for one in document["rounds"]),
-        tuple(Place(index, **one) for index, one in enumerate(document["places"])),
+        [tuple(one) for one in document["rounds"]],
+        {index: Place(index, **one) for index, one in enumerate(document["places"])},
         tuple(document["orders"]),
         float(document.get("connect_limit_s", 60)),
+        Retests(**document.get("retests", {})),
     )
     nodes = frozenset(sweep.nodes)
-    for place in sweep.places:
+    for place in sweep.places.values():
         expected = ROLES.get(place.program)
         if expected is None or sorted(place.roles) != sorted(expected):
             known = "; ".join(f"{name}: {', '.join(roles)}" for name, roles in ROLES.items())

@@ -21,7 +21,8 @@ def outputs_of(case: Case) -> list[tuple[str, str]]:
     names = sweep.names(case.folder / sweep.FILE)
     left = raw.read(case.folder / raw.FILE)
     outputs = []
-    for number in (number for number, name in enumerate(names) if name == case.place):
+    known = [*enumerate(names), *((number, added["name"]) for number, added in left.again.items())]
+    for number in (number for number, name in known if name == case.place):
         launch = left.launches.get(number)
         if launch is not None:
             whose = f"launch {launch['launch']} of {len(launch['places'])} groups"

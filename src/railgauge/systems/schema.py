@@ -389,6 +389,10 @@ class Sweep(Strict):
     """A larger partition is measured in groups of at most so many nodes, one after the other, so
     that production goes on in the others; none for all nodes at once.
     """
+    locate_rounds: int = pydantic.Field(default=3, ge=0)
+    """When pairs failed, or are far slower than the others, so many rounds more at most, in which
+    their nodes meet others that were good: who is good with another is cleared.
+    """
 
 
 class Absent(Strict):

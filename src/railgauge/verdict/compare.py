@@ -84,6 +84,8 @@ class Case:
     unique_name: str = ""
     #: that of the place within its case
     place: str = ""
+    #: the planned place of which this is another pair, measured to tell its nodes apart
+    like: str = ""
     #: the campaign's session that it ran in
     session: int = 1
     #: whether the check left its record
@@ -280,6 +282,13 @@ def _recorded(planned: Planned, whole: Case, found: record.Record) -> list[Case]
         elif place.name in found.not_run:
             left = dataclasses.replace(whole, result="not run", reason=found.not_run[place.name])
             cases.append(_at(place, dataclasses.replace(left, recorded=False)))
+    places = {place.name: place for place in planned.places}
+    for result in found.results:
+        if result.like and result.like in places:
+            like = places[result.like]
+            again = Place(name=result.place, nodes=result.nodes, kind=like.kind)
+            case = dataclasses.replace(_at(again, whole), like=like.name)
+            cases.append(_measured(case, result))
     if damage := _not_as_planned(planned, found):
         return _everywhere(planned, dataclasses.replace(whole, damage=damage))
     bad = [case for case in cases if case.result != "pass" or not case.passed]
@@ -293,7 +302,10 @@ def _recorded(planned: Planned, whole: Case, found: record.Record) -> list[Case]
 def _not_as_planned(planned: Planned, found: record.Record) -> str:
     """What a record says of places that it cannot have measured; "" of one that may be true."""
     names = [result.place for result in found.results]
-    strangers = sorted(set(names) - {place.name for place in planned.places})
+    known = {place.name for place in planned.places}
+    again = [r for r in found.results if r.like and r.like in known - {r.place}]
+    known |= {one.place for one in again if set(one.nodes) <= set(planned.nodes)}
+    strangers = sorted(set(names) - known)
     if strangers:
         return f"its record has results of {', '.join(strangers)}, which were not planned"
     twice = sorted(name for name, count in collections.Counter(names).items() if count > 1)
@@ -442,17 +454,20 @@ def read(campaign: Campaign) -> list[Case]:
     for planned in plan:
         attempts: dict[str, list[Case]] = {place.name: [] for place in planned.places}
         of_jobs: list[Case] = []
+        again: list[Case] = []
         for session, ended in sessions.items():
             for run, ran in ended.get(planned.key, ()):
                 for case in _cases(planned, ran, run, session):
                     case = dataclasses.replace(case, unavailable=_unavailable(campaign, case))
-                    (of_jobs if case.of_job else attempts[case.place]).append(case)
+                    kept = of_jobs if case.of_job else again if case.like else attempts[case.place]
+                    kept.append(case)
         never = {case.place: case for case in _cases(planned, None, 0)}
         for place, found in attempts.items():
             found = found or [never[place]]
             cases += [
                 c for c in found if not (_lost(c, found) and _replaced(c, found, planned.runs))
             ]
+        cases += again
         # What was wrong with a job counts no more once all of it was measured in a later session.
         whole = [case for found in attempts.values() for case in found]
         cases += [c for c in of_jobs if not (c.disturbed and _made_up_for(c, whole, planned))]
@@ -537,7 +552,7 @@ def remaining(campaign: Campaign) -> Remaining | None:
         return None
     attempts: dict[PlaceKey, list[Case]] = {(*p.key, x.name): [] for p in plan for x in p.places}
     for case in read(campaign):
-        if not case.of_job:
+        if not case.of_job and not case.like:
             attempts[case.unique_name, case.partition, case.place].append(case)
     failed = {
         key

@@ -17,15 +17,12 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal, TypeVar
 
-from railgauge.model.measurement import METRICS, Measurement
+from railgauge.model.measurement import METRICS, STANDS_OUT, Measurement
 from railgauge.model.record import Row
 from railgauge.verdict.compare import Case
 
 #: Of fewer places none is an outlier: two of three may be the odd ones.
 LEAST_PLACES = 4
-
-#: A modified z-score above it is an outlier (Iglewicz and Hoaglin).
-SCORE = 3.5
 
 #: Numbers that are not alike at all places (`Metric.alike`) are judged where nothing else does;
 #: they may differ by so many times what others may: at the default nothing stands out that is less
@@ -70,7 +67,7 @@ def outlying(
         return []
     median = statistics.median(values.values())
     spread = _NORMAL * statistics.median(abs(value - median) for value in values.values())
-    least = SCORE * max(spread, least_spread * abs(median))
+    least = STANDS_OUT * max(spread, least_spread * abs(median))
     sign = 1 if better == "more" else -1
     return [place for place, value in values.items() if sign * (median - value) > least]
 

@@ -10,7 +10,7 @@ Missing data is never a pass.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from railgauge import hostlist
@@ -84,6 +84,14 @@ def _gate_findings(campaign: Campaign, case: Case) -> list[Finding]:
         message = f"no reference for {', '.join(bare)}"
         found.append(Finding("inconclusive", NO_REFERENCE, message, **_place(case)))
     return found
+
+
+def _is_explained(case: Case, failed: Collection[tuple[str, str, str]]) -> bool:
+    """Whether a pair was measured to tell who is at fault of what is a finding already: one of its
+    nodes has `failed` the same check where that was planned.
+    """
+    keys = ((case.check, case.partition, node) for node in case.nodes)
+    return bool(case.like) and any(key in failed for key in keys)
 
 
 def _bare(case: Case) -> list[str]:
@@ -198,6 +206,7 @@ def _coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Findin
                 if (case.check, case.partition) == (check, partition)
                 and case.finished
                 and not case.was_left_out
+                and not case.like
                 for node in case.nodes
             }
             missing = [n for n in campaign.scope.nodes.get(partition, []) if n not in reached]
@@ -226,7 +235,7 @@ def _selection_findings(
             planned = {
                 (c.unique_name, c.place)
                 for c in cases
-                if (c.check, c.partition) == (check, partition) and not c.of_job
+                if (c.check, c.partition) == (check, partition) and not (c.of_job or c.like)
             }
             all_of_it = possible.get(check, {}).get(partition, 0)
             if len(planned) < all_of_it:
@@ -405,7 +414,7 @@ def _suspects(
 
 def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
     """A campaign that did not come to its own end proves nothing of the rest."""
-    places = [case for case in cases if not case.of_job]
+    places = [case for case in cases if not (case.of_job or case.like)]
     finished = {(c.unique_name, c.partition, c.place) for c in places if c.finished}
     planned = {(c.unique_name, c.partition, c.place) for c in places}
     done = f"after {len(finished)} of {len(planned)} places"
@@ -461,8 +470,16 @@ def decide(campaign: Campaign) -> Verdict:
         finding = Finding("inconclusive", "broken-record", str(error))
         return Verdict("inconclusive", finding.message, campaign, (), (finding,), ())
     findings: list[Finding] = []
+    failed = {
+        (case.check, case.partition, n)
+        for case in cases
+        for n in case.nodes
+        if case.failed and not case.like
+    }
     for case in cases:
-        findings += _case_findings(case) + _gate_findings(campaign, case)
+        if not _is_explained(case, failed):
+            findings += _case_findings(case)
+        findings += _gate_findings(campaign, case)
     findings = _together(findings)
     findings += _retry_findings(campaign, cases)
     odd = odd_nodes(cases, _updated(campaign, cases), campaign.scope.tested)

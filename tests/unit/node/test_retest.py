@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.node.retest import Again, Met, are_good, next_round
+from railgauge.node.retest import Again, Met, bound, next_round, rate_gbits
 
 #: More than that no campaign waits for.
 ROUNDS = 6
@@ -38,7 +38,7 @@ def played(
         more = next_round(met, names)
         if not more:
             return met, number
-        met += [Met(again.order, *again[1:], good(*again[1:])) for again in more]
+        met += [Met(again.like, *again[1:], good(*again[1:])) for again in more]
     return met, ROUNDS
 
 
@@ -146,10 +146,20 @@ def test_in_a_round_nobody_has_two_partners(data: st.DataObject) -> None:
 # ---- what is good ----
 
 
-def test_below_what_is_asked_a_pair_is_bad() -> None:
-    assert are_good([9.0, 4.9, None], 5.0) == [True, False, None]
+def test_peers_say_below_what_a_pair_is_bad() -> None:
+    assert bound([9.0, None, 9.1, 9.2, 8.0], 0.1) == pytest.approx(0.9 * 9.05)
+    assert bound([9.0, 9.1, 8.0], 0.1) == 0.0
+    assert bound([9.0, 9.1, 9.2, 8.0], 0.0) == 0.0
 
 
-def test_far_below_its_peers_a_pair_is_bad() -> None:
-    assert are_good([9.0, 9.1, 9.2, 8.0], None) == [True, True, True, False]
-    assert are_good([9.0, 9.1, 8.0], None) == [True, True, True]
+def test_the_rate_is_that_of_the_busiest_device() -> None:
+    moved = {"eth0": {"rx": 10**6, "tx": 10**9}, "lo": {"tx": 10**12}, "eth1": {"rx": 10**8}}
+    line = {"call": {"seconds": 4.0}, "facts": {"counters": {"bytes": moved}}}
+    assert rate_gbits(line) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    "facts", [{}, {"counters": {}}, {"counters": None}, {"counters": {"bytes": {}}}]
+)
+def test_without_counters_there_is_no_rate(facts: dict[str, object]) -> None:
+    assert rate_gbits({"call": {"seconds": 4.0}, "facts": facts}) is None

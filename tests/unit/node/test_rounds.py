@@ -15,12 +15,12 @@ LINE = {"call": {"role": "client", "seconds": 3.0}, "facts": {}}
 
 
 def listed(*pairs: tuple[str, str], rounds: list[list[int]], **order: Any) -> sweep.Sweep:
-    places = tuple(
-        sweep.Place(index, f"{a}:{b}", "pair", {"server": a, "client": b}, 0)
+    places = {
+        index: sweep.Place(index, f"{a}:{b}", "pair", {"server": a, "client": b}, 0)
         for index, (a, b) in enumerate(pairs)
-    )
+    }
     nodes = tuple(sorted({node for pair in pairs for node in pair}))
-    listing = tuple(map(tuple, rounds))
+    listing = [tuple(one) for one in rounds]
     return sweep.Sweep("tool", nodes, {}, (), listing, places, ({**ORDER, **order},), 5)
 
 
@@ -42,6 +42,7 @@ class Cluster:
     """Agents that answer, or do not."""
 
     def __init__(self, orders: sweep.Sweep, answers: dict[str, Answer] | None = None) -> None:
+        self.orders = orders
         self.told: list[tuple[str, str, int]] = []
         self.events: list[raw.Event] = []
         self.dropped: dict[str, str] = {}
@@ -288,3 +289,108 @@ def test_mail_goes_to_the_other_side_of_the_place_alone() -> None:
 
     swept(orders, n1=tells, n2=hears, n3=hears, n4=hears)
     assert heard == [("n2", [5001])]
+
+
+# ---- what is measured again ----
+
+NAMES = [f"n{number}" for number in range(8)]
+RING = list(zip(NAMES, (*NAMES[1:], NAMES[0]), strict=True))
+
+
+def ring(retests: int = 3, **order: Any) -> sweep.Sweep:
+    """Neighbours of eight nodes, in two rounds."""
+    made = listed(*RING, rounds=[[0, 2, 4, 6], [1, 3, 5, 7]], **order)
+    return made._replace(retests=sweep.Retests(retests, 0.175))
+
+
+def carrying(rates: dict[str, float]) -> Answer:
+    """An agent whose sides carry what the slower of their nodes does, in Gb/s."""
+
+    def answer(cluster: Cluster, node: str, message: wire.Message) -> None:
+        if message["do"] == "prepare":
+            good(cluster, node, message)
+            return
+        if message["do"] != "go":
+            return
+        place, role = message["place"], message["role"]
+        ends = cluster.orders.places[place].roles.values()
+        moved = int(min(rates.get(end, 10.0) for end in ends) * 3.0 * 1e9 / 8)
+        facts = {"counters": {"bytes": {"eth0": {"rx": 1000, "tx": moved}}}}
+        line = {"call": {"role": role, "seconds": 3.0, "exit_code": 0}, "facts": facts}
+        told = {"role": role, "line": line, "out": "", "err": "", "files": {}}
+        cluster.say(node, "side", place, role, **told)
+        cluster.say(node, "ended", place, role, why="")
+
+    return answer
+
+
+def again(cluster: Cluster) -> list[tuple[int, str]]:
+    """The rounds and names of what was measured again."""
+    names = {e["place"]: e["name"] for e in cluster.events if e["event"] == "again"}
+    ended = [e for e in cluster.events if e["event"] == "place" and e["place"] in names]
+    return [(e["round"], names[e["place"]]) for e in ended]
+
+
+def with_rates(orders: sweep.Sweep, **rates: float) -> Cluster:
+    return swept(orders, **dict.fromkeys(NAMES, carrying(rates)))
+
+
+def test_where_all_are_good_nothing_is_measured_again() -> None:
+    assert again(with_rates(ring())) == []
+
+
+def test_who_stands_between_two_slow_ones_meets_somebody_else() -> None:
+    found = again(with_rates(ring(), n2=5.0, n4=5.0))
+    assert {number for number, _ in found} == {2}
+    met = [set(name.removesuffix("@1").split(":")) for _, name in found]
+    for node in ("n2", "n3", "n4"):
+        (pair,) = [pair for pair in met if node in pair]
+        # Somebody who was good with all.
+        assert pair - {node} <= {"n0", "n6", "n7"}
+
+
+def test_so_many_rounds_and_no_more() -> None:
+    def failing(cluster: Cluster, node: str, message: wire.Message) -> None:
+        if message["do"] == "prepare":
+            good(cluster, node, message)
+        elif message["do"] == "go":
+            place, role = message["place"], message["role"]
+            # Whoever serves is bad at every second place: nothing explains that.
+            code = int(role == "server" and place % 2)
+            line = {"call": {"role": role, "seconds": 3.0, "exit_code": code}, "facts": {}}
+            told = {"role": role, "line": line, "out": "", "err": "", "files": {}}
+            cluster.say(node, "side", place, role, **told)
+            cluster.say(node, "ended", place, role, why="")
+
+    cluster = swept(ring(retests=1), **dict.fromkeys(NAMES, failing))
+    assert {number for number, _ in again(cluster)} <= {2}
+    assert again(swept(ring(retests=0), **dict.fromkeys(NAMES, failing))) == []
+
+
+def test_below_what_is_asked_a_pair_is_bad_without_peers() -> None:
+    pairs = [("n1", "n2"), ("n3", "n4"), ("n5", "n1")]
+    orders = listed(*pairs, rounds=[[0, 1], [2]], least_gbits=6.0)
+    orders = orders._replace(retests=sweep.Retests(1, 0.175))
+    cluster = swept(orders, **dict.fromkeys(orders.nodes, carrying({"n2": 5.0})))
+    assert any("n2" in name for _, name in again(cluster))
+
+
+def test_a_node_that_is_lost_is_not_measured_again() -> None:
+    slow = {"n3": 5.0, "n4": 5.0}
+    cluster = swept(ring(), **{**dict.fromkeys(NAMES, carrying(slow)), "n0": silent})
+    names = [name for _, name in again(cluster)]
+    assert names and not any("n0" in name for name in names)
+
+
+def test_an_agent_is_told_what_it_is_like_and_with_whom() -> None:
+    told: list[wire.Message] = []
+
+    def noted(cluster: Cluster, node: str, message: wire.Message) -> None:
+        told.append(message)
+        carrying({"n2": 5.0, "n4": 5.0})(cluster, node, message)
+
+    swept(ring(), **dict.fromkeys(NAMES, noted))
+    prepared = [m for m in told if m["do"] == "prepare"]
+    assert all("again" not in m for m in prepared if m["place"] < len(RING))
+    more = [m["again"] for m in prepared if m["place"] >= len(RING)]
+    assert more and all(set(one) == {"like", "server", "client"} for one in more)

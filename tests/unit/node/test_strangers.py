@@ -23,8 +23,8 @@ ORDER = {"start_limit_s": 1, "run_limit_s": 1, "version": [], "server": ["s"], "
 
 
 def orders() -> sweep.Sweep:
-    places = tuple(sweep.Place(index, **one) for index, one in enumerate(PLACES))
-    return sweep.Sweep("tool", NODES, {}, (), ((0,),), places, (ORDER,), 5.0)
+    places = {index: sweep.Place(index, **one) for index, one in enumerate(PLACES)}
+    return sweep.Sweep("tool", NODES, {}, (), [(0,)], places, (ORDER,), 5.0)
 
 
 class Asleep:
