@@ -98,7 +98,8 @@ DONE: Outcome = ("done", "")
 class Left:
     """What a sweep's job has left: of each place its sides by role, and how it ended, both by the
     place's name. A place without an outcome has no event; `end` is why the conductor ended, None
-    where it left no end.
+    where it left no end. `again` are places that the conductor added: name -> what that is like,
+    server and client.
     """
 
     sides: dict[str, dict[str, raw.Side]]
@@ -106,6 +107,7 @@ class Left:
     joined: tuple[str, ...] = ()
     lost: dict[str, str] = dataclasses.field(default_factory=dict)
     end: str | None = ""
+    again: dict[str, tuple[int, str, str]] = dataclasses.field(default_factory=dict)
 
     def write(self, check: Any) -> None:
         """As the conductor of this check's job, by the numbers of its orders."""
@@ -115,6 +117,10 @@ class Left:
             writer.write({"event": "joined", "node": node, "seconds": 0.5})
         for node, why in self.lost.items():
             writer.write({"event": "lost", "node": node, "why": why})
+        for name, (like, server, client) in self.again.items():
+            numbers[name] = len(numbers)
+            event = {"event": "again", "place": numbers[name], "name": name, "like": like}
+            writer.write({**event, "server": server, "client": client})
         for name, roles in self.sides.items():
             for role, one in roles.items():
                 event = {"event": "side", "place": numbers[name], "role": role}

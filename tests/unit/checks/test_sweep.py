@@ -737,3 +737,72 @@ def test_a_performance_variable_names_no_way_that_all_have(between: Any) -> None
     good(between).write(between)
     jobs.judge(between)
     assert "bandwidth_default_worst" in between.numbers()
+
+
+# ---- pairs that the conductor measured again ----
+
+AGAIN = "n1:n3:default@1"
+
+
+def measured_again(check: Any, value: float = 9.2, name: str = AGAIN, **added: Any) -> jobs.Left:
+    left = good(check)
+    told = {"like": 0, "server": "n1", "client": "n3", **added}
+    left.again[name] = (told["like"], told["server"], told["client"])
+    left.sides[name] = sides(SettingCase("ns", "n1", "n3", "default"), value)
+    left.outcomes[name] = jobs.DONE
+    return left
+
+
+def test_the_conductor_may_measure_pairs_again(check: Any) -> None:
+    check.choose_places()
+    assert check.orders()["retests"]["rounds"] == 3
+    assert {place["of"] for place in check.orders()["places"]} == {0}
+
+
+def test_what_was_measured_again_is_judged_like_any_other(check: Any) -> None:
+    measured_again(check, 4.0).write(check)
+    jobs.judge(check)
+    found = {result.place: result for result in record(check).results}
+    assert found[AGAIN].like == FIRST and found[AGAIN].nodes == ("n1", "n3")
+    assert [row.within for row in found[AGAIN].rows] == [False]
+    assert all(found[name].like == "" for name in NAMES)
+
+
+def test_its_numbers_are_none_of_the_condition(check: Any) -> None:
+    measured_again(check, 4.0).write(check)
+    jobs.judge(check)
+    shown = check.numbers()
+    assert shown["places_failed"][0] == 0
+    assert shown["bandwidth_default_worst"][0] == 9.2
+
+
+@pytest.mark.parametrize("outcome", [("lost", "n3: gone"), ("refused", "no"), None], ids=str)
+def test_one_that_told_nothing_is_left_out(check: Any, outcome: jobs.Outcome | None) -> None:
+    left = measured_again(check)
+    del left.outcomes[AGAIN]
+    if outcome is not None:
+        left.outcomes[AGAIN] = outcome
+    left.write(check)
+    jobs.judge(check)
+    assert AGAIN not in {result.place for result in record(check).results}
+    assert AGAIN not in record(check).not_run
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        {"like": 9},
+        {"like": -1},
+        {"client": "n1"},
+        {"client": "n9"},
+        {"name": "n2:n3:default@1"},
+        {"name": "n1:n3:default"},
+        {"name": "n1:n3:default@x"},
+    ],
+    ids=str,
+)
+def test_one_that_cannot_be_leaves_nothing_of_the_job(check: Any, added: dict[str, Any]) -> None:
+    measured_again(check, **added).write(check)
+    jobs.judge(check)
+    assert record(check).results == ()
+    assert [failure.kind for failure in record(check).failures] == ["output"]

@@ -388,6 +388,59 @@ def test_an_agent_does_nothing_but_what_its_list_has_for_its_node(message: dict[
     assert started == (["server"] if "argv" in message and "place" in message else [])
 
 
+AGAIN = {"like": 0, "server": "n1", "client": "n2"}
+
+
+@pytest.mark.parametrize(
+    ("retests", "again", "taken"),
+    [
+        (1, AGAIN, True),
+        (0, AGAIN, False),
+        (1, {**AGAIN, "like": 1}, False),
+        (1, {**AGAIN, "like": "0"}, False),
+        (1, {**AGAIN, "like": [0]}, False),
+        (1, {**AGAIN, "client": "n9"}, False),
+        (1, {**AGAIN, "client": "n1"}, False),
+        (1, {**AGAIN, "client": ["n2"]}, False),
+        (1, {**AGAIN, "server": "n2", "client": "n1"}, False),
+        (1, {**AGAIN, "order": {"server": ["sh"]}}, False),
+        (1, {"like": 0, "server": "n1"}, False),
+        (1, "0", False),
+        (1, None, False),
+    ],
+    ids=str,
+)
+def test_a_pair_that_is_measured_again_is_of_the_list_and_its_nodes(
+    retests: int, again: Any, taken: bool
+) -> None:
+    started: list[Any] = []
+
+    def noted(program: str, spec: Any, role: str, said: Any, ended: Any) -> Side:
+        started.append((program, role, spec["server"], spec["client_host"]))
+        return Asleep(role, said, ended)
+
+    async def told() -> None:
+        listed = orders()._replace(retests=sweep.Retests(retests, 0.2))
+        running = Running()
+        server = await running.listen()
+
+        def make() -> Agent:
+            return Agent(listed, "n1", running.secret, noted, lambda why: None)
+
+        loop = asyncio.get_running_loop()
+        _, agent = await loop.create_connection(make, "127.0.0.1", running.port)
+        await asyncio.sleep(0.1)
+        message = {"do": "prepare", "place": 1, "role": "server", "again": again}
+        running.conductor._send("n1", message)
+        await asyncio.sleep(0.2)
+        # The conductor of this test knows no such place, and sends who speaks of it away.
+        assert agent.closed
+        server.close()
+
+    asyncio.run(told())
+    assert started == ([("pair", "server", ["s"], "n2")] if taken else [])
+
+
 def test_of_strangers_a_count_and_the_first_addresses_are_kept() -> None:
     async def attack(running: Running) -> None:
         for _ in range(3):

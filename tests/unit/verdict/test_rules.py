@@ -1239,6 +1239,92 @@ def test_results_that_cannot_be_of_this_case_are_damage(recorded: Recorded, name
     assert recorded.decide().decision == "inconclusive"
 
 
+def measured_again(recorded: Recorded, *nodes: str, value: float = 9.5) -> None:
+    """A pair that was not planned, measured after those of one sweep."""
+    record = recorded.results[0, 0]
+    assert record is not None
+    again = json.loads(json.dumps(record["results"][0]))
+    again.update(place=f"{':'.join(nodes)}@1", nodes=list(nodes), like="n1:n2", failures=[])
+    again["rows"][0]["measurement"].update(nodes=list(nodes), value=value)
+    record["results"].append(again)
+
+
+def in_one_sweep(recorded: Recorded) -> None:
+    """All pairs of the ring as places of the first case."""
+    first, *others = (recorded.only(number) for number in range(len(recorded.plan)))
+    places = [case["places"][0] for case in recorded.plan]
+    for place, result in zip(places, (first, *others), strict=True):
+        place["name"] = result["place"] = ":".join(place["nodes"])
+    record = recorded.results[0, 0]
+    assert record is not None
+    record["results"] = [first, *others]
+    recorded.plan[:] = [{**recorded.plan[0], "places": places}]
+    recorded.runs[0] = {0: recorded.runs[0][0]}
+    recorded.results = {(0, 0): record}
+
+
+def slow(recorded: Recorded, *nodes: str) -> None:
+    """All places with one of these nodes are."""
+    record = recorded.results[0, 0]
+    assert record is not None
+    recorded.runs[0][0] = {"result": "fail", "fail_reason": "performance error"}
+    for result in record["results"]:
+        measurement = result["rows"][0]["measurement"]
+        if set(nodes) & set(measurement["nodes"]):
+            measurement["value"] = 4.0
+
+
+def test_who_stands_between_two_bad_nodes_is_cleared_by_a_third(tmp_path: Path) -> None:
+    names = [f"n{number}" for number in range(1, 9)]
+    ring = Recorded(tmp_path / "20261121T042325Z-lab-91c33c", nodes=tuple(names))
+    in_one_sweep(ring)
+    slow(ring, "n2", "n4")
+    blind = {suspect.node for suspect in ring.decide().suspects}
+    assert "n3" in blind
+    measured_again(ring, "n2", "n6", value=4.0)
+    measured_again(ring, "n3", "n7")
+    measured_again(ring, "n4", "n8", value=4.0)
+    verdict = ring.decide()
+    assert {suspect.node for suspect in verdict.suspects} == {"n2", "n4"}
+    # What was measured again is evidence, and no finding beside those of the plan.
+    assert {finding.place for finding in verdict.findings} == {"n1:n2", "n2:n3", "n3:n4", "n4:n5"}
+
+
+def test_a_pair_that_is_bad_although_nothing_of_the_plan_was_is_a_finding(
+    recorded: Recorded,
+) -> None:
+    in_one_sweep(recorded)
+    measured_again(recorded, "n1", "n3", value=4.0)
+    recorded.runs[0][0] = {"result": "fail", "fail_reason": "performance error"}
+    verdict = recorded.decide()
+    assert (verdict.decision, verdict.findings[0].place) == ("reject", "n1:n3@1")
+
+
+def test_what_was_measured_again_is_no_place_of_the_plan(recorded: Recorded) -> None:
+    in_one_sweep(recorded)
+    measured_again(recorded, "n1", "n3")
+    assert recorded.possible is not None
+    recorded.possible["Iperf2Pair"]["ns"] += 1
+    verdict = recorded.decide()
+    assert (verdict.decision, kinds(verdict)) == ("inconclusive", ["left-out"])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"like": "n1:n3"}, {"like": ""}, {"nodes": ["n1", "n9"]}, {"place": "n1:n2"}],
+    ids=str,
+)
+def test_a_pair_that_cannot_have_been_measured_again_is_damage(
+    recorded: Recorded, changes: dict[str, Any]
+) -> None:
+    in_one_sweep(recorded)
+    record = recorded.results[0, 0]
+    assert record is not None
+    measured_again(recorded, "n1", "n3")
+    record["results"][-1].update(changes)
+    assert recorded.decide().findings[0].kind == "broken-record"
+
+
 def test_what_is_wrong_with_a_sweeps_job_is_said_beside_its_places(recorded: Recorded) -> None:
     record = recorded.two_places(2)
     record["failures"] = [{"kind": "job-state", "message": "NODE_FAIL", "nodes": ["n3"]}]
