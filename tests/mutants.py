@@ -604,7 +604,7 @@ MUTANTS = [
     Mutant(
         "an agent measures what is not its own",
         "src/railgauge/node/agent.py",
-        "        if not 0 <= index < len(places) or places[index].roles.get(role) != self._node:\n",
+        "        if place is None or place.roles.get(role) != self._node:\n",
         "        if False:\n",
         "tests/unit/node/test_strangers.py",
     ),
