@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import statistics
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -143,6 +143,7 @@ def by_condition(verdict: Verdict) -> Table:
         key = condition(one.case, one.row.measurement), reference_of(one.row)
         groups.setdefault(key, []).append(one)
     partitions = {case.partition for case in verdict.cases}
+    loads = _loads(one for members in groups.values() for one in members)
     table = new_table()
     # Where names are long, these fold and share what the others leave; none is cut.
     table.add_column("check", overflow="fold", min_width=10)
@@ -159,7 +160,7 @@ def by_condition(verdict: Verdict) -> Table:
         case, row = worst.case, worst.row
         table.add_row(
             f"{case.check} {case.partition}" if len(partitions) > 1 else case.check,
-            _measured(row.measurement),
+            _measured(row.measurement, len(loads[case.check, case.partition]) > 1),
             str(len({(one.case.unique_name, one.case.place, _at(one)) for one in members})),
             quantity(row.measurement),
             _at(worst),
@@ -178,8 +179,19 @@ def _goodness(one: _Number) -> tuple[bool, float]:
     return one.row.within is not False, sign * m.value
 
 
-def _measured(measurement: Measurement) -> str:
+def _loads(numbers: Iterable[_Number]) -> Mapping[tuple[str, str], set[str]]:
+    """Under which loads a check measured on a partition: they are told where there are two."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for one in numbers:
+        known = found.setdefault((one.case.check, one.case.partition), set())
+        if one.row.measurement.load:
+            known.add(one.row.measurement.load)
+    return found
+
+
+def _measured(measurement: Measurement, with_load: bool) -> str:
     """Metric and condition, without where: which rails and NICs these are, is a place."""
+    measurement = measurement if with_load else dataclasses.replace(measurement, load=None)
     parts = _how(measurement)
     if len(set((measurement.rails or "").split("-"))) > 1:
         parts.append("across rails")
