@@ -73,8 +73,8 @@ def problem(partition: Partition) -> RailgaugeError | None:
             f"{SEED_VARIABLE} is {sweep.seed!r}, expected an integer of 0 or more",
             next_step=f"unset {SEED_VARIABLE}, or: railgauge accept --seed N",
         )
+    leaves = leaves_of(partition) if name == "cover" else None
     if name == "cover":
-        leaves = leaves_of(partition)
         if leaves is None:
             return RailgaugeError(
                 f"{thing} needs to know the leaf of every node, and neither extras.leaves nor "
@@ -94,8 +94,8 @@ def problem(partition: Partition) -> RailgaugeError | None:
             "1 with across_rails",
             next_step="--partition NAME for one that has them, or another --schedule",
         )
-    known, rails = leaves_of(partition), rdma.rails if rdma else 1
-    count = sum(pairing.count(members, known, sweep) for members in groups(partition))
+    rails = rdma.rails if rdma else 1
+    count = sum(pairing.count(members, leaves, sweep) for members in groups(partition))
     if count * rails > MOST_PLACES:
         of_rails = f" of {rails} rails" if rails > 1 else ""
         return RailgaugeError(
