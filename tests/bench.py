@@ -72,9 +72,11 @@ def lab_up() -> Iterator[Lab]:
     was_up = lab.init is not None
     lab.up()
     faults.clear(lab)
-    yield lab
-    if not was_up:
-        lab.down()
+    try:
+        yield lab
+    finally:
+        if not was_up:
+            lab.down()
 
 
 def nothing() -> None:
