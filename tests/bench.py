@@ -72,9 +72,11 @@ def lab_up() -> Iterator[Lab]:
     was_up = lab.init is not None
     lab.up()
     faults.clear(lab)
-    yield lab
-    if not was_up:
-        lab.down()
+    try:
+        yield lab
+    finally:
+        if not was_up:
+            lab.down()
 
 
 def nothing() -> None:
@@ -272,14 +274,19 @@ def measured(pattern: str, runs: int, places: str = "") -> dict[str, list[float]
 def rdma() -> None:
     """Soft-RoCE between two VM nodes: what its spread leaves to compare."""
     with lab_up():
-        bandwidth = measured(r"^RdmaBandwidth\b", 10, "^n5:n6:0-0$")
+        # Of the lab RailProbe measures the bandwidth of the same rails.
+        bandwidth = measured(r"^RdmaBandwidth\b", 10, "^n5:n6:0-1$")
         latency = measured(r"^RdmaLatency\b.*=write", 10, "^n5:n6:0-0$")
     for name, values in {**bandwidth, **latency}.items():
         # Of one place the worst is all that there is.
-        variable = name.split()[-1].removesuffix("_0_0_worst")
-        if variable in ("bandwidth_65536B", "latency_2B", "latency_min_2B"):
+        variable, _, rails = name.split()[-1].removesuffix("_worst").rpartition("B_")
+        if name.endswith("_worst") and variable in (
+            "bandwidth_65536",
+            "latency_2",
+            "latency_min_2",
+        ):
             unit = "Gb/s" if "bandwidth" in name else "us"
-            print(f"{variable + ' over rxe:':<42} {spread(values, unit)}")
+            print(f"{f'{variable}B over rxe, {rails}:':<42} {spread(values, unit)}")
 
 
 def counters() -> None:

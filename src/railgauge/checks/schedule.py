@@ -13,7 +13,7 @@ from typing import get_args
 
 import reframe.core.runtime as rt
 
-from railgauge import systems
+from railgauge import hostlist, systems
 from railgauge.checks import pairing
 from railgauge.checks.cases import Case, PairCase, RailCase, chosen_nodes, groups
 from railgauge.checks.topology import leaves_of
@@ -31,9 +31,8 @@ SEED_VARIABLE = "RAILGAUGE_SEED"
 
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
-
-#: How many places a check may have on a partition, that of RdmaBandwidth in `shift` left alone: a
-#: dozen checks list them, and a session keeps all in memory.
+#: How many places a check may have on a partition by those schedules of which every node has many
+#: partners: a dozen checks list them, and a session keeps all in memory.
 MOST_PLACES = 150_000
 
 
@@ -73,6 +72,7 @@ def problem(partition: Partition) -> RailgaugeError | None:
             f"{SEED_VARIABLE} is {sweep.seed!r}, expected an integer of 0 or more",
             next_step=f"unset {SEED_VARIABLE}, or: railgauge accept --seed N",
         )
+    leaves, jobs = None, groups(partition)
     if name == "cover":
         leaves = leaves_of(partition)
         if leaves is None:
@@ -81,11 +81,12 @@ def problem(partition: Partition) -> RailgaugeError | None:
                 "Slurm's topology (topology/tree) says it",
                 next_step="leaves in the partition's extras: docs/sweeps.md; or another --schedule",
             )
-        if len(on_leaves := leaves.groups(nodes)) < 2:
+        of_one = [members for members in jobs if len(leaves.groups(members)) < 2]
+        if of_one:
             return RailgaugeError(
-                f"{thing} is of pairs of leaves, and all nodes in question are on "
-                f"{leaves.of_node[on_leaves[0][0]]}",
-                next_step="more --nodes, or another --schedule",
+                f"{thing} is of pairs of leaves, and the nodes of one job, "
+                f"{hostlist.fold(of_one[0])}, are all on {leaves.of_node[of_one[0][0]]}",
+                next_step="more --nodes, more nodes_per_job, or another --schedule",
             )
     rdma = partition.extras.rdma if "rdma" in partition.features else None
     if name == "shift" and (rdma is None or rdma.rails < 2 or not rdma.across_rails):
@@ -94,8 +95,8 @@ def problem(partition: Partition) -> RailgaugeError | None:
             "1 with across_rails",
             next_step="--partition NAME for one that has them, or another --schedule",
         )
-    known, rails = leaves_of(partition), rdma.rails if rdma else 1
-    count = sum(pairing.count(members, known, sweep) for members in groups(partition))
+    rails = rdma.rails if rdma else 1
+    count = sum(pairing.count(members, leaves, sweep) for members in jobs)
     if count * rails > MOST_PLACES:
         of_rails = f" of {rails} rails" if rails > 1 else ""
         return RailgaugeError(

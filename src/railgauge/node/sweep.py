@@ -73,7 +73,12 @@ class Sweep(NamedTuple):
         known = self.places.get(like)
         if known is None or set(known.roles) != {"server", "client"} or not self.retests.rounds:
             raise BadSweep(f"place {like} is not one to be measured again")
-        if index < 0 or index in self.places or server == client or not {server, client} <= set(self.nodes):
+        if (
+            index < 0
+            or index in self.places
+            or server == client
+            or not {server, client} <= set(self.nodes)
+        ):
             raise BadSweep(f"place {index} of {server} and {client} cannot be added")
         roles = {"server": server, "client": client}
         place = known._replace(number=index, roles=roles)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import statistics
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -179,6 +179,9 @@ def conditions(measured: Iterable[Number]) -> list[ConditionLine]:
 def by_condition(verdict: Verdict) -> Table:
     """A line a check and condition."""
     partitions = {case.partition for case in verdict.cases}
+    # What was measured again is evidence, and no place of its condition.
+    numbers = [one for one in collect(verdict) if not one.case.like]
+    loads = _loads(numbers)
     table = new_table()
     # Where names are long, these fold and share what the others leave; none is cut.
     table.add_column("check", overflow="fold", min_width=10)
@@ -190,11 +193,11 @@ def by_condition(verdict: Verdict) -> Table:
     table.add_column("reference", overflow="fold")
     table.add_column("of limit", justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    for line in conditions(collect(verdict)):
+    for line in conditions(numbers):
         case, row = line.worst.case, line.worst.row
         table.add_row(
             f"{case.check} {case.partition}" if len(partitions) > 1 else case.check,
-            measured(row.measurement),
+            measured(row.measurement, len(loads[case.check, case.partition]) > 1),
             str(line.places),
             quantity(row.measurement),
             worst_at(line.worst),
@@ -213,8 +216,19 @@ def _goodness(one: Number) -> tuple[bool, float]:
     return one.row.within is not False, sign * m.value
 
 
-def measured(measurement: Measurement) -> str:
+def _loads(numbers: Iterable[Number]) -> Mapping[tuple[str, str], set[str]]:
+    """Under which loads a check measured on a partition: they are told where there are two."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for one in numbers:
+        known = found.setdefault((one.case.check, one.case.partition), set())
+        if one.row.measurement.load:
+            known.add(one.row.measurement.load)
+    return found
+
+
+def measured(measurement: Measurement, with_load: bool = True) -> str:
     """Metric and condition, without where: which rails and NICs these are, is a place."""
+    measurement = measurement if with_load else dataclasses.replace(measurement, load=None)
     parts = _how(measurement)
     if len(set((measurement.rails or "").split("-"))) > 1:
         parts.append("across rails")

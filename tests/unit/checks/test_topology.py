@@ -170,7 +170,12 @@ def test_where_data_says_cover_nodes_of_one_leaf_are_neighbours(
     [
         ("coverr", {}, "RAILGAUGE_SCHEDULE is 'coverr', expected one of neighbours"),
         ("cover", {}, "needs to know the leaf of every node"),
-        ("cover", {"leaves": {"leaf1": "n[1-4]"}}, "all nodes in question are on leaf1"),
+        ("cover", {"leaves": {"leaf1": "n[1-4]"}}, "n[1-4], are all on leaf1"),
+        (
+            "cover",
+            {"leaves": LEAVES, "sweep": {"nodes_per_job": 2}},
+            "the nodes of one job, n[1-2], are all on leaf1",
+        ),
         ("shift", {}, "of rails that reach each other"),
         ("shift", {"rdma": {**RDMA, "rails": 1, "across_rails": True}}, "rails that reach"),
         ("shift", {"rdma": {**RDMA, "across_rails": False}}, "of rails that reach each other"),
@@ -199,7 +204,7 @@ def test_a_seed_that_is_no_number_is_an_error(monkeypatch: pytest.MonkeyPatch) -
         ("cover", {"leaves": LEAVES}),
         ("shift", {"rdma": {**RDMA, "across_rails": True}}),
         ("tournament", {"nodes": "n[1-548]"}),
-        ("neighbours", {"nodes": "n[1-4608]", "rdma": {**RDMA, "rails": 8}}),
+        ("neighbours", {"nodes": "n[1-40000]", "rdma": {**RDMA, "rails": 8}}),
         ("random", {}),
         ("quiet", {}),
     ],

@@ -120,6 +120,11 @@ def test_quiet_and_loaded_are_conditions_of_their_own() -> None:
     )
 
 
+def test_a_load_that_all_places_of_a_check_have_is_not_told() -> None:
+    (line,) = lines(pairs((9.0, 8.0), load="loaded"))
+    assert line[1] == "bandwidth"
+
+
 def test_within_a_leaf_and_across_are_conditions_of_their_own() -> None:
     both = [*pairs((9.0, 8.0), within="leaf"), *pairs((7.0,), within="fabric")]
     first, second = lines(both)
