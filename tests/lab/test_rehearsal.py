@@ -195,7 +195,7 @@ def test_every_operation_and_scale_of_a_dgx_runs(railgauge: Run, verdict: Verdic
 
 def failing(document: dict[str, Any]) -> set[tuple[str, ...]]:
     """The nodes of every place that a finding speaks of."""
-    return {tuple(finding["nodes"]) for finding in document["findings"]}
+    return {tuple(finding["nodes"]) for finding in document["findings"] if finding["nodes"]}
 
 
 @pytest.mark.parametrize("scenario", ["slow-pair:n2:n3", "hang:n2:n3"])
@@ -222,7 +222,7 @@ def test_one_launch_clears_all_pairs_of_a_round(
     assert {launch["launch"] for launch in left.launches.values()} == {0, 1}
     assert {len(launch["places"]) for launch in left.launches.values()} == {2}
     assert "one of 2" in answer.stdout
-    assert failing(verdict()) <= {()}, answer.stdout
+    assert failing(verdict()) == set(), answer.stdout
 
 
 def test_no_environment_is_kept(
