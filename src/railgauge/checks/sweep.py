@@ -37,7 +37,7 @@ _MARGIN_S = 120
 #: A round on a slow day takes so many times what it should, and so much more.
 SLOW, SLOW_S = 3, 10
 #: So many rounds may come to their limits.
-HUNG = 2
+_HUNG = 2
 #: So long an agent may take to come, on a node that is slow to start a Python.
 _CONNECT_S = 60
 
@@ -160,7 +160,7 @@ class SweepCheck(StrictCheck):
             longest = self.longest_run_s()
             total += min(longest, SLOW * self.expected_run_s() + SLOW_S)
             most = max(most, longest)
-        return total + HUNG * most + _CONNECT_S + _MARGIN_S
+        return total + _HUNG * most + _CONNECT_S + _MARGIN_S
 
     @property
     def longest_seconds(self) -> float:

@@ -20,7 +20,8 @@ The list, `sweep.json`:
                  "together": the variables by which one launch has several groups, {ranks} of each,
                  none where the tool cannot; "bounds": {"busbw": the least that is good}; "spread":
                  by which share groups that are alike differ, where there are no bounds;
-                 "expected_s": of a good launch; "half_limit_s": the limit of the ranks of a half}
+                 "expected_s": of a good launch; "short_limit_s": the limit of the ranks of halves,
+                 and of all launches once one has hung}
 
 All goes into `raw.jsonl.gz` (raw.py): a `launch` event for each, and behind it what its ranks left.
 Ranks are counted anew in every group: `rank0` of a place is the first of its group.
@@ -180,7 +181,7 @@ class LauncherCall(Call):
             end_group(self.process.pid, signal.SIGTERM)
             self.ends_within(_END_S)
             self.kill(note)
-            self.note = note
+            self.note, self.seconds = note, time.monotonic() - self._started
 
 
 # --- a job ----------------------------------------------------------------------------------------
@@ -193,6 +194,7 @@ class Driver:
         self._orders, self._writer = orders, writer
         self._deadline = time.monotonic() + orders["deadline_s"]
         self._count = 0
+        self._has_hung = False
         self._running: list[LauncherCall] = []
 
     def run(self) -> None:
@@ -288,13 +290,15 @@ class Driver:
             ]
             calls = [self._start(launch, limit_s) for launch, limit_s in started]
             self._wait(calls, max((limit_s for _, limit_s in started), default=0.0))
-            for (launch, _), call in zip(started, calls):
+            for (launch, limit_s), call in zip(started, calls):
+                self._has_hung = self._has_hung or call.seconds >= limit_s
                 self._judge(launch, call, bounds)
 
     def _limit_s(self, launch: Launch) -> float | None:
         """The limit of its ranks; None where too little time is left for a launch."""
         order = self._orders["orders"][launch.order]
-        own = order["ranks"]["run_limit_s"] if launch.parent is None else order["half_limit_s"]
+        is_short = self._has_hung or launch.parent is not None
+        own = order["short_limit_s"] if is_short else order["ranks"]["run_limit_s"]
         left = self._deadline - time.monotonic() - START_S - HANG_S
         return min(own, left) if left > order["expected_s"] else None
 
