@@ -10,7 +10,7 @@ Where no bounds are known a round begins with two halves, and the better one bou
 
 The list, `sweep.json`:
 
-    tool, nodes, rank_variable, ranks_per_node
+    tool, nodes, ranks_per_node
     deadline_s   from the begin on; no launch begins that could not end before it
     launcher     {"kind": "srun" or "mpirun", "argv": with its options}; {folder} is filled in
     program      argv of every rank, before its orders (railgauge.node.ranks)
