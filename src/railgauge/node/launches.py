@@ -41,6 +41,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -55,6 +56,8 @@ START_S = 90.0
 _END_S = 10.0
 #: So many launches run at once at most; each is a process here, and a step of Slurm's.
 AT_ONCE = 64
+#: So many files are read at once, and so many ranks are in memory.
+_READERS, _AT_A_TIME = 16, 512
 #: What a launcher says is kept up to here.
 _WORDS = 65536
 
@@ -196,6 +199,9 @@ class Driver:
         self._count = 0
         self._has_hung = False
         self._running: list[LauncherCall] = []
+        # On a shared file system each of a hundred thousand files takes a while.
+        self._readers = ThreadPoolExecutor(_READERS)
+        self._cleaner = ThreadPoolExecutor(1)
 
     def run(self) -> None:
         bad: list[tuple[int, Launch, Numbers]] = []
@@ -349,13 +355,18 @@ class Driver:
             call.end(note)
         self._running.clear()
 
+    def close(self) -> None:
+        self._readers.shutdown()
+        self._cleaner.shutdown()
+
     # --- what a launch left ---
 
     def _judge(self, launch: Launch, call: LauncherCall, bounds: Numbers) -> None:
         folder = Path.cwd() / f"launch{launch.number}"
         launch.is_late = bool(call.note)
         hosts = self._hosts(launch)
-        lines = [_document(folder / f"rank{rank}.json") for rank in range(len(hosts))]
+        files = [folder / f"rank{rank}.json" for rank in range(len(hosts))]
+        lines = list(self._readers.map(_document, files))
         table = _text(folder / "rank0.out")
         launch.why = failed(lines, table) or call.note
         try:
@@ -395,31 +406,22 @@ class Driver:
                 "files": {n: text for n in names if (text := _text(folder / n))},
             }
         )
-        each = len(lines) // len(launch.places)
-        for rank, line in enumerate(lines):
-            if line is not None:
-                own = f"rank{rank}"
-                # As the rank is counted in its group.
-                role = f"rank{rank % each}"
-                self._writer.write(
-                    {
-                        "event": "side",
-                        "place": launch.places[rank // each],
-                        "role": role,
-                        "line": line,
-                        "out": _text(folder / f"{own}.out"),
-                        "err": _text(folder / f"{own}.err"),
-                        "files": {
-                            f"{role}{path.name[len(own) :]}": _text(path)
-                            for suffix in spec.get("logs", ())
-                            if (path := folder / f"{own}{suffix}").exists()
-                        },
-                    }
-                )
-            if rank % each == each - 1:
-                self._writer.flush()
+        each, logs = len(lines) // len(launch.places), spec.get("logs", ())
+        for first in range(0, len(lines), _AT_A_TIME):
+            ranks = range(first, min(first + _AT_A_TIME, len(lines)))
+            there = [rank for rank in ranks if lines[rank] is not None]
+            # As the rank is counted in its group.
+            roles = [f"rank{rank % each}" for rank in there]
+            left = self._readers.map(
+                lambda rank, role: _left(folder, rank, role, logs), there, roles
+            )
+            for rank, role, texts in zip(there, roles, left):
+                place = launch.places[rank // each]
+                event = {"event": "side", "place": place, "role": role, "line": lines[rank]}
+                self._writer.write({**event, **texts})
+            self._writer.flush()
         if self._writer.problem is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            self._cleaner.submit(shutil.rmtree, folder, ignore_errors=True)
 
 
 def best(launches: Iterable[Launch], spread: float) -> dict[str, float]:
@@ -429,6 +431,17 @@ def best(launches: Iterable[Launch], spread: float) -> dict[str, float]:
         for metric, value in launch.numbers.items():
             found[metric] = max(found.get(metric, 0.0), value)
     return {metric: (1 - spread) * value for metric, value in found.items()}
+
+
+def _left(folder: Path, rank: int, role: str, logs: Sequence[str]) -> Spec:
+    """What a rank printed and logged."""
+    own = f"rank{rank}"
+    found = {suffix: _text(folder / f"{own}{suffix}") for suffix in logs}
+    return {
+        "out": _text(folder / f"{own}.out"),
+        "err": _text(folder / f"{own}.err"),
+        "files": {f"{role}{suffix}": text for suffix, text in found.items() if text},
+    }
 
 
 def _text(path: Path) -> str:
@@ -477,6 +490,7 @@ def main() -> int:
         print(f"launches on {node_name()}: {why}", file=sys.stderr)
     finally:
         driver.end("ended with the job")
+        driver.close()
         seconds = round(time.monotonic() - began, 3)
         writer.write({"event": "end", "seconds": seconds, "why": why})
         writer.close()
