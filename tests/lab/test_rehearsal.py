@@ -212,6 +212,20 @@ def test_exactly_the_pair_that_is_bad_is_named(
     assert "the way between n2 and n3" in " ".join(answer.stdout.split())
 
 
+def test_pairs_that_are_low_together_alone_do_not_pass_and_accuse_nobody(
+    railgauge: Run, verdict: Verdict
+) -> None:
+    answer = railgauge(
+        *("rehearse", "gb200-nvl72", "--places", PAIR.format("mnnvl"), "--scenario", "crowded"),
+        *("--", "-n", "^NcclPair"),
+    )
+    assert answer.returncode == 1, answer.stdout
+    kinds = {finding["kind"] for finding in verdict()["findings"]}
+    assert {"not-told-apart", "not-run"} <= kinds, answer.stdout
+    assert verdict()["measurements"] == []
+    assert "look first at" not in answer.stdout and "the way between" not in answer.stdout
+
+
 def test_one_launch_clears_all_pairs_of_a_round(
     railgauge: Run, area: Path, verdict: Verdict
 ) -> None:

@@ -34,6 +34,7 @@ SCENARIOS = {
     "healthy": "everything as recorded",
     "slow": "a node at half the bandwidth",
     "slow-pair": "half the bandwidth between two nodes, each good with others",
+    "crowded": "half the bandwidth where several groups of nodes run at once",
     "singletons": "every rank starts alone: no usable PMIx",
     "wrong-host": "a rank runs on a host that was not asked for",
     "sockets": "NCCL finds no RDMA device and falls back to sockets",

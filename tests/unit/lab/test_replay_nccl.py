@@ -77,6 +77,10 @@ def test_a_slow_pair_is_slow_in_one_group_alone(capsys: pytest.CaptureFixture[st
     assert busbw(read(printed(capsys, replay("slow-pair", "n2", "n3")))) > 90
 
 
+def test_crowded_groups_are_slow_together(capsys: pytest.CaptureFixture[str]) -> None:
+    assert busbw(read(printed(capsys, replay("crowded")))) == pytest.approx(50, rel=0.01)
+
+
 def test_the_stand_in_is_started_by_the_names_of_the_operations() -> None:
     folder = Path(nccl_perf.__file__).parent / "bin"
     assert all((folder / f"{name}_perf").is_symlink() for name in nccl_tests.OPERATIONS)
