@@ -17,7 +17,7 @@ from reframe.core.builtins import run_after
 from railgauge import paths
 from railgauge.checks.base import ExitLine
 from railgauge.checks.cases import Case, GroupCase
-from railgauge.checks.sweep import HUNG, SLOW, SLOW_S, SweepCheck
+from railgauge.checks.sweep import SLOW, SLOW_S, SweepCheck
 from railgauge.model.call import Call
 from railgauge.model.failure import DISTURBED, Failure
 from railgauge.model.measurement import STANDS_OUT
@@ -121,24 +121,21 @@ class LaunchCheck(SweepCheck):
     def longest_run_s(self) -> float:
         return self.run_limit_s() + HANG_S
 
-    def _slow_s(self) -> float:
-        return min(self.longest_run_s(), SLOW * self.expected_run_s() + SLOW_S)
-
-    def half_limit_s(self) -> float:
-        """A half that hangs costs less than what hung first: how long it should take is known."""
+    def short_limit_s(self) -> float:
+        """What hangs later costs less than what hung first: how long it should take is known."""
         return min(self.run_limit_s(), SLOW * self.expected_run_s() + 3 * SLOW_S)
 
     def _deadline_s(self, rounds: Sequence[Sequence[Case]]) -> float:
-        """Time for all rounds on a slow day, for some that hang, and to halve the largest."""
+        """Time for all rounds on a slow day, for one that hangs, and to halve the largest."""
         halving = most = 0.0
         for places in rounds:
             assert isinstance(places[0], GroupCase)
             self.here = places[0]
             levels = math.ceil(math.log2(len(places))) if self.together() is not None else 0
-            halving = max(halving, levels * (self.half_limit_s() + HANG_S))
+            halving = max(halving, levels * (self.short_limit_s() + HANG_S))
             most = max(most, self.longest_run_s())
-        in_rounds = self._rounds_s(rounds, self._slow_s)
-        return in_rounds + HUNG * most + halving + HANG_S + START_S
+        in_rounds = self._rounds_s(rounds, self.short_limit_s)
+        return in_rounds + most + halving + HANG_S + START_S
 
     def _longest_s(self, rounds_of_job: Sequence[Sequence[Case]]) -> float:
         return self._deadline_s(rounds_of_job) + super()._longest_s([])
@@ -189,7 +186,7 @@ class LaunchCheck(SweepCheck):
             "bounds": dict(self.bounds()),
             "spread": round(STANDS_OUT * self.partition_data.extras.peer_spread, 3),
             "expected_s": round(self.expected_run_s(), 1),
-            "half_limit_s": round(self.half_limit_s(), 1),
+            "short_limit_s": round(self.short_limit_s(), 1),
         }
 
     def _launcher(self) -> list[str]:

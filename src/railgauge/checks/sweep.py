@@ -38,7 +38,7 @@ _MARGIN_S = 120
 #: A round on a slow day takes so many times what it should, and so much more.
 SLOW, SLOW_S = 3, 10
 #: So many rounds may come to their limits.
-HUNG = 2
+_HUNG = 2
 #: So long an agent may take to come, on a node that is slow to start a Python.
 _CONNECT_S = 60
 
@@ -172,7 +172,7 @@ class SweepCheck(StrictCheck):
             slow = max(slow, min(longest, SLOW * self.expected_run_s() + SLOW_S))
             total += min(longest, SLOW * self.expected_run_s() + SLOW_S)
             most = max(most, longest)
-        return total + self._retests * slow + HUNG * most + _CONNECT_S + _MARGIN_S
+        return total + self._retests * slow + _HUNG * most + _CONNECT_S + _MARGIN_S
 
     @property
     def _retests(self) -> int:

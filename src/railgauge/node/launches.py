@@ -10,7 +10,7 @@ Where no bounds are known a round begins with two halves, and the better one bou
 
 The list, `sweep.json`:
 
-    tool, nodes, rank_variable, ranks_per_node
+    tool, nodes, ranks_per_node
     deadline_s   from the begin on; no launch begins that could not end before it
     launcher     {"kind": "srun" or "mpirun", "argv": with its options}; {folder} is filled in
     program      argv of every rank, before its orders (railgauge.node.ranks)
@@ -20,7 +20,8 @@ The list, `sweep.json`:
                  "together": the variables by which one launch has several groups, {ranks} of each,
                  none where the tool cannot; "bounds": {"busbw": the least that is good}; "spread":
                  by which share groups that are alike differ, where there are no bounds;
-                 "expected_s": of a good launch; "half_limit_s": the limit of the ranks of a half}
+                 "expected_s": of a good launch; "short_limit_s": the limit of the ranks of halves,
+                 and of all launches once one has hung}
 
 All goes into `raw.jsonl.gz` (raw.py): a `launch` event for each, and behind it what its ranks left.
 Ranks are counted anew in every group: `rank0` of a place is the first of its group.
@@ -40,6 +41,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -54,6 +56,8 @@ START_S = 90.0
 _END_S = 10.0
 #: So many launches run at once at most; each is a process here, and a step of Slurm's.
 AT_ONCE = 64
+#: So many files are read at once, and so many ranks are in memory.
+_READERS, _AT_A_TIME = 16, 512
 #: What a launcher says is kept up to here.
 _WORDS = 65536
 
@@ -180,7 +184,7 @@ class LauncherCall(Call):
             end_group(self.process.pid, signal.SIGTERM)
             self.ends_within(_END_S)
             self.kill(note)
-            self.note = note
+            self.note, self.seconds = note, time.monotonic() - self._started
 
 
 # --- a job ----------------------------------------------------------------------------------------
@@ -193,7 +197,11 @@ class Driver:
         self._orders, self._writer = orders, writer
         self._deadline = time.monotonic() + orders["deadline_s"]
         self._count = 0
+        self._has_hung = False
         self._running: list[LauncherCall] = []
+        # On a shared file system each of a hundred thousand files takes a while.
+        self._readers = ThreadPoolExecutor(_READERS)
+        self._cleaner = ThreadPoolExecutor(1)
 
     def run(self) -> None:
         bad: list[tuple[int, Launch, Numbers]] = []
@@ -288,13 +296,15 @@ class Driver:
             ]
             calls = [self._start(launch, limit_s) for launch, limit_s in started]
             self._wait(calls, max((limit_s for _, limit_s in started), default=0.0))
-            for (launch, _), call in zip(started, calls):
+            for (launch, limit_s), call in zip(started, calls):
+                self._has_hung = self._has_hung or call.seconds >= limit_s
                 self._judge(launch, call, bounds)
 
     def _limit_s(self, launch: Launch) -> float | None:
         """The limit of its ranks; None where too little time is left for a launch."""
         order = self._orders["orders"][launch.order]
-        own = order["ranks"]["run_limit_s"] if launch.parent is None else order["half_limit_s"]
+        is_short = self._has_hung or launch.parent is not None
+        own = order["short_limit_s"] if is_short else order["ranks"]["run_limit_s"]
         left = self._deadline - time.monotonic() - START_S - HANG_S
         return min(own, left) if left > order["expected_s"] else None
 
@@ -345,13 +355,18 @@ class Driver:
             call.end(note)
         self._running.clear()
 
+    def close(self) -> None:
+        self._readers.shutdown()
+        self._cleaner.shutdown()
+
     # --- what a launch left ---
 
     def _judge(self, launch: Launch, call: LauncherCall, bounds: Numbers) -> None:
         folder = Path.cwd() / f"launch{launch.number}"
         launch.is_late = bool(call.note)
         hosts = self._hosts(launch)
-        lines = [_document(folder / f"rank{rank}.json") for rank in range(len(hosts))]
+        files = [folder / f"rank{rank}.json" for rank in range(len(hosts))]
+        lines = list(self._readers.map(_document, files))
         table = _text(folder / "rank0.out")
         launch.why = failed(lines, table) or call.note
         try:
@@ -391,31 +406,22 @@ class Driver:
                 "files": {n: text for n in names if (text := _text(folder / n))},
             }
         )
-        each = len(lines) // len(launch.places)
-        for rank, line in enumerate(lines):
-            if line is not None:
-                own = f"rank{rank}"
-                # As the rank is counted in its group.
-                role = f"rank{rank % each}"
-                self._writer.write(
-                    {
-                        "event": "side",
-                        "place": launch.places[rank // each],
-                        "role": role,
-                        "line": line,
-                        "out": _text(folder / f"{own}.out"),
-                        "err": _text(folder / f"{own}.err"),
-                        "files": {
-                            f"{role}{path.name[len(own) :]}": _text(path)
-                            for suffix in spec.get("logs", ())
-                            if (path := folder / f"{own}{suffix}").exists()
-                        },
-                    }
-                )
-            if rank % each == each - 1:
-                self._writer.flush()
+        each, logs = len(lines) // len(launch.places), spec.get("logs", ())
+        for first in range(0, len(lines), _AT_A_TIME):
+            ranks = range(first, min(first + _AT_A_TIME, len(lines)))
+            there = [rank for rank in ranks if lines[rank] is not None]
+            # As the rank is counted in its group.
+            roles = [f"rank{rank % each}" for rank in there]
+            left = self._readers.map(
+                lambda rank, role: _left(folder, rank, role, logs), there, roles
+            )
+            for rank, role, texts in zip(there, roles, left):
+                place = launch.places[rank // each]
+                event = {"event": "side", "place": place, "role": role, "line": lines[rank]}
+                self._writer.write({**event, **texts})
+            self._writer.flush()
         if self._writer.problem is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            self._cleaner.submit(shutil.rmtree, folder, ignore_errors=True)
 
 
 def best(launches: Iterable[Launch], spread: float) -> dict[str, float]:
@@ -425,6 +431,17 @@ def best(launches: Iterable[Launch], spread: float) -> dict[str, float]:
         for metric, value in launch.numbers.items():
             found[metric] = max(found.get(metric, 0.0), value)
     return {metric: (1 - spread) * value for metric, value in found.items()}
+
+
+def _left(folder: Path, rank: int, role: str, logs: Sequence[str]) -> Spec:
+    """What a rank printed and logged."""
+    own = f"rank{rank}"
+    found = {suffix: _text(folder / f"{own}{suffix}") for suffix in logs}
+    return {
+        "out": _text(folder / f"{own}.out"),
+        "err": _text(folder / f"{own}.err"),
+        "files": {f"{role}{suffix}": text for suffix, text in found.items() if text},
+    }
 
 
 def _text(path: Path) -> str:
@@ -473,6 +490,7 @@ def main() -> int:
         print(f"launches on {node_name()}: {why}", file=sys.stderr)
     finally:
         driver.end("ended with the job")
+        driver.close()
         seconds = round(time.monotonic() - began, 3)
         writer.write({"event": "end", "seconds": seconds, "why": why})
         writer.close()

@@ -226,3 +226,22 @@ def test_a_group_of_nodes_is_shown_with_the_table_of_its_launch(
         "--- rank0 on n1, rank0.nccl.log\nNCCL INFO\n",
     ):
         assert part in answer.output
+
+
+def test_of_many_ranks_those_that_failed_are_shown_first_and_long_files_by_their_ends(
+    campaign: Path,
+) -> None:
+    stage = campaign / "stage" / "RailProbe"
+    writer = raw.Writer(stage / raw.FILE)
+    for rank in range(20):
+        line = exit_line(f"rank{rank}", "n1")
+        line["call"]["exit_code"] = 3 if rank == 19 else 0
+        side = {"event": "side", "place": 1, "role": f"rank{rank}", "line": line, "err": ""}
+        log = "".join(f"line {number}\n" for number in range(100))
+        writer.write({**side, "out": "", "files": {"log": log}})
+    writer.close()
+    answer = show("latest", "n1:n2:1-1", "--check", "RailProbe")
+    shown = [line.split()[1] for line in answer.output.splitlines() if line.endswith(", log")]
+    assert len(shown) == 16 and shown[0] == "rank19"
+    assert "... 60 lines before these\nline 60\n" in answer.output
+    assert "--- 4 more\nin " in answer.output

@@ -96,7 +96,7 @@ def orders(count: int, **changes: Any) -> dict[str, Any]:
         "bounds": {"busbw": 380.0, "busbw_in_place": 380.0},
         "spread": 0.2,
         "expected_s": 1,
-        "half_limit_s": 60,
+        "short_limit_s": 60,
         **changes,
     }
     return {
@@ -175,12 +175,22 @@ def test_halves_name_exactly_the_bad_groups(tmp_path: Path, bad: list[str], what
 
 
 def test_one_group_that_hangs_is_told_from_those_that_it_stalls(tmp_path: Path) -> None:
-    told = orders(4, half_limit_s=4)
+    told = orders(4, short_limit_s=4)
     told["orders"][0]["ranks"]["run_limit_s"] = 4
     job = run(tmp_path, told, {"n2": "hang"})
     assert job.places("late") == ["n2"] == job.low
     assert job.places("done") == ["n1", "n3", "n4"]
     assert "left no exit line" in job.left.launches[1]["why"]
+
+
+def test_once_a_launch_has_hung_the_others_have_the_short_limit(tmp_path: Path) -> None:
+    told = orders(2, short_limit_s=3)
+    told["orders"][0]["ranks"]["run_limit_s"] = 5
+    told["rounds"] = [{"places": [0], "order": 0}, {"places": [1], "order": 0}]
+    job = run(tmp_path, told, dict.fromkeys(NODES, "hang"))
+    first, second = (job.left.launches[place]["seconds"] for place in (0, 1))
+    assert first > 5 and second < first
+    assert job.places("late") == ["n1", "n2"]
 
 
 def test_all_groups_may_be_bad(tmp_path: Path) -> None:
@@ -202,7 +212,7 @@ def test_what_is_bad_only_among_others_is_not_cleared_by_its_halves(tmp_path: Pa
 
 
 def test_without_time_to_halve_nothing_is_cleared(tmp_path: Path) -> None:
-    told = {**orders(4, expected_s=60, half_limit_s=60), "deadline_s": 62}
+    told = {**orders(4, expected_s=60, short_limit_s=60), "deadline_s": 62}
     told["orders"][0]["ranks"]["run_limit_s"] = 60
     # The first launch takes the second that there is beside the time of one.
     job = run(tmp_path, told, {"n3": "lame", "n4": "slow"})

@@ -298,6 +298,8 @@ def table_of(replay: Replay, hosts: list[str]) -> Table:
 def show(replay: Replay, options: argparse.Namespace, hosts: list[str]) -> None:
     """What rank 0 prints."""
     groups = groups_of(hosts)
+    if len(groups) > 1 and in_any(replay, groups, "crowded"):
+        replay["recorded"], replay["busbw_gbytes_s"] = {}, replay["busbw_gbytes_s"] / 2
     for name, share in FITS.items():
         if in_any(replay, groups, name):
             replay["reduced_bytes"] = fits = int(options.maxbytes * share)

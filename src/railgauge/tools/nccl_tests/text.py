@@ -179,7 +179,7 @@ class _Reader:
         if handler is not None:
             self._belongs(number, line, tag)
             handler(self, number, body)
-        elif word == "SIMULATED":
+        elif word.rstrip(":") == "SIMULATED":
             self.simulated = True
 
     def results(self) -> tuple[Result, ...]:
