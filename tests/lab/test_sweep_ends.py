@@ -112,9 +112,12 @@ def test_an_acceptance_that_is_killed_in_mid_sweep_is_resumed(
     wait_for_traffic(area, rounds=1)
     killed.send_signal(signal.SIGKILL)
     killed.communicate(timeout=PATIENCE_S)
+    (before,) = sweeps(area, "Iperf2Pair")
+    assert before.rounds
     answer = railgauge("accept", "--resume", campaign.name)
     # What the killed session's job had measured was never judged: it is measured again.
     assert "session 2: " in answer.stdout, answer.stdout
+    assert any(sweep.begin == before.begin for sweep in sweeps(area, "Iperf2Pair"))
     assert measured(verdict()) == ALL
     assert suspects(verdict()) == []
     assert jobs_left(cluster) == ""

@@ -68,6 +68,8 @@ class Queue:
         self._hosts_looked_at = 0.0
         #: node -> since when it does not answer
         self._silent_since: dict[str, float] = {}
+        #: jobs out of which Slurm has taken that node, as it gave it up
+        self._without_host: set[str] = set()
         self._lost_hosts: dict[str, Failure] = {}
 
     def begin(self, cases: Sequence[Any]) -> None:
@@ -146,7 +148,7 @@ class Queue:
                 scheduler.cancel(job)
 
     def lost_host(self, job_id: str | None) -> Failure | None:
-        """Of a job that was cancelled because the node of its batch script does not answer."""
+        """Of a job that was cancelled because the node of its batch script did not answer."""
         return self._lost_hosts.get(job_id or "")
 
     def _look_at_hosts(self, scheduler: Any, running: Sequence[Any]) -> None:
@@ -163,19 +165,27 @@ class Queue:
             silent = slurm_nodes.silent({self._hosts[job] for job in jobs if job in self._hosts})
         except EnvironmentProblem:
             return
-        # A controller that was started anew takes every node for silent until it has registered.
+        # A controller that was started anew, or stood still, takes nodes for silent until they have
+        # registered with it.
         self._silent_since = {node: self._silent_since.get(node, now) for node in silent}
         for number, job in jobs.items():
-            node = silent.get(self._hosts.get(number, ""))
-            if node is None:
+            name = self._hosts.get(number, "")
+            node = silent.get(name)
+            if node is not None and node.given_up:
+                self._without_host.add(number)
+            told = f"{name}: it ran the conductor of the sweep, and"
+            step = f"scontrol show node {name}"
+            if node is not None and now - self._silent_since[name] > slurm_nodes.REGISTERED_S:
+                failure = Failure(LOST, f"{told} {node.outside}", (name,), step)
+            elif node is None and number in self._without_host:
+                # Slurm has taken it out of the job; nobody knows that it was the node's fault.
+                why = f"not measured: {told} Slurm took it for down; it answers again"
+                failure = Failure(DISTURBED, why, (name,), step)
+            else:
                 continue
-            long = now - self._silent_since[node.name] > slurm_nodes.REGISTERED_S
-            if node.given_up or long:
-                why = f"{node.name}: it ran the conductor of the sweep, and {node.outside}"
-                step = f"scontrol show node {node.name}"
-                self._lost_hosts[number] = Failure(LOST, why, (node.name,), step)
-                self._say(f"job {number} is cancelled: {why}")
-                scheduler.cancel(job)
+            self._lost_hosts[number] = failure
+            self._say(f"job {number} is cancelled: {failure.message}")
+            scheduler.cancel(job)
 
     def ends_by_itself(self, job: Any, reason: str) -> bool:
         """Slurm's `reason` is that the nodes are not available, and jobs that run there are all

@@ -365,7 +365,7 @@ def hosts(monkeypatch: pytest.MonkeyPatch, session: Session) -> Hosts:
 
 def test_a_sweep_whose_conductors_node_is_given_up_is_cancelled_and_names_it(hosts: Hosts) -> None:
     assert hosts.after(60, "ALLOCATED") == []
-    assert hosts.after(6, "DOWN+NOT_RESPONDING")[:1] == ["7"]
+    assert hosts.after(45, "DOWN+NOT_RESPONDING")[:1] == ["7"]
     lost = hosts.session.lost_host("7")
     assert lost is not None
     assert (lost.kind, lost.nodes) == (LOST, ("n1",))
@@ -379,6 +379,16 @@ def test_a_conductors_node_that_registers_with_a_new_controller_is_waited_for(
     assert hosts.after(25, "ALLOCATED+NOT_RESPONDING") == []
     assert hosts.after(10, "ALLOCATED") == []
     assert hosts.after(25, "ALLOCATED+NOT_RESPONDING") == []
+
+
+def test_a_conductors_node_that_slurm_gave_up_for_a_moment_is_not_accused(hosts: Hosts) -> None:
+    """As where the controller stood still: Slurm has taken the node out of the job all the same,
+    which would last to its time limit.
+    """
+    assert hosts.after(20, "DOWN+NOT_RESPONDING") == []
+    assert hosts.after(6, "ALLOCATED")[:1] == ["7"]
+    failure = hosts.session.lost_host("7")
+    assert failure is not None and failure.kind == DISTURBED
 
 
 def test_a_conductors_node_that_stays_silent_is_not_waited_for(hosts: Hosts) -> None:
