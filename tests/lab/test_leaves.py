@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import time
@@ -13,7 +12,7 @@ import pytest
 
 from railgauge.lab import faults, network, uplinks
 from railgauge.lab.cluster import Lab
-from railgauge.lab.uplinks import Uplink
+from railgauge.model.uplinks import Uplink, carried, parse
 from railgauge.processes import Process
 
 from .conftest import PATIENCE_S, lab_beside, lab_command, links_here
@@ -63,7 +62,7 @@ def bandwidth(lab: Lab, client: str, server: str, *options: str) -> float:
 
 def busiest(lab: Lab, leaf: str, before: Sequence[Uplink], way: str = "sent") -> str:
     """The spine to which a leaf has sent most since, or from which it has received most."""
-    found = [one for one in uplinks.since(before, uplinks.count(lab)) if one.leaf == leaf]
+    found = [one for one in carried(before, uplinks.count(lab)) if one.leaf == leaf]
     return max(found, key=lambda one: getattr(one, f"{way}_bytes")).spine
 
 
@@ -270,9 +269,9 @@ def test_what_went_over_each_uplink_is_told(leaves: Lab) -> None:
     moved = 3 * LEAST_GBITS * 1e9 / 8
     bandwidth(leaves, "n1", "n32", "-P", "8")
     answer = lab_command(leaves, "uplinks", "--json")
-    after = [Uplink(**one) for one in json.loads(answer.stdout)["uplinks"]]
+    after = parse(answer.stdout)
     sent = {"leaf1": 0, "leaf2": 0, "leaf3": 0, "leaf4": 0}
-    for one in uplinks.since(before, after):
+    for one in carried(before, after):
         sent[one.leaf] += one.sent_bytes
     assert sent["leaf1"] > moved
     assert max(sent["leaf2"], sent["leaf3"]) < moved / 10
@@ -329,7 +328,10 @@ def test_an_up_that_was_killed_is_made_good_by_the_next(leaves: Lab) -> None:
 # The last one: it takes the lab down.
 def test_down_leaves_nothing(leaves: Lab) -> None:
     before = links_here()
+    add(leaves, "flap", "n3")
     ours = processes_in(leaves)
+    flapping = leaves.machine("flap-n3-eth0")
+    assert flapping in ours
     assert len(ours) > 100
     assert lab_command(leaves, "down").stdout == "the lab is down\n"
     assert [process for process in ours if process.alive] == []

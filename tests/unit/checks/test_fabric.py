@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +14,9 @@ from hypothesis import strategies as st
 from railgauge import systems
 from railgauge.campaign.folder import RESULT_FILE
 from railgauge.checks import fabric, queue
-from railgauge.checks.fabric import CountersUnread, Uplink
 from railgauge.model.record import read_record
+from railgauge.model.uplinks import CountersUnread, Uplink
 from railgauge.node import raw
-from railgauge.node.counters import jain
 from railgauge.tools import Completeness, Moved, Reading
 from tests.unit.checks import jobs
 
@@ -58,30 +56,6 @@ def test_every_leaf_of_the_larger_lab_sends_to_every_other_and_none_to_itself() 
 ONE = {"leaf": "l1", "spine": "s1", "sent_bytes": 5, "received_bytes": 7}
 
 
-def test_an_uplink_is_read() -> None:
-    assert fabric.parse(json.dumps({"uplinks": [ONE]})) == [Uplink("l1", "s1", 5, 7)]
-
-
-@pytest.mark.parametrize(
-    ("document", "says"),
-    [
-        ("", "Expecting value"),
-        ("[]", "expected"),
-        ("{}", "uplinks: "),
-        ({"uplinks": [{**ONE, "sent_bytes": -1}]}, "uplinks.0.sent_bytes: "),
-        ({"uplinks": [{**ONE, "sent_bytes": "5"}]}, "uplinks.0.sent_bytes: "),
-        ({"uplinks": [{**ONE, "sent_bytes": True}]}, "uplinks.0.sent_bytes: "),
-        ({"uplinks": [{"leaf": "l1"}]}, "uplinks.0.spine: "),
-        ({"uplinks": [ONE, ONE]}, "l1:s1 twice"),
-    ],
-)
-def test_what_is_no_list_of_uplinks_is_one_clear_error(document: Any, says: str) -> None:
-    text = document if isinstance(document, str) else json.dumps(document)
-    with pytest.raises(CountersUnread) as caught:
-        fabric.parse(text)
-    assert says in str(caught.value) and "expected" in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("script", "says"),
     [
@@ -102,48 +76,6 @@ def test_a_command_that_is_not_there_is_told() -> None:
 def test_a_command_is_asked() -> None:
     script = f"import json; print(json.dumps({{'uplinks': [{ONE}]}}))"
     assert fabric.count([sys.executable, "-c", script]) == [Uplink("l1", "s1", 5, 7)]
-
-
-# ---- what went over them ----
-
-
-def links(*sent: int) -> list[Uplink]:
-    return [Uplink("l1", f"s{n}", value, 10 * value) for n, value in enumerate(sent, start=1)]
-
-
-def test_what_was_carried_is_the_difference() -> None:
-    assert fabric.carried(links(1, 2), links(4, 6)) == links(3, 4)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "says"),
-    [
-        (links(5), links(4), "l1:s1 went backwards"),
-        (links(1), links(1, 2), "l1:s2 was counted once"),
-        (links(1, 2), links(1), "l1:s2 was counted once"),
-        (links(1, 2), [], "l1:s1, l1:s2 was counted once"),
-    ],
-)
-def test_counters_that_say_nothing_of_the_job_are_refused(
-    before: list[Uplink], after: list[Uplink], says: str
-) -> None:
-    with pytest.raises(CountersUnread, match=says):
-        fabric.carried(before, after)
-
-
-def test_the_least_even_leaf_and_way_come_first() -> None:
-    found = fabric.shares([*links(1, 1), Uplink("l2", "s1", 3, 1), Uplink("l2", "s2", 1, 1)])
-    assert (found[0].leaf, found[0].way) == ("l2", "sent")
-    assert found[0].jain == jain([3, 1])
-    assert str(found[0]) == "l2 sent 4e-06 MB: s1 75%, s2 25%"
-
-
-def test_a_leaf_that_carried_nothing_is_as_uneven_as_can_be() -> None:
-    assert [one.jain for one in fabric.shares(links(0, 0))] == [0.0, 0.0]
-
-
-def test_a_leaf_with_one_uplink_shares_nothing() -> None:
-    assert fabric.shares(links(7)) == []
 
 
 @pytest.mark.parametrize(("sent", "says"), [(49, "at least 50%"), (126, "at most 125%")])
