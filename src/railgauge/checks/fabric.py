@@ -78,7 +78,9 @@ class FabricCase(PartitionCase):
 
 
 class FabricCases(Cases[FabricCase]):
-    """The partitions whose switches count what they carry, as extras.fabric says."""
+    """The partitions whose switches count what they carry, as extras.fabric says, with all of their
+    nodes: some of them need not load every leaf.
+    """
 
     grows = True
 
@@ -87,7 +89,13 @@ class FabricCases(Cases[FabricCase]):
 
     def on(self, partition: Partition) -> Iterable[FabricCase]:
         nodes = chosen_nodes(partition.nodes)
-        return [FabricCase(partition.name, nodes)] if len(nodes) > 1 else []
+        whole = nodes == partition.nodes and partition.extras.sweep.nodes_per_job is None
+        return [FabricCase(partition.name, nodes)] if whole and len(nodes) > 1 else []
+
+    def lacks_description(self, partition: Partition) -> str:
+        if partition.extras.sweep.nodes_per_job is None:
+            return ""
+        return "needs all nodes in one job, and extras.sweep has nodes_per_job"
 
     def lacks_nodes(self, partition: Partition) -> str:
         return "" if len(partition.nodes) > 1 else "needs two nodes"

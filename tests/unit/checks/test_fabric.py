@@ -51,6 +51,22 @@ def test_every_leaf_of_the_larger_lab_sends_to_every_other_and_none_to_itself() 
     assert [len(members) for members in rounds] == [16] * 6
 
 
+def test_only_all_nodes_of_a_partition_in_one_job_are_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (partition,) = systems.load("lab32").partitions
+    cases = fabric.FabricCases()
+    assert [case.nodes for case in cases.on(partition)] == [partition.nodes]
+    sweep = systems.Sweep(nodes_per_job=64)
+    in_parts = partition.model_copy(
+        update={"extras": partition.extras.model_copy(update={"sweep": sweep})}
+    )
+    assert list(cases.on(in_parts)) == []
+    assert "nodes_per_job" in cases.lacks(in_parts)
+    monkeypatch.setenv("RAILGAUGE_NODES", "n[1-8]")
+    assert list(cases.on(partition)) == []
+
+
 # ---- the site's counters ----
 
 ONE = {"leaf": "l1", "spine": "s1", "sent_bytes": 5, "received_bytes": 7}
