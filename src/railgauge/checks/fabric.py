@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from reframe.core.builtins import run_after, run_before
@@ -23,13 +24,24 @@ from railgauge.checks.sweep import SweepCheck
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
-from railgauge.model.uplinks import CountersUnread, Shares, Uplink, carried, parse, shares
+from railgauge.model.uplinks import (
+    CountersUnread,
+    Shares,
+    Uplink,
+    carried,
+    document,
+    parse,
+    shares,
+)
 from railgauge.systems import Fabric, Partition
 from railgauge.tools import Completeness, Reading, iperf2
 
 #: What the uplinks counted is held against what iperf2 moved: a pair may be on one leaf, and
 #: headers, acknowledgements and Slurm's own messages come along.
 LEAST_SHARE, MOST_SHARE = 0.5, 1.25
+
+#: What each uplink carried, in the case's folder.
+CARRIED = "uplinks.json"
 
 #: So long the site's command may take.
 _COMMAND_S = 60
@@ -257,7 +269,7 @@ class FabricCheck(SweepCheck):
             unproved[0].completeness if unproved else Completeness.PROVED,
             (like,),
             dict(readings[0][1].seen),
-            notes=tuple(f"Jain's index {one.jain:.4f}: {one}" for one in found),
+            notes=(f"the least even of {len(found)}: {found[0]}",),
         )
 
     def _shares(self, moved_bytes: int) -> list[Shares]:
@@ -268,6 +280,7 @@ class FabricCheck(SweepCheck):
         assert not isinstance(self._before, CountersUnread)
         assert not isinstance(self._after, CountersUnread)
         uplinks = carried(self._before, self._after)
+        Path(self.stagedir, CARRIED).write_text(document(uplinks), encoding="utf-8")
         # Of one uplink there is nothing to share.
         found = sorted((s for s in shares(uplinks) if len(s.of_spine) > 1), key=lambda s: s.jain)
         if not found:
