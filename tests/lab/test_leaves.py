@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 import re
 import subprocess
 import time
@@ -15,11 +15,13 @@ import pytest
 from railgauge import paths
 from railgauge.lab import faults, network, uplinks
 from railgauge.lab.cluster import Lab
-from railgauge.lab.uplinks import Uplink
+from railgauge.model.uplinks import Uplink, carried, parse
 from railgauge.processes import Process
 
 from .conftest import PATIENCE_S, lab_beside, lab_command, links_here, running
 from .test_accept import start, suspects, sweeps
+
+NAME = "FabricBalance"
 
 #: More than what a link at half its rate carries, and what one at its rate cannot.
 LEAST_GBITS, MOST_GBITS = 0.06, 0.11
@@ -66,7 +68,7 @@ def bandwidth(lab: Lab, client: str, server: str, *options: str) -> float:
 
 def busiest(lab: Lab, leaf: str, before: Sequence[Uplink], way: str = "sent") -> str:
     """The spine to which a leaf has sent most since, or from which it has received most."""
-    found = [one for one in uplinks.since(before, uplinks.count(lab)) if one.leaf == leaf]
+    found = [one for one in carried(before, uplinks.count(lab)) if one.leaf == leaf]
     return max(found, key=lambda one: getattr(one, f"{way}_bytes")).spine
 
 
@@ -273,9 +275,9 @@ def test_what_went_over_each_uplink_is_told(leaves: Lab) -> None:
     moved = 3 * LEAST_GBITS * 1e9 / 8
     bandwidth(leaves, "n1", "n32", "-P", "8")
     answer = lab_command(leaves, "uplinks", "--json")
-    after = [Uplink(**one) for one in json.loads(answer.stdout)["uplinks"]]
+    after = parse(answer.stdout)
     sent = {"leaf1": 0, "leaf2": 0, "leaf3": 0, "leaf4": 0}
-    for one in uplinks.since(before, after):
+    for one in carried(before, after):
         sent[one.leaf] += one.sent_bytes
     assert sent["leaf1"] > moved
     assert max(sent["leaf2"], sent["leaf3"]) < moved / 10
@@ -306,6 +308,25 @@ def test_a_stopped_process_goes_on_after_it_is_mended(mended: Lab) -> None:
     assert "T" in on(mended, "n8", *state)
     lab_command(mended, "fault", "clear")
     assert "T" not in on(mended, "n8", *state)
+
+
+def test_a_slow_uplink_is_seen_in_how_evenly_its_leaf_uses_them(mended: Lab, area: Path) -> None:
+    add(mended, "uplink-rate", "leaf3:spine2", "0.01")
+    answer = subprocess.run(
+        [*(str(paths.HOME / "bin/railgauge"), "accept", "--system", "lab32"), "--", "-n", NAME],
+        env={
+            **os.environ,
+            "RAILGAUGE_LAB_DIR": str(mended.folders.lab),
+            "RAILGAUGE_RESULTS": str(area),
+        },
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    # A quarter of what the leaf sends and receives is even.
+    assert re.search(r"leaf3 (sent|received) .* spine2 1?[0-9]%", answer.stdout), answer.stdout
 
 
 @pytest.mark.parametrize("victim", ["leaf2", "spine3"])
@@ -401,7 +422,10 @@ def test_five_faults_in_one_sweep_are_each_named_and_all_else_is_measured(
 # The last one: it takes the lab down.
 def test_down_leaves_nothing(leaves: Lab) -> None:
     before = links_here()
+    add(leaves, "flap", "n3")
     ours = processes_in(leaves)
+    flapping = leaves.machine("flap-n3-eth0")
+    assert flapping in ours
     assert len(ours) > 100
     assert lab_command(leaves, "down").stdout == "the lab is down\n"
     assert [process for process in ours if process.alive] == []

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 
-import pydantic
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import paths, systems
@@ -25,7 +24,15 @@ from railgauge.checks.sweep import SweepCheck
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
-from railgauge.node.counters import jain
+from railgauge.model.uplinks import (
+    CountersUnread,
+    Shares,
+    Uplink,
+    carried,
+    document,
+    parse,
+    shares,
+)
 from railgauge.systems import Fabric, Partition
 from railgauge.tools import Completeness, Reading, iperf2
 
@@ -33,50 +40,11 @@ from railgauge.tools import Completeness, Reading, iperf2
 #: headers, acknowledgements and Slurm's own messages come along.
 LEAST_SHARE, MOST_SHARE = 0.5, 1.25
 
+#: What each uplink carried, in the case's folder.
+CARRIED = "uplinks.json"
+
 #: So long the site's command may take.
 _COMMAND_S = 60
-
-Bytes = Annotated[int, pydantic.Field(ge=0, strict=True)]
-
-
-@dataclasses.dataclass(frozen=True)
-class Uplink:
-    """What a leaf has sent by an uplink, and received, since whenever."""
-
-    leaf: str
-    spine: str
-    sent_bytes: Bytes
-    received_bytes: Bytes
-
-
-@dataclasses.dataclass(frozen=True)
-class _Document:
-    uplinks: list[Uplink]
-
-
-_DOCUMENT = pydantic.TypeAdapter(_Document)
-
-
-class CountersUnread(Exception):
-    """The uplinks' counters cannot be read; the text says what was found and what was expected."""
-
-
-def parse(text: str) -> list[Uplink]:
-    """The uplinks of a site's document; CountersUnread where it is none."""
-    try:
-        found = _DOCUMENT.validate_python(json.loads(text)).uplinks
-    except ValueError as error:
-        first = error.errors()[0] if isinstance(error, pydantic.ValidationError) else None
-        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)
-        raise CountersUnread(
-            f'{what}, expected {{"uplinks": [{{"leaf": ..., "spine": ..., "sent_bytes": ..., '
-            '"received_bytes": ...}, ...]}'
-        ) from None
-    names = [(one.leaf, one.spine) for one in found]
-    twice = sorted({":".join(name) for name in names if names.count(name) > 1})
-    if twice:
-        raise CountersUnread(f"{', '.join(twice)} twice, expected each uplink once")
-    return found
 
 
 def count(command: Sequence[str]) -> list[Uplink]:
@@ -97,58 +65,6 @@ def count(command: Sequence[str]) -> list[Uplink]:
         last = outcome.stderr.strip().splitlines()[-1:] or ["nothing on its standard error"]
         raise CountersUnread(f"exit code {outcome.returncode}: {last[0]}")
     return parse(outcome.stdout)
-
-
-def carried(before: Sequence[Uplink], after: Sequence[Uplink]) -> list[Uplink]:
-    """What went over each uplink between two counts; CountersUnread where one began anew, or is in
-    one of them only.
-    """
-    known = {(one.leaf, one.spine): one for one in before}
-    now = {(one.leaf, one.spine): one for one in after}
-    if known.keys() != now.keys():
-        names = ", ".join(sorted(":".join(name) for name in known.keys() ^ now.keys()))
-        raise CountersUnread(f"{names} was counted once, expected before and after")
-    found = []
-    for name, one in now.items():
-        sent = one.sent_bytes - known[name].sent_bytes
-        received = one.received_bytes - known[name].received_bytes
-        if sent < 0 or received < 0:
-            raise CountersUnread(f"{':'.join(name)} went backwards: its counters were reset")
-        found.append(Uplink(*name, sent, received))
-    return found
-
-
-@dataclasses.dataclass(frozen=True)
-class Shares:
-    """What the uplinks of a leaf carried in one direction, in bytes by spine."""
-
-    leaf: str
-    way: str
-    of_spine: Mapping[str, int]
-
-    @property
-    def jain(self) -> float:
-        """Jain's index; 0 where nothing was carried."""
-        values = list(self.of_spine.values())
-        return jain(values) if any(values) else 0.0
-
-    def __str__(self) -> str:
-        total = sum(self.of_spine.values())
-        parts = [f"{s} {n / total if total else 0:.0%}" for s, n in self.of_spine.items()]
-        return f"{self.leaf} {self.way} {total / 1e6:.4g} MB: {', '.join(parts)}"
-
-
-def shares(uplinks: Sequence[Uplink]) -> list[Shares]:
-    """Of every leaf with more than one uplink, in both directions; the least even first."""
-    found = []
-    for leaf in dict.fromkeys(one.leaf for one in uplinks):
-        own = [one for one in uplinks if one.leaf == leaf]
-        if len(own) > 1:
-            found += [
-                Shares(leaf, "sent", {one.spine: one.sent_bytes for one in own}),
-                Shares(leaf, "received", {one.spine: one.received_bytes for one in own}),
-            ]
-    return sorted(found, key=lambda one: one.jain)
 
 
 def flows(partition: str, nodes: Sequence[str]) -> list[list[PairCase]]:
@@ -174,7 +90,9 @@ class FabricCase(PartitionCase):
 
 
 class FabricCases(Cases[FabricCase]):
-    """The partitions whose switches count what they carry, as extras.fabric says."""
+    """The partitions whose switches count what they carry, as extras.fabric says, with all of their
+    nodes: some of them need not load every leaf.
+    """
 
     grows = True
 
@@ -183,7 +101,13 @@ class FabricCases(Cases[FabricCase]):
 
     def on(self, partition: Partition) -> Iterable[FabricCase]:
         nodes = chosen_nodes(partition.nodes)
-        return [FabricCase(partition.name, nodes)] if len(nodes) > 1 else []
+        whole = nodes == partition.nodes and partition.extras.sweep.nodes_per_job is None
+        return [FabricCase(partition.name, nodes)] if whole and len(nodes) > 1 else []
+
+    def lacks_description(self, partition: Partition) -> str:
+        if partition.extras.sweep.nodes_per_job is None:
+            return ""
+        return "needs all nodes in one job, and extras.sweep has nodes_per_job"
 
     def lacks_nodes(self, partition: Partition) -> str:
         return "" if len(partition.nodes) > 1 else "needs two nodes"
@@ -345,7 +269,7 @@ class FabricCheck(SweepCheck):
             unproved[0].completeness if unproved else Completeness.PROVED,
             (like,),
             dict(readings[0][1].seen),
-            notes=tuple(f"Jain's index {one.jain:.4f}: {one}" for one in found),
+            notes=(f"the least even of {len(found)}: {found[0]}",),
         )
 
     def _shares(self, moved_bytes: int) -> list[Shares]:
@@ -356,7 +280,9 @@ class FabricCheck(SweepCheck):
         assert not isinstance(self._before, CountersUnread)
         assert not isinstance(self._after, CountersUnread)
         uplinks = carried(self._before, self._after)
-        found = shares(uplinks)
+        Path(self.stagedir, CARRIED).write_text(document(uplinks), encoding="utf-8")
+        # Of one uplink there is nothing to share.
+        found = sorted((s for s in shares(uplinks) if len(s.of_spine) > 1), key=lambda s: s.jain)
         if not found:
             raise CountersUnread("no leaf with two uplinks, expected some to share the traffic")
         confirm(sum(one.sent_bytes for one in uplinks), moved_bytes)

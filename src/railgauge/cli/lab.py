@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.lab import SYSTEM, fault_kinds, faults, releases, spec, system_in, uplinks
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import VM
+from railgauge.model.uplinks import carried, document, shares
 
 #: More nodes than these are told as host lists.
 _NAMED_ONE_BY_ONE = 8
@@ -171,7 +171,8 @@ def status() -> None:
 def show_uplinks(seconds: float | None, as_json: bool) -> None:
     """Bytes that each leaf has sent to each spine and received from it, and Jain's index of them.
 
-    The index is 1 where a leaf's uplinks carried the same, 1/n where one of n carried all.
+    The index is 1 where a leaf's uplinks carried the same, 1/n where one of n carried all, 0 where
+    nothing was carried.
     """
     cluster = open_lab()
     cluster.require_up()
@@ -182,17 +183,18 @@ def show_uplinks(seconds: float | None, as_json: bool) -> None:
         )
     if seconds is not None:
         time.sleep(seconds)
-        counted = uplinks.since(counted, uplinks.count(cluster))
+        counted = carried(counted, uplinks.count(cluster))
     if as_json:
-        click.echo(json.dumps(uplinks.document(counted), indent=1))
+        click.echo(document(counted))
         return
     click.echo(f"{'leaf':<8} {'spine':<8} {'sent_bytes':>14} {'received_bytes':>14}")
     for one in counted:
         sent, received = one.sent_bytes, one.received_bytes
         click.echo(f"{one.leaf:<8} {one.spine:<8} {sent:>14} {received:>14}")
-    for leaf, indices in uplinks.balance(counted).items():
-        shown = ["idle" if index is None else f"{index:.4f}" for index in indices]
-        click.echo(f"{leaf:<8} {'balance':<8} {shown[0]:>14} {shown[1]:>14}")
+    both = iter(shares(counted))
+    for sent_by, received_by in zip(both, both, strict=True):
+        sent_index, received_index = f"{sent_by.jain:.4f}", f"{received_by.jain:.4f}"
+        click.echo(f"{sent_by.leaf:<8} {'balance':<8} {sent_index:>14} {received_index:>14}")
 
 
 @lab.command()

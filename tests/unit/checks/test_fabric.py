@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +14,9 @@ from hypothesis import strategies as st
 from railgauge import systems
 from railgauge.campaign.folder import RESULT_FILE
 from railgauge.checks import fabric, queue
-from railgauge.checks.fabric import CountersUnread, Uplink
 from railgauge.model.record import read_record
+from railgauge.model.uplinks import CountersUnread, Uplink, parse
 from railgauge.node import raw
-from railgauge.node.counters import jain
 from railgauge.tools import Completeness, Moved, Reading
 from tests.unit.checks import jobs
 
@@ -53,33 +51,25 @@ def test_every_leaf_of_the_larger_lab_sends_to_every_other_and_none_to_itself() 
     assert [len(members) for members in rounds] == [16] * 6
 
 
+def test_only_all_nodes_of_a_partition_in_one_job_are_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (partition,) = systems.load("lab32").partitions
+    cases = fabric.FabricCases()
+    assert [case.nodes for case in cases.on(partition)] == [partition.nodes]
+    sweep = systems.Sweep(nodes_per_job=64)
+    in_parts = partition.model_copy(
+        update={"extras": partition.extras.model_copy(update={"sweep": sweep})}
+    )
+    assert list(cases.on(in_parts)) == []
+    assert "nodes_per_job" in cases.lacks(in_parts)
+    monkeypatch.setenv("RAILGAUGE_NODES", "n[1-8]")
+    assert list(cases.on(partition)) == []
+
+
 # ---- the site's counters ----
 
 ONE = {"leaf": "l1", "spine": "s1", "sent_bytes": 5, "received_bytes": 7}
-
-
-def test_an_uplink_is_read() -> None:
-    assert fabric.parse(json.dumps({"uplinks": [ONE]})) == [Uplink("l1", "s1", 5, 7)]
-
-
-@pytest.mark.parametrize(
-    ("document", "says"),
-    [
-        ("", "Expecting value"),
-        ("[]", "expected"),
-        ("{}", "uplinks: "),
-        ({"uplinks": [{**ONE, "sent_bytes": -1}]}, "uplinks.0.sent_bytes: "),
-        ({"uplinks": [{**ONE, "sent_bytes": "5"}]}, "uplinks.0.sent_bytes: "),
-        ({"uplinks": [{**ONE, "sent_bytes": True}]}, "uplinks.0.sent_bytes: "),
-        ({"uplinks": [{"leaf": "l1"}]}, "uplinks.0.spine: "),
-        ({"uplinks": [ONE, ONE]}, "l1:s1 twice"),
-    ],
-)
-def test_what_is_no_list_of_uplinks_is_one_clear_error(document: Any, says: str) -> None:
-    text = document if isinstance(document, str) else json.dumps(document)
-    with pytest.raises(CountersUnread) as caught:
-        fabric.parse(text)
-    assert says in str(caught.value) and "expected" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -102,48 +92,6 @@ def test_a_command_that_is_not_there_is_told() -> None:
 def test_a_command_is_asked() -> None:
     script = f"import json; print(json.dumps({{'uplinks': [{ONE}]}}))"
     assert fabric.count([sys.executable, "-c", script]) == [Uplink("l1", "s1", 5, 7)]
-
-
-# ---- what went over them ----
-
-
-def links(*sent: int) -> list[Uplink]:
-    return [Uplink("l1", f"s{n}", value, 10 * value) for n, value in enumerate(sent, start=1)]
-
-
-def test_what_was_carried_is_the_difference() -> None:
-    assert fabric.carried(links(1, 2), links(4, 6)) == links(3, 4)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "says"),
-    [
-        (links(5), links(4), "l1:s1 went backwards"),
-        (links(1), links(1, 2), "l1:s2 was counted once"),
-        (links(1, 2), links(1), "l1:s2 was counted once"),
-        (links(1, 2), [], "l1:s1, l1:s2 was counted once"),
-    ],
-)
-def test_counters_that_say_nothing_of_the_job_are_refused(
-    before: list[Uplink], after: list[Uplink], says: str
-) -> None:
-    with pytest.raises(CountersUnread, match=says):
-        fabric.carried(before, after)
-
-
-def test_the_least_even_leaf_and_way_come_first() -> None:
-    found = fabric.shares([*links(1, 1), Uplink("l2", "s1", 3, 1), Uplink("l2", "s2", 1, 1)])
-    assert (found[0].leaf, found[0].way) == ("l2", "sent")
-    assert found[0].jain == jain([3, 1])
-    assert str(found[0]) == "l2 sent 4e-06 MB: s1 75%, s2 25%"
-
-
-def test_a_leaf_that_carried_nothing_is_as_uneven_as_can_be() -> None:
-    assert [one.jain for one in fabric.shares(links(0, 0))] == [0.0, 0.0]
-
-
-def test_a_leaf_with_one_uplink_shares_nothing() -> None:
-    assert fabric.shares(links(7)) == []
 
 
 @pytest.mark.parametrize(("sent", "says"), [(49, "at least 50%"), (126, "at most 125%")])
@@ -222,14 +170,15 @@ def test_even_uplinks_are_a_pass(check: Any) -> None:
     assert value(check) == pytest.approx(1)
 
 
-def test_the_least_even_leaf_is_the_number_and_the_shares_of_each_are_noted(check: Any) -> None:
+def test_the_least_even_leaf_is_the_number_and_its_shares_are_noted(check: Any) -> None:
     left_by(check).write(check)
     check._after = [*counted(1, 1, 1, 1)[:12], *counted(3, 1, 1, 1)[12:]]
     jobs.judge(check)
     assert value(check) == pytest.approx(36 / 48)
     (result,) = read_record(Path(check.stagedir, RESULT_FILE)).results  # type: ignore[union-attr]
-    assert "leaf4 sent 0.024 MB: spine1 50%, spine2 17%" in result.notes[0]
-    assert len(result.notes) == 8
+    (note,) = result.notes
+    assert note.startswith("the least even of 8: leaf4 sent 0.024 MB: spine1 50%, spine2 17%")
+    assert parse(Path(check.stagedir, fabric.CARRIED).read_text()) == check._after
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,9 @@ def _of_pairs(system: str, folder: Path) -> dict[str, Path]:
 def _of_many(system: str, folder: Path) -> dict[str, Path]:
     """A dry run of what is measured over more than two nodes, where there is any."""
     partitions = systems.load(system).partitions
-    if not any(p.extras.nccl and len(p.nodes) > 2 for p in partitions):
+    if not any((p.extras.nccl or p.extras.fabric) and len(p.nodes) > 2 for p in partitions):
         return {}
-    return _dry_run(system, folder, ["-n", r"^Nccl(Segment|All)\b"])
+    return _dry_run(system, folder, ["-n", r"^(Nccl(Segment|All)|FabricBalance)\b"])
 
 
 def _dry_run(system: str, folder: Path, options: list[str], **env: str) -> dict[str, Path]:

@@ -1,4 +1,4 @@
-"""`railgauge lab logs`, which needs no more of a lab than its folder."""
+"""`railgauge lab logs` and `uplinks`, which need little of a lab."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from railgauge.cli import lab
 from railgauge.errors import RailgaugeError
+from railgauge.model.uplinks import Uplink, parse
 
 
 @pytest.fixture
@@ -42,3 +43,57 @@ def test_a_log_is_shown_by_its_name(folder: Path, monkeypatch: pytest.MonkeyPatc
 def test_an_unknown_log_is_answered_with_the_known(folder: Path) -> None:
     error = typed("nosuch").exception
     assert isinstance(error, RailgaugeError) and "boot-n5, slurmctld" in str(error)
+
+
+# ---- uplinks ----
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Uplink]:
+    """What the leaves of a lab that is up say at each look."""
+    looks: list[Uplink] = []
+    monkeypatch.setattr(lab, "open_lab", lambda: SimpleNamespace(require_up=lambda: None))
+    monkeypatch.setattr(lab.uplinks, "count", lambda cluster: list(looks))
+    monkeypatch.setattr(
+        lab.time,
+        "sleep",
+        lambda seconds: looks.__setitem__(
+            slice(None),
+            [Uplink(u.leaf, u.spine, u.sent_bytes * 3, u.received_bytes) for u in looks],
+        ),
+    )
+    return looks
+
+
+def test_uplinks_are_told_with_their_balance(counted: list[Uplink]) -> None:
+    counted += [Uplink("leaf1", "spine1", 3, 1), Uplink("leaf1", "spine2", 1, 1)]
+    lines = CliRunner().invoke(lab.lab, ["uplinks"]).output.splitlines()
+    assert [line.split() for line in lines[1:]] == [
+        ["leaf1", "spine1", "3", "1"],
+        ["leaf1", "spine2", "1", "1"],
+        ["leaf1", "balance", "0.8000", "1.0000"],
+    ]
+
+
+def test_what_goes_over_uplinks_in_a_time_is_the_difference(counted: list[Uplink]) -> None:
+    counted += [Uplink("leaf1", "spine1", 3, 1)]
+    output = CliRunner().invoke(lab.lab, ["uplinks", "--seconds", "1"]).output
+    assert [line.split()[2:] for line in output.splitlines()[1:]] == [
+        ["6", "0"],
+        ["1.0000", "0.0000"],
+    ]
+
+
+def test_a_lab_without_leaves_has_no_uplinks(counted: list[Uplink]) -> None:
+    error = CliRunner().invoke(lab.lab, ["uplinks"]).exception
+    assert isinstance(error, RailgaugeError) and "no leaves" in str(error)
+
+
+def test_what_the_lab_tells_of_its_uplinks_is_what_a_site_tells(counted: list[Uplink]) -> None:
+    counted += [Uplink("leaf1", "spine1", 3, 1)]
+    output = CliRunner().invoke(lab.lab, ["uplinks", "--json"]).output
+    (found,) = parse(output)
+    assert (found.leaf, found.spine, found.sent_bytes, found.received_bytes) == (
+        *("leaf1", "spine1"),
+        *(3, 1),
+    )

@@ -1,0 +1,121 @@
+"""The uplinks of a fabric's leaves: what each has carried, and how evenly those of a leaf share it.
+
+A site's command says it as JSON, as the lab's does (`railgauge lab uplinks --json`):
+
+    {"uplinks": [{"leaf": "leaf1", "spine": "spine1", "sent_bytes": 1, "received_bytes": 2}, ...]}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+import pydantic
+
+from railgauge.node.counters import jain
+
+Bytes = Annotated[int, pydantic.Field(ge=0, strict=True)]
+
+
+class CountersUnread(Exception):
+    """The uplinks' counters cannot be read; the text says what was found and what was expected."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Uplink:
+    """What a leaf has sent to a spine, and received from it, since whenever."""
+
+    leaf: str
+    spine: str
+    sent_bytes: Bytes
+    received_bytes: Bytes
+
+    def __str__(self) -> str:
+        return f"{self.leaf}:{self.spine}"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Document:
+    uplinks: list[Uplink]
+
+
+_DOCUMENT = pydantic.TypeAdapter(_Document)
+
+
+def document(uplinks: Sequence[Uplink]) -> str:
+    """The JSON that `parse` reads."""
+    return json.dumps({"uplinks": [dataclasses.asdict(one) for one in uplinks]}, indent=1)
+
+
+def parse(text: str) -> list[Uplink]:
+    """The uplinks of such a document; CountersUnread where it is none."""
+    try:
+        found = _DOCUMENT.validate_python(json.loads(text)).uplinks
+    except ValueError as error:
+        first = error.errors()[0] if isinstance(error, pydantic.ValidationError) else None
+        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)
+        raise CountersUnread(
+            f'{what}, expected {{"uplinks": [{{"leaf": ..., "spine": ..., "sent_bytes": ..., '
+            '"received_bytes": ...}, ...]}'
+        ) from None
+    names = [str(one) for one in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise CountersUnread(f"{', '.join(twice)} twice, expected each uplink once")
+    return found
+
+
+def carried(before: Sequence[Uplink], after: Sequence[Uplink]) -> list[Uplink]:
+    """What went over each uplink between two counts; CountersUnread where one began anew, or is in
+    one of them only.
+    """
+    first = {str(one): one for one in before}
+    once = first.keys() ^ {str(one) for one in after}
+    if once:
+        names = ", ".join(sorted(once))
+        raise CountersUnread(f"{names} was counted once, expected before and after")
+    found = []
+    for one in after:
+        was = first[str(one)]
+        sent = one.sent_bytes - was.sent_bytes
+        received = one.received_bytes - was.received_bytes
+        if sent < 0 or received < 0:
+            raise CountersUnread(f"{one} went backwards: its counters were reset")
+        found.append(Uplink(one.leaf, one.spine, sent, received))
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Shares:
+    """What the uplinks of a leaf carried in one direction, in bytes by spine."""
+
+    leaf: str
+    way: Literal["sent", "received"]
+    of_spine: Mapping[str, int]
+
+    @property
+    def jain(self) -> float:
+        """Jain's index: 1 where all carried the same, 1/n where one of n carried all; 0 where
+        nothing was carried.
+        """
+        values = list(self.of_spine.values())
+        return jain(values) if any(values) else 0.0
+
+    def __str__(self) -> str:
+        total = sum(self.of_spine.values())
+        parts = [f"{s} {n / total if total else 0:.0%}" for s, n in self.of_spine.items()]
+        return f"{self.leaf} {self.way} {total / 1e6:.4g} MB: {', '.join(parts)}"
+
+
+def shares(uplinks: Sequence[Uplink]) -> list[Shares]:
+    """Of every leaf, of what it sent and of what it received."""
+    found = []
+    for leaf in dict.fromkeys(one.leaf for one in uplinks):
+        own = [one for one in uplinks if one.leaf == leaf]
+        found += [
+            Shares(leaf, "sent", {one.spine: one.sent_bytes for one in own}),
+            Shares(leaf, "received", {one.spine: one.received_bytes for one in own}),
+        ]
+    return found
