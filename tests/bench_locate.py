@@ -18,6 +18,7 @@ import random
 import resource
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from railgauge.verdict.locating import (
@@ -83,9 +84,9 @@ class Fabric:
 class Faults:
     """Loss by end (1: it hangs), by pair of nodes, and of one uplink of 16 of a leaf.
 
-    `share` is how often a loss is there, drawn for each round. With `counters`, an end's error
-    counter moves in a round in which the fault was there at any time: as it is on for a fifth of
-    each period of two rounds, and a run takes a fifth of a round, that is in half of the rounds.
+    `share` is how often a run meets a loss, drawn for each round: the fault is on for a fifth of
+    every round, at any moment of it, and a run takes a short part of the round. With `counters`,
+    those of the end are read before and after the round: they move in each.
     """
 
     ends: dict[End, float] = dataclasses.field(default_factory=dict)
@@ -118,9 +119,7 @@ class Simulation:
             for end, loss in faults.ends.items()
             if faults.share == 1 or chance.random() < faults.share
         }
-        moved = {e for e in faults.ends if faults.counters and chance.random() < 0.5} | (
-            set(present) if faults.counters else set()
-        )
+        moved = set(faults.ends) if faults.counters else set()
         found = []
         for (a, b), of_noise in zip(places, noise, strict=True):
             loss = 0.0
@@ -209,10 +208,10 @@ Make = Callable[[Fabric, Sequence[End], random.Random], tuple[Faults, set[str]]]
 
 
 def _named(faults: Faults, fabric: Fabric) -> set[str]:
-    nodes = [end.node for end in faults.ends]
-    if fabric.rails > 1 and len(nodes) == fabric.rails and len(set(nodes)) == 1:
-        return {nodes[0]}
-    return {end.name for end in faults.ends}
+    """A node of which most rails are slow is what there is to name."""
+    rails = Counter(end.node for end in faults.ends)
+    most = {node for node, count in rails.items() if 1 < count > fabric.rails / 2}
+    return most | {end.name for end in faults.ends if end.node not in most}
 
 
 def slow_rails(count: int, loss: float, share: float = 1.0, counters: bool = False) -> Make:

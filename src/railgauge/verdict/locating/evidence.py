@@ -70,6 +70,7 @@ class Low(NamedTuple):
     a: End
     b: End
     always: float
+    often: float
     #: of a healthy result to be as low, by the model; 0 of a run that failed
     chance: float
     round: int
@@ -84,9 +85,10 @@ class Low(NamedTuple):
 class Stand:
     """What the good results of an end say: how many, their weights, and with whom."""
 
-    __slots__ = ("always", "at_times", "good", "good_with", "quiet_good")
+    __slots__ = ("always", "at_times", "count", "good", "good_with", "quiet_good")
 
     def __init__(self) -> None:
+        self.count = 0
         self.good = 0
         self.quiet_good = 0
         self.always = 0.0
@@ -124,6 +126,8 @@ class Evidence:
         #: node -> its measured ends
         self.ends: dict[str, list[End]] = {}
         self.lows: list[Low] = []
+        #: end -> how many of its results had events of its counters
+        self.events: dict[End, int] = {}
         #: leaf -> its results with other leaves, and within
         self.across: dict[str, Tally] = {}
         self.within: dict[str, Tally] = {}
@@ -146,6 +150,7 @@ class Evidence:
             first = 0
             self.expected, self.weights, self.lows, self.alike = [], [], [], []
             self.stands, self.ends, self.across, self.within = {}, {}, {}, {}
+            self.events = {}
             self._times, self._met, self._values = {}, {}, {}
         self._judge(first)
 
@@ -216,6 +221,7 @@ class Evidence:
         reference_holds = self._reference_holds(numbers)
         shifts = self._shifts(numbers, known)
         table = known.weights.always if known else ()
+        often_low = scoring.often_low(known.grid, known.degrees) if known else 0.0
         lows = []
         for number in numbers:
             o = observations[number]
@@ -247,7 +253,8 @@ class Evidence:
             self.weights[number] = always
             if low:
                 lows.append(number)
-                self._take_low(number, o, always, chance)
+                often = always if chance == 0 else often_low
+                self._take_low(number, o, always, often, chance)
             else:
                 self._take_pass(number, o, always, good)
         self._forgive_what_all_share(numbers, lows)
@@ -284,13 +291,16 @@ class Evidence:
                 self.alike.append(f"round {number}: nearly all is slow alike")
         return shifts
 
-    def _take_low(self, number: int, o: Observation, always: float, chance: float) -> None:
+    def _take_low(
+        self, number: int, o: Observation, always: float, often: float, chance: float
+    ) -> None:
         self.lows.append(
             Low(
                 number,
                 o.a,
                 o.b,
                 always,
+                often,
                 chance,
                 self._round(o),
                 o.quiet,
@@ -311,6 +321,7 @@ class Evidence:
         at_times = scoring.came_and_went(always)
         for end, partner in ((o.a, o.b.node), (o.b, o.a.node)):
             stand = self.stands[end]
+            stand.count += 1
             stand.always += always
             stand.at_times += at_times
             if good:
@@ -341,15 +352,17 @@ class Evidence:
         ]
         if not moved:
             return
-        ends = {end for _, end, _, _ in moved}
-        share = (len(ends) + 1) / (len(self.stands) + 1)
-        always = min(scoring.MOST, math.log(0.5 / max(share, scoring.TRANSIENT)))
-        if always <= 0:
-            self.alike.append(f"counters of errors moved at {len(ends)} of {len(self.stands)} ends")
-            return
+        for _, end, _, _ in moved:
+            self.events[end] = self.events.get(end, 0) + 1
+        total = sum(self.events.values())
         for number, end, partner, o in moved:
+            # How often the counters of the others move.
+            usual = (total - self.events[end] + 1) / (2 * len(self.observations))
+            always = min(scoring.MOST, math.log(0.5 / max(usual, scoring.TRANSIENT)))
+            if always < scoring.LOW:
+                continue
             self.lows.append(
-                Low(number, end, partner, always, 0.0, self._round(o), o.quiet, event=True)
+                Low(number, end, partner, always, always, 0.0, self._round(o), o.quiet, event=True)
             )
 
     def _round(self, o: Observation) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -24,6 +25,9 @@ Kind = Literal["node", "rail", "pair"]
 #: Explanations that are so little worse than the best one, in nats, are as good: what is not part
 #: of all of them is not certain.
 _AS_GOOD = 1.0
+
+#: What most of a node's measured rails have, more than this share, is of the node.
+MOST_RAILS = 0.5
 
 #: Of a group of results with more parts than this not every part is tried as a beginning.
 _BEGINNINGS = 24
@@ -47,7 +51,9 @@ class Part(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Passes:
-    """The weights of a part's good results, for both kinds of fault."""
+    """The weights of a part's results that are not low, for faults that are always there and for
+    those that come and go, and their number.
+    """
 
     always: float = 0.0
     at_times: float = 0.0
@@ -67,12 +73,20 @@ def score(lows: Iterable[Low], passes: Passes, most: float = scoring.MOST) -> fl
     """How much more likely a fault of this part makes its results, in nats: of each round the
     lowest of them, as those of a round may share a cause.
     """
-    rounds: dict[int, float] = {}
+    rounds: dict[int, Low] = {}
     for low in lows:
-        rounds[low.round] = max(rounds.get(low.round, 0.0), min(low.always, most))
-    always = sum(rounds.values()) + passes.always
-    at_times = sum(map(scoring.came_and_went, rounds.values())) + passes.at_times
-    return max(always, at_times - math.log(2))
+        if low.round not in rounds or low.always > rounds[low.round].always:
+            rounds[low.round] = low
+    return _weighed(rounds.values(), passes, most)
+
+
+def _weighed(lows: Collection[Low], passes: Passes, most: float) -> float:
+    weights = [min(low.always, most) for low in lows]
+    return scoring.mixture(
+        sum(weights) + passes.always,
+        sum(map(scoring.came_and_went, weights)) + passes.at_times,
+        sum(min(low.often, most) for low in lows) + scoring.NOT_LOW * passes.count,
+    )
 
 
 def passes_of(evidence: Evidence, parts: Collection[Part]) -> dict[Part, Passes]:
@@ -88,7 +102,7 @@ def passes_of(evidence: Evidence, parts: Collection[Part]) -> dict[Part, Passes]
         known[part] = Passes(
             sum(stand.always for stand in stands),
             sum(stand.at_times for stand in stands),
-            sum(stand.good for stand in stands),
+            sum(stand.count for stand in stands),
         )
     known.update(_passes_of_pairs(evidence, [part for part in parts if part.kind == "pair"]))
     return known
@@ -168,11 +182,17 @@ def _covered(evidence: Evidence, lows: Sequence[Low], most: float) -> dict[Part,
             parts.append(Part("pair", pair_of(low.a.node, low.b.node)))
         for part in parts:
             covered.setdefault(part, []).append(low)
+    for part in [part for part in covered if part.kind == "node"]:
+        ends = evidence.ends[part.nodes[0]]
+        counts = Counter(low.a if low.a.node == part.nodes[0] else low.b for low in covered[part])
+        mostly = sum(count > evidence.stands[end].good for end, count in counts.items())
+        if mostly <= MOST_RAILS * len(ends) and len(counts) < len(ends):
+            del covered[part]
     # Passes cost time to sum up, and take away only: what cannot be worth it without is left out.
     return {
         part: of_part
         for part, of_part in covered.items()
-        if sum(min(low.always, most) for low in of_part) > _cost(evidence, part)
+        if sum(max(low.always, low.often) for low in of_part) > _cost(evidence, part)
     }
 
 
@@ -184,14 +204,9 @@ def _cost(evidence: Evidence, part: Part) -> float:
     return 2 * node if part.kind == "pair" else node
 
 
-def _gain(lows: Iterable[Low], passes: Passes, cost: float, most: float) -> float:
+def _gain(lows: Collection[Low], passes: Passes, cost: float, most: float) -> float:
     """What a part's fault explains, without its cost."""
-    weights = [min(low.always, most) for low in lows]
-    if not weights:
-        return -cost
-    always = sum(weights) + passes.always
-    at_times = sum(map(scoring.came_and_went, weights)) + passes.at_times - math.log(2)
-    return max(always, at_times) - cost
+    return _weighed(lows, passes, most) - cost if lows else -cost
 
 
 def _groups(worth: Mapping[Part, Sequence[Low]]) -> list[list[Part]]:

@@ -1,9 +1,10 @@
 """Who is at fault, by all evidence: named, scored, confirmed or not, and never an innocent one.
 
 A node or rail is confirmed when it is low with two partners that are good with others, in two
-rounds where these are known; a pair when it is low twice and both its nodes are good elsewhere; and
-each only when its score reaches the bar (`scoring`). Who has one bad result has one partner: the
-pair is named, unconfirmed, with what would confirm it.
+rounds where these are known; a pair when it is low every time, six times, and both its ends are
+good elsewhere (an end that is bad now and then is low twice with one partner soon enough); and each
+only when its score reaches the bar (`scoring`). Who has one bad result has one partner: the pair is
+named, unconfirmed, with what would confirm it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from railgauge.node.rdma import natural
 from railgauge.verdict.locating import scoring
 from railgauge.verdict.locating.evidence import End, Evidence, Low, Missing, pair_of
 from railgauge.verdict.locating.explain import (
+    MOST_RAILS,
     Explanation,
     Part,
     explain,
@@ -28,8 +30,9 @@ from railgauge.verdict.locating.fabric import Gathering, gatherings
 #: So many results are named as evidence, of either kind.
 _NAMED = 8
 
-#: A node's faults are the node's where so much of its measured rails has one.
-_MOST_RAILS = 0.5
+#: A pair is confirmed where one of its ends, at fault a fifth of the time, would so rarely have
+#: been low with the other alone.
+_NOT_AN_END = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,7 +206,7 @@ class _Judge:
             if part.kind == "rail":
                 rails.setdefault(part.nodes[0], []).append(part)
         for node, parts in rails.items():
-            if len(parts) > 1 and len(parts) > _MOST_RAILS * len(self.evidence.ends[node]):
+            if len(parts) > 1 and len(parts) > MOST_RAILS * len(self.evidence.ends[node]):
                 lows = {low: None for part in parts for low in self.parts.pop(part)}
                 self.parts[Part("node", (node,))] = list(lows)
 
@@ -264,11 +267,10 @@ class _Judge:
                     Measure(end.name, self._clean(end, part.nodes), "a partner that is good")
                     for end in unknown
                 ]
-            return (
-                []
-                if self._twice(lows)
-                else [Measure(part.nodes[0], part.nodes[1], "the pair once more")]
-            )
+            again = len({low.round for low in lows}) - 1
+            if scoring.SHARE_OF_TIME**again > _NOT_AN_END:
+                return self._again(part, "the pair once more")
+            return []
         node = part.nodes[0]
         partners = [_other(low, node) for low in lows if not low.event]
         convicting = {end.node for end in partners if self._is_clean(end, (node,))}

@@ -56,7 +56,7 @@ def _quote(text: str) -> str:
 
 
 def read_uplinks(text: str) -> dict[str, int]:
-    """`leaf2:spine1` -> its events, of columns leaf,spine,events; TableError where it is no table."""
+    """`leaf2:spine1` -> its events, of columns leaf,spine,events; else TableError."""
     uplinks: dict[str, int] = {}
     for line in _lines(text, ("leaf", "spine", "events"), ()):
         if not line["leaf"] or not line["spine"]:
