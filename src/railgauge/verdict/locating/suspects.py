@@ -225,10 +225,12 @@ class _Judge:
             reached = score(lows, passes[part], self.most)
             told = part.kind == "pair" or any(low.chance == 0 for low in lows)
             if told or reached >= scoring.bar(among, scoring.FALSE_MENTION):
-                yield self._suspect(part, lows, reached, among)
+                yield self._suspect(part, lows, passes[part].count, reached, among)
 
-    def _suspect(self, part: Part, lows: Sequence[Low], reached: float, among: int) -> Suspect:
-        confirm = self._confirm(part, lows)
+    def _suspect(
+        self, part: Part, lows: Sequence[Low], passed: int, reached: float, among: int
+    ) -> Suspect:
+        confirm = self._confirm(part, lows, passed)
         if not confirm and reached < scoring.bar(among):
             confirm = self._again(part, f"the score is {reached:.1f} of {scoring.bar(among):.1f}")
         kind: Any = part.kind
@@ -258,14 +260,16 @@ class _Judge:
     def _twice(self, lows: Sequence[Low]) -> bool:
         return len({low.round for low in lows}) > 1
 
-    def _confirm(self, part: Part, lows: Sequence[Low]) -> list[Measure]:
+    def _confirm(self, part: Part, lows: Sequence[Low], passed: int) -> list[Measure]:
         """What would confirm or clear it; nothing where all that it takes is there."""
         if part.kind == "pair":
-            unknown = [end for end in self._ends(part) if not self._is_clean(end, part.nodes)]
-            if unknown:
+            ends = self._ends(part)
+            unknown = [end for end in ends if not self._is_clean(end, part.nodes)]
+            # What is between them is bad every time; an end may be bad now and then.
+            why = "a partner that is good" if unknown else "the pair was good, too"
+            if unknown or passed:
                 return [
-                    Measure(end.name, self._clean(end, part.nodes), "a partner that is good")
-                    for end in unknown
+                    Measure(end.name, self._clean(end, part.nodes), why) for end in unknown or ends
                 ]
             again = len({low.round for low in lows}) - 1
             if scoring.SHARE_OF_TIME**again > _NOT_AN_END:
