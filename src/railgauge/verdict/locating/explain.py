@@ -82,9 +82,14 @@ def score(lows: Iterable[Low], passes: Passes, most: float = scoring.MOST) -> fl
 
 def _weighed(lows: Collection[Low], passes: Passes, most: float) -> float:
     weights = [min(low.always, most) for low in lows]
+    # What a counter says is not taken back by a good result of the same round.
+    at_times = [
+        weight if low.event else scoring.came_and_went(weight)
+        for low, weight in zip(lows, weights, strict=True)
+    ]
     return scoring.mixture(
         sum(weights) + passes.always,
-        sum(map(scoring.came_and_went, weights)) + passes.at_times,
+        sum(at_times) + passes.at_times,
         sum(min(low.often, most) for low in lows) + scoring.NOT_LOW * passes.count,
     )
 
