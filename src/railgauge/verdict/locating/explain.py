@@ -62,7 +62,9 @@ class Passes:
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """A part at fault, all low results that it is in, and whether every good explanation has it."""
+    """A part that a good explanation has, all low results that it is in, and whether every one has
+    it that is as good.
+    """
 
     part: Part
     lows: tuple[Low, ...]
@@ -240,7 +242,7 @@ def _best(
     costs: Mapping[Part, float],
     most: float,
 ) -> list[Explanation]:
-    """The explanation of a group of parts that gains most."""
+    """The explanation of a group of parts that gains most, and those that are as good."""
 
     def gain(part: Part, without: Collection[Low]) -> float:
         left = [low for low in covered[part] if low not in without]
@@ -271,9 +273,10 @@ def _best(
 
     beginnings = sorted(covered, key=lambda part: gain(part, ()), reverse=True)[:_BEGINNINGS]
     found = {frozenset(chosen): total(chosen) for chosen in map(from_beginning, beginnings)}
-    best = max(found, key=lambda parts: (found[parts], sorted(part.name for part in parts)))
-    as_good = [parts for parts, gained in found.items() if gained > found[best] - _AS_GOOD]
+    best = max(found.values())
+    as_good = [parts for parts, gained in found.items() if gained > best - _AS_GOOD]
     return [
         Explanation(part, tuple(covered[part]), all(part in parts for parts in as_good))
-        for part in sorted(best)
+        for part in covered
+        if any(part in parts for parts in as_good)
     ]

@@ -86,8 +86,8 @@ class Suspect:
 class Located:
     """What the evidence says: suspects, the most certain first, and what nobody measured.
 
-    `alike` says where results accuse nobody, as all are bad. `watched` are ends that were low and
-    are no suspects, with the number of their good results.
+    `alike` says where results accuse nobody, as all are bad. `watched` are ends that were low,
+    what no suspect explains or never good, with the number of their good results.
     """
 
     suspects: tuple[Suspect, ...]
@@ -136,7 +136,7 @@ def locate(evidence: Evidence) -> Located:
         end: evidence.stands[end].good
         for low in lows
         for end in ((low.a,) if low.event else (low.a, low.b))
-        if end not in ends
+        if end not in ends and (low not in judge.told or not evidence.stands[end].good)
     }
     return Located(
         tuple(suspects),
@@ -167,13 +167,13 @@ class _Judge:
         self.lows = lows
         self.most = most
         self.parts: dict[Part, list[Low]] = {}
-        self.certain: set[Part] = set()
+        #: the low results of those that are suspects
+        self.told: set[Low] = set()
         explained: set[Low] = set()
         for explanation in explanations:
             part = explanation.part
             if explanation.certain and self._has_partners(part, explanation.lows):
                 self.parts[part] = list(explanation.lows)
-                self.certain.add(part)
                 explained.update(explanation.lows)
         for low in lows:
             if low not in explained and not low.event and self._is_told(low, explanations):
@@ -225,6 +225,7 @@ class _Judge:
             reached = score(lows, passes[part], self.most)
             told = part.kind == "pair" or any(low.chance == 0 for low in lows)
             if told or reached >= scoring.bar(among, scoring.FALSE_MENTION):
+                self.told.update(lows)
                 yield self._suspect(part, lows, passes[part].count, reached, among)
 
     def _suspect(
