@@ -96,6 +96,26 @@ def _weighed(lows: Collection[Low], passes: Passes, most: float) -> float:
     )
 
 
+def _rarity(low: Low) -> float:
+    """How rarely a healthy part is as low, in nats."""
+    return -math.log(max(low.chance, scoring.TRANSIENT))
+
+
+def surprise(lows: Iterable[Low], passes: Passes) -> float:
+    """How rarely a healthy part is so low in as many rounds, in nats, less what its good results
+    say for it: enough to ask for more rounds, not to confirm. Chances of several rounds are
+    combined by R. A. Fisher's method (Statistical Methods for Research Workers, 1925, 21.1).
+    """
+    rounds: dict[int, float] = {}
+    for low in lows:
+        rounds[low.round] = max(rounds.get(low.round, 0.0), _rarity(low))
+    total, term, correction = sum(rounds.values()), 1.0, 1.0
+    for place in range(1, len(rounds)):
+        term *= total / place
+        correction += term
+    return total - math.log(correction) + passes.always
+
+
 def passes_of(evidence: Evidence, parts: Collection[Part]) -> dict[Part, Passes]:
     """The good results of each part."""
     known = {}
@@ -190,17 +210,30 @@ def _covered(evidence: Evidence, lows: Sequence[Low], most: float) -> dict[Part,
         for part in parts:
             covered.setdefault(part, []).append(low)
     for part in [part for part in covered if part.kind == "node"]:
-        ends = evidence.ends[part.nodes[0]]
-        counts = Counter(low.a if low.a.node == part.nodes[0] else low.b for low in covered[part])
-        mostly = sum(count > evidence.stands[end].good for end, count in counts.items())
-        if mostly <= MOST_RAILS * len(ends) and len(counts) < len(ends):
+        if not _is_of_node(evidence, part.nodes[0], covered[part]):
             del covered[part]
     # Passes cost time to sum up, and take away only: what cannot be worth it without is left out.
     return {
         part: of_part
         for part, of_part in covered.items()
-        if sum(max(low.always, low.often) for low in of_part) > _cost(evidence, part)
+        if sum(scoring.MOST for low in of_part) > _cost(evidence, part)
     }
+
+
+def _is_of_node(evidence: Evidence, node: str, lows: Sequence[Low]) -> bool:
+    """Whether most of its rails are low more often than not, or twice most of them in one round:
+    else it is its rails', or their partners'.
+    """
+    ends = evidence.ends[node]
+    counts: Counter[End] = Counter()
+    rounds: dict[int, set[End]] = {}
+    for low in lows:
+        end = low.a if low.a.node == node else low.b
+        counts[end] += 1
+        rounds.setdefault(low.round, set()).add(end)
+    mostly = sum(count > evidence.stands[end].good for end, count in counts.items())
+    at_once = sum(len(low_ends) > MOST_RAILS * len(ends) for low_ends in rounds.values())
+    return mostly > MOST_RAILS * len(ends) or at_once > 1
 
 
 def _cost(evidence: Evidence, part: Part) -> float:
@@ -213,7 +246,11 @@ def _cost(evidence: Evidence, part: Part) -> float:
 
 def _gain(lows: Collection[Low], passes: Passes, cost: float, most: float) -> float:
     """What a part's fault explains, without its cost."""
-    return _weighed(lows, passes, most) - cost if lows else -cost
+    if not lows:
+        return -cost
+    # What asks for more rounds must be explained too.
+    rare = sum(min(_rarity(low), most) for low in lows if not low.event) + passes.always
+    return max(_weighed(lows, passes, most), rare) - cost
 
 
 def _groups(worth: Mapping[Part, Sequence[Low]]) -> list[list[Part]]:

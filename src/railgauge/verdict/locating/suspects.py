@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ from railgauge.verdict.locating.explain import (
     explain,
     passes_of,
     score,
+    surprise,
 )
 from railgauge.verdict.locating.fabric import Gathering, gatherings
 
@@ -175,8 +177,10 @@ class _Judge:
             if explanation.certain and self._has_partners(part, explanation.lows):
                 self.parts[part] = list(explanation.lows)
                 explained.update(explanation.lows)
-        for low in lows:
-            if low not in explained and not low.event and self._is_told(low, explanations):
+        left = [low for low in lows if low not in explained and not low.event]
+        again = Counter(pair_of(*low.nodes) for low in left)
+        for low in left:
+            if self._stands_out(low) or again[pair_of(*low.nodes)] > 1:
                 self.parts.setdefault(Part("pair", pair_of(*low.nodes)), []).append(low)
         self._merge_rails()
         self.accused = {
@@ -190,14 +194,9 @@ class _Judge:
         partners = {_other(low, part.nodes[0]).node for low in lows if not low.event}
         return len(partners) > 1 or len({low.round for low in lows if low.event}) > 1
 
-    def _is_told(self, low: Low, explanations: Sequence[Explanation]) -> bool:
-        """Whether a result that no part explains is worth a word: a run that failed, one that is
-        too low for chance, or one that an explanation rests on. Not where its nodes were good with
-        each other in the other results.
-        """
-        rests_on = any(low in explanation.lows for explanation in explanations)
-        chance = low.chance * max(len(self.evidence.observations), 1)
-        return rests_on or chance < scoring.FALSE_MENTION
+    def _stands_out(self, low: Low) -> bool:
+        """Whether a run failed, or is too low to be so by chance among all of them."""
+        return low.chance * len(self.evidence.observations) < scoring.FALSE_MENTION
 
     def _merge_rails(self) -> None:
         """Two rails of a node, and at least half of those measured, are the node."""
@@ -212,7 +211,6 @@ class _Judge:
 
     def suspects(self) -> Iterable[Suspect]:
         passes = passes_of(self.evidence, self.parts)
-        pairs = {pair_of(*low.nodes) for low in self.lows}
         for part, lows in self.parts.items():
             if part.kind == "pair" and passes[part].count and not self._twice(lows):
                 # It was measured again, and was good.
@@ -220,11 +218,13 @@ class _Judge:
             among = {
                 "node": len(self.evidence.ends),
                 "rail": len(self.evidence.stands),
-                "pair": max(len(pairs), len(self.evidence.ends)),
+                "pair": len(self.evidence.observations),
             }[part.kind]
             reached = score(lows, passes[part], self.most)
-            told = part.kind == "pair" or any(low.chance == 0 for low in lows)
-            if told or reached >= scoring.bar(among, scoring.FALSE_MENTION):
+            asked = max(reached, surprise(lows, passes[part]))
+            if any(map(self._stands_out, lows)) or asked >= scoring.bar(
+                among, scoring.FALSE_MENTION
+            ):
                 self.told.update(lows)
                 yield self._suspect(part, lows, passes[part].count, reached, among)
 
