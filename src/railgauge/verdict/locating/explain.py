@@ -216,7 +216,7 @@ def _covered(evidence: Evidence, lows: Sequence[Low], most: float) -> dict[Part,
     return {
         part: of_part
         for part, of_part in covered.items()
-        if sum(scoring.MOST for low in of_part) > _cost(evidence, part)
+        if sum(max(low.always, low.often, _rarity(low)) for low in of_part) > _cost(evidence, part)
     }
 
 

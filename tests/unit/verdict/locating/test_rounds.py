@@ -119,3 +119,15 @@ def test_healthy_ones_are_settled_after_a_round() -> None:
 
 def test_what_is_not_excluded_shrinks_with_every_good_round() -> None:
     assert not_excluded(0) == 1 and not_excluded(3) == pytest.approx(0.512)
+
+
+def test_suspects_that_alone_are_measured_in_a_late_round_stay_suspects() -> None:
+    """Of many results only the new ones are judged: a round of bad ones is no common cause."""
+    fabric = Fabric(8000, {"n1": 1, "n3": 1}, per_leaf=40)
+    evidence = Evidence(fabric.leaves)
+    for number in range(6):
+        places = next_round(evidence, fabric.ends, number)
+        evidence.add([fabric.measure(a, b, number) for a, b in places])
+    evidence.add([fabric.measure(End("n1"), End("n5"), 6), fabric.measure(End("n3"), End("n7"), 6)])
+    result = locate(evidence)
+    assert sorted(told(result)) == ["node n1", "node n3"] and result.alike == ()
