@@ -28,6 +28,13 @@ def test_a_healthy_node_between_two_bad_ones_is_not_named(size: int, loss: float
     assert sorted(told(located(fabric, fabric.ring()))) == ["node n2?", "node n4?"]
 
 
+@pytest.mark.parametrize("bad", [(2, 4, 6), tuple(range(2, 18, 2)), tuple(range(2, 42, 2))])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_healthy_nodes_between_many_bad_ones_are_not_named(bad: tuple[int, ...], seed: int) -> None:
+    fabric = Fabric(160, {f"n{number}": 0.3 for number in bad}, seed=seed)
+    assert {s.name for s in located(fabric, fabric.ring()).suspects} == {f"n{n}" for n in bad}
+
+
 @pytest.mark.parametrize("loss", [0.3, 1.0])
 def test_of_two_bad_neighbours_both_are_named_and_neither_is_confirmed(loss: float) -> None:
     """Each is bad with one partner that is good with others, and with the other."""
@@ -91,6 +98,14 @@ def test_a_pair_that_is_bad_each_time_and_good_elsewhere_is_confirmed() -> None:
     observations = fabric.tournament()
     observations += [fabric.measure(End("n2"), End("n3"), number) for number in range(15, 22)]
     assert told(located(fabric, observations)) == ["pair n2-n3"]
+
+
+def test_a_pair_that_is_bad_three_times_is_not_confirmed_yet() -> None:
+    """One of its ends, bad a fifth of the time, would be so in 4 % of such cases."""
+    fabric = Fabric(16, {"n2-n3": 1})
+    observations = fabric.tournament()
+    observations += [fabric.measure(End("n2"), End("n3"), number) for number in (15, 16)]
+    assert told(located(fabric, observations)) == ["pair n2-n3?"]
 
 
 def test_a_pair_that_was_bad_once_and_good_later_is_let_alone() -> None:
