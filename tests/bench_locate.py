@@ -1,7 +1,7 @@
 """Figures of the location of faults: rounds, false accusations, seconds, by simulated campaigns.
 
     python -m tests.bench_locate [--campaigns N] [--nodes N] [--rails N] [--leaves N] [MODEL...]
-    python -m tests.bench_locate --beside      other schedules beside the adaptive one
+    python -m tests.bench_locate --figures     what docs/figures.md has
 
 A campaign measures rounds until nobody is undecided; a part is found when it is a confirmed
 suspect. Healthy parts that are confirmed are false accusations. Model, of `Simulation`: a result is
@@ -18,6 +18,7 @@ import random
 import resource
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from railgauge.verdict.locating import (
@@ -83,9 +84,9 @@ class Fabric:
 class Faults:
     """Loss by end (1: it hangs), by pair of nodes, and of one uplink of 16 of a leaf.
 
-    `share` is how often a loss is there, drawn for each round. With `counters`, an end's error
-    counter moves in a round in which the fault was there at any time: as it is on for a fifth of
-    each period of two rounds, and a run takes a fifth of a round, that is in half of the rounds.
+    `share` is how often a run meets a loss, drawn for each round: the fault is on for a fifth of
+    every round, at any moment of it, and a run takes a short part of the round. With `counters`,
+    those of the end are read before and after the round: they move in each.
     """
 
     ends: dict[End, float] = dataclasses.field(default_factory=dict)
@@ -118,9 +119,7 @@ class Simulation:
             for end, loss in faults.ends.items()
             if faults.share == 1 or chance.random() < faults.share
         }
-        moved = {e for e in faults.ends if faults.counters and chance.random() < 0.5} | (
-            set(present) if faults.counters else set()
-        )
+        moved = set(faults.ends) if faults.counters else set()
         found = []
         for (a, b), of_noise in zip(places, noise, strict=True):
             loss = 0.0
@@ -209,10 +208,10 @@ Make = Callable[[Fabric, Sequence[End], random.Random], tuple[Faults, set[str]]]
 
 
 def _named(faults: Faults, fabric: Fabric) -> set[str]:
-    nodes = [end.node for end in faults.ends]
-    if fabric.rails > 1 and len(nodes) == fabric.rails and len(set(nodes)) == 1:
-        return {nodes[0]}
-    return {end.name for end in faults.ends}
+    """A node of which most rails are slow is what there is to name."""
+    rails = Counter(end.node for end in faults.ends)
+    most = {node for node, count in rails.items() if 1 < count > fabric.rails / 2}
+    return most | {end.name for end in faults.ends if end.node not in most}
 
 
 def slow_rails(count: int, loss: float, share: float = 1.0, counters: bool = False) -> Make:
@@ -372,6 +371,44 @@ def beside(count: int, pools: dict[str, list[float]]) -> None:
             print(line(name, noise, outcomes), flush=True)
 
 
+def table(
+    fabric: Fabric,
+    models: Sequence[str],
+    noises: Sequence[str],
+    count: int,
+    pools: dict[str, list[float]],
+) -> None:
+    """A line a model and kind of noise, and who was accused falsely."""
+    print(f"{fabric}, {count} campaigns a line")
+    print("| fault | noise | n | rounds 50 / 99 % | falsely accused | unconfirmed left | CPU s |")
+    total = wrong = 0
+    for model in models:
+        for noise in noises:
+            outcomes = list(campaigns(fabric, model, noise, count, pools))
+            print(line(model, noise, outcomes), flush=True)
+            for outcome in outcomes:
+                total += 1
+                wrong += bool(outcome.innocent)
+                if outcome.innocent:
+                    print("   falsely accused:", ", ".join(outcome.innocent))
+    print(f"{total} campaigns, {wrong} with a false accusation", flush=True)
+
+
+#: What is run at full size: a campaign of 36,864 rails takes a second or two.
+_AT_FULL_SIZE = (
+    *("healthy", "32 slow rails, 30 %", "32 slow rails, 10 %", "slow node, 30 %"),
+    *("a rail hangs", "one lossy uplink of 16"),
+)
+
+
+def figures() -> None:
+    """A thousand campaigns of all models on 1,024 rails, some of 36,864, and other schedules."""
+    pools = {kind: pool(kind) for kind in ("normal", "heavy")}
+    table(Fabric(256, 4, 16), list(MODELS), NOISES, 26, pools)
+    beside(20, pools)
+    table(Fabric(4608, 8, 64), _AT_FULL_SIZE, NOISES, 4, pools)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--campaigns", type=int, default=20)
@@ -379,23 +416,15 @@ def main() -> None:
     parser.add_argument("--rails", type=int, default=8)
     parser.add_argument("--leaves", type=int, default=64)
     parser.add_argument("--noise", nargs="*", default=list(NOISES))
-    parser.add_argument("--beside", action="store_true", help="other schedules")
+    parser.add_argument("--figures", action="store_true", help="what docs/figures.md has")
     parser.add_argument("models", nargs="*")
     asked = parser.parse_args()
     fabric = Fabric(asked.nodes, asked.rails, asked.leaves)
-    pools = {kind: pool(kind) for kind in ("normal", "heavy")}
-    if asked.beside:
-        beside(asked.campaigns, pools)
-        return
-    print(f"{fabric}, campaigns of each line: {asked.campaigns}")
-    print("| fault | noise | n | rounds 50 / 99 % | falsely accused | unconfirmed left | CPU s |")
-    for model in asked.models or MODELS:
-        for noise in asked.noise:
-            outcomes = list(campaigns(fabric, model, noise, asked.campaigns, pools))
-            print(line(model, noise, outcomes), flush=True)
-            for outcome in outcomes:
-                if outcome.innocent:
-                    print("   innocent:", outcome.innocent)
+    if asked.figures:
+        figures()
+    else:
+        pools = {kind: pool(kind) for kind in ("normal", "heavy")}
+        table(fabric, asked.models or list(MODELS), asked.noise, asked.campaigns, pools)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak memory {peak:.0f} MB")
 

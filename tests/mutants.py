@@ -57,6 +57,12 @@ def _call(call: str, test: str) -> Mutant:
     return Mutant(f"no {call}", _GUARD, f"    {call}(self, testcases)\n", "    pass\n", test)
 
 
+def _locate(what: str, module: str, old: str, new: str, test: str) -> Mutant:
+    """Something that keeps innocents from being accused."""
+    file = f"src/railgauge/verdict/locating/{module}.py"
+    return Mutant(what, file, old, new, f"tests/unit/verdict/locating/{test}")
+
+
 def _sweep(what: str, old: str, new: str, test: str) -> Mutant:
     """A protection of the places of a sweep."""
     file = "src/railgauge/checks/sweep.py"
@@ -1073,6 +1079,76 @@ MUTANTS = [
         "                check.only = frozenset(wanted[key(case)])\n",
         "                check.only = frozenset(p.name for p in places[key(case)])\n",
         f"{_RESUME} -k missing_place",
+    ),
+    _locate(
+        "one partner convicts a node",
+        "suspects",
+        "if len(convicting) + len(events) < 2:",
+        "if len(convicting) + len(events) < 1:",
+        "test_scenarios.py -k of_two_bad_neighbours",
+    ),
+    _locate(
+        "a partner that was never good convicts",
+        "suspects",
+        "return end not in self.accused and _good(self.evidence, end, without)",
+        "return end not in self.accused",
+        "test_scenarios.py -k healthy_node_between",
+    ),
+    _locate(
+        "a healthy node between two bad ones explains them",
+        "explain",
+        "return any(degrees[low.b if low.a.node == part.nodes[0] else low.a] == 1 for low in left)",
+        "return False",
+        "test_scenarios.py -k healthy_nodes_between",
+    ),
+    _locate(
+        "two flows over bad uplinks convict a node",
+        "suspects",
+        "if len(convicting) == 2 and not events and all(map(self.evidence.crosses, lows)):",
+        "if False:",
+        "test_scenarios.py -k two_uplinks_on_the_way",
+    ),
+    _locate(
+        "a pair is confirmed on three results",
+        "suspects",
+        "if scoring.SHARE_OF_TIME**again > _NOT_AN_END:",
+        "if False:",
+        "test_scenarios.py -k bad_three_times",
+    ),
+    _locate(
+        "what often happens by itself convicts",
+        "explain",
+        "if once >= _ENOUGH:",
+        "if False:",
+        "test_scenarios.py -k often_fail_by_themselves",
+    ),
+    _locate(
+        "what is missing is a failure",
+        "table",
+        "if value is None and ok is not False:",
+        "if value is None and ok is not False and False:",
+        "test_table.py -k no_value_alone",
+    ),
+    _locate(
+        "failures that all share accuse",
+        "evidence",
+        "elif kind not in self._good:",
+        "elif False:",
+        "test_scenarios.py -k every_run_failed",
+    ),
+    _locate(
+        "a wrong reference accuses",
+        "evidence",
+        "if bound and 2 * below > len(bound):",
+        "if False:",
+        "test_scenarios.py -k reference_that_most",
+    ),
+    Mutant(
+        "nodes that are not confirmed fail",
+        "src/railgauge/verdict/locating/suspects.py",
+        's.confirmed and s.kind in ("node", "rail") and node in s.nodes',
+        's.kind in ("node", "rail") and node in s.nodes',
+        "tests/unit/cli/test_locate.py -k only_confirmed_nodes",
     ),
 ]
 

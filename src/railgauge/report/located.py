@@ -26,11 +26,13 @@ def lines(located: Located) -> Iterator[str]:
     watched = sorted(located.watched.items(), key=lambda item: (item[1], item[0].order))
     for end, good in watched[:_NAMED]:
         yield (
-            f"was low and is no suspect: {end.name}, good {good} times; a fault that is there a "
-            f"fifth of the time is not excluded ({not_excluded(good):.0%} of such pass so often)"
+            f"low and no suspect: {end.name}, good {good} times (so does "
+            f"{not_excluded(good):.0%} of what is at fault a fifth of the time)"
+            if good
+            else f"not known: {end.name} met suspects only"
         )
     if len(watched) > _NAMED:
-        yield f"was low and is no suspect: {len(watched) - _NAMED} more"
+        yield f"low and no suspect: {len(watched) - _NAMED} more"
     if located.rounds and not located.suspects:
         yield (
             f"not excluded after {located.rounds} rounds: a fault that is there a fifth of the "

@@ -8,6 +8,7 @@ from railgauge.model.measurement import METRICS
 from railgauge.model.record import Row
 from railgauge.verdict import outliers
 from railgauge.verdict.compare import Case, Outcome
+from railgauge.verdict.locating import scoring
 from railgauge.verdict.locating.evidence import End, Evidence, Missing, Observation
 
 
@@ -16,7 +17,8 @@ def read(cases: Sequence[Case]) -> Evidence:
 
     A place counts once, by the largest size that it measured of what is alike everywhere.
     """
-    spread = max((case.peer_spread for case in cases), default=0.0)
+    # Who is within it of the others is good.
+    spread = max((case.peer_spread for case in cases), default=0.0) / scoring.GOOD
     evidence = Evidence(least_spread=max(spread, 0.01))
     observations = []
     missing = []

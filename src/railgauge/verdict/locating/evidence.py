@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -70,6 +71,7 @@ class Low(NamedTuple):
     a: End
     b: End
     always: float
+    often: float
     #: of a healthy result to be as low, by the model; 0 of a run that failed
     chance: float
     round: int
@@ -84,9 +86,10 @@ class Low(NamedTuple):
 class Stand:
     """What the good results of an end say: how many, their weights, and with whom."""
 
-    __slots__ = ("always", "at_times", "good", "good_with", "quiet_good")
+    __slots__ = ("always", "at_times", "count", "good", "good_with", "quiet_good")
 
     def __init__(self) -> None:
+        self.count = 0
         self.good = 0
         self.quiet_good = 0
         self.always = 0.0
@@ -124,6 +127,8 @@ class Evidence:
         #: node -> its measured ends
         self.ends: dict[str, list[End]] = {}
         self.lows: list[Low] = []
+        #: end -> how many of its results had events of its counters
+        self.events: dict[End, int] = {}
         #: leaf -> its results with other leaves, and within
         self.across: dict[str, Tally] = {}
         self.within: dict[str, Tally] = {}
@@ -134,6 +139,9 @@ class Evidence:
         self._peers: dict[_Class, Peers] = {}
         #: the latest of each class
         self._values: dict[_Class, list[float]] = {}
+        #: those of which any result was good
+        self._good: set[_Class] = set()
+        self._rounds: set[int] = set()
         self._times: dict[tuple[End, End], int] = {}
         self._met: dict[tuple[str, str, int], int] = {}
 
@@ -146,15 +154,16 @@ class Evidence:
             first = 0
             self.expected, self.weights, self.lows, self.alike = [], [], [], []
             self.stands, self.ends, self.across, self.within = {}, {}, {}, {}
+            self.events = {}
             self._times, self._met, self._values = {}, {}, {}
+            self._good = set()
         self._judge(first)
 
     @property
     def rounds(self) -> int:
         """How many rounds: as they are numbered, or as many as the busiest end has results."""
-        numbered = {o.round for o in self.observations if o.round is not None}
-        if numbered:
-            return len(numbered)
+        if self._rounds:
+            return len(self._rounds)
         counts: dict[End, int] = {}
         for o in self.observations:
             for end in (o.a, o.b):
@@ -178,25 +187,29 @@ class Evidence:
         self.expected += [None] * len(new)
         self.weights += [0.0] * len(new)
         classes: dict[_Class, list[int]] = {}
-        leaves, across, within = self.leaves.get, self.across, self.within
+        between: Counter[tuple[str | None, str | None]] = Counter()
+        leaves, stands = self.leaves.get, self.stands
         for number, o in enumerate(new, first):
-            one, other = leaves(o.a), leaves(o.b)
+            a, b = o.a, o.b
+            one, other = leaves(a), leaves(b)
+            between[one, other] += 1
             crosses = None if one is None or other is None else one != other
-            kind = (o.condition, crosses, o.a.rail == o.b.rail, o.quiet)
+            kind = (o.condition, crosses, a.rail == b.rail, o.quiet)
             numbers = classes.get(kind)
             if numbers is None:
                 numbers = classes[kind] = []
             numbers.append(number)
-            if crosses is not None and one is not None and other is not None:
-                for leaf in (one, other) if crosses else (one,):
-                    tallies = across if crosses else within
-                    if leaf not in tallies:
-                        tallies[leaf] = Tally()
-                    tallies[leaf].all += 1
-            for end in (o.a, o.b):
-                if end not in self.stands:
-                    self.stands[end] = Stand()
+            for end in (a, b):
+                if end not in stands:
+                    stands[end] = Stand()
                     self.ends.setdefault(end.node, []).append(end)
+            if o.round is not None:
+                self._rounds.add(o.round)
+        for (one, other), count in between.items():
+            if one is not None and other is not None:
+                for leaf in (one, other) if one != other else (one,):
+                    tallies = self.across if one != other else self.within
+                    tallies.setdefault(leaf, Tally()).all += count
         # Where quiet results are few, the loaded ones say what is good.
         for kind, numbers in sorted(classes.items(), key=lambda item: item[0][-1]):
             self._judge_class(kind, numbers)
@@ -215,7 +228,8 @@ class Evidence:
             beside = self._peers.get((*kind[:3], False))
         reference_holds = self._reference_holds(numbers)
         shifts = self._shifts(numbers, known)
-        table = known.weights.always if known else ()
+        weights = known.weights if known else None
+        often_low = scoring.often_low(known.grid, known.degrees) if known else 0.0
         lows = []
         for number in numbers:
             o = observations[number]
@@ -224,11 +238,12 @@ class Evidence:
                 always, low, good = scoring.MOST, True, False
                 if known:
                     self.expected[number] = known.centre
-            elif known:
+            elif known and weights:
                 self.expected[number] = known.centre
                 loss = math.log(known.centre / value) - shifts.get(o.round, 0.0)
                 z = loss / known.spread
-                always = table[scoring.Weights.place(z)]
+                place = scoring.Weights.place(z)
+                always, at_times = weights.always[place], weights.at_times[place]
                 low = z >= scoring.LOW and loss >= scoring.LEAST_LOSS
                 chance = scoring.tail(z, known.degrees) if low else 1.0
                 if reference_holds and o.bound is not None and value < o.bound and z > scoring.GOOD:
@@ -237,20 +252,25 @@ class Evidence:
             elif beside:
                 self.expected[number] = beside.centre
                 good = math.log(beside.centre / value) < scoring.LEAST_LOSS
-                always, low = 0.0, False
+                always, at_times, low = 0.0, 0.0, False
             else:
                 # Without peers a run that came to its end is good, beside those that failed.
                 low = bool(reference_holds and o.bound is not None and value < o.bound)
                 good = not low
                 always = _BELOW if low else scoring.LEAST
+                at_times = scoring.came_and_went(always)
                 self.expected[number] = o.bound if low else None
             self.weights[number] = always
             if low:
                 lows.append(number)
-                self._take_low(number, o, always, chance)
+                often = always if chance == 0 else often_low
+                self._take_low(number, o, always, often, chance)
             else:
-                self._take_pass(number, o, always, good)
-        self._forgive_what_all_share(numbers, lows)
+                self._take_pass(number, o, always, at_times, good)
+        if len(lows) < len(numbers):
+            self._good.add(kind)
+        elif kind not in self._good:
+            self._forgive_what_all_share(lows)
 
     def _reference_holds(self, numbers: Sequence[int]) -> bool:
         """Not where most values are below it: the reference is wrong, or all share a cause."""
@@ -284,13 +304,16 @@ class Evidence:
                 self.alike.append(f"round {number}: nearly all is slow alike")
         return shifts
 
-    def _take_low(self, number: int, o: Observation, always: float, chance: float) -> None:
+    def _take_low(
+        self, number: int, o: Observation, always: float, often: float, chance: float
+    ) -> None:
         self.lows.append(
             Low(
                 number,
                 o.a,
                 o.b,
                 always,
+                often,
                 chance,
                 self._round(o),
                 o.quiet,
@@ -301,16 +324,18 @@ class Evidence:
             for leaf in (one, other) if one != other else (one,):
                 (self.within if one == other else self.across)[leaf].low += 1
 
-    def _take_pass(self, number: int, o: Observation, always: float, good: bool) -> None:
+    def _take_pass(
+        self, number: int, o: Observation, always: float, at_times: float, good: bool
+    ) -> None:
         if o.quiet:
             # It says nothing against "slow when others are busy".
             if good:
                 self.stands[o.a].quiet_good += 1
                 self.stands[o.b].quiet_good += 1
             return
-        at_times = scoring.came_and_went(always)
         for end, partner in ((o.a, o.b.node), (o.b, o.a.node)):
             stand = self.stands[end]
+            stand.count += 1
             stand.always += always
             stand.at_times += at_times
             if good:
@@ -318,12 +343,10 @@ class Evidence:
                 if len(stand.good_with) < 3 and partner not in stand.good_with:
                     stand.good_with[partner] = number
 
-    def _forgive_what_all_share(self, numbers: Sequence[int], lows: Sequence[int]) -> None:
+    def _forgive_what_all_share(self, lows: Sequence[int]) -> None:
         """Where no result of a condition is good, nobody is told from the others, unless one end
         is in all of them.
         """
-        if len(lows) < len(numbers) or not lows:
-            return
         nodes = [{end.node for end in self.observations[n][:2]} for n in lows]
         if set.intersection(*nodes):
             return
@@ -341,15 +364,17 @@ class Evidence:
         ]
         if not moved:
             return
-        ends = {end for _, end, _, _ in moved}
-        share = (len(ends) + 1) / (len(self.stands) + 1)
-        always = min(scoring.MOST, math.log(0.5 / max(share, scoring.TRANSIENT)))
-        if always <= 0:
-            self.alike.append(f"counters of errors moved at {len(ends)} of {len(self.stands)} ends")
-            return
+        for _, end, _, _ in moved:
+            self.events[end] = self.events.get(end, 0) + 1
+        total = sum(self.events.values())
         for number, end, partner, o in moved:
+            # How often the counters of the others move.
+            usual = (total - self.events[end] + 1) / (2 * len(self.observations))
+            always = min(scoring.MOST, math.log(0.5 / max(usual, scoring.TRANSIENT)))
+            if always < scoring.LOW:
+                continue
             self.lows.append(
-                Low(number, end, partner, always, 0.0, self._round(o), o.quiet, event=True)
+                Low(number, end, partner, always, always, 0.0, self._round(o), o.quiet, event=True)
             )
 
     def _round(self, o: Observation) -> int:

@@ -2,17 +2,18 @@
 
 An explanation costs what it takes to name its parts (ln of how many there are: two nodes for a
 pair), and the good results of these; it gains the weights of the low results that they explain.
-The best one is sought by greedy choice from every beginning, after which parts that the others make
-needless are dropped: a healthy node between two bad ones goes that way. Minimal explanations are R.
-Reiter's diagnoses (A Theory of Diagnosis from First Principles, 1987); with costs as logarithms of
-probabilities this is the most probable one (J. de Kleer, B. Williams: Diagnosing Multiple Faults,
-1987).
+The best one is sought by greedy choice from every beginning, first of parts whose partners are low
+with them alone; after that, parts that the others make needless are dropped: so a healthy node
+between two bad ones is not named. Minimal explanations are R. Reiter's diagnoses (A Theory of
+Diagnosis from First Principles, 1987); with costs as logarithms of probabilities this is the most
+probable one (J. de Kleer, B. Williams: Diagnosing Multiple Faults, 1987).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -24,6 +25,9 @@ Kind = Literal["node", "rail", "pair"]
 #: Explanations that are so little worse than the best one, in nats, are as good: what is not part
 #: of all of them is not certain.
 _AS_GOOD = 1.0
+
+#: What most of a node's measured rails have, more than this share, is of the node.
+MOST_RAILS = 0.5
 
 #: Of a group of results with more parts than this not every part is tried as a beginning.
 _BEGINNINGS = 24
@@ -47,7 +51,9 @@ class Part(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Passes:
-    """The weights of a part's good results, for both kinds of fault."""
+    """The weights of a part's results that are not low, for faults that are always there and for
+    those that come and go, and their number.
+    """
 
     always: float = 0.0
     at_times: float = 0.0
@@ -56,7 +62,9 @@ class Passes:
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """A part at fault, all low results that it is in, and whether every good explanation has it."""
+    """A part that a good explanation has, all low results that it is in, and whether every one has
+    it that is as good.
+    """
 
     part: Part
     lows: tuple[Low, ...]
@@ -67,12 +75,45 @@ def score(lows: Iterable[Low], passes: Passes, most: float = scoring.MOST) -> fl
     """How much more likely a fault of this part makes its results, in nats: of each round the
     lowest of them, as those of a round may share a cause.
     """
+    rounds: dict[int, Low] = {}
+    for low in lows:
+        if low.round not in rounds or low.always > rounds[low.round].always:
+            rounds[low.round] = low
+    return _weighed(rounds.values(), passes, most)
+
+
+def _weighed(lows: Collection[Low], passes: Passes, most: float) -> float:
+    weights = [min(low.always, most) for low in lows]
+    # What a counter says is not taken back by a good result of the same round.
+    at_times = [
+        weight if low.event else scoring.came_and_went(weight)
+        for low, weight in zip(lows, weights, strict=True)
+    ]
+    return scoring.mixture(
+        sum(weights) + passes.always,
+        sum(at_times) + passes.at_times,
+        sum(min(low.often, most) for low in lows) + scoring.NOT_LOW * passes.count,
+    )
+
+
+def _rarity(low: Low) -> float:
+    """How rarely a healthy part is as low, in nats."""
+    return -math.log(max(low.chance, scoring.TRANSIENT))
+
+
+def surprise(lows: Iterable[Low], passes: Passes) -> float:
+    """How rarely a healthy part is so low in as many rounds, in nats, less what its good results
+    say for it: enough to ask for more rounds, not to confirm. Chances of several rounds are
+    combined by R. A. Fisher's method (Statistical Methods for Research Workers, 1925, 21.1).
+    """
     rounds: dict[int, float] = {}
     for low in lows:
-        rounds[low.round] = max(rounds.get(low.round, 0.0), min(low.always, most))
-    always = sum(rounds.values()) + passes.always
-    at_times = sum(map(scoring.came_and_went, rounds.values())) + passes.at_times
-    return max(always, at_times - math.log(2))
+        rounds[low.round] = max(rounds.get(low.round, 0.0), _rarity(low))
+    total, term, correction = sum(rounds.values()), 1.0, 1.0
+    for place in range(1, len(rounds)):
+        term *= total / place
+        correction += term
+    return total - math.log(correction) + passes.always
 
 
 def passes_of(evidence: Evidence, parts: Collection[Part]) -> dict[Part, Passes]:
@@ -88,7 +129,7 @@ def passes_of(evidence: Evidence, parts: Collection[Part]) -> dict[Part, Passes]
         known[part] = Passes(
             sum(stand.always for stand in stands),
             sum(stand.at_times for stand in stands),
-            sum(stand.good for stand in stands),
+            sum(stand.count for stand in stands),
         )
     known.update(_passes_of_pairs(evidence, [part for part in parts if part.kind == "pair"]))
     return known
@@ -168,12 +209,31 @@ def _covered(evidence: Evidence, lows: Sequence[Low], most: float) -> dict[Part,
             parts.append(Part("pair", pair_of(low.a.node, low.b.node)))
         for part in parts:
             covered.setdefault(part, []).append(low)
+    for part in [part for part in covered if part.kind == "node"]:
+        if not _is_of_node(evidence, part.nodes[0], covered[part]):
+            del covered[part]
     # Passes cost time to sum up, and take away only: what cannot be worth it without is left out.
     return {
         part: of_part
         for part, of_part in covered.items()
-        if sum(min(low.always, most) for low in of_part) > _cost(evidence, part)
+        if sum(max(low.always, low.often, _rarity(low)) for low in of_part) > _cost(evidence, part)
     }
+
+
+def _is_of_node(evidence: Evidence, node: str, lows: Sequence[Low]) -> bool:
+    """Whether most of its rails are low more often than not, or twice most of them in one round:
+    else it is its rails', or their partners'.
+    """
+    ends = evidence.ends[node]
+    counts: Counter[End] = Counter()
+    rounds: dict[int, set[End]] = {}
+    for low in lows:
+        end = low.a if low.a.node == node else low.b
+        counts[end] += 1
+        rounds.setdefault(low.round, set()).add(end)
+    mostly = sum(count > evidence.stands[end].good for end, count in counts.items())
+    at_once = sum(len(low_ends) > MOST_RAILS * len(ends) for low_ends in rounds.values())
+    return mostly > MOST_RAILS * len(ends) or at_once > 1
 
 
 def _cost(evidence: Evidence, part: Part) -> float:
@@ -184,14 +244,13 @@ def _cost(evidence: Evidence, part: Part) -> float:
     return 2 * node if part.kind == "pair" else node
 
 
-def _gain(lows: Iterable[Low], passes: Passes, cost: float, most: float) -> float:
+def _gain(lows: Collection[Low], passes: Passes, cost: float, most: float) -> float:
     """What a part's fault explains, without its cost."""
-    weights = [min(low.always, most) for low in lows]
-    if not weights:
+    if not lows:
         return -cost
-    always = sum(weights) + passes.always
-    at_times = sum(map(scoring.came_and_went, weights)) + passes.at_times - math.log(2)
-    return max(always, at_times) - cost
+    # What asks for more rounds must be explained too.
+    rare = sum(min(_rarity(low), most) for low in lows if not low.event) + passes.always
+    return max(_weighed(lows, passes, most), rare) - cost
 
 
 def _groups(worth: Mapping[Part, Sequence[Low]]) -> list[list[Part]]:
@@ -214,13 +273,35 @@ def _groups(worth: Mapping[Part, Sequence[Low]]) -> list[list[Part]]:
     return list(groups.values())
 
 
+def _degrees(covered: Mapping[Part, Sequence[Low]], explained: Collection[Low]) -> Counter[End]:
+    """How many low results of each end are not explained yet."""
+    left = {low for lows in covered.values() for low in lows if low not in explained}
+    return Counter(end for low in left for end in ((low.a,) if low.event else (low.a, low.b)))
+
+
+def _convicts(
+    part: Part,
+    covered: Mapping[Part, Sequence[Low]],
+    explained: Collection[Low],
+    degrees: Mapping[End, int],
+) -> bool:
+    """Whether it has several low results, and one of these is the only one that its partner has:
+    of a chain of bad and healthy nodes the ends tell who is who (R. Karp, M. Sipser: Maximum
+    Matching in Sparse Random Graphs, 1981: exact where there is no ring of such).
+    """
+    left = [low for low in covered[part] if low not in explained]
+    if part.kind == "pair" or len(left) < 2:
+        return False
+    return any(degrees[low.b if low.a.node == part.nodes[0] else low.a] == 1 for low in left)
+
+
 def _best(
     covered: Mapping[Part, Sequence[Low]],
     passes: Mapping[Part, Passes],
     costs: Mapping[Part, float],
     most: float,
 ) -> list[Explanation]:
-    """The explanation of a group of parts that gains most."""
+    """The explanation of a group of parts that gains most, and those that are as good."""
 
     def gain(part: Part, without: Collection[Low]) -> float:
         left = [low for low in covered[part] if low not in without]
@@ -234,13 +315,18 @@ def _best(
             explained |= set(covered[part])
         return gained
 
-    def from_beginning(beginning: Part) -> list[Part]:
-        chosen, explained = [beginning], set(covered[beginning])
+    def from_beginning(beginning: Part | None) -> list[Part]:
+        chosen = [beginning] if beginning else []
+        explained = set(covered[beginning]) if beginning else set()
         while True:
-            left = [part for part in covered if part not in chosen]
-            best = max(left, key=lambda part: gain(part, explained), default=None)
-            if best is None or gain(best, explained) <= 0:
+            left = {part: gain(part, explained) for part in covered if part not in chosen}
+            left = {part: gained for part, gained in left.items() if gained > 0}
+            if not left:
                 break
+            degrees = _degrees(covered, explained)
+            best = max(
+                left, key=lambda part: (_convicts(part, covered, explained, degrees), left[part])
+            )
             chosen.append(best)
             explained |= set(covered[best])
         for part in list(chosen):
@@ -250,10 +336,13 @@ def _best(
         return chosen
 
     beginnings = sorted(covered, key=lambda part: gain(part, ()), reverse=True)[:_BEGINNINGS]
-    found = {frozenset(chosen): total(chosen) for chosen in map(from_beginning, beginnings)}
-    best = max(found, key=lambda parts: (found[parts], sorted(part.name for part in parts)))
-    as_good = [parts for parts, gained in found.items() if gained > found[best] - _AS_GOOD]
+    found = {
+        frozenset(chosen): total(chosen) for chosen in map(from_beginning, [None, *beginnings])
+    }
+    best = max(found.values())
+    as_good = [parts for parts, gained in found.items() if gained > best - _AS_GOOD]
     return [
         Explanation(part, tuple(covered[part]), all(part in parts for parts in as_good))
-        for part in sorted(best)
+        for part in covered
+        if any(part in parts for parts in as_good)
     ]

@@ -32,8 +32,13 @@ class Peers(NamedTuple):
     degrees: int
 
     @property
+    def grid(self) -> int:
+        """The spread in 1/10,000."""
+        return round(self.spread * 10_000)
+
+    @property
     def weights(self) -> scoring.Weights:
-        return scoring.weights(round(self.spread * 10_000), self.degrees)
+        return scoring.weights(self.grid, self.degrees)
 
 
 def peers(values: Sequence[float], least_spread: float) -> Peers | None:

@@ -71,23 +71,30 @@ def _undecided(
         if suspect.kind in ("leaf", "uplink"):
             continue
         of_suspect = [end for end in suspect.ends if end in known]
-        if suspect.kind == "pair":
-            clean = [_is_good(evidence, end, suspect.nodes) for end in of_suspect]
-            if all(clean):
-                rails: dict[str | None, list[End]] = {}
-                for end in of_suspect:
-                    rails.setdefault(end.rail, []).append(end)
-                for pair in rails.values():
-                    if len(pair) == 2:
-                        yield pair[0], pair[1]
-                continue
         if suspect.confirmed:
+            continue
+        if any((measure.a, measure.b) == suspect.nodes for measure in suspect.confirm):
+            yield from _pairs(evidence, of_suspect, suspect.nodes)
             continue
         for end in of_suspect:
             yield end, None
     for end in located.watched:
         if end in known:
             yield end, None
+
+
+def _pairs(
+    evidence: Evidence, ends: Sequence[End], nodes: Sequence[str]
+) -> Iterable[tuple[End, End | None]]:
+    """The ends of a pair with each other, rail by rail, once they are good elsewhere."""
+    rails: dict[str | None, list[End]] = {}
+    for end in ends:
+        rails.setdefault(end.rail, []).append(end)
+    for pair in rails.values():
+        if len(pair) == 2 and all(_is_good(evidence, end, nodes) for end in pair):
+            yield pair[0], pair[1]
+        else:
+            yield from ((end, None) for end in pair)
 
 
 def _is_good(evidence: Evidence, end: End, without: Collection[str]) -> bool:

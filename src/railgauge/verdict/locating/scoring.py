@@ -11,8 +11,10 @@ A result stands `z` spreads below its peers. Its weight is ln g(z)/f(z), in nats
   that is looked for to a hundredth of the peers' rate. It does not depend on the result, so that
   the product of ratios is a martingale under f.
 
-A part's score is the sum of its results' weights, for a fault that is always there or for one that
-is there a fifth of the time, whichever is more. By Ville's inequality (J. Ville 1939; A. Ramdas,
+A part's score is the sum of its results' weights, for a fault that is always there, or that is
+there a fifth of the time, or for one of which only is said that 85 % of its results are low (which
+a small loss shows soonest): the largest of the three, each less the logarithm of its share in their
+mixture (a half, a quarter, a quarter). By Ville's inequality (J. Ville 1939; A. Ramdas,
 P. Grunwald, V. Vovk, G. Shafer: Game-Theoretic Statistics and Safe Anytime-Valid Inference,
 Statistical Science 38, 2023) a healthy part's ratio ever exceeds 1/a with probability of at most a,
 however many rounds there are, and whoever chose them. Over n parts the bar is therefore ln(n/a).
@@ -46,6 +48,12 @@ LEAST = math.log(0.01)
 #: How often a fault that comes and goes is there.
 SHARE_OF_TIME = 0.2
 
+#: How often a part with a small loss is low.
+SHARE_OF_LOW = 0.85
+
+#: What a result that is not low says of such a part.
+NOT_LOW = math.log(1 - SHARE_OF_LOW)
+
 #: So many spreads below its peers a result is low, and nearer than that one is good.
 LOW = 4.0
 GOOD = 2.5
@@ -57,7 +65,7 @@ NORMAL = 1.4826
 #: scaled median absolute deviation: 4.0 at 3 degrees, 2.95 at 6, 2.33 of a normal distribution.
 #: Fewer values than `_FIT` do not show a tail: the heaviest is assumed.
 _DEGREES = ((3.0, 3), (2.6, 6), (0.0, 30))
-_FIT = 1000
+_FIT = 200
 
 _STEPS = 20  # of a table, per spread
 _LARGEST = 480.0
@@ -71,6 +79,24 @@ def came_and_went(weight: float) -> float:
 def bar(parts: int, chance: float = FALSE_ACCUSATION) -> float:
     """What a score must reach among so many parts (module docstring)."""
     return math.log(max(parts, 1) / chance)
+
+
+def mixture(always: float, at_times: float, often: float) -> float:
+    """The score of a part, of the sums of its three kinds of weights."""
+    return max(always, at_times - math.log(2), often - math.log(2)) - math.log(2)
+
+
+@lru_cache(maxsize=256)
+def often_low(hundredths_percent: int, degrees: int) -> float:
+    """The weight of a low result as such: how often a part with a small loss is low, over how often
+    a healthy one is that is slower by what is forgiven.
+    """
+    first = max(0.0, LOW - FORGIVEN / (hundredths_percent / 10_000))
+    width, steps = 80.0, 4000
+    middles = (first + width * (k + 0.5) / steps for k in range(steps))
+    healthy = sum(density(z, degrees) for z in middles) * width / steps
+    healthy += tail(first + width, degrees)
+    return min(MOST, math.log(SHARE_OF_LOW / healthy))
 
 
 def density(z: float, degrees: int) -> float:
@@ -132,13 +158,15 @@ def weights(hundredths_percent: int, degrees: int) -> Weights:
 
 
 def degrees_of_freedom(deviations: Sequence[float], spread: float) -> int:
-    """How heavy the tails are: of both sides at 1 % the farther, with two standard errors on top.
+    """How heavy the tails are: of both sides at 1 % the farther, with two standard errors on top of
+    the better one, where no fault is.
 
     `deviations` from the centre, sorted. Faulty parts among them make it heavier: the safe side.
     """
     count = len(deviations)
     if count < _FIT:
         return _DEGREES[0][1]
-    rank = max(0, int(0.01 * count - 2 * math.sqrt(0.01 * count)))
-    farthest = max(-deviations[rank], deviations[-1 - rank]) / spread
+    rank = int(0.01 * count)
+    safe = max(0, int(rank - 2 * math.sqrt(rank)))
+    farthest = max(-deviations[rank], deviations[-1 - safe]) / spread
     return next(degrees for least, degrees in _DEGREES if farthest >= least)

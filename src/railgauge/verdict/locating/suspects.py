@@ -1,15 +1,17 @@
 """Who is at fault, by all evidence: named, scored, confirmed or not, and never an innocent one.
 
 A node or rail is confirmed when it is low with two partners that are good with others, in two
-rounds where these are known; a pair when it is low twice and both its nodes are good elsewhere; and
-each only when its score reaches the bar (`scoring`). Who has one bad result has one partner: the
-pair is named, unconfirmed, with what would confirm it.
+rounds where these are known; a pair when it is low every time, six times, and both its ends are
+good elsewhere (an end that is bad now and then is low twice with one partner soon enough); and each
+only when its score reaches the bar (`scoring`). Who has one bad result has one partner: the pair is
+named, unconfirmed, with what would confirm it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -17,19 +19,22 @@ from railgauge.node.rdma import natural
 from railgauge.verdict.locating import scoring
 from railgauge.verdict.locating.evidence import End, Evidence, Low, Missing, pair_of
 from railgauge.verdict.locating.explain import (
+    MOST_RAILS,
     Explanation,
     Part,
     explain,
     passes_of,
     score,
+    surprise,
 )
 from railgauge.verdict.locating.fabric import Gathering, gatherings
 
 #: So many results are named as evidence, of either kind.
 _NAMED = 8
 
-#: A node's faults are the node's where so much of its measured rails has one.
-_MOST_RAILS = 0.5
+#: A pair is confirmed where one of its ends, at fault a fifth of the time, would so rarely have
+#: been low with the other alone.
+_NOT_AN_END = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,8 +88,8 @@ class Suspect:
 class Located:
     """What the evidence says: suspects, the most certain first, and what nobody measured.
 
-    `alike` says where results accuse nobody, as all are bad. `watched` are ends that were low and
-    are no suspects, with the number of their good results.
+    `alike` says where results accuse nobody, as all are bad. `watched` are ends that were low,
+    what no suspect explains or never good, with the number of their good results.
     """
 
     suspects: tuple[Suspect, ...]
@@ -133,7 +138,7 @@ def locate(evidence: Evidence) -> Located:
         end: evidence.stands[end].good
         for low in lows
         for end in ((low.a,) if low.event else (low.a, low.b))
-        if end not in ends
+        if end not in ends and (low not in judge.told or not evidence.stands[end].good)
     }
     return Located(
         tuple(suspects),
@@ -164,16 +169,18 @@ class _Judge:
         self.lows = lows
         self.most = most
         self.parts: dict[Part, list[Low]] = {}
-        self.certain: set[Part] = set()
+        #: the low results of those that are suspects
+        self.told: set[Low] = set()
         explained: set[Low] = set()
         for explanation in explanations:
             part = explanation.part
             if explanation.certain and self._has_partners(part, explanation.lows):
                 self.parts[part] = list(explanation.lows)
-                self.certain.add(part)
                 explained.update(explanation.lows)
-        for low in lows:
-            if low not in explained and not low.event and self._is_told(low, explanations):
+        left = [low for low in lows if low not in explained and not low.event]
+        again = Counter(pair_of(*low.nodes) for low in left)
+        for low in left:
+            if self._stands_out(low) or again[pair_of(*low.nodes)] > 1:
                 self.parts.setdefault(Part("pair", pair_of(*low.nodes)), []).append(low)
         self._merge_rails()
         self.accused = {
@@ -187,14 +194,9 @@ class _Judge:
         partners = {_other(low, part.nodes[0]).node for low in lows if not low.event}
         return len(partners) > 1 or len({low.round for low in lows if low.event}) > 1
 
-    def _is_told(self, low: Low, explanations: Sequence[Explanation]) -> bool:
-        """Whether a result that no part explains is worth a word: a run that failed, one that is
-        too low for chance, or one that an explanation rests on. Not where its nodes were good with
-        each other in the other results.
-        """
-        rests_on = any(low in explanation.lows for explanation in explanations)
-        chance = low.chance * max(len(self.evidence.observations), 1)
-        return rests_on or chance < scoring.FALSE_MENTION
+    def _stands_out(self, low: Low) -> bool:
+        """Whether a run failed, or is too low to be so by chance among all of them."""
+        return low.chance * len(self.evidence.observations) < scoring.FALSE_MENTION
 
     def _merge_rails(self) -> None:
         """Two rails of a node, and at least half of those measured, are the node."""
@@ -203,13 +205,12 @@ class _Judge:
             if part.kind == "rail":
                 rails.setdefault(part.nodes[0], []).append(part)
         for node, parts in rails.items():
-            if len(parts) > 1 and len(parts) > _MOST_RAILS * len(self.evidence.ends[node]):
+            if len(parts) > 1 and len(parts) > MOST_RAILS * len(self.evidence.ends[node]):
                 lows = {low: None for part in parts for low in self.parts.pop(part)}
                 self.parts[Part("node", (node,))] = list(lows)
 
     def suspects(self) -> Iterable[Suspect]:
         passes = passes_of(self.evidence, self.parts)
-        pairs = {pair_of(*low.nodes) for low in self.lows}
         for part, lows in self.parts.items():
             if part.kind == "pair" and passes[part].count and not self._twice(lows):
                 # It was measured again, and was good.
@@ -217,15 +218,20 @@ class _Judge:
             among = {
                 "node": len(self.evidence.ends),
                 "rail": len(self.evidence.stands),
-                "pair": max(len(pairs), len(self.evidence.ends)),
+                "pair": len(self.evidence.observations),
             }[part.kind]
             reached = score(lows, passes[part], self.most)
-            told = part.kind == "pair" or any(low.chance == 0 for low in lows)
-            if told or reached >= scoring.bar(among, scoring.FALSE_MENTION):
-                yield self._suspect(part, lows, reached, among)
+            asked = max(reached, surprise(lows, passes[part]))
+            if any(map(self._stands_out, lows)) or asked >= scoring.bar(
+                among, scoring.FALSE_MENTION
+            ):
+                self.told.update(lows)
+                yield self._suspect(part, lows, passes[part].count, reached, among)
 
-    def _suspect(self, part: Part, lows: Sequence[Low], reached: float, among: int) -> Suspect:
-        confirm = self._confirm(part, lows)
+    def _suspect(
+        self, part: Part, lows: Sequence[Low], passed: int, reached: float, among: int
+    ) -> Suspect:
+        confirm = self._confirm(part, lows, passed)
         if not confirm and reached < scoring.bar(among):
             confirm = self._again(part, f"the score is {reached:.1f} of {scoring.bar(among):.1f}")
         kind: Any = part.kind
@@ -255,20 +261,21 @@ class _Judge:
     def _twice(self, lows: Sequence[Low]) -> bool:
         return len({low.round for low in lows}) > 1
 
-    def _confirm(self, part: Part, lows: Sequence[Low]) -> list[Measure]:
+    def _confirm(self, part: Part, lows: Sequence[Low], passed: int) -> list[Measure]:
         """What would confirm or clear it; nothing where all that it takes is there."""
         if part.kind == "pair":
-            unknown = [end for end in self._ends(part) if not self._is_clean(end, part.nodes)]
-            if unknown:
+            ends = self._ends(part)
+            unknown = [end for end in ends if not self._is_clean(end, part.nodes)]
+            # What is between them is bad every time; an end may be bad now and then.
+            why = "a partner that is good" if unknown else "the pair was good, too"
+            if unknown or passed:
                 return [
-                    Measure(end.name, self._clean(end, part.nodes), "a partner that is good")
-                    for end in unknown
+                    Measure(end.name, self._clean(end, part.nodes), why) for end in unknown or ends
                 ]
-            return (
-                []
-                if self._twice(lows)
-                else [Measure(part.nodes[0], part.nodes[1], "the pair once more")]
-            )
+            again = len({low.round for low in lows}) - 1
+            if scoring.SHARE_OF_TIME**again > _NOT_AN_END:
+                return self._again(part, "the pair once more")
+            return []
         node = part.nodes[0]
         partners = [_other(low, node) for low in lows if not low.event]
         convicting = {end.node for end in partners if self._is_clean(end, (node,))}

@@ -56,7 +56,7 @@ def _quote(text: str) -> str:
 
 
 def read_uplinks(text: str) -> dict[str, int]:
-    """`leaf2:spine1` -> its events, of columns leaf,spine,events; TableError where it is no table."""
+    """`leaf2:spine1` -> its events, of columns leaf,spine,events; else TableError."""
     uplinks: dict[str, int] = {}
     for line in _lines(text, ("leaf", "spine", "events"), ()):
         if not line["leaf"] or not line["spine"]:
@@ -67,7 +67,7 @@ def read_uplinks(text: str) -> dict[str, int]:
 
 
 def read(text: str) -> Evidence:
-    """The evidence of a table; TableError where it is none.
+    """The evidence of a table; TableError where it is none. Lines that begin with # are remarks.
 
     A row without a value is a run that failed where `ok` is 0, and otherwise one that was not
     measured. `rail` is that of both ends, `rail_a` and `rail_b` of each.
@@ -94,7 +94,7 @@ def _lines(text: str, needed: Sequence[str], known: Sequence[str]) -> Iterator[_
     try:
         for cells in reader:
             cells = [cell.strip() for cell in cells]
-            if not any(cells):
+            if not any(cells) or cells[0].startswith("#"):
                 continue
             if not header:
                 header = _header(reader.line_num, cells, needed, known)

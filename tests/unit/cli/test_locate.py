@@ -1,0 +1,116 @@
+"""`railgauge locate`: exit codes, JSON, lists of nodes, and errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from railgauge import paths
+from tests.unit.verdict.locating.test_sources import folder
+
+BETWEEN = paths.HOME / "tests/data/locate/healthy-between.csv"
+RETESTED = paths.HOME / "tests/data/locate/retested.csv"
+
+
+def locate(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [paths.HOME / "bin" / "railgauge", "locate", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **env},
+    )
+
+
+@pytest.fixture
+def healthy(tmp_path: Path) -> Path:
+    path = tmp_path / "healthy.csv"
+    path.write_text("a,b,value\n" + "".join(f"n{k},n{k + 1},24.{k}\n" for k in range(1, 9)))
+    return path
+
+
+def test_nobody_is_exit_code_0(healthy: Path) -> None:
+    done = locate(healthy)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("nobody")
+
+
+def test_suspects_are_exit_code_1_confirmed_or_not() -> None:
+    assert [locate(path).returncode for path in (BETWEEN, RETESTED)] == [1, 1]
+
+
+def test_the_json_has_these_fields_and_no_others() -> None:
+    document = json.loads(locate(RETESTED, "--json").stdout)
+    assert list(document) == ["suspects", "missing", "rounds"]
+    assert document["rounds"] == 3 and document["missing"] == []
+    first, second = document["suspects"]
+    assert {first["name"], second["name"]} == {"n2", "n4"}
+    for suspect in (first, second):
+        assert list(suspect) == ["kind", "name", "score", "evidence", "confirm"]
+        assert suspect["kind"] == "node" and suspect["confirm"] == []
+        assert suspect["evidence"][0]["says"] == "convicts"
+
+
+def test_what_is_not_confirmed_says_what_would() -> None:
+    suspects = json.loads(locate(BETWEEN, "--json").stdout)["suspects"]
+    assert [bool(suspect["confirm"]) for suspect in suspects] == [True, True]
+
+
+def test_only_confirmed_nodes_are_excluded(tmp_path: Path) -> None:
+    for path, failing in ((BETWEEN, []), (RETESTED, ["n2", "n4"])):
+        locate(path, "--nodes-files", tmp_path / path.stem)
+        lists = [
+            (tmp_path / path.stem / f"{kind}_nodes.txt").read_text().split()
+            for kind in ("failing", "passing")
+        ]
+        assert lists[0] == failing and len(lists[0]) + len(lists[1]) == 12
+
+
+def test_counters_of_a_switch_are_taken(healthy: Path, tmp_path: Path) -> None:
+    counters = tmp_path / "uplinks.csv"
+    counters.write_text("leaf,spine,events\nleaf1,spine1,3\n")
+    assert locate(healthy, "--uplink-counters", counters).returncode == 0
+    counters.write_text("leaf,events\nleaf1,3\n")
+    done = locate(healthy, "--uplink-counters", counters)
+    assert done.returncode == 2 and "line 1, column spine" in done.stderr
+
+
+def test_a_folder_of_outputs_of_nccl_tests_is_read(tmp_path: Path) -> None:
+    for name, text in folder("n3").items():
+        (tmp_path / name).write_text(text)
+    done = locate(tmp_path, "--json")
+    assert done.returncode == 1
+    assert [s["name"] for s in json.loads(done.stdout)["suspects"]] == ["n3"]
+
+
+def test_a_wrong_cell_is_one_error_with_line_and_column(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b,value\nn1,n2,fast\n")
+    done = locate(path, "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{path}: line 2, column value: 'fast', expected" in done.stderr
+    assert "next: " in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("--nosuch", "x.csv"), ("nosuch.csv",), ("a", "b")])
+def test_wrong_usage_is_exit_code_2_and_says_what_to_type(words: tuple[str, ...]) -> None:
+    done = locate(*words)
+    assert done.returncode == 2 and "next: railgauge " in done.stderr
+
+
+def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"a,b,value\nn1,n2,\xff\xfe\n")
+    assert locate(path).returncode == 2
+
+
+def test_a_folder_without_outputs_is_refused(tmp_path: Path) -> None:
+    done = locate(tmp_path)
+    assert done.returncode == 2 and "0 files" in done.stderr
+
+
+def test_help_is_exit_code_0() -> None:
+    assert locate("--help").returncode == 0

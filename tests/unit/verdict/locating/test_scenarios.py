@@ -1,0 +1,285 @@
+"""Who is named in campaigns with known faults: the culprit, and nobody else."""
+
+from __future__ import annotations
+
+import pytest
+
+from railgauge.verdict.locating import End, Evidence, Observation, locate
+from tests.unit.verdict.locating.campaigns import Fabric, heavy, located, told
+
+RAILS = ("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
+
+# ---- rings of neighbours, as a sweep measures them ----
+
+
+def test_a_slow_node_is_convicted_by_two_partners_that_are_good_with_others() -> None:
+    fabric = Fabric(16, {"n2": 0.3})
+    (suspect,) = located(fabric, fabric.ring()).suspects
+    assert (suspect.kind, suspect.name, suspect.confirmed) == ("node", "n2", True)
+    says = [(witness.a, witness.b, witness.says) for witness in suspect.evidence]
+    assert ("n1", "n2", "convicts") in says and ("n2", "n3", "convicts") in says
+    assert {"n1", "n3"} <= {name for a, b, kind in says if kind == "clears" for name in (a, b)}
+
+
+@pytest.mark.parametrize("loss", [0.3, 1.0])
+@pytest.mark.parametrize("size", [6, 8, 16, 33])
+def test_a_healthy_node_between_two_bad_ones_is_not_named(size: int, loss: float) -> None:
+    fabric = Fabric(size, {"n2": loss, "n4": loss})
+    assert sorted(told(located(fabric, fabric.ring()))) == ["node n2?", "node n4?"]
+
+
+@pytest.mark.parametrize("bad", [(2, 4, 6), tuple(range(2, 18, 2)), tuple(range(2, 42, 2))])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_healthy_nodes_between_many_bad_ones_are_not_named(bad: tuple[int, ...], seed: int) -> None:
+    fabric = Fabric(160, {f"n{number}": 0.3 for number in bad}, seed=seed)
+    assert {s.name for s in located(fabric, fabric.ring()).suspects} == {f"n{n}" for n in bad}
+
+
+@pytest.mark.parametrize("loss", [0.3, 1.0])
+def test_of_two_bad_neighbours_both_are_named_and_neither_is_confirmed(loss: float) -> None:
+    """Each is bad with one partner that is good with others, and with the other."""
+    fabric = Fabric(16, {"n2": loss, "n3": loss})
+    assert sorted(told(located(fabric, fabric.ring()))) == ["node n2?", "node n3?"]
+
+
+def test_one_bad_result_names_the_pair_and_what_would_confirm_it() -> None:
+    fabric = Fabric(16, {"n2-n3": 0.3})
+    (suspect,) = located(fabric, fabric.ring()).suspects
+    assert (suspect.kind, suspect.name) == ("pair", "n2-n3")
+    assert [(m.a, m.b) for m in suspect.confirm] == [("n2", "n3")]
+
+
+def test_a_node_with_one_partner_is_not_told_from_the_way_to_it() -> None:
+    fabric = Fabric(16)
+    observations = [o for o in fabric.ring() if "n16" not in (o.a.node, o.b.node)]
+    observations += [fabric.measure(End("n1"), End("n99"))._replace(value=None)]
+    (suspect,) = located(fabric, observations).suspects
+    assert (suspect.kind, suspect.name, suspect.confirmed) == ("pair", "n1-n99", False)
+    assert suspect.confirm[0].a == "n99"
+
+
+# ---- rails ----
+
+
+def test_a_slow_rail_is_named_and_not_its_node() -> None:
+    fabric = Fabric(16, {"n2:mlx5_3": 0.3}, rails=RAILS)
+    assert told(located(fabric, fabric.ring())) == ["rail n2:mlx5_3"]
+
+
+def test_a_node_of_which_all_rails_are_slow_is_named_as_a_node() -> None:
+    fabric = Fabric(16, {"n2": 0.3}, rails=RAILS)
+    assert told(located(fabric, fabric.ring())) == ["node n2"]
+
+
+def test_two_slow_rails_of_two_nodes_are_named_each() -> None:
+    fabric = Fabric(16, {"n2:mlx5_3": 0.3, "n9:mlx5_0": 0.1}, rails=RAILS)
+    assert sorted(told(located(fabric, fabric.tournament()))) == [
+        "rail n2:mlx5_3",
+        "rail n9:mlx5_0",
+    ]
+
+
+def test_a_pair_that_is_slow_on_all_rails_is_one_suspect() -> None:
+    fabric = Fabric(16, {"n2-n3": 0.3}, rails=RAILS)
+    assert told(located(fabric, fabric.ring())) == ["pair n2-n3?"]
+
+
+# ---- many rounds ----
+
+
+@pytest.mark.parametrize("noise", [None, heavy], ids=["normal", "heavy"])
+def test_a_loss_of_a_tenth_is_found_where_each_meets_each(noise: object) -> None:
+    fabric = Fabric(32, {"n7": 0.1, "n8": 0.1}, **({"noise": noise} if noise else {}))
+    assert sorted(told(located(fabric, fabric.tournament()))) == ["node n7", "node n8"]
+
+
+def test_a_pair_that_is_bad_each_time_and_good_elsewhere_is_confirmed() -> None:
+    fabric = Fabric(16, {"n2-n3": 0.3})
+    observations = fabric.tournament()
+    observations += [fabric.measure(End("n2"), End("n3"), number) for number in range(15, 22)]
+    assert told(located(fabric, observations)) == ["pair n2-n3"]
+
+
+def test_a_pair_that_is_bad_three_times_is_not_confirmed_yet() -> None:
+    """One of its ends, bad a fifth of the time, would be so in 4 % of such cases."""
+    fabric = Fabric(16, {"n2-n3": 1})
+    observations = fabric.tournament()
+    observations += [fabric.measure(End("n2"), End("n3"), number) for number in (15, 16)]
+    assert told(located(fabric, observations)) == ["pair n2-n3?"]
+
+
+def test_a_pair_that_was_bad_once_and_good_later_is_let_alone() -> None:
+    fabric = Fabric(16)
+    observations = fabric.tournament()
+    bad = fabric.measure(End("n2"), End("n3"), 15)._replace(value=None)
+    again = fabric.measure(End("n2"), End("n3"), 16)
+    result = located(fabric, [*observations, bad, again])
+    assert told(result) == []
+    assert {end.node for end in result.watched} == {"n2", "n3"}
+
+
+# ---- leaves and uplinks ----
+
+
+@pytest.mark.parametrize("kind", ["ring", "tournament"])
+def test_a_leaf_of_which_all_is_slow_is_named_and_none_of_its_nodes(kind: str) -> None:
+    fabric = Fabric(32, {"leaf2": 0.3}, per_leaf=8)
+    assert told(located(fabric, getattr(fabric, kind)())) == ["leaf leaf2"]
+
+
+def test_a_leaf_that_is_slow_only_to_others_has_a_bad_way_out() -> None:
+    fabric = Fabric(32, {"leaf2>": 0.3}, per_leaf=8)
+    assert told(located(fabric, fabric.tournament())) == ["uplink leaf2"]
+
+
+def _lossy_uplink(fabric: Fabric, share: float) -> list[Observation]:
+    """A flow takes one of several uplinks at random."""
+    return [
+        o._replace(value=0.6 * o.value)
+        if o.value
+        and fabric.leaf(o.a.node) != fabric.leaf(o.b.node)
+        and "leaf2" in (fabric.leaf(o.a.node), fabric.leaf(o.b.node))
+        and fabric.chance.random() < share
+        else o
+        for o in fabric.tournament()
+    ]
+
+
+def test_a_lossy_uplink_of_several_is_named_to_the_leaf() -> None:
+    fabric = Fabric(64, per_leaf=16)
+    assert told(located(fabric, _lossy_uplink(fabric, 1 / 8))) == ["uplink leaf2"]
+
+
+def test_a_switch_counter_names_the_uplink() -> None:
+    fabric = Fabric(64, per_leaf=16)
+    evidence = Evidence(fabric.leaves)
+    evidence.add(_lossy_uplink(fabric, 1 / 8))
+    evidence.uplink_events = {"leaf2:spine1": 5000, "leaf2:spine2": 3, "leaf1:spine1": 9000}
+    assert told(locate(evidence)) == ["uplink leaf2:spine1"]
+
+
+def test_of_two_uplinks_that_both_count_none_is_named() -> None:
+    fabric = Fabric(64, per_leaf=16)
+    evidence = Evidence(fabric.leaves)
+    evidence.add(_lossy_uplink(fabric, 1 / 8))
+    evidence.uplink_events = {"leaf2:spine1": 5000, "leaf2:spine2": 3000}
+    assert told(locate(evidence)) == ["uplink leaf2"]
+
+
+def test_two_uplinks_on_the_way_of_two_flows_do_not_convict_a_node() -> None:
+    """Low twice, each time with another leaf: a partner at its own leaf tells."""
+    fabric = Fabric(32, per_leaf=8)
+    observations = fabric.random_rounds(2)
+    low = [o._replace(value=12.0) if "n1" in (o.a.node, o.b.node) else o for o in observations]
+    partners = [o.b.node if o.a.node == "n1" else o.a.node for o in low if o.value == 12.0]
+    assert {fabric.leaf(partner) for partner in partners}.isdisjoint({"leaf1"})
+    assert told(located(fabric, low)) == ["node n1?"]
+
+
+# ---- what all share ----
+
+
+def test_where_everything_is_slow_alike_nobody_is_named() -> None:
+    fabric = Fabric(16, dict.fromkeys(Fabric(16).names, 0.4))
+    assert told(located(fabric, fabric.ring())) == []
+
+
+def test_a_round_that_is_slow_alike_accuses_nobody() -> None:
+    fabric = Fabric(16)
+    observations = [
+        o._replace(value=0.8 * o.value) if o.round == 3 and o.value else o
+        for o in fabric.tournament()
+    ]
+    result = located(fabric, observations)
+    assert told(result) == [] and result.alike
+
+
+def test_where_every_run_failed_nobody_is_named() -> None:
+    fabric = Fabric(8)
+    result = located(fabric, [o._replace(value=None) for o in fabric.ring()])
+    assert told(result) == [] and result.alike
+
+
+def test_a_reference_that_most_are_below_accuses_nobody() -> None:
+    fabric = Fabric(16)
+    result = located(fabric, [o._replace(bound=30.0) for o in fabric.ring()])
+    assert told(result) == [] and result.alike
+
+
+def test_a_reference_tells_where_there_are_no_peers() -> None:
+    low = Observation(End("n1"), End("n2"), 12.0, bound=24.0)
+    good = Observation(End("n2"), End("n3"), 24.5, bound=24.0)
+    more = Observation(End("n3"), End("n4"), 24.4, bound=24.0)
+    evidence = Evidence()
+    evidence.add([low, good, more])
+    assert told(locate(evidence)) == ["pair n1-n2?"]
+
+
+def test_what_is_slow_only_when_others_are_busy_is_load() -> None:
+    fabric = Fabric(16, {"n2": 0.3})
+    observations = fabric.tournament()
+    healthy = Fabric(16)
+    quiet = [o._replace(quiet=True, round=100 + k) for k, o in enumerate(healthy.ring())]
+    (suspect,) = located(fabric, [*observations, *quiet]).suspects
+    assert (suspect.kind, suspect.name) == ("load", "n2")
+
+
+# ---- what comes and goes ----
+
+
+def _at_times(fabric: Fabric, rounds: int, present: tuple[int, ...]) -> list[Observation]:
+    return [
+        o._replace(value=0.7 * o.value)
+        if o.value and o.round in present and "n3" in (o.a.node, o.b.node)
+        else o
+        for o in fabric.random_rounds(rounds)
+    ]
+
+
+def test_a_fault_that_comes_and_goes_is_found_by_more_rounds() -> None:
+    fabric = Fabric(64)
+    assert told(located(fabric, _at_times(fabric, 25, (3, 9, 14, 21)))) == ["node n3"]
+
+
+def test_one_low_result_among_many_good_ones_is_watched() -> None:
+    fabric = Fabric(64)
+    result = located(fabric, _at_times(fabric, 25, (3,)))
+    assert "node n3" not in told(result)
+
+
+def test_counters_of_errors_name_the_end_in_two_rounds() -> None:
+    fabric = Fabric(64)
+    observations = [
+        o._replace(events_a=int(o.a.node == "n3"), events_b=int(o.b.node == "n3"))
+        for o in fabric.random_rounds(3)
+    ]
+    (suspect,) = located(fabric, observations).suspects
+    assert (suspect.kind, suspect.name, suspect.confirmed) == ("node", "n3", True)
+    assert {witness.says for witness in suspect.evidence} == {"counter"}
+
+
+def test_counters_that_move_everywhere_accuse_nobody() -> None:
+    fabric = Fabric(64)
+    observations = [o._replace(events_a=3, events_b=2) for o in fabric.random_rounds(3)]
+    assert told(located(fabric, observations)) == []
+
+
+def test_healthy_parts_that_often_fail_by_themselves_are_not_convicted() -> None:
+    """Behind a lossy spine one flow in sixteen is slow, whoever's it is."""
+    fabric = Fabric(128)
+    observations = [
+        o._replace(value=0.6 * o.value) if o.value and fabric.chance.random() < 1 / 16 else o
+        for o in fabric.random_rounds(12)
+    ]
+    confirmed = [s.name for s in located(fabric, observations).suspects if s.confirmed]
+    assert confirmed == []
+
+
+# ---- lists of nodes ----
+
+
+def test_only_confirmed_nodes_fail() -> None:
+    fabric = Fabric(16, {"n2": 0.3, "n8-n9": 0.3})
+    result = located(fabric, fabric.ring())
+    assert result.failing_nodes == ["n2"]
+    assert len(result.passing_nodes) == 15
