@@ -912,6 +912,55 @@ MUTANTS = [
         "                check.only = frozenset(p.name for p in places[key(case)])\n",
         f"{_RESUME} -k missing_place",
     ),
+    Mutant(
+        "links that jump by chance are accused",
+        "src/railgauge/verdict/contrast.py",
+        "flagged[known] &= ~_doubtful(of, after, result.p[known], bounds, level)",
+        "pass",
+        "tests/unit/verdict/test_contrast.py -k jump_by_chance",
+    ),
+    Mutant(
+        "errors are never widened to the spread between places",
+        "src/railgauge/verdict/contrast.py",
+        "        se = se * max(1.0, statistics.mad(special.ndtri(probability)))\n",
+        "",
+        "tests/unit/verdict/test_contrast.py -k moved_somewhat",
+    ),
+    Mutant(
+        "what one run shows has the tails of a normal distribution",
+        "src/railgauge/verdict/contrast.py",
+        "df = min(float(choices[np.argmin(np.abs(ratios - ratio))]), values.size - 1.0)",
+        "df = values.size - 1.0",
+        "tests/unit/verdict/test_contrast.py -k heavy",
+    ),
+    Mutant(
+        "a place that is missing after an update is the same",
+        "src/railgauge/verdict/before_after.py",
+        'overall([*words, "unknown"] if self.missing.height or not words else words)',
+        "overall(words)",
+        "tests/unit/cli/test_compare.py -k is_gone",
+    ),
+    Mutant(
+        "a comparison of stand-ins ends with 0",
+        "src/railgauge/cli/compare.py",
+        "EXIT_INCONCLUSIVE if simulated and code == EXIT_ACCEPT else code",
+        "code",
+        "tests/unit/cli/test_compare.py -k simulated",
+    ),
+    Mutant(
+        "numbers that a check does not vouch for are compared",
+        "src/railgauge/verdict/before_after.py",
+        ' & pl.col("vouched")',
+        "",
+        "tests/unit/cli/test_compare.py -k vouch",
+    ),
+    Mutant(
+        "a campaign that broke a check becomes a baseline",
+        "src/railgauge/verdict/baselines.py",
+        "    if reasons:\n        text =",
+        "    if False:\n        text =",
+        "tests/unit/cli/test_promote.py -k looks_wrong",
+    ),
 ]
 
 

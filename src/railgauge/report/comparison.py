@@ -108,7 +108,7 @@ def _moved(places: pl.DataFrame, word: Word) -> list[str]:
     found = [
         f"[{_STYLES[word]}]{word}[/]: {escape(row['place'])}, {escape(row['condition'])}: "
         f"{number(row['before'])} to {number(row['after'])}, "
-        f"{_interval(row['change'], row['low'], row['high'])}, p {_p(row['p'])}"
+        f"its own change {_interval(row['change'], row['low'], row['high'])}, p {_p(row['p'])}"
         for row in ordered.head(_LISTED).iter_rows(named=True)
     ]
     return [*found, *_more(ordered.height, word)]

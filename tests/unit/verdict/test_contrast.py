@@ -161,6 +161,13 @@ def test_links_that_jump_by_chance_are_not_accused() -> None:
     assert not (compared(values, 3).word >= BETTER).any()
 
 
+def test_where_every_link_moved_somewhat_none_is_accused_of_that() -> None:
+    # Each by 1 % of its own, more than its runs say: cables were moved.
+    values = noise("normal", 10, 0) / 5
+    values[:, 5:] += np.random.default_rng(1).normal(0, 0.01, (LINKS, 1))
+    assert not (compared(values, 5).word >= BETTER).any()
+
+
 def test_links_that_share_switches_can_be_judged_more_strictly() -> None:
     values = noise("normal", 6, 0)
     values[:40, 3:] += DROP
