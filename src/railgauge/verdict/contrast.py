@@ -305,13 +305,15 @@ def _errors(own: Floats, squares: Floats, df: Floats, runs: Ints) -> tuple[Float
 
 def _spread(values: Floats, least: float) -> tuple[float, float]:
     """Student's t that values around their median have: its scale, at least `least`, and its
-    degrees of freedom, by the quantiles at a quarter and at TAIL.
+    degrees of freedom, by the quantiles at a quarter and at TAIL; of few values no tail is known.
 
     Faults are few and on one side, so the tail is the lighter one of the two.
     """
+    quarter = max(statistics.mad(values), least) / statistics.NORMAL
+    if values.size < LEAST_FOR_NULL:
+        return quarter * statistics.NORMAL, values.size - 1.0
     tail = max(TAIL, 2 / values.size)
     middle, low, high = np.quantile(values, [0.5, tail, 1 - tail])
-    quarter = max(statistics.mad(values), least) / statistics.NORMAL
     ratio = min(middle - low, high - middle) / quarter
     choices = np.append(np.geomspace(0.5, 100, 200), np.inf)
     ratios = special.stdtrit(choices, 1 - tail) / special.stdtrit(choices, 0.75)

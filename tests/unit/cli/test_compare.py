@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from railgauge.campaign import inventories
+from railgauge.campaign.folder import Campaign
 from railgauge.cli import cli
 from railgauge.errors import RailgaugeError
 from railgauge.model.failure import Failure
+from railgauge.model.inventory import Inventory
 from railgauge.verdict import table
 from tests.unit import measured
 from tests.unit.measured import PLACES
@@ -98,6 +101,24 @@ def test_noise_of_two_runs_cannot_tell_and_says_how_many_would(root: Path) -> No
         sides.append(f"{measured.name(first)},{measured.name(first + 1)}")
     answer = compare(*sides)
     assert answer.exit_code == 2 and "more runs a side would tell" in answer.output
+
+
+def test_what_changed_on_the_nodes_stands_beside_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of(campaign: Campaign) -> dict[str, Inventory]:
+        later = campaign.id >= measured.name(10)
+        nodes = [node for place in PLACES for node in place.split(":")[:2]]
+        return {
+            node: Inventory(
+                node, "b", "2026-11-01", 1.0, {"nic/mlx5_0/firmware": "2" if later else "1"}, {}
+            )
+            for node in nodes
+        }
+
+    monkeypatch.setattr(inventories, "in_campaign", of)
+    answer = compare(several(root, 0), several(root, 10))
+    assert 'changed: nic/mlx5_0/firmware was "1", is "2" (all 16 nodes)' in answer.output
 
 
 def test_accepted_is_the_last_accepted_campaign_of_the_system(root: Path) -> None:

@@ -138,6 +138,13 @@ def test_with_one_run_a_side_the_spread_between_the_links_decides() -> None:
     assert np.flatnonzero(compared(values, 1).word >= BETTER).tolist() == [7]
 
 
+@pytest.mark.parametrize("links", [6, 19, 20, 100])
+def test_a_link_at_half_its_rate_is_seen_in_one_run(links: int) -> None:
+    values = np.random.default_rng(0).normal(0, 0.001, (links, 2))
+    values[3, 1] += np.log(0.5)
+    assert np.flatnonzero(compared(values, 1).word >= BETTER).tolist() == [3]
+
+
 def test_one_run_of_three_links_tells_nothing() -> None:
     values = np.zeros((3, 2))
     values[1, 1] = DROP
