@@ -17,6 +17,7 @@ from railgauge.cli import cli
 from railgauge.errors import RailgaugeError
 from railgauge.model.failure import Failure
 from railgauge.model.inventory import Inventory
+from railgauge.model.measurement import Measurement
 from railgauge.verdict import table
 from tests.unit import measured
 from tests.unit.measured import PLACES
@@ -101,6 +102,19 @@ def test_noise_of_two_runs_cannot_tell_and_says_how_many_would(root: Path) -> No
         sides.append(f"{measured.name(first)},{measured.name(first + 1)}")
     answer = compare(*sides)
     assert answer.exit_code == 2 and "more runs a side would tell" in answer.output
+
+
+def test_a_time_that_varies_leaves_the_rest_its_answer(root: Path) -> None:
+    random = np.random.default_rng(0)
+    for number in range(10):
+        starts = {
+            place: Measurement("startup", 3 * random.uniform(1, 2), "mpirun", "init", "any")
+            for place in PLACES
+        }
+        measured.leave(root, number, values(number), also=starts)
+    sides = [",".join(measured.name(n) for n in r) for r in (range(5), range(5, 10))]
+    answer = compare(*sides)
+    assert "8 same, 8 cannot tell" in answer.output and answer.exit_code == 0
 
 
 def test_what_changed_on_the_nodes_stands_beside_it(
