@@ -355,7 +355,7 @@ def place() -> None:
 
 
 def compare() -> None:
-    """Before and after: its cost, what it finds, and how often it is wrong."""
+    """What comparing many measurements costs."""
     bench_compare.compare(AREA)
 
 
@@ -364,9 +364,11 @@ def promote() -> None:
 
 
 def power() -> None:
-    """The smallest loss, and whether what is said of it holds."""
+    """What a comparison finds, how often it is wrong, and whether what is said of it holds."""
     bench_compare.smallest()
     bench_compare.claimed()
+    bench_compare.finds()
+    bench_compare.wrong()
 
 
 _ALL = (
