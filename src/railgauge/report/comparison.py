@@ -47,7 +47,7 @@ def render(compared: Comparison, drift: Sequence[Drift], console: Console) -> No
         table.add_row(
             escape(one.name),
             number(one.before),
-            f"{number(one.after)} {one.unit}".rstrip(),
+            f"{number(one.after)} {one.unit.removeprefix('1')}".rstrip(),
             _change(one),
             _p(one.shift["p"]) if one.shift else "",
             *(_count(one, word) for word in _SHOWN),
@@ -153,6 +153,8 @@ def _more_runs(compared: Comparison) -> str:
     needed: Any = unknown["runs_needed"].drop_nulls().median()
     if unknown.is_empty():
         return ""
+    if unknown["p"].null_count() == unknown.height:
+        return "; one run of few places has no spread: measure them twice a side or more"
     if needed is None:
         return "; no number of runs would tell the others at this spread"
     return f"; {needed:.0f} more runs a side would tell half of the others"

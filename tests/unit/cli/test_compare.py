@@ -104,6 +104,13 @@ def test_noise_of_two_runs_cannot_tell_and_says_how_many_would(root: Path) -> No
     assert answer.exit_code == 2 and "more runs a side would tell" in answer.output
 
 
+def test_one_run_of_two_places_says_that_there_is_no_spread(root: Path) -> None:
+    for number in range(2):
+        measured.leave(root, number, dict(list(values(number).items())[:2]))
+    answer = compare(measured.name(0), measured.name(1))
+    assert answer.exit_code == 2 and "measure them twice a side" in answer.output
+
+
 def test_a_time_that_varies_leaves_the_rest_its_answer(root: Path) -> None:
     random = np.random.default_rng(0)
     for number in range(10):
