@@ -89,7 +89,7 @@ def lines(compared: Comparison, drift: Sequence[Drift]) -> list[str]:
         found += _moved(compared.places.filter(pl.col("verdict") == word), word)
     for side in ("before", "after"):
         found += _missing(compared.missing.filter(pl.col("side") == side), side)
-    found += [f"changed: {escape(_drifted(one))}" for one in drift]
+    found += [f"changed: {escape(_drifted(one, compared.places))}" for one in drift]
     return [*found, _answer(compared)]
 
 
@@ -126,11 +126,20 @@ def _missing(places: pl.DataFrame, side: str) -> list[str]:
     return [*found, *_more(places.height, f"missing {side}")]
 
 
-def _drifted(drift: Drift) -> str:
+def _drifted(drift: Drift, places: pl.DataFrame) -> str:
+    """A change, the nodes that have it, and whether their places moved more than the others."""
     nodes, others = (hostlist.fold(n) if n else "none" for n in (drift.nodes, drift.others))
     if not drift.others:
         return f"{drift.change} (all {len(drift.nodes)} nodes)"
-    return f"{drift.change} on {nodes}, not on {others}"
+    text = f"{drift.change} on {nodes}, not on {others}"
+    changed = pl.col("nodes").str.split(",").list.eval(pl.element().is_in(drift.nodes)).list.any()
+    moved = [
+        f"{side.filter(pl.col('verdict').is_in(['worse', 'better'])).height} of {side.height}"
+        for side in (places.filter(changed), places.filter(~changed))
+    ]
+    if moved[0].startswith("0 ") and moved[1].startswith("0 "):
+        return text
+    return f"{text}; better or worse: {moved[0]} places with these nodes, {moved[1]} others"
 
 
 def _answer(compared: Comparison) -> str:

@@ -1,8 +1,8 @@
 """Two sets of runs against each other, place by place: of campaigns, or of anyone's numbers.
 
 A side is a frame with the columns `place`, `condition`, `of_class`, `family`, `run`, `value`,
-`less` (less is better), `unit` and `decides` (what cannot be told of it counts), a row a
-measurement. `verdict/contrast.py` has the statistics.
+`less` (less is better), `unit`, `decides` (what cannot be told of it counts) and `nodes` (with
+commas between them), a row a measurement. `verdict/contrast.py` has the statistics.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def of_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
         value="value",
         less=pl.col("metric").is_in(less),
         decides=pl.col("metric").is_in(DECIDING),
+        nodes="nodes",
         unit=pl.col("metric").replace_strict(units, return_dtype=pl.String),
     ).collect()
 
@@ -113,6 +114,7 @@ def of_csv(path: Path, better: str | None) -> pl.DataFrame:
         less=pl.col("condition").replace_strict(less, return_dtype=pl.Boolean),
         unit=pl.lit(""),
         decides=pl.lit(True),
+        nodes=pl.lit(""),
     )
 
 
@@ -153,8 +155,8 @@ class Class:
 class Comparison:
     """`places` has a row for each place and condition that both sides have: `place`, `condition`,
     `verdict`, `change` (a share, beside the shift of its class), `low`, `high` (its 95 % interval),
-    `p`, `runs_needed`, `before`, `after` (means), `runs_before`, `runs_after`. `missing` has
-    `place`, `condition` and the `side` that lacks it.
+    `p`, `runs_needed`, `before`, `after` (means), `runs_before`, `runs_after`, `nodes`. `missing`
+    has `place`, `condition` and the `side` that lacks it.
     """
 
     places: pl.DataFrame
@@ -254,7 +256,7 @@ def _samples(whole: pl.DataFrame) -> tuple[Samples, pl.DataFrame]:
     cells, cell = np.unique(link * run_keys.size + run, return_inverse=True)
     log = np.bincount(cell, weights=np.log(whole["value"].to_numpy())) / np.bincount(cell)
     links = whole[first].select(
-        "place", "condition", "of_class", "family", "less", "unit", "decides"
+        "place", "condition", "of_class", "family", "less", "unit", "decides", "nodes"
     )
     samples = Samples(
         log=log,
@@ -283,6 +285,7 @@ def _places(links: pl.DataFrame, result: Contrast) -> tuple[pl.DataFrame, pl.Dat
         pl.Series("after", np.exp(result.mean[1])),
         pl.Series("runs_before", result.runs[0]),
         pl.Series("runs_after", result.runs[1]),
+        links["nodes"],
     )
     absent = everything.filter(~pl.Series(compared)).select(
         "place",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,22 +125,38 @@ def test_a_time_that_varies_leaves_the_rest_its_answer(root: Path) -> None:
     assert "8 same, 8 cannot tell" in answer.output and answer.exit_code == 0
 
 
+NODES = [node for place in PLACES for node in place.split(":")[:2]]
+
+
+def firmware(changed: Sequence[str]) -> Callable[[Campaign], dict[str, Inventory]]:
+    """The inventories of a campaign: from the tenth on, with a new firmware on some nodes."""
+
+    def of(campaign: Campaign) -> dict[str, Inventory]:
+        later = campaign.id >= measured.name(10)
+        fields = {
+            node: {"nic/mlx5_0/firmware": "2" if later and node in changed else "1"}
+            for node in NODES
+        }
+        return {n: Inventory(n, "b", "2026-11-01", 1.0, has, {}) for n, has in fields.items()}
+
+    return of
+
+
 def test_what_changed_on_the_nodes_stands_beside_it(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def of(campaign: Campaign) -> dict[str, Inventory]:
-        later = campaign.id >= measured.name(10)
-        nodes = [node for place in PLACES for node in place.split(":")[:2]]
-        return {
-            node: Inventory(
-                node, "b", "2026-11-01", 1.0, {"nic/mlx5_0/firmware": "2" if later else "1"}, {}
-            )
-            for node in nodes
-        }
-
-    monkeypatch.setattr(inventories, "in_campaign", of)
+    monkeypatch.setattr(inventories, "in_campaign", firmware(NODES))
     answer = compare(several(root, 0), several(root, 10))
     assert 'changed: nic/mlx5_0/firmware was "1", is "2" (all 16 nodes)' in answer.output
+
+
+def test_a_change_that_goes_with_slower_places_says_so(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inventories, "in_campaign", firmware(["n3", "n4"]))
+    answer = compare(several(root, 0), several(root, 10, n3=0.95))
+    words = "better or worse: 1 of 1 places with these nodes, 0 of 7 others"
+    assert words in answer.output
 
 
 def test_accepted_is_the_last_accepted_campaign_of_the_system(root: Path) -> None:
