@@ -2,7 +2,7 @@
 
     make bench                 all
     python -m tests.bench NAME...  some of: nothing up job campaign plan link rdma counters parse
-                               fuzz rehearsal agents place locate
+                               fuzz rehearsal agents place locate compare promote power
 
 Runs in clones and labs of its own, beside a lab that may be up.
 """
@@ -30,7 +30,7 @@ from railgauge.lab.cluster import Lab
 from railgauge.model import record
 from railgauge.model.record import Record
 from railgauge.tools import iperf2, nccl_tests
-from tests import bench_locate, bench_sweep
+from tests import bench_compare, bench_locate, bench_sweep
 from tests.unit.tools import nccl_outputs
 
 AREA = paths.HOME / "results" / "bench"
@@ -366,9 +366,26 @@ def locate() -> None:
     bench_locate.figures()
 
 
+def compare() -> None:
+    """What comparing many measurements costs."""
+    bench_compare.compare(AREA)
+
+
+def promote() -> None:
+    bench_compare.promote(AREA)
+
+
+def power() -> None:
+    """What a comparison finds, how often it is wrong, and whether what is said of it holds."""
+    bench_compare.smallest()
+    bench_compare.claimed()
+    bench_compare.finds()
+    bench_compare.wrong()
+
+
 _ALL = (
     *(nothing, up, job, campaign, plan, link, rdma, counters, parse, fuzz, rehearsal),
-    *(agents, place, locate),
+    *(agents, place, locate, compare, promote, power),
 )
 
 BENCHES = {f.__name__: f for f in _ALL}

@@ -52,9 +52,10 @@ def leave(
     retried: str = "",
     limit: Limit = LIMIT,
     system: str = "lab",
+    also: Mapping[str, Measurement] | None = None,
 ) -> Campaign:
     """A campaign below `root`/campaigns with a place's value each; `retried` is a place that failed
-    in a first run.
+    in a first run. `also` has one more measurement of a place.
     """
     folder = root / "campaigns" / name(number)
     folder.mkdir(parents=True)
@@ -69,9 +70,10 @@ def leave(
             failure = (failures or {}).get(place)
             if place == retried and run == 0:
                 failure = Failure("tool-failed", "perftest ended with exit code 1")
-            row = Row(bandwidth(place, value, simulated=simulated), None, limit)
+            rows = [Row(bandwidth(place, value, simulated=simulated), None, limit)]
+            rows += [Row(also[place], None, None)] if also else []
             call = records.call("perftest", version=f"Version: {version}")
-            document = records.record([row], [failure] if failure else [], [call])
+            document = records.record(rows, [failure] if failure else [], [call])
             results.append({**document["results"][0], "place": place})
         whole = records.record(check=CHECK, run=run, gate=gate)
         records.write(stage / RESULT_FILE, {**whole, "results": results})

@@ -370,7 +370,7 @@ def decision(campaign: Campaign) -> str | None:
         raise RailgaugeError(f"{path}: not a verdict: {error}") from None
 
 
-def _measured_of(system: str) -> Iterator[Campaign]:
+def measured_of(system: str) -> Iterator[Campaign]:
     """The campaigns of a system that are no rehearsals, the newest first."""
     for folder in reversed(all_folders()):
         with contextlib.suppress(RailgaugeError):
@@ -381,12 +381,12 @@ def _measured_of(system: str) -> Iterator[Campaign]:
 
 def latest_of(system: str) -> Campaign | None:
     """The newest one of a system that came to its end."""
-    return next((one for one in _measured_of(system) if one.state == "finished"), None)
+    return next((one for one in measured_of(system) if one.state == "finished"), None)
 
 
 def last_accepted(system: str, besides: Collection[str] = ()) -> Campaign:
     """The newest campaign that accepted nodes of a system; RailgaugeError where there is none."""
-    for campaign in _measured_of(system):
+    for campaign in measured_of(system):
         if campaign.id in besides or campaign.gate != "acceptance":
             continue
         with contextlib.suppress(RailgaugeError):

@@ -31,6 +31,7 @@ _COMMANDS = {
     "stack": "railgauge.cli.stack:stack",
     "system": "railgauge.cli.system:system",
     "transfers": "railgauge.cli.campaigns:show_transfers",
+    "trend": "railgauge.cli.trend:trend",
     "verdict": "railgauge.cli.campaigns:verdict",
 }
 

@@ -47,7 +47,7 @@ def render(compared: Comparison, drift: Sequence[Drift], console: Console) -> No
         table.add_row(
             escape(one.name),
             number(one.before),
-            f"{number(one.after)} {one.unit}".rstrip(),
+            f"{number(one.after)} {one.unit.removeprefix('1')}".rstrip(),
             _change(one),
             _p(one.shift["p"]) if one.shift else "",
             *(_count(one, word) for word in _SHOWN),
@@ -89,7 +89,7 @@ def lines(compared: Comparison, drift: Sequence[Drift]) -> list[str]:
         found += _moved(compared.places.filter(pl.col("verdict") == word), word)
     for side in ("before", "after"):
         found += _missing(compared.missing.filter(pl.col("side") == side), side)
-    found += [f"changed: {escape(_drifted(one))}" for one in drift]
+    found += [f"changed: {escape(_drifted(one, compared.places))}" for one in drift]
     return [*found, _answer(compared)]
 
 
@@ -108,7 +108,7 @@ def _moved(places: pl.DataFrame, word: Word) -> list[str]:
     found = [
         f"[{_STYLES[word]}]{word}[/]: {escape(row['place'])}, {escape(row['condition'])}: "
         f"{number(row['before'])} to {number(row['after'])}, "
-        f"{_interval(row['change'], row['low'], row['high'])}, p {_p(row['p'])}"
+        f"its own change {_interval(row['change'], row['low'], row['high'])}, p {_p(row['p'])}"
         for row in ordered.head(_LISTED).iter_rows(named=True)
     ]
     return [*found, *_more(ordered.height, word)]
@@ -126,11 +126,20 @@ def _missing(places: pl.DataFrame, side: str) -> list[str]:
     return [*found, *_more(places.height, f"missing {side}")]
 
 
-def _drifted(drift: Drift) -> str:
+def _drifted(drift: Drift, places: pl.DataFrame) -> str:
+    """A change, the nodes that have it, and whether their places moved more than the others."""
     nodes, others = (hostlist.fold(n) if n else "none" for n in (drift.nodes, drift.others))
     if not drift.others:
         return f"{drift.change} (all {len(drift.nodes)} nodes)"
-    return f"{drift.change} on {nodes}, not on {others}"
+    text = f"{drift.change} on {nodes}, not on {others}"
+    changed = pl.col("nodes").str.split(",").list.eval(pl.element().is_in(drift.nodes)).list.any()
+    moved = [
+        f"{side.filter(pl.col('verdict').is_in(['worse', 'better'])).height} of {side.height}"
+        for side in (places.filter(changed), places.filter(~changed))
+    ]
+    if moved[0].startswith("0 ") and moved[1].startswith("0 "):
+        return text
+    return f"{text}; better or worse: {moved[0]} places with these nodes, {moved[1]} others"
 
 
 def _answer(compared: Comparison) -> str:
@@ -153,6 +162,8 @@ def _more_runs(compared: Comparison) -> str:
     needed: Any = unknown["runs_needed"].drop_nulls().median()
     if unknown.is_empty():
         return ""
+    if unknown["p"].null_count() == unknown.height:
+        return "; one run of few places has no spread: measure them twice a side or more"
     if needed is None:
         return "; no number of runs would tell the others at this spread"
     return f"; {needed:.0f} more runs a side would tell half of the others"

@@ -37,6 +37,9 @@ SIGMAS = 4.0
 #: No bound is nearer than this share of the value.
 LEAST_TOLERANCE = 0.02
 
+#: A bound so far away, as a difference of logarithms, bounds nothing.
+_MOST_SPREAD = 5.0
+
 #: A condition has at least so many runs, and measurements in all.
 LEAST_RUNS = 3
 LEAST_SAMPLES = 10
@@ -211,9 +214,15 @@ def _proposal(campaigns: Sequence[Campaign], whole: pl.DataFrame) -> Proposal:
                 f"expected {LEAST_SAMPLES} above 0 in {LEAST_RUNS}"
             )
             continue
+        spread = _spread(row)
+        if spread > _MOST_SPREAD:
+            left_out.append(
+                f"{row['condition']}: its measurements are from next to nothing upwards"
+            )
+            continue
         parts = tuple(row[part] for part in _PARTS)
         entry = entries.setdefault(parts, {**_condition(row), "metrics": {}})
-        entry["metrics"][row["metric"]] = _number(row, campaigns)
+        entry["metrics"][row["metric"]] = _number(row, spread, campaigns)
     return Proposal(tuple(Entry.model_validate(e) for e in entries.values()), tuple(left_out))
 
 
@@ -237,15 +246,20 @@ def _condition(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in stated.items() if value is not None}
 
 
-def _number(row: Mapping[str, Any], campaigns: Sequence[Campaign]) -> dict[str, Any]:
-    metric = METRICS[row["metric"]]
+def _spread(row: Mapping[str, Any]) -> float:
+    """How far the bound of a condition is from its value, as a difference of logarithms."""
     medians = pl.Series([one["of_place"] for one in row["medians"]])
     middle = float(medians.median())  # type: ignore[arg-type]
     between = float((medians - middle).abs().median()) * NORMAL  # type: ignore[arg-type]
     # The median of few runs lies nearer to each of them than the truth does.
     runs = row["samples"] / row["places"]
     within = row["within"] * math.sqrt(runs / max(runs - 1, 1))
-    spread = SIGMAS * math.hypot(between, within)
+    return SIGMAS * math.hypot(between, within)
+
+
+def _number(row: Mapping[str, Any], spread: float, campaigns: Sequence[Campaign]) -> dict[str, Any]:
+    metric = METRICS[row["metric"]]
+    middle = float(pl.Series([one["of_place"] for one in row["medians"]]).median())  # type: ignore[arg-type]
     share = 1 - math.exp(-spread) if metric.better == "more" else math.exp(spread) - 1
     bound = math.ceil(max(share, LEAST_TOLERANCE) * 1000) / 1000
     fingerprints = {

@@ -1,7 +1,8 @@
 """Two sets of runs against each other, place by place: of campaigns, or of anyone's numbers.
 
 A side is a frame with the columns `place`, `condition`, `of_class`, `family`, `run`, `value`,
-`less` (less is better) and `unit`, a row a measurement. `verdict/contrast.py` has the statistics.
+`less` (less is better), `unit`, `decides` (what cannot be told of it counts) and `nodes` (with
+commas between them), a row a measurement. `verdict/contrast.py` has the statistics.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from railgauge.verdict.statistics import Ints
 
 #: What is counted, and not measured: a campaign's own verdict judges it.
 COUNTS = ("links", "expectations", "entries", "segments")
+
+#: What is steady enough to be told: where nobody can tell of a start's time, or of the worst of a
+#: thousand messages, the rest still has its answer.
+DECIDING = ("latency", *(name for name, metric in METRICS.items() if metric.alike))
 
 #: Columns of a file of anyone's numbers.
 CSV_COLUMNS = ("place", "condition", "run", "value")
@@ -58,6 +63,8 @@ def of_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
         run="run",
         value="value",
         less=pl.col("metric").is_in(less),
+        decides=pl.col("metric").is_in(DECIDING),
+        nodes="nodes",
         unit=pl.col("metric").replace_strict(units, return_dtype=pl.String),
     ).collect()
 
@@ -106,6 +113,8 @@ def of_csv(path: Path, better: str | None) -> pl.DataFrame:
         value="number",
         less=pl.col("condition").replace_strict(less, return_dtype=pl.Boolean),
         unit=pl.lit(""),
+        decides=pl.lit(True),
+        nodes=pl.lit(""),
     )
 
 
@@ -121,7 +130,8 @@ def _less(condition: str, better: str | None) -> bool:
 class Class:
     """Places under one condition: how many came to which word, the medians of their values on both
     sides, what they all changed by, beside its interval, and the smallest loss on one of them that
-    is found with 99 %, a share; None where that cannot be told.
+    is found with 99 %, a share; None where that cannot be told. `decides`: what cannot be told of
+    it makes the whole inconclusive.
     """
 
     name: str
@@ -131,6 +141,7 @@ class Class:
     words: dict[Word, int]
     shift: dict[str, Any] | None
     finds: float | None
+    decides: bool
 
     @property
     def word(self) -> Word:
@@ -144,8 +155,8 @@ class Class:
 class Comparison:
     """`places` has a row for each place and condition that both sides have: `place`, `condition`,
     `verdict`, `change` (a share, beside the shift of its class), `low`, `high` (its 95 % interval),
-    `p`, `runs_needed`, `before`, `after` (means), `runs_before`, `runs_after`. `missing` has
-    `place`, `condition` and the `side` that lacks it.
+    `p`, `runs_needed`, `before`, `after` (means), `runs_before`, `runs_after`, `nodes`. `missing`
+    has `place`, `condition` and the `side` that lacks it.
     """
 
     places: pl.DataFrame
@@ -157,8 +168,11 @@ class Comparison:
 
     @property
     def word(self) -> Word:
-        """Of the whole: worse anywhere, else unknown anywhere, else better or the same."""
-        words = [one.word for one in self.classes]
+        """Of the whole: worse anywhere, else unknown anywhere where it decides, else better or the
+        same.
+        """
+        every = [(one.word, one.decides) for one in self.classes]
+        words = [word for word, decides in every if decides or word != "unknown"]
         return overall([*words, "unknown"] if self.missing.height or not words else words)
 
     @property
@@ -230,8 +244,7 @@ def _samples(whole: pl.DataFrame) -> tuple[Samples, pl.DataFrame]:
     """The arrays of the statistics, and place, condition, class and so on of each link."""
 
     def codes(name: str) -> Ints:
-        values = whole[name].cast(pl.Categorical).to_physical().to_numpy()
-        return np.unique(values, return_inverse=True)[1].astype(np.int64)
+        return whole[name].cast(pl.Categorical).to_physical().to_numpy().astype(np.int64)
 
     place, of_class = codes("place"), codes("of_class")
     _, first, link = np.unique(
@@ -242,7 +255,9 @@ def _samples(whole: pl.DataFrame) -> tuple[Samples, pl.DataFrame]:
     # Of several values of a link in a run the mean counts: they are no runs of their own.
     cells, cell = np.unique(link * run_keys.size + run, return_inverse=True)
     log = np.bincount(cell, weights=np.log(whole["value"].to_numpy())) / np.bincount(cell)
-    links = whole[first].select("place", "condition", "of_class", "family", "less", "unit")
+    links = whole[first].select(
+        "place", "condition", "of_class", "family", "less", "unit", "decides", "nodes"
+    )
     samples = Samples(
         log=log,
         link=cells // run_keys.size,
@@ -270,6 +285,7 @@ def _places(links: pl.DataFrame, result: Contrast) -> tuple[pl.DataFrame, pl.Dat
         pl.Series("after", np.exp(result.mean[1])),
         pl.Series("runs_before", result.runs[0]),
         pl.Series("runs_after", result.runs[1]),
+        links["nodes"],
     )
     absent = everything.filter(~pl.Series(compared)).select(
         "place",
@@ -303,6 +319,7 @@ def _classes(
             {word: int(words[index]) for index, word in enumerate(WORDS)},
             _shift(name, shift) if shift else None,
             power.of_links(result, samples, number, margin, level),
+            bool(links["decides"][int(members[0])]),
         )
 
 

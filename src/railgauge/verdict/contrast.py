@@ -224,10 +224,18 @@ class _Changes:
 
 def _of_class(samples: Samples, chosen: Ints) -> tuple[_Class, Ints, Bools]:
     """A class's values, the numbers of its links, and which of its runs are after."""
-    known, link = np.unique(samples.link[chosen], return_inverse=True)
-    runs, run = np.unique(samples.run[chosen], return_inverse=True)
+    known, link = _numbered(samples.link[chosen])
+    runs, run = _numbered(samples.run[chosen])
     of = _Class(samples.log[chosen], link, run, known.size, runs.size)
     return of, known, samples.after[runs]
+
+
+def _numbered(numbers: Ints) -> tuple[Ints, Ints]:
+    """Those that there are, in their order, and each by its place among them."""
+    known = np.flatnonzero(np.bincount(numbers))
+    places = np.zeros(known.max(initial=0) + 1, dtype=np.int64)
+    places[known] = np.arange(known.size)
+    return known, places[numbers]
 
 
 def _by_chance(of: _Class, after: Bools, p: Floats, margin: float) -> Floats:
@@ -305,13 +313,15 @@ def _errors(own: Floats, squares: Floats, df: Floats, runs: Ints) -> tuple[Float
 
 def _spread(values: Floats, least: float) -> tuple[float, float]:
     """Student's t that values around their median have: its scale, at least `least`, and its
-    degrees of freedom, by the quantiles at a quarter and at TAIL.
+    degrees of freedom, by the quantiles at a quarter and at TAIL; of few values no tail is known.
 
     Faults are few and on one side, so the tail is the lighter one of the two.
     """
+    quarter = max(statistics.mad(values), least) / statistics.NORMAL
+    if values.size < LEAST_FOR_NULL:
+        return quarter * statistics.NORMAL, values.size - 1.0
     tail = max(TAIL, 2 / values.size)
     middle, low, high = np.quantile(values, [0.5, tail, 1 - tail])
-    quarter = max(statistics.mad(values), least) / statistics.NORMAL
     ratio = min(middle - low, high - middle) / quarter
     choices = np.append(np.geomspace(0.5, 100, 200), np.inf)
     ratios = special.stdtrit(choices, 1 - tail) / special.stdtrit(choices, 0.75)

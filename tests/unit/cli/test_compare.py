@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from railgauge.campaign import inventories
+from railgauge.campaign.folder import Campaign
 from railgauge.cli import cli
 from railgauge.errors import RailgaugeError
 from railgauge.model.failure import Failure
+from railgauge.model.inventory import Inventory
+from railgauge.model.measurement import Measurement
 from railgauge.verdict import table
 from tests.unit import measured
 from tests.unit.measured import PLACES
@@ -98,6 +103,60 @@ def test_noise_of_two_runs_cannot_tell_and_says_how_many_would(root: Path) -> No
         sides.append(f"{measured.name(first)},{measured.name(first + 1)}")
     answer = compare(*sides)
     assert answer.exit_code == 2 and "more runs a side would tell" in answer.output
+
+
+def test_one_run_of_two_places_says_that_there_is_no_spread(root: Path) -> None:
+    for number in range(2):
+        measured.leave(root, number, dict(list(values(number).items())[:2]))
+    answer = compare(measured.name(0), measured.name(1))
+    assert answer.exit_code == 2 and "measure them twice a side" in answer.output
+
+
+def test_a_time_that_varies_leaves_the_rest_its_answer(root: Path) -> None:
+    random = np.random.default_rng(0)
+    for number in range(10):
+        starts = {
+            place: Measurement("startup", 3 * random.uniform(1, 2), "mpirun", "init", "any")
+            for place in PLACES
+        }
+        measured.leave(root, number, values(number), also=starts)
+    sides = [",".join(measured.name(n) for n in r) for r in (range(5), range(5, 10))]
+    answer = compare(*sides)
+    assert "8 same, 8 cannot tell" in answer.output and answer.exit_code == 0
+
+
+NODES = [node for place in PLACES for node in place.split(":")[:2]]
+
+
+def firmware(changed: Sequence[str]) -> Callable[[Campaign], dict[str, Inventory]]:
+    """The inventories of a campaign: from the tenth on, with a new firmware on some nodes."""
+
+    def of(campaign: Campaign) -> dict[str, Inventory]:
+        later = campaign.id >= measured.name(10)
+        fields = {
+            node: {"nic/mlx5_0/firmware": "2" if later and node in changed else "1"}
+            for node in NODES
+        }
+        return {n: Inventory(n, "b", "2026-11-01", 1.0, has, {}) for n, has in fields.items()}
+
+    return of
+
+
+def test_what_changed_on_the_nodes_stands_beside_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inventories, "in_campaign", firmware(NODES))
+    answer = compare(several(root, 0), several(root, 10))
+    assert 'changed: nic/mlx5_0/firmware was "1", is "2" (all 16 nodes)' in answer.output
+
+
+def test_a_change_that_goes_with_slower_places_says_so(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inventories, "in_campaign", firmware(["n3", "n4"]))
+    answer = compare(several(root, 0), several(root, 10, n3=0.95))
+    words = "better or worse: 1 of 1 places with these nodes, 0 of 7 others"
+    assert words in answer.output
 
 
 def test_accepted_is_the_last_accepted_campaign_of_the_system(root: Path) -> None:

@@ -19,6 +19,7 @@ from railgauge.errors import RailgaugeError
 from railgauge.model import reference_file, references
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
+from railgauge.model.measurement import Measurement
 from railgauge.model.references import Entry
 from tests.unit import measured
 from tests.unit.measured import PLACES, bandwidth
@@ -267,6 +268,18 @@ def test_what_looks_wrong_is_no_baseline(
 def test_a_condition_with_too_few_runs_is_left_out_and_said(root: Path) -> None:
     answer = promote(*left_out(root))
     assert "left out: RdmaBandwidth ns: bandwidth 64 KiB" in answer.output
+
+
+def test_numbers_all_over_the_place_are_left_out_and_said(root: Path) -> None:
+    random = np.random.default_rng(0)
+    for number in range(5):
+        starts = {
+            place: Measurement("startup", 3 * 10 ** random.uniform(-2, 2), "mpirun", "init", "any")
+            for place in PLACES
+        }
+        measured.leave(root, number, values(number), also=starts)
+    answer = promote(*(measured.name(number) for number in range(5)))
+    assert "left out: RdmaBandwidth ns: startup" in answer.output and answer.exit_code == 0
 
 
 def test_a_file_that_is_wrong_is_not_touched(root: Path) -> None:

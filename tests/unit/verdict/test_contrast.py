@@ -138,6 +138,13 @@ def test_with_one_run_a_side_the_spread_between_the_links_decides() -> None:
     assert np.flatnonzero(compared(values, 1).word >= BETTER).tolist() == [7]
 
 
+@pytest.mark.parametrize("links", [6, 19, 20, 100])
+def test_a_link_at_half_its_rate_is_seen_in_one_run(links: int) -> None:
+    values = np.random.default_rng(0).normal(0, 0.001, (links, 2))
+    values[3, 1] += np.log(0.5)
+    assert np.flatnonzero(compared(values, 1).word >= BETTER).tolist() == [3]
+
+
 def test_one_run_of_three_links_tells_nothing() -> None:
     values = np.zeros((3, 2))
     values[1, 1] = DROP
@@ -159,6 +166,13 @@ def test_links_that_jump_by_chance_are_not_accused() -> None:
     values = random.normal(0, 0.002, low.shape) + DROP * low
     assert (low[:, 3:].all(axis=1) & ~low[:, :3].any(axis=1)).any()
     assert not (compared(values, 3).word >= BETTER).any()
+
+
+def test_where_every_link_moved_somewhat_none_is_accused_of_that() -> None:
+    # Each by 1 % of its own, more than its runs say: cables were moved.
+    values = noise("normal", 10, 0) / 5
+    values[:, 5:] += np.random.default_rng(1).normal(0, 0.01, (LINKS, 1))
+    assert not (compared(values, 5).word >= BETTER).any()
 
 
 def test_links_that_share_switches_can_be_judged_more_strictly() -> None:

@@ -1,0 +1,66 @@
+"""`railgauge trend`: a check over all campaigns."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from typing import NoReturn
+
+import click
+
+from railgauge import hostlist, systems
+from railgauge.errors import EXIT_ACCEPT, EXIT_REJECT, RailgaugeError
+
+
+@click.command()
+@click.argument("check")
+@click.option("--system", help="The system, if this host does not tell (as RFM_SYSTEM).")
+@click.option("--node", help="Name only places of this node.")
+@click.option(
+    "--margin",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.01,
+    show_default=True,
+    help="The smallest decline over all campaigns that is a finding, as a share.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the same as JSON.")
+def trend(
+    check: str, system: str | None, node: str | None, margin: float, as_json: bool
+) -> NoReturn:
+    """Show the conditions of CHECK over all finished campaigns of a system, and what declines.
+
+    A line a campaign, marked where firmware or tuning of nodes has changed. A decline is a finding
+    from eight campaigns on.
+
+    Exit code: 0 no decline, 1 one, 3 where there is nothing to look at.
+    """
+    from railgauge.campaign import folder
+    from railgauge.verdict import table
+    from railgauge.verdict.trend import trends
+
+    chosen = systems.chosen(system)
+    campaigns = [one for one in folder.measured_of(chosen) if one.state == "finished"]
+    measured = [(one, table.read(one)) for one in reversed(campaigns)]
+    checks = sorted({name for _, frame in measured for name in frame["check"].unique()})
+    if check not in checks:
+        raise RailgaugeError(
+            f"no finished campaign of {chosen} has {check}; there are {', '.join(checks) or 'none'}"
+        )
+    found = trends(measured, check, node, margin)
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(one) for one in found]))
+    for one in [] if as_json else found:
+        click.echo(one.condition)
+        for point in one.points:
+            mark = f"  changed: {hostlist.fold(point.changed)}" if point.changed else ""
+            click.echo(
+                f"  {point.campaign}  {point.median:>10.5g} {one.unit}  "
+                f"{point.places} place{'s' if point.places > 1 else ''}{mark}"
+            )
+        for decline in one.declines:
+            click.echo(
+                f"  declines: {decline.place or 'all places'}, {decline.change:+.1%} over "
+                f"{decline.campaigns} campaigns, p {decline.p:.0e}"
+            )
+    sys.exit(EXIT_REJECT if any(one.declines for one in found) else EXIT_ACCEPT)
