@@ -1149,6 +1149,7 @@ MUTANTS = [
         's.confirmed and s.kind in ("node", "rail") and node in s.nodes',
         's.kind in ("node", "rail") and node in s.nodes',
         "tests/unit/cli/test_locate.py -k only_confirmed_nodes",
+    ),
     Mutant(
         "links that jump by chance are accused",
         "src/railgauge/verdict/contrast.py",
