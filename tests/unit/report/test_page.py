@@ -21,6 +21,7 @@ from railgauge.cli.report import report
 from railgauge.report import page
 from railgauge.report.page import content, drawing, series
 from railgauge.verdict.answer import Finding
+from railgauge.report.visible import clean
 from tests import pages
 from tests.unit.verdict.test_rules import Recorded
 
@@ -181,11 +182,11 @@ def test_no_text_of_a_campaign_becomes_markup(tmp_path: Path, text: str) -> None
 @pytest.mark.parametrize("text", pages.HOSTILE)
 def test_every_text_of_a_campaign_is_shown_as_it_is(tmp_path: Path, text: str) -> None:
     shown = Elements(page.html(pages.hostile(tmp_path, text))).text
-    assert re.sub(r"\s+", " ", page.clean(text)) in shown
+    assert re.sub(r"\s+", " ", clean(text)) in shown
 
 
 def test_what_hides_or_turns_the_text_is_shown_as_its_code() -> None:
-    assert page.clean("a\u202eb\x1b[1m\u2028\udce9") == r"a\u202eb\u001b[1m\u2028\udce9"
+    assert clean("a\u202eb\x1b[1m\u2028\udce9") == r"a\u202eb\u001b[1m\u2028\udce9"
 
 
 def test_only_our_own_script_and_style_may_run_and_nothing_may_be_asked_for(tmp_path: Path) -> None:

@@ -45,9 +45,10 @@ class HeatMap {
     for (let row = 0; row < rows[0].length; row++) {
       const condition = rows[0][row], end = ends[rows[1][row]];
       if (conditions[condition].check !== this.check || end[1] < 0) continue;
-      const found = places.get(condition) ?? { rows: [], places: new Set(), rails: false, bad: 0 };
+      const found = places.get(condition) ?? { rows: [], nodes: new Set(), pairs: new Set(), rails: false, bad: 0 };
       found.rows.push(row);
-      found.places.add(rows[1][row]);
+      found.pairs.add(`${end[0]} ${end[1]}`);
+      found.nodes.add(end[0]).add(end[1]);
       found.rails ||= end[2] > 0;
       found.bad += rows[2 + 1][row] >= this.bad;
       places.set(condition, found);
@@ -61,7 +62,7 @@ class HeatMap {
       const title = `${about.measured}, ${about.partition}`;
       made.push({ about, rows: found.rows, by: "nodes", weight: weight + 0.5, title: `${title}: node × node` });
       // Of many nodes with a few partners each, nearly all cells of node × node are empty.
-      const sparse = found.rails && found.places.size > 500 ? 1 : 0;
+      const sparse = found.pairs.size < (found.nodes.size * found.nodes.size) / 4 ? 1 : 0;
       if (found.rails) made.push({ about, rows: found.rows, by: "rails", weight: weight + sparse, title: `${title}: node × rail` });
     }
     if (!made.length && this.silent.some(([, , status]) => status >= this.bad)) {
