@@ -59,7 +59,7 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
 
     def open_page(verdict: Verdict, size: tuple[int, int] = WIDE, dark: bool = False) -> Opened:
         path = tmp_path / page.FILE
-        page.write(verdict, path)
+        path.write_text(page.html(verdict), encoding="utf-8")
         context = browser.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark" if dark else "light",

@@ -14,6 +14,7 @@ from railgauge.cli.lazy import LazyGroup
 _COMMANDS = {
     "accept": "railgauge.cli.accept:accept",
     "campaigns": "railgauge.cli.campaigns:campaigns",
+    "export": "railgauge.cli.export:export",
     "gate": "railgauge.cli.gate:gate",
     "inventory": "railgauge.cli.inventory:group",
     "lab": "railgauge.cli.lab:lab",

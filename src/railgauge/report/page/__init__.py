@@ -24,7 +24,6 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from railgauge.atomic import write_text
 from railgauge.report import numbers
 from railgauge.report.page import content, series
 from railgauge.report.visible import clean
@@ -144,8 +143,3 @@ def _checks_with_pairs(columns: dict[str, Any]) -> set[str]:
         if columns["ends"][place][1] >= 0:
             places.setdefault(check, set()).add(place)
     return {columns["checks"][check] for check, found in places.items() if len(found) > 1}
-
-
-def write(verdict: Verdict, path: Path) -> None:
-    """The page at `path`: whole, or not at all."""
-    write_text(path, html(verdict))
