@@ -224,6 +224,12 @@ def test_the_document_has_every_metric() -> None:
     assert [name for name in prometheus.names() if f"`{name}`" not in document] == []
 
 
+def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
+    text = (paths.HOME / "docs" / "grafana" / "railgauge.json").read_text(encoding="utf-8")
+    asked = set(re.findall(r"railgauge_\w+", text))
+    assert len(asked) > 8 and asked <= set(prometheus.names())
+
+
 # --- tables --------------------------------------------------------------------------------------
 
 
