@@ -121,7 +121,8 @@ def test_a_map_leads_to_the_numbers_of_a_cell_by_keyboard(opened: Open, bad: Ver
     seen.page.keyboard.press("ArrowRight")
     assert "Gb/s" in seen.page.locator(".heat .read").first.inner_text()
     seen.page.keyboard.press("Enter")
-    expect(seen.page.locator(ALL_ROWS)).to_have_count(1)
+    # A node's rail: all of the node, four rails with two partners each.
+    expect(seen.page.locator(ALL_ROWS)).to_have_count(8)
     assert seen.page.evaluate("document.activeElement.type") == "search"
 
 
@@ -131,7 +132,27 @@ def test_a_map_leads_to_the_numbers_of_a_cell_by_pointer(opened: Open, bad: Verd
     box = canvas.bounding_box()
     assert box is not None
     canvas.click(position={"x": 60, "y": 70})
-    assert seen.page.locator("#all input").input_value().endswith("RdmaBandwidth")
+    assert seen.page.locator("#all input").input_value() == '"n1" RdmaBandwidth'
+
+
+def test_a_map_of_pairs_leads_to_all_rails_of_a_pair(opened: Open, bad: Verdict) -> None:
+    seen = opened(bad)
+    select = seen.page.locator(".heat select").first
+    select.select_option(index=1)
+    seen.page.locator(MAP).first.focus()
+    seen.page.keyboard.press("Enter")
+    expect(seen.page.locator(ALL_ROWS)).to_have_count(4)
+
+
+def test_a_rail_is_not_good_where_it_is_so_with_each_partner(opened: Open, bad: Verdict) -> None:
+    legend = opened(bad).page.locator(".heat .legend").first.inner_text()
+    assert "not good: 1 of 48 cells" in legend
+
+
+def test_a_word_in_quotes_stands_alone(opened: Open, tmp_path: Path) -> None:
+    seen = opened(pages.cluster(tmp_path, 12, 1))
+    seen.page.locator("#all input").fill('"n1" RdmaBandwidth')
+    expect(seen.page.locator(ALL_ROWS)).to_have_count(2)
 
 
 def test_every_figure_is_drawn_and_has_its_numbers(opened: Open, bad: Verdict) -> None:
