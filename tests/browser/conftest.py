@@ -44,7 +44,7 @@ Open = Callable[..., Opened]
 def browser() -> Iterator[Browser]:
     program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     if program is None:
-        pytest.fail("no Chromium on this machine; next: bin/bootstrap dev")
+        pytest.skip("no Chromium on this machine; next: bin/bootstrap browser")
     with sync_playwright() as playwright:
         # As root it has no sandbox; it opens our own file only.
         started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
