@@ -39,7 +39,8 @@ def verdict(campaign: str, as_json: bool, all_places: bool, provisional: bool) -
 
 @click.command("transfers")
 @click.argument("campaign", default="latest")
-def show_transfers(campaign: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="As docs/schema/transfers.json says.")
+def show_transfers(campaign: str, as_json: bool) -> None:
     """Compare the tools that moved files in a campaign: rate, seconds, times the slowest.
 
     CAMPAIGN is an id, a path, or `latest`.
@@ -55,6 +56,9 @@ def show_transfers(campaign: str) -> None:
             next_step="railgauge campaigns lists the others; a partition with feature transfers "
             "measures them: railgauge accept",
         )
+    if as_json:
+        click.echo(json.dumps(transfers.as_dict(decided), indent=2))
+        return
     console = text.console()
     text.say_if_simulated(decided, console)
     transfers.render(decided, console)
