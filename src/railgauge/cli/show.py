@@ -36,7 +36,7 @@ def show(campaign: str, place: str, check: str | None, as_json: bool) -> None:
     from railgauge.campaign import folder as campaigns
     from railgauge.model.record import BrokenRecordError
     from railgauge.report import place as report
-    from railgauge.report.outputs import outputs_of
+    from railgauge.report.outputs import Outputs
     from railgauge.verdict.compare import read
 
     loaded = campaigns.load(campaign)
@@ -45,9 +45,10 @@ def show(campaign: str, place: str, check: str | None, as_json: bool) -> None:
     except BrokenRecordError as error:
         raise RailgaugeError(str(error)) from None
     unreadable, documents = [], []
+    recorded = Outputs()
     for case in cases:
         try:
-            outputs = outputs_of(case)
+            outputs = recorded.of(case)
         except (OSError, ValueError) as error:
             outputs = []
             unreadable.append(str(error))
