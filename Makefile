@@ -16,7 +16,7 @@ accept: ## bring the embedded cluster up and print its verdict
 	@echo 'The lab is still up: `railgauge lab shell`, `railgauge lab fault add --help`; `make lab-down` ends it.'
 
 test: ## every test, with the embedded cluster
-	bin/bootstrap lab dev
+	bin/bootstrap lab dev browser
 	.venv/bin/python -m pytest --numprocesses=3
 
 lint: ## formatting, types and style of Python, shell and YAML
@@ -36,8 +36,8 @@ golden: ## write tests/data/golden anew
 	bin/bootstrap dev
 	.venv/bin/python -m tests.unit.checks.test_golden --write
 
-bench: ## figures: start-up, harness cost, iperf2 through the suite over by hand
-	bin/bootstrap lab dev
+bench: ## figures: start-up, harness cost, iperf2 through the suite over by hand, the page
+	bin/bootstrap lab dev browser
 	.venv/bin/python -m tests.bench
 
 soak: ## many acceptances and starts of MPI on a loaded machine, hours: [ACCEPTS=20] [STARTS=300] [RDMA=100]

@@ -2,7 +2,7 @@
 
     make bench                 all
     python -m tests.bench NAME...  some of: nothing up job campaign plan link rdma counters parse
-                               fuzz rehearsal agents place locate compare promote power
+                               fuzz rehearsal agents place locate compare promote power page
 
 Runs in clones and labs of its own, beside a lab that may be up.
 """
@@ -30,7 +30,7 @@ from railgauge.lab.cluster import Lab
 from railgauge.model import record
 from railgauge.model.record import Record
 from railgauge.tools import iperf2, nccl_tests
-from tests import bench_compare, bench_locate, bench_sweep
+from tests import bench_compare, bench_locate, bench_page, bench_sweep
 from tests.unit.tools import nccl_outputs
 
 AREA = paths.HOME / "results" / "bench"
@@ -383,9 +383,14 @@ def power() -> None:
     bench_compare.wrong()
 
 
+def page() -> None:
+    """The page of a large campaign."""
+    bench_page.figures(AREA)
+
+
 _ALL = (
     *(nothing, up, job, campaign, plan, link, rdma, counters, parse, fuzz, rehearsal),
-    *(agents, place, locate, compare, promote, power),
+    *(agents, place, locate, compare, promote, power, page),
 )
 
 BENCHES = {f.__name__: f for f in _ALL}

@@ -41,6 +41,8 @@ _GUARD = "src/railgauge/checks/guard.py"
 _COMPARE = "src/railgauge/verdict/compare.py"
 _RESUME = "tests/unit/acceptance/test_resume.py"
 _GATE = "tests/unit/gate"
+_PAGE = "tests/unit/report/test_page.py"
+_FEEDS = "tests/unit/report/feeds/test_feeds.py"
 
 #: The tests on virtual machines.
 _NEEDS_VMS = "tests/lab/test_vm.py"
@@ -1198,6 +1200,62 @@ MUTANTS = [
         "    if reasons:\n        text =",
         "    if False:\n        text =",
         "tests/unit/cli/test_promote.py -k looks_wrong",
+    ),
+    Mutant(
+        "texts come into the page as they are",
+        "src/railgauge/report/page/__init__.py",
+        "        autoescape=True,\n",
+        "        autoescape=False,\n",
+        f"{_PAGE}::test_no_text_of_a_campaign_becomes_markup",
+    ),
+    Mutant(
+        "the page lets requests leave",
+        "src/railgauge/report/page/__init__.py",
+        "default-src 'none'; script-src",
+        "default-src *; script-src",
+        f"{_PAGE}::test_only_our_own_script_and_style_may_run_and_nothing_may_be_asked_for",
+    ),
+    Mutant(
+        "what turns a text's direction is shown as it is",
+        "src/railgauge/report/page/__init__.py",
+        "        finalize=_shown,\n",
+        "",
+        f"{_PAGE}::test_every_text_of_a_campaign_is_shown_as_it_is",
+    ),
+    Mutant(
+        "a rehearsal's page says a verdict alone",
+        "src/railgauge/report/page/__init__.py",
+        '        mark="SIMULATED " if verdict.simulated else "",\n',
+        '        mark="",\n',
+        f"{_PAGE}::test_a_rehearsal_says_simulated_wherever_it_says_a_verdict",
+    ),
+    Mutant(
+        "a page that cannot be written ends the campaign without its verdict",
+        "src/railgauge/acceptance/accept.py",
+        "make(verdict))\n        except Exception",
+        "make(verdict))\n        except OSError",
+        f"{_PAGE}::test_a_page_that_cannot_be_written_changes_no_verdict",
+    ),
+    Mutant(
+        "JUnit is green for an inconclusive verdict",
+        "src/railgauge/report/feeds/junit.py",
+        '    bad: Bad | None = "error"\n',
+        "    bad: Bad | None = None\n",
+        f"{_FEEDS}::test_junit_is_never_all_green_but_for_an_accept",
+    ),
+    Mutant(
+        "a rehearsal's numbers come into the monitoring",
+        "src/railgauge/report/feeds/prometheus.py",
+        "    if verdict.simulated:\n",
+        "    if False:\n",
+        f"{_FEEDS}::test_prometheus_takes_no_rehearsal",
+    ),
+    Mutant(
+        "a node counts as accepted by a campaign that rejected it",
+        "src/railgauge/campaign/accepts.py",
+        'document["verdict"] == "accept" and ',
+        "",
+        f"{_FEEDS}::test_a_node_was_accepted_when_its_newest_accepted_campaign_ended",
     ),
 ]
 

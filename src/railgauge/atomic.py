@@ -8,18 +8,23 @@ from pathlib import Path
 from typing import Any
 
 
-def write_text(path: Path, text: str) -> None:
+def write_bytes(path: Path, content: bytes) -> None:
     """Write beside `path` and rename; a crash or a full disk leaves what was there before."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with beside.open("w", encoding="utf-8") as stream:
-            stream.write(text)
+        with beside.open("wb") as stream:
+            stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         beside.replace(path)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """The same of a text, in UTF-8."""
+    write_bytes(path, text.encode())
 
 
 def write_json(path: Path, document: Any) -> None:

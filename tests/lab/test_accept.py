@@ -86,7 +86,10 @@ def test_a_campaign_keeps_what_it_saw(railgauge: Run, area: Path) -> None:
     first = railgauge("accept", "--nodes", "n1,n2")
     assert first.returncode == 0, first.stdout
     campaign = next((area / "campaigns").iterdir())
-    for name in ("campaign.json", "plan.json", "report.json", "junit.xml", "reframe.out"):
+    for name in (
+        *("campaign.json", "plan.json", "report.json", "junit.xml", "reframe.out"),
+        *("report.html", "summary.md"),
+    ):
         assert (campaign / name).stat().st_size > 0, name
     assert (campaign / "verdict.txt").read_text().count("ACCEPT") == 1
     cases = [path.parent for path in campaign.glob("stage/**/sweep.json")]

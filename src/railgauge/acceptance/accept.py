@@ -45,6 +45,7 @@ from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.model import inventory, record, references
 from railgauge.model.record import BrokenRecordError, Listed, Remaining
 from railgauge.report import page, text
+from railgauge.report.feeds import junit, markdown
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.waiting import NOT_AVAILABLE
@@ -442,16 +443,21 @@ def _conclude(campaign: Campaign, state: State, say: Say) -> Verdict:
     write_text(campaign.folder / "verdict.txt", text.plain(verdict))
     record.write_standings(campaign.folder / STANDING, standings(verdict))
     table.write(campaign, verdict.cases)
-    _write_page(verdict, say)
+    _write_reports(verdict, say)
     return verdict
 
 
-def _write_page(verdict: Verdict, say: Say) -> None:
-    """Whatever keeps the page from being written changes no verdict, which is written already."""
-    try:
-        page.write(verdict, verdict.campaign.folder / page.FILE)
-    except Exception as error:
-        say(f"{page.FILE} was not written: {error!r}; try: railgauge report {verdict.campaign.id}")
+def _write_reports(verdict: Verdict, say: Say) -> None:
+    """Whatever keeps one from being written changes no verdict, which is written already."""
+    for name, make in (
+        (page.FILE, page.html),
+        (junit.FILE, junit.xml),
+        (markdown.FILE, markdown.markdown),
+    ):
+        try:
+            write_text(verdict.campaign.folder / name, make(verdict))
+        except Exception as error:
+            say(f"{name} was not written: {error!r}; try: railgauge report {verdict.campaign.id}")
 
 
 def _require_room() -> None:

@@ -4,12 +4,13 @@ campaign.json   what was asked, of what, when, by whom, and how it ended
 plan.json       the test cases that ReFrame selected
 leaves.json     the leaf of each node, by partition, where that is known
 possible.json   how many there are of each check, without a filter
-report.json     ReFrame's report;  junit.xml  the same for CI
+report.json     ReFrame's report
 reframe.out     ReFrame's output;  reframe.log  its log
 stage/          every case's script, tool outputs of both sides (raw.jsonl.gz) and
                 railgauge.jsonl, what was made of them place by place
 ended/          how each case came to its end, also where ReFrame wrote no report
-verdict.json    the verdict;  verdict.txt  the same for people;  report.html  as a page
+verdict.json    the verdict;  verdict.txt  the same for people;  report.html  as a page;
+                junit.xml  for CI;  summary.md  for a ticket
 standing.json   what it says of each node, for `railgauge coverage`
 lock            held by the processes that work on it
 sessions/2/     where it broke off and was resumed: the same of its second ReFrame session, whose

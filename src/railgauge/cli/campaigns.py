@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 
@@ -38,7 +39,8 @@ def verdict(campaign: str, as_json: bool, all_places: bool, provisional: bool) -
 
 @click.command("transfers")
 @click.argument("campaign", default="latest")
-def show_transfers(campaign: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="As docs/schema/transfers.json says.")
+def show_transfers(campaign: str, as_json: bool) -> None:
     """Compare the tools that moved files in a campaign: rate, seconds, times the slowest.
 
     CAMPAIGN is an id, a path, or `latest`.
@@ -54,6 +56,9 @@ def show_transfers(campaign: str) -> None:
             next_step="railgauge campaigns lists the others; a partition with feature transfers "
             "measures them: railgauge accept",
         )
+    if as_json:
+        click.echo(json.dumps(transfers.as_dict(decided), indent=2))
+        return
     console = text.console()
     text.say_if_simulated(decided, console)
     transfers.render(decided, console)
@@ -62,20 +67,44 @@ def show_transfers(campaign: str) -> None:
 
 
 @click.command()
-def campaigns() -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print a list (docs/schema/campaigns.json).")
+def campaigns(as_json: bool) -> None:
     """List the campaigns under the results root, oldest first."""
     from railgauge.campaign import folder as folders
 
-    known = folders.all_folders()
-    for folder in known:
-        try:
-            item = folders.load(str(folder))
-            decision = folders.decision(item) or "no verdict"
-        except RailgaugeError as error:
-            click.echo(f"{folder.name}  unreadable: {error}")
+    known = [_described(folder) for folder in folders.all_folders()]
+    if as_json:
+        click.echo(json.dumps(known, indent=2))
+        return
+    for item in known:
+        if "unreadable" in item:
+            click.echo(f"{item['id']}  unreadable: {item['unreadable']}")
         else:
-            mark = "SIMULATED " if item.simulated else ""
-            state = "broken off" if item.broke_off else item.state
-            click.echo(f"{item.id}  {item.gate:<10}  {state:<11}  {mark}{decision}")
+            mark = "SIMULATED " if item["simulated"] else ""
+            decision = item["verdict"] or "no verdict"
+            click.echo(f"{item['id']}  {item['gate']:<10}  {item['state']:<11}  {mark}{decision}")
     if not known:
         click.echo(f"no campaigns in {folders.campaigns_folder()}")
+
+
+def _described(folder: Path) -> dict[str, Any]:
+    """A campaign as `--json` lists it; of one that cannot be read, why."""
+    from railgauge.campaign import folder as folders
+
+    try:
+        item = folders.load(str(folder))
+        path = item.folder / "verdict.json"
+        decision = json.loads(path.read_text())["verdict"] if path.exists() else None
+    except (RailgaugeError, OSError, ValueError, LookupError) as error:
+        return {"id": folder.name, "folder": str(folder), "unreadable": str(error)}
+    return {
+        "id": item.id,
+        "folder": str(item.folder),
+        "system": item.system,
+        "gate": item.gate,
+        "state": "broken off" if item.broke_off else item.state,
+        "started": item.started,
+        "finished": item.finished,
+        "simulated": item.simulated is not None,
+        "verdict": decision,
+    }

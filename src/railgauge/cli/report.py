@@ -23,6 +23,7 @@ def report(campaign: str, output: Path | None) -> None:
     CAMPAIGN is an id, a path, or `latest`. It is one HTML file that asks nothing of any network,
     for a browser, a mail or a ticket.
     """
+    from railgauge.atomic import write_text
     from railgauge.campaign import folder as campaigns
     from railgauge.report import page
     from railgauge.verdict.rules import decide
@@ -30,7 +31,7 @@ def report(campaign: str, output: Path | None) -> None:
     verdict = decide(campaigns.load(campaign))
     path = output or verdict.campaign.folder / page.FILE
     try:
-        page.write(verdict, path)
+        write_text(path, page.html(verdict))
     except OSError as error:
         raise EnvironmentProblem(
             f"{path}: the page cannot be written: {error.strerror}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -24,7 +25,8 @@ _NEAREST = 6
 @click.argument("campaign")
 @click.argument("place")
 @click.option("--check", help="Only this check.")
-def show(campaign: str, place: str, check: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="As docs/schema/show.json says.")
+def show(campaign: str, place: str, check: str | None, as_json: bool) -> None:
     """Print what was measured at a place, and what the tools printed on both sides of it.
 
     CAMPAIGN is an id, a path, or `latest`. PLACE is a name as the verdict has it: n1:n2, with the
@@ -34,7 +36,7 @@ def show(campaign: str, place: str, check: str | None) -> None:
     from railgauge.campaign import folder as campaigns
     from railgauge.model.record import BrokenRecordError
     from railgauge.report import place as report
-    from railgauge.report.outputs import outputs_of
+    from railgauge.report.outputs import Outputs
     from railgauge.verdict.compare import read
 
     loaded = campaigns.load(campaign)
@@ -42,15 +44,23 @@ def show(campaign: str, place: str, check: str | None) -> None:
         cases = _chosen(loaded, [case for case in read(loaded) if not case.of_job], place, check)
     except BrokenRecordError as error:
         raise RailgaugeError(str(error)) from None
-    unreadable = []
+    unreadable, documents = [], []
+    recorded = Outputs()
     for case in cases:
         try:
-            outputs = outputs_of(case)
+            outputs = recorded.of(case)
         except (OSError, ValueError) as error:
             outputs = []
             unreadable.append(str(error))
+        if as_json:
+            documents.append(report.as_dict(case, outputs))
+            continue
         for line in report.lines(case, outputs):
             click.echo(line)
+    if as_json:
+        simulated = loaded.simulated is not None
+        document = {"campaign": loaded.id, "simulated": simulated, "places": documents}
+        click.echo(json.dumps(document, indent=2))
     if unreadable:
         raise RailgaugeError(
             f"outputs cannot be read: {'; '.join(dict.fromkeys(unreadable))}",

@@ -159,20 +159,25 @@ class ConditionLine:
     status: str
 
 
-def conditions(measured: Iterable[Number]) -> list[ConditionLine]:
-    """One of each condition, of those that are compared with the same."""
+def by_conditions(measured: Iterable[Number]) -> list[list[Number]]:
+    """The numbers of each condition that are compared with the same."""
     groups: dict[Hashable, list[Number]] = {}
     for one in measured:
         key = condition(one.case, one.row.measurement), reference_of(one.row)
         groups.setdefault(key, []).append(one)
+    return list(groups.values())
+
+
+def conditions(measured: Iterable[Number]) -> list[ConditionLine]:
+    """One of each condition, of those that are compared with the same."""
     return [
         ConditionLine(
-            min(members, key=_goodness),
+            min(members, key=goodness),
             len({(one.case.unique_name, one.case.place, at(one)) for one in members}),
             _median(members),
             _together(members),
         )
-        for members in groups.values()
+        for members in by_conditions(measured)
     ]
 
 
@@ -209,7 +214,7 @@ def by_condition(verdict: Verdict) -> Table:
     return table
 
 
-def _goodness(one: Number) -> tuple[bool, float]:
+def goodness(one: Number) -> tuple[bool, float]:
     """The least is the worst: out of its reference first, then by what is better of its metric."""
     m = one.row.measurement
     sign = 1 if METRICS[m.metric].better == "more" else -1

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from railgauge.node import raw, sweep
 from railgauge.verdict.compare import Case
@@ -12,35 +13,62 @@ from railgauge.verdict.compare import Case
 _SIDES, _LINES = 16, 40
 
 
-def outputs_of(case: Case) -> list[tuple[str, str]]:
-    """(role and kind, what was printed) of each call; of a sweep from its raw.jsonl.gz.
-
-    OSError or ValueError where it cannot be read.
+class Outputs:
+    """Of places of a campaign; the files of a sweep are read once for places that follow each
+    other.
     """
-    if case.folder is None or not case.recorded:
-        return []
-    if not (case.folder / raw.FILE).exists():
-        return _files(case.folder, [call.role for call in case.calls])
-    names = sweep.names(case.folder / sweep.FILE)
-    left = raw.read(case.folder / raw.FILE)
-    outputs = []
-    known = [*enumerate(names), *((number, added["name"]) for number, added in left.again.items())]
-    for number in (number for number, name in known if name == case.place):
-        launch = left.launches.get(number)
-        if launch is not None:
-            whose = f"launch {launch['launch']} of {len(launch['places'])} groups"
-            outputs += [(f"{whose}, table", launch["out"]), (f"{whose}, launcher", launch["err"])]
-            outputs += [(f"{whose}, {name}", text) for name, text in launch["files"].items()]
-        # Of a launch with thousands of ranks those that failed come first, and not all.
-        sides = sorted(left.sides.get(number, {}).items(), key=lambda named: _is_good(named[1]))
-        for role, side in sides[:_SIDES]:
-            whose = f"{role} on {side.line.get('call', {}).get('host', 'an unknown node')}"
-            outputs += [(f"{whose}, standard output", side.out)]
-            outputs += [(f"{whose}, standard error", side.err)]
-            outputs += [(f"{whose}, {name}", _end(text)) for name, text in side.files.items()]
-        if len(sides) > _SIDES:
-            outputs.append((f"{len(sides) - _SIDES} more", f"in {case.folder / raw.FILE}"))
-    return outputs
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._numbers: dict[str, list[int]] = {}
+        self._left = raw.Raw()
+
+    def of(self, case: Case) -> list[tuple[str, str]]:
+        """(role and kind, what was printed) of each call; of a sweep from its raw.jsonl.gz.
+
+        OSError or ValueError where it cannot be read.
+        """
+        if case.folder is None or not case.recorded:
+            return []
+        if not (case.folder / raw.FILE).exists():
+            return _files(case.folder, [call.role for call in case.calls])
+        if self._folder != case.folder:
+            self._read(case.folder)
+        outputs = []
+        for number in self._numbers.get(case.place, ()):
+            launch = self._left.launches.get(number)
+            if launch is not None:
+                outputs += _of_launch(launch)
+            # Of a launch with thousands of ranks those that failed come first, and not all.
+            left = self._left.sides.get(number, {})
+            sides = sorted(left.items(), key=lambda named: _is_good(named[1]))
+            for role, side in sides[:_SIDES]:
+                whose = f"{role} on {side.line.get('call', {}).get('host', 'an unknown node')}"
+                outputs += [(f"{whose}, standard output", side.out)]
+                outputs += [(f"{whose}, standard error", side.err)]
+                outputs += [(f"{whose}, {name}", _end(text)) for name, text in side.files.items()]
+            if len(sides) > _SIDES:
+                outputs.append((f"{len(sides) - _SIDES} more", f"in {case.folder / raw.FILE}"))
+        return outputs
+
+    def _read(self, folder: Path) -> None:
+        self._folder = None
+        self._left = raw.read(folder / raw.FILE)
+        self._numbers = {}
+        for number, name in enumerate(sweep.names(folder / sweep.FILE)):
+            self._numbers.setdefault(name, []).append(number)
+        for number, added in self._left.again.items():
+            self._numbers.setdefault(added["name"], []).append(number)
+        self._folder = folder
+
+
+def _of_launch(launch: Mapping[str, Any]) -> list[tuple[str, str]]:
+    whose = f"launch {launch['launch']} of {len(launch['places'])} groups"
+    return [
+        (f"{whose}, table", launch["out"]),
+        (f"{whose}, launcher", launch["err"]),
+        *((f"{whose}, {name}", text) for name, text in launch["files"].items()),
+    ]
 
 
 def _is_good(side: raw.Side) -> bool:

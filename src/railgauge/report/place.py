@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from railgauge.model.call import Call
 from railgauge.model.record import Row
 from railgauge.report import numbers
+from railgauge.verdict.answer import row_as_dict
 from railgauge.verdict.compare import Case
 
 #: Of lines of facts.
@@ -42,6 +44,32 @@ def lines(case: Case, outputs: Sequence[tuple[str, str]]) -> Iterator[str]:
         if content:
             yield content.rstrip("\n")
     yield ""
+
+
+def as_dict(case: Case, outputs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The same as a document (docs/schema/show.json)."""
+    left = [case.left_out] if case.left_out else []
+    return {
+        "check": case.check,
+        "partition": case.partition,
+        "place": case.place,
+        "nodes": list(case.nodes),
+        "run": case.run,
+        "session": case.session,
+        "result": case.result,
+        "reason": case.reason or case.damage,
+        "passed": case.passed,
+        "folder": str(case.folder) if case.folder else None,
+        "calls": [dataclasses.asdict(call) for call in case.calls],
+        "measurements": [row_as_dict(case, row) for row in case.rows],
+        "failures": [
+            {**dataclasses.asdict(failure), "nodes": list(failure.nodes)}
+            for failure in [*case.failures, *left]
+        ],
+        "notes": list(case.notes),
+        "facts": {node: dict(facts) for node, facts in case.facts.items()},
+        "outputs": [{"of": whose, "text": text} for whose, text in outputs],
+    }
 
 
 def _section(title: str, content: Sequence[str]) -> Iterator[str]:

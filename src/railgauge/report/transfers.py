@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
@@ -182,6 +182,36 @@ def tables(cases: Sequence[Case]) -> list[Table]:
             table.add_row(tool, *cells, remark(comparison, tool))
         made.append(table)
     return made
+
+
+def as_dict(verdict: Verdict) -> dict[str, Any]:
+    """The page as a document (docs/schema/transfers.json)."""
+    compared = compare(verdict.cases)
+
+    def counts(of: str) -> list[dict[str, Any]]:
+        return [
+            {"partition": comparison.partition, "tool": tool, "cases": count}
+            for comparison in compared
+            for tool, count in getattr(comparison, of).items()
+        ]
+
+    return {
+        "campaign": verdict.campaign.id,
+        "simulated": verdict.simulated,
+        "transfers": [
+            {
+                "partition": comparison.partition,
+                "tool": tool,
+                **dataclasses.asdict(column),
+                **dataclasses.asdict(cell),
+                "times_the_slowest": comparison.times_the_slowest(tool, column),
+            }
+            for comparison in compared
+            for (tool, column), cell in comparison.cells.items()
+        ],
+        "failed": counts("failed"),
+        "left_out": counts("left_out"),
+    }
 
 
 def render(verdict: Verdict, console: Console) -> None:

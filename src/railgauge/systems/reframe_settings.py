@@ -44,7 +44,6 @@ def site_configuration() -> dict[str, Any]:
                 "poll_rate_min": 2,
                 "poll_rate_decay": 0.1,
                 "report_file": str(session / "report.json"),
-                "report_junit": str(session / "junit.xml"),
                 "keep_stage_files": True,
             }
         ],

@@ -126,7 +126,7 @@ class Verdict:
             ],
             "suspects": [dataclasses.asdict(suspect) for suspect in self.suspects],
             "ways": [{**dataclasses.asdict(way), "nodes": list(way.nodes)} for way in self.ways],
-            "measurements": [_row_as_dict(case, row) for case in self.cases for row in case.rows],
+            "measurements": [row_as_dict(case, row) for case in self.cases for row in case.rows],
             "ratios": [_ratio_as_dict(row) for row in self.ratios],
             "fingerprints": fingerprints(self.cases),
             "notices": [dataclasses.asdict(notice) for notice in self.notices],
@@ -137,7 +137,8 @@ class Verdict:
         }
 
 
-def _row_as_dict(case: Case, row: Row) -> dict[str, Any]:
+def row_as_dict(case: Case, row: Row) -> dict[str, Any]:
+    """A measurement of a case, with what it is compared with."""
     reference = row.reference
     return {
         **row.measurement.as_dict(),

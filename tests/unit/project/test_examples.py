@@ -28,6 +28,9 @@ RUN_HERE = ("railgauge limit", "railgauge locate", "railgauge parse")
 RUN_BY = {
     "source activate.sh": "unit/cli/test_commands.py::test_activation_says_it_and_goes_on",
     "railgauge accept": "lab/test_accept.py::test_a_campaign_keeps_what_it_saw",
+    "railgauge coverage": (
+        "unit/gate/test_coverage.py::test_each_node_says_when_it_was_accepted_and_what_became_of_it"
+    ),
     "railgauge compare": "unit/cli/test_compare.py::test_a_slower_link_is_named_and_no_other",
     "railgauge trend": "unit/cli/test_trend.py::test_a_node_is_asked_about_alone",
     "railgauge power": "unit/verdict/test_power.py::test_it_is_said_in_a_line_a_partition",
@@ -37,6 +40,8 @@ RUN_BY = {
     "railgauge references": (
         "unit/cli/test_promote.py::test_a_baseline_is_listed_with_its_age_and_source"
     ),
+    "railgauge report": ("unit/report/test_page.py::test_report_writes_the_page_where_it_is_told"),
+    "railgauge export": "unit/report/feeds/test_feeds.py::test_export_writes_each_kind",
     "railgauge gate adopt": "lab/test_gate.py::test_no_untested_node_is_ever_open",
     "railgauge gate hold": "unit/gate/test_rights.py::test_without_the_rights_nothing_is_changed",
     "railgauge gate run": "lab/test_gate.py::test_no_untested_node_is_ever_open",

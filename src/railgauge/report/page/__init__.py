@@ -24,9 +24,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from railgauge.atomic import write_text
 from railgauge.report import numbers
 from railgauge.report.page import content, series
+from railgauge.report.visible import clean
 from railgauge.verdict.answer import Verdict
 
 #: In the campaign's folder.
@@ -36,20 +36,8 @@ _HERE = Path(__file__).parent
 _WEB = _HERE / "web"
 _UPLOT = _HERE / "uplot-1.6.32"
 
-#: What a text may not show as itself: control characters, surrogates, and those that turn the
-#: direction of what is around them.
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"
-    "\ud800-\udfff\ufffe\uffff]"
-)
-
 #: The sign beside each word, for who cannot tell the colours apart.
 _SIGNS = {"accept": "✓", "provisional accept": "◐", "reject": "✕", "inconclusive": "?"}
-
-
-def clean(text: str) -> str:
-    """The text with what cannot be seen written as its code."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
 
 
 def _shown(value: Any) -> Any:
@@ -155,8 +143,3 @@ def _checks_with_pairs(columns: dict[str, Any]) -> set[str]:
         if columns["ends"][place][1] >= 0:
             places.setdefault(check, set()).add(place)
     return {columns["checks"][check] for check, found in places.items() if len(found) > 1}
-
-
-def write(verdict: Verdict, path: Path) -> None:
-    """The page at `path`: whole, or not at all."""
-    write_text(path, html(verdict))

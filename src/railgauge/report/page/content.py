@@ -12,11 +12,12 @@ from typing import Any
 
 from railgauge import hostlist
 from railgauge.model.record import BrokenRecordError
+from railgauge.node import raw
 from railgauge.node.inventory.compare import by_value, shown
 from railgauge.node.rdma import natural
 from railgauge.report import numbers, transfers
 from railgauge.report.numbers import Number
-from railgauge.report.outputs import outputs_of
+from railgauge.report.outputs import Outputs
 from railgauge.report.page.drawing import Drawing, draw
 from railgauge.verdict import provenance
 from railgauge.verdict.answer import Finding, Verdict
@@ -160,14 +161,14 @@ def findings(verdict: Verdict, measured: Sequence[Number]) -> list[FindingsOfPla
     by_case: dict[int, list[Number]] = {}
     for one in measured:
         by_case.setdefault(id(one.case), []).append(one)
-    budget = _MOST_OUTPUTS
+    budget, recorded = _MOST_OUTPUTS, Outputs()
     found = []
     for group in groups[:MOST_FINDINGS]:
         first = group[0]
         cases = by_place.get((first.check, first.partition, first.place), ())
         if not first.place:
             cases = [case for case in cases if set(first.nodes) & set(case.nodes)][:1]
-        outputs, why = _outputs(cases) if budget else ([], "")
+        outputs, why = _outputs(cases, recorded) if budget else ([], "")
         budget -= bool(outputs)
         found.append(_of_place(verdict, group, cases, by_case, outputs, why))
     return found
@@ -234,10 +235,8 @@ def _limit(one: Number) -> str:
     return f"{numbers.number(limit.value)} {limit.unit}: {limit.reason}" if limit else "-"
 
 
-def _outputs(cases: Sequence[Case]) -> tuple[list[tuple[str, str]], str]:
+def _outputs(cases: Sequence[Case], recorded: Outputs) -> tuple[list[tuple[str, str]], str]:
     """What both sides printed, shortened in the middle; or why it is not here."""
-    from railgauge.node import raw
-
     found = []
     for case in cases[:2]:
         try:
@@ -245,7 +244,7 @@ def _outputs(cases: Sequence[Case]) -> tuple[list[tuple[str, str]], str]:
                 size = (case.folder / raw.FILE).stat().st_size
                 if size > _MOST_RAW_BYTES:
                     return [], f"{size >> 20} MiB of outputs are too large for a page"
-            found += [(whose, shortened(text)) for whose, text in outputs_of(case) if text.strip()]
+            found += [(whose, shortened(text)) for whose, text in recorded.of(case) if text.strip()]
         except (OSError, ValueError) as error:
             return [], f"outputs cannot be read: {error}"
     return found, ""

@@ -72,7 +72,7 @@ def draw(node: str, cases: Sequence[Case]) -> Drawing | None:
     shown = ordered[:_MOST]
     lines = []
     for number, partner in enumerate(shown):
-        angle = 2 * math.pi * number / len(shown) - math.pi / 2
+        angle = 2 * math.pi * number / len(shown) + math.pi
         dx, dy = math.cos(angle), math.sin(angle)
         x = round(_WIDTH / 2 + _RADIUS_X * dx)
         y = round(_HEIGHT / 2 + _RADIUS_Y * dy)

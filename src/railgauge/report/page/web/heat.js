@@ -1,5 +1,5 @@
 "use strict";
-// A map of pairs: node by node, or node by rail; a cell has the worst number of its places.
+// A map of pairs: node by node, or node by rail.
 
 // Cividis (Nunez et al. 2018), made for readers who do not tell red from green; worst first.
 const CIVIDIS = ["#fde945", "#cbba69", "#959078", "#666970", "#31446b", "#00204d"].map((colour) =>
@@ -45,9 +45,10 @@ class HeatMap {
     for (let row = 0; row < rows[0].length; row++) {
       const condition = rows[0][row], end = ends[rows[1][row]];
       if (conditions[condition].check !== this.check || end[1] < 0) continue;
-      const found = places.get(condition) ?? { rows: [], places: new Set(), rails: false, bad: 0 };
+      const found = places.get(condition) ?? { rows: [], nodes: new Set(), pairs: new Set(), rails: false, bad: 0 };
       found.rows.push(row);
-      found.places.add(rows[1][row]);
+      found.pairs.add(`${end[0]} ${end[1]}`);
+      found.nodes.add(end[0]).add(end[1]);
       found.rails ||= end[2] > 0;
       found.bad += rows[2 + 1][row] >= this.bad;
       places.set(condition, found);
@@ -61,7 +62,7 @@ class HeatMap {
       const title = `${about.measured}, ${about.partition}`;
       made.push({ about, rows: found.rows, by: "nodes", weight: weight + 0.5, title: `${title}: node × node` });
       // Of many nodes with a few partners each, nearly all cells of node × node are empty.
-      const sparse = found.rails && found.places.size > 500 ? 1 : 0;
+      const sparse = found.pairs.size < (found.nodes.size * found.nodes.size) / 4 ? 1 : 0;
       if (found.rails) made.push({ about, rows: found.rows, by: "rails", weight: weight + sparse, title: `${title}: node × rail` });
     }
     if (!made.length && this.silent.some(([, , status]) => status >= this.bad)) {
@@ -114,18 +115,20 @@ class HeatMap {
     return [[a, left], [b, right ?? left]].filter(([, rail]) => Number.isFinite(rail));
   }
 
-  // The cells of a choice by column and line, each with the worst of its places.
+  // The cells of a choice by column and line: of a pair the worst of its places, of a node's rail the
+  // best, as one that is bad with one partner alone may be good.
   cellsOf(choice) {
     const { rows } = this.data;
     const more = choice.about?.more ?? true;
+    const sign = choice.by === "nodes" ? 1 : -1;
     const cells = new Map();
     const put = (place, value, status) => {
       for (const [x, y] of this.keysOf(place, choice.by)) {
         const key = x * 1e6 + y;
         const known = cells.get(key);
-        const worse = !known || status > known.status ||
-          (status === known.status && value !== null && (more ? value < known.value : value > known.value));
-        if (worse) cells.set(key, { x, y, value: value ?? known?.value ?? null, status, place, count: (known?.count ?? 0) + 1 });
+        const further = !known || sign * (status - known.status) > 0 ||
+          (status === known.status && value !== null && sign * (more ? known.value - value : value - known.value) > 0);
+        if (further) cells.set(key, { x, y, value: value ?? known?.value ?? null, status, place, count: (known?.count ?? 0) + 1 });
         else known.count++;
       }
     };
@@ -184,7 +187,7 @@ class HeatMap {
       element("span", `worse ${short(ends[0])}`), strip, element("span", `${short(ends[1])} ${about.unit} better`));
     this.legend.append(element("span", `✕ not good: ${bad} of ${this.cells.length} cells`));
     this.legend.append(element("span", this.choice.by === "nodes"
-      ? "column: the first node of a place; row: the second" : "each node's own rail, over all partners"));
+      ? "column: the first node of a place; row: the second" : "each node's own rail with its best partner; the pairs are in node × node"));
     this.canvas.setAttribute("aria-label",
       `${this.choice.title}: ${this.cells.length} cells, ${bad} not good. Arrow keys move, Enter lists the numbers.`);
   }
@@ -307,7 +310,7 @@ class HeatMap {
     if (!cell) return;
     const unit = this.choice.about?.unit ?? "";
     const value = cell.value === null ? "no number" : `${short(cell.value)} ${unit}`;
-    const several = cell.count > 1 ? `, the worst of ${cell.count}` : "";
+    const several = cell.count > 1 ? `, the ${this.choice.by === "nodes" ? "worst" : "best"} of ${cell.count}` : "";
     this.read.textContent = `${this.data.places[cell.place]}: ${value}, ${this.data.statuses[cell.status]}${several}`;
   }
 
@@ -331,6 +334,8 @@ class HeatMap {
   }
 
   enter(cell) {
-    if (cell) this.drill(`${this.data.places[cell.place]} ${this.data.checks[this.check]}`);
+    if (!cell) return;
+    const nodes = this.choice.by === "nodes" ? [cell.x, cell.y] : [cell.x];
+    this.drill(`${nodes.map((node) => `"${this.data.nodes[node]}"`).join(" ")} ${this.data.checks[this.check]}`);
   }
 }

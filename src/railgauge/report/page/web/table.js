@@ -18,11 +18,17 @@ function leading(text) {
   return found ? Number(found[1]) : NaN;
 }
 
+// Whether a text has a word somewhere; "n4" in quotes stands alone, or between colons.
+function holds(text, word) {
+  const quoted = /^"(.+)"$/.exec(word);
+  return quoted ? text.split(/[\s:]+/).includes(quoted[1]) : text.includes(word);
+}
+
 class DomRows {
   constructor(body) { this.rows = [...body.rows]; }
   get length() { return this.rows.length; }
   cells(row) { return [...this.rows[row].cells].map((cell) => cell.textContent); }
-  text(row) { return this.rows[row].textContent.toLowerCase(); }
+  text(row) { return this.cells(row).join(" ").toLowerCase(); }
   node(row) { return this.rows[row]; }
   key(row, column) { return this.rows[row].cells[column].textContent; }
 }
@@ -87,7 +93,7 @@ class DataTable {
     this.shown = words.length
       ? this.order.filter((row) => {
           const text = this.source.text(row);
-          return words.every((word) => text.includes(word));
+          return words.every((word) => holds(text, word));
         })
       : this.order;
     this.most = SHOWN_ROWS;

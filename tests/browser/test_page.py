@@ -1,0 +1,189 @@
+"""The page in a browser: it asks for nothing, on any screen, by keyboard, on paper."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from railgauge.verdict.answer import Verdict
+from tests import pages
+
+from .conftest import PHONE, WIDE, Open
+
+ALL_ROWS = "#all tbody tr"
+MAP = ".heat canvas[role=application]"
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Verdict:
+    return pages.cluster(tmp_path, 12, 4, bad=(3, 2))
+
+
+def test_it_asks_for_nothing_and_complains_of_nothing(opened: Open, bad: Verdict) -> None:
+    seen = opened(bad)
+    assert seen.requests == [seen.path.as_uri()] and seen.complaints == []
+
+
+def test_a_request_that_is_tried_does_not_leave(opened: Open, bad: Verdict) -> None:
+    seen = opened(bad)
+    tried = "fetch('http://localhost:9/x').then(() => 'left', () => 'held')"
+    assert seen.page.evaluate(tried) == "held"
+    assert "Content Security Policy" in "".join(seen.complaints)
+
+
+@pytest.mark.parametrize("text", pages.HOSTILE)
+def test_nothing_of_a_hostile_campaign_runs(opened: Open, tmp_path: Path, text: str) -> None:
+    seen = opened(pages.hostile(tmp_path, text))
+    for details in seen.page.locator("details").all():
+        details.evaluate("one => { one.open = true; }")
+    assert seen.page.evaluate("window.broken") is None
+    assert seen.requests == [seen.path.as_uri()] and seen.complaints == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, (820, 1100), WIDE], ids=["phone", "tablet", "wide"])
+def test_it_does_not_scroll_to_the_side(
+    opened: Open, bad: Verdict, size: tuple[int, int], dark: bool
+) -> None:
+    assert not opened(bad, size, dark).is_too_wide
+
+
+def test_long_names_do_not_make_it_scroll_to_the_side(opened: Open, tmp_path: Path) -> None:
+    assert not opened(pages.hostile(tmp_path, "x" * 300), PHONE).is_too_wide
+
+
+def test_dark_and_light_have_the_ground_that_was_asked_for(opened: Open, bad: Verdict) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = opened(bad).page.evaluate(ground)
+    dark = opened(bad, dark=True).page.evaluate(ground)
+    assert sum(map(int, light[4:-1].split(","))) > 700 > 150 > sum(map(int, dark[4:-1].split(",")))
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_nothing_in_the_way_of_anybody(opened: Open, bad: Verdict, dark: bool) -> None:
+    response = Axe().run(opened(bad, dark=dark).page).response
+    found = response["violations"]
+    assert len(response["passes"]) > 20
+    assert [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found] == []
+
+
+def test_the_keyboard_goes_through_it_in_order(opened: Open, bad: Verdict) -> None:
+    seen = opened(bad)
+    tops = []
+    for _ in range(30):
+        seen.page.keyboard.press("Tab")
+        top = "document.activeElement.getBoundingClientRect().top + scrollY"
+        tops.append((seen.page.evaluate("document.activeElement.tagName"), seen.page.evaluate(top)))
+    assert tops[0][0] == "A" and all(tag != "BODY" for tag, _ in tops)
+    # Below the head of the page, which stays in sight, each stands no higher than the one before.
+    below = [top for _, top in tops[8:]]
+    assert all(later >= before - 60 for before, later in itertools.pairwise(below))
+
+
+def test_a_table_sorts_by_number_and_says_so(opened: Open, bad: Verdict) -> None:
+    seen = opened(bad)
+    heads = seen.page.locator("#all thead th")
+    heads.nth(4).locator("button").click()
+    values = [
+        float(cell) for cell in seen.page.locator("#all tbody td:nth-child(5)").all_inner_texts()
+    ]
+    assert values == sorted(values) and heads.nth(4).get_attribute("aria-sort") == "ascending"
+    heads.nth(4).locator("button").press("Enter")
+    assert heads.nth(4).get_attribute("aria-sort") == "descending"
+
+
+def test_a_filter_leaves_what_has_all_its_words(opened: Open, bad: Verdict) -> None:
+    seen = opened(bad)
+    seen.page.locator("#all input").fill("n4:n5 OUT")
+    expect(seen.page.locator(ALL_ROWS)).to_have_count(1)
+    assert "171.4" in seen.page.locator(ALL_ROWS).inner_text()
+    assert seen.page.locator("#all .count").inner_text() == "1 of 64 rows"
+
+
+def test_a_table_is_copied_as_tsv(opened: Open, bad: Verdict) -> None:
+    seen = opened(bad)
+    seen.page.locator("#all input").fill("171.4")
+    expect(seen.page.locator(ALL_ROWS)).to_have_count(2)
+    seen.page.locator("#all .copy").click()
+    seen.page.wait_for_selector("#all .copy:text('Copied 2 rows')")
+    lines = seen.page.evaluate("navigator.clipboard.readText()").splitlines()
+    assert lines[0].split("\t")[:3] == ["check", "partition", "place"]
+    assert [line.split("\t")[2] for line in lines[1:]] == ["n3:n4:2-2", "n4:n5:2-2"]
+
+
+def test_a_map_leads_to_the_numbers_of_a_cell_by_keyboard(opened: Open, bad: Verdict) -> None:
+    seen = opened(bad)
+    seen.page.locator(MAP).first.focus()
+    seen.page.keyboard.press("ArrowRight")
+    assert "Gb/s" in seen.page.locator(".heat .read").first.inner_text()
+    seen.page.keyboard.press("Enter")
+    # A node's rail: all of the node, four rails with two partners each.
+    expect(seen.page.locator(ALL_ROWS)).to_have_count(8)
+    assert seen.page.evaluate("document.activeElement.type") == "search"
+
+
+def test_a_map_leads_to_the_numbers_of_a_cell_by_pointer(opened: Open, bad: Verdict) -> None:
+    seen = opened(bad)
+    canvas = seen.page.locator(MAP).first
+    box = canvas.bounding_box()
+    assert box is not None
+    canvas.click(position={"x": 60, "y": 70})
+    assert seen.page.locator("#all input").input_value() == '"n1" RdmaBandwidth'
+
+
+def test_a_map_of_pairs_leads_to_all_rails_of_a_pair(opened: Open, bad: Verdict) -> None:
+    seen = opened(bad)
+    select = seen.page.locator(".heat select").first
+    select.select_option(index=1)
+    seen.page.locator(MAP).first.focus()
+    seen.page.keyboard.press("Enter")
+    expect(seen.page.locator(ALL_ROWS)).to_have_count(4)
+
+
+def test_a_rail_is_not_good_where_it_is_so_with_each_partner(opened: Open, bad: Verdict) -> None:
+    legend = opened(bad).page.locator(".heat .legend").first.inner_text()
+    assert "not good: 1 of 48 cells" in legend
+
+
+def test_a_word_in_quotes_stands_alone(opened: Open, tmp_path: Path) -> None:
+    seen = opened(pages.cluster(tmp_path, 12, 1))
+    seen.page.locator("#all input").fill('"n1" RdmaBandwidth')
+    expect(seen.page.locator(ALL_ROWS)).to_have_count(2)
+
+
+def test_every_figure_is_drawn_and_has_its_numbers(opened: Open, bad: Verdict) -> None:
+    seen = opened(bad)
+    figures = seen.page.locator("figure.curve")
+    assert figures.count() == 2
+    for figure in figures.all():
+        assert (
+            figure.locator("canvas").count() == 1 and figure.locator("table tbody tr").count() > 3
+        )
+
+
+def test_paper_has_all_that_was_folded(opened: Open, bad: Verdict) -> None:
+    seen = opened(bad, dark=True)
+    seen.page.emulate_media(media="print", color_scheme="light")
+    seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert seen.page.locator("details:not([open])").count() == 0
+    assert (
+        seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        == "rgb(255, 255, 255)"
+    )
+    assert not seen.page.locator(".tools >> visible=true").count()
+    assert len(seen.page.pdf()) > 20_000
+
+
+def test_without_script_the_verdict_and_the_findings_are_there(opened: Open, bad: Verdict) -> None:
+    seen = opened(bad)
+    browser = seen.page.context.browser
+    assert browser is not None
+    plain = browser.new_context(java_script_enabled=False).new_page()
+    plain.goto(seen.path.as_uri())
+    assert "REJECT" in plain.locator("h1").inner_text()
+    assert plain.locator(".finding").count() == 2
+    plain.context.close()
