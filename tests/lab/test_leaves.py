@@ -419,6 +419,28 @@ def test_five_faults_in_one_sweep_are_each_named_and_all_else_is_measured(
     assert left == []
 
 
+def test_who_stands_between_two_slow_nodes_is_measured_again_and_goes_back(
+    mended: Lab, area: Path, verdict: Callable[[], dict[str, Any]]
+) -> None:
+    for node in ("n2", "n4"):
+        faults.add(mended, "rate", node, 0.03)
+    campaign = start(
+        area,
+        *("--system", "lab32", "--nodes", "n[1-8]", "--", "-n", "Iperf2Pair"),
+        RAILGAUGE_LAB_DIR=str(mended.folders.lab),
+    )
+    output, _ = campaign.communicate(timeout=PATIENCE_S)
+    assert campaign.returncode == 1, output
+    (sweep,) = sweeps(area, "Iperf2Pair")
+    # Two rounds of neighbours, and one in which n2, n3 and n4 meet others.
+    assert len(sweep.rounds) == 3 and len(sweep.again) == 3, sweep.again
+    assert set(suspects(verdict())) == {"n2", "n4"}, output
+    (standing,) = area.glob("campaigns/*/standing.json")
+    accepted = {n: one["outcome"] for n, one in json.loads(standing.read_text()).items()}
+    assert accepted["n2"] == accepted["n4"] == "not accepted"
+    assert not any("Iperf2Pair" in one["why"] for n, one in json.loads(standing.read_text()).items() if n not in ("n2", "n4"))
+
+
 # The last one: it takes the lab down.
 def test_down_leaves_nothing(leaves: Lab) -> None:
     before = links_here()
