@@ -438,7 +438,11 @@ def test_who_stands_between_two_slow_nodes_is_measured_again_and_goes_back(
     (standing,) = area.glob("campaigns/*/standing.json")
     accepted = {n: one["outcome"] for n, one in json.loads(standing.read_text()).items()}
     assert accepted["n2"] == accepted["n4"] == "not accepted"
-    assert not any("Iperf2Pair" in one["why"] for n, one in json.loads(standing.read_text()).items() if n not in ("n2", "n4"))
+    assert not any(
+        "Iperf2Pair" in one["why"]
+        for n, one in json.loads(standing.read_text()).items()
+        if n not in ("n2", "n4")
+    )
 
 
 # The last one: it takes the lab down.

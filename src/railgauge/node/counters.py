@@ -248,14 +248,17 @@ class Peak:
             self.gap_s = max(self.gap_s, reading.after_s - readings[-1].before_s)
         readings.append(reading)
         self._note_growth()
-        while len(readings) > 2 and reading.before_s - readings[1].after_s >= WINDOW_S:
-            readings.popleft()
-        first = readings[0]
-        if reading.before_s - first.after_s >= WINDOW_S:
+        # From every reading to the first one that is late enough: what is in no such window would be
+        # in no peak.
+        while readings[0] is not reading and reading.before_s - readings[0].after_s >= WINDOW_S:
+            first = readings[0]
             # The longest time that fits, so that a sampler held up between clock and counter
             # never invents a rate.
             rate = (reading.value - first.value) / (reading.after_s - first.before_s)
             self._highest = max(self._highest or 0.0, rate * self._gbits_per_count)
+            if len(readings) < 3 or reading.before_s - readings[1].after_s < WINDOW_S:
+                break
+            readings.popleft()
 
     def _note_growth(self) -> None:
         readings = self._readings

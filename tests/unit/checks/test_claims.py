@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from railgauge.checks.claims import contradictions
@@ -114,6 +114,7 @@ def test_without_a_peak_the_bytes_alone_are_judged() -> None:
     assert kinds(claim(4 * GB, 2), counted) == []
 
 
+@example(rates=[1.0, 0.0, 0.0, 0.0], pauses=[0.21875] + [0.25] * 79, before_s=0.0)
 @given(
     rates=st.lists(st.floats(0, 10), min_size=4, max_size=60),
     pauses=st.lists(st.floats(0.2, 0.3) | st.floats(0.2, 3), min_size=80, max_size=80),

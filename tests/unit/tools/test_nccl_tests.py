@@ -330,7 +330,16 @@ def test_a_measurement_tells_its_condition() -> None:
         **{"operation": "all_reduce", "transport": "one-hca", "size_bytes": 8, "ranks": 4},
         **{"nodes": ["node1", "node2"], "samples": 20, "simulated": False},
         **dict.fromkeys(
-            ("streams", "rails", "nics", "window_bytes", "congestion", "delay_ms"),
+            (
+                "streams",
+                "rails",
+                "nics",
+                "window_bytes",
+                "congestion",
+                "delay_ms",
+                "load",
+                "within",
+            ),
         ),
     }
 
