@@ -215,3 +215,15 @@ def test_where_ranks_run_is_not_left_to_mpiruns_own_mapping(check: Any) -> None:
     launcher = check.orders()["launcher"]
     assert launcher["kind"] == "mpirun"
     assert "--map-by" not in launcher["argv"] and "--bind-to" in launcher["argv"]
+
+
+def test_a_group_needs_the_states_and_the_rails_of_its_own_nodes_alone(tmp_path: Path) -> None:
+    nodes = [f"dgx-h100-n0{number}" for number in range(1, 5)]
+    with jobs.session("dgx-h100", tmp_path, RAILGAUGE_NODES="dgx-h100-n[01-04]") as known:
+        made = known["NcclPair"].kind(variant_num=0)
+        needs = {place.place: made.needs(place) for place in made.places}
+    of_first = needs["all_reduce:default:dgx-h100-n[01-02]"]
+    states = [("NodeState", node) for node in nodes[:2]]
+    rails = [("RailProbe", f"{nodes[0]}:{nodes[1]}:{rail}-{rail}") for rail in range(8)]
+    assert of_first == states + rails
+    assert len(needs["all_reduce:one-hca:dgx-h100-n[01-02]"]) == 10
