@@ -342,12 +342,12 @@ def fuzz() -> None:
 
 
 def rehearsal() -> None:
-    """Two nodes of a GB200 rack, rehearsed: Slurm, ReFrame and the replayer, without GPUs."""
+    """Four nodes of a GB200 rack, rehearsed: Slurm, ReFrame and the replayer, without GPUs."""
     with lab_up():
         command = (str(paths.HOME / "bin/railgauge"), "rehearse", "gb200-nvl72")
-        pair = ("--nodes", "n[1-2]", "--", "-n", "NcclPair")
-        seconds = [timed(lambda: must(*command, *pair)) for _ in range(3)]
-    print(f"{'a rehearsal of four cases:':<42} {spread(seconds)}")
+        pairs = ("--", "-n", "NcclPair")
+        seconds = [timed(lambda: must(*command, *pairs)) for _ in range(3)]
+    print(f"{'a rehearsal of 16 places in 8 launches:':<42} {spread(seconds)}")
 
 
 def agents() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import shlex
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from railgauge.checks.cases import Case, GroupCase
 from railgauge.checks.launches import LaunchCheck
 from railgauge.checks.nccl_cases import fabric_of, places_of
 from railgauge.checks.node_state import of_states
-from railgauge.checks.rdma import of_all_rails, of_rails_among
+from railgauge.checks.rdma import of_rails_among
 from railgauge.model import limits, references
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
@@ -126,15 +125,12 @@ class NcclCheck(LaunchCheck):
         if self.rehearsal:
             return ()  # stand-ins need no healthy node, and no other check is there
         assert isinstance(place, GroupCase)
-        needed, nodes, partition = of_states(place), place.nodes, self.partition_data
-        domains = self.fabric.domains(place.transport, places_of(partition, nodes))
-        if not self.fabric.crosses_nics(place.transport, domains):
-            return needed
-        if len(nodes) > 2:
-            return needed + of_rails_among(place.partition, nodes)
-        for server, client in itertools.permutations(nodes, 2):
-            needed += of_all_rails(place.partition, server, client)
-        return needed
+        partition = self.partition_data
+        fabric = fabric_of(partition)
+        domains = fabric.domains(place.transport, places_of(partition, place.nodes))
+        crosses = fabric.crosses_nics(place.transport, domains)
+        among = of_rails_among(place.partition, place.nodes) if crosses else []
+        return [*of_states(place), *among]
 
     # --- the job -------------------------------------------------------------------------------
 

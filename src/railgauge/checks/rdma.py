@@ -130,14 +130,8 @@ def _rails_in(
 _RAIL = attrgetter("partition", "server", "client", "server_rail")
 
 
-def of_all_rails(partition: str, server: str, client: str) -> list[tuple[str, str]]:
-    """Those of every rail."""
-    fabric = systems.load(rt.runtime().system.name).partition(partition).extras.rdma
-    return of_rails(partition, server, client, range(fabric.rails if fabric else 0))
-
-
 def of_rails_among(partition: str, nodes: Collection[str]) -> list[tuple[str, str]]:
-    """All RailProbes between two of the nodes: of many, few pairs have one."""
+    """All RailProbes between two of the nodes, either way: of many nodes few pairs have one."""
     known, there = _by_server(), frozenset(nodes)
     return [
         need

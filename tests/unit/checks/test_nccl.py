@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -193,3 +194,36 @@ def test_older_tools_have_a_launch_a_group(check: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr(type(check), "fabric", fabric)
     (order,) = check.orders()["orders"]
     assert order["together"] is None
+
+
+def test_an_image_is_given_to_every_launch_with_its_own_folder(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = f"docker://nccl@sha256:{'0' * 64}"
+    binaries = check.fabric.binaries.model_copy(update={"path": None, "image": image})
+    fabric = check.fabric.model_copy(update={"binaries": binaries})
+    monkeypatch.setattr(type(check), "fabric", fabric)
+    argv = check.orders()["launcher"]["argv"]
+    assert argv[0] == "srun" and f"--container-image={image}" in argv
+    # The driver fills it in (railgauge.node.launches).
+    assert "--container-workdir={folder}" in argv
+
+
+def test_where_ranks_run_is_not_left_to_mpiruns_own_mapping(check: Any) -> None:
+    options = ["--map-by", "ppr:1:node", "--bind-to", "none"]
+    check.job.launcher = SimpleNamespace(registered_name="mpirun", options=options)
+    launcher = check.orders()["launcher"]
+    assert launcher["kind"] == "mpirun"
+    assert "--map-by" not in launcher["argv"] and "--bind-to" in launcher["argv"]
+
+
+def test_a_group_needs_the_states_and_the_rails_of_its_own_nodes_alone(tmp_path: Path) -> None:
+    nodes = [f"dgx-h100-n0{number}" for number in range(1, 5)]
+    with jobs.session("dgx-h100", tmp_path, RAILGAUGE_NODES="dgx-h100-n[01-04]") as known:
+        made = known["NcclPair"].kind(variant_num=0)
+        needs = {place.place: made.needs(place) for place in made.places}
+    of_first = needs["all_reduce:default:dgx-h100-n[01-02]"]
+    states = [("NodeState", node) for node in nodes[:2]]
+    rails = [("RailProbe", f"{nodes[0]}:{nodes[1]}:{rail}-{rail}") for rail in range(8)]
+    assert of_first == states + rails
+    assert len(needs["all_reduce:one-hca:dgx-h100-n[01-02]"]) == 10

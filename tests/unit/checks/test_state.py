@@ -19,7 +19,7 @@ from railgauge.checks import state as node_state
 from railgauge.checks.cases import NodeCase, PairCase
 from railgauge.checks.node_state import NodeStateCases, of_states
 from railgauge.checks.path import of_paths
-from railgauge.checks.rdma import RailLinks, RailProbes, of_all_rails, of_rails
+from railgauge.checks.rdma import RailLinks, RailProbes, of_rails, of_rails_among
 from railgauge.checks.state import Options, differences
 from railgauge.errors import ConfigurationError
 from railgauge.model import inventory
@@ -468,8 +468,11 @@ def test_a_pair_needs_the_probes_of_its_rails(describe: Describe) -> None:
     describe(partition(nodes="n[1-3]", rdma=rails(2, across_rails=True)))
     assert of_rails("gpu", "n2", "n3", {1}) == [("RailProbe", "n2:n3:1-1")]
     both = [("RailProbe", "n2:n3:0-0"), ("RailProbe", "n2:n3:1-1")]
-    assert of_all_rails("gpu", "n2", "n3") == both
-    assert of_all_rails("gpu", "n3", "n2") == []
+    assert of_rails_among("gpu", ("n2", "n3")) == both
+    # Whichever of them serves: what has been probed between them is what there is.
+    assert of_rails_among("gpu", ("n3", "n2")) == both
+    assert len(of_rails_among("gpu", ("n1", "n2", "n3"))) == 6
+    assert of_rails_among("gpu", ("n2",)) == []
 
 
 def test_the_probe_may_stand_for_the_same_rails(describe: Describe) -> None:
