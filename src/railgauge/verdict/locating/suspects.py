@@ -1,7 +1,7 @@
 """Who is at fault, by all evidence: named, scored, confirmed or not, and never an innocent one.
 
 A node or rail is confirmed when it is low with two partners that are good with others, in two
-rounds where these are known; a pair when it is low every time, six times, and both its ends are
+rounds where these are known, and where leaves are, not only on ways that one bad uplink explains; a pair when it is low every time, six times, and both its ends are
 good elsewhere (an end that is bad now and then is low twice with one partner soon enough); and each
 only when its score reaches the bar (`scoring`). Who has one bad result has one partner: the pair is
 named, unconfirmed, with what would confirm it.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
@@ -277,15 +278,31 @@ class _Judge:
                 return self._again(part, "the pair once more")
             return []
         node = part.nodes[0]
-        partners = [_other(low, node) for low in lows if not low.event]
-        convicting = {end.node for end in partners if self._is_clean(end, (node,))}
+        convicting = [
+            low for low in lows if not low.event and self._is_clean(_other(low, node), (node,))
+        ]
+        partners = {_other(low, node).node for low in convicting}
         events = {low.round for low in lows if low.event}
-        if len(convicting) + len(events) < 2:
+        if len(partners) + len(events) < 2:
             return self._again(part, "a partner that is good with others")
-        if len(convicting) == 2 and not events and all(map(self.evidence.crosses, lows)):
-            # One uplink of many that is bad is on the way of two flows now and then.
-            return self._again(part, "a partner at its own leaf, or a third one")
+        if not events and not self._is_own(part, convicting):
+            return self._again(part, "a partner at its own leaf")
         return [] if self._twice(lows) else self._again(part, "another round")
+
+    def _is_own(self, part: Part, lows: Sequence[Low]) -> bool:
+        """Whether it is low beside a partner at its own leaf, or, where all its low results crossed
+        to other leaves, more often than the other ends at its leaf make likely (the bound
+        C(m, k) p^k of the binomial tail): one bad uplink of many is on the way of some flows.
+        """
+        if not all(self.evidence.crosses(low) for low in lows):
+            return True
+        ends = self._ends(part)
+        tally = self.evidence.across[self.evidence.leaves[ends[0]]]
+        stands = [self.evidence.stands[end] for end in ends]
+        low, all_own = len(lows), len(lows) + sum(stand.count for stand in stands)
+        rate = (tally.low - low + 1) / max(tally.all - all_own + 1, 2)
+        chance = math.comb(all_own, low) * min(max(rate, 0.0), 1.0) ** low
+        return chance * max(len(self.evidence.ends), 1) < scoring.FALSE_ACCUSATION
 
     def _again(self, part: Part, why: str) -> list[Measure]:
         if part.kind == "pair":
