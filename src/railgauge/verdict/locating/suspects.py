@@ -1,10 +1,11 @@
 """Who is at fault, by all evidence: named, scored, confirmed or not, and never an innocent one.
 
 A node or rail is confirmed when it is low with two partners that are good with others, in two
-rounds where these are known, and where leaves are, not only on ways that one bad uplink explains; a pair when it is low every time, six times, and both its ends are
-good elsewhere (an end that is bad now and then is low twice with one partner soon enough); and each
-only when its score reaches the bar (`scoring`). Who has one bad result has one partner: the pair is
-named, unconfirmed, with what would confirm it.
+rounds where these are known, and where leaves are, not only on ways that one bad uplink explains; a
+pair when it is low every time, six times, and both its ends are good elsewhere (an end that is bad
+now and then is low twice with one partner soon enough); and each only when its score reaches the
+bar (`scoring`). Who has one bad result has one partner: the pair is named, unconfirmed, with what
+would confirm it.
 """
 
 from __future__ import annotations
