@@ -78,6 +78,9 @@ def _undecided(
             continue
         for end in of_suspect:
             yield end, None
+    for a, b in located.doubtful:
+        if a in known and b in known:
+            yield from _pairs(evidence, (a, b), (a.node, b.node))
     for end in located.watched:
         if end in known:
             yield end, None
@@ -90,7 +93,8 @@ def _pairs(
     rails: dict[str | None, list[End]] = {}
     for end in ends:
         rails.setdefault(end.rail, []).append(end)
-    for pair in rails.values():
+    pairs = [list(ends)] if len(ends) == 2 else list(rails.values())
+    for pair in pairs:
         if len(pair) == 2 and all(_is_good(evidence, end, nodes) for end in pair):
             yield pair[0], pair[1]
         else:

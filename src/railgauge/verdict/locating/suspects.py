@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -91,7 +90,8 @@ class Located:
     """What the evidence says: suspects, the most certain first, and what nobody measured.
 
     `alike` says where results accuse nobody, as all are bad. `watched` are ends that were low,
-    what no suspect explains or never good, with the number of their good results.
+    what no suspect explains or never good, with the number of their good results; `doubtful` are
+    those of them that were low with each other and never good.
     """
 
     suspects: tuple[Suspect, ...]
@@ -100,6 +100,7 @@ class Located:
     nodes: tuple[str, ...]
     alike: tuple[str, ...]
     watched: dict[End, int]
+    doubtful: tuple[tuple[End, End], ...]
 
     @property
     def failing_nodes(self) -> list[str]:
@@ -149,6 +150,7 @@ def locate(evidence: Evidence) -> Located:
         tuple(evidence.nodes),
         tuple(dict.fromkeys(evidence.alike)),
         watched,
+        tuple(judge.doubtful),
     )
 
 
@@ -173,16 +175,16 @@ class _Judge:
         self.parts: dict[Part, list[Low]] = {}
         #: the low results of those that are suspects
         self.told: set[Low] = set()
+        #: ends that were low with each other and never good, which is not enough for a word
+        self.doubtful: list[tuple[End, End]] = []
         explained: set[Low] = set()
         for explanation in explanations:
             part = explanation.part
             if explanation.certain and self._has_partners(part, explanation.lows):
                 self.parts[part] = list(explanation.lows)
                 explained.update(explanation.lows)
-        left = [low for low in lows if low not in explained and not low.event]
-        again = Counter(pair_of(*low.nodes) for low in left)
-        for low in left:
-            if self._stands_out(low) or again[pair_of(*low.nodes)] > 1:
+        for low in lows:
+            if low not in explained and not low.event:
                 self.parts.setdefault(Part("pair", pair_of(*low.nodes)), []).append(low)
         self._merge_rails()
         self.accused = {
@@ -229,6 +231,8 @@ class _Judge:
             ):
                 self.told.update(lows)
                 yield self._suspect(part, lows, passes[part].count, reached, among)
+            elif part.kind == "pair":
+                self.doubtful += {(low.a, low.b): None for low in lows}
 
     def _suspect(
         self, part: Part, lows: Sequence[Low], passed: int, reached: float, among: int
