@@ -2,10 +2,10 @@
 
 A node or rail is confirmed when it is low with two partners that are good with others, in two
 rounds where these are known, and where leaves are, not only on ways that one bad uplink explains; a
-pair when it is low every time, six times, and both its ends are good elsewhere (an end that is bad
-now and then is low twice with one partner soon enough); and each only when its score reaches the
-bar (`scoring`). Who has one bad result has one partner: the pair is named, unconfirmed, with what
-would confirm it.
+pair when it is low every time, six times, and both its ends are good elsewhere, four times (an end
+that is bad now and then is low twice with one partner soon enough); and each only when its score
+reaches the bar (`scoring`). Who has one bad result has one partner: the pair is named, unconfirmed,
+with what would confirm it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -36,6 +37,9 @@ _NAMED = 8
 #: A pair is confirmed where one of its ends, at fault a fifth of the time, would so rarely have
 #: been low with the other alone.
 _NOT_AN_END = 1e-3
+
+#: So often both its ends must be good with others: a part with a small loss is so now and then.
+ENOUGH_GOOD = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -281,6 +285,10 @@ class _Judge:
             again = len({low.round for low in lows}) - 1
             if scoring.SHARE_OF_TIME**again > _NOT_AN_END:
                 return self._again(part, "the pair once more")
+            rarely = [e for e in ends if self.evidence.stands[e].good < ENOUGH_GOOD]
+            if rarely:
+                why = f"good {ENOUGH_GOOD} times with others"
+                return [Measure(end.name, self._clean(end, part.nodes), why) for end in rarely]
             return []
         node = part.nodes[0]
         convicting = [
@@ -295,19 +303,35 @@ class _Judge:
         return [] if self._twice(lows) else self._again(part, "another round")
 
     def _is_own(self, part: Part, lows: Sequence[Low]) -> bool:
-        """Whether it is low beside a partner at its own leaf, or, where all its low results crossed
-        to other leaves, more often than the other ends at its leaf make likely (the bound
-        C(m, k) p^k of the binomial tail): one bad uplink of many is on the way of some flows.
+        """Whether the ways out of its leaf do not explain it: that they are bad so often, by the
+        rate of other ends (the bound C(m, k) p^k of the binomial tail), and that what stayed
+        within the leaf was low by chance.
         """
-        if not all(self.evidence.crosses(low) for low in lows):
+        crossed = [low for low in lows if self.evidence.crosses(low)]
+        if not crossed:
             return True
         ends = self._ends(part)
-        tally = self.evidence.across[self.evidence.leaves[ends[0]]]
+        leaf = self.evidence.leaves[ends[0]]
         stands = [self.evidence.stands[end] for end in ends]
-        low, all_own = len(lows), len(lows) + sum(stand.count for stand in stands)
-        rate = (tally.low - low + 1) / max(tally.all - all_own + 1, 2)
-        chance = math.comb(all_own, low) * min(max(rate, 0.0), 1.0) ** low
-        return chance * max(len(self.evidence.ends), 1) < scoring.FALSE_ACCUSATION
+        all_own = len(lows) + sum(stand.count for stand in stands)
+        own = len(crossed) if any(stand.good for stand in stands) else 0
+        others = max(self.evidence.across[leaf].all - all_own, 1) + 1
+        rate = min((max(self.at_times[leaf] - own, 0) + 1) / others, 1.0)
+        chance = math.comb(all_own, len(crossed)) * rate ** len(crossed)
+        for other in lows:
+            if other not in crossed:
+                chance *= max(other.chance, scoring.TRANSIENT)
+        return chance * len(self.evidence.stands) < scoring.FALSE_ACCUSATION
+
+    @functools.cached_property
+    def at_times(self) -> Counter[str]:
+        """Leaf -> its low results with others, of ends that both are good at other times."""
+        counts: Counter[str] = Counter()
+        for low in self.evidence.lows:
+            stands = [self.evidence.stands[end] for end in (low.a, low.b)]
+            if not low.event and self.evidence.crosses(low) and all(s.good for s in stands):
+                counts.update((self.evidence.leaves[low.a], self.evidence.leaves[low.b]))
+        return counts
 
     def _again(self, part: Part, why: str) -> list[Measure]:
         if part.kind == "pair":

@@ -109,7 +109,7 @@ def test_a_bad_pair_is_measured_itself_once_its_ends_are_good_elsewhere() -> Non
 
 def test_a_pair_that_stays_bad_is_confirmed_and_then_settled() -> None:
     fabric = Fabric(16, {"n1-n9": 0.3})
-    result = campaign(fabric, 12)[1]
+    result = campaign(fabric, 16)[1]
     assert told(result) == ["pair n1-n9"] and settled(result)
 
 
@@ -119,7 +119,7 @@ def test_a_slow_pair_of_many_rails_makes_no_leaf_look_bad(seed: int) -> None:
     fabric = Fabric(256, {}, rails, per_leaf=16, noise=heavy, seed=seed)
     a, b = next_round(Evidence(fabric.leaves), fabric.ends, 0)[0]
     fabric.slow[f"{a.node}-{b.node}"] = 0.3
-    result = campaign(fabric, 9)[1]
+    result = campaign(fabric, 14)[1]
     assert [s.nodes for s in result.suspects if s.confirmed] == [(a.node, b.node)]
 
 
