@@ -405,8 +405,8 @@ def figures() -> None:
     """A thousand campaigns of all models on 1,024 rails, some of 36,864, and other schedules."""
     pools = {kind: pool(kind) for kind in ("normal", "heavy")}
     table(Fabric(256, 4, 16), list(MODELS), NOISES, 26, pools)
+    table(Fabric(4608, 8, 64), _AT_FULL_SIZE, NOISES, 3, pools)
     beside(20, pools)
-    table(Fabric(4608, 8, 64), _AT_FULL_SIZE, NOISES, 4, pools)
 
 
 def main() -> None:

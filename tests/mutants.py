@@ -1085,8 +1085,8 @@ MUTANTS = [
     _locate(
         "one partner convicts a node",
         "suspects",
-        "if len(convicting) + len(events) < 2:",
-        "if len(convicting) + len(events) < 1:",
+        "if len(partners) + len(events) < 2:",
+        "if len(partners) + len(events) < 1:",
         "test_scenarios.py -k of_two_bad_neighbours",
     ),
     _locate(
@@ -1106,7 +1106,7 @@ MUTANTS = [
     _locate(
         "two flows over bad uplinks convict a node",
         "suspects",
-        "if len(convicting) == 2 and not events and all(map(self.evidence.crosses, lows)):",
+        "if not events and not self._is_own(part, convicting):",
         "if False:",
         "test_scenarios.py -k two_uplinks_on_the_way",
     ),

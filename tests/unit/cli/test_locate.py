@@ -10,6 +10,12 @@ from pathlib import Path
 import pytest
 
 from railgauge import paths
+from railgauge.atomic import write_json
+from railgauge.campaign.folder import RESULT_FILE, Campaign, Requested, Scope, Session
+from railgauge.model import record
+from railgauge.model.measurement import Measurement
+from railgauge.model.record import Row
+from tests.unit import records
 from tests.unit.verdict.locating.test_sources import folder
 
 BETWEEN = paths.HOME / "tests/data/locate/healthy-between.csv"
@@ -84,6 +90,49 @@ def test_a_folder_of_outputs_of_nccl_tests_is_read(tmp_path: Path) -> None:
     done = locate(tmp_path, "--json")
     assert done.returncode == 1
     assert [s["name"] for s in json.loads(done.stdout)["suspects"]] == ["n3"]
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Path:
+    """A ring of eight nodes; n3 is slow, and one place was not run."""
+    folder = tmp_path / "campaigns" / "20261122T102033Z-lab-567bea"
+    stage = folder / "stage" / "RdmaBandwidth"
+    stage.mkdir(parents=True)
+    nodes = [f"n{number}" for number in range(1, 9)]
+    pairs = list(zip(nodes, [*nodes[1:], nodes[0]], strict=True))
+    places = tuple(record.Place(f"{a}:{b}", (a, b)) for a, b in pairs)
+    results = []
+    for place in places[:-1]:
+        value = 240.0 if "n3" in place.nodes else 390.0
+        m = Measurement("bandwidth", value, "perftest", "write", "rdma", nodes=place.nodes)
+        document = records.record([Row(m, None, None)])
+        results.append({**document["results"][0], "place": place.name})
+    whole = records.record(check="RdmaBandwidth", not_run={places[-1].name: "n1 went"})
+    records.write(stage / RESULT_FILE, {**whole, "results": results})
+    planned = records.planned("RdmaBandwidth", "RdmaBandwidth", "b_1", [], places=places)
+    write_json(folder / "plan.json", [planned])
+    ran = {"unique_name": "b_1", "partition": "ns", "result": "pass", "stagedir": str(stage)}
+    write_json(folder / "report.json", {"runs": [{"testcases": [ran]}]})
+    scope, requested = Scope({"ns": nodes}, {}), Requested([], {}, {})
+    done = Campaign(folder, "lab", "acceptance", scope, requested, state="finished")
+    done.session = Session(0, "")
+    done.save()
+    return folder
+
+
+@pytest.mark.parametrize("name", ["latest", "20261122T102033Z-lab-567bea", "path"])
+def test_a_campaign_is_read_by_id_path_or_as_the_latest(campaign: Path, name: str) -> None:
+    results = str(campaign.parent.parent)
+    done = locate(campaign if name == "path" else name, "--json", RAILGAUGE_RESULTS=results)
+    document = json.loads(done.stdout)
+    assert [s["name"] for s in document["suspects"]] == ["n3"]
+    assert [(m["place"], m["why"]) for m in document["missing"]] == [("n8:n1", "n1 went")]
+
+
+def test_a_damaged_campaign_is_refused(campaign: Path) -> None:
+    (campaign / "plan.json").write_text("[{")
+    done = locate(campaign)
+    assert done.returncode == 2 and "plan.json" in done.stderr
 
 
 def test_a_wrong_cell_is_one_error_with_line_and_column(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from railgauge.node.rdma import natural
 from railgauge.verdict.locating import scoring
-from railgauge.verdict.locating.peers import Peers, peers
+from railgauge.verdict.locating.peers import Peers, peers, without
 
 #: So many results are judged anew with every round; of more only the new ones, among so many of the
 #: latest of their class.
@@ -221,6 +221,8 @@ class Evidence:
         values = self._values[kind] = (self._values.get(kind, []) + values)[-_JUDGED_ANEW:]
         known = peers(values, self.least_spread)
         if known is not None:
+            if bad := self._mostly_low(numbers, known):
+                known = without(known, values, bad)
             self._peers[kind] = known
         quiet = observations[numbers[0]].quiet
         beside = None
@@ -271,6 +273,31 @@ class Evidence:
             self._good.add(kind)
         elif kind not in self._good:
             self._forgive_what_all_share(lows)
+
+    def _mostly_low(self, numbers: Sequence[int], known: Peers) -> list[float]:
+        """The values of ends that are low twice at least, and more often than not."""
+        least = known.centre * math.exp(-scoring.LOW * known.spread)
+        lows: Counter[End] = Counter()
+        for number in numbers:
+            a, b, value = self.observations[number][:3]
+            if value is None or value < least:
+                lows[a] += 1
+                lows[b] += 1
+        often = {end for end, count in lows.items() if count > 1}
+        if not often:
+            return []
+        results: Counter[End] = Counter()
+        for number in numbers:
+            for end in self.observations[number][:2]:
+                if end in often:
+                    results[end] += 1
+        bad = {end for end in often if 2 * lows[end] > results[end]}
+        return [
+            value
+            for number in numbers
+            if (value := self.observations[number].value)
+            and not bad.isdisjoint(self.observations[number][:2])
+        ]
 
     def _reference_holds(self, numbers: Sequence[int]) -> bool:
         """Not where most values are below it: the reference is wrong, or all share a cause."""

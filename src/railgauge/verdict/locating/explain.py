@@ -209,8 +209,10 @@ def _covered(evidence: Evidence, lows: Sequence[Low], most: float) -> dict[Part,
             parts.append(Part("pair", pair_of(low.a.node, low.b.node)))
         for part in parts:
             covered.setdefault(part, []).append(low)
+    counts = _degrees(covered, ())
+    mostly = {end for end, count in counts.items() if count > evidence.stands[end].good}
     for part in [part for part in covered if part.kind == "node"]:
-        if not _is_of_node(evidence, part.nodes[0], covered[part]):
+        if not _is_of_node(evidence, part.nodes[0], covered[part], mostly):
             del covered[part]
     # Passes cost time to sum up, and take away only: what cannot be worth it without is left out.
     return {
@@ -220,20 +222,23 @@ def _covered(evidence: Evidence, lows: Sequence[Low], most: float) -> dict[Part,
     }
 
 
-def _is_of_node(evidence: Evidence, node: str, lows: Sequence[Low]) -> bool:
-    """Whether most of its rails are low more often than not, or twice most of them in one round:
-    else it is its rails', or their partners'.
+def _is_of_node(
+    evidence: Evidence, node: str, lows: Sequence[Low], mostly: Collection[End]
+) -> bool:
+    """Whether most of its rails are low more often than not, beside partners that are not so, or
+    twice most of them in one round: else it is its rails', or their partners'.
     """
     ends = evidence.ends[node]
-    counts: Counter[End] = Counter()
+    if len(ends) == 1:
+        return True
     rounds: dict[int, set[End]] = {}
     for low in lows:
-        end = low.a if low.a.node == node else low.b
-        counts[end] += 1
-        rounds.setdefault(low.round, set()).add(end)
-    mostly = sum(count > evidence.stands[end].good for end, count in counts.items())
-    at_once = sum(len(low_ends) > MOST_RAILS * len(ends) for low_ends in rounds.values())
-    return mostly > MOST_RAILS * len(ends) or at_once > 1
+        end, partner = (low.a, low.b) if low.a.node == node else (low.b, low.a)
+        if low.event or partner not in mostly:
+            rounds.setdefault(low.round, set()).add(end)
+    bad = {end for of_round in rounds.values() for end in of_round if end in mostly}
+    at_once = sum(len(of_round) > MOST_RAILS * len(ends) for of_round in rounds.values())
+    return len(bad) > MOST_RAILS * len(ends) or at_once > 1
 
 
 def _cost(evidence: Evidence, part: Part) -> float:

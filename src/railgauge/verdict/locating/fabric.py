@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
@@ -20,6 +21,9 @@ _WHOLE = 0.7
 
 #: So many different nodes at least must be low at a leaf.
 _NODES = 3
+
+#: Low results of an uplink count so many times for each node.
+_TIMES_A_NODE = 3
 
 #: An uplink's own counter stands out at so many times the median of the leaf's others.
 _TIMES = 10
@@ -129,15 +133,18 @@ def _some(evidence: Evidence, leaf: str, lows: Sequence[Low]) -> Gathering | Non
     mixed = [low for low in lows if all(evidence.stands[end].good for end in (low.a, low.b))]
     here = [low for low in mixed if leaf in _leaves(evidence, low)]
     others = {other for low in here for other in _leaves(evidence, low) if other != leaf}
-    # Each end but once, here and there: what is low with many is at fault itself.
-    ends_here = {_end_at(evidence, leaf, low) for low in here}
-    ends_there = {low.b if low.a in ends_here else low.a for low in here}
-    if len({end.node for end in ends_here}) < _NODES or len(others) < 2:
+    # Each node but few times, here and there: what is low with many is at fault itself.
+    nodes_here = Counter(_end_at(evidence, leaf, low).node for low in here)
+    nodes_there = Counter(n for low in here for n in low.nodes if n not in nodes_here)
+    if len(nodes_here) < _NODES or len(others) < 2:
         return None
     all_here = evidence.across[leaf].all
     elsewhere = sum(tally.all for tally in evidence.across.values()) / 2 - all_here
     expected = all_here * (len(mixed) - len(here) + 1) / max(elsewhere, 1)
-    count = min(len(ends_here), len(ends_there))
+    count = min(
+        sum(min(times, _TIMES_A_NODE) for times in nodes.values())
+        for nodes in (nodes_here, nodes_there)
+    )
     if count <= 2 * expected:
         return None
     score = count * math.log(count / expected) - (count - expected)

@@ -4,8 +4,10 @@ may be bad.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -22,6 +24,13 @@ _PRIOR_VALUES = 2
 
 #: Spreads are rounded up in such steps, so that rounds share their tables of weights.
 _GRID = math.log(1.05)
+
+#: Of fewer values two groups must have a gap between them.
+_MANY = 40
+
+#: So many cuts between two groups are tried, and so many spreads these must be apart.
+_CUTS = 64
+_APART = 5
 
 
 class Peers(NamedTuple):
@@ -60,6 +69,17 @@ def peers(values: Sequence[float], least_spread: float) -> Peers | None:
     return Peers(math.exp(centre), spread, degrees)
 
 
+def without(known: Peers, values: Sequence[float], bad: Sequence[float]) -> Peers:
+    """The same peers with the tail of the values without the bad ones, which are of parts that are
+    low more often than not.
+    """
+    left = Counter(values)
+    left.subtract(bad)
+    centre = math.log(known.centre)
+    deviations = sorted(math.log(value) - centre for value in left.elements())
+    return known._replace(degrees=scoring.degrees_of_freedom(deviations, known.spread))
+
+
 def _deviation(logs: Sequence[float], centre: float) -> float:
     """1.4826 times the median absolute deviation, without its bias in small samples (C. Croux, P.
     Rousseeuw: Time-Efficient Algorithms for Two Highly Robust Estimators of Scale, 1992: about
@@ -79,17 +99,28 @@ def _shrunk(spread: float, count: int, least: float) -> float:
 def _beginning_of_the_better(logs: Sequence[float]) -> int:
     """Where the better group begins; 0 where there is one group.
 
-    The gap must be wider than the least loss that is looked for and than six spreads of the better
-    group, which has a quarter of the values at least. Where more than half are healthy none is
-    needed: the median is one of them.
+    The cut with the most variance between its sides (N. Otsu: A Threshold Selection Method from
+    Gray-Level Histograms, 1979), a quarter of the values on either. It parts two groups where their
+    medians differ by five spreads, and by twice the least loss that is looked for; one group cut in
+    two differs by less than four.
     """
     count = len(logs)
-    best = (0.0, 0)
-    for place in range(count // 4, count - max(2, count // 4) + 1):
-        gap = logs[place] - logs[place - 1] if place else 0.0
-        best = max(best, (gap, place))
-    gap, place = best
-    if gap <= 2 * scoring.LEAST_LOSS:
+    first, last = max(1, count // 4), count - max(2, count // 4)
+    sums = [0.0, *itertools.accumulate(logs)]
+    step = max(1, (last - first) // _CUTS)
+
+    def between(place: int) -> float:
+        low, high = sums[place] / place, (sums[-1] - sums[place]) / (count - place)
+        return place * (count - place) * (high - low) ** 2
+
+    place = max(range(first, last + 1, step), key=between, default=0)
+    if not place:
         return 0
-    better = logs[place:]
-    return place if gap > 6 * _deviation(better, statistics.median(better)) else 0
+    worse, better = logs[:place], logs[place:]
+    middles = statistics.median(worse), statistics.median(better)
+    spread = max(_deviation(worse, middles[0]), _deviation(better, middles[1]))
+    apart = middles[1] - middles[0]
+    if count < _MANY:
+        # The spread of few values is small by chance: there must be nothing between the two.
+        apart = better[0] - worse[-1]
+    return place if apart > max(2 * scoring.LEAST_LOSS, _APART * spread) else 0

@@ -11,10 +11,11 @@ seen again.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from railgauge.verdict.locating.evidence import End, Evidence
-from railgauge.verdict.locating.suspects import Located, locate
+from railgauge.verdict.locating.suspects import ENOUGH_GOOD, Located, locate
 
 
 def settled(located: Located) -> bool:
@@ -67,6 +68,7 @@ def _undecided(
 ) -> Iterable[tuple[End, End | None]]:
     """Ends that need a clean partner, and pairs to be measured themselves, the likeliest first."""
     known = set(ends)
+    times = Counter(frozenset((low.a, low.b)) for low in evidence.lows)
     for suspect in located.suspects:
         if suspect.kind in ("leaf", "uplink"):
             continue
@@ -74,27 +76,38 @@ def _undecided(
         if suspect.confirmed:
             continue
         if any((measure.a, measure.b) == suspect.nodes for measure in suspect.confirm):
-            yield from _pairs(evidence, of_suspect, suspect.nodes)
+            yield from _pairs(evidence, of_suspect, times)
             continue
         for end in of_suspect:
             yield end, None
+    for a, b in located.doubtful:
+        if a in known and b in known:
+            yield from _pairs(evidence, (a, b), times)
     for end in located.watched:
         if end in known:
             yield end, None
 
 
 def _pairs(
-    evidence: Evidence, ends: Sequence[End], nodes: Sequence[str]
+    evidence: Evidence, ends: Sequence[End], times: Mapping[frozenset[End], int]
 ) -> Iterable[tuple[End, End | None]]:
-    """The ends of a pair with each other, rail by rail, once they are good elsewhere."""
+    """The ends of a pair with each other, rail by rail, once they are good elsewhere as often as
+    they were low here; else with others: a part with a small loss is good now and then.
+    """
     rails: dict[str | None, list[End]] = {}
     for end in ends:
         rails.setdefault(end.rail, []).append(end)
-    for pair in rails.values():
-        if len(pair) == 2 and all(_is_good(evidence, end, nodes) for end in pair):
+    for pair in [list(ends)] if len(ends) == 2 else list(rails.values()):
+        low = times.get(frozenset(pair), 0)
+        if len(pair) == 2 and all(_goods(evidence, end) >= min(low, ENOUGH_GOOD) for end in pair):
             yield pair[0], pair[1]
         else:
             yield from ((end, None) for end in pair)
+
+
+def _goods(evidence: Evidence, end: End) -> int:
+    stand = evidence.stands.get(end)
+    return stand.good if stand else 0
 
 
 def _is_good(evidence: Evidence, end: End, without: Collection[str]) -> bool:

@@ -65,7 +65,7 @@ NORMAL = 1.4826
 #: scaled median absolute deviation: 4.0 at 3 degrees, 2.95 at 6, 2.33 of a normal distribution.
 #: Fewer values than `_FIT` do not show a tail: the heaviest is assumed.
 _DEGREES = ((3.0, 3), (2.6, 6), (0.0, 30))
-_FIT = 200
+_FIT = 100
 
 _STEPS = 20  # of a table, per spread
 _LARGEST = 480.0
@@ -158,8 +158,8 @@ def weights(hundredths_percent: int, degrees: int) -> Weights:
 
 
 def degrees_of_freedom(deviations: Sequence[float], spread: float) -> int:
-    """How heavy the tails are: of both sides at 1 % the farther, with two standard errors on top of
-    the better one, where no fault is.
+    """How heavy the tails are: of both sides at 1 % the farther, with up to two standard errors on
+    top of the better one, where no fault is.
 
     `deviations` from the centre, sorted. Faulty parts among them make it heavier: the safe side.
     """
@@ -167,6 +167,6 @@ def degrees_of_freedom(deviations: Sequence[float], spread: float) -> int:
     if count < _FIT:
         return _DEGREES[0][1]
     rank = int(0.01 * count)
-    safe = max(0, int(rank - 2 * math.sqrt(rank)))
+    safe = max(int(rank >= 3), int(rank - 2 * math.sqrt(rank)))
     farthest = max(-deviations[rank], deviations[-1 - safe]) / spread
     return next(degrees for least, degrees in _DEGREES if farthest >= least)

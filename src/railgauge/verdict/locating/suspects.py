@@ -1,16 +1,18 @@
 """Who is at fault, by all evidence: named, scored, confirmed or not, and never an innocent one.
 
 A node or rail is confirmed when it is low with two partners that are good with others, in two
-rounds where these are known; a pair when it is low every time, six times, and both its ends are
-good elsewhere (an end that is bad now and then is low twice with one partner soon enough); and each
-only when its score reaches the bar (`scoring`). Who has one bad result has one partner: the pair is
-named, unconfirmed, with what would confirm it.
+rounds where these are known, and where leaves are, not only on ways that one bad uplink explains; a
+pair when it is low every time, six times, and both its ends are good elsewhere, four times (an end
+that is bad now and then is low twice with one partner soon enough); and each only when its score
+reaches the bar (`scoring`). Who has one bad result has one partner: the pair is named, unconfirmed,
+with what would confirm it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
@@ -35,6 +37,9 @@ _NAMED = 8
 #: A pair is confirmed where one of its ends, at fault a fifth of the time, would so rarely have
 #: been low with the other alone.
 _NOT_AN_END = 1e-3
+
+#: So often both its ends must be good with others: a part with a small loss is so now and then.
+ENOUGH_GOOD = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +94,8 @@ class Located:
     """What the evidence says: suspects, the most certain first, and what nobody measured.
 
     `alike` says where results accuse nobody, as all are bad. `watched` are ends that were low,
-    what no suspect explains or never good, with the number of their good results.
+    what no suspect explains or never good, with the number of their good results; `doubtful` are
+    those of them that were low with each other and never good.
     """
 
     suspects: tuple[Suspect, ...]
@@ -98,6 +104,7 @@ class Located:
     nodes: tuple[str, ...]
     alike: tuple[str, ...]
     watched: dict[End, int]
+    doubtful: tuple[tuple[End, End], ...]
 
     @property
     def failing_nodes(self) -> list[str]:
@@ -147,6 +154,7 @@ def locate(evidence: Evidence) -> Located:
         tuple(evidence.nodes),
         tuple(dict.fromkeys(evidence.alike)),
         watched,
+        tuple(judge.doubtful),
     )
 
 
@@ -171,16 +179,16 @@ class _Judge:
         self.parts: dict[Part, list[Low]] = {}
         #: the low results of those that are suspects
         self.told: set[Low] = set()
+        #: ends that were low with each other and never good, which is not enough for a word
+        self.doubtful: list[tuple[End, End]] = []
         explained: set[Low] = set()
         for explanation in explanations:
             part = explanation.part
             if explanation.certain and self._has_partners(part, explanation.lows):
                 self.parts[part] = list(explanation.lows)
                 explained.update(explanation.lows)
-        left = [low for low in lows if low not in explained and not low.event]
-        again = Counter(pair_of(*low.nodes) for low in left)
-        for low in left:
-            if self._stands_out(low) or again[pair_of(*low.nodes)] > 1:
+        for low in lows:
+            if low not in explained and not low.event:
                 self.parts.setdefault(Part("pair", pair_of(*low.nodes)), []).append(low)
         self._merge_rails()
         self.accused = {
@@ -227,6 +235,8 @@ class _Judge:
             ):
                 self.told.update(lows)
                 yield self._suspect(part, lows, passes[part].count, reached, among)
+            elif part.kind == "pair":
+                self.doubtful += {(low.a, low.b): None for low in lows}
 
     def _suspect(
         self, part: Part, lows: Sequence[Low], passed: int, reached: float, among: int
@@ -275,17 +285,53 @@ class _Judge:
             again = len({low.round for low in lows}) - 1
             if scoring.SHARE_OF_TIME**again > _NOT_AN_END:
                 return self._again(part, "the pair once more")
+            rarely = [e for e in ends if self.evidence.stands[e].good < ENOUGH_GOOD]
+            if rarely:
+                why = f"good {ENOUGH_GOOD} times with others"
+                return [Measure(end.name, self._clean(end, part.nodes), why) for end in rarely]
             return []
         node = part.nodes[0]
-        partners = [_other(low, node) for low in lows if not low.event]
-        convicting = {end.node for end in partners if self._is_clean(end, (node,))}
+        convicting = [
+            low for low in lows if not low.event and self._is_clean(_other(low, node), (node,))
+        ]
+        partners = {_other(low, node).node for low in convicting}
         events = {low.round for low in lows if low.event}
-        if len(convicting) + len(events) < 2:
+        if len(partners) + len(events) < 2:
             return self._again(part, "a partner that is good with others")
-        if len(convicting) == 2 and not events and all(map(self.evidence.crosses, lows)):
-            # One uplink of many that is bad is on the way of two flows now and then.
-            return self._again(part, "a partner at its own leaf, or a third one")
+        if not events and not self._is_own(part, convicting):
+            return self._again(part, "a partner at its own leaf")
         return [] if self._twice(lows) else self._again(part, "another round")
+
+    def _is_own(self, part: Part, lows: Sequence[Low]) -> bool:
+        """Whether the ways out of its leaf do not explain it: that they are bad so often, by the
+        rate of other ends (the bound C(m, k) p^k of the binomial tail), and that what stayed
+        within the leaf was low by chance.
+        """
+        crossed = [low for low in lows if self.evidence.crosses(low)]
+        if not crossed:
+            return True
+        ends = self._ends(part)
+        leaf = self.evidence.leaves[ends[0]]
+        stands = [self.evidence.stands[end] for end in ends]
+        all_own = len(lows) + sum(stand.count for stand in stands)
+        own = len(crossed) if any(stand.good for stand in stands) else 0
+        others = max(self.evidence.across[leaf].all - all_own, 1) + 1
+        rate = min((max(self.at_times[leaf] - own, 0) + 1) / others, 1.0)
+        chance = math.comb(all_own, len(crossed)) * rate ** len(crossed)
+        for other in lows:
+            if other not in crossed:
+                chance *= max(other.chance, scoring.TRANSIENT)
+        return chance * len(self.evidence.stands) < scoring.FALSE_ACCUSATION
+
+    @functools.cached_property
+    def at_times(self) -> Counter[str]:
+        """Leaf -> its low results with others, of ends that both are good at other times."""
+        counts: Counter[str] = Counter()
+        for low in self.evidence.lows:
+            stands = [self.evidence.stands[end] for end in (low.a, low.b)]
+            if not low.event and self.evidence.crosses(low) and all(s.good for s in stands):
+                counts.update((self.evidence.leaves[low.a], self.evidence.leaves[low.b]))
+        return counts
 
     def _again(self, part: Part, why: str) -> list[Measure]:
         if part.kind == "pair":

@@ -15,7 +15,7 @@ from railgauge.verdict.locating import (
     not_excluded,
     settled,
 )
-from tests.unit.verdict.locating.campaigns import Fabric, told
+from tests.unit.verdict.locating.campaigns import Fabric, heavy, told
 
 RAILS = ("0", "1")
 
@@ -109,8 +109,29 @@ def test_a_bad_pair_is_measured_itself_once_its_ends_are_good_elsewhere() -> Non
 
 def test_a_pair_that_stays_bad_is_confirmed_and_then_settled() -> None:
     fabric = Fabric(16, {"n1-n9": 0.3})
-    result = campaign(fabric, 12)[1]
+    result = campaign(fabric, 16)[1]
     assert told(result) == ["pair n1-n9"] and settled(result)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_slow_pair_of_many_rails_makes_no_leaf_look_bad(seed: int) -> None:
+    rails = ("0", "1", "2", "3")
+    fabric = Fabric(256, {}, rails, per_leaf=16, noise=heavy, seed=seed)
+    a, b = next_round(Evidence(fabric.leaves), fabric.ends, 0)[0]
+    fabric.slow[f"{a.node}-{b.node}"] = 0.3
+    result = campaign(fabric, 14)[1]
+    assert [s.nodes for s in result.suspects if s.confirmed] == [(a.node, b.node)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_slow_rails_of_one_node_are_not_the_node(seed: int) -> None:
+    """Two of four, and the others meet slow rails now and then."""
+    rails = ("0", "1", "2", "3")
+    ends = [end.name for end in Fabric(64, rails=rails).ends]
+    bad = {"n1:0", "n1:1", *random.Random(seed).sample(ends[40:], 12)}
+    fabric = Fabric(64, dict.fromkeys(bad, 0.3), rails, per_leaf=16, seed=seed)
+    result = campaign(fabric, 4)[1]
+    assert "n1" not in {suspect.name for suspect in result.suspects}
 
 
 def test_healthy_ones_are_settled_after_a_round() -> None:

@@ -28,8 +28,8 @@ def test_a_healthy_node_between_two_bad_ones_is_not_named(size: int, loss: float
     assert sorted(told(located(fabric, fabric.ring()))) == ["node n2?", "node n4?"]
 
 
-@pytest.mark.parametrize("bad", [(2, 4, 6), tuple(range(2, 18, 2)), tuple(range(2, 42, 2))])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("bad", [(2, 4, 6), tuple(range(2, 26, 2)), tuple(range(2, 42, 2))])
+@pytest.mark.parametrize("seed", [2, 4])
 def test_healthy_nodes_between_many_bad_ones_are_not_named(bad: tuple[int, ...], seed: int) -> None:
     fabric = Fabric(160, {f"n{number}": 0.3 for number in bad}, seed=seed)
     assert {s.name for s in located(fabric, fabric.ring()).suspects} == {f"n{n}" for n in bad}
