@@ -10,6 +10,8 @@ Pure, on arrays; `verdict/statistics.py` has the tests and their sources. Of eac
    cables that were moved), their errors are widened to that (Efron's empirical null).
 4. A link is better or worse where its change beside the shift is larger than the margin, at the
    false discovery rate of its family; the same where it is surely smaller; else nobody can tell.
+5. Who is called better or worse must not be what exchanging runs between the sides makes of links
+   that jump between two rates.
 """
 
 from __future__ import annotations
