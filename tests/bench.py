@@ -367,7 +367,7 @@ def locate() -> None:
 
 
 def compare() -> None:
-    """What comparing many measurements costs."""
+    """Before and after: its cost, what it finds, and how often it is wrong."""
     bench_compare.compare(AREA)
 
 
@@ -376,11 +376,9 @@ def promote() -> None:
 
 
 def power() -> None:
-    """What a comparison finds, how often it is wrong, and whether what is said of it holds."""
+    """The smallest loss that is found, and whether what is said of it holds."""
     bench_compare.smallest()
     bench_compare.claimed()
-    bench_compare.finds()
-    bench_compare.wrong()
 
 
 def page() -> None:

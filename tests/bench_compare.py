@@ -190,7 +190,7 @@ def campaigns(root: Path, many: int) -> list[str]:
         columns["condition"] = columns["peers"] = pl.Series(np.tile(conditions, LINKS))
         columns["value"] = pl.Series(385 * np.exp(random.normal(0, 0.005, rows)))
         columns["share"] = columns["value"] / 392
-        made = pl.DataFrame(columns).select(table.SCHEMA)
+        made = pl.DataFrame(columns).select(*table.SCHEMA)
         made.write_parquet(campaign.folder / table.FILE)
         ids.append(campaign.id)
     return ids
@@ -214,6 +214,8 @@ def compare(area: Path) -> None:
     sides = ",".join(ids[:5]), ",".join(ids[5:])
     what = f"compare, {10 * LINKS * len(SIZES):,} measurements"
     _print(what, _repeat(lambda: cost("compare", *sides, results=area)))
+    finds()
+    wrong()
 
 
 def promote(area: Path) -> None:

@@ -63,16 +63,16 @@ def power(
     for partition in systems.load(system).partitions:
         links, of_node = _links(partition)
         against = baseline or runs
-        found = planned(noise, runs, against, links, of_node, conditions, margin)
+        losses = planned(noise, runs, against, links, of_node, conditions, margin)
         documents.append(
             {"partition": partition.name, "places": links, "runs": runs, "baseline": against}
-            | found.as_dict()
+            | losses.as_dict()
         )
         if not as_json:
             click.echo(
                 f"{partition.name}: {links} places, {runs} runs against {against}: a loss of "
-                f"{_share(found.link)} on one place, {_share(found.node)} on one node "
-                f"({of_node} places), {_share(found.all)} on all"
+                f"{_share(losses.link)} on one place, {_share(losses.node)} on one node "
+                f"({of_node} places), {_share(losses.all)} on all"
             )
     if as_json:
         click.echo(json.dumps(documents))

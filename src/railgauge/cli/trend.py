@@ -47,10 +47,10 @@ def trend(
         raise RailgaugeError(
             f"no finished campaign of {chosen} has {check}; there are {', '.join(checks) or 'none'}"
         )
-    found = trends(measured, check, node, margin)
+    conditions = trends(measured, check, node, margin)
     if as_json:
-        click.echo(json.dumps([dataclasses.asdict(one) for one in found]))
-    for one in [] if as_json else found:
+        click.echo(json.dumps([dataclasses.asdict(one) for one in conditions]))
+    for one in [] if as_json else conditions:
         click.echo(one.condition)
         for point in one.points:
             mark = f"  changed: {hostlist.fold(point.changed)}" if point.changed else ""
@@ -63,4 +63,4 @@ def trend(
                 f"  declines: {decline.place or 'all places'}, {decline.change:+.1%} over "
                 f"{decline.campaigns} campaigns, p {decline.p:.0e}"
             )
-    sys.exit(EXIT_REJECT if any(one.declines for one in found) else EXIT_ACCEPT)
+    sys.exit(EXIT_REJECT if any(one.declines for one in conditions) else EXIT_ACCEPT)

@@ -83,14 +83,14 @@ def _p(p: float | None) -> str:
 
 def lines(compared: Comparison, drift: Sequence[Drift]) -> list[str]:
     """What moved, what is missing, what changed on the nodes, and the answer, with markup."""
-    found = [*_shifts(compared)]
+    texts = [*_shifts(compared)]
     moved: tuple[Word, ...] = ("worse", "better")
     for word in moved:
-        found += _moved(compared.places.filter(pl.col("verdict") == word), word)
+        texts += _moved(compared.places.filter(pl.col("verdict") == word), word)
     for side in ("before", "after"):
-        found += _missing(compared.missing.filter(pl.col("side") == side), side)
-    found += [f"changed: {escape(_drifted(one, compared.places))}" for one in drift]
-    return [*found, _answer(compared)]
+        texts += _missing(compared.missing.filter(pl.col("side") == side), side)
+    texts += [f"changed: {escape(_drifted(one, compared.places))}" for one in drift]
+    return [*texts, _answer(compared)]
 
 
 def _shifts(compared: Comparison) -> list[str]:
@@ -105,13 +105,13 @@ def _shifts(compared: Comparison) -> list[str]:
 def _moved(places: pl.DataFrame, word: Word) -> list[str]:
     """The places, that with the largest change first, each by its own change."""
     ordered = places.sort(pl.col("change").abs(), descending=True)
-    found = [
+    texts = [
         f"[{_STYLES[word]}]{word}[/]: {escape(row['place'])}, {escape(row['condition'])}: "
         f"{number(row['before'])} to {number(row['after'])}, "
         f"its own change {_interval(row['change'], row['low'], row['high'])}, p {_p(row['p'])}"
         for row in ordered.head(_LISTED).iter_rows(named=True)
     ]
-    return [*found, *_more(ordered.height, word)]
+    return [*texts, *_more(ordered.height, word)]
 
 
 def _more(height: int, word: str) -> list[str]:
@@ -119,11 +119,11 @@ def _more(height: int, word: str) -> list[str]:
 
 
 def _missing(places: pl.DataFrame, side: str) -> list[str]:
-    found = [
+    texts = [
         f"[yellow]missing[/] {side}: {escape(row['place'])}, {escape(row['condition'])}"
         for row in places.sort("condition", "place").head(_LISTED).iter_rows(named=True)
     ]
-    return [*found, *_more(places.height, f"missing {side}")]
+    return [*texts, *_more(places.height, f"missing {side}")]
 
 
 def _drifted(drift: Drift, places: pl.DataFrame) -> str:
@@ -147,10 +147,10 @@ def _answer(compared: Comparison) -> str:
         shown: compared.places.filter(pl.col("verdict") == word).height
         for word, shown in _SHOWN.items()
     }
-    told = ", ".join(f"{many} {shown}" for shown, many in counts.items() if many)
+    counted = ", ".join(f"{many} {shown}" for shown, many in counts.items() if many)
     word = compared.word
     text = (
-        f"[{_STYLES[word]}]{_SHOWN[word].upper()}[/]: {told} of {compared.places.height} "
+        f"[{_STYLES[word]}]{_SHOWN[word].upper()}[/]: {counted} of {compared.places.height} "
         f"places under a condition, against a change of {compared.margin:.1%}"
     )
     return text + _more_runs(compared)

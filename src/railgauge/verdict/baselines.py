@@ -307,7 +307,7 @@ def stale(entry: Entry, metric: str, newer: pl.DataFrame, prints: Mapping[str, s
     for tool, printed in there.select("tool", "version").unique().iter_rows():
         for name, number in version.stated(tool, printed).items():
             used.setdefault(name, set()).add(number)
-    found = [
+    reasons = [
         f"{name} {known}, now {' and '.join(sorted(used[name]))}"
         for name, known in provenance.tools.items()
         if name in used and used[name] != {version.normal(known)}
@@ -315,5 +315,5 @@ def stale(entry: Entry, metric: str, newer: pl.DataFrame, prints: Mapping[str, s
     nodes = {node for text in there["nodes"].unique() for node in text.split(",")}
     now = {prints[node] for node in nodes if node in prints}
     if provenance.fingerprint and now and now != {provenance.fingerprint}:
-        found.append(f"fingerprint {provenance.fingerprint}, now {' and '.join(sorted(now))}")
-    return found
+        reasons.append(f"fingerprint {provenance.fingerprint}, now {' and '.join(sorted(now))}")
+    return reasons

@@ -10,6 +10,8 @@ Pure, on arrays; `verdict/statistics.py` has the tests and their sources. Of eac
    cables that were moved), their errors are widened to that (Efron's empirical null).
 4. A link is better or worse where its change beside the shift is larger than the margin, at the
    false discovery rate of its family; the same where it is surely smaller; else nobody can tell.
+5. Who is called better or worse must not be what exchanging runs between the sides makes of links
+   that jump between two rates.
 """
 
 from __future__ import annotations
@@ -156,14 +158,14 @@ def contrast(
         if begin == end:
             continue
         of, known, after = _of_class(samples, by_class[begin:end])
-        found = of.changes(after, bounds)
+        changes = of.changes(after, bounds)
         classes.append((of, known, after))
-        result.runs[:, known], result.mean[:, known] = found.runs, found.mean
-        told = known[found.both]
-        result.change[told], result.se[told] = found.own, found.se
-        result.df[told], result.p[told] = found.df, found.p
-        if found.own.size >= LEAST_LINKS:
-            shifts.append(_shift(number, of, found, after, bounds))
+        result.runs[:, known], result.mean[:, known] = changes.runs, changes.mean
+        compared = known[changes.both]
+        result.change[compared], result.se[compared] = changes.own, changes.se
+        result.df[compared], result.p[compared] = changes.df, changes.p
+        if changes.own.size >= LEAST_LINKS:
+            shifts.append(_shift(number, of, changes, after, bounds))
     flagged = _flagged(samples, result, level, adjust)
     for of, known, after in classes:
         if flagged[known].any():
@@ -267,12 +269,12 @@ def _exchanges(after: Bools) -> list[Bools]:
     else:
         random = np.random.default_rng(0)
         ways = [tuple(random.permutation(many)[:chosen]) for _ in range(MOST_EXCHANGES)]
-    found = []
+    exchanges = []
     for way in ways:
         exchanged = np.zeros(many, dtype=bool)
         exchanged[list(way)] = True
-        found.append(exchanged)
-    return found
+        exchanges.append(exchanged)
+    return exchanges
 
 
 def _without_effects_of_runs(
@@ -336,12 +338,12 @@ def _shift_of_runs(of: _Class, after: Bools) -> float:
     return float(effects[after].mean() - effects[~after].mean())
 
 
-def _shift(number: int, of: _Class, found: _Changes, after: Bools, margin: float) -> Shift:
+def _shift(number: int, of: _Class, changes: _Changes, after: Bools, margin: float) -> Shift:
     """The shift of a class with its error: by how much its runs differ, and its links."""
     # The median of n normal values has pi/2 times the variance of their mean.
-    variance = np.pi / 2 * statistics.mad(found.own) ** 2 / found.own.size
-    df = found.own.size - 1.0
-    sides = [found.effects[side & np.isfinite(found.effects)] for side in (~after, after)]
+    variance = np.pi / 2 * statistics.mad(changes.own) ** 2 / changes.own.size
+    df = changes.own.size - 1.0
+    sides = [changes.effects[side & np.isfinite(changes.effects)] for side in (~after, after)]
     freedom = sum(max(side.size - 1, 0) for side in sides)
     if freedom > 0:
         squares = sum(float(np.sum((side - side.mean()) ** 2)) for side in sides if side.size)
@@ -351,18 +353,18 @@ def _shift(number: int, of: _Class, found: _Changes, after: Bools, margin: float
             df = (variance + of_runs) ** 2 / (variance**2 / df + of_runs**2 / freedom)
         variance += of_runs
     # Where links jump, the mean of many runs is no measure of a single one: a second estimate.
-    variance += (found.shift - _shift_of_runs(of, after)) ** 2
-    se = float(np.sqrt(max(variance, statistics.LEAST_SD**2 / found.own.size)))
-    p = statistics.treat(np.array([found.shift]), np.array([se]), np.array([df]), margin)
-    return Shift(number, found.own.size, found.shift, se, df, float(p[0]), UNKNOWN)
+    variance += (changes.shift - _shift_of_runs(of, after)) ** 2
+    se = float(np.sqrt(max(variance, statistics.LEAST_SD**2 / changes.own.size)))
+    p = statistics.treat(np.array([changes.shift]), np.array([se]), np.array([df]), margin)
+    return Shift(number, changes.own.size, changes.shift, se, df, float(p[0]), UNKNOWN)
 
 
 def _flagged(samples: Samples, result: Contrast, level: float, adjust: statistics.Adjust) -> Bools:
     """The links whose change is larger than the margin, at the false discovery rate."""
-    told = np.flatnonzero(np.isfinite(result.p))
+    tested = np.flatnonzero(np.isfinite(result.p))
     adjusted = np.ones(result.p.size)
-    for family in np.unique(samples.family[told]):
-        members = told[samples.family[told] == family]
+    for family in np.unique(samples.family[tested]):
+        members = tested[samples.family[tested] == family]
         adjusted[members] = adjust(result.p[members])
     flagged: Bools = adjusted <= level
     return flagged
@@ -410,8 +412,8 @@ def _runs_needed(change: Floats, se: Floats, runs: Ints, margin: float) -> Ints:
         enough = (1 / (runs + middle)).sum(axis=0) <= wanted
         high = np.where(enough, middle, high)
         low = np.where(enough, low, np.minimum(middle + 1, high))
-    told = (1 / (runs + high)).sum(axis=0) <= wanted
-    return np.where(told, np.maximum(high, 1), -1)
+    enough = (1 / (runs + high)).sum(axis=0) <= wanted
+    return np.where(enough, np.maximum(high, 1), -1)
 
 
 def _judged(

@@ -39,8 +39,8 @@ def chance_of_finding(loss: float, se: Floats, df: Floats, alpha: float, margin:
     """
     tail = alpha if margin > 0 else alpha / 2
     critical = special.stdtrit(df, 1 - tail)
-    found: Floats = special.stdtr(df, (loss - margin) / se - critical)
-    return found
+    chance: Floats = special.stdtr(df, (loss - margin) / se - critical)
+    return chance
 
 
 def smallest_loss(
@@ -58,15 +58,15 @@ def smallest_loss(
     se, df = np.maximum(se[usable][chosen], LEAST_SD), df[usable][chosen]
     log_margin = float(np.log1p(margin))
 
-    def found(loss: float) -> float:
+    def mean_chance(loss: float) -> float:
         return float(np.mean(chance_of_finding(loss, se, df, alpha, log_margin)))
 
     low, high = log_margin, 20.0
-    if found(high) < power:
+    if mean_chance(high) < power:
         return None
     while high - low > 1e-5:
         middle = (low + high) / 2
-        low, high = (low, middle) if found(middle) >= power else (middle, high)
+        low, high = (low, middle) if mean_chance(middle) >= power else (middle, high)
     return float(-np.expm1(-high))
 
 

@@ -163,10 +163,10 @@ def sums(values: Floats, group: Ints, groups: int) -> Floats:
 def means(values: Floats, group: Ints, groups: int) -> Floats:
     """The mean of each group; NaN of one without a value."""
     counts = np.bincount(group, minlength=groups)
-    found: Floats = np.divide(
+    averages: Floats = np.divide(
         sums(values, group, groups), counts, out=np.full(groups, np.nan), where=counts > 0
     )
-    return found
+    return averages
 
 
 def mad(values: Floats) -> float:

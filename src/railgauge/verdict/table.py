@@ -73,9 +73,12 @@ def write(campaign: Campaign, cases: Sequence[Case]) -> pl.DataFrame:
     made = made_of(cases)
     path = campaign.folder / FILE
     beside = path.with_name(f".{FILE}.{os.getpid()}")
-    with contextlib.suppress(OSError):
+    try:
         made.write_parquet(beside)
         beside.replace(path)
+    except (OSError, pl.exceptions.PolarsError):
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
     return made
 
 

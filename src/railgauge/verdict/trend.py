@@ -76,8 +76,8 @@ def mann_kendall(values: Floats) -> tuple[Floats, Floats]:
         z = np.where(s == 0, 0, np.abs(s) - 1) / np.sqrt(variance)
     p = np.where(n >= LEAST_CAMPAIGNS, 2 * special.ndtr(-z), np.nan)
     slope = np.full(values.shape[0], np.nan)
-    told = n >= 2
-    slope[told] = np.nanmedian(rise[told] / (second - first), axis=1)
+    enough = n >= 2
+    slope[enough] = np.nanmedian(rise[enough] / (second - first), axis=1)
     return p, slope
 
 
@@ -107,12 +107,12 @@ def trends(
 def _changed(campaigns: Sequence[Campaign]) -> list[tuple[str, ...]]:
     """Of each campaign the nodes whose fingerprint is another than when it was last seen."""
     last: dict[str, str] = {}
-    found = []
+    changed = []
     for campaign in campaigns:
         now: Mapping[str, str] = campaign.fingerprints
-        found.append(tuple(n for n, fp in sorted(now.items()) if last.get(n, fp) != fp))
+        changed.append(tuple(n for n, fp in sorted(now.items()) if last.get(n, fp) != fp))
         last.update(now)
-    return found
+    return changed
 
 
 def _trend(
@@ -159,11 +159,11 @@ def _declines(
     # All pairs of campaigns of many places at once would take much memory.
     parts = np.array_split(rows, 1 + rows.size * rows.shape[1] // 2**24)
     p, slope = (np.concatenate(both) for both in zip(*map(mann_kendall, parts), strict=True))
-    told = np.flatnonzero(np.isfinite(p))
-    if not told.size:
+    tested = np.flatnonzero(np.isfinite(p))
+    if not tested.size:
         return
-    adjusted = benjamini_hochberg(p[told])
-    for at, q in zip(told, adjusted, strict=True):
+    adjusted = benjamini_hochberg(p[tested])
+    for at, q in zip(tested, adjusted, strict=True):
         present = np.flatnonzero(np.isfinite(rows[at]))
         total = float(np.expm1(slope[at] * (present[-1] - present[0])))
         worse = total if less else -total

@@ -209,6 +209,13 @@ def test_the_table_beside_the_records_is_made_once_and_anew_when_they_change(roo
     assert path.stat().st_mtime_ns > made
 
 
+def test_a_table_that_cannot_be_written_leaves_nothing_and_is_made_each_time(root: Path) -> None:
+    campaign = measured.leave(root, 0, values(0))
+    (campaign.folder / table.FILE).mkdir()
+    assert table.read(campaign).height == len(PLACES)
+    assert not list(campaign.folder.glob(".measurements*"))
+
+
 def test_a_broken_table_is_made_anew(root: Path) -> None:
     campaign = measured.leave(root, 0, values(0))
     first = table.read(campaign)
