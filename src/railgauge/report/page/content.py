@@ -308,7 +308,7 @@ def counters(cases: Sequence[Case]) -> TableOf:
         for (node, name), count in total.most_common()
     ]
     columns = ("node", "counter", "events", "most at once", "there")
-    return _table("Counters that moved", columns, rows, (2, 3))
+    return table("Counters that moved", columns, rows, (2, 3))
 
 
 def drift(verdict: Verdict) -> TableOf:
@@ -338,7 +338,7 @@ def drift(verdict: Verdict) -> TableOf:
                 ("", "fingerprint", f"{now}, was accepted with {accepted[node]}", "1", node)
             )
     columns = ("partition", "field", "value", "nodes", "which")
-    return _table("Inventory drift", columns, rows, (3,))
+    return table("Inventory drift", columns, rows, (3,))
 
 
 def transfer_tables(cases: Sequence[Case]) -> list[TableOf]:
@@ -355,7 +355,7 @@ def transfer_tables(cases: Sequence[Case]) -> list[TableOf]:
             for tool in comparison.tools
         ]
         columns = ("tool", *columns, "remark")
-        tables.append(_table(f"Transfers, {comparison.partition}", columns, rows))
+        tables.append(table(f"Transfers, {comparison.partition}", columns, rows))
     return tables
 
 
@@ -384,7 +384,7 @@ def not_run(verdict: Verdict) -> TableOf:
     for what, why in verdict.campaign.scope.absent.items():
         rows.append(("", "declared absent", "1", what, why, ""))
     columns = ("partition", "check", "places", "which", "why", "next")
-    return _table("What did not run, and why", columns, rows, (2,))
+    return table("What did not run, and why", columns, rows, (2,))
 
 
 def tools(verdict: Verdict) -> TableOf:
@@ -392,7 +392,7 @@ def tools(verdict: Verdict) -> TableOf:
         (build.tool, provenance.describe(build), build.path, folded(build.nodes))
         for build in verdict.tools
     ]
-    return _table("Tools", ("tool", "build", "path", "nodes"), rows)
+    return table("Tools", ("tool", "build", "path", "nodes"), rows)
 
 
 def sessions(verdict: Verdict) -> TableOf:
@@ -404,7 +404,7 @@ def sessions(verdict: Verdict) -> TableOf:
         )
         for context in verdict.campaign.contexts
     ]
-    return _table("Sessions", (*names, "command"), rows)
+    return table("Sessions", (*names, "command"), rows)
 
 
 def references(measured: Sequence[Number]) -> TableOf:
@@ -417,7 +417,7 @@ def references(measured: Sequence[Number]) -> TableOf:
             counts[reference.kind, source.source, str(source.date), reference.note] += 1
     rows = [(*key, str(count)) for key, count in counts.most_common()]
     columns = ("kind", "source", "date", "note", "numbers")
-    return _table("References", columns, rows, (4,))
+    return table("References", columns, rows, (4,))
 
 
 def fingerprints(verdict: Verdict) -> TableOf:
@@ -425,12 +425,13 @@ def fingerprints(verdict: Verdict) -> TableOf:
     for node, fingerprint in verdict.campaign.fingerprints.items():
         groups.setdefault(fingerprint, []).append(node)
     rows = [(f, str(len(nodes)), folded(nodes)) for f, nodes in groups.items()]
-    return _table("Fingerprints", ("fingerprint", "nodes", "which"), rows, (1,))
+    return table("Fingerprints", ("fingerprint", "nodes", "which"), rows, (1,))
 
 
-def _table(
+def table(
     name: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], numeric: Any = ()
 ) -> TableOf:
+    """No longer than a page has them."""
     texts = tuple(tuple(str(cell) for cell in row) for row in rows[:_MOST_LINES])
     return TableOf(name, columns, texts, tuple(numeric), max(len(rows) - _MOST_LINES, 0))
 
