@@ -54,7 +54,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Writes a page, or that of a verdict, and opens it; any request but the file itself is kept."""
+    """Writes a page, or that of a verdict, and opens it; every request is kept."""
     contexts = []
 
     def open_page(of: Verdict | str, size: tuple[int, int] = WIDE, dark: bool = False) -> Opened:
