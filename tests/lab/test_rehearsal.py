@@ -63,6 +63,8 @@ def test_all_of_a_rehearsal_says_simulated(railgauge: Run, area: Path, verdict: 
     for name in ("verdict.txt", "stage/**/rank0.out", "stage/**/rank1.nccl.log"):
         for path in campaign.glob(name):
             assert "SIMULATED" in path.read_text().splitlines()[0]
+    for name in ("report.html", "summary.md", "junit.xml"):
+        assert "SIMULATED" in (campaign / name).read_text()
     results = list(campaign.glob("stage/**/railgauge.jsonl"))
     records = [read_record(path) for path in results]
     assert records and all(record is not None and record.simulated for record in records)
