@@ -118,6 +118,9 @@ def scope(verdict: Verdict) -> TableOf:
         for partition in partitions:
             if partition in campaign.scope.nodes:
                 counts.setdefault((partition, check), collections.Counter())
+    for partition, checks in campaign.scope.required.items():
+        for check in checks:
+            counts.setdefault((partition, check), collections.Counter())
     rows = []
     for (partition, check), counter in sorted(counts.items()):
         there_are = max(possible.get(check, {}).get(partition, 0), counter["all"])
@@ -128,7 +131,7 @@ def scope(verdict: Verdict) -> TableOf:
                 check,
                 "required" if needed else "as well",
                 *(str(counter[outcome.value]) for outcome in Outcome),
-                str(there_are - counter["all"]),
+                str(there_are - counter["all"]) if there_are else "all",
             )
         )
     columns = ("partition", "check", "", "passed", "failed", "not measured", "not selected")
