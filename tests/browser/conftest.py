@@ -54,12 +54,12 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Writes a verdict's page and opens it; any request but the file itself is kept."""
+    """Writes a page, or that of a verdict, and opens it; every request is kept."""
     contexts = []
 
-    def open_page(verdict: Verdict, size: tuple[int, int] = WIDE, dark: bool = False) -> Opened:
+    def open_page(of: Verdict | str, size: tuple[int, int] = WIDE, dark: bool = False) -> Opened:
         path = tmp_path / page.FILE
-        path.write_text(page.html(verdict), encoding="utf-8")
+        path.write_text(of if isinstance(of, str) else page.html(of), encoding="utf-8")
         context = browser.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark" if dark else "light",

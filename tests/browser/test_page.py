@@ -175,6 +175,8 @@ def test_paper_has_all_that_was_folded(opened: Open, bad: Verdict) -> None:
         == "rgb(255, 255, 255)"
     )
     assert not seen.page.locator(".tools >> visible=true").count()
+    seen.page.set_viewport_size({"width": 794, "height": 1123})
+    assert not seen.is_too_wide
     assert len(seen.page.pdf()) > 20_000
 
 

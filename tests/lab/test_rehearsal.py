@@ -71,6 +71,8 @@ def test_all_of_a_rehearsal_says_simulated(railgauge: Run, area: Path, verdict: 
     assert len(logs) == 2
     for text in (sides["rank0"].out, *logs):
         assert "SIMULATED" in text.splitlines()[0]
+    for name in ("report.html", "summary.md", "junit.xml"):
+        assert "SIMULATED" in (campaign / name).read_text()
     results = list(campaign.glob("stage/**/railgauge.jsonl"))
     records = [read_record(path) for path in results]
     assert records and all(record is not None and record.simulated for record in records)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import reframe.core.runtime as rt
 
-from railgauge import paths, systems
+from railgauge import paths
 from railgauge.checks import schedule
 from railgauge.checks.cases import NODES_VARIABLE, Case, Mismatch, RailCase
 from railgauge.checks.pair import PairCases, PairCheck, neighbours, ring

@@ -248,8 +248,8 @@ class Peak:
             self.gap_s = max(self.gap_s, reading.after_s - readings[-1].before_s)
         readings.append(reading)
         self._note_growth()
-        # From every reading to the first one that is late enough: what is in no such window would be
-        # in no peak.
+        # From every reading to the first one that is late enough: what is in no such window would
+        # be in no peak.
         while readings[0] is not reading and reading.before_s - readings[0].after_s >= WINDOW_S:
             first = readings[0]
             # The longest time that fits, so that a sampler held up between clock and counter

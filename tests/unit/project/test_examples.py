@@ -41,6 +41,9 @@ RUN_BY = {
         "unit/cli/test_promote.py::test_a_baseline_is_listed_with_its_age_and_source"
     ),
     "railgauge report": ("unit/report/test_page.py::test_report_writes_the_page_where_it_is_told"),
+    "railgauge report --history": (
+        "unit/report/test_history.py::test_the_command_writes_it_into_the_results_root"
+    ),
     "railgauge export": "unit/report/feeds/test_feeds.py::test_export_writes_each_kind",
     "railgauge gate adopt": "lab/test_gate.py::test_no_untested_node_is_ever_open",
     "railgauge gate hold": "unit/gate/test_rights.py::test_without_the_rights_nothing_is_changed",

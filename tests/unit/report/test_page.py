@@ -107,6 +107,12 @@ def test_a_rehearsal_says_simulated_wherever_it_says_a_verdict(tmp_path: Path) -
         assert f"<h2>SIMULATED {heading}" in text
 
 
+def test_a_required_check_of_which_nothing_ran_is_in_the_scope(tmp_path: Path) -> None:
+    verdict = pages.cluster(tmp_path, 4, 1)
+    rows = {row[1]: row[2:] for row in content.scope(dataclasses.replace(verdict, cases=())).rows}
+    assert rows["RdmaBandwidth"] == ("required", "0", "0", "0", "all")
+
+
 def test_every_number_of_a_campaign_is_in_the_page(tmp_path: Path) -> None:
     verdict = pages.cluster(tmp_path, 6, 2)
     data = numbers_in(page.html(verdict))

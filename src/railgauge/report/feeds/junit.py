@@ -38,7 +38,14 @@ class _Suite:
         self.started = verdict.campaign.started.partition("+")[0]
         self.counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
 
-    def add(self, name: str, seconds: float = 0.0, bad: Bad | None = None, why: str = "") -> None:
+    def add(
+        self,
+        name: str,
+        seconds: float = 0.0,
+        bad: Bad | None = None,
+        why: str = "",
+        said: str = "",
+    ) -> None:
         suite = self.element.get("name", "")
         case = ElementTree.SubElement(
             self.element,
@@ -48,6 +55,8 @@ class _Suite:
             time=f"{seconds:.3f}",
         )
         self.counts["tests"] += 1
+        if said:
+            ElementTree.SubElement(case, "system-out").text = clean(said)
         if bad is not None:
             first = clean(why).partition("\n")[0] or bad
             below = ElementTree.SubElement(case, bad, message=first, type=bad)
@@ -115,8 +124,12 @@ def _of_check(
     passed = [one for case in cases if case.passed for one in by_case.get(id(case), ())]
     for line in numbers.conditions(passed):
         worst = line.worst
-        what = numbers.measured(worst.row.measurement)
-        suite.add(f"{worst.case.partition} {what}: {line.places} places")
+        quantity = numbers.quantity(worst.row.measurement)
+        # A name is the same from campaign to campaign: CI servers keep a history by it.
+        suite.add(
+            f"{worst.case.partition} {numbers.measured(worst.row.measurement)}",
+            said=f"{line.places} places, the worst {quantity} at {numbers.at(worst)}",
+        )
     for case in cases:
         if case.passed and not case.was_left_out:
             continue

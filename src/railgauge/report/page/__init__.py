@@ -1,7 +1,8 @@
 """The page to decide from: one HTML file that asks nothing of any network.
 
     content.py   sections of plain texts           series.py   the numbers, in columns
-    drawing.py   suspects and their partners       web/        template, style and script
+    drawing.py   suspects and their partners       web/        templates, style and script
+    history.py   the page of a system's campaigns
     uplot-*/     the released library that draws curves, with its licence
 
 Whatever comes from outside reaches the page in two ways: as text that Jinja escapes, or in the
@@ -45,7 +46,7 @@ def _shown(value: Any) -> Any:
 
 
 @functools.cache
-def _template() -> jinja2.Template:
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_WEB),
         autoescape=True,
@@ -55,7 +56,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     environment.filters["fold"] = content.folded
-    return environment.get_template("page.html.j2")
+    return environment
 
 
 def _own(*files: Path) -> Markup:
@@ -76,16 +77,8 @@ def _packed(document: Any) -> str:
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
 
 
-def html(verdict: Verdict) -> str:
-    """The whole page."""
-    measured = numbers.collect(verdict, all_numbers=True)
-    columns = series.as_columns(verdict, measured)
-    pairs = _checks_with_pairs(columns)
-    for name in ("checks", "nodes", "rails", "places"):
-        columns[name] = [clean(text) for text in columns[name]]
-    curves = series.curves([one for one in measured if one.row.measurement.value > 0])
-    checks = list(dict.fromkeys(case.check for case in verdict.cases if not case.of_job))
-    columns["curves"] = [curve.as_dict() for curve in curves]
+def whole(template: str, data: dict[str, Any], **said: Any) -> str:
+    """A template with all that it says, and the data that the script draws and lists."""
     style = _own(_UPLOT / "uPlot.min.css", _WEB / "page.css")
     script = _own(
         _UPLOT / "uPlot.iife.min.js",
@@ -95,8 +88,27 @@ def html(verdict: Verdict) -> str:
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
+    return (
+        _environment()
+        .get_template(template)
+        .render(data=_packed(data), style=style, script=script, policy=policy, **said)
+    )
+
+
+def html(verdict: Verdict) -> str:
+    """The page of a campaign."""
+    measured = numbers.collect(verdict, all_numbers=True)
+    columns = series.as_columns(verdict, measured)
+    pairs = _checks_with_pairs(columns)
+    for name in ("checks", "nodes", "rails", "places"):
+        columns[name] = [clean(text) for text in columns[name]]
+    curves = series.curves([one for one in measured if one.row.measurement.value > 0])
+    checks = list(dict.fromkeys(case.check for case in verdict.cases if not case.of_job))
+    columns["curves"] = [curve.as_dict() for curve in curves]
     shown = content.findings(verdict, measured)
-    return _template().render(
+    return whole(
+        "page.html.j2",
+        columns,
         verdict=verdict,
         campaign=verdict.campaign,
         simulated=verdict.simulated,
@@ -126,10 +138,6 @@ def html(verdict: Verdict) -> str:
         numbers_count=len(measured) - columns["left_out"],
         numbers_left_out=columns["left_out"],
         pairs=pairs,
-        data=_packed(columns),
-        style=style,
-        script=script,
-        policy=policy,
     )
 
 

@@ -118,6 +118,9 @@ def scope(verdict: Verdict) -> TableOf:
         for partition in partitions:
             if partition in campaign.scope.nodes:
                 counts.setdefault((partition, check), collections.Counter())
+    for partition, checks in campaign.scope.required.items():
+        for check in checks:
+            counts.setdefault((partition, check), collections.Counter())
     rows = []
     for (partition, check), counter in sorted(counts.items()):
         there_are = max(possible.get(check, {}).get(partition, 0), counter["all"])
@@ -128,7 +131,7 @@ def scope(verdict: Verdict) -> TableOf:
                 check,
                 "required" if needed else "as well",
                 *(str(counter[outcome.value]) for outcome in Outcome),
-                str(there_are - counter["all"]),
+                str(there_are - counter["all"]) if there_are else "all",
             )
         )
     columns = ("partition", "check", "", "passed", "failed", "not measured", "not selected")
@@ -308,7 +311,7 @@ def counters(cases: Sequence[Case]) -> TableOf:
         for (node, name), count in total.most_common()
     ]
     columns = ("node", "counter", "events", "most at once", "there")
-    return _table("Counters that moved", columns, rows, (2, 3))
+    return table("Counters that moved", columns, rows, (2, 3))
 
 
 def drift(verdict: Verdict) -> TableOf:
@@ -338,7 +341,7 @@ def drift(verdict: Verdict) -> TableOf:
                 ("", "fingerprint", f"{now}, was accepted with {accepted[node]}", "1", node)
             )
     columns = ("partition", "field", "value", "nodes", "which")
-    return _table("Inventory drift", columns, rows, (3,))
+    return table("Inventory drift", columns, rows, (3,))
 
 
 def transfer_tables(cases: Sequence[Case]) -> list[TableOf]:
@@ -355,7 +358,7 @@ def transfer_tables(cases: Sequence[Case]) -> list[TableOf]:
             for tool in comparison.tools
         ]
         columns = ("tool", *columns, "remark")
-        tables.append(_table(f"Transfers, {comparison.partition}", columns, rows))
+        tables.append(table(f"Transfers, {comparison.partition}", columns, rows))
     return tables
 
 
@@ -384,7 +387,7 @@ def not_run(verdict: Verdict) -> TableOf:
     for what, why in verdict.campaign.scope.absent.items():
         rows.append(("", "declared absent", "1", what, why, ""))
     columns = ("partition", "check", "places", "which", "why", "next")
-    return _table("What did not run, and why", columns, rows, (2,))
+    return table("What did not run, and why", columns, rows, (2,))
 
 
 def tools(verdict: Verdict) -> TableOf:
@@ -392,7 +395,7 @@ def tools(verdict: Verdict) -> TableOf:
         (build.tool, provenance.describe(build), build.path, folded(build.nodes))
         for build in verdict.tools
     ]
-    return _table("Tools", ("tool", "build", "path", "nodes"), rows)
+    return table("Tools", ("tool", "build", "path", "nodes"), rows)
 
 
 def sessions(verdict: Verdict) -> TableOf:
@@ -404,7 +407,7 @@ def sessions(verdict: Verdict) -> TableOf:
         )
         for context in verdict.campaign.contexts
     ]
-    return _table("Sessions", (*names, "command"), rows)
+    return table("Sessions", (*names, "command"), rows)
 
 
 def references(measured: Sequence[Number]) -> TableOf:
@@ -417,7 +420,7 @@ def references(measured: Sequence[Number]) -> TableOf:
             counts[reference.kind, source.source, str(source.date), reference.note] += 1
     rows = [(*key, str(count)) for key, count in counts.most_common()]
     columns = ("kind", "source", "date", "note", "numbers")
-    return _table("References", columns, rows, (4,))
+    return table("References", columns, rows, (4,))
 
 
 def fingerprints(verdict: Verdict) -> TableOf:
@@ -425,12 +428,13 @@ def fingerprints(verdict: Verdict) -> TableOf:
     for node, fingerprint in verdict.campaign.fingerprints.items():
         groups.setdefault(fingerprint, []).append(node)
     rows = [(f, str(len(nodes)), folded(nodes)) for f, nodes in groups.items()]
-    return _table("Fingerprints", ("fingerprint", "nodes", "which"), rows, (1,))
+    return table("Fingerprints", ("fingerprint", "nodes", "which"), rows, (1,))
 
 
-def _table(
+def table(
     name: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], numeric: Any = ()
 ) -> TableOf:
+    """No longer than a page has them."""
     texts = tuple(tuple(str(cell) for cell in row) for row in rows[:_MOST_LINES])
     return TableOf(name, columns, texts, tuple(numeric), max(len(rows) - _MOST_LINES, 0))
 

@@ -47,10 +47,13 @@ def cases(verdict: Verdict, suite: str) -> dict[str, ElementTree.Element | None]
 def test_junit_has_a_case_a_passed_condition_and_one_a_failed_place(bad: Verdict) -> None:
     found = cases(bad, "RdmaBandwidth")
     assert list(found) == [
-        "hdr bandwidth 1 MiB write: 6 places",
+        "hdr bandwidth 1 MiB write",
         "hdr n1:n2:1-1",
         "hdr n2:n3:1-1",
     ]
+    passed = found["hdr bandwidth 1 MiB write"]
+    assert passed is not None and passed.tag == "system-out"
+    assert passed.text == "6 places, the worst 385 Gb/s at n1:n2:0-0"
     against = found["hdr n1:n2:1-1"]
     assert against is not None and against.tag == "failure"
     assert against.get("message") == (

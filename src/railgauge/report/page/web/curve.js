@@ -38,11 +38,11 @@ function drawCurve(figure, curve) {
       y: { distr: logarithmic ? 3 : 1, range: logarithmic ? undefined : (_, low, high) => [0, high * 1.05] },
     },
     axes: [
-      { ...axis, values: labels, splits: () => thinned(xs, width()) },
+      { ...axis, values: labels, splits: () => thinned(xs, width(), curve.by === "campaign" ? 130 : 56) },
       { ...axis, size: 64, label: curve.unit, values: (_, splits) => splits.map((v) => (v === null ? "" : String(Number(v.toPrecision(3))))) },
     ],
     series: [
-      { label: size ? "size" : "percentile", value: (_, at) => (at === null ? "-" : curve.labels[xs.indexOf(at)] ?? "-") },
+      { label: curve.by, value: (_, at) => (at === null ? "-" : curve.labels[xs.indexOf(at)] ?? "-") },
       ...lines.map(({ values, ...line }) => ({ ...line, spanGaps: true, value: (_, value) => number(value) })),
     ],
     bands: alone ? [] : [band("worst place", "best place")],
@@ -50,7 +50,7 @@ function drawCurve(figure, curve) {
   }, [xs, ...lines.map((line) => line.values)], plot);
 }
 
-function thinned(xs, width) {
-  const every = Math.ceil(xs.length / Math.max(Math.floor((width - 80) / 56), 2));
+function thinned(xs, width, each) {
+  const every = Math.ceil(xs.length / Math.max(Math.floor((width - 80) / each), 2));
   return xs.filter((_, at) => at % every === 0);
 }

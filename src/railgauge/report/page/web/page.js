@@ -27,7 +27,10 @@ class Numbers {
   key(row, column) { return this.values(row)[column]; }
   node(row) {
     const made = element("tr", undefined, this.data.rows[3][row] >= this.bad ? "bad" : "");
-    this.cells(row).forEach((cell, column) => made.append(element("td", cell, column === 4 || column === 7 ? "n" : "")));
+    this.cells(row).forEach((cell, column) => {
+      const isNumber = column === 4 || column === 7;
+      made.append(element("td", cell, isNumber ? "n" : cell.length <= 24 && !cell.includes(" ") ? "word" : ""));
+    });
     return made;
   }
 }

@@ -1,0 +1,227 @@
+"""The page of a system's history: its campaigns, when each node was last accepted, and trends."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import statistics
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from railgauge import hostlist, systems
+from railgauge.campaign import folder as campaigns
+from railgauge.campaign.folder import Campaign
+from railgauge.errors import RailgaugeError
+from railgauge.model.measurement import METRICS, Measurement
+from railgauge.report import numbers
+from railgauge.report.page import whole
+from railgauge.report.page.content import TableOf, folded, table
+from railgauge.report.page.series import Curve, Point
+
+#: Trends that the page has: those of most campaigns first.
+_MOST_CURVES = 40
+
+#: A node that was accepted within these days counts as covered.
+_RECENT_DAYS = 30
+
+#: (check, partition, what was measured)
+_Condition = tuple[str, str, str]
+
+
+class Past(NamedTuple):
+    """A campaign that is over, with its verdict.json; `changed` are nodes whose fingerprint is
+    another one than in the campaign before it that had them.
+    """
+
+    campaign: Campaign
+    verdict: dict[str, Any]
+    changed: tuple[str, ...]
+
+    @property
+    def nodes(self) -> list[str]:
+        return [node for members in self.campaign.scope.nodes.values() for node in members]
+
+
+def past(system: str) -> tuple[list[Past], list[str]]:
+    """The campaigns of a system that measured and have a verdict, oldest first; and what of others
+    cannot be read.
+    """
+    found, unreadable = [], []
+    fingerprints: dict[str, str] = {}
+    for path in campaigns.all_folders():
+        if f"-{system}-" not in path.name or not (path / "verdict.json").exists():
+            continue
+        try:
+            campaign = campaigns.load(str(path))
+            verdict = json.loads((path / "verdict.json").read_text(encoding="utf-8"))
+            words = verdict["verdict"], verdict["measurements"], verdict["findings"]
+        except (RailgaugeError, OSError, ValueError, LookupError, TypeError) as error:
+            why = error.message if isinstance(error, RailgaugeError) else str(error)
+            unreadable.append(f"{path.name}: {why}")
+            continue
+        if campaign.system != system or verdict.get("simulated") or None in words:
+            continue
+        now = campaign.fingerprints
+        changed = tuple(n for n in now if fingerprints.get(n, now[n]) != now[n])
+        fingerprints.update(now)
+        found.append(Past(campaign, verdict, changed))
+    return found, unreadable
+
+
+def html(system: str) -> str:
+    """The whole page; RailgaugeError where the system has no campaign."""
+    found, unreadable = past(system)
+    if not found:
+        raise RailgaugeError(
+            f"no campaign of {system} with a verdict in {campaigns.campaigns_folder()}",
+            next_step="railgauge campaigns lists all there are; railgauge accept makes one",
+        )
+    now = datetime.datetime.now(datetime.timezone.utc)
+    curves = trends(found)
+    data = _no_numbers([curve.as_dict() for curve in curves[:_MOST_CURVES]])
+    return whole(
+        "history.html.j2",
+        data,
+        system=system,
+        now=now.isoformat(timespec="seconds"),
+        unreadable=unreadable,
+        campaigns=_campaigns(found),
+        nodes=_nodes(found, now),
+        coverage=_coverage(system, found, now),
+        curves=curves[:_MOST_CURVES],
+        curves_left_out=max(len(curves) - _MOST_CURVES, 0),
+    )
+
+
+def _no_numbers(curves: list[dict[str, Any]]) -> dict[str, Any]:
+    names = ("statuses", "checks", "nodes", "rails", "places", "ends", "conditions", "silent")
+    return {**{name: [] for name in names}, "rows": [[], [], [], [], []], "curves": curves}
+
+
+def _campaigns(found: Sequence[Past]) -> TableOf:
+    rows = [
+        (
+            one.campaign.started,
+            one.campaign.id,
+            one.campaign.gate,
+            one.verdict["verdict"],
+            str(len(one.verdict["findings"])),
+            str(len(one.nodes)),
+            folded(one.nodes),
+            folded(one.changed) if one.changed else "",
+        )
+        for one in reversed(found)
+    ]
+    columns = ("began", "campaign", "mode", "verdict", "findings", "nodes", "which", "changed")
+    return table("Campaigns", columns, rows, (4, 5))
+
+
+def _nodes(found: Sequence[Past], now: datetime.datetime) -> TableOf:
+    """A line a node, the longest not accepted first."""
+    last: dict[str, Past] = {}
+    count: dict[str, int] = {}
+    for one in found:
+        for node in one.nodes:
+            last[node] = one
+            count[node] = count.get(node, 0) + 1
+    accepted = _accepted(found)
+    rows = []
+    for node in sorted(last, key=lambda node: accepted.get(node, "")):
+        one, when = last[node], accepted.get(node)
+        rows.append(
+            (
+                node,
+                when or "never",
+                f"{_days(when, now):.1f}" if when else "-",
+                one.campaign.started,
+                one.verdict["verdict"],
+                str(count[node]),
+                one.campaign.fingerprints.get(node, "-"),
+            )
+        )
+    columns = (
+        *("node", "last accepted", "days since", "last campaign", "its verdict"),
+        *("campaigns", "fingerprint"),
+    )
+    return table("Nodes", columns, rows, (2, 5))
+
+
+def _accepted(found: Sequence[Past]) -> dict[str, str]:
+    """Node -> the end of the newest campaign that accepted it."""
+    return {
+        node: one.campaign.finished
+        for one in found
+        if one.verdict["verdict"] == "accept" and one.campaign.finished
+        for node in one.nodes
+    }
+
+
+def _days(when: str, now: datetime.datetime) -> float:
+    return (now - datetime.datetime.fromisoformat(when)).total_seconds() / 86400
+
+
+def _coverage(system: str, found: Sequence[Past], now: datetime.datetime) -> str:
+    """How many of the system's nodes were accepted of late."""
+    nodes = {node for one in found for node in one.nodes}
+    try:
+        partitions = systems.load(system).partitions
+        described = {n for p in partitions for n in hostlist.expand(p.extras.nodes)}
+    except (RailgaugeError, ValueError):
+        described = set()
+    accepted = _accepted(found)
+    of_late = [n for n, when in accepted.items() if _days(when, now) <= _RECENT_DAYS]
+    never = sorted((nodes | described) - accepted.keys())
+    text = f"{len(of_late)} of {len(nodes | described)} nodes accepted within {_RECENT_DAYS} days"
+    return f"{text}; never accepted: {folded(never)}." if never else f"{text}."
+
+
+def trends(found: Sequence[Past]) -> list[Curve]:
+    """Over the campaigns, each condition of rates and latencies that two or more have."""
+    values: dict[_Condition, dict[int, list[Measurement]]] = {}
+    limits: dict[tuple[_Condition, int], list[dict[str, Any]]] = {}
+    for number, one in enumerate(found):
+        for row in one.verdict["measurements"]:
+            try:
+                m = _measurement(row)
+            except (ValueError, TypeError):
+                continue
+            if METRICS[m.metric].alike or m.metric == "latency":
+                key = str(row.get("check")), str(row.get("partition")), numbers.measured(m)
+                values.setdefault(key, {}).setdefault(number, []).append(m)
+                limits.setdefault((key, number), []).append(row)
+    made = []
+    for key, campaigns_of in values.items():
+        if len(campaigns_of) < 2:
+            continue
+        points = tuple(
+            _point(found[number], float(at), measured, limits[key, number])
+            for at, (number, measured) in enumerate(sorted(campaigns_of.items()))
+        )
+        unit = next(iter(campaigns_of.values()))[0].unit
+        made.append(Curve(key[0], f"{key[2]}, {key[1]}", unit, "campaign", points))
+    return sorted(made, key=lambda curve: -len(curve.points))
+
+
+def _measurement(row: dict[str, Any]) -> Measurement:
+    """As verdict.json has it beside what it is compared with; ValueError where it is none."""
+    known = {*Measurement.__dataclass_fields__, "unit"}
+    return Measurement.from_dict({name: value for name, value in row.items() if name in known})
+
+
+def _point(
+    one: Past, x: float, measured: Sequence[Measurement], rows: Sequence[dict[str, Any]]
+) -> Point:
+    values = [m.value for m in measured]
+    more = METRICS[measured[0].metric].better == "more"
+    limits = [row["limit"]["value"] for row in rows if row.get("limit")]
+    return Point(
+        at=f"{one.campaign.started[:16].replace('T', ' ')}{' △' if one.changed else ''}",
+        x=x,
+        median=statistics.median(values),
+        worst=min(values) if more else max(values),
+        best=max(values) if more else min(values),
+        places=len(values),
+        lowest=None,
+        highest=None,
+        limit=min(limits, default=None),
+    )

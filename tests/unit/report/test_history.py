@@ -1,0 +1,135 @@
+"""The page of a system's history, from the campaigns under the results root."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from railgauge.cli.report import report
+from railgauge.report.page import history
+from tests import pages
+from tests.unit.report.test_page import Elements, numbers_in
+from tests.unit.verdict.test_rules import NODE_FAILURE, Recorded
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
+    (tmp_path / "campaigns").mkdir()
+    return tmp_path
+
+
+def leave(
+    results: Path,
+    day: int,
+    value: float = 9.5,
+    fails: bool = False,
+    firmware: str = "a",
+    **said: object,
+) -> Path:
+    """A campaign of that day, at its end."""
+    recorded = Recorded(results / "campaigns" / f"202611{day:02}T101655Z-lab-7578a0")
+    for number in range(4):
+        recorded.result(number, value=value)
+    if fails:
+        recorded.fail(0, NODE_FAILURE)
+    campaign = recorded.write()
+    campaign.started = f"2026-11-{day:02}T10:16:55+00:00"
+    campaign.finished = f"2026-11-{day:02}T10:20:00+00:00"
+    campaign.fingerprints = {"n1": firmware, "n2": "a"}
+    campaign.save()
+    document = {**recorded.decide().as_dict(), **said}
+    campaign.save()
+    (campaign.folder / "verdict.json").write_text(json.dumps(document))
+    return campaign.folder
+
+
+def rows(text: str, heading: str) -> list[list[str]]:
+    """The cells of a table by its section."""
+    section = text[text.index(f"<h2>{heading}</h2>") :]
+    body = section[section.index("<tbody>") : section.index("</tbody>")]
+    return [re.findall("<td[^>]*>(.*?)</td>", row) for row in body.split("<tr>")[1:]]
+
+
+def test_campaigns_are_listed_newest_first_with_what_had_changed(results: Path) -> None:
+    leave(results, 20)
+    leave(results, 21, fails=True, firmware="b")
+    listed = rows(history.html("lab"), "Campaigns")
+    assert [(row[0][:10], row[3], row[7]) for row in listed] == [
+        ("2026-11-21", "reject", "n1"),
+        ("2026-11-20", "accept", ""),
+    ]
+
+
+def test_a_node_has_its_last_accept_and_its_last_campaign(results: Path) -> None:
+    leave(results, 20)
+    leave(results, 21, fails=True)
+    (n1, *_) = rows(history.html("lab"), "Nodes")
+    assert n1[:2] == ["n1", "2026-11-20T10:20:00+00:00"]
+    assert n1[3:6] == ["2026-11-21T10:16:55+00:00", "reject", "2"]
+
+
+def test_nodes_of_the_system_that_were_never_accepted_are_named(results: Path) -> None:
+    leave(results, 20)
+    assert "never accepted: n[5-6]" in Elements(history.html("lab")).text
+
+
+def test_a_trend_has_a_point_a_campaign_and_marks_changed_firmware(results: Path) -> None:
+    leave(results, 20, 9.5)
+    leave(results, 21, 9.1, firmware="b")
+    (curve,) = numbers_in(history.html("lab"))["curves"]
+    assert curve["median"] == [9.5, 9.1]
+    assert curve["labels"] == ["2026-11-20 10:16", "2026-11-21 10:16 △"]
+
+
+def test_a_rehearsal_is_no_history(results: Path) -> None:
+    leave(results, 20)
+    leave(results, 21, 1.0, simulated=True)
+    assert [row[0][:10] for row in rows(history.html("lab"), "Campaigns")] == ["2026-11-20"]
+
+
+def test_what_cannot_be_read_is_said(results: Path) -> None:
+    leave(results, 20)
+    (leave(results, 21) / "verdict.json").write_text("{")
+    assert "1 campaigns cannot be read" in Elements(history.html("lab")).text
+
+
+@pytest.mark.parametrize("text", pages.HOSTILE[:-4])
+def test_no_text_of_a_campaign_becomes_markup(results: Path, text: str) -> None:
+    found = []
+    for word in ("harmless", text):
+        campaign = leave(results, 20)
+        record = campaign / "campaign.json"
+        document = json.loads(record.read_text())
+        nodes = [f"n{word}"]
+        changed = {
+            "scope": {**document["scope"], "nodes": {"ns": nodes}},
+            "started": word,
+            "fingerprints": {nodes[0]: word},
+        }
+        record.write_text(json.dumps({**document, **changed}))
+        found.append([(tag, list(a)) for tag, a in Elements(history.html("lab")).tags])
+    assert found[0] == found[1]
+
+
+def test_the_command_writes_it_into_the_results_root(results: Path) -> None:
+    leave(results, 20)
+    answer = CliRunner().invoke(report, ["--history", "lab"])
+    assert answer.exit_code == 0
+    assert "lab: 1 campaigns" in Elements((results / "history-lab.html").read_text()).text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--history", "lab"], "no campaign of lab with a verdict in"),
+        (["latest", "--history", "lab"], "expected a campaign or a system"),
+    ],
+)
+def test_the_command_says_what_is_wrong(results: Path, words: list[str], said: str) -> None:
+    answer = CliRunner().invoke(report, words)
+    assert answer.exit_code != 0 and said in str(answer.exception)
