@@ -18,6 +18,7 @@ from railgauge.model.failure import DISTURBED, LOST, UNAVAILABLE, Failure
 from railgauge.slurm import client, reservations, waiting
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.nodes import SlurmNode
 from railgauge.slurm.waiting import NOT_AVAILABLE, Obstacle
 
 #: Only nodes that are idle now are measured: `railgauge accept --idle`.
@@ -68,9 +69,7 @@ class Queue:
         self._hosts_looked_at = 0.0
         #: node -> since when it does not answer
         self._silent_since: dict[str, float] = {}
-        #: jobs out of which Slurm has taken that node, as it gave it up
-        self._without_host: set[str] = set()
-        self._lost_hosts: dict[str, Failure] = {}
+        self._lost_hosts: dict[str, SlurmNode] = {}
 
     def begin(self, cases: Sequence[Any]) -> None:
         """Look at all that the session will need, before it waits for any of it."""
@@ -148,8 +147,17 @@ class Queue:
                 scheduler.cancel(job)
 
     def lost_host(self, job_id: str | None) -> Failure | None:
-        """Of a job that was cancelled because the node of its batch script did not answer."""
-        return self._lost_hosts.get(job_id or "")
+        """Of a job that was cancelled because the node of its batch script did not answer: a
+        failure of that node, unless it answers by now.
+        """
+        node = self._lost_hosts.get(job_id or "")
+        if node is None:
+            return None
+        told = f"the conductor of the sweep ran on {_silence(node)}"
+        step = f"scontrol show node {node.name}"
+        if slurm_nodes.stays_silent(node.name):
+            return Failure(LOST, told, (node.name,), step)
+        return Failure(DISTURBED, f"not measured: {told}, for a while", (node.name,), step)
 
     def _look_at_hosts(self, scheduler: Any, running: Sequence[Any]) -> None:
         """Slurm ends a job whose batch script's node is gone, but not one with --no-kill: that goes
@@ -165,27 +173,18 @@ class Queue:
             silent = slurm_nodes.silent({self._hosts[job] for job in jobs if job in self._hosts})
         except EnvironmentProblem:
             return
-        # A controller that was started anew, or stood still, takes nodes for silent until they have
-        # registered with it.
+        # A controller that was started anew takes nodes for silent until they have registered.
         self._silent_since = {node: self._silent_since.get(node, now) for node in silent}
         for number, job in jobs.items():
-            name = self._hosts.get(number, "")
-            node = silent.get(name)
-            if node is not None and node.given_up:
-                self._without_host.add(number)
-            told = f"{name}: it ran the conductor of the sweep, and"
-            step = f"scontrol show node {name}"
-            if node is not None and now - self._silent_since[name] > slurm_nodes.REGISTERED_S:
-                failure = Failure(LOST, f"{told} {node.outside}", (name,), step)
-            elif node is None and number in self._without_host:
-                # Slurm has taken it out of the job; nobody knows that it was the node's fault.
-                why = f"not measured: {told} Slurm took it for down; it answers again"
-                failure = Failure(DISTURBED, why, (name,), step)
-            else:
+            node = silent.get(self._hosts.get(number, ""))
+            if node is None:
                 continue
-            self._lost_hosts[number] = failure
-            self._say(f"job {number} is cancelled: {failure.message}")
-            scheduler.cancel(job)
+            long = now - self._silent_since[node.name] > slurm_nodes.REGISTERED_S
+            # A node that it gave up Slurm has taken out of the job.
+            if node.given_up or long:
+                self._lost_hosts[number] = node
+                self._say(f"job {number} is cancelled: its conductor's node {_silence(node)}")
+                scheduler.cancel(job)
 
     def ends_by_itself(self, job: Any, reason: str) -> bool:
         """Slurm's `reason` is that the nodes are not available, and jobs that run there are all
@@ -271,6 +270,10 @@ class Queue:
         if (about or words) not in self._told:
             self._told.add(about or words)
             self._tell(words)
+
+
+def _silence(node: SlurmNode) -> str:
+    return f"{node.name}, which {node.outside or 'does not answer Slurm'}"
 
 
 def _message(error: JobError) -> str:

@@ -373,6 +373,14 @@ class SweepCheck(StrictCheck):
         end = self._raw.end
         return self._job_state == "COMPLETED" and end is not None and not end["why"]
 
+    def _failed_nodes(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
+        """No other node's failure ends a job with --no-kill than that of its conductor; accounting
+        may name another, on which it looked for the conductor afterwards.
+        """
+        host = self._raw.begin["host"] if self._raw.begin else self.pinned_nodes[0]
+        failed = self.job.state == "NODE_FAIL" and slurm_nodes.dead([host])
+        return (host,) if failed else ()
+
     def is_settled(self) -> bool:
         return self._numbers.get(self.here.place) in self._raw.places
 

@@ -290,6 +290,21 @@ def silent(nodes: Collection[str]) -> dict[str, SlurmNode]:
     return _silent_of(nodes, _without_reservations(sorted(nodes))) if nodes else {}
 
 
+def stays_silent(node: str) -> bool:
+    """Whether a node does not answer within half a minute: a controller that stood still takes
+    healthy ones for down. Not where Slurm itself does not answer.
+    """
+    deadline = time.monotonic() + REGISTERED_S
+    try:
+        while silent([node]):
+            if time.monotonic() > deadline:
+                return True
+            time.sleep(1)
+    except SlurmProblem:
+        pass
+    return False
+
+
 def _silent_of(nodes: Collection[str], known: Mapping[str, SlurmNode]) -> dict[str, SlurmNode]:
     return {name: known[name] for name in nodes if name in known and _silent(known[name])}
 

@@ -14,7 +14,7 @@ from reframe.core.builtins import parameter
 from reframe.core.exceptions import SkipTestError
 
 from railgauge.campaign.folder import RESULT_FILE
-from railgauge.checks import queue, topology
+from railgauge.checks import queue, sweep, topology
 from railgauge.checks.base import Observation
 from railgauge.checks.cases import Case, Places, SettingCase, SweepCase
 from railgauge.checks.pair import PairCheck
@@ -26,6 +26,7 @@ from railgauge.model.record import Record, read_record
 from railgauge.model.references import Provenance, Reference
 from railgauge.node import raw
 from railgauge.node import sweep as node_sweep
+from railgauge.slurm import jobs as slurm_jobs
 from railgauge.tools import Completeness, Reading
 from tests.unit.checks import jobs
 
@@ -390,6 +391,19 @@ def test_a_job_that_did_not_complete_is_no_pass_though_all_places_are(check: Any
     assert "NODE_FAIL" in jobs.judge(check)
     assert sorted(passed(check)) == sorted(NAMES)
     assert [failure.kind for failure in record(check).failures] == ["job-state"]
+
+
+def test_of_a_job_that_lost_a_node_that_of_its_conductor_alone_is_named(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one that goes on without the others accounting has named another: seen in the lab."""
+    check._job.state = "NODE_FAIL"
+    monkeypatch.setattr(sweep.slurm_nodes, "dead", list)
+    monkeypatch.setattr(slurm_jobs, "failed_nodes", lambda *_: ("n1", "n4"))
+    good(check).write(check)
+    jobs.judge(check)
+    (failure,) = record(check).failures
+    assert failure.nodes == ("n1",)
 
 
 @pytest.mark.parametrize(
