@@ -309,7 +309,7 @@ def test_a_stopped_process_goes_on_after_it_is_mended(mended: Lab) -> None:
 
 
 def test_a_slow_uplink_is_seen_in_how_evenly_its_leaf_uses_them(mended: Lab, area: Path) -> None:
-    add(mended, "uplink-rate", "leaf3:spine2", "0.01")
+    add(mended, "uplink-rate", "leaf3:spine2", "0.05")
     answer = subprocess.run(
         [*(str(paths.HOME / "bin/railgauge"), "accept", "--system", "lab32"), "--", "-n", NAME],
         env={
