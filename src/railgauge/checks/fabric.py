@@ -251,14 +251,20 @@ class FabricCheck(SweepCheck):
         refused = [
             f"{flow.place}: {reading.reason}" for flow, reading in readings if not reading.ok
         ]
-        if refused:
-            more = f"; and {len(refused) - 1} more pairs" if len(refused) > 1 else ""
-            return Reading.refused(refused[0] + more)
-        moved = sum(m.payload_bytes for _, reading in readings for m in reading.moved)
+        found: list[Shares] = []
         try:
-            found = self._shares(moved)
+            uplinks = self._carried()
+            found = least_even_first(uplinks)
+            if not refused:
+                moved = sum(m.payload_bytes for _, reading in readings for m in reading.moved)
+                confirm(sum(one.sent_bytes for one in uplinks), moved)
         except CountersUnread as error:
-            return Reading.refused(f"`{' '.join(self.fabric.counters)}`: {error}")
+            refused.append(f"`{' '.join(self.fabric.counters)}`: {error}")
+        if refused:
+            more = [f"and {len(refused) - 1} more"] if len(refused) > 1 else []
+            # What pairs failed for may be an uplink.
+            hint = [_told(found)] if found else []
+            return Reading.refused("; ".join([refused[0], *more, *hint]))
         unproved = [r for _, r in readings if r.completeness is not Completeness.PROVED]
         like = Measurement(
             "jain_index", found[0].jain, iperf2.TOOL, "uplinks", "tcp", streams=self.fabric.streams
@@ -269,11 +275,11 @@ class FabricCheck(SweepCheck):
             unproved[0].completeness if unproved else Completeness.PROVED,
             (like,),
             dict(readings[0][1].seen),
-            notes=(f"the least even of {len(found)}: {found[0]}",),
+            notes=(_told(found),),
         )
 
-    def _shares(self, moved_bytes: int) -> list[Shares]:
-        """What each leaf's uplinks carried; CountersUnread where that is not what iperf2 moved."""
+    def _carried(self) -> list[Uplink]:
+        """What each uplink carried; CountersUnread where that is not known."""
         for counted in (self._before, self._after):
             if isinstance(counted, CountersUnread):
                 raise counted
@@ -281,12 +287,19 @@ class FabricCheck(SweepCheck):
         assert not isinstance(self._after, CountersUnread)
         uplinks = carried(self._before, self._after)
         Path(self.stagedir, CARRIED).write_text(document(uplinks), encoding="utf-8")
-        # Of one uplink there is nothing to share.
-        found = sorted((s for s in shares(uplinks) if len(s.of_spine) > 1), key=lambda s: s.jain)
-        if not found:
-            raise CountersUnread("no leaf with two uplinks, expected some to share the traffic")
-        confirm(sum(one.sent_bytes for one in uplinks), moved_bytes)
-        return found
+        return uplinks
+
+
+def least_even_first(uplinks: Sequence[Uplink]) -> list[Shares]:
+    """The shares of leaves with several uplinks; CountersUnread where there is none."""
+    found = sorted((s for s in shares(uplinks) if len(s.of_spine) > 1), key=lambda s: s.jain)
+    if not found:
+        raise CountersUnread("no leaf with two uplinks, expected some to share the traffic")
+    return found
+
+
+def _told(found: Sequence[Shares]) -> str:
+    return f"the least even of {len(found)}: {found[0]}"
 
 
 def confirm(sent_bytes: int, moved_bytes: int) -> None:

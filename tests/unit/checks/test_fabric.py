@@ -207,6 +207,17 @@ def test_a_pair_that_failed_is_named(check: Any) -> None:
     assert "iperf2 (client) on n1 ended with exit code 1" in jobs.judge(check)
 
 
+def test_of_pairs_that_are_no_result_the_uplinks_are_told_all_the_same(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_by(check).write(check)
+    monkeypatch.setattr(fabric.iperf2, "read", lambda *_, **__: Reading.refused("ran too long"))
+    check._after = [*counted(1, 1, 1, 1)[:12], *counted(3, 1, 1, 1)[12:]]
+    message = jobs.judge(check)
+    assert "n9:n1: ran too long; and 95 more; the least even of 8: leaf4 sent" in message
+    assert "spine1 50%" in message
+
+
 def test_a_node_that_was_lost_is_named_alone(check: Any) -> None:
     left = left_by(check)
     left.joined, left.lost = ("n3",), {"n3": "its connection ended"}
