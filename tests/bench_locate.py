@@ -50,10 +50,10 @@ def heavy(chance: random.Random) -> float:
     return float(SPREAD / 3**0.5 * chance.gauss(0, 1) / (squares / 3) ** 0.5)
 
 
-def pool(kind: str) -> list[float]:
+def pool(kind: str, count: int = _POOL) -> list[float]:
     chance = random.Random(kind)
     draw = heavy if kind == "heavy" else normal
-    return [draw(chance) for _ in range(_POOL)]
+    return [draw(chance) for _ in range(count)]
 
 
 @dataclasses.dataclass(frozen=True)

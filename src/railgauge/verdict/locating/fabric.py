@@ -133,9 +133,10 @@ def _some(evidence: Evidence, leaf: str, lows: Sequence[Low]) -> Gathering | Non
     mixed = [low for low in lows if all(evidence.stands[end].good for end in (low.a, low.b))]
     here = [low for low in mixed if leaf in _leaves(evidence, low)]
     others = {other for low in here for other in _leaves(evidence, low) if other != leaf}
-    # Each node but few times, here and there: what is low with many is at fault itself.
-    nodes_here = Counter(_end_at(evidence, leaf, low).node for low in here)
-    nodes_there = Counter(n for low in here for n in low.nodes if n not in nodes_here)
+    # Each pair once, each node but few times: what is low with many, or again, is at fault itself.
+    pairs = {frozenset(low.nodes): low for low in here}.values()
+    nodes_here = Counter(_end_at(evidence, leaf, low).node for low in pairs)
+    nodes_there = Counter(n for low in pairs for n in low.nodes if n not in nodes_here)
     if len(nodes_here) < _NODES or len(others) < 2:
         return None
     all_here = evidence.across[leaf].all

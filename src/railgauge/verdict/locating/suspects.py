@@ -321,7 +321,8 @@ class _Judge:
         for other in lows:
             if other not in crossed:
                 chance *= max(other.chance, scoring.TRANSIENT)
-        return chance * len(self.evidence.stands) < scoring.FALSE_ACCUSATION
+        at_leaf = len(self.evidence.stands) / len(self.evidence.across)
+        return chance * at_leaf < scoring.FALSE_ACCUSATION
 
     @functools.cached_property
     def at_times(self) -> Counter[str]:
