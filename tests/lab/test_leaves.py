@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from railgauge import paths
 from railgauge.lab import faults, network, uplinks
 from railgauge.lab.cluster import Lab
 from railgauge.model.record import read_standings
