@@ -305,7 +305,7 @@ def test_a_missing_reference_is_inconclusive(railgauge: Run, area: Path) -> None
     empty.mkdir()
     answer = railgauge("accept", "--nodes", "n1,n2", RAILGAUGE_REFERENCES=str(empty))
     assert answer.returncode == 2, answer.stdout
-    assert "no reference for bandwidth" in answer.stdout
+    assert "have no reference, no known share of a limit" in answer.stdout
 
 
 def test_the_plan_submits_nothing(railgauge: Run, cluster: Lab, area: Path) -> None:

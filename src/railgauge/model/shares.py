@@ -53,7 +53,7 @@ class LeastShare(Strict):
         m = measurement
         stated = {"tool": m.tool, "operation": m.operation, "transport": m.transport}
         return (
-            self.metric == m.metric
+            self.metric in (m.metric, m.metric.removesuffix("_in_place"))
             and all(getattr(self, part) in (None, value) for part, value in stated.items())
             and self.nodes in (None, "several" if len(m.nodes) > 1 else "one")
             and (self.from_bytes is None or (m.size_bytes or 0) >= self.from_bytes)
