@@ -40,7 +40,9 @@ class Opened:
 Open = Callable[..., Opened]
 
 
-@pytest.fixture(scope="session")
+# Not of the session: as long as Playwright runs, this process has a loop that runs, and no other
+# test may begin one.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     if program is None:
