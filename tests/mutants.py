@@ -150,8 +150,8 @@ MUTANTS = [
     Mutant(
         "what nothing judges is provisionally accepted",
         "src/railgauge/verdict/rules.py",
-        "    if day.unjudged:\n",
-        "    if False:\n",
+        "        if day.unjudged:\n",
+        "        if False:\n",
         "tests/unit/verdict/test_first_day.py",
     ),
     Mutant(
@@ -171,16 +171,9 @@ MUTANTS = [
     Mutant(
         "a bad pair that was measured again is nobody's finding",
         "src/railgauge/verdict/rules.py",
-        "return bool(case.like) and any(key in failed for key in keys)",
-        "return bool(case.like)",
+        "return bool(case.like) and not names and any(key in failed for key in keys)",
+        "return bool(case.like) and not names",
         "tests/unit/verdict/test_rules.py -k although",
-    ),
-    Mutant(
-        "whoever failed beside a suspect goes back",
-        "src/railgauge/verdict/standing.py",
-        "        and not suspects & set(case.nodes)\n        and len(case.nodes) > 1\n",
-        "",
-        "tests/unit/verdict/test_standing.py",
     ),
     Mutant(
         "an optional tool that is not there has measured its nodes",
@@ -290,8 +283,8 @@ MUTANTS = [
     Mutant(
         "a launch clears its groups however slow the slowest is",
         "src/railgauge/node/launches.py",
-        "launch.why = launch.why or low(launch.numbers, bounds)",
-        "launch.why = launch.why or str()",
+        "            launch.why = low(launch.numbers, bounds)\n",
+        '            launch.why = ""\n',
         "tests/unit/node/test_launches.py -k halves_name",
     ),
     Mutant(

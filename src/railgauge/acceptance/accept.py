@@ -42,7 +42,7 @@ from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.cluster import ready, store
 from railgauge.cluster.look import from_reframe
 from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.model import inventory, record, references
+from railgauge.model import inventory, record, references, shares
 from railgauge.model.record import BrokenRecordError, Listed, Remaining
 from railgauge.report import page, text
 from railgauge.report.feeds import junit, markdown
@@ -252,6 +252,7 @@ def _require_configuration(system: str) -> None:
     for name in systems.names():
         systems.load(name)
         references.load(name)
+    shares.of_every_system()
     expected.load(system)
     inventory.fabric_of(system)
 
@@ -361,6 +362,7 @@ def judged_by(system: str) -> dict[str, str | None]:
         references.path_for(system),
         *(path for path in data if path.name not in ("gate.yaml", "lab.yaml")),
         paths.SETTINGS,
+        paths.LEAST_SHARES,
         *paths.CHECKS.glob("*.py"),
     ]
     return {str(path): _digest(path) for path in sorted(files)}

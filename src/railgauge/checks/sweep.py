@@ -320,8 +320,9 @@ class SweepCheck(StrictCheck):
             event = self._raw.places.get(self._numbers[place.place])
             is_lost = event is not None and event["outcome"] == "lost"
             lost = {node for node in place.nodes if node in self._raw.lost} if is_lost else set()
-            if place in more and (event is None or event["outcome"] not in ("done", "late")):
-                # It told nothing, and nobody had asked for it.
+            told_something = event is not None and event["outcome"] in ("done", "late")
+            if place in more and not told_something and not (lost - told and self._came_to_its_end):
+                # It told nothing new, and nobody had asked for it.
                 continue
             if event is None:
                 self.not_run[place.place] = _UNREAD if self._left[1] else _NO_EVENT

@@ -132,6 +132,11 @@ def halved(places: Sequence[int]) -> list[Sequence[int]]:
     return [places[:middle], places[middle:]]
 
 
+#: A half is as low as the launch that it is of, where its number is at most so many times that: the
+#: slowest group of the launch is in it.
+_AS_LOW = 1.25
+
+
 class Launch:
     """One run of the tool on some groups."""
 
@@ -144,6 +149,8 @@ class Launch:
         #: whether its launcher was ended here, at its limit
         self.is_late = False
         self.numbers: dict[str, float] = {}
+        #: whether nothing but a number is wrong with it
+        self.is_low = False
 
     @property
     def is_bad(self) -> bool:
@@ -151,8 +158,19 @@ class Launch:
 
     @property
     def is_explained(self) -> bool:
-        """Whether what is wrong with it is wrong in a part of it too."""
-        return len(self.places) == 1 or any(half.is_bad for half in self.halves)
+        """Whether what is wrong with it is as wrong in a part of it: another fault may hide one
+        that comes and goes.
+        """
+        return len(self.places) == 1 or any(
+            half.is_bad and (not half.is_low or (self.is_low and self._is_as_low(half)))
+            for half in self.halves
+        )
+
+    def _is_as_low(self, half: Launch) -> bool:
+        return any(
+            metric in half.numbers and half.numbers[metric] <= _AS_LOW * value
+            for metric, value in self.numbers.items()
+        )
 
     def halve(self) -> list[Launch]:
         self.halves = [Launch(part, self.order, self.number) for part in halved(self.places)]
@@ -234,7 +252,7 @@ class Driver:
         if not bounds:
             bounds = best(launches, order["spread"])
             for launch in launches:
-                launch.why = low(launch.numbers, bounds) if launch.why == "" else launch.why
+                self._bound(launch, bounds)
         return launches, bounds
 
     def _tell_apart(self, root: Launch, bounds: Numbers) -> None:
@@ -373,11 +391,18 @@ class Driver:
             launch.numbers = largest(table)
         except ValueError as error:
             launch.why = launch.why or str(error)
-        launch.why = launch.why or low(launch.numbers, bounds)
+        self._bound(launch, bounds)
         words = _text(folder / "launcher.err")[:_WORDS]
         if words:
             print(words, file=sys.stderr, end="" if words.endswith("\n") else "\n", flush=True)
         self._keep(launch, call, folder, lines, table, words)
+
+    @staticmethod
+    def _bound(launch: Launch, bounds: Numbers) -> None:
+        """Of one that is good so far: whether its numbers are."""
+        if launch.why == "":
+            launch.why = low(launch.numbers, bounds)
+            launch.is_low = bool(launch.why)
 
     def _keep(
         self,

@@ -40,6 +40,10 @@ LEAST_TOLERANCE = 0.02
 #: A bound so far away, as a difference of logarithms, bounds nothing.
 _MOST_SPREAD = 5.0
 
+#: A rate that is the same at all good places has no bound so far below: its places are not alike,
+#: and what is stored would let a bad link pass.
+_MOST_BELOW = 0.3
+
 #: A condition has at least so many runs, and measurements in all.
 LEAST_RUNS = 3
 LEAST_SAMPLES = 10
@@ -51,6 +55,7 @@ _NAMED = 4
 _PARTS = (
     *("check", "partition", "operation", "transport", "node_count", "ranks", "streams"),
     *("size_bytes", "own_rails", "nics", "window_bytes", "congestion", "delay_ms"),
+    *("load", "way"),
 )
 
 
@@ -184,7 +189,9 @@ def _proposal(campaigns: Sequence[Campaign], whole: pl.DataFrame) -> Proposal:
     ends = pl.col("rails").str.split("-")
     across = (ends.list.n_unique() > 1).fill_null(False)
     whole = whole.with_columns(
-        own_rails=pl.when(across).then("rails").otherwise(None), log=pl.col("value").log()
+        own_rails=pl.when(across).then("rails").otherwise(None),
+        way=pl.col("within"),
+        log=pl.col("value").log(),
     )
     keys = [*_PARTS, "metric"]
     grouped = (
@@ -220,6 +227,13 @@ def _proposal(campaigns: Sequence[Campaign], whole: pl.DataFrame) -> Proposal:
                 f"{row['condition']}: its measurements are from next to nothing upwards"
             )
             continue
+        metric = METRICS[row["metric"]]
+        if metric.alike and metric.better == "more" and 1 - math.exp(-spread) > _MOST_BELOW:
+            left_out.append(
+                f"{row['condition']}: its places differ too much, a bound would be "
+                f"{1 - math.exp(-spread):.0%} below: which of them is right?"
+            )
+            continue
         parts = tuple(row[part] for part in _PARTS)
         entry = entries.setdefault(parts, {**_condition(row), "metrics": {}})
         entry["metrics"][row["metric"]] = _number(row, spread, campaigns)
@@ -242,6 +256,8 @@ def _condition(row: Mapping[str, Any]) -> dict[str, Any]:
         "window_bytes": row["window_bytes"],
         "congestion": row["congestion"],
         "delay_ms": row["delay_ms"],
+        "load": row["load"],
+        "within": row["way"],
     }
     return {name: value for name, value in stated.items() if value is not None}
 

@@ -293,7 +293,10 @@ def _recorded(planned: Planned, whole: Case, found: record.Record) -> list[Case]
         return _everywhere(planned, dataclasses.replace(whole, damage=damage))
     bad = [case for case in cases if case.result != "pass" or not case.passed]
     if found.failures:
-        cases.append(dataclasses.replace(whole, failures=found.failures, of_job=True))
+        # It is of those that were not measured for it; the others have results of their own.
+        without = (p.nodes for p in planned.places if p.name in found.not_run)
+        nodes = tuple(dict.fromkeys(n for members in without for n in members)) or whole.nodes
+        cases.append(dataclasses.replace(whole, nodes=nodes, failures=found.failures, of_job=True))
     elif whole.result != "pass" and not bad:
         cases = [dataclasses.replace(case, result=whole.result) for case in cases]
     return cases
@@ -491,7 +494,7 @@ def _with_preconditions(cases: Sequence[Case], plan: Sequence[Planned]) -> list[
     failed, aborted = set(), set()
     for case in cases:
         key = case.unique_name, case.partition, case.place
-        if case.result == "fail" or (case.finished and case.failed):
+        if (case.result == "fail" and not case.unreferenced) or (case.finished and case.failed):
             failed.add(key)
         elif case.result == "abort":
             aborted.add(key)
@@ -557,8 +560,8 @@ def remaining(campaign: Campaign) -> Remaining | None:
     failed = {
         key
         for key, cases in attempts.items()
-        if any(c.result == "fail" and not _lost(c, cases) for c in cases)
-        or any(c.complete and not c.passed for c in cases)
+        if any(c.result == "fail" and not (c.unreferenced or _lost(c, cases)) for c in cases)
+        or any(c.complete and not (c.passed or c.unreferenced) for c in cases)
     }
     blocked: set[PlaceKey] = set()
     more = set(failed)

@@ -89,6 +89,25 @@ def outliers(cases: Sequence[Case]) -> list[Outlier]:
 
 
 def have_peers(measured: Sequence[tuple[Case, Row]]) -> bool:
+    """Whether these numbers of one condition are enough to judge each other: of several places,
+    each with a number of its own, which groups of one launch of NCCL have not.
+    """
+    places = {
+        (row.measurement.nodes, row.measurement.rails, row.measurement.nics)
+        if (launch := _launch(case)) is None
+        else (case.unique_name, case.session, case.run, launch)
+        for case, row in measured
+    }
+    return len(places) >= LEAST_PLACES and _are_enough(measured)
+
+
+def _launch(case: Case) -> object:
+    """That which gave the slowest of several groups as the number of each."""
+    shared = [facts for facts in case.facts.values() if facts.get("slowest_of", 1) != 1]
+    return shared[0].get("launch") if shared else None
+
+
+def _are_enough(measured: Sequence[tuple[Case, Row]]) -> bool:
     """Whether these numbers of one condition tell which of them stand out: of enough nodes, and
     not counts of what happens nowhere as a rule, of which one more says nothing.
     """
@@ -115,7 +134,7 @@ def _of_condition(measured: Sequence[tuple[Case, Row]]) -> list[Outlier]:
     better = METRICS[measured[0][1].measurement.metric].better
     least_spread = measured[0][0].peer_spread * (1 if _is_alike(measured[0][1]) else _LOOSELY)
     # Rails and directions of two nodes are no peers of each other: too few to tell who is odd.
-    if not have_peers(measured):
+    if not _are_enough(measured):
         return []
     of_nodes: dict[str, tuple[Case, Measurement]] = {}
     of_places: dict[tuple[str, ...], tuple[Case, Measurement]] = {}

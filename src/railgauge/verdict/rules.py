@@ -88,10 +88,11 @@ def _gate_findings(campaign: Campaign, case: Case) -> list[Finding]:
 
 def _is_explained(case: Case, failed: Collection[tuple[str, str, str]]) -> bool:
     """Whether a pair was measured to tell who is at fault of what is a finding already: one of its
-    nodes has `failed` the same check where that was planned.
+    nodes has `failed` the same check where that was planned. What names a node is a finding.
     """
     keys = ((case.check, case.partition, node) for node in case.nodes)
-    return bool(case.like) and any(key in failed for key in keys)
+    names = any(failure.nodes for failure in case.failures)
+    return bool(case.like) and not names and any(key in failed for key in keys)
 
 
 def _bare(case: Case) -> list[str]:
@@ -100,19 +101,34 @@ def _bare(case: Case) -> list[str]:
 
 
 def _first_day_findings(cases: Sequence[Case]) -> list[Finding]:
-    """What judges where there is no baseline yet, and what nothing judges: one finding each."""
-    found, day = [], first_day(cases)
-    step = "make a baseline: railgauge accept --mode baseline; docs/references.md"
-    if day.unjudged:
-        told = list(dict.fromkeys(f"{c.check} {r.measurement.variable}" for c, r in day.unjudged))
-        first = ", ".join(told[:_NAMED]) + (", ..." if len(told) > _NAMED else "")
-        message = (
-            f"{len(day.unjudged)} conditions have no reference, no known share of a limit and no "
-            f"four nodes to compare: {first}"
-        )
-        found.append(Finding("inconclusive", NO_REFERENCE, message, next_step=step))
-    if day.provisional:
-        found.append(Finding("provisional accept", "no-baseline", day.message, next_step=step))
+    """Of each partition what judges where there is no baseline yet, and what nothing judges: one
+    finding each.
+    """
+    found = []
+    step = "make a baseline: railgauge accept --mode baseline --runs 5, then railgauge promote"
+    for partition in dict.fromkeys(case.partition for case in cases):
+        day = first_day([case for case in cases if case.partition == partition])
+        if day.unjudged:
+            named = (f"{c.check} {r.measurement.variable}" for c, r in day.unjudged)
+            told = list(dict.fromkeys(named))
+            first = ", ".join(told[:_NAMED]) + (", ..." if len(told) > _NAMED else "")
+            message = (
+                f"{len(day.unjudged)} conditions have no reference, no known share of a limit and "
+                f"no four places to compare: {first}"
+            )
+            found.append(
+                Finding("inconclusive", NO_REFERENCE, message, partition=partition, next_step=step)
+            )
+        if day.provisional:
+            found.append(
+                Finding(
+                    "provisional accept",
+                    "no-baseline",
+                    day.message,
+                    partition=partition,
+                    next_step=step,
+                )
+            )
     return found
 
 

@@ -14,9 +14,8 @@ def why_not(verdict: Verdict, node: str) -> str:
 
     A node returns alone on its own evidence: a finished acceptance by real tools, no finding that
     names it, none that names no node (of the session, or of its partition), and a case that passed
-    on it. That it was tested with one that failed is enough to keep it, as who of a pair is at
-    fault the pair cannot tell; but not where the other one is a suspect, and this one has passed
-    the same check with somebody else.
+    on it. That it was tested with one that failed is enough to keep it: who of a pair is at fault
+    the pair cannot tell. The gate tests it again, without those that are.
     """
     cases = [case for case in verdict.cases if node in case.nodes]
     return _why_not(verdict, node, [f for f in verdict.findings if _is_about(f, node)], cases)
@@ -43,35 +42,17 @@ def _why_not(
     for finding in findings:
         if provisionally and finding.weight == "provisional accept":
             continue
-        if _is_of_another(verdict, finding, node, cases):
-            continue
         if finding.nodes or _concerns(finding, partitions):
             return words(finding)
     good = []
     for case in cases:
         if case.passed or (provisionally and case.unreferenced):
             good.append(case)
-        elif not (case.was_left_out or _is_of_another(verdict, case, node, cases)):
+        elif not case.was_left_out:
             return f"{case.check} {' '.join(case.nodes)}: {case.result}"
     if not any(case.partition in partitions for case in good):
         return f"nothing was measured on it in campaign {campaign.id}"
     return ""
-
-
-def _is_of_another(verdict: Verdict, bad: Finding | Case, node: str, cases: Sequence[Case]) -> bool:
-    """Whether what is bad between two nodes is the other one's: that is a suspect, this one is
-    none, and has passed the same check with a third.
-    """
-    suspects = {suspect.node for suspect in verdict.suspects}
-    if len(bad.nodes) != 2 or node in suspects or not suspects & set(bad.nodes):
-        return False
-    return any(
-        case.passed
-        and (case.check, case.partition) == (bad.check, bad.partition)
-        and not suspects & set(case.nodes)
-        and len(case.nodes) > 1
-        for case in cases
-    )
 
 
 def _is_about(finding: Finding, node: str) -> bool:
@@ -136,9 +117,16 @@ def _standing(
         outcome="accepted" if not why else "provisional" if provisional else "not accepted",
         why=why,
         checks=tuple(sorted({case.check for case in cases if case.passed or case.unreferenced})),
-        rails=_rails(node, cases),
+        # What nothing judged, or nobody measured in earnest, was not seen to be well.
+        rails=_rails(node, cases) if _is_judged(verdict) else {},
         fingerprint=fingerprint,
     )
+
+
+def _is_judged(verdict: Verdict) -> bool:
+    campaign = verdict.campaign
+    ended = campaign.gate == "acceptance" and campaign.state == "finished"
+    return ended and not verdict.simulated
 
 
 def _rails(node: str, cases: Sequence[Case]) -> dict[str, bool]:

@@ -38,6 +38,8 @@ CONDITION = {
     "delay_ms": pl.Float64,
     "rails": pl.String,
     "nics": pl.String,
+    "load": pl.String,
+    "within": pl.String,
 }
 
 #: `nodes` are as the measurement has them, folded; `run` tells the runs of a campaign apart, and

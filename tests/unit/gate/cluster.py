@@ -106,8 +106,7 @@ def taken(node: str, kernel: str = "6.12") -> inventory.Inventory:
 
 @dataclasses.dataclass
 class Campaigns:
-    """Stands in for campaigns: `bad` nodes fail with everyone who is tested beside them, and the
-    pairs `bad_once` in the first campaign.
+    """Stands in for campaigns: `bad` nodes fail with everyone who is tested beside them.
 
     `at_each` is called in the middle of each.
     """
@@ -116,7 +115,6 @@ class Campaigns:
     at_each: Callable[[], None]
     made: dict[str, Any] = dataclasses.field(default_factory=dict)
     resumed: list[str] = dataclasses.field(default_factory=list)
-    bad_once: set[tuple[str, str]] = dataclasses.field(default_factory=set)
 
     def run(self, system: str, scope: Any, nodes: str, *_: Any, begun: Any, owner: str) -> Any:
         name = f"20261121T100000Z-lab-{len(self.made):06}"
@@ -141,13 +139,12 @@ class Campaigns:
         members = sorted({n for part in campaign.scope.nodes.values() for n in part})
         bad = sorted(self.bad & set(members))
         pairs = list(zip(members, [*members[1:], members[0]], strict=True))
-        once = self.bad_once if len(self.made) == 1 else set()
         cases = [
             SimpleNamespace(
                 check="Iperf2Pair",
                 partition="ns",
                 nodes=p,
-                passed=not set(p) & self.bad and p not in once,
+                passed=not set(p) & self.bad,
                 result="",
                 was_left_out=False,
             )

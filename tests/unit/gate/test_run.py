@@ -55,19 +55,9 @@ def test_a_bad_node_stays_out_with_the_check_in_its_reason(
     assert record is not None and record.fields["kernel/release"] == "6.12"
 
 
-def test_who_failed_beside_a_bad_node_and_passed_with_another_goes_back(
+def test_who_failed_beside_a_bad_node_is_tested_again_without_it(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
-    held(nodes, "n1", "n2")
-    ended = go(nodes)
-    assert ended.decided["n1"] == "" and ended.decided["n2"]
-    assert len(tests.made) == 1 and nodes.open() == {"n1", "n3", "n4"}
-
-
-def test_who_passed_with_nobody_beside_a_bad_node_is_tested_again_without_it(
-    area: Path, nodes: Slurm, tests: Campaigns
-) -> None:
-    tests.bad_once = {("n4", "n1")}
     held(nodes, "n1", "n2")
     ended = go(nodes)
     assert ended.decided["n1"] == "" and ended.decided["n2"]
