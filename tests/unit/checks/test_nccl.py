@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from railgauge import paths
 from railgauge.node import raw
 from railgauge.slurm import nodes as slurm_nodes
 from tests.unit.checks import jobs, nccl_left
@@ -50,6 +51,14 @@ def test_a_round_is_one_launch_of_pairs_in_the_order_of_their_nodes(check: Any) 
     (order,) = orders["orders"]
     assert order["together"] == {"NCCL_TESTS_SPLIT": "DIV {ranks}"}
     assert order["bounds"]["busbw"] == pytest.approx(0.9 * 811.71)
+
+
+def test_a_checkout_may_have_a_blank_in_its_path(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No shell reads these words."""
+    monkeypatch.setattr(paths, "SOURCE", Path("/srv/a clone/src"))
+    assert "PYTHONPATH=/srv/a clone/src" in check.orders()["program"]
 
 
 def test_a_good_launch_clears_all_of_its_groups(check: Any) -> None:
