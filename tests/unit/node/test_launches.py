@@ -115,7 +115,8 @@ def orders(count: int, **changes: Any) -> dict[str, Any]:
 def start(folder: Path, told: Mapping[str, Any], wrong: Mapping[str, str]) -> Any:
     bin_ = folder / "bin"
     bin_.mkdir(exist_ok=True)
-    (bin_ / "srun").write_text(SRUN.format(python=sys.executable))
+    # The path of this Python may have a blank in it, which a script's first line cannot have.
+    (bin_ / "srun").write_text(SRUN.format(python=os.path.realpath(sys.executable)))
     (bin_ / "srun").chmod(0o755)
     (folder / "sweep.json").write_text(json.dumps(told))
     # It waits long for launchers whose ranks do not end by themselves.
