@@ -75,7 +75,11 @@ def wait_for_traffic(area: Path, rounds: int = 0, check: str = "Iperf2Pair") -> 
     then, and needs its controller again only when the job ends.
     """
     deadline = time.monotonic() + PATIENCE_S
-    while not any(s.joined and len(s.rounds) >= rounds for s in sweeps(area, check)):
+    # All of its agents: a virtual machine may need seconds more than its partner.
+    while not any(
+        s.begin and len(s.joined) == len(s.begin["nodes"]) and len(s.rounds) >= rounds
+        for s in sweeps(area, check)
+    ):
         assert time.monotonic() < deadline, "no sweep runs"
         time.sleep(0.05)
     # Its agents prepare the places, and go.

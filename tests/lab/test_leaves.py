@@ -332,8 +332,8 @@ def test_an_up_that_was_killed_is_made_good_by_the_next(leaves: Lab) -> None:
 _OTHER_AGENT = """\
 #!/bin/sh
 case "$2" in
-railgauge.node.agent) exec {python} {agent} "$3" ;;
-*) exec {python} "$@" ;;
+railgauge.node.agent) exec "{python}" "{agent}" "$3" ;;
+*) exec "{python}" "$@" ;;
 esac
 """
 
