@@ -434,9 +434,6 @@ def _require_begun(campaign: Campaign, output: str) -> None:
 
 
 def _conclude(campaign: Campaign, state: State, say: Say) -> Verdict:
-    # Polars takes its time to load, which `--plan` need not wait for.
-    from railgauge.verdict import table
-
     campaign.end(state)
     verdict = decide(campaign)
     campaign.fingerprints = fingerprints(verdict.cases)
@@ -444,22 +441,30 @@ def _conclude(campaign: Campaign, state: State, say: Say) -> Verdict:
     write_json(campaign.folder / "verdict.json", verdict.as_dict())
     write_text(campaign.folder / "verdict.txt", text.plain(verdict))
     record.write_standings(campaign.folder / STANDING, standings(verdict))
-    table.write(campaign, verdict.cases)
     _write_reports(verdict, say)
     return verdict
 
 
 def _write_reports(verdict: Verdict, say: Say) -> None:
     """Whatever keeps one from being written changes no verdict, which is written already."""
-    for name, make in (
-        (page.FILE, page.html),
-        (junit.FILE, junit.xml),
-        (markdown.FILE, markdown.markdown),
+    # Polars takes its time to load, which `--plan` need not wait for.
+    from railgauge.verdict import table
+
+    campaign = verdict.campaign
+
+    def with_text(name: str, make: Callable[[Verdict], str]) -> Callable[[], object]:
+        return lambda: write_text(campaign.folder / name, make(verdict))
+
+    for name, write, remedy in (
+        (table.FILE, lambda: table.write(campaign, verdict.cases), "export"),
+        (page.FILE, with_text(page.FILE, page.html), "report"),
+        (junit.FILE, with_text(junit.FILE, junit.xml), "report"),
+        (markdown.FILE, with_text(markdown.FILE, markdown.markdown), "report"),
     ):
         try:
-            write_text(verdict.campaign.folder / name, make(verdict))
+            write()
         except Exception as error:
-            say(f"{name} was not written: {error!r}; try: railgauge report {verdict.campaign.id}")
+            say(f"{name} was not written: {error!r}; try: railgauge {remedy} {campaign.id}")
 
 
 def _require_room() -> None:
