@@ -455,16 +455,17 @@ def _write_reports(verdict: Verdict, say: Say) -> None:
     def with_text(name: str, make: Callable[[Verdict], str]) -> Callable[[], object]:
         return lambda: write_text(campaign.folder / name, make(verdict))
 
-    for name, write, remedy in (
-        (table.FILE, lambda: table.write(campaign, verdict.cases), "export"),
-        (page.FILE, with_text(page.FILE, page.html), "report"),
-        (junit.FILE, with_text(junit.FILE, junit.xml), "report"),
-        (markdown.FILE, with_text(markdown.FILE, markdown.markdown), "report"),
+    again = f"try: railgauge report {campaign.id}"
+    for name, write, then in (
+        (table.FILE, lambda: table.write(campaign, verdict.cases), "compare writes it if need be"),
+        (page.FILE, with_text(page.FILE, page.html), again),
+        (junit.FILE, with_text(junit.FILE, junit.xml), again),
+        (markdown.FILE, with_text(markdown.FILE, markdown.markdown), again),
     ):
         try:
             write()
         except Exception as error:
-            say(f"{name} was not written: {error!r}; try: railgauge {remedy} {campaign.id}")
+            say(f"{name} was not written: {error!r}; {then}")
 
 
 def _require_room() -> None:

@@ -21,6 +21,7 @@ from railgauge.cli.report import report
 from railgauge.report import page
 from railgauge.report.page import content, drawing, series
 from railgauge.report.visible import clean
+from railgauge.verdict import table
 from railgauge.verdict.answer import Finding
 from tests import pages
 from tests.unit.verdict.test_rules import Recorded
@@ -245,6 +246,17 @@ def test_a_page_that_cannot_be_written_changes_no_verdict(
     verdict = accept._conclude(campaign, "finished", said.append)
     assert verdict.decision == "accept" and (campaign.folder / "verdict.json").exists()
     assert said[0].startswith("report.html was not written: ZeroDivisionError") and len(said) == 1
+
+
+def test_a_table_that_cannot_be_written_keeps_no_page_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    campaign = Recorded(tmp_path / "20261122T101655Z-lab-7578a0").write()
+    monkeypatch.setattr(table, "write", lambda campaign, cases: 1 / 0)
+    accept._conclude(campaign, "finished", said.append)
+    assert (campaign.folder / page.FILE).exists()
+    assert [line.partition(":")[0] for line in said] == ["measurements.parquet was not written"]
 
 
 def test_a_campaign_ends_with_its_page(tmp_path: Path) -> None:
