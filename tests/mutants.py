@@ -1026,6 +1026,13 @@ MUTANTS = [
         "tests/unit/checks/test_pairing.py -k mixes",
     ),
     Mutant(
+        "some nodes only ever send, or only receive",
+        "src/railgauge/checks/pairing.py",
+        "return in_both_roles(_met(nodes, leaves, sweep)) if",
+        "return _met(nodes, leaves, sweep) if",
+        "tests/unit/checks/test_pairing.py -k server_once_and_client_once",
+    ),
+    Mutant(
         "a quiet reference judges a loaded pair",
         "src/railgauge/model/references.py",
         '        "load": measurement.load,\n    }\n',

@@ -55,7 +55,8 @@ class RailLinks(PairCases[RailCase]):
         once = neighbours(partition)
         of_once = set(once)
         for pair in ring(partition) if self.rails in ("each", "all") else once:
-            # Data goes from client to server: of two nodes alone, each must be the client once.
+            # Data goes from client to server, and each must be client once: of one that has one
+            # partner alone the same rails both ways.
             which: Rails = self.rails if pair in of_once else "same"
             probed = self.rails == "all" and fabric.perftest.same_rails_by_probe
             for server, client in _shifted(fabric) if shift else _rails(fabric, which):
