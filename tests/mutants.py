@@ -288,6 +288,20 @@ MUTANTS = [
         "tests/unit/node/test_launches.py -k halves_name",
     ),
     Mutant(
+        "two bad groups clear each other where no number is stored",
+        "src/railgauge/node/launches.py",
+        '        count = len(places) if not order["together"] else 1 if is_known else _PARTS\n',
+        '        count = len(places) if not order["together"] else 1 if is_known else 2\n',
+        "tests/unit/node/test_launches.py -k equally_bad",
+    ),
+    Mutant(
+        "groups that are slow alike are good where no number is stored",
+        "src/railgauge/checks/nccl.py",
+        "        return self._lowest(lambda m: shares.reference(m, self.limit(m), of_system))\n",
+        "        return {}\n",
+        "tests/unit/checks/test_nccl.py -k share_of_the_limit",
+    ),
+    Mutant(
         "NCCL may make other groups than were asked for",
         "src/railgauge/tools/nccl_tests/judge.py",
         "        if device.group != expected:\n",
