@@ -103,6 +103,9 @@ class NcclCheck(LaunchCheck):
     @property
     def devices(self) -> list[tuple[str, ...]]:
         """The RDMA devices that each node at hand uses."""
+        if not self.partition_data.extras.absent:
+            # As a rule, and a large partition has many nodes.
+            return [self.fabric.devices(self.transport)] * len(self.here.nodes)
         return [self.fabric.devices(self.transport, self.absent(node)) for node in self.here.nodes]
 
     @property
@@ -192,8 +195,7 @@ class NcclCheck(LaunchCheck):
 
     def alike(self) -> Hashable:
         """How many domains and devices: what a group can reach follows from them."""
-        fewer = bool(self.partition_data.extras.absent)
-        return self.domains, min(map(len, self.devices)) if fewer else None
+        return self.domains, min(map(len, self.devices))
 
     def bounds(self) -> Mapping[str, float]:
         """What the stored numbers, of a baseline none, say of the largest message."""
