@@ -288,6 +288,20 @@ MUTANTS = [
         "tests/unit/node/test_launches.py -k halves_name",
     ),
     Mutant(
+        "two bad groups clear each other where no number is stored",
+        "src/railgauge/node/launches.py",
+        '        count = len(places) if not order["together"] else 1 if is_known else _PARTS\n',
+        '        count = len(places) if not order["together"] else 1 if is_known else 2\n',
+        "tests/unit/node/test_launches.py -k equally_bad",
+    ),
+    Mutant(
+        "groups that are slow alike are good where no number is stored",
+        "src/railgauge/checks/nccl.py",
+        "        return self._lowest(lambda m: shares.reference(m, self.limit(m), of_system))\n",
+        "        return {}\n",
+        "tests/unit/checks/test_nccl.py -k share_of_the_limit",
+    ),
+    Mutant(
         "NCCL may make other groups than were asked for",
         "src/railgauge/tools/nccl_tests/judge.py",
         "        if device.group != expected:\n",
@@ -1024,6 +1038,13 @@ MUTANTS = [
         "(leaves and within(place, leaves), *_how(place, at_once))",
         "_how(place, at_once)",
         "tests/unit/checks/test_pairing.py -k mixes",
+    ),
+    Mutant(
+        "some nodes only ever send, or only receive",
+        "src/railgauge/checks/pairing.py",
+        "return in_both_roles(_met(nodes, leaves, sweep)) if",
+        "return _met(nodes, leaves, sweep) if",
+        "tests/unit/checks/test_pairing.py -k server_once_and_client_once",
     ),
     Mutant(
         "a quiet reference judges a loaded pair",

@@ -286,10 +286,14 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     @run_after("init")
     def need_others(self) -> None:
+        for case in self.cases_needed():
+            self.depends_on(case)
+
+    def cases_needed(self) -> Iterable[str]:
+        """Those that are needed for any place."""
         # Bound once: ReFrame looks at every access, and a large partition has many places.
         needs = self.needs
-        for case in dict.fromkeys(case for place in self.places for case, _ in needs(place)):
-            self.depends_on(case)
+        return dict.fromkeys(case for place in self.places for case, _ in needs(place))
 
     def unmet(self, places: Iterable[Case]) -> dict[str, str]:
         """Why each of the places must not be measured whose needs have not all passed."""

@@ -61,6 +61,10 @@ class LaunchCheck(SweepCheck):
         """The least that is good of the numbers that a launch is judged by, as far as known."""
         raise NotImplementedError
 
+    def least(self) -> Mapping[str, float]:
+        """What none of them may be below where that is not known, as far as anything says so."""
+        return {}
+
     def ranks_order(self, places: Sequence[GroupCase]) -> Mapping[str, Any]:
         """What the ranks of these groups are told (railgauge.node.ranks), with `logs`: what they
         leave beside their outputs, by the ends of the names.
@@ -185,6 +189,7 @@ class LaunchCheck(SweepCheck):
             "files": dict(self.files()),
             "together": self.together(),
             "bounds": dict(self.bounds()),
+            "least": dict(self.least()),
             "spread": round(STANDS_OUT * self.partition_data.extras.peer_spread, 3),
             "expected_s": round(self.expected_run_s(), 1),
             "short_limit_s": round(self.short_limit_s(), 1),

@@ -27,12 +27,12 @@ _HEADROOM = 1.05
 
 
 def ring(partition: Partition) -> list[PairCase]:
-    """The pairs of the partition's schedule; of two nodes that are a ring alone, both ways."""
+    """The pairs of the partition's schedule; of a node with one partner alone both ways."""
     return [PairCase(partition.name, *ends) for ends in schedule.pairs(partition)]
 
 
 def neighbours(partition: Partition) -> list[PairCase]:
-    """The pairs of `ring`, with two nodes alone as one pair instead of two."""
+    """The pairs of `ring`, with every two nodes once, also where they are to meet both ways."""
     found: dict[frozenset[str], PairCase] = {}
     for pair in ring(partition):
         found.setdefault(frozenset(pair.nodes), pair)
