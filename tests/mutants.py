@@ -1169,7 +1169,7 @@ MUTANTS = [
     Mutant(
         "links that jump by chance are accused",
         "src/railgauge/verdict/contrast.py",
-        "flagged[known] &= ~_doubtful(of, after, result.p[known], bounds, level)",
+        "flagged[known] &= ~_doubtful(of, after, result.p[known], bound, level)",
         "pass",
         "tests/unit/verdict/test_contrast.py -k jump_by_chance",
     ),

@@ -53,9 +53,10 @@ def leave(
     limit: Limit = LIMIT,
     system: str = "lab",
     also: Mapping[str, Measurement] | None = None,
+    facts: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Campaign:
     """A campaign below `root`/campaigns with a place's value each; `retried` is a place that failed
-    in a first run. `also` has one more measurement of a place.
+    in a first run. `also` has one more measurement of a place, `facts` are those of each.
     """
     folder = root / "campaigns" / name(number)
     folder.mkdir(parents=True)
@@ -73,7 +74,8 @@ def leave(
             rows = [Row(bandwidth(place, value, simulated=simulated), None, limit)]
             rows += [Row(also[place], None, None)] if also else []
             call = records.call("perftest", version=f"Version: {version}")
-            document = records.record(rows, [failure] if failure else [], [call])
+            failed = [failure] if failure else []
+            document = records.record(rows, failed, [call], dict(facts or {}))
             results.append({**document["results"][0], "place": place})
         whole = records.record(check=CHECK, run=run, gate=gate)
         records.write(stage / RESULT_FILE, {**whole, "results": results})

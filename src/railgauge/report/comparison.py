@@ -151,9 +151,14 @@ def _answer(compared: Comparison) -> str:
     word = compared.word
     text = (
         f"[{_STYLES[word]}]{_SHOWN[word].upper()}[/]: {counted} of {compared.places.height} "
-        f"places under a condition, against a change of {compared.margin:.1%}"
+        f"places under a condition, against a change of {_margins(compared)}"
     )
     return text + _more_runs(compared)
+
+
+def _margins(compared: Comparison) -> str:
+    margins = sorted({f"{one.margin:.1%}" for one in compared.classes})
+    return " and ".join(margins)
 
 
 def _more_runs(compared: Comparison) -> str:

@@ -1,14 +1,15 @@
 """Two sets of runs against each other, place by place: of campaigns, or of anyone's numbers.
 
 A side is a frame with the columns `place`, `condition`, `of_class`, `family`, `run`, `value`,
-`less` (less is better), `unit`, `decides` (what cannot be told of it counts) and `nodes` (with
-commas between them), a row a measurement. `verdict/contrast.py` has the statistics.
+`less` (less is better), `unit`, `decides` (what cannot be told of it counts), `margin` (the
+smallest change that matters, a share; of a class the same) and `nodes` (with commas between them),
+a row a measurement. `verdict/contrast.py` has the statistics.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,10 @@ import numpy as np
 import polars as pl
 
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
-from railgauge.model.measurement import METRICS
+from railgauge.model.measurement import COUNTS, METRICS
 from railgauge.verdict import contrast, power
 from railgauge.verdict.contrast import WORDS, Contrast, Samples, Word
 from railgauge.verdict.statistics import Ints
-
-#: What is counted, and not measured: a campaign's own verdict judges it.
-COUNTS = ("links", "expectations", "entries", "segments")
 
 #: What is steady enough to be told: where nobody can tell of a start's time, or of the worst of a
 #: thousand messages, the rest still has its answer.
@@ -42,8 +40,13 @@ _EXIT_CODES: dict[Word, int] = {
 # --- sides ---------------------------------------------------------------------------------------
 
 
-def of_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The side of campaigns: what their checks gate by and vouch for."""
+def of_tables(
+    tables: Sequence[pl.DataFrame], margins: Mapping[str, float], margin: float = contrast.MARGIN
+) -> pl.DataFrame:
+    """The side of campaigns: what their checks gate by and vouch for. `margins` are by partition;
+    that of another one is `margin`.
+    """
+    # A campaign's own verdict judges what is counted.
     counted = [name for name, metric in METRICS.items() if metric.unit in COUNTS]
     less = [name for name, metric in METRICS.items() if metric.better == "less"]
     units = {name: metric.unit for name, metric in METRICS.items()}
@@ -55,21 +58,36 @@ def of_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
             for number, one in enumerate(tables)
         ]
     )
-    return whole.select(
-        "place",
-        "condition",
-        of_class="peers",
-        family="check",
-        run="run",
-        value="value",
-        less=pl.col("metric").is_in(less),
-        decides=pl.col("metric").is_in(DECIDING),
-        nodes="nodes",
-        unit=pl.col("metric").replace_strict(units, return_dtype=pl.String),
-    ).collect()
+    # What a launch of NCCL gave to all of its groups is one number, of one place.
+    of_launch = ["condition", "run", "launch"]
+    alone = whole.filter(pl.col("launch").is_null())
+    shared = (
+        whole.filter(pl.col("launch").is_not_null())
+        .with_columns(place="launch", nodes=pl.col("nodes").str.join(",").over(of_launch))
+        .unique(of_launch, maintain_order=True)
+    )
+    return (
+        pl.concat([alone, shared])
+        .select(
+            "place",
+            "condition",
+            of_class="peers",
+            family="check",
+            run="run",
+            value="value",
+            less=pl.col("metric").is_in(less),
+            decides=pl.col("metric").is_in(DECIDING),
+            margin=pl.col("partition").replace_strict(
+                margins, default=margin, return_dtype=pl.Float64
+            ),
+            nodes="nodes",
+            unit=pl.col("metric").replace_strict(units, return_dtype=pl.String),
+        )
+        .collect()
+    )
 
 
-def of_csv(path: Path, better: str | None) -> pl.DataFrame:
+def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
     """The side in a file with the columns of CSV_COLUMNS; each condition is a class.
 
     `better` is `more` or `less`; else that of the metric that a condition begins with, and more
@@ -114,6 +132,7 @@ def of_csv(path: Path, better: str | None) -> pl.DataFrame:
         less=pl.col("condition").replace_strict(less, return_dtype=pl.Boolean),
         unit=pl.lit(""),
         decides=pl.lit(True),
+        margin=pl.lit(margin),
         nodes=pl.lit(""),
     )
 
@@ -130,8 +149,8 @@ def _less(condition: str, better: str | None) -> bool:
 class Class:
     """Places under one condition: how many came to which word, the medians of their values on both
     sides, what they all changed by, beside its interval, and the smallest loss on one of them that
-    is found with 99 %, a share; None where that cannot be told. `decides`: what cannot be told of
-    it makes the whole inconclusive.
+    is found with 99 %, a share; None where that cannot be told. `margin` is the smallest change
+    that matters. `decides`: what cannot be told of it makes the whole inconclusive.
     """
 
     name: str
@@ -141,6 +160,7 @@ class Class:
     words: dict[Word, int]
     shift: dict[str, Any] | None
     finds: float | None
+    margin: float
     decides: bool
 
     @property
@@ -162,7 +182,6 @@ class Comparison:
     places: pl.DataFrame
     classes: tuple[Class, ...]
     missing: pl.DataFrame
-    margin: float
     contrast: Contrast
     samples: Samples
 
@@ -196,11 +215,13 @@ class Comparison:
         return {
             "verdict": self.word,
             "exit_code": self.exit_code,
-            "margin": self.margin,
             "places": places.to_dicts(),
             "shifts": [one.shift for one in self.classes if one.shift],
             "missing": self.missing.to_dicts(),
-            "finds": [{"class": one.name, "loss_on_one_place": one.finds} for one in self.classes],
+            "finds": [
+                {"class": one.name, "loss_on_one_place": one.finds, "margin": one.margin}
+                for one in self.classes
+            ],
         }
 
 
@@ -213,7 +234,6 @@ def overall(words: Sequence[Word]) -> Word:
 def compare(
     before: pl.DataFrame,
     after: pl.DataFrame,
-    margin: float = contrast.MARGIN,
     level: float = contrast.FALSE_DISCOVERIES,
     dependent: bool = False,
 ) -> Comparison:
@@ -224,7 +244,7 @@ def compare(
     samples, links = _samples(whole)
     if not links.height:
         raise RailgaugeError("neither side has a number that could be compared")
-    result = contrast.contrast(samples, margin, level, dependent)
+    result = contrast.contrast(samples, links["margin"].to_numpy(), level, dependent)
     if not result.compared.any():
         raise RailgaugeError(
             f"no place was measured under one condition on both sides: before "
@@ -232,8 +252,8 @@ def compare(
             f"{after['place'].n_unique()} such as {_first(after)}"
         )
     places, missing = _places(links, result)
-    classes = tuple(_classes(links, samples, result, margin, level))
-    return Comparison(places, classes, missing, margin, result, samples)
+    classes = tuple(_classes(links, samples, result, level))
+    return Comparison(places, classes, missing, result, samples)
 
 
 def _first(side: pl.DataFrame) -> str:
@@ -256,7 +276,7 @@ def _samples(whole: pl.DataFrame) -> tuple[Samples, pl.DataFrame]:
     cells, cell = np.unique(link * run_keys.size + run, return_inverse=True)
     log = np.bincount(cell, weights=np.log(whole["value"].to_numpy())) / np.bincount(cell)
     links = whole[first].select(
-        "place", "condition", "of_class", "family", "less", "unit", "decides", "nodes"
+        "place", "condition", "of_class", "family", "less", "unit", "decides", "margin", "nodes"
     )
     samples = Samples(
         log=log,
@@ -297,7 +317,7 @@ def _places(links: pl.DataFrame, result: Contrast) -> tuple[pl.DataFrame, pl.Dat
 
 
 def _classes(
-    links: pl.DataFrame, samples: Samples, result: Contrast, margin: float, level: float
+    links: pl.DataFrame, samples: Samples, result: Contrast, level: float
 ) -> Iterator[Class]:
     shifts = {shift.of_class: shift for shift in result.shifts}
     order = np.argsort(samples.of_class, kind="stable")
@@ -308,6 +328,7 @@ def _classes(
         if not members.size:
             continue
         name, unit = links["of_class"][int(members[0])], links["unit"][int(members[0])]
+        margin = float(links["margin"][int(members[0])])
         words = np.bincount(result.word[members], minlength=len(WORDS))
         before, after = np.exp(np.median(result.mean[:, members], axis=1))
         shift = shifts.get(number)
@@ -319,6 +340,7 @@ def _classes(
             {word: int(words[index]) for index, word in enumerate(WORDS)},
             _shift(name, shift) if shift else None,
             power.of_links(result, samples, number, margin, level),
+            margin,
             bool(links["decides"][int(members[0])]),
         )
 

@@ -100,7 +100,7 @@ def moderate(variance: Floats, df: Floats, prior: Prior) -> tuple[Floats, Floats
 # --- tests ---------------------------------------------------------------------------------------
 
 
-def treat(delta: Floats, se: Floats, df: Floats, margin: float) -> Floats:
+def treat(delta: Floats, se: Floats, df: Floats, margin: float | Floats) -> Floats:
     """p of "the change is no larger than `margin`", both ways (McCarthy and Smyth 2009).
 
     P(T > (|delta| - margin)/se) + P(T > (|delta| + margin)/se), T of Student's t with `df`; without
@@ -114,7 +114,7 @@ def treat(delta: Floats, se: Floats, df: Floats, margin: float) -> Floats:
     return bounded
 
 
-def equivalence(delta: Floats, se: Floats, df: Floats, margin: float) -> Floats:
+def equivalence(delta: Floats, se: Floats, df: Floats, margin: float | Floats) -> Floats:
     """p of "the change is at least `margin`": the larger of two one-sided tests (Schuirmann)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         p = special.stdtr(df, -(margin - np.abs(delta)) / se)

@@ -18,9 +18,9 @@ from railgauge.campaign.folder import ENDED, PLAN, Campaign
 from railgauge.errors import RailgaugeError
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import BrokenRecordError, Row
-from railgauge.model.sizes import format_size
 from railgauge.verdict import compare
 from railgauge.verdict.compare import Case
+from railgauge.verdict.outliers import launch
 
 #: The table in a campaign's folder.
 FILE = "measurements.parquet"
@@ -42,10 +42,11 @@ CONDITION = {
     "within": pl.String,
 }
 
-#: `nodes` are as the measurement has them, folded; `run` tells the runs of a campaign apart, and
-#: `retried` the places that ran again after a failure. `vouched`: the check holds nothing against
-#: the result but the number itself. `share` is that of the limit. `condition` is all of it, for
-#: people, and `peers` the same of places that are each other's peers.
+#: `nodes` are as the measurement has them, folded; `launch` is that of NCCL whose slowest group
+#: gave the number of all of its places, null where a number is the place's own. `run` tells the
+#: runs of a campaign apart, and `retried` the places that ran again after a failure. `vouched`: the
+#: check holds nothing against the result but the number itself. `share` is that of the limit.
+#: `condition` is all of it, for people, and `peers` the same of places that are each other's peers.
 SCHEMA: dict[str, type[pl.DataType]] = {
     "check": pl.String,
     "partition": pl.String,
@@ -53,6 +54,7 @@ SCHEMA: dict[str, type[pl.DataType]] = {
     "nodes": pl.String,
     "node_count": pl.Int64,
     "run": pl.String,
+    "launch": pl.String,
     "passed": pl.Boolean,
     "retried": pl.Boolean,
     "vouched": pl.Boolean,
@@ -89,9 +91,11 @@ def read(campaign: Campaign) -> pl.DataFrame:
     path = campaign.folder / FILE
     try:
         if path.stat().st_mtime_ns >= max(_written(campaign)):
-            return pl.read_parquet(path)
+            known = pl.read_parquet(path)
+            if known.schema == pl.Schema(SCHEMA):
+                return known
     except (OSError, pl.exceptions.PolarsError):
-        # None yet, or one that was broken off: the records have it all.
+        # None yet, one that was broken off, or of an older release: the records have it all.
         pass
     try:
         return write(campaign, compare.read(campaign))
@@ -124,6 +128,7 @@ def made_of(cases: Sequence[Case]) -> pl.DataFrame:
             "check": case.check,
             "partition": case.partition,
             "run": f"{case.session}.{case.run}",
+            "launch": _launch(case),
             "passed": case.passed,
             "retried": _key(case) in failed & several,
             "vouched": not case.failures,
@@ -132,6 +137,14 @@ def made_of(cases: Sequence[Case]) -> pl.DataFrame:
             for name, value in (*of_case.items(), *_of_row(case, row, versions)):
                 columns[name].append(value)
     return pl.DataFrame(columns, schema=SCHEMA)
+
+
+def _launch(case: Case) -> str | None:
+    shared = launch(case)
+    if shared is None:
+        return None
+    places = max(facts.get("slowest_of", 1) for facts in case.facts.values())
+    return f"launch {shared} of {places} places"
 
 
 def _key(case: Case) -> tuple[str, str, str]:
@@ -149,7 +162,7 @@ def _of_row(case: Case, row: Row, versions: dict[str, str]) -> Iterator[tuple[st
     yield "version", versions.get(m.tool, "")
     yield "value", m.value
     yield "share", row.share_of_limit
-    condition = _condition(case, m)
+    condition = f"{case.check} {case.partition}: {m.words}"
     yield "condition", condition
     yield "peers", condition + _shape(m)
     for name in CONDITION:
@@ -166,23 +179,6 @@ def place(case: Case, row: Row) -> str:
         name += f" ({' '.join(m.nodes)})"
     known = name.split(":")
     return ":".join([name, *(part for part in (m.rails, m.nics) if part and part not in known)])
-
-
-def _condition(case: Case, m: Measurement) -> str:
-    """`RdmaBandwidth h100: bandwidth 64 KiB, write, roce`."""
-    size = "" if m.size_bytes is None else f" {format_size(m.size_bytes)}"
-    window = "" if m.window_bytes is None else f"window {format_size(m.window_bytes)}"
-    parts = (
-        f"{case.check} {case.partition}: {m.metric}{size}",
-        m.operation,
-        m.transport if m.transport != m.operation else "",
-        "" if m.streams is None else f"{m.streams} streams",
-        "" if m.ranks is None else f"{m.ranks} ranks",
-        "" if m.delay_ms is None else f"{m.delay_ms:g} ms",
-        window,
-        m.congestion,
-    )
-    return ", ".join(filter(None, parts))
 
 
 def _shape(m: Measurement) -> str:
