@@ -1245,10 +1245,10 @@ MUTANTS = [
     ),
     Mutant(
         "a node counts as accepted by a campaign that rejected it",
-        "src/railgauge/campaign/accepts.py",
-        'document["verdict"] == "accept" and ',
-        "",
-        f"{_FEEDS}::test_a_node_was_accepted_when_its_newest_accepted_campaign_ended",
+        "src/railgauge/gate/coverage.py",
+        '        accepted = standing.outcome != "not accepted"\n',
+        "        accepted = True\n",
+        f"{_FEEDS}::test_the_age_of_a_node_is_that_of_its_newest_acceptance",
     ),
 ]
 

@@ -20,7 +20,7 @@ from railgauge.report.numbers import Number
 from railgauge.report.outputs import Outputs
 from railgauge.report.page.drawing import Drawing, draw
 from railgauge.verdict import provenance
-from railgauge.verdict.answer import Finding, Verdict
+from railgauge.verdict.answer import WEIGHTS, Finding, Verdict
 from railgauge.verdict.compare import Case, Outcome, read_possible
 
 #: What the page has in full; what is over is counted, and in the campaign's folder.
@@ -151,9 +151,6 @@ def suspects(verdict: Verdict) -> list[SuspectOf]:
     return found[:_MOST_SUSPECTS]
 
 
-_WEIGHTS = ("reject", "inconclusive", "provisional accept", "accept")
-
-
 def findings(verdict: Verdict, measured: Sequence[Number]) -> list[FindingsOfPlace]:
     """By weight, then as the verdict has them; no more than `MOST_FINDINGS` places."""
 
@@ -183,7 +180,7 @@ def places_of(findings: Sequence[Finding]) -> list[tuple[Finding, ...]]:
     def key(finding: Finding) -> tuple[str, ...]:
         return finding.weight, finding.check, finding.partition, finding.place, finding.evidence
 
-    ordered = sorted(findings, key=lambda finding: _WEIGHTS.index(finding.weight))
+    ordered = sorted(findings, key=lambda finding: WEIGHTS.index(finding.weight))
     return [tuple(group) for _, group in itertools.groupby(ordered, key=key)]
 
 
