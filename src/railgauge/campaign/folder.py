@@ -404,10 +404,13 @@ def latest_of(system: str) -> Campaign | None:
     return next((one for one in measured_of(system) if one.state == "finished"), None)
 
 
-def last_accepted(system: str, besides: Collection[str] = ()) -> Campaign:
-    """The newest campaign that accepted nodes of a system; RailgaugeError where there is none."""
+def last_accepted(system: str, besides: Collection[str] = (), before: str = "") -> Campaign:
+    """The newest campaign that accepted nodes of a system, of all or of those that began before
+    that one; RailgaugeError where there is none.
+    """
     for campaign in measured_of(system):
-        if campaign.id in besides or campaign.gate != "acceptance":
+        later = before and campaign.id >= before
+        if campaign.id in besides or later or campaign.gate != "acceptance":
             continue
         with contextlib.suppress(RailgaugeError):
             if decision(campaign) == "accept":

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from railgauge import hostlist
@@ -434,11 +434,3 @@ def table(
     """No longer than a page has them."""
     texts = tuple(tuple(str(cell) for cell in row) for row in rows[:_MOST_LINES])
     return TableOf(name, columns, texts, tuple(numeric), max(len(rows) - _MOST_LINES, 0))
-
-
-#: The sections of tables, in the order of the page; one without rows is not there.
-TABLES: tuple[Callable[[Verdict], TableOf], ...] = (
-    lambda verdict: counters(verdict.cases),
-    drift,
-    not_run,
-)

@@ -96,8 +96,16 @@ def html(system: str, accepted: Mapping[str, str]) -> str:
 
 
 def _no_numbers(curves: list[dict[str, Any]]) -> dict[str, Any]:
-    names = ("statuses", "checks", "nodes", "rails", "places", "ends", "conditions", "silent")
-    return {**{name: [] for name in names}, "rows": [[], [], [], [], []], "curves": curves}
+    names = (
+        *("statuses", "checks", "nodes", "rails", "places", "ends", "conditions", "silent"),
+        *("leaves", "leaf_of"),
+    )
+    return {
+        **{name: [] for name in names},
+        "rows": [[], [], [], [], []],
+        "curves": curves,
+        "changes": None,
+    }
 
 
 def _campaigns(found: Sequence[Past]) -> TableOf:
