@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import pydantic
 
 from railgauge.model.leaves import Within
+from railgauge.model.sizes import format_size
 
 #: Whether a place was measured while all others were idle, or others at the same time.
 Load = Literal["quiet", "loaded"]
@@ -64,6 +65,9 @@ METRICS: Mapping[str, Metric] = {
     "time": Metric("us", "less", "of one collective operation, out of place"),
     "time_in_place": Metric("us", "less", "of one collective operation, in place"),
 }
+
+#: Units of what is counted, and not measured.
+COUNTS = ("links", "entries", "segments")
 
 
 @pydantic.with_config(extra="forbid")
@@ -122,6 +126,23 @@ class Measurement:
         state = self.operation.partition(" ")[2]
         size = "" if self.size_bytes is None else f"{self.size_bytes}B"
         return "_".join(part for part in (self.metric, state, size) if part)
+
+    @property
+    def words(self) -> str:
+        """What was measured how, for people: `bandwidth 64 KiB, write, roce, 4 streams`."""
+        size = "" if self.size_bytes is None else f" {format_size(self.size_bytes)}"
+        window = "" if self.window_bytes is None else f"window {format_size(self.window_bytes)}"
+        parts = (
+            f"{self.metric}{size}",
+            self.operation,
+            self.transport if self.transport != self.operation else "",
+            "" if self.streams is None else f"{self.streams} streams",
+            "" if self.ranks is None else f"{self.ranks} ranks",
+            "" if self.delay_ms is None else f"{self.delay_ms:g} ms",
+            window,
+            self.congestion,
+        )
+        return ", ".join(filter(None, parts))
 
     def as_dict(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "unit": self.unit, "nodes": list(self.nodes)}

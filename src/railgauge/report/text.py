@@ -6,6 +6,7 @@ import io
 import itertools
 import shlex
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -20,6 +21,9 @@ from railgauge.verdict import provenance
 from railgauge.verdict.answer import Finding, Verdict
 from railgauge.verdict.compare import Case
 from railgauge.verdict.ratios import RatioRow
+
+if TYPE_CHECKING:
+    from railgauge.verdict.power import Condition
 
 _STYLES = {
     "accept": "bold green",
@@ -208,8 +212,9 @@ def render(verdict: Verdict, console: Console, all_places: bool = False) -> None
         console.print(f"  left out, declared absent: [bold]{escape(what)}[/]: {escape(why)}")
     for notice in verdict.notices:
         console.print(f"  note: {notice.message}", highlight=False, markup=False, soft_wrap=True)
+    found = _found(verdict)
     left_out = transfers.left_out(verdict)
-    for line in left_out:
+    for line in (*found, *left_out):
         console.print(line, highlight=False, soft_wrap=True)
     if (
         verdict.findings
@@ -217,6 +222,7 @@ def render(verdict: Verdict, console: Console, all_places: bool = False) -> None
         or verdict.notices
         or verdict.campaign.earlier
         or left_out
+        or found
     ):
         console.print()
     mark = "SIMULATED " if verdict.simulated else ""
@@ -225,6 +231,27 @@ def render(verdict: Verdict, console: Console, all_places: bool = False) -> None
         Text(f"{verdict.reason}  ({verdict.campaign.folder})"),
         soft_wrap=True,
     )
+
+
+def _found(verdict: Verdict) -> list[str]:
+    """What the campaign would have found: where it is sharpest, and under how many conditions."""
+    power = verdict.power
+    best = power.sharpest
+    if best is None:
+        return []
+    share = [f"{loss:.1%} on {where}" for loss, where in _losses(best) if loss is not None]
+    finding = [one for one in power.conditions if one.link is not None]
+    of = f" (the sharpest of {len(finding)} conditions)" if len(finding) > 1 else ""
+    return [
+        f"  finds with {power.power:.0%}: a loss of {', '.join(share)}: {best.check} "
+        f"{best.partition}, {best.measured}{of}; such a campaign names "
+        f"{power.false_alarms:.2g} places of healthy nodes"
+    ]
+
+
+def _losses(best: Condition) -> list[tuple[float | None, str]]:
+    places = "place" if best.places == 1 else f"one of {best.places} places"
+    return [(best.link, places), (best.node, "one node"), (best.all, "all")]
 
 
 def plain(verdict: Verdict, width: int = _WIDTH, all_places: bool = False) -> str:

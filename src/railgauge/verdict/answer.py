@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+import functools
+from typing import TYPE_CHECKING, Any, Literal
 
 from railgauge.campaign.folder import Campaign
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
@@ -14,6 +15,9 @@ from railgauge.verdict.locate import Suspect, Way
 from railgauge.verdict.outliers import Outlier
 from railgauge.verdict.provenance import Build, Notice, builds
 from railgauge.verdict.ratios import RatioRow
+
+if TYPE_CHECKING:
+    from railgauge.verdict.power import OfCampaign
 
 Decision = Literal["accept", "provisional accept", "reject", "inconclusive"]
 
@@ -94,6 +98,14 @@ class Verdict:
         }
         return kinds == {"floor"}
 
+    @functools.cached_property
+    def power(self) -> OfCampaign:
+        """What the campaign would have found; nothing where it judged nothing."""
+        # SciPy takes its time to load, which `accept --plan` need not wait for.
+        from railgauge.verdict import power
+
+        return power.of(self.cases if self.campaign.gate == "acceptance" else ())
+
     @property
     def simulated(self) -> bool:
         """Whether any of it came from a stand-in; then it says nothing of any node."""
@@ -130,6 +142,7 @@ class Verdict:
             "suspects": [dataclasses.asdict(suspect) for suspect in self.suspects],
             "ways": [{**dataclasses.asdict(way), "nodes": list(way.nodes)} for way in self.ways],
             "measurements": [row_as_dict(case, row) for case in self.cases for row in case.rows],
+            "power": self.power.as_dict(),
             "ratios": [_ratio_as_dict(row) for row in self.ratios],
             "fingerprints": fingerprints(self.cases),
             "notices": [dataclasses.asdict(notice) for notice in self.notices],

@@ -23,10 +23,9 @@ from railgauge import hostlist
 from railgauge.campaign.folder import Campaign
 from railgauge.errors import RailgaugeError
 from railgauge.model.limits import TOLERANCE
-from railgauge.model.measurement import METRICS
+from railgauge.model.measurement import COUNTS, METRICS
 from railgauge.model.references import Entry
 from railgauge.tools.common import version
-from railgauge.verdict.before_after import COUNTS
 from railgauge.verdict.compare import Case
 from railgauge.verdict.outliers import outlying
 from railgauge.verdict.statistics import NORMAL

@@ -16,13 +16,10 @@ import numpy as np
 import polars as pl
 
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
-from railgauge.model.measurement import METRICS
+from railgauge.model.measurement import COUNTS, METRICS
 from railgauge.verdict import contrast, power
 from railgauge.verdict.contrast import WORDS, Contrast, Samples, Word
 from railgauge.verdict.statistics import Ints
-
-#: What is counted, and not measured: a campaign's own verdict judges it.
-COUNTS = ("links", "expectations", "entries", "segments")
 
 #: What is steady enough to be told: where nobody can tell of a start's time, or of the worst of a
 #: thousand messages, the rest still has its answer.
@@ -44,6 +41,7 @@ _EXIT_CODES: dict[Word, int] = {
 
 def of_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The side of campaigns: what their checks gate by and vouch for."""
+    # A campaign's own verdict judges what is counted.
     counted = [name for name, metric in METRICS.items() if metric.unit in COUNTS]
     less = [name for name, metric in METRICS.items() if metric.better == "less"]
     units = {name: metric.unit for name, metric in METRICS.items()}

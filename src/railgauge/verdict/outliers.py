@@ -13,6 +13,7 @@ one pair is, and both of its nodes do well elsewhere, the pair.
 from __future__ import annotations
 
 import dataclasses
+import operator
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal, TypeVar
@@ -31,6 +32,16 @@ _LOOSELY = 5
 
 #: Makes the median absolute deviation that of a normal distribution's standard deviation.
 _NORMAL = 1.4826
+
+#: All of a measurement's condition but its places. (A million are asked; `replace` takes ten times
+#: as long.)
+_how = operator.attrgetter(
+    *(
+        field.name
+        for field in dataclasses.fields(Measurement)
+        if field.name not in ("value", "nodes", "rails", "nics", "samples")
+    )
+)
 
 Place = TypeVar("Place", bound=Hashable)
 
@@ -65,11 +76,19 @@ def outlying(
     """
     if len(values) < LEAST_PLACES:
         return []
-    median = statistics.median(values.values())
-    spread = _NORMAL * statistics.median(abs(value - median) for value in values.values())
-    least = STANDS_OUT * max(spread, least_spread * abs(median))
+    bound = threshold(list(values.values()), better, least_spread)
     sign = 1 if better == "more" else -1
-    return [place for place, value in values.items() if sign * (median - value) > least]
+    return [place for place, value in values.items() if sign * (bound - value) > 0]
+
+
+def threshold(
+    values: Sequence[float], better: Literal["more", "less"], least_spread: float
+) -> float:
+    """Worse than which one of so many numbers stands out."""
+    median = statistics.median(values)
+    spread = _NORMAL * statistics.median(abs(value - median) for value in values)
+    least = STANDS_OUT * max(spread, least_spread * abs(median))
+    return median - least if better == "more" else median + least
 
 
 def outliers(cases: Sequence[Case]) -> list[Outlier]:
@@ -78,7 +97,7 @@ def outliers(cases: Sequence[Case]) -> list[Outlier]:
     for case in cases:
         if case.passed or case.unreferenced:
             for row in case.rows:
-                if row.gates and (_is_alike(row) or (case.unreferenced and not row.reference)):
+                if is_judged(case, row):
                     conditions.setdefault(condition(case, row.measurement), []).append((case, row))
     by_nodes: dict[tuple[str, ...], Outlier] = {}
     for measured in conditions.values():
@@ -88,20 +107,27 @@ def outliers(cases: Sequence[Case]) -> list[Outlier]:
     return list(by_nodes.values())
 
 
+def is_judged(case: Case, row: Row) -> bool:
+    """Whether a number is held against its peers: where all places should have the same, or where
+    nothing else judges it.
+    """
+    return row.gates and (_is_alike(row) or (case.unreferenced and not row.reference))
+
+
 def have_peers(measured: Sequence[tuple[Case, Row]]) -> bool:
     """Whether these numbers of one condition are enough to judge each other: of several places,
     each with a number of its own, which groups of one launch of NCCL have not.
     """
     places = {
         (row.measurement.nodes, row.measurement.rails, row.measurement.nics)
-        if (launch := _launch(case)) is None
-        else (case.unique_name, case.session, case.run, launch)
+        if (shared := launch(case)) is None
+        else (case.unique_name, case.session, case.run, shared)
         for case, row in measured
     }
     return len(places) >= LEAST_PLACES and _are_enough(measured)
 
 
-def _launch(case: Case) -> object:
+def launch(case: Case) -> object:
     """That which gave the slowest of several groups as the number of each."""
     shared = [facts for facts in case.facts.values() if facts.get("slowest_of", 1) != 1]
     return shared[0].get("launch") if shared else None
@@ -116,6 +142,11 @@ def _are_enough(measured: Sequence[tuple[Case, Row]]) -> bool:
     return len(nodes) >= LEAST_PLACES and (statistics.median(values) > 0 or not any(values))
 
 
+def least_spread_of(case: Case, row: Row) -> float:
+    """What the places of its condition differ by at least, as a share of their median."""
+    return case.peer_spread * (1 if _is_alike(row) else _LOOSELY)
+
+
 def _is_alike(row: Row) -> bool:
     return METRICS[row.measurement.metric].alike
 
@@ -126,13 +157,12 @@ def condition(case: Case, measurement: Measurement) -> Hashable:
     rails = m.rails.split("-") if m.rails else []
     across = len(set(rails)) > 1
     nics = len(m.nics.split("+")) if m.nics else 0
-    like = dataclasses.replace(m, value=0.0, nodes=(), rails=None, nics=None, samples=None)
-    return case.check, case.partition, len(m.nodes), across, nics, like
+    return case.check, case.partition, len(m.nodes), across, nics, *_how(m)
 
 
 def _of_condition(measured: Sequence[tuple[Case, Row]]) -> list[Outlier]:
     better = METRICS[measured[0][1].measurement.metric].better
-    least_spread = measured[0][0].peer_spread * (1 if _is_alike(measured[0][1]) else _LOOSELY)
+    least_spread = least_spread_of(*measured[0])
     # Rails and directions of two nodes are no peers of each other: too few to tell who is odd.
     if not _are_enough(measured):
         return []

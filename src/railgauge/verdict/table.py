@@ -18,7 +18,6 @@ from railgauge.campaign.folder import ENDED, PLAN, Campaign
 from railgauge.errors import RailgaugeError
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import BrokenRecordError, Row
-from railgauge.model.sizes import format_size
 from railgauge.verdict import compare
 from railgauge.verdict.compare import Case
 
@@ -149,7 +148,7 @@ def _of_row(case: Case, row: Row, versions: dict[str, str]) -> Iterator[tuple[st
     yield "version", versions.get(m.tool, "")
     yield "value", m.value
     yield "share", row.share_of_limit
-    yield "condition", _condition(case, m)
+    yield "condition", condition(case, m)
     yield "peers", peers(case, m)
     for name in CONDITION:
         yield name, getattr(m, name)
@@ -167,26 +166,14 @@ def place(case: Case, row: Row) -> str:
     return ":".join([name, *(part for part in (m.rails, m.nics) if part and part not in known)])
 
 
+def condition(case: Case, m: Measurement) -> str:
+    """`RdmaBandwidth h100: bandwidth 64 KiB, write, roce`."""
+    return f"{case.check} {case.partition}: {m.words}"
+
+
 def peers(case: Case, m: Measurement) -> str:
     """The condition, the same of places that are each other's peers."""
-    return _condition(case, m) + _shape(m)
-
-
-def _condition(case: Case, m: Measurement) -> str:
-    """`RdmaBandwidth h100: bandwidth 64 KiB, write, roce`."""
-    size = "" if m.size_bytes is None else f" {format_size(m.size_bytes)}"
-    window = "" if m.window_bytes is None else f"window {format_size(m.window_bytes)}"
-    parts = (
-        f"{case.check} {case.partition}: {m.metric}{size}",
-        m.operation,
-        m.transport if m.transport != m.operation else "",
-        "" if m.streams is None else f"{m.streams} streams",
-        "" if m.ranks is None else f"{m.ranks} ranks",
-        "" if m.delay_ms is None else f"{m.delay_ms:g} ms",
-        window,
-        m.congestion,
-    )
-    return ", ".join(filter(None, parts))
+    return condition(case, m) + _shape(m)
 
 
 def _shape(m: Measurement) -> str:

@@ -162,6 +162,14 @@ def test_a_curve_has_the_sizes_in_order_and_the_limit(tmp_path: Path) -> None:
     assert set(over_sizes["limit"]) == {392.15}
 
 
+def test_the_page_says_what_the_campaign_would_have_found(tmp_path: Path) -> None:
+    verdict = pages.cluster(tmp_path, 8, 2)
+    sharpest = verdict.power.sharpest
+    assert sharpest is not None and sharpest.link is not None
+    text = Elements(page.html(verdict)).text
+    assert f"With 99 %: a loss of {sharpest.link * 100:.1f} % on one place" in text
+
+
 @pytest.fixture
 def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verdict:
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))

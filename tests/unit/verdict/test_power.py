@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import json
 
 import numpy as np
@@ -9,8 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from railgauge.cli import cli
+from railgauge.model.measurement import Measurement
+from railgauge.model.record import Row
+from railgauge.model.references import Provenance, Reference
 from railgauge.verdict import power
+from railgauge.verdict.compare import Case
 from railgauge.verdict.contrast import FALSE_DISCOVERIES, WORSE, Samples, contrast
+from railgauge.verdict.outliers import outliers
 from railgauge.verdict.statistics import Floats
 
 LINKS = 512
@@ -98,3 +105,88 @@ def test_the_places_of_a_system_are_counted() -> None:
 def test_it_is_said_in_a_line_a_partition() -> None:
     code, output = run("dgx-h100", "--runs", "3", "--noise", "0.01")
     assert code == 0 and output.startswith("h100: 256 places, 3 runs against 3: a loss of ")
+
+
+# ---- a campaign by itself ----
+
+REFERENCE = Reference(
+    value=100.0,
+    lower=-0.06,
+    unit="Gb/s",
+    kind="baseline",
+    provenance=Provenance(source="a test", date=datetime.date(2026, 11, 21)),
+)
+
+
+def campaign(
+    values: Floats, reference: Reference | None = None, peer_spread: float = 0.01
+) -> list[Case]:
+    """Of places of a ring by runs, as cases that passed."""
+    many = values.shape[0]
+    cases = []
+    for (place, run), value in np.ndenumerate(values):
+        nodes = (f"n{place}", f"n{(place + 1) % many}")
+        m = Measurement("bandwidth", float(value), "iperf2", "tcp", "tcp", nodes=nodes)
+        rows = (Row(m, reference, None),)
+        name = f"Iperf2Pair {':'.join(nodes)}"
+        of = Case("Iperf2Pair", name, "ns", nodes, run, "pass", "", rows, (), None)
+        cases.append(dataclasses.replace(of, place=":".join(nodes), peer_spread=peer_spread))
+    return cases
+
+
+def noisy(random: np.random.Generator, places: int, runs: int) -> Floats:
+    return 100 * np.exp(random.normal(0, 0.01, (places, runs)))
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("reference", [REFERENCE, None])
+def test_the_stated_loss_of_a_place_is_found_and_a_smaller_one_is_not(
+    runs: int, reference: Reference | None
+) -> None:
+    random = np.random.default_rng(7)
+    stated = power.of(campaign(noisy(random, 64, runs), reference)).conditions[0].link
+    assert stated is not None
+
+    def found(loss: float) -> float:
+        count = 0
+        for _ in range(150):
+            values = noisy(random, 64, runs)
+            values[5] *= 1 - loss
+            cases = campaign(values, reference)
+            of_place = cases[5 * runs : 6 * runs]
+            out = any(row.within is False for case in of_place for row in case.rows)
+            count += out or ("n5", "n6") in [one.nodes for one in outliers(cases)]
+        return count / 150
+
+    assert found(stated) >= 0.96
+    assert found(0.6 * stated) <= 0.6
+
+
+def test_what_all_places_lose_their_peers_do_not_show() -> None:
+    values = noisy(np.random.default_rng(7), 64, 1)
+    by_peers, by_reference = (
+        power.of(campaign(values, known)).conditions[0] for known in (None, REFERENCE)
+    )
+    assert by_peers.by == ("peers",) and by_peers.all is None
+    assert by_reference.by == ("baseline", "peers") and by_reference.all is not None
+    assert by_reference.link is not None and by_reference.all < by_reference.link
+
+
+def test_of_few_places_nothing_is_stated() -> None:
+    found = power.of(campaign(noisy(np.random.default_rng(7), 3, 1), REFERENCE))
+    assert found.sharpest is None and found.conditions[0].noise is None
+
+
+def test_false_alarms_follow_from_how_near_the_bound_is() -> None:
+    near = REFERENCE.model_copy(update={"lower": -0.01})
+    values = noisy(np.random.default_rng(7), 400, 1)
+    # 1 % below the median is one standard deviation: 16 % of 400 healthy places.
+    alarms = power.of(campaign(values, near, peer_spread=0.2)).false_alarms
+    assert alarms == pytest.approx(64, rel=0.2)
+
+
+def test_groups_of_one_launch_are_one_number() -> None:
+    shared = {"n1": {"slowest_of": 16, "launch": 0}}
+    values = noisy(np.random.default_rng(7), 16, 1)
+    cases = [dataclasses.replace(one, facts=shared) for one in campaign(values, REFERENCE)]
+    assert power.of(cases).conditions[0].link is None

@@ -124,6 +124,8 @@ def html(verdict: Verdict) -> str:
         sign=_SIGNS[verdict.decision],
         sentence=content.sentence(verdict),
         scope=content.scope(verdict),
+        power=content.power(verdict),
+        sharpest=verdict.power.sharpest,
         suspects=(suspects := content.suspects(verdict)),
         suspects_left_out=len(verdict.suspects) + len(verdict.ways) - len(suspects),
         findings=shown,

@@ -32,7 +32,7 @@ MOST = 20_000
 _WORDS = ("worse", "better", "unknown", "same")
 
 #: What is drawn of a p that is smaller.
-_LEAST_P = 1e-30
+_LEAST_P = 1e-15
 
 #: What tells the medians apart: all of a condition.
 _KEY = ("peers", "load", "within")

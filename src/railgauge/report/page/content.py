@@ -138,6 +138,36 @@ def scope(verdict: Verdict) -> TableOf:
     return TableOf("Scope", columns, tuple(rows), numeric=(3, 4, 5, 6))
 
 
+def power(verdict: Verdict) -> TableOf:
+    """A line a condition: the smallest losses that such a campaign finds, the smallest first."""
+    conditions = sorted(
+        verdict.power.conditions,
+        key=lambda one: (not one.decides, one.link is None, one.link or 0.0),
+    )
+    rows = [
+        (
+            one.partition,
+            one.check,
+            one.measured,
+            str(one.places),
+            str(one.runs),
+            *(_loss(loss) for loss in (one.noise, one.link, one.node, one.all)),
+            ", ".join(one.by),
+            "-" if one.false_alarms is None else f"{one.false_alarms:.2g}",
+        )
+        for one in conditions
+    ]
+    columns = (
+        *("partition", "check", "measured", "places", "runs", "noise"),
+        *("loss on a place", "on a node", "on all", "by", "false alarms"),
+    )
+    return table("Power", columns, rows, (3, 4, 5, 6, 7, 8, 10))
+
+
+def _loss(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
 # --- suspects and findings -----------------------------------------------------------------------
 
 

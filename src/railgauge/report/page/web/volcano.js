@@ -2,7 +2,10 @@
 // Before and after as a volcano plot: how far each place moved, and how surely. Places are in
 // columns, those that moved first; the table below has them all.
 
-const SIDE = { left: 52, right: 14, top: 12, bottom: 40 };
+const SIDE = { left: 52, right: 26, top: 12, bottom: 40 };
+
+// A p that is smaller is drawn and told as this one.
+const LEAST_P = 1e-15;
 
 // How near the pointer has to be, in pixels.
 const NEAR = 14;
@@ -23,7 +26,8 @@ class Changes {
       if (typeof value !== "number") return value;
       if (Number.isNaN(value)) return "-";
       if (column === 5) return `${value > 0 ? "+" : ""}${value.toFixed(2)}`;
-      return column === 6 ? value.toPrecision(2) : String(Number(value.toPrecision(5)));
+      if (column === 6) return value <= LEAST_P ? `<= ${LEAST_P}` : value.toPrecision(2);
+      return String(Number(value.toPrecision(5)));
     });
   }
   text(row) { return this.cells(row).join(" ").toLowerCase(); }
@@ -43,9 +47,9 @@ class Volcano {
     this.drill = drill;
     this.table = new Changes(changes);
     const [, , change, p] = changes.rows;
-    // A few that jumped far shall not press all others into one line.
-    const far = change.map(Math.abs).sort((a, b) => a - b);
-    this.wide = Math.max(Math.min(far[far.length - 1] ?? 0, (far[Math.floor(far.length * 0.98)] ?? 0) * 4), changes.margin * 2.5);
+    // What more than doubled stands at the edge.
+    const far = change.reduce((most, one) => Math.max(most, Math.abs(one)), 0);
+    this.wide = Math.max(Math.min(far * 1.08, 1), changes.margin * 2.5);
     this.high = Math.max(p.reduce((most, one) => Math.max(most, one ?? 0), 0) * 1.05, 3);
     this.order = change.map((_, row) => row).sort((a, b) => change[a] - change[b]);
     this.build();
