@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from rich.console import Console
@@ -87,11 +87,12 @@ def run(
 
     scope = acceptance.scope(system, partition, nodes)
     if plan_only:
-        if rehearsal.scenario() is not None and not shown.as_json:
+        simulated = rehearsal.scenario() is not None
+        if simulated and not shown.as_json:
             click.echo("SIMULATED: a rehearsal, by stand-ins for the programs")
         planned = acceptance.plan(system, scope, nodes, mode, reframe_options)
         if shown.as_json:
-            print_json([one.model_dump(mode="json") for one in planned])
+            print_json(plan_as_dict(planned, simulated))
         else:
             _print_plan(planned)
         sys.exit(0)
@@ -123,6 +124,10 @@ def exit_code(verdict: Verdict, provisional: bool) -> int:
     """Of a command that shows a verdict."""
     taken = provisional and verdict.decision == "provisional accept"
     return EXIT_ACCEPT if taken else verdict.exit_code
+
+
+def plan_as_dict(cases: Sequence[Listed], simulated: bool) -> dict[str, Any]:
+    return {"simulated": simulated, "cases": [one.model_dump(mode="json") for one in cases]}
 
 
 def _print_plan(cases: Sequence[Listed]) -> None:
