@@ -1246,8 +1246,8 @@ MUTANTS = [
     Mutant(
         "a page that cannot be written ends the campaign without its verdict",
         "src/railgauge/acceptance/accept.py",
-        "make(verdict))\n        except Exception",
-        "make(verdict))\n        except OSError",
+        "write()\n        except Exception",
+        "write()\n        except OSError",
         f"{_PAGE}::test_a_page_that_cannot_be_written_changes_no_verdict",
     ),
     Mutant(
@@ -1266,10 +1266,10 @@ MUTANTS = [
     ),
     Mutant(
         "a node counts as accepted by a campaign that rejected it",
-        "src/railgauge/campaign/accepts.py",
-        'document["verdict"] == "accept" and ',
-        "",
-        f"{_FEEDS}::test_a_node_was_accepted_when_its_newest_accepted_campaign_ended",
+        "src/railgauge/gate/coverage.py",
+        '        accepted = standing.outcome != "not accepted"\n',
+        "        accepted = True\n",
+        f"{_FEEDS}::test_the_age_of_a_node_is_that_of_its_newest_acceptance",
     ),
 ]
 

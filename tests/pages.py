@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
+import random
 from pathlib import Path
 from typing import Any
 
-from railgauge.campaign.folder import Campaign, Requested, Scope
+from railgauge import hostlist
+from railgauge.atomic import write_json
+from railgauge.campaign.folder import LEAVES, Campaign, Requested, Scope
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
@@ -16,7 +20,8 @@ from railgauge.model.references import Provenance, Reference
 from railgauge.verdict.answer import Decision, Finding, Verdict
 from railgauge.verdict.compare import Case
 from railgauge.verdict.locate import Suspect
-from tests.unit import records
+from railgauge.verdict.rules import decide
+from tests.unit import measured, records
 
 SIZES = [2**power for power in range(1, 24, 2)]
 LIMIT = Limit(392.15, "Gb/s", "RoCE v2 at 400 Gb/s, path MTU 4096")
@@ -132,6 +137,36 @@ def sweeps(nodes: list[str]) -> list[Case]:
         case("RdmaSweep", ends, "0-0", rows),
         case("RdmaLatency", ends, "0-0", latencies, facts={ends[0]: counters}),
     ]
+
+
+def on_leaves(verdict: Verdict, of_leaf: int) -> Verdict:
+    """The same with so many nodes a leaf, as the campaign's folder says."""
+    folder = verdict.campaign.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    (partition, nodes), *_ = verdict.campaign.scope.nodes.items()
+    leaves = {
+        f"leaf{number + 1}": hostlist.fold(nodes[start : start + of_leaf])
+        for number, start in enumerate(range(0, len(nodes), of_leaf))
+    }
+    write_json(folder / LEAVES, {partition: leaves})
+    return verdict
+
+
+def after_accepted(root: Path, many: int = 60, slow: str = "n7", loss: float = 0.08) -> Verdict:
+    """A campaign of pairs after one that was accepted: those of one node lost something. The
+    results root has to be `root`.
+    """
+    places = [f"n{2 * n + 1}:n{2 * n + 2}:{rail}-{rail}" for n in range(many) for rail in range(4)]
+
+    def values(seed: int, share: float) -> dict[str, float]:
+        noise = random.Random(seed)
+        return {
+            place: 385 * math.exp(noise.gauss(0, 0.002)) * (share if f"{slow}:" in place else 1.0)
+            for place in places
+        }
+
+    measured.leave(root, 1, values(1, 1.0), gate="acceptance", verdict="accept")
+    return decide(measured.leave(root, 2, values(2, 1.0 - loss), gate="acceptance"))
 
 
 def simulated(verdict: Verdict) -> Verdict:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from railgauge.report.page import history
-from tests.unit.report.test_history import leave, results
+from tests.unit.report.test_history import leave, of_lab, results
 
 from .conftest import PHONE, WIDE, Open
 
@@ -21,7 +20,7 @@ def test_it_asks_for_nothing_and_is_for_everybody(
 ) -> None:
     for day in range(10, 24):
         leave(results, day, 9.0 + day % 3 / 5, firmware="ab"[day > 20])
-    seen = opened(history.html("lab"), size)
+    seen = opened(of_lab(), size)
     assert seen.requests == [seen.path.as_uri()] and seen.complaints == []
     assert not seen.is_too_wide and seen.page.locator("figure.curve canvas").count() == 1
     assert Axe().run(seen.page).response["violations"] == []

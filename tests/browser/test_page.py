@@ -189,3 +189,63 @@ def test_without_script_the_verdict_and_the_findings_are_there(opened: Open, bad
     assert "REJECT" in plain.locator("h1").inner_text()
     assert plain.locator(".finding").count() == 2
     plain.context.close()
+
+
+# --- leaves, and before and after ----------------------------------------------------------------
+
+
+@pytest.fixture
+def on_leaves(tmp_path: Path) -> Verdict:
+    return pages.on_leaves(pages.cluster(tmp_path, 12, 4, bad=(3, 2)), 4)
+
+
+def test_a_leaf_leads_to_its_nodes_and_back(opened: Open, on_leaves: Verdict) -> None:
+    seen = opened(on_leaves)
+    heat = seen.page.locator(".heat").first
+    heat.locator("select").select_option(
+        label=heat.locator("option", has_text="leaf ").inner_text()
+    )
+    assert "not good: 1 of 12 cells" in heat.locator(".legend").inner_text()
+    heat.locator(MAP.split()[1]).focus()
+    seen.page.keyboard.press("Enter")
+    assert "not good: 1 of 16 cells" in heat.locator(".legend").inner_text()
+    heat.get_by_role("button", name="All leaves").click()
+    assert "of 12 cells" in heat.locator(".legend").inner_text()
+
+
+@pytest.fixture
+def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verdict:
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
+    return pages.after_accepted(tmp_path)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, (820, 1100), WIDE], ids=["phone", "tablet", "wide"])
+def test_before_and_after_is_for_everybody(
+    opened: Open, later: Verdict, size: tuple[int, int], dark: bool
+) -> None:
+    seen = opened(later, size, dark)
+    assert seen.complaints == [] and not seen.is_too_wide
+    assert "✕ worse: 4" in seen.page.locator("#volcano .legend").inner_text()
+    assert Axe().run(seen.page).response["violations"] == []
+
+
+def test_a_place_that_moved_leads_to_its_numbers_by_keyboard(opened: Open, later: Verdict) -> None:
+    seen = opened(later)
+    seen.page.locator("#volcano canvas").focus()
+    seen.page.keyboard.press("ArrowLeft")
+    assert "n7:n8" in seen.page.locator("#volcano .read").inner_text()
+    seen.page.keyboard.press("Enter")
+    expect(seen.page.locator("#changes tbody tr")).to_have_count(1)
+
+
+def test_a_place_that_moved_leads_to_its_numbers_by_pointer(opened: Open, later: Verdict) -> None:
+    seen = opened(later)
+    at = "[...document.querySelectorAll('#changes tbody tr')].length"
+    assert seen.page.evaluate(at) == 200
+    canvas = seen.page.locator("#volcano canvas")
+    box = canvas.bounding_box()
+    assert box is not None
+    # Somewhere in the dense middle of those that did not move.
+    canvas.click(position={"x": box["width"] * 0.53, "y": box["height"] - 44})
+    expect(seen.page.locator("#changes tbody tr")).to_have_count(1)

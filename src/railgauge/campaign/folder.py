@@ -61,7 +61,9 @@ ENDED = "ended"
 #: What a resumed session is to run.
 REMAINING = "remaining.json"
 
-_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[A-Za-z0-9_.-]+-[0-9a-f]{6}")
+#: A campaign's name: when it began (UTC), its system, and what tells it from others.
+_NAME = re.compile(r"(?P<began>[0-9]{8}T[0-9]{6}Z)-(?P<system>[A-Za-z0-9_.-]+)-[0-9a-f]{6}")
+_BEGAN = "%Y%m%dT%H%M%SZ"
 
 
 def _now() -> str:
@@ -193,7 +195,7 @@ class Campaign:
     ) -> Campaign:
         """A new folder under the results root, marked as running."""
         now = datetime.datetime.now(datetime.timezone.utc)
-        name = f"{now:%Y%m%dT%H%M%SZ}-{system}-{secrets.token_hex(3)}"
+        name = f"{now:{_BEGAN}}-{system}-{secrets.token_hex(3)}"
         folder = campaigns_folder() / name
         try:
             folder.mkdir(parents=True)
@@ -327,9 +329,8 @@ def campaigns_folder() -> Path:
 
 def load(name: str) -> Campaign:
     """The campaign of that id, or path; `latest` is the newest one."""
-    known = [folder.name for folder in all_folders()]
-    if name == "latest" and known:
-        name = known[-1]
+    if name == "latest":
+        name = next((folder.name for folder in reversed(all_folders())), name)
     folder = Path(name) if "/" in name else campaigns_folder() / name
     record = folder / "campaign.json"
     try:
@@ -339,6 +340,7 @@ def load(name: str) -> Campaign:
             {"folder": folder, **{k: v for k, v in fields.items() if k in known_fields}}
         )
     except FileNotFoundError:
+        known = [folder.name for folder in all_folders()]
         newest = f"; the newest is {known[-1]}" if known else ""
         raise RailgaugeError(
             f"no campaign {name!r} in {campaigns_folder()} ({len(known)} there{newest})",
@@ -357,7 +359,24 @@ def load(name: str) -> Campaign:
 
 def all_folders() -> list[Path]:
     """The folders of all campaigns under the results root, oldest first."""
-    return sorted(p for p in campaigns_folder().glob("*") if _ID.fullmatch(p.name))
+    return sorted(p for p in campaigns_folder().glob("*") if _NAME.fullmatch(p.name))
+
+
+def folders_of(system: str) -> list[Path]:
+    """Those of one system's campaigns, by their names, oldest first."""
+    return [folder for folder in all_folders() if _named(folder.name)["system"] == system]
+
+
+def began(name: str) -> datetime.datetime:
+    """When a campaign began (UTC), by its name."""
+    when = datetime.datetime.strptime(_named(name)["began"], _BEGAN)
+    return when.replace(tzinfo=datetime.timezone.utc)
+
+
+def _named(name: str) -> re.Match[str]:
+    match = _NAME.fullmatch(name)
+    assert match is not None, f"{name} is no campaign's name"
+    return match
 
 
 def decision(campaign: Campaign) -> str | None:
@@ -373,7 +392,7 @@ def decision(campaign: Campaign) -> str | None:
 
 def measured_of(system: str) -> Iterator[Campaign]:
     """The campaigns of a system that are no rehearsals, the newest first."""
-    for folder in reversed(all_folders()):
+    for folder in reversed(folders_of(system)):
         with contextlib.suppress(RailgaugeError):
             campaign = load(str(folder))
             if campaign.system == system and not campaign.simulated:
@@ -385,10 +404,13 @@ def latest_of(system: str) -> Campaign | None:
     return next((one for one in measured_of(system) if one.state == "finished"), None)
 
 
-def last_accepted(system: str, besides: Collection[str] = ()) -> Campaign:
-    """The newest campaign that accepted nodes of a system; RailgaugeError where there is none."""
+def last_accepted(system: str, besides: Collection[str] = (), before: str = "") -> Campaign:
+    """The newest campaign that accepted nodes of a system, of all or of those that began before
+    that one; RailgaugeError where there is none.
+    """
     for campaign in measured_of(system):
-        if campaign.id in besides or campaign.gate != "acceptance":
+        later = before and campaign.id >= before
+        if campaign.id in besides or later or campaign.gate != "acceptance":
             continue
         with contextlib.suppress(RailgaugeError):
             if decision(campaign) == "accept":

@@ -11,6 +11,7 @@ import click
 from railgauge import systems
 from railgauge.campaign.folder import Gate
 from railgauge.cli import running
+from railgauge.cli.output import json_option
 from railgauge.errors import RailgaugeError
 from railgauge.systems import rehearsal
 from railgauge.systems.schema import Schedule
@@ -54,7 +55,7 @@ from railgauge.systems.schema import Schedule
     help="Measure what a campaign that broke off still lacks; `latest` is the newest.",
 )
 @click.option("--plan", "plan_only", is_flag=True, help="Say what would run, and run nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print verdict.json instead of the table.")
+@json_option("verdict", "plan")
 @click.option("--all", "all_places", is_flag=True, help="List every place with its numbers.")
 @running.provisional
 @click.argument("reframe_options", nargs=-1, type=click.UNPROCESSED)

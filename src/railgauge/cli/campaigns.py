@@ -10,12 +10,13 @@ from typing import Any, NoReturn
 import click
 
 from railgauge.cli import running
+from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
 
 
 @click.command()
 @click.argument("campaign", default="latest")
-@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+@json_option("verdict")
 @click.option("--all", "all_places", is_flag=True, help="List every place with its numbers.")
 @running.provisional
 def verdict(campaign: str, as_json: bool, all_places: bool, provisional: bool) -> NoReturn:
@@ -30,7 +31,7 @@ def verdict(campaign: str, as_json: bool, all_places: bool, provisional: bool) -
 
     decided = decide(campaigns.load(campaign))
     if as_json:
-        click.echo(json.dumps(decided.as_dict(), indent=2))
+        print_json(decided.as_dict())
     else:
         text.render(decided, text.console(), all_places)
     code = running.exit_code(decided, provisional)
@@ -39,7 +40,7 @@ def verdict(campaign: str, as_json: bool, all_places: bool, provisional: bool) -
 
 @click.command("transfers")
 @click.argument("campaign", default="latest")
-@click.option("--json", "as_json", is_flag=True, help="As docs/schema/transfers.json says.")
+@json_option("transfers")
 def show_transfers(campaign: str, as_json: bool) -> None:
     """Compare the tools that moved files in a campaign: rate, seconds, times the slowest.
 
@@ -57,7 +58,7 @@ def show_transfers(campaign: str, as_json: bool) -> None:
             "measures them: railgauge accept",
         )
     if as_json:
-        click.echo(json.dumps(transfers.as_dict(decided), indent=2))
+        print_json(transfers.as_dict(decided))
         return
     console = text.console()
     text.say_if_simulated(decided, console)
@@ -67,14 +68,14 @@ def show_transfers(campaign: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print a list (docs/schema/campaigns.json).")
+@json_option("campaigns")
 def campaigns(as_json: bool) -> None:
     """List the campaigns under the results root, oldest first."""
     from railgauge.campaign import folder as folders
 
     known = [_described(folder) for folder in folders.all_folders()]
     if as_json:
-        click.echo(json.dumps(known, indent=2))
+        print_json(known)
         return
     for item in known:
         if "unreadable" in item:

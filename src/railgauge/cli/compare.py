@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from railgauge import systems
+from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Inconclusive(RailgaugeError):
     type=click.Choice(["more", "less"]),
     help="Of a CSV's values; else that of the metric that a condition begins with, or more.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print every place as JSON.")
+@json_option("compare")
 def compare(
     before: str,
     after: str,
@@ -95,7 +95,7 @@ def _compare(
     compared = before_after.compare(sides[0], sides[1], dependent=dependent)
     if as_json:
         document = {**compared.as_dict(), "drift": [one.as_dict() for one in drift]}
-        click.echo(json.dumps({**document, "simulated": simulated}, allow_nan=False))
+        print_json({**document, "simulated": simulated})
     else:
         console = text.console()
         if simulated:

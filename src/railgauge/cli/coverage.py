@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import click
 
 from railgauge import hostlist, systems
 from railgauge.acceptance import session
+from railgauge.cli.output import json_option, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     metavar="DAYS",
     help="Only nodes that were accepted longer ago than this, or never.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@json_option("coverage")
 def coverage(
     system: str | None, nodes: str | None, older_than: float | None, as_json: bool
 ) -> None:
@@ -62,7 +62,7 @@ def coverage(
     if as_json:
         content = [line.model_dump(mode="json") for line in lines]
         document = {"system": chosen, "time": now.isoformat(timespec="seconds"), "nodes": content}
-        click.echo(json.dumps(document, indent=2))
+        print_json(document)
         return
     from railgauge.report import text
 

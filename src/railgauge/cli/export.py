@@ -65,12 +65,10 @@ def _write(verdict: Verdict, kind: str, path: Path) -> None:
 
 
 def _text(verdict: Verdict, kind: str) -> str:
-    from railgauge.campaign.accepts import last_accepts
+    from railgauge.gate.coverage import last_accepts
     from railgauge.report.feeds import junit, markdown, prometheus, rows
 
     if kind == "prometheus":
-        nodes = [node for members in verdict.campaign.scope.nodes.values() for node in members]
-        accepted = last_accepts(verdict.campaign.system, nodes)
-        return prometheus.metrics(verdict, accepted)
+        return prometheus.metrics(verdict, last_accepts(verdict.campaign.system))
     makers = {"csv": rows.as_csv, "junit": junit.xml, "markdown": markdown.markdown}
     return makers[kind](verdict)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 from railgauge import hostlist, systems
 from railgauge.acceptance import session
+from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EXIT_SUSPECT, ConfigurationError, EnvironmentProblem, RailgaugeError
+
+if TYPE_CHECKING:
+    from railgauge.gate.journal import Run
 
 _Answer = TypeVar("_Answer")
 _Command = TypeVar("_Command", bound=Callable[..., None])
@@ -95,16 +101,20 @@ def _unknown(nodes: Sequence[str]) -> ConfigurationError:
 
 @gate.command()
 @_options("Only these nodes: n[1-4].")
-def status(system: str | None, nodes: str | None, act: bool) -> None:
+@json_option("gate-status")
+def status(system: str | None, nodes: str | None, act: bool, as_json: bool) -> None:
     """Say of every node what was accepted, and whether it is held."""
     chosen = _enter(system)
     from railgauge.gate import run
     from railgauge.gate import status as gate_status
 
     wanted = _expand(chosen, nodes) or run.all_nodes(chosen)
-    for line in _answered(lambda: gate_status.lines(chosen, wanted)):
-        click.echo(line)
     unknown = _answered(lambda: gate_status.unknown(wanted))
+    if as_json:
+        document = _answered(lambda: gate_status.as_dict(chosen, wanted))
+        print_json({**document, "unknown": unknown})
+    for line in [] if as_json else _answered(lambda: gate_status.lines(chosen, wanted)):
+        click.echo(line)
     if unknown:
         raise _unknown(unknown)
 
@@ -172,7 +182,8 @@ def _adopt(system: str, wanted: list[str], again: bool, act: bool) -> None:
 
 @gate.command()
 @_options("Look at these nodes by jobs; this node itself if not given.")
-def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
+@json_option("gate-hold")
+def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoReturn:
     """Drain nodes that differ from what was accepted of them.
 
     For cron, a boot unit or a node health check, on the node itself; there
@@ -211,10 +222,14 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
         seen = {one.node: one.as_dict() for one in taken}
     outcomes = [node_gate.HoldOutcome(n, "was held", why=states[n].reason) for n in held]
     outcomes += _answered(lambda: node_gate.hold(store.folder(chosen), seen, act))
-    for outcome in outcomes:
-        click.echo(outcome)
-    for name, why in sorted(silent.items()):
-        click.echo(f"{name}: not looked at: {why}")
+    if as_json:
+        found = [dataclasses.asdict(one) for one in outcomes]
+        print_json({"system": chosen, "act": act, "nodes": found, "not_looked_at": dict(silent)})
+    else:
+        for outcome in outcomes:
+            click.echo(outcome)
+        for name, why in sorted(silent.items()):
+            click.echo(f"{name}: not looked at: {why}")
     differ = any(o.state not in ("unchanged", "unadopted") for o in outcomes)
     sys.exit(1 if differ else 3 if silent else 0)
 
@@ -233,6 +248,7 @@ def _despite(command: _Command) -> _Command:
 @click.option("--update", help="First drain the nodes, and run this command: 'cmd {nodes}'.")
 @click.option("--batch", type=click.IntRange(min=1), default=1, help="With --update: at a time.")
 @click.option("--wait", "wait_s", type=float, default=3600, help="... s for their jobs to end.")
+@json_option("gate-run")
 def run_(
     system: str | None,
     nodes: str | None,
@@ -241,6 +257,7 @@ def run_(
     update: str | None,
     batch: int,
     wait_s: float,
+    as_json: bool,
 ) -> NoReturn:
     """Test held nodes inside a reservation; return them, or keep them out with the reason.
 
@@ -274,8 +291,54 @@ def run_(
             _begin_roll(chosen, wanted, update, batch, wait_s, despite_reservations)
             # A rolling update goes on from its journal, a new one as any other.
             wanted = []
-        code = _answered(lambda: _run_all(chosen, wanted, despite_reservations))
-    sys.exit(code)
+        # What it says on its way is not what it prints at its end.
+        say = functools.partial(click.echo, err=as_json)
+        ended = _answered(lambda: _run_all(chosen, wanted, despite_reservations, say))
+    if as_json:
+        print_json(ended.as_dict(chosen))
+    sys.exit(ended.exit_code)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Ended:
+    """What a call of `gate run` has done, and which nodes it could not test, and why."""
+
+    runs: Sequence[Run]
+    barred: Mapping[str, str]
+
+    @property
+    def exit_code(self) -> int:
+        if any(one.bad_partners for one in self.runs):
+            return EXIT_SUSPECT
+        # A node that lost its reservation in one run may have returned by the next one.
+        out = {node: node in one.kept_out for one in self.runs for node in one.nodes}
+        return int(bool(self.barred) or any(out.values()))
+
+    def as_dict(self, system: str) -> dict[str, Any]:
+        runs = [
+            {
+                "id": one.id,
+                "nodes": one.nodes,
+                "partners": one.partners,
+                "campaigns": one.campaigns,
+                "returned": [node for node in one.decided if node not in one.kept_out],
+                "kept_out": {
+                    node: one.decided[node] or one.outside.get(node, "") for node in one.kept_out
+                },
+                "bad_partners": one.bad_partners,
+                "lost": one.lost,
+                "undone": one.undone,
+                "started": one.started,
+                "ended": one.ended,
+            }
+            for one in self.runs
+        ]
+        return {
+            "system": system,
+            "exit_code": self.exit_code,
+            "runs": runs,
+            "not_tested": dict(self.barred),
+        }
 
 
 def _begin_roll(
@@ -286,11 +349,13 @@ def _begin_roll(
     _answered(lambda: roll.begin(system, nodes, update, batch, wait_s, despite))
 
 
-def _run_all(system: str, wanted: list[str] | None, despite_reservations: bool) -> int:
-    """What broke off, then the held nodes, then the batches that are left; the exit code."""
+def _run_all(
+    system: str, wanted: list[str] | None, despite_reservations: bool, say: Callable[[str], None]
+) -> _Ended:
+    """What broke off, then the held nodes, then the batches that are left."""
     from railgauge.gate import journal, roll, run
 
-    say, command = click.echo, ["railgauge", *sys.argv[1:]]
+    command = ["railgauge", *sys.argv[1:]]
     ended: list[journal.Run] = []
     for lost in journal.lost(system):
         run.recover(system, lost, say)
@@ -332,11 +397,7 @@ def _run_all(system: str, wanted: list[str] | None, despite_reservations: bool) 
         ended += roll.go_on(rolling, command, say)
     if not ended:
         say("railgauge holds no idle node: nothing to test")
-    if any(one.bad_partners for one in ended):
-        return EXIT_SUSPECT
-    # A node that lost its reservation in one run may have returned by the next one.
-    out = {node: node in one.kept_out for one in ended for node in one.nodes}
-    return int(bool(barred) or any(out.values()))
+    return _Ended(ended, barred)
 
 
 def _say_plan(

@@ -15,6 +15,7 @@ from railgauge import hostlist, systems
 from railgauge.acceptance import session
 from railgauge.campaign import folder as campaign
 from railgauge.campaign.inventories import in_campaign
+from railgauge.cli.output import json_option, print_json
 from railgauge.cluster import inventories
 from railgauge.errors import (
     EXIT_ACCEPT,
@@ -45,7 +46,7 @@ def group() -> None:
     help="What the site says of switches and NVSwitch trays; "
     "the default is configs/systems/<system>/fabric.json.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the documents, a line each.")
+@json_option("inventory")
 def show(
     system: str | None, nodes: str | None, quick: bool, fabric_file: Path | None, as_json: bool
 ) -> NoReturn:
@@ -103,7 +104,7 @@ def _print(one: Inventory) -> None:
 @group.command("diff")
 @click.argument("before")
 @click.argument("after")
-@click.option("--json", "as_json", is_flag=True, help="Print the changes as JSON.")
+@json_option("inventory-diff")
 def diff(before: str, after: str, as_json: bool) -> NoReturn:
     """What differs from BEFORE to AFTER: files that `inventory show --json` wrote, or
     CAMPAIGN:NODE, with `latest` for the newest campaign.
@@ -113,7 +114,7 @@ def diff(before: str, after: str, as_json: bool) -> NoReturn:
     changes = inventory.diff(_named(before), _named(after))
     if as_json:
         documents = [{**dataclasses.asdict(c), "kind": c.kind} for c in changes]
-        click.echo(json.dumps(documents, indent=2))
+        print_json(documents)
     for change in [] if as_json else changes:
         click.echo(f"{change.kind:<8}  {change}")
     if not changes and not as_json:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from railgauge import hostlist, systems
+from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.lab import SYSTEM, fault_kinds, faults, releases, spec, system_in, uplinks
 from railgauge.lab.cluster import Lab
@@ -142,11 +144,15 @@ def down() -> None:
 
 
 @lab.command()
-def status() -> None:
+@json_option("lab-status")
+def status(as_json: bool) -> None:
     """Machines, services, Slurm's view of the nodes, and faults in place."""
     cluster = open_lab()
     cluster.require_up()
     states = cluster.node_states() if cluster.machine(cluster.spec.head.name) else {}
+    if as_json:
+        print_json(_status(cluster, states))
+        return
     for node in cluster.spec.all_nodes():
         power = "on" if cluster.machine(node.name) else "off"
         state = states.get(node.name, "unknown")
@@ -165,9 +171,45 @@ def status() -> None:
         click.echo(f"fault    {_told(cluster, fault)}")
 
 
+def _status(cluster: Lab, states: Mapping[str, str]) -> dict[str, Any]:
+    services = cluster.spec.services if states else ()
+    return {
+        "system": cluster.system,
+        "nodes": [
+            {
+                "name": node.name,
+                "kind": node.kind,
+                "address": str(node.address),
+                "power": cluster.machine(node.name) is not None,
+                "state": states.get(node.name),
+                "leaf": node.leaf,
+            }
+            for node in cluster.spec.all_nodes()
+        ],
+        "switches": [
+            {
+                "name": switch.name,
+                "kind": switch.kind,
+                "power": cluster.machine(switch.name) is not None,
+                "nodes": list(cluster.spec.nodes_of(switch.name)),
+            }
+            for switch in cluster.spec.all_switches()
+        ],
+        "services": {name: bool(cluster.service_runs(name)) for name in services},
+        "faults": _faults(cluster),
+    }
+
+
+def _faults(cluster: Lab) -> list[dict[str, Any]]:
+    return [
+        {**dataclasses.asdict(one), "problem": fault_kinds.problem(cluster, one) or None}
+        for one in faults.active(cluster)
+    ]
+
+
 @lab.command("uplinks")
 @click.option("--seconds", type=click.FloatRange(min=0.1), help="What goes over them in that time.")
-@click.option("--json", "as_json", is_flag=True, help="As a site's command for fabric.counters.")
+@json_option("uplinks")
 def show_uplinks(seconds: float | None, as_json: bool) -> None:
     """Bytes that each leaf has sent to each spine and received from it, and Jain's index of them.
 
@@ -276,10 +318,14 @@ def add_fault(kind: str, words: tuple[str, ...], process: str | None) -> None:
 
 
 @fault.command("list")
-def list_faults() -> None:
+@json_option("lab-faults")
+def list_faults(as_json: bool) -> None:
     """The faults in place."""
     cluster = open_lab()
     cluster.require_up()
+    if as_json:
+        print_json(_faults(cluster))
+        return
     for item in faults.active(cluster):
         click.echo(_told(cluster, item))
 

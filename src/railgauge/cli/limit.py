@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import click
 
+from railgauge.cli.output import json_option, print_json
 from railgauge.errors import RailgaugeError
 from railgauge.model import limits
 from railgauge.model.sizes import parse_size
@@ -17,16 +20,25 @@ def limit() -> None:
 _RATE = click.option("--rate", type=float, required=True, help="Raw link rate in Gb/s.")
 
 
-def _print_limit(bound: limits.Limit) -> None:
+_JSON = json_option("limit")
+
+
+def _print_limit(bound: limits.Limit, as_json: bool) -> None:
+    if as_json:
+        print_json(dataclasses.asdict(bound))
+        return
     click.echo(f"{bound.value:.2f} {bound.unit}  ({bound.reason})")
 
 
-def _rdma_limit(compute: object, rate: float, mtu: int, size: str | None, operation: str) -> None:
+def _rdma_limit(
+    compute: object, rate: float, mtu: int, size: str | None, operation: str, as_json: bool
+) -> None:
     assert callable(compute)
     try:
-        _print_limit(compute(rate, mtu, parse_size(size) if size else None, operation))
+        bound = compute(rate, mtu, parse_size(size) if size else None, operation)
     except ValueError as error:
         raise RailgaugeError(str(error)) from None
+    _print_limit(bound, as_json)
 
 
 @limit.command()
@@ -34,9 +46,10 @@ def _rdma_limit(compute: object, rate: float, mtu: int, size: str | None, operat
 @click.option("--mtu", type=int, default=4096, show_default=True, help="RDMA path MTU in bytes.")
 @click.option("--size", help="Message size: 64KiB, 1MiB, 4096. Large messages if none.")
 @click.option("--operation", default="write", show_default=True, help="write, send or read.")
-def roce(rate: float, mtu: int, size: str | None, operation: str) -> None:
+@_JSON
+def roce(rate: float, mtu: int, size: str | None, operation: str, as_json: bool) -> None:
     """Payload rate of RoCE v2 over Ethernet."""
-    _rdma_limit(limits.roce, rate, mtu, size, operation)
+    _rdma_limit(limits.roce, rate, mtu, size, operation, as_json)
 
 
 @limit.command()
@@ -44,21 +57,24 @@ def roce(rate: float, mtu: int, size: str | None, operation: str) -> None:
 @click.option("--mtu", type=int, default=4096, show_default=True, help="Path MTU in bytes.")
 @click.option("--size", help="Message size: 64KiB, 1MiB, 4096. Large messages if none.")
 @click.option("--operation", default="write", show_default=True, help="write, send or read.")
-def infiniband(rate: float, mtu: int, size: str | None, operation: str) -> None:
+@_JSON
+def infiniband(rate: float, mtu: int, size: str | None, operation: str, as_json: bool) -> None:
     """Payload rate of native InfiniBand."""
-    _rdma_limit(limits.infiniband, rate, mtu, size, operation)
+    _rdma_limit(limits.infiniband, rate, mtu, size, operation, as_json)
 
 
 @limit.command()
 @_RATE
 @click.option("--mtu", type=int, default=1500, show_default=True, help="Interface MTU in bytes.")
 @click.option("--timestamps/--no-timestamps", default=True, show_default=True)
-def tcp(rate: float, mtu: int, timestamps: bool) -> None:
+@_JSON
+def tcp(rate: float, mtu: int, timestamps: bool, as_json: bool) -> None:
     """Payload rate of TCP over IPv4 and Ethernet."""
     try:
-        _print_limit(limits.tcp(rate, mtu, timestamps))
+        bound = limits.tcp(rate, mtu, timestamps)
     except ValueError as error:
         raise RailgaugeError(str(error)) from None
+    _print_limit(bound, as_json)
 
 
 class _CollectiveCommand(click.Command):
@@ -118,6 +134,7 @@ def _collective_command(operation: str) -> click.Command:
         show_default=True,
         help="The most nodes in one NVLink domain: 18 in an NVL72 with MNNVL.",
     )
+    @_JSON
     @click.pass_context
     def show(
         context: click.Context,
@@ -128,6 +145,7 @@ def _collective_command(operation: str) -> click.Command:
         nvls: bool,
         sharp: bool,
         domain_nodes: int,
+        as_json: bool,
     ) -> None:
         try:
             bound = limits.collective(
@@ -143,7 +161,7 @@ def _collective_command(operation: str) -> click.Command:
         except ValueError as error:
             assert isinstance(context.command, _CollectiveCommand)
             raise RailgaugeError(str(error), next_step=context.command.example) from None
-        _print_limit(bound)
+        _print_limit(bound, as_json)
 
     return show
 

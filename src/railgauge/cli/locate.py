@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from railgauge.cli.output import json_option, print_json
 from railgauge.errors import RailgaugeError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class _Command(click.Command):
 
 @click.command(cls=_Command)
 @click.argument("source", metavar="CAMPAIGN|FOLDER|FILE.csv")
-@click.option("--json", "as_json", is_flag=True, help="Print the suspects as JSON.")
+@json_option("locate")
 @click.option(
     "--nodes-files",
     metavar="FOLDER",
@@ -75,7 +75,7 @@ def locate(
     if nodes_files is not None:
         _write(located, nodes_files)
     if as_json:
-        click.echo(json.dumps(located.as_dict(), indent=2, allow_nan=False))
+        print_json(located.as_dict())
     else:
         for line in report.lines(located):
             click.echo(line)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
+from railgauge.cli.output import json_option, print_json
 from railgauge.errors import RailgaugeError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="The smallest change that matters, as a share.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the same as JSON.")
+@json_option("power")
 def power(
     system: str,
     runs: int,
@@ -75,7 +75,7 @@ def power(
                 f"({of_node} places), {_share(losses.all)} on all"
             )
     if as_json:
-        click.echo(json.dumps(documents))
+        print_json(documents)
     if all(one["link"] is None for one in documents):
         raise RailgaugeError(
             f"{runs} runs of these places find no loss", next_step="more runs: --runs 3"

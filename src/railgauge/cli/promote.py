@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from railgauge import systems
+from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EXIT_ACCEPT, EnvironmentProblem, RailgaugeError
 
 if TYPE_CHECKING:
@@ -74,15 +75,16 @@ def promote(campaigns: tuple[str, ...], write: bool) -> NoReturn:
     show_default=True,
     help="The campaign whose tools and firmware say what is stale.",
 )
-def show_references(system: str | None, against: str) -> None:
+@json_option("references")
+def show_references(system: str | None, against: str, as_json: bool) -> None:
     """List the stored numbers of a system: age, source, and which are stale.
 
     A number is stale where a newer campaign of the system ran another version of its tool, or its
     nodes have another fingerprint.
     """
     from railgauge.model import references
+    from railgauge.report import references as report
     from railgauge.report import text
-    from railgauge.report.references import render
 
     chosen = systems.chosen(system)
     stored = references.load(chosen)
@@ -92,7 +94,11 @@ def show_references(system: str | None, against: str) -> None:
             next_step="railgauge accept --mode baseline --runs 5, then: railgauge promote latest",
         )
     today = datetime.datetime.now(datetime.timezone.utc).date()
-    render(stored, _campaign(chosen, against), today, text.console())
+    newer = _campaign(chosen, against)
+    if as_json:
+        print_json(report.as_dict(chosen, stored, newer))
+    else:
+        report.render(stored, newer, today, text.console())
 
 
 def _campaign(system: str, name: str) -> Campaign | None:

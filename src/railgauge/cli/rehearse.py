@@ -9,6 +9,7 @@ import click
 
 from railgauge import paths, systems
 from railgauge.cli import running
+from railgauge.cli.output import json_option
 from railgauge.systems import rehearsal
 
 
@@ -23,7 +24,7 @@ from railgauge.systems import rehearsal
 @click.option("--nodes", help="Only these of the lab's nodes: n[1-2].")
 @running.PLACES
 @click.option("--plan", "plan_only", is_flag=True, help="Say what would run, and run nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print verdict.json instead of the table.")
+@json_option("verdict", "plan")
 @running.provisional
 @click.argument("reframe_options", nargs=-1, type=click.UNPROCESSED)
 def rehearse(

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from rich.console import Console
 
 from railgauge.acceptance import session
 from railgauge.campaign.folder import Gate
+from railgauge.cli.output import print_json
 from railgauge.errors import EXIT_ACCEPT, RailgaugeError
 from railgauge.systems import rehearsal
 
@@ -87,9 +87,14 @@ def run(
 
     scope = acceptance.scope(system, partition, nodes)
     if plan_only:
-        if rehearsal.scenario() is not None:
+        simulated = rehearsal.scenario() is not None
+        if simulated and not shown.as_json:
             click.echo("SIMULATED: a rehearsal, by stand-ins for the programs")
-        _print_plan(acceptance.plan(system, scope, nodes, mode, reframe_options))
+        planned = acceptance.plan(system, scope, nodes, mode, reframe_options)
+        if shown.as_json:
+            print_json(plan_as_dict(planned, simulated))
+        else:
+            _print_plan(planned)
         sys.exit(0)
     verdict = acceptance.run(system, scope, nodes, mode, reframe_options, typed(), say())
     print_verdict(verdict, shown)
@@ -109,7 +114,7 @@ def print_verdict(verdict: Verdict, shown: Shown) -> NoReturn:
     from railgauge.report import text
 
     if shown.as_json:
-        click.echo(json.dumps(verdict.as_dict(), indent=2))
+        print_json(verdict.as_dict())
     else:
         text.render(verdict, text.console(), shown.all_places)
     sys.exit(exit_code(verdict, shown.provisional))
@@ -119,6 +124,10 @@ def exit_code(verdict: Verdict, provisional: bool) -> int:
     """Of a command that shows a verdict."""
     taken = provisional and verdict.decision == "provisional accept"
     return EXIT_ACCEPT if taken else verdict.exit_code
+
+
+def plan_as_dict(cases: Sequence[Listed], simulated: bool) -> dict[str, Any]:
+    return {"simulated": simulated, "cases": [one.model_dump(mode="json") for one in cases]}
 
 
 def _print_plan(cases: Sequence[Listed]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from railgauge import hostlist
+from railgauge.cli.output import json_option, print_json
 from railgauge.errors import RailgaugeError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _NEAREST = 6
 @click.argument("campaign")
 @click.argument("place")
 @click.option("--check", help="Only this check.")
-@click.option("--json", "as_json", is_flag=True, help="As docs/schema/show.json says.")
+@json_option("show")
 def show(campaign: str, place: str, check: str | None, as_json: bool) -> None:
     """Print what was measured at a place, and what the tools printed on both sides of it.
 
@@ -60,7 +60,7 @@ def show(campaign: str, place: str, check: str | None, as_json: bool) -> None:
     if as_json:
         simulated = loaded.simulated is not None
         document = {"campaign": loaded.id, "simulated": simulated, "places": documents}
-        click.echo(json.dumps(document, indent=2))
+        print_json(document)
     if unreadable:
         raise RailgaugeError(
             f"outputs cannot be read: {'; '.join(dict.fromkeys(unreadable))}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import NoReturn
 
@@ -9,6 +10,7 @@ import click
 
 from railgauge import atomic
 from railgauge.cli import commands
+from railgauge.cli.output import json_option, print_json
 from railgauge.errors import ConfigurationError, RailgaugeError
 from railgauge.stack import activation, externals, manifest
 from railgauge.stack import build as building
@@ -26,7 +28,8 @@ def stack() -> None:
 
 @stack.command()
 @click.argument("systems", nargs=-1)
-def check(systems: tuple[str, ...]) -> None:
+@json_option("stack-check")
+def check(systems: tuple[str, ...], as_json: bool) -> None:
     """Compare pins, CPU target and GPU of every lock with spack.yaml, without Spack.
 
     Of a site's own lock also the versions of its externals.
@@ -34,6 +37,7 @@ def check(systems: tuple[str, ...]) -> None:
     Exit code: 0 all agree, 3 a lock is out of step, or cannot be read.
     """
     differences: list[locks.Difference] = []
+    documents = []
     for system in systems or manifest.systems():
         wanted = manifest.read(system)
         reference = locks.read(wanted.lock)
@@ -41,9 +45,20 @@ def check(systems: tuple[str, ...]) -> None:
         if wanted.site_lock.exists():
             own = locks.read(wanted.site_lock, f"make stack SYSTEM={system}")
             different += locks.differences(wanted, own, site=True)
-        if not different:
+        documents.append(
+            {
+                "system": system,
+                "nodes": len(reference.nodes),
+                "differences": [
+                    {**dataclasses.asdict(one), "path": str(one.path)} for one in different
+                ],
+            }
+        )
+        if not different and not as_json:
             click.echo(f"{system}: {len(reference.nodes)} nodes agree with spack.yaml")
         differences += different
+    if as_json:
+        print_json(documents)
     require_none(differences)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import socket
 import sys
@@ -11,6 +12,7 @@ import click
 
 from railgauge import systems
 from railgauge.acceptance import session
+from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EXIT_ACCEPT, EXIT_REJECT, EnvironmentProblem, RailgaugeError
 from railgauge.site import check as checking
 from railgauge.site import detect as detecting
@@ -31,7 +33,8 @@ def system() -> None:
 @system.command()
 @click.argument("name")
 @click.option("--run", "with_jobs", is_flag=True, help="Ask the nodes too, by small jobs.")
-def check(name: str, with_jobs: bool) -> NoReturn:
+@json_option("system-check")
+def check(name: str, with_jobs: bool, as_json: bool) -> NoReturn:
     """Check the folder configs/systems/NAME and the references of NAME.
 
     One line for each thing checked, then how many of each. Slurm is only asked; nothing runs.
@@ -55,9 +58,13 @@ def check(name: str, with_jobs: bool) -> NoReturn:
         lines += running.lines(name, checking.owner(name, host, named_by))
     elif checking.slurm_answered(lines):
         lines.append(running.accounting())
-    for line in lines:
-        click.echo(str(line))
-    click.echo(summary(name, lines))
+    if as_json:
+        documents = [dataclasses.asdict(line) for line in lines]
+        print_json({"system": name, "problems": failed(lines), "lines": documents})
+    else:
+        for line in lines:
+            click.echo(str(line))
+        click.echo(summary(name, lines))
     sys.exit(EXIT_REJECT if failed(lines) else EXIT_ACCEPT)
 
 

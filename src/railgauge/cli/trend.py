@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from typing import NoReturn
 
 import click
 
 from railgauge import hostlist, systems
+from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EXIT_ACCEPT, EXIT_REJECT, RailgaugeError
 
 
@@ -24,7 +24,7 @@ from railgauge.errors import EXIT_ACCEPT, EXIT_REJECT, RailgaugeError
     show_default=True,
     help="The smallest decline over all campaigns that is a finding, as a share.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the same as JSON.")
+@json_option("trend")
 def trend(
     check: str, system: str | None, node: str | None, margin: float, as_json: bool
 ) -> NoReturn:
@@ -49,7 +49,7 @@ def trend(
         )
     conditions = trends(measured, check, node, margin)
     if as_json:
-        click.echo(json.dumps([dataclasses.asdict(one) for one in conditions]))
+        print_json([dataclasses.asdict(one) for one in conditions])
     for one in [] if as_json else conditions:
         click.echo(one.condition)
         for point in one.points:

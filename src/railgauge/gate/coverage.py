@@ -7,8 +7,8 @@ those are read that have ended, or went on, since the last call. Without the fil
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -26,8 +26,6 @@ from railgauge.slurm.nodes import SlurmNode
 from railgauge.yamlfile import Strict
 
 _FILE = "coverage.json"
-
-_ID = re.compile(r"(?P<date>[0-9]{8}T[0-9]{6}Z)-(?P<system>.+)-[0-9a-f]{6}")
 
 
 class Tested(Strict):
@@ -137,13 +135,20 @@ def _kept(path: Path) -> Coverage:
 
 
 def _ended(system: str) -> Iterator[tuple[str, int]]:
-    for folder in campaigns.all_folders():
-        match = _ID.fullmatch(folder.name)
-        if match is not None and match["system"] == system:
-            try:
-                yield folder.name, (folder / STANDING).stat().st_mtime_ns
-            except OSError:
-                continue
+    for folder in campaigns.folders_of(system):
+        with contextlib.suppress(OSError):
+            yield folder.name, (folder / STANDING).stat().st_mtime_ns
+
+
+def last_accepts(system: str) -> dict[str, str]:
+    """Node -> when (ISO 8601) the newest campaign began that accepted it, also provisionally;
+    a node of none is not there.
+    """
+    return {
+        node: campaigns.began(covered.accepted.campaign).isoformat(timespec="seconds")
+        for node, covered in read(system).nodes.items()
+        if covered.accepted is not None
+    }
 
 
 class Line(Strict):
@@ -196,15 +201,7 @@ def lines(
 def _days(campaign: str | None, now: datetime.datetime) -> float | None:
     if campaign is None:
         return None
-    return max(0.0, (now - _began(campaign)).total_seconds() / 86400)
-
-
-def _began(campaign: str) -> datetime.datetime:
-    """When a campaign began (UTC), by its name."""
-    match = _ID.fullmatch(campaign)
-    assert match is not None
-    began = datetime.datetime.strptime(match["date"], "%Y%m%dT%H%M%SZ")
-    return began.replace(tzinfo=datetime.timezone.utc)
+    return max(0.0, (now - campaigns.began(campaign)).total_seconds() / 86400)
 
 
 def _state(states: Mapping[str, SlurmNode], node: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from railgauge import hostlist
 from railgauge.cluster import store
@@ -21,28 +23,72 @@ def unknown(nodes: Sequence[str]) -> list[str]:
 
 def lines(system: str, nodes: Sequence[str]) -> list[str]:
     """A line a node that Slurm knows, then what has not ended; SlurmProblem where it is silent."""
+    found = _known(system, nodes)
+    width = max((len(line.node) for line in found), default=0)
+    rows = [f"{line.node:<{width}}  {line.state:<16}  {line.words}" for line in found]
+    return [*rows, *_unended(system)]
+
+
+def as_dict(system: str, nodes: Sequence[str]) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "system": system,
+        "nodes": [dataclasses.asdict(line) for line in _known(system, nodes)],
+        "not_ended": list(_unended(system)),
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A node that Slurm knows; "" and None stand for what is not so."""
+
+    node: str
+    state: str
+    #: what was accepted of it, in words; its fingerprint then
+    accepted: str
+    fingerprint: str | None
+    #: why it is drained, by whom and since when
+    drained: str
+    gate_run: str
+    in_update: str
+    suspect: str
+    #: those of others
+    reservations: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        parts = (
+            self.accepted,
+            self.drained or (self.gate_run and f"in gate run {self.gate_run}"),
+            self.in_update and f"in update: {self.in_update}",
+            self.suspect,
+            *(f"in reservation {other}" for other in self.reservations),
+        )
+        return "  ".join(filter(None, parts))
+
+
+def _known(system: str, nodes: Sequence[str]) -> list[Line]:
     states = slurm_nodes.show()
-    return [*_nodes(system, [n for n in nodes if n in states], states), *_unended(system)]
-
-
-def _nodes(
-    system: str, nodes: Sequence[str], states: dict[str, slurm_nodes.SlurmNode]
-) -> Iterator[str]:
     broken = journal.unended(system)
     updating = run.in_update(system, states)
-    width = max(map(len, nodes), default=0)
-    for name in nodes:
+    found = []
+    for name in (one for one in nodes if one in states):
         state = states[name]
-        words = [_accepted(system, name)]
-        if state.drained:
-            words.append(f"{state.reason} ({state.by} {state.since})")
-        elif broken and name in broken.nodes:
-            words.append(f"in gate run {broken.id}")
-        if name in updating:
-            words.append(f"in update: {updating[name]}")
-        words += _suspect(system, name)
-        words += [f"in reservation {other}" for other in state.foreign_reservations]
-        yield f"{name:<{width}}  {state.state:<16}  " + "  ".join(words)
+        words, fingerprint = _accepted(system, name)
+        found.append(
+            Line(
+                node=name,
+                state=state.state,
+                accepted=words,
+                fingerprint=fingerprint,
+                drained=f"{state.reason} ({state.by} {state.since})" if state.drained else "",
+                gate_run=broken.id if broken and name in broken.nodes else "",
+                in_update=updating.get(name, ""),
+                suspect=_suspect(system, name),
+                reservations=tuple(state.foreign_reservations),
+            )
+        )
+    return found
 
 
 def _unended(system: str) -> Iterator[str]:
@@ -66,18 +112,20 @@ def _unended(system: str) -> Iterator[str]:
         yield f"{lost.path}: damaged: {lost.why}\n  next: railgauge gate run --act"
 
 
-def _accepted(system: str, node: str) -> str:
+def _accepted(system: str, node: str) -> tuple[str, str | None]:
     try:
         record = store.accepted(system, node)
     except ConfigurationError as error:
-        return f"record damaged: {error.message}; next: {error.next_step}"
+        return f"record damaged: {error.message}; next: {error.next_step}", None
     if record is None:
-        return "unadopted"
-    return f"accepted {record.date[:10]} by {record.how} {record.by}, firmware {record.fingerprint}"
+        return "unadopted", None
+    by = f"{record.how} {record.by}"
+    words = f"accepted {record.date[:10]} by {by}, firmware {record.fingerprint}"
+    return words, record.fingerprint
 
 
-def _suspect(system: str, node: str) -> list[str]:
+def _suspect(system: str, node: str) -> str:
     partner = store.suspected(system, node)
     if partner is None:
-        return []
-    return [f"suspect, by gate run {partner.by} {partner.date}: {partner.why}"]
+        return ""
+    return f"suspect, by gate run {partner.by} {partner.date}: {partner.why}"

@@ -90,7 +90,10 @@ def lines(compared: Comparison, drift: Sequence[Drift]) -> list[str]:
     for side in ("before", "after"):
         texts += _missing(compared.missing.filter(pl.col("side") == side), side)
     texts += [f"changed: {escape(_drifted(one, compared.places))}" for one in drift]
-    return [*texts, _answer(compared)]
+    return [
+        *texts,
+        f"[{_STYLES[compared.word]}]{_SHOWN[compared.word].upper()}[/]: {answer(compared)}",
+    ]
 
 
 def _shifts(compared: Comparison) -> list[str]:
@@ -142,23 +145,18 @@ def _drifted(drift: Drift, places: pl.DataFrame) -> str:
     return f"{text}; better or worse: {moved[0]} places with these nodes, {moved[1]} others"
 
 
-def _answer(compared: Comparison) -> str:
+def answer(compared: Comparison) -> str:
+    """How many places came to which word, and what would tell of the others; plain."""
     counts = {
         shown: compared.places.filter(pl.col("verdict") == word).height
         for word, shown in _SHOWN.items()
     }
     counted = ", ".join(f"{many} {shown}" for shown, many in counts.items() if many)
-    word = compared.word
     text = (
-        f"[{_STYLES[word]}]{_SHOWN[word].upper()}[/]: {counted} of {compared.places.height} "
-        f"places under a condition, against a change of {_margins(compared)}"
+        f"{counted} of {compared.places.height} places under a condition, against a change of "
+        + " and ".join(f"{margin:.1%}" for margin in compared.margins)
     )
     return text + _more_runs(compared)
-
-
-def _margins(compared: Comparison) -> str:
-    margins = sorted({f"{one.margin:.1%}" for one in compared.classes})
-    return " and ".join(margins)
 
 
 def _more_runs(compared: Comparison) -> str:

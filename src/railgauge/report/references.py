@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
 from railgauge.campaign.folder import Campaign
-from railgauge.model.references import Entry, References
+from railgauge.model.references import Entry, Reference, References
 from railgauge.model.sizes import format_size
 from railgauge.report.numbers import bounds, new_table, number
 from railgauge.verdict import baselines, table
@@ -27,28 +29,57 @@ def render(
     shown.add_column("age", justify="right", no_wrap=True)
     for name in ("source", "stale"):
         shown.add_column(name, overflow="fold")
-    frame = table.read(newer) if newer else None
     count = 0
-    for entry in stored.entries:
-        for metric, reference in entry.metrics.items():
-            why = []
-            if newer is not None and frame is not None and reference.kind == "baseline":
-                why = baselines.stale(entry, metric, frame, newer.fingerprints)
-            count += bool(why)
-            shown.add_row(
-                escape(_condition(entry)),
-                metric,
-                f"{number(reference.value)} {reference.unit}",
-                "context" if reference.is_context else bounds(reference),
-                reference.kind,
-                f"{(today - reference.provenance.date).days} d",
-                escape(reference.provenance.source),
-                escape("; ".join(why)),
-                style="yellow" if why else None,
-            )
+    for entry, metric, reference, why in _judged(stored, newer):
+        count += bool(why)
+        shown.add_row(
+            escape(_condition(entry)),
+            metric,
+            f"{number(reference.value)} {reference.unit}",
+            "context" if reference.is_context else bounds(reference),
+            reference.kind,
+            f"{(today - reference.provenance.date).days} d",
+            escape(reference.provenance.source),
+            escape("; ".join(why)),
+            style="yellow" if why else None,
+        )
     console.print(shown)
     against = f"against {newer.id}" if newer else "no campaign of it says what is stale"
     console.print(f"{stored.path}: {count} stale, {against}", soft_wrap=True, highlight=False)
+
+
+def as_dict(system: str, stored: References, newer: Campaign | None) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "system": system,
+        "file": str(stored.path),
+        "against": newer.id if newer else None,
+        "references": [
+            {
+                "condition": _condition(entry),
+                "metric": metric,
+                **reference.model_dump(mode="json"),
+                "lowest": reference.lowest,
+                "highest": reference.highest,
+                "context": reference.is_context,
+                "stale": list(why),
+            }
+            for entry, metric, reference, why in _judged(stored, newer)
+        ],
+    }
+
+
+def _judged(
+    stored: References, newer: Campaign | None
+) -> Iterator[tuple[Entry, str, Reference, Sequence[str]]]:
+    """Every number, and why it is stale; nothing of one that is not."""
+    frame = table.read(newer) if newer else None
+    for entry in stored.entries:
+        for metric, reference in entry.metrics.items():
+            why: Sequence[str] = ()
+            if newer is not None and frame is not None and reference.kind == "baseline":
+                why = baselines.stale(entry, metric, frame, newer.fingerprints)
+            yield entry, metric, reference, why
 
 
 def _condition(entry: Entry) -> str:

@@ -32,6 +32,9 @@ EXIT_CODES: dict[Decision, int] = {
     "inconclusive": EXIT_INCONCLUSIVE,
 }
 
+#: What a finding alone leads to, the gravest first.
+WEIGHTS: tuple[Decision, ...] = ("reject", "inconclusive", "provisional accept")
+
 
 @dataclasses.dataclass(frozen=True)
 class Finding:

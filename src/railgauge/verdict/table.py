@@ -162,9 +162,8 @@ def _of_row(case: Case, row: Row, versions: dict[str, str]) -> Iterator[tuple[st
     yield "version", versions.get(m.tool, "")
     yield "value", m.value
     yield "share", row.share_of_limit
-    condition = f"{case.check} {case.partition}: {m.words}"
-    yield "condition", condition
-    yield "peers", condition + _shape(m)
+    yield "condition", condition(case, m)
+    yield "peers", peers(case, m)
     for name in CONDITION:
         yield name, getattr(m, name)
 
@@ -179,6 +178,16 @@ def place(case: Case, row: Row) -> str:
         name += f" ({' '.join(m.nodes)})"
     known = name.split(":")
     return ":".join([name, *(part for part in (m.rails, m.nics) if part and part not in known)])
+
+
+def condition(case: Case, m: Measurement) -> str:
+    """`RdmaBandwidth h100: bandwidth 64 KiB, write, roce`."""
+    return f"{case.check} {case.partition}: {m.words}"
+
+
+def peers(case: Case, m: Measurement) -> str:
+    """The condition, the same of places that are each other's peers."""
+    return condition(case, m) + _shape(m)
 
 
 def _shape(m: Measurement) -> str:

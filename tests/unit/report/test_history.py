@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from railgauge.campaign.folder import STANDING
 from railgauge.cli.report import report
+from railgauge.gate.coverage import last_accepts
+from railgauge.model.record import write_standings
 from railgauge.report.page import history
+from railgauge.verdict.standing import standings
 from tests import pages
 from tests.unit.report.test_page import Elements, numbers_in
 from tests.unit.verdict.test_rules import NODE_FAILURE, Recorded
@@ -42,10 +46,16 @@ def leave(
     campaign.finished = f"2026-11-{day:02}T10:20:00+00:00"
     campaign.fingerprints = {"n1": firmware, "n2": "a"}
     campaign.save()
-    document = {**recorded.decide().as_dict(), **said}
+    verdict = recorded.decide()
+    document = {**verdict.as_dict(), **said}
     campaign.save()
     (campaign.folder / "verdict.json").write_text(json.dumps(document))
+    write_standings(campaign.folder / STANDING, standings(verdict))
     return campaign.folder
+
+
+def of_lab() -> str:
+    return history.html("lab", last_accepts("lab"))
 
 
 def rows(text: str, heading: str) -> list[list[str]]:
@@ -58,7 +68,7 @@ def rows(text: str, heading: str) -> list[list[str]]:
 def test_campaigns_are_listed_newest_first_with_what_had_changed(results: Path) -> None:
     leave(results, 20)
     leave(results, 21, fails=True, firmware="b")
-    listed = rows(history.html("lab"), "Campaigns")
+    listed = rows(of_lab(), "Campaigns")
     assert [(row[0][:10], row[3], row[7]) for row in listed] == [
         ("2026-11-21", "reject", "n1"),
         ("2026-11-20", "accept", ""),
@@ -68,20 +78,20 @@ def test_campaigns_are_listed_newest_first_with_what_had_changed(results: Path) 
 def test_a_node_has_its_last_accept_and_its_last_campaign(results: Path) -> None:
     leave(results, 20)
     leave(results, 21, fails=True)
-    (n1, *_) = rows(history.html("lab"), "Nodes")
-    assert n1[:2] == ["n1", "2026-11-20T10:20:00+00:00"]
+    (n1, *_) = rows(of_lab(), "Nodes")
+    assert n1[:2] == ["n1", "2026-11-20T10:16:55+00:00"]
     assert n1[3:6] == ["2026-11-21T10:16:55+00:00", "reject", "2"]
 
 
 def test_nodes_of_the_system_that_were_never_accepted_are_named(results: Path) -> None:
     leave(results, 20)
-    assert "never accepted: n[5-6]" in Elements(history.html("lab")).text
+    assert "never accepted: n[5-6]" in Elements(of_lab()).text
 
 
 def test_a_trend_has_a_point_a_campaign_and_marks_changed_firmware(results: Path) -> None:
     leave(results, 20, 9.5)
     leave(results, 21, 9.1, firmware="b")
-    (curve,) = numbers_in(history.html("lab"))["curves"]
+    (curve,) = numbers_in(of_lab())["curves"]
     assert curve["median"] == [9.5, 9.1]
     assert curve["labels"] == ["2026-11-20 10:16", "2026-11-21 10:16 △"]
 
@@ -89,13 +99,13 @@ def test_a_trend_has_a_point_a_campaign_and_marks_changed_firmware(results: Path
 def test_a_rehearsal_is_no_history(results: Path) -> None:
     leave(results, 20)
     leave(results, 21, 1.0, simulated=True)
-    assert [row[0][:10] for row in rows(history.html("lab"), "Campaigns")] == ["2026-11-20"]
+    assert [row[0][:10] for row in rows(of_lab(), "Campaigns")] == ["2026-11-20"]
 
 
 def test_what_cannot_be_read_is_said(results: Path) -> None:
     leave(results, 20)
     (leave(results, 21) / "verdict.json").write_text("{")
-    assert "1 campaigns cannot be read" in Elements(history.html("lab")).text
+    assert "1 campaigns cannot be read" in Elements(of_lab()).text
 
 
 @pytest.mark.parametrize("text", pages.HOSTILE[:-4])
@@ -112,7 +122,7 @@ def test_no_text_of_a_campaign_becomes_markup(results: Path, text: str) -> None:
             "fingerprints": {nodes[0]: word},
         }
         record.write_text(json.dumps({**document, **changed}))
-        found.append([(tag, list(a)) for tag, a in Elements(history.html("lab")).tags])
+        found.append([(tag, list(a)) for tag, a in Elements(of_lab()).tags])
     assert found[0] == found[1]
 
 

@@ -19,11 +19,12 @@ from railgauge import paths
 from railgauge.acceptance import accept
 from railgauge.cli.report import report
 from railgauge.report import page
-from railgauge.report.page import content, drawing, series
+from railgauge.report.page import before, content, drawing, series
 from railgauge.report.visible import clean
 from railgauge.verdict import table
-from railgauge.verdict.answer import Finding
+from railgauge.verdict.answer import Finding, Verdict
 from tests import pages
+from tests.unit import measured
 from tests.unit.verdict.test_rules import Recorded
 
 UPLOT = paths.SOURCE / "railgauge" / "report" / "page" / "uplot-1.6.32"
@@ -160,6 +161,78 @@ def test_a_curve_has_the_sizes_in_order_and_the_limit(tmp_path: Path) -> None:
     over_sizes = next(c for c in data["curves"] if c["by"] == "size")
     assert over_sizes["x"] == pages.SIZES
     assert set(over_sizes["limit"]) == {392.15}
+
+
+def test_the_page_says_what_the_campaign_would_have_found(tmp_path: Path) -> None:
+    verdict = pages.cluster(tmp_path, 8, 2)
+    sharpest = verdict.power.sharpest
+    assert sharpest is not None and sharpest.link is not None
+    text = Elements(page.html(verdict)).text
+    assert f"With 99 %: a loss of {sharpest.link * 100:.1f} % on one place" in text
+
+
+@pytest.fixture
+def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verdict:
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
+    return pages.after_accepted(tmp_path)
+
+
+def test_a_place_that_lost_since_the_last_accepted_campaign_stands_first(later: Verdict) -> None:
+    changes = numbers_in(page.html(later))["changes"]
+    _, places, change, p, *_, words = changes["rows"]
+    worse = [place for place, word in zip(places, words, strict=True) if word == 0]
+    assert {changes["places"][place] for place in worse} == {f"n7:n8:{r}-{r}" for r in range(4)}
+    assert words == sorted(words) and change[0] == pytest.approx(-0.08, abs=0.02) and p[0] > 3
+
+
+def test_before_and_after_names_the_campaign_and_each_condition(later: Verdict) -> None:
+    text = Elements(page.html(later)).text
+    assert (
+        f"Against {measured.name(1)}, the last campaign that was accepted before: 4 worse" in text
+    )
+    assert "RdmaBandwidth ns: bandwidth 64 KiB, write, roce, 4 streams" in text
+
+
+def test_what_was_accepted_later_is_not_before(tmp_path: Path, later: Verdict) -> None:
+    measured.leave(tmp_path, 3, {measured.PLACES[0]: 1.0}, gate="acceptance", verdict="accept")
+    found = before.before(later)
+    assert isinstance(found, before.Before) and found.campaign.id == measured.name(1)
+
+
+def test_without_an_accepted_campaign_the_page_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
+    html = page.html(pages.cluster(tmp_path, 4, 1))
+    assert "No before and after: no other campaign" in Elements(html).text
+    assert numbers_in(html)["changes"] is None
+
+
+def test_of_too_many_places_those_that_moved_least_are_left_out(
+    later: Verdict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(before, "MOST", 5)
+    html = page.html(later)
+    changes = numbers_in(html)["changes"]
+    assert changes["rows"][-1][:4] == [0] * 4 and changes["left_out"] == 235
+    assert "235 places that moved least are not in this page" in Elements(html).text
+
+
+def test_a_node_has_its_leaf(tmp_path: Path) -> None:
+    data = numbers_in(page.html(pages.on_leaves(pages.cluster(tmp_path, 4, 2), 2)))
+    of_node = dict(zip(data["nodes"], data["leaf_of"], strict=True))
+    assert {node: data["leaves"][leaf] for node, leaf in of_node.items()} == {
+        "n1": "leaf1",
+        "n2": "leaf1",
+        "n3": "leaf2",
+        "n4": "leaf2",
+    }
+
+
+def test_damaged_leaves_cost_a_map_and_not_the_page(tmp_path: Path) -> None:
+    verdict = pages.on_leaves(pages.cluster(tmp_path, 4, 2), 2)
+    (verdict.campaign.folder / "leaves.json").write_text("[")
+    assert numbers_in(page.html(verdict))["leaf_of"] == [-1] * 4
 
 
 def test_a_long_output_keeps_its_begin_and_its_end() -> None:

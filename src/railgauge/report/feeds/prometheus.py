@@ -19,7 +19,7 @@ from railgauge.model.measurement import METRICS
 from railgauge.report import numbers
 from railgauge.report.numbers import Number
 from railgauge.report.visible import clean
-from railgauge.verdict.answer import EXIT_CODES, Verdict
+from railgauge.verdict.answer import EXIT_CODES, WEIGHTS, Verdict
 from railgauge.verdict.compare import Outcome
 
 #: Our unit -> the suffix of a metric's name, and what a number is multiplied by.
@@ -54,7 +54,7 @@ CAMPAIGN = (
     Metric("railgauge_suspect_info", "A node that the findings point at; always 1."),
     Metric(
         "railgauge_node_last_accept_timestamp_seconds",
-        "End of the last campaign that accepted the node; 0 where there is none.",
+        "When the last campaign began that accepted the node; 0 where there is none.",
     ),
     Metric("railgauge_limit_share_ratio", "A number as a share of what physics allows."),
 )
@@ -124,7 +124,7 @@ def metrics(verdict: Verdict, accepted: Mapping[str, str]) -> str:
             labels = {"partition": partition, "check": check, "outcome": outcome.value}
             add("places", places[partition, check, outcome], **labels)
     weights = Counter(finding.weight for finding in verdict.findings)
-    for weight in ("reject", "inconclusive"):
+    for weight in WEIGHTS:
         add("findings", weights[weight], weight=weight)
     for suspect in verdict.suspects:
         add("suspect_info", 1, node=suspect.node)

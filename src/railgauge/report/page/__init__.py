@@ -3,6 +3,7 @@
     content.py   sections of plain texts           series.py   the numbers, in columns
     drawing.py   suspects and their partners       web/        templates, style and script
     history.py   the page of a system's campaigns
+    before.py    what changed since the last campaign that was accepted
     uplot-*/     the released library that draws curves, with its licence
 
 Whatever comes from outside reaches the page in two ways: as text that Jinja escapes, or in the
@@ -26,6 +27,7 @@ import jinja2
 from markupsafe import Markup
 
 from railgauge.report import numbers
+from railgauge.report.page import before as before_after
 from railgauge.report.page import content, series
 from railgauge.report.visible import clean
 from railgauge.verdict.answer import Verdict
@@ -82,7 +84,7 @@ def whole(template: str, data: dict[str, Any], **said: Any) -> str:
     style = _own(_UPLOT / "uPlot.min.css", _WEB / "page.css")
     script = _own(
         _UPLOT / "uPlot.iife.min.js",
-        *(_WEB / name for name in ("table.js", "heat.js", "curve.js", "page.js")),
+        *(_WEB / name for name in ("table.js", "heat.js", "curve.js", "volcano.js", "page.js")),
     )
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
@@ -100,11 +102,17 @@ def html(verdict: Verdict) -> str:
     measured = numbers.collect(verdict, all_numbers=True)
     columns = series.as_columns(verdict, measured)
     pairs = _checks_with_pairs(columns)
-    for name in ("checks", "nodes", "rails", "places"):
+    for name in ("checks", "nodes", "rails", "places", "leaves"):
         columns[name] = [clean(text) for text in columns[name]]
-    curves = series.curves([one for one in measured if one.row.measurement.value > 0])
+    before = before_after.before(verdict)
+    earlier = before if isinstance(before, before_after.Before) else None
+    curves = series.curves(
+        [one for one in measured if one.row.measurement.value > 0],
+        earlier.median if earlier else lambda *_: None,
+    )
     checks = list(dict.fromkeys(case.check for case in verdict.cases if not case.of_job))
     columns["curves"] = [curve.as_dict() for curve in curves]
+    columns["changes"] = before_after.as_columns(earlier.compared) if earlier else None
     shown = content.findings(verdict, measured)
     return whole(
         "page.html.j2",
@@ -116,6 +124,8 @@ def html(verdict: Verdict) -> str:
         sign=_SIGNS[verdict.decision],
         sentence=content.sentence(verdict),
         scope=content.scope(verdict),
+        power=content.power(verdict),
+        sharpest=verdict.power.sharpest,
         suspects=(suspects := content.suspects(verdict)),
         suspects_left_out=len(verdict.suspects) + len(verdict.ways) - len(suspects),
         findings=shown,
@@ -123,8 +133,15 @@ def html(verdict: Verdict) -> str:
         summary=content.summary(measured),
         checks=checks,
         curves=curves,
+        before=earlier,
+        no_before="" if earlier else before,
+        classes=before_after.classes(earlier.compared) if earlier else None,
+        changed=before_after.changed(earlier.drift) if earlier else None,
+        changes=columns["changes"],
         transfers=content.transfer_tables(verdict.cases),
-        tables=[table for make in content.TABLES if (table := make(verdict)).rows],
+        counters=content.counters(verdict.cases),
+        drift=content.drift(verdict),
+        not_run=content.not_run(verdict),
         provenance=[
             table
             for table in (

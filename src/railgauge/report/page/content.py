@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from railgauge import hostlist
@@ -20,7 +20,7 @@ from railgauge.report.numbers import Number
 from railgauge.report.outputs import Outputs
 from railgauge.report.page.drawing import Drawing, draw
 from railgauge.verdict import provenance
-from railgauge.verdict.answer import Finding, Verdict
+from railgauge.verdict.answer import WEIGHTS, Finding, Verdict
 from railgauge.verdict.compare import Case, Outcome, read_possible
 
 #: What the page has in full; what is over is counted, and in the campaign's folder.
@@ -138,6 +138,36 @@ def scope(verdict: Verdict) -> TableOf:
     return TableOf("Scope", columns, tuple(rows), numeric=(3, 4, 5, 6))
 
 
+def power(verdict: Verdict) -> TableOf:
+    """A line a condition: the smallest losses that such a campaign finds, the smallest first."""
+    conditions = sorted(
+        verdict.power.conditions,
+        key=lambda one: (not one.decides, one.link is None, one.link or 0.0),
+    )
+    rows = [
+        (
+            one.partition,
+            one.check,
+            one.measured,
+            str(one.places),
+            str(one.runs),
+            *(_loss(loss) for loss in (one.noise, one.link, one.node, one.all)),
+            ", ".join(one.by),
+            "-" if one.false_alarms is None else f"{one.false_alarms:.2g}",
+        )
+        for one in conditions
+    ]
+    columns = (
+        *("partition", "check", "measured", "places", "runs", "noise"),
+        *("loss on a place", "on a node", "on all", "by", "false alarms"),
+    )
+    return table("Power", columns, rows, (3, 4, 5, 6, 7, 8, 10))
+
+
+def _loss(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
 # --- suspects and findings -----------------------------------------------------------------------
 
 
@@ -149,9 +179,6 @@ def suspects(verdict: Verdict) -> list[SuspectOf]:
         shows = drawing and any(line.bad and line.partner in way.nodes for line in drawing.lines)
         found.append(SuspectOf(between, way.why, drawing if shows else None))
     return found[:_MOST_SUSPECTS]
-
-
-_WEIGHTS = ("reject", "inconclusive", "provisional accept", "accept")
 
 
 def findings(verdict: Verdict, measured: Sequence[Number]) -> list[FindingsOfPlace]:
@@ -183,7 +210,7 @@ def places_of(findings: Sequence[Finding]) -> list[tuple[Finding, ...]]:
     def key(finding: Finding) -> tuple[str, ...]:
         return finding.weight, finding.check, finding.partition, finding.place, finding.evidence
 
-    ordered = sorted(findings, key=lambda finding: _WEIGHTS.index(finding.weight))
+    ordered = sorted(findings, key=lambda finding: WEIGHTS.index(finding.weight))
     return [tuple(group) for _, group in itertools.groupby(ordered, key=key)]
 
 
@@ -437,11 +464,3 @@ def table(
     """No longer than a page has them."""
     texts = tuple(tuple(str(cell) for cell in row) for row in rows[:_MOST_LINES])
     return TableOf(name, columns, texts, tuple(numeric), max(len(rows) - _MOST_LINES, 0))
-
-
-#: The sections of tables, in the order of the page; one without rows is not there.
-TABLES: tuple[Callable[[Verdict], TableOf], ...] = (
-    lambda verdict: counters(verdict.cases),
-    drift,
-    not_run,
-)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from railgauge import hostlist, systems
@@ -48,8 +48,8 @@ def past(system: str) -> tuple[list[Past], list[str]]:
     """
     found, unreadable = [], []
     fingerprints: dict[str, str] = {}
-    for path in campaigns.all_folders():
-        if f"-{system}-" not in path.name or not (path / "verdict.json").exists():
+    for path in campaigns.folders_of(system):
+        if not (path / "verdict.json").exists():
             continue
         try:
             campaign = campaigns.load(str(path))
@@ -68,8 +68,10 @@ def past(system: str) -> tuple[list[Past], list[str]]:
     return found, unreadable
 
 
-def html(system: str) -> str:
-    """The whole page; RailgaugeError where the system has no campaign."""
+def html(system: str, accepted: Mapping[str, str]) -> str:
+    """The whole page; RailgaugeError where the system has no campaign. `accepted` has of nodes the
+    time (ISO 8601) at which they were last accepted.
+    """
     found, unreadable = past(system)
     if not found:
         raise RailgaugeError(
@@ -86,16 +88,24 @@ def html(system: str) -> str:
         now=now.isoformat(timespec="seconds"),
         unreadable=unreadable,
         campaigns=_campaigns(found),
-        nodes=_nodes(found, now),
-        coverage=_coverage(system, found, now),
+        nodes=_nodes(found, accepted, now),
+        coverage=_coverage(system, found, accepted, now),
         curves=curves[:_MOST_CURVES],
         curves_left_out=max(len(curves) - _MOST_CURVES, 0),
     )
 
 
 def _no_numbers(curves: list[dict[str, Any]]) -> dict[str, Any]:
-    names = ("statuses", "checks", "nodes", "rails", "places", "ends", "conditions", "silent")
-    return {**{name: [] for name in names}, "rows": [[], [], [], [], []], "curves": curves}
+    names = (
+        *("statuses", "checks", "nodes", "rails", "places", "ends", "conditions", "silent"),
+        *("leaves", "leaf_of"),
+    )
+    return {
+        **{name: [] for name in names},
+        "rows": [[], [], [], [], []],
+        "curves": curves,
+        "changes": None,
+    }
 
 
 def _campaigns(found: Sequence[Past]) -> TableOf:
@@ -116,7 +126,7 @@ def _campaigns(found: Sequence[Past]) -> TableOf:
     return table("Campaigns", columns, rows, (4, 5))
 
 
-def _nodes(found: Sequence[Past], now: datetime.datetime) -> TableOf:
+def _nodes(found: Sequence[Past], accepted: Mapping[str, str], now: datetime.datetime) -> TableOf:
     """A line a node, the longest not accepted first."""
     last: dict[str, Past] = {}
     count: dict[str, int] = {}
@@ -124,7 +134,6 @@ def _nodes(found: Sequence[Past], now: datetime.datetime) -> TableOf:
         for node in one.nodes:
             last[node] = one
             count[node] = count.get(node, 0) + 1
-    accepted = _accepted(found)
     rows = []
     for node in sorted(last, key=lambda node: accepted.get(node, "")):
         one, when = last[node], accepted.get(node)
@@ -146,21 +155,13 @@ def _nodes(found: Sequence[Past], now: datetime.datetime) -> TableOf:
     return table("Nodes", columns, rows, (2, 5))
 
 
-def _accepted(found: Sequence[Past]) -> dict[str, str]:
-    """Node -> the end of the newest campaign that accepted it."""
-    return {
-        node: one.campaign.finished
-        for one in found
-        if one.verdict["verdict"] == "accept" and one.campaign.finished
-        for node in one.nodes
-    }
-
-
 def _days(when: str, now: datetime.datetime) -> float:
     return (now - datetime.datetime.fromisoformat(when)).total_seconds() / 86400
 
 
-def _coverage(system: str, found: Sequence[Past], now: datetime.datetime) -> str:
+def _coverage(
+    system: str, found: Sequence[Past], accepted: Mapping[str, str], now: datetime.datetime
+) -> str:
     """How many of the system's nodes were accepted of late."""
     nodes = {node for one in found for node in one.nodes}
     try:
@@ -168,10 +169,10 @@ def _coverage(system: str, found: Sequence[Past], now: datetime.datetime) -> str
         described = {n for p in partitions for n in hostlist.expand(p.extras.nodes)}
     except (RailgaugeError, ValueError):
         described = set()
-    accepted = _accepted(found)
-    of_late = [n for n, when in accepted.items() if _days(when, now) <= _RECENT_DAYS]
-    never = sorted((nodes | described) - accepted.keys())
-    text = f"{len(of_late)} of {len(nodes | described)} nodes accepted within {_RECENT_DAYS} days"
+    every = nodes | described
+    of_late = [n for n in every & accepted.keys() if _days(accepted[n], now) <= _RECENT_DAYS]
+    never = sorted(every - accepted.keys())
+    text = f"{len(of_late)} of {len(every)} nodes accepted within {_RECENT_DAYS} days"
     return f"{text}; never accepted: {folded(never)}." if never else f"{text}."
 
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Literal
 
+import pydantic
+
+from railgauge import hostlist
+from railgauge.campaign.folder import LEAVES, Campaign
+from railgauge.model import record
 from railgauge.model.measurement import METRICS, Measurement
+from railgauge.model.record import BrokenRecordError
 from railgauge.model.sizes import format_size
 from railgauge.node.rdma import natural
 from railgauge.report import numbers
@@ -48,6 +54,8 @@ class Point:
     lowest: float | None
     highest: float | None
     limit: float | None
+    #: the median of the campaign that was accepted before
+    accepted: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +69,7 @@ class Curve:
     points: tuple[Point, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        columns = ("x", "median", "worst", "best", "lowest", "highest", "limit")
+        columns = ("x", "median", "worst", "best", "lowest", "highest", "limit", "accepted")
         return {
             "unit": self.unit,
             "by": self.by,
@@ -70,7 +78,11 @@ class Curve:
         }
 
 
-def curves(measured: Sequence[Number]) -> list[Curve]:
+#: What was the median of that condition before, where that is known.
+Earlier = Callable[[Case, Measurement], float | None]
+
+
+def curves(measured: Sequence[Number], earlier: Earlier = lambda *_: None) -> list[Curve]:
     """Of every condition that was measured at several sizes, and of latencies."""
     by_size: dict[Hashable, dict[float, list[Number]]] = {}
     by_percentile: dict[Hashable, dict[float, list[Number]]] = {}
@@ -87,14 +99,21 @@ def curves(measured: Sequence[Number]) -> list[Curve]:
     found = []
     for sizes in by_size.values():
         if len(sizes) >= _LEAST_SIZES:
-            found.append(_curve(sizes, "size", lambda m: format_size(m.size_bytes or 0)))
+            found.append(_curve(sizes, "size", lambda m: format_size(m.size_bytes or 0), earlier))
     for percentiles in by_percentile.values():
         if len(percentiles) >= _LEAST_SIZES:
-            found.append(_curve(percentiles, "percentile", lambda m: _PERCENTILES[m.metric]))
+            found.append(
+                _curve(percentiles, "percentile", lambda m: _PERCENTILES[m.metric], earlier)
+            )
     return found
 
 
-def _curve(groups: dict[float, list[Number]], by: str, label: Any) -> Curve:
+def _curve(
+    groups: dict[float, list[Number]],
+    by: Literal["size", "percentile"],
+    label: Callable[[Measurement], str],
+    earlier: Earlier,
+) -> Curve:
     first = next(iter(groups.values()))[0]
     m = first.row.measurement
     plain = dataclasses.replace(m, size_bytes=None) if by == "size" else m
@@ -106,11 +125,16 @@ def _curve(groups: dict[float, list[Number]], by: str, label: Any) -> Curve:
         f"{title}, {first.case.partition}",
         m.unit,
         by,
-        tuple(_point(x, members, label) for x, members in sorted(groups.items())),
+        tuple(_point(x, members, label, earlier) for x, members in sorted(groups.items())),
     )
 
 
-def _point(x: float, members: Sequence[Number], label: Any) -> Point:
+def _point(
+    x: float,
+    members: Sequence[Number],
+    label: Callable[[Measurement], str],
+    earlier: Earlier,
+) -> Point:
     values = [one.row.measurement.value for one in members]
     more = METRICS[members[0].row.measurement.metric].better == "more"
     references = [one.row.reference for one in members if one.row.reference is not None]
@@ -127,7 +151,27 @@ def _point(x: float, members: Sequence[Number], label: Any) -> Point:
         lowest=max(lowest, default=None),
         highest=min(highest, default=None),
         limit=min(limits, default=None),
+        accepted=earlier(members[0].case, members[0].row.measurement),
     )
+
+
+#: Partition -> leaf -> its nodes, a host list: what a campaign's folder has.
+_LEAVES = pydantic.TypeAdapter(dict[str, dict[str, str]])
+
+
+def leaf_of(campaign: Campaign) -> Mapping[str, str]:
+    """Node -> its leaf, of those for which it is known."""
+    try:
+        kept = record.read(campaign.folder / LEAVES, _LEAVES) or {}
+        return {
+            node: leaf
+            for leaves in kept.values()
+            for leaf, members in leaves.items()
+            for node in hostlist.expand(members)
+        }
+    except (BrokenRecordError, ValueError):
+        # The map of leaves is one view of numbers that are all there.
+        return {}
 
 
 class _Index:
@@ -192,6 +236,8 @@ def as_columns(verdict: Verdict, measured: Sequence[Number]) -> dict[str, Any]:
         for case in verdict.cases
         if not case.rows and not case.of_job and not case.was_left_out
     ]
+    of_node = leaf_of(verdict.campaign)
+    leaves = _Index(sorted({of_node[node] for node in nodes.texts if node in of_node}, key=natural))
     kept = rows
     if len(rows) > MOST:
         kept = sorted(rows, key=lambda row: row[3])[-MOST:]
@@ -205,6 +251,8 @@ def as_columns(verdict: Verdict, measured: Sequence[Number]) -> dict[str, Any]:
         "conditions": described,
         "rows": [list(column) for column in zip(*kept, strict=True)] or [[], [], [], [], []],
         "silent": silent,
+        "leaves": leaves.texts,
+        "leaf_of": [leaves(of_node[node]) if node in of_node else -1 for node in nodes.texts],
         "left_out": len(rows) - len(kept),
     }
 

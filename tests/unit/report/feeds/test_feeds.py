@@ -15,15 +15,17 @@ from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
 from railgauge import paths
-from railgauge.campaign.accepts import last_accepts
+from railgauge.campaign.folder import STANDING
 from railgauge.cli.export import export
 from railgauge.errors import RailgaugeError
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import METRICS
+from railgauge.model.record import write_standings
 from railgauge.report.feeds import junit, markdown, prometheus, rows
 from railgauge.report.visible import clean
 from railgauge.verdict.answer import Verdict
 from tests import pages
+from tests.unit.gate.test_coverage import standing
 from tests.unit.verdict.test_rules import Recorded
 
 FINISHED = "2026-11-22T10:19:48+00:00"
@@ -294,17 +296,18 @@ def test_export_says_what_is_wrong(campaign: Path, options: list[str], said: str
     assert result.exit_code != 0 and said in str(result.exception)
 
 
-def test_a_node_was_accepted_when_its_newest_accepted_campaign_ended(campaign: Path) -> None:
+def test_the_age_of_a_node_is_that_of_its_newest_acceptance(campaign: Path) -> None:
     older = campaign.with_name("20261121T101655Z-lab-7578a1")
-    campaign.rename(older)
-    for folder, verdict, end in (
-        (older, "accept", FINISHED),
-        (campaign, "reject", "2026-11-23T10:19:48+00:00"),
-    ):
-        if folder is campaign:
-            Recorded(campaign).write()
-        (folder / "verdict.json").write_text(f'{{"verdict": "{verdict}", "simulated": false}}')
-        record = folder / "campaign.json"
-        text = re.sub(r'"finished": ("[^"]*"|null)', f'"finished": "{end}"', record.read_text())
-        record.write_text(text)
-    assert last_accepts("lab", ["n1", "n9"]) == {"n1": FINISHED}
+    older.mkdir()
+    write_standings(older / STANDING, {"n1": standing(), "n2": standing()})
+    write_standings(campaign / STANDING, {"n1": standing("not accepted")})
+    text = CliRunner().invoke(export, ["latest", "--prometheus", "-"]).output
+    found = samples(text)["railgauge_node_last_accept_timestamp_seconds"]
+    assert {node: when for (_, node), when in found.items()}["n1"] == 1795256215
+
+
+def test_prometheus_counts_findings_of_each_weight(bad: Verdict) -> None:
+    provisional = dataclasses.replace(bad.findings[0], weight="provisional accept")
+    verdict = dataclasses.replace(bad, findings=(*bad.findings, provisional))
+    found = samples(prometheus.metrics(verdict, {}))["railgauge_findings"]
+    assert found == {("reject",): 2, ("inconclusive",): 0, ("provisional accept",): 1}

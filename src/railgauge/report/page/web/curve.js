@@ -14,6 +14,7 @@ function drawCurve(figure, curve) {
     { label: alone ? "measured" : "median", values: curve.median, stroke: tone("--mark"), width: 2.5, points: { show: true, size: 5 } },
     { label: "worst place", values: alone ? [] : curve.worst, stroke: tone("--reject"), width: 1.5, dash: [6, 4], points: { show: false } },
     { label: "best place", values: alone ? [] : curve.best, stroke: tone("--soft"), width: 1, points: { show: false } },
+    { label: "accepted before", values: curve.accepted, stroke: tone("--accept"), width: 2, dash: [1, 4], points: { show: true, size: 7, width: 1.5, fill: tone("--raised") } },
     { label: "at least", values: curve.lowest, stroke: tone("--open"), width: 1.5, dash: [2, 3], points: { show: false } },
     { label: "at most", values: curve.highest, stroke: tone("--open"), width: 1.5, dash: [10, 3], points: { show: false } },
     { label: "limit", values: curve.limit, stroke: tone("--ink"), width: 1, dash: [12, 4, 2, 4], points: { show: false } },

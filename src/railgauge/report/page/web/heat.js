@@ -1,5 +1,5 @@
 "use strict";
-// A map of pairs: node by node, or node by rail.
+// A map of pairs: node by node, node by rail, or leaf by rail.
 
 // Cividis (Nunez et al. 2018), made for readers who do not tell red from green; worst first.
 const CIVIDIS = ["#fde945", "#cbba69", "#959078", "#666970", "#31446b", "#00204d"].map((colour) =>
@@ -14,6 +14,9 @@ function colour(share) {
 
 // Of a node in a map by rails, in pixels.
 const LEAST_WIDTH = 5;
+
+// Of more nodes the leaves are shown first.
+const CROWDED = 128;
 
 // Fewer are told sooner by the table.
 const LEAST_CELLS = 3;
@@ -63,7 +66,11 @@ class HeatMap {
       made.push({ about, rows: found.rows, by: "nodes", weight: weight + 0.5, title: `${title}: node × node` });
       // Of many nodes with a few partners each, nearly all cells of node × node are empty.
       const sparse = found.pairs.size < (found.nodes.size * found.nodes.size) / 4 ? 1 : 0;
-      if (found.rails) made.push({ about, rows: found.rows, by: "rails", weight: weight + sparse, title: `${title}: node × rail` });
+      const leaves = this.leavesOf(found.nodes);
+      if (found.rails || leaves > 1) made.push({ about, rows: found.rows, by: "rails", weight: weight + sparse, title: `${title}: node × rail` });
+      // Of more nodes than a screen has room for the leaves come first.
+      const crowded = found.nodes.size > CROWDED ? 1.5 : 0.25;
+      if (leaves > 1) made.push({ about, rows: found.rows, by: "leaves", weight: weight + crowded, title: `${title}: leaf × rail` });
     }
     if (!made.length && this.silent.some(([, , status]) => status >= this.bad)) {
       made.push({ about: null, rows: [], by: "nodes", weight: 1, title: "no number came: node × node" });
@@ -71,6 +78,8 @@ class HeatMap {
     }
     return made.sort((a, b) => b.weight - a.weight).filter((choice) => this.cellsOf(choice).size >= LEAST_CELLS);
   }
+
+  leavesOf(nodes) { return new Set([...nodes].map((node) => this.data.leaf_of[node]).filter((leaf) => leaf >= 0)).size; }
 
   build() {
     const tools = element("div", undefined, "tools");
@@ -81,9 +90,12 @@ class HeatMap {
       option.value = String(number);
       this.select.append(option);
     });
-    this.select.addEventListener("change", () => this.show());
+    this.select.addEventListener("change", () => { this.only = undefined; this.show(); });
     label.append(this.select);
-    tools.append(label);
+    this.back = element("button", "All leaves");
+    this.back.type = "button";
+    this.back.addEventListener("click", () => this.select.dispatchEvent(new Event("change")));
+    tools.append(label, this.back);
     this.canvas = element("canvas");
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "application");
@@ -99,12 +111,15 @@ class HeatMap {
   }
 
   show() {
-    this.choice = this.choices[Number(this.select.value || 0)];
+    const chosen = this.choices[Number(this.select.value || 0)];
+    const ofOne = this.only !== undefined;
+    this.choice = ofOne ? { ...chosen, by: "rails", title: chosen.title.replace("leaf ×", `nodes of ${this.data.leaves[this.only]} ×`) } : chosen;
+    this.back.hidden = !ofOne;
     this.collect();
     this.scale();
     this.describe();
     this.cursor = this.under = undefined;
-    this.read.textContent = "Point at a cell, or use the arrow keys; click or Enter lists its numbers below.";
+    this.read.textContent = `Point at a cell, or use the arrow keys; click or Enter ${this.choice.by === "leaves" ? "shows the nodes of the leaf" : "lists its numbers below"}.`;
     this.draw();
   }
 
@@ -116,8 +131,28 @@ class HeatMap {
   }
 
   // The cells of a choice by column and line: of a pair the worst of its places, of a node's rail the
-  // best, as one that is bad with one partner alone may be good.
+  // best, as one that is bad with one partner alone may be good, and of a leaf's rail its worst node.
   cellsOf(choice) {
+    if (choice.by === "leaves") return this.leafCells(choice);
+    const cells = this.endsOf(choice);
+    if (this.only === undefined) return cells;
+    return new Map([...cells].filter(([, cell]) => this.data.leaf_of[cell.x] === this.only));
+  }
+
+  leafCells(choice) {
+    const cells = new Map();
+    for (const cell of this.endsOf({ ...choice, by: "rails" }).values()) {
+      const leaf = this.data.leaf_of[cell.x];
+      if (leaf < 0) continue;
+      const key = leaf * 1e6 + cell.y, known = cells.get(key);
+      const worse = !known || cell.status > known.status || (cell.status === known.status && cell.value !== null &&
+        (known.value === null || (choice.about?.more ?? true) === cell.value < known.value));
+      cells.set(key, { ...(worse ? cell : known), x: leaf, y: cell.y, count: (known?.count ?? 0) + 1 });
+    }
+    return cells;
+  }
+
+  endsOf(choice) {
     const { rows } = this.data;
     const more = choice.about?.more ?? true;
     const sign = choice.by === "nodes" ? 1 : -1;
@@ -146,7 +181,7 @@ class HeatMap {
     } else {
       this.columns = used((cell) => [cell.x]);
       this.lines = used((cell) => [cell.y]);
-      this.names = [this.data.nodes, null];
+      this.names = [this.choice.by === "leaves" ? this.data.leaves : this.data.nodes, null];
     }
     const across = new Map(this.columns.map((node, at) => [node, at]));
     const down = new Map(this.lines.map((node, at) => [node, at]));
@@ -186,8 +221,11 @@ class HeatMap {
     if (ends) this.legend.append(
       element("span", `worse ${short(ends[0])}`), strip, element("span", `${short(ends[1])} ${about.unit} better`));
     this.legend.append(element("span", `✕ not good: ${bad} of ${this.cells.length} cells`));
-    this.legend.append(element("span", this.choice.by === "nodes"
-      ? "column: the first node of a place; row: the second" : "each node's own rail with its best partner; the pairs are in node × node"));
+    this.legend.append(element("span", {
+      nodes: "column: the first node of a place; row: the second",
+      rails: "each node's own rail with its best partner; the pairs are in node × node",
+      leaves: "the worst node of each leaf on that rail, with its best partner",
+    }[this.choice.by]));
     this.canvas.setAttribute("aria-label",
       `${this.choice.title}: ${this.cells.length} cells, ${bad} not good. Arrow keys move, Enter lists the numbers.`);
   }
@@ -199,7 +237,7 @@ class HeatMap {
     const wrong = style.getPropertyValue("--reject");
     const width = Math.min(this.box.clientWidth, 1100);
     if (!width) return;
-    const name = (axis, at) => (this.names[axis] ? this.names[axis][at] : `rail ${at}`);
+    const name = (axis, at) => (this.names[axis] ? this.names[axis][at] : this.data.rails.length > 1 ? `rail ${at}` : "all");
     const longest = Math.max(...this.lines.map((at) => name(1, at).length), 4);
     this.left = Math.min(7 * longest + 10, 130);
     this.top = 20;
@@ -310,7 +348,7 @@ class HeatMap {
     if (!cell) return;
     const unit = this.choice.about?.unit ?? "";
     const value = cell.value === null ? "no number" : `${short(cell.value)} ${unit}`;
-    const several = cell.count > 1 ? `, the ${this.choice.by === "nodes" ? "worst" : "best"} of ${cell.count}` : "";
+    const several = cell.count > 1 ? `, the ${this.choice.by === "rails" ? "best" : "worst"} of ${cell.count}` : "";
     this.read.textContent = `${this.data.places[cell.place]}: ${value}, ${this.data.statuses[cell.status]}${several}`;
   }
 
@@ -335,6 +373,11 @@ class HeatMap {
 
   enter(cell) {
     if (!cell) return;
+    if (this.choice.by === "leaves") {
+      this.only = cell.x;
+      this.show();
+      return;
+    }
     const nodes = this.choice.by === "nodes" ? [cell.x, cell.y] : [cell.x];
     this.drill(`${nodes.map((node) => `"${this.data.nodes[node]}"`).join(" ")} ${this.data.checks[this.check]}`);
   }

@@ -35,6 +35,15 @@ class Numbers {
   }
 }
 
+// What was pointed at in a figure, in the table of its numbers.
+function list(table, box, words) {
+  if (!table) return;
+  table.input.value = words;
+  table.filter();
+  box.scrollIntoView();
+  table.input.focus({ preventScroll: true });
+}
+
 function openForPrint() {
   const closed = [];
   addEventListener("beforeprint", () => {
@@ -45,19 +54,18 @@ function openForPrint() {
 
 async function main() {
   openForPrint();
-  document.querySelectorAll(".table:not(#all)").forEach((box) =>
+  document.querySelectorAll(".table:not(#all, #changes)").forEach((box) =>
     new DataTable(box, new DomRows(box.querySelector("tbody"))));
   const data = await unpack(document.getElementById("data").textContent);
-  const box = document.getElementById("all");
-  const table = box && new DataTable(box, new Numbers(data));
-  const drill = (words) => {
-    if (!table) return;
-    table.input.value = words;
-    table.filter();
-    document.getElementById("numbers").scrollIntoView();
-    table.input.focus({ preventScroll: true });
-  };
-  document.querySelectorAll(".heat").forEach((heat) => new HeatMap(heat, data, drill));
+  const numbers = document.getElementById("all");
+  const table = numbers && new DataTable(numbers, new Numbers(data));
+  document.querySelectorAll(".heat").forEach((heat) => new HeatMap(heat, data, (words) => list(table, numbers, words)));
+  const volcano = document.getElementById("volcano");
+  if (volcano) {
+    const box = document.getElementById("changes");
+    const changes = new DataTable(box, new Changes(data.changes));
+    new Volcano(volcano, data.changes, (words) => list(changes, box, words));
+  }
   const figures = [...document.querySelectorAll("figure.curve")];
   const draw = () => figures.forEach((figure) => drawCurve(figure, data.curves[Number(figure.dataset.curve)]));
   draw();
