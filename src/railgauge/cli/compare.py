@@ -128,7 +128,7 @@ def _of_files(names: Sequence[str], better: str | None, margin: float | None) ->
 def _of_campaigns(side: Sequence[Campaign], margin: float | None) -> pl.DataFrame:
     from railgauge.verdict import before_after, table
 
-    tables = [table.read(one) for one in side]
+    tables = [table.read(one, before_after.TABLE_COLUMNS) for one in side]
     if margin is not None:
         return before_after.of_tables(tables, {}, margin)
     return before_after.of_tables(tables, systems.least_changes(side[0].system))

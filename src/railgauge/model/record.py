@@ -273,17 +273,18 @@ class Record(Document):
 def read_record(path: Path) -> Record | None:
     """The record at `path`, None where there is none; BrokenRecordError where it is damaged."""
     try:
-        lines = path.read_bytes().splitlines()
-        case = json.loads(lines[0]) if lines else None
-        if not isinstance(case, dict) or case.get("results") != len(lines) - 1:
+        with path.open("rb") as stream:
+            first = stream.readline()
+            case = json.loads(first) if first else None
+            # Line by line: of a large sweep the text takes as much memory as what is made of it.
+            results = [
+                _valid(functools.partial(Result.model_validate_json, line), f"{path}:{number}")
+                for number, line in enumerate(stream, 2)
+            ]
+        if not isinstance(case, dict) or case.get("results") != len(results):
             expected = case.get("results") if isinstance(case, dict) else "a record"
             raise BrokenRecordError(
-                f"{path}: {max(len(lines) - 1, 0)} results, expected {expected}: it is not whole"
-            )
-        results = []
-        for number, line in enumerate(lines[1:], 2):
-            results.append(
-                _valid(functools.partial(Result.model_validate_json, line), f"{path}:{number}")
+                f"{path}: {len(results)} results, expected {expected}: it is not whole"
             )
         return _valid(lambda: Record.model_validate({**case, "results": results}), str(path))
     except FileNotFoundError:

@@ -20,11 +20,17 @@ from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, Railga
 from railgauge.model.measurement import COUNTS, METRICS
 from railgauge.verdict import contrast, power
 from railgauge.verdict.contrast import WORDS, Contrast, Samples, Word
-from railgauge.verdict.statistics import Ints
+from railgauge.verdict.statistics import Ints, numbered
 
 #: What is steady enough to be told: where nobody can tell of a start's time, or of the worst of a
 #: thousand messages, the rest still has its answer.
 DECIDING = ("latency", *(name for name, metric in METRICS.items() if metric.alike))
+
+#: What of a campaign's table makes its side.
+TABLE_COLUMNS = (
+    *("gates", "vouched", "metric", "run", "condition", "launch", "nodes", "place", "peers"),
+    *("check", "value", "partition"),
+)
 
 #: Columns of a file of anyone's numbers.
 CSV_COLUMNS = ("place", "condition", "run", "value")
@@ -272,13 +278,13 @@ def _samples(whole: pl.DataFrame) -> tuple[Samples, pl.DataFrame]:
         return whole[name].cast(pl.Categorical).to_physical().to_numpy().astype(np.int64)
 
     place, of_class = codes("place"), codes("of_class")
-    _, first, link = np.unique(
-        of_class * (place.max(initial=0) + 1) + place, return_index=True, return_inverse=True
-    )
+    known, link = numbered(of_class * (place.max(initial=0) + 1) + place)
+    first = np.zeros(known.size, dtype=np.int64)
+    first[link[::-1]] = np.arange(link.size - 1, -1, -1)
     later = whole["after"].to_numpy().astype(np.int64)
-    run_keys, run = np.unique(codes("run") * 2 + later, return_inverse=True)
+    run_keys, run = numbered(codes("run") * 2 + later)
     # Of several values of a link in a run the mean counts: they are no runs of their own.
-    cells, cell = np.unique(link * run_keys.size + run, return_inverse=True)
+    cells, cell = numbered(link * run_keys.size + run)
     log = np.bincount(cell, weights=np.log(whole["value"].to_numpy())) / np.bincount(cell)
     links = whole[first].select(
         "place", "condition", "of_class", "family", "less", "unit", "decides", "margin", "nodes"

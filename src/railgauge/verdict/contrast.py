@@ -225,18 +225,10 @@ class _Changes:
 
 def _of_class(samples: Samples, chosen: Ints) -> tuple[_Class, Ints, Bools]:
     """A class's values, the numbers of its links, and which of its runs are after."""
-    known, link = _numbered(samples.link[chosen])
-    runs, run = _numbered(samples.run[chosen])
+    known, link = statistics.numbered(samples.link[chosen])
+    runs, run = statistics.numbered(samples.run[chosen])
     of = _Class(samples.log[chosen], link, run, known.size, runs.size)
     return of, known, samples.after[runs]
-
-
-def _numbered(numbers: Ints) -> tuple[Ints, Ints]:
-    """Those that there are, in their order, and each by its place among them."""
-    known = np.flatnonzero(np.bincount(numbers))
-    places = np.zeros(known.max(initial=0) + 1, dtype=np.int64)
-    places[known] = np.arange(known.size)
-    return known, places[numbers]
 
 
 def _by_chance(of: _Class, after: Bools, p: Floats, margin: float) -> Floats:

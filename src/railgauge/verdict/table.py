@@ -86,19 +86,18 @@ def write(campaign: Campaign, cases: Sequence[Case]) -> pl.DataFrame:
     return made
 
 
-def read(campaign: Campaign) -> pl.DataFrame:
-    """The table of a campaign; RailgaugeError where its records are damaged."""
+def read(campaign: Campaign, columns: Sequence[str] = tuple(SCHEMA)) -> pl.DataFrame:
+    """Columns of the table of a campaign; RailgaugeError where its records are damaged."""
     path = campaign.folder / FILE
     try:
-        if path.stat().st_mtime_ns >= max(_written(campaign)):
-            known = pl.read_parquet(path)
-            if known.schema == pl.Schema(SCHEMA):
-                return known
+        is_new = path.stat().st_mtime_ns >= max(_written(campaign))
+        if is_new and pl.read_parquet_schema(path) == pl.Schema(SCHEMA):
+            return pl.read_parquet(path, columns=list(columns))
     except (OSError, pl.exceptions.PolarsError):
         # None yet, one that was broken off, or of an older release: the records have it all.
         pass
     try:
-        return write(campaign, compare.read(campaign))
+        return write(campaign, compare.read(campaign)).select(columns)
     except BrokenRecordError as error:
         raise RailgaugeError(
             str(error), next_step=f"railgauge verdict {campaign.id} says what is damaged"
