@@ -7,12 +7,13 @@ import re
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from railgauge import children
+from railgauge import children, terminal
+from railgauge.acceptance.progress import Finished, Progress, finished
 from railgauge.campaign.folder import PLAN
 from railgauge.checks import queue
 from railgauge.errors import EnvironmentProblem
@@ -21,9 +22,6 @@ from railgauge.model.record import BrokenRecordError, Planned
 
 Say = Callable[[str], None]
 
-_FINISHED = re.compile(
-    r"\[\s+(?P<word>OK|FAIL|ABORT|SKIP)\s*\]\s*\(\s*(?P<done>\d+)/(?P<all>\d+)\)"
-)
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -144,20 +142,22 @@ def follow(
             preexec_fn=children.default_signals,
             pass_fds=keep_open,
         )
+        progress = Progress(log.parent)
         try:
-            with Interrupt(process, say) as interrupt:
+            with Interrupt(process, say) as interrupt, terminal.moving(progress.words):
                 assert process.stdout is not None
                 watchdog = Watchdog(interrupt, waits, why)
                 for line in process.stdout:
                     keep.write(plain(line))
                     keep.flush()
                     if "start processing checks" in line:
-                        watchdog.cases = _plan(log.with_name(PLAN))
+                        watchdog.cases = progress.cases = _plan(log.with_name(PLAN))
                         watchdog.restart()
                     if line.startswith(queue.WAITING):
                         say(line.rstrip())
-                    for progress in _progress(line, watchdog.cases):
-                        say(progress)
+                    if (one := finished(line)) is not None:
+                        progress.heard(one)
+                        say(_told(one, watchdog.cases))
                         watchdog.restart()
                 code = process.wait()
                 watchdog.stop()
@@ -176,9 +176,6 @@ def _plan(path: Path) -> Sequence[Planned]:
         return ()
 
 
-def _progress(line: str, cases: Sequence[Planned]) -> Iterator[str]:
-    found = _FINISHED.search(line)
-    if found:
-        name = line[found.end() :].strip().split(" /", 1)[0]
-        title = next((case.title for case in cases if case.case == name), name)
-        yield f"{found['done']:>3}/{found['all']} {found['word'].lower():<5} {title}"
+def _told(one: Finished, cases: Sequence[Planned]) -> str:
+    title = next((case.title for case in cases if case.case == one.case), one.case)
+    return f"{one.done:>3}/{one.all} {one.word.lower():<5} {title}"

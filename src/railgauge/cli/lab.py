@@ -7,13 +7,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
-from railgauge import hostlist, systems
+from railgauge import hostlist, systems, terminal
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.lab import SYSTEM, fault_kinds, faults, releases, spec, system_in, uplinks
@@ -70,9 +70,16 @@ def _another(running: Lab, how: str) -> EnvironmentProblem:
     )
 
 
-def _timed() -> Callable[[str], None]:
-    start = time.monotonic()
-    return lambda line: click.echo(f"[{time.monotonic() - start:5.1f} s] {line}")
+class _Timed:
+    """Says each step with the seconds since the first; `last` is what goes on."""
+
+    def __init__(self) -> None:
+        self.last = ""
+        self._start = time.monotonic()
+
+    def __call__(self, line: str) -> None:
+        self.last = line
+        click.echo(f"[{time.monotonic() - self._start:5.1f} s] {line}")
 
 
 @click.group()
@@ -108,12 +115,13 @@ def up(nodes: str | None, system: str | None, release: str | None, file: Path | 
     """Bring the lab up, add nodes to it, or start again what has died in it."""
     if system and file:
         raise RailgaugeError("--system and --spec both say what the lab is: name one")
-    cluster, say = open_lab(release, file, system), _timed()
+    cluster, say = open_lab(release, file, system), _Timed()
     try:
         wanted = hostlist.expand(nodes) if nodes else None
     except ValueError as error:
         raise RailgaugeError(f"--nodes {nodes}: {error}") from None
-    cluster.up(say, nodes=wanted)
+    with terminal.moving(lambda: f"lab up: {say.last}"):
+        cluster.up(say, nodes=wanted)
     states = cluster.node_states()
     say("up: " + ", ".join(_folded({node.name: states[node.name] for node in cluster.in_use()})))
     active = faults.active(cluster)

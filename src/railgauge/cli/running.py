@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
-from rich.console import Console
 
+from railgauge import terminal
 from railgauge.acceptance import session
 from railgauge.campaign.folder import Gate
 from railgauge.cli.output import print_json
@@ -106,8 +106,7 @@ def typed() -> list[str]:
 
 def say() -> Callable[[str], None]:
     """Tells of progress, on standard error."""
-    progress = Console(stderr=True, highlight=False)
-    return lambda line: progress.print(line)
+    return lambda line: terminal.console().print(line)
 
 
 def print_verdict(verdict: Verdict, shown: Shown) -> NoReturn:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from railgauge import paths
+from railgauge import paths, terminal
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.stack import fetching, manifest
 from railgauge.stack.fetching import Supply
@@ -105,9 +105,17 @@ class Spack:
         )
         printed: list[str] = []
         assert process.stdout is not None
-        for line in process.stdout:
-            sys.stdout.write(line)
-            printed.append(line.rstrip())
+
+        def words() -> str:
+            # How Spack says that a package is there.
+            there = sum(line.startswith("[+]") for line in printed)
+            last = printed[-1] if printed else "starting"
+            return f"spack {what}: {there} packages installed; {last}"
+
+        with terminal.moving(words):
+            for line in process.stdout:
+                sys.stdout.write(line)
+                printed.append(line.rstrip())
         if process.wait():
             raise failure(what, process.returncode, printed, self)
 
