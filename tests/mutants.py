@@ -562,7 +562,7 @@ MUTANTS = [
     ),
     Mutant(
         "a node that others clear is guilty all the same",
-        "src/railgauge/verdict/locate.py",
+        "src/railgauge/verdict/own.py",
         "    return {node: why for node, why in silent.items() if node not in cleared}\n",
         "    return silent\n",
         "tests/unit/verdict/test_rules.py",
@@ -1141,8 +1141,8 @@ MUTANTS = [
     Mutant(
         "nodes that are not confirmed fail",
         "src/railgauge/verdict/locating/suspects.py",
-        's.confirmed and s.kind in ("node", "rail") and node in s.nodes',
-        's.kind in ("node", "rail") and node in s.nodes',
+        'return self.nodes if self.confirmed and self.kind in ("node", "rail") else ()',
+        'return self.nodes if self.kind in ("node", "rail") else ()',
         "tests/unit/cli/test_locate.py -k only_confirmed_nodes",
     ),
     Mutant(

@@ -288,6 +288,15 @@ class SweepCheck(StrictCheck):
         found = (like for known, like in self._measured_again.values() if known == place)
         return next(found, "")
 
+    @functools.cached_property
+    def _round_of(self) -> Mapping[str, int]:
+        return {p.place: number for number, members in enumerate(self._rounds) for p in members}
+
+    def round_of(self, place: Case) -> int | None:
+        if isinstance(place, PairCase) and place.again:
+            return len(self._rounds) + place.again - 1
+        return self._round_of.get(place.place)
+
     def _sides(self) -> Mapping[str, raw.Side]:
         return self._raw.sides.get(self._numbers.get(self.here.place, -1), {})
 

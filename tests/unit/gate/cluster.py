@@ -161,7 +161,8 @@ class Campaigns:
             simulated=False,
             findings=findings,
             cases=cases,
-            suspects=[SimpleNamespace(node=n) for n in told],
+            suspects=[],
+            failing_nodes=told,
         )
 
 

@@ -117,7 +117,7 @@ def html(verdict: Verdict) -> str:
         sentence=content.sentence(verdict),
         scope=content.scope(verdict),
         suspects=(suspects := content.suspects(verdict)),
-        suspects_left_out=len(verdict.suspects) + len(verdict.ways) - len(suspects),
+        suspects_left_out=len(verdict.suspects) - len(suspects),
         findings=shown,
         findings_left_out=len(content.places_of(verdict.findings)) - len(shown),
         summary=content.summary(measured),

@@ -13,7 +13,7 @@ from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
 from railgauge.model.references import Provenance, Reference
 from railgauge.verdict.compare import Case
-from railgauge.verdict.locating import End, campaign, locate, logs
+from railgauge.verdict.locating import End, Evidence, campaign, locate, logs
 from tests.unit.verdict.locating.campaigns import told
 
 # ---- a campaign ----
@@ -40,6 +40,12 @@ def case(a: str, b: str, value: float, rail: str | None = None) -> Case:
     )
 
 
+def read(cases: list[Case]) -> Evidence:
+    """The evidence of one check and kind."""
+    (family,) = campaign.families(cases, {})
+    return family.evidence
+
+
 def ring(slow: str, rails: tuple[str, ...] = ("0-0", "1-1")) -> list[Case]:
     """Eight nodes; `slow` is `node rail`."""
     nodes = [f"n{number}" for number in range(1, 9)]
@@ -51,11 +57,11 @@ def ring(slow: str, rails: tuple[str, ...] = ("0-0", "1-1")) -> list[Case]:
 
 
 def test_a_slow_rail_of_a_campaign_is_named() -> None:
-    assert told(locate(campaign.read(ring("n2 1-1")))) == ["rail n2:1"]
+    assert told(locate(read(ring("n2 1-1")))) == ["rail n2:1"]
 
 
 def test_a_rail_has_the_name_of_its_device_where_the_node_told_it() -> None:
-    (o,) = campaign.read([case("n1", "n2", 390.0, "7-7")]).observations
+    (o,) = read([case("n1", "n2", 390.0, "7-7")]).observations
     assert (o.a, o.b) == (End("n1", "mlx5_7"), End("n2", "7"))
 
 
@@ -63,20 +69,20 @@ def test_a_case_that_failed_is_a_run_that_failed() -> None:
     bad = dataclasses.replace(
         case("n1", "n2", 1.0, "0-0"), result="fail", failures=(Failure("lost", "n1: gone"),)
     )
-    assert campaign.read([bad]).observations[0].value is None
+    assert read([bad]).observations[0].value is None
 
 
 def test_what_was_not_measured_is_missing_and_accuses_nobody() -> None:
     cases = ring("nobody")
     cases[3] = dataclasses.replace(cases[3], result="not run", reason="its RailProbe failed")
-    evidence = campaign.read(cases)
+    evidence = read(cases)
     assert [m.why for m in evidence.missing] == ["its RailProbe failed"]
     assert locate(evidence).suspects == ()
 
 
 def test_what_equal_places_differ_by_is_taken_from_the_system() -> None:
     cases = [dataclasses.replace(c, peer_spread=0.2) for c in ring("n2 1-1")]
-    assert told(locate(campaign.read(cases))) == []
+    assert told(locate(read(cases))) == []
 
 
 def test_the_lowest_that_the_reference_admits_is_the_bound() -> None:
@@ -86,7 +92,7 @@ def test_the_lowest_that_the_reference_admits_is_the_bound() -> None:
     )
     whole = case("n1", "n2", 390.0)
     row = dataclasses.replace(whole.rows[0], reference=reference)
-    (o,) = campaign.read([dataclasses.replace(whole, rows=(row,))]).observations
+    (o,) = read([dataclasses.replace(whole, rows=(row,))]).observations
     assert o.bound == pytest.approx(360)
 
 
