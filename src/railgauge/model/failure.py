@@ -31,6 +31,9 @@ LOST = "node-lost"
 #: against what lies between them, and against neither.
 UNREACHED = "unreached"
 
+#: What the other way round of a slow pair showed, beside its number.
+DIRECTION = "direction"
+
 #: Groups of a launch that was bad, and good in both halves: nobody is accused of it.
 NOT_TOLD_APART = "not-told-apart"
 

@@ -36,10 +36,12 @@ def suspects(
     odd = {id(case) for case in standing_out}
     first = [*_by_themselves(cases), *named]
     found = [*first, *_alone(cases, first)]
-    for family in campaign.families(_to_judge(cases, found), leaves or {}):
+    # Nothing is to be explained of most.
+    wanted = {campaign.kind_of(case) for case in cases if case.failed or id(case) in odd}
+    to_judge = _to_judge([c for c in cases if campaign.kind_of(c) in wanted], found)
+    for family in campaign.families(to_judge, leaves or {}):
         bad = _places(family, odd)
-        if bad:
-            found += [s for s in _of_family(family).suspects if _explains(s, bad)]
+        found += [s for s in _of_family(family).suspects if _explains(s, bad)]
     return _together([*found, *_cuts(cases, found)])
 
 

@@ -45,15 +45,16 @@ class Alone:
 def named(cases: Sequence[Case]) -> dict[str, str]:
     """Node -> why: those that a failure names, and those that were silent and nothing clears."""
     found: dict[str, str] = {}
-    for case in failed(cases):
+    bad = failed(cases)
+    for case in bad:
         for node in case.unavailable:
             found.setdefault(node, "it does not answer Slurm")
         for failure in case.failures:
             if failure.kind not in (*_SILENCE, UNREACHED):
                 for node in failure.nodes:
                     found.setdefault(node, failure.message)
-    for of_partition in _by_partition(cases):
-        for node, why in _silent(of_partition).items():
+    for partition in dict.fromkeys(case.partition for case in bad):
+        for node, why in _silent(cases, bad, partition).items():
             found.setdefault(node, why)
     return dict(sorted(found.items()))
 
@@ -61,18 +62,17 @@ def named(cases: Sequence[Case]) -> dict[str, str]:
 def cuts(cases: Sequence[Case], guilty: Collection[str]) -> list[Cut]:
     """What lies between two nodes of which a job got to one only, and neither is `guilty`."""
     found: dict[tuple[str, str], Cut] = {}
-    for of_partition in _by_partition(cases):
-        for case in failed(of_partition):
-            for failure in case.failures:
-                for a, b in _between(case, failure.kind, failure.nodes):
-                    # Both answered another: that they are there is known.
-                    elsewhere = (c for c in of_partition if set(c.nodes) != {a, b})
-                    known = failure.kind == UNREACHED or _all_spoke(elsewhere, {a, b})
-                    if known and not {a, b} & set(guilty):
-                        one, other = sorted((a, b))
-                        found.setdefault(
-                            (one, other), Cut((one, other), failure.message, case.check)
-                        )
+    for case in failed(cases):
+        for failure in case.failures:
+            for a, b in _between(case, failure.kind, failure.nodes):
+                # Both answered another: that they are there is known.
+                elsewhere = (
+                    c for c in cases if c.partition == case.partition and set(c.nodes) != {a, b}
+                )
+                known = failure.kind == UNREACHED or _all_spoke(elsewhere, {a, b})
+                if known and not {a, b} & set(guilty):
+                    one, other = sorted((a, b))
+                    found.setdefault((one, other), Cut((one, other), failure.message, case.check))
     return [found[nodes] for nodes in sorted(found)]
 
 
@@ -130,26 +130,23 @@ def is_of_the_suite(case: Case) -> bool:
     return bool(told) and all(told) and all(row.within is not False for row in case.rows)
 
 
-def _by_partition(cases: Sequence[Case]) -> Iterable[list[Case]]:
-    partitions: dict[str, list[Case]] = {}
-    for case in cases:
-        partitions.setdefault(case.partition, []).append(case)
-    return partitions.values()
-
-
-def _silent(cases: Sequence[Case]) -> Mapping[str, str]:
+def _silent(cases: Sequence[Case], bad: Sequence[Case], partition: str) -> Mapping[str, str]:
     """Node -> why: those of a partition that were silent, and that nothing clears.
 
     Where all are silent, none is told from the others.
     """
+    bad = [case for case in bad if case.partition == partition]
+    failures = [(case, failure) for case in bad for failure in case.failures]
+    if not any(failure.kind in _SILENCE for _, failure in failures):
+        return {}
+    cases = [case for case in cases if case.partition == partition]
     silent: dict[str, str] = {}
-    cleared = {n for c in failed(cases) for f in c.failures if f.kind == UNREACHED for n in f.nodes}
-    for case in failed(cases):
-        for failure in case.failures:
-            for node in failure.nodes if failure.kind in _SILENCE else ():
-                silent.setdefault(node, failure.message)
-                if _clears(cases, case, node):
-                    cleared.add(node)
+    cleared = {node for _, f in failures if f.kind == UNREACHED for node in f.nodes}
+    for case, failure in failures:
+        for node in failure.nodes if failure.kind in _SILENCE else ():
+            silent.setdefault(node, failure.message)
+            if node not in cleared and _clears(cases, case, node):
+                cleared.add(node)
     everyone = {node for case in cases for node in case.nodes}
     if set(silent) == everyone:
         return {}

@@ -1704,6 +1704,36 @@ def test_jobs_that_slurm_did_not_start_accuse_nobody(size: int, bad: int) -> Non
     assert (named(cases), ways(cases)) == ([], [])
 
 
+def test_what_is_low_and_within_its_bounds_everywhere_explains_nothing(recorded: Recorded) -> None:
+    """`railgauge locate` tells it; a verdict that accepts accuses nobody."""
+    recorded.floor = 5.0
+    for number, value in enumerate((8.2, 8.2, 9.7, 9.75)):
+        recorded.result(number, value=value)
+    verdict = recorded.decide()
+    assert (verdict.decision, verdict.suspects) == ("accept", ())
+
+
+def test_a_node_that_failed_alone_is_named_and_confirmed_once_it_did_so_again() -> None:
+    cases = [case_on((n,), passed=n != "n2", check="NcclNode") for n in NODES]
+    (once,) = suspects(cases)
+    assert (once.name, once.confirmed) == ("n2", False)
+    (twice,) = suspects([*cases, case_on(("n2",), passed=False, check="NcclNode")])
+    assert (twice.name, twice.confirmed) == ("n2", True)
+
+
+def test_where_all_failed_alone_nobody_is_named() -> None:
+    assert suspects([case_on((n,), passed=False, check="NcclNode") for n in NODES]) == []
+
+
+def test_a_pair_with_a_node_that_is_at_fault_is_not_named() -> None:
+    other = [
+        case_on(pair, passed=pair != ("n1", "n2"), check="RdmaRate")
+        for pair in ring([f"n{place}" for place in range(5)])
+    ]
+    cases = [*ring_with_bad(5, 1), *other]
+    assert (named(cases), ways(cases)) == (["n1"], [])
+
+
 def test_nodes_that_were_silent_together_and_passed_with_others_are_not_named() -> None:
     """As a controller leaves them that hung while one job of the ring started."""
     cases = [case_on(pair, passed=True) for pair in ring(NODES)[1:]]

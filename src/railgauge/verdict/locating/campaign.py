@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
-from railgauge.model.failure import NOT_TOLD_APART
+from railgauge.model.failure import DIRECTION, NOT_TOLD_APART
 from railgauge.model.measurement import METRICS
 from railgauge.model.record import Row
 from railgauge.verdict.compare import Case, Outcome
@@ -55,17 +55,21 @@ def families(cases: Sequence[Case], leaves: Leaves) -> list[Family]:
     """The evidence of all cases between two nodes; what was not measured of these is missing.
 
     A place counts once, by the largest size that it measured of what is alike everywhere; where
-    another of its numbers is out of bounds, or a failure speaks against it, it failed.
+    that is good, and another of its numbers is not, or a failure speaks against it, it failed.
     """
     kinds: dict[tuple[str, str, str], list[Case]] = {}
     for case in cases:
         if len(case.nodes) == 2 and not case.of_job:
-            kind = "" if _RAILS.fullmatch(case.kind) else case.kind
-            kinds.setdefault((case.check, case.partition, kind), []).append(case)
+            kinds.setdefault(kind_of(case), []).append(case)
     return [
         _family(check, partition, of_kind, leaves.get(partition, {}))
         for (check, partition, _), of_kind in sorted(kinds.items())
     ]
+
+
+def kind_of(case: Case) -> tuple[str, str, str]:
+    """Check, partition, and what it measures beside the rails."""
+    return case.check, case.partition, "" if _RAILS.fullmatch(case.kind) else case.kind
 
 
 def _family(check: str, partition: str, cases: list[Case], leaves: Mapping[str, str]) -> Family:
@@ -132,16 +136,19 @@ def _not_measured(case: Case) -> str:
 
 
 def _value(case: Case, row: Row | None) -> float | None:
-    """None of a run that failed. What is only good or bad is 1 where it is good."""
+    """None of a run that failed: for more than that this number is low. What is only good or bad is
+    1 where it is good.
+    """
     if case.outcome is Outcome.FAILED:
-        others = any(other.within is False for other in case.rows if other is not row)
-        if row is None or row.within is not False or case.failures or others:
-            return None
-        lowest = row.reference.lowest if row.reference else None
-        if lowest is None or row.measurement.value >= lowest:
-            # Above what there can be.
+        others = any(failure.kind != DIRECTION for failure in case.failures)
+        if row is None or others or not _is_low(row):
             return None
     return row.measurement.value if row else 1.0
+
+
+def _is_low(row: Row) -> bool:
+    lowest = row.reference.lowest if row.reference else None
+    return lowest is not None and row.measurement.value < lowest
 
 
 def _condition(row: Row | None, leaves: Mapping[str, str]) -> Hashable:

@@ -420,7 +420,8 @@ class _Judge:
         }
         for end in list(partners)[:_NAMED]:
             good = self.evidence.stands[end].good_with.items()
-            if number := next((n for node, n in good if node not in part.nodes), None):
+            number = next((n for node, n in good if node not in part.nodes), None)
+            if number is not None:
                 yield _witness(self.evidence, number, "clears")
 
 
