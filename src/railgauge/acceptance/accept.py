@@ -440,6 +440,8 @@ def _conclude(campaign: Campaign, state: State, say: Say) -> Verdict:
     campaign.save()
     write_json(campaign.folder / "verdict.json", verdict.as_dict())
     write_text(campaign.folder / "verdict.txt", text.plain(verdict))
+    for name, nodes in (("failing", verdict.failing_nodes), ("passing", verdict.passing_nodes)):
+        write_text(campaign.folder / f"{name}_nodes.txt", "".join(f"{node}\n" for node in nodes))
     record.write_standings(campaign.folder / STANDING, standings(verdict))
     _write_reports(verdict, say)
     return verdict

@@ -538,11 +538,16 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             left_out=evidence.missing_program if evidence.optional else None,
             failures=tuple(judged.failures),
             like=self.like(judged.place),
+            round=self.round_of(judged.place),
         )
 
     def like(self, place: Case) -> str:
         """The planned place that one is like that was not; "" of a planned one."""
         return ""
+
+    def round_of(self, place: Case) -> int | None:
+        """In which round of its job a place was measured, from 0; None where there are none."""
+        return None
 
     def _store(self, of_job: Sequence[Failure]) -> None:
         """Leave the results for the campaign, whole or not at all."""

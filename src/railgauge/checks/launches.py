@@ -19,7 +19,7 @@ from railgauge.checks.base import ExitLine
 from railgauge.checks.cases import Case, GroupCase
 from railgauge.checks.sweep import SLOW, SLOW_S, SweepCheck
 from railgauge.model.call import Call
-from railgauge.model.failure import DISTURBED, Failure
+from railgauge.model.failure import DISTURBED, NOT_TOLD_APART, Failure
 from railgauge.model.measurement import STANDS_OUT
 from railgauge.node import raw
 from railgauge.node.launches import AT_ONCE, START_S
@@ -261,7 +261,7 @@ class LaunchCheck(SweepCheck):
         if apart:
             message = f"{len(apart)} groups of nodes were {'; '.join(reasons)}"
             step = f"railgauge show CAMPAIGN {apart[0][0]}; measure again: railgauge accept --nodes"
-            kind = DISTURBED if ends.controller_trouble(self._job_error) else "not-told-apart"
+            kind = DISTURBED if ends.controller_trouble(self._job_error) else NOT_TOLD_APART
             found.append(Failure(kind, message, next_step=step))
         return found
 

@@ -296,6 +296,15 @@ class SweepCheck(StrictCheck):
     def like(self, place: Case) -> str:
         return self._likes.get(place.place, "")
 
+    @functools.cached_property
+    def _round_of(self) -> Mapping[str, int]:
+        return {p.place: number for number, members in enumerate(self._rounds) for p in members}
+
+    def round_of(self, place: Case) -> int | None:
+        if isinstance(place, PairCase) and place.again:
+            return len(self._rounds) + place.again - 1
+        return self._round_of.get(place.place)
+
     def _sides(self) -> Mapping[str, raw.Side]:
         return self._raw.sides.get(self._numbers.get(self.here.place, -1), {})
 

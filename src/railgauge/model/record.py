@@ -33,6 +33,9 @@ PlaceKey = tuple[str, str, str]
 #: Check -> partition -> how many places there are without any filter.
 Possible = dict[str, dict[str, pydantic.NonNegativeInt]]
 
+#: Partition -> leaf -> its nodes, a host list.
+KnownLeaves = dict[str, dict[str, str]]
+
 
 class BrokenRecordError(ValueError):
     """A file of the campaign that is there and cannot be read."""
@@ -207,7 +210,8 @@ class Result(Document):
     numbers, and what is wrong. Each number has its own condition.
 
     `like` is the planned place of which this one is another pair, measured to tell its nodes apart.
-    `facts` are by node. `notes` speak against nothing. `left_out` is why an optional tool was not
+    `round` counts the rounds of its job from 0; None where it has none. `facts` are by node.
+    `notes` speak against nothing. `left_out` is why an optional tool was not
     run.
     """
 
@@ -221,6 +225,7 @@ class Result(Document):
     left_out: Failure | None
     failures: tuple[Failure, ...]
     like: str = ""
+    round: int | None = None
 
 
 class Job(Document):
@@ -302,6 +307,7 @@ _Content = TypeVar("_Content")
 _PLAN = pydantic.TypeAdapter(tuple[Planned, ...])
 _LIST = pydantic.TypeAdapter(tuple[Listed, ...])
 _STANDINGS = pydantic.TypeAdapter(dict[str, Standing])
+_LEAVES = pydantic.TypeAdapter(KnownLeaves)
 _POSSIBLE = pydantic.TypeAdapter(Possible)
 
 
@@ -348,6 +354,10 @@ def read_standings(path: Path) -> dict[str, Standing] | None:
 
 def write_standings(path: Path, standings: Mapping[str, Standing]) -> None:
     write_json(path, {node: one.model_dump(mode="json") for node, one in standings.items()})
+
+
+def read_leaves(path: Path) -> KnownLeaves | None:
+    return read(path, _LEAVES)
 
 
 def read_possible(path: Path) -> Possible | None:

@@ -15,7 +15,7 @@ from typing import Any
 import pydantic
 
 from railgauge import hostlist
-from railgauge.campaign.folder import ENDED, PLAN, POSSIBLE, RESULT_FILE, Campaign
+from railgauge.campaign.folder import ENDED, LEAVES, PLAN, POSSIBLE, RESULT_FILE, Campaign
 from railgauge.model import record
 from railgauge.model.call import Call
 from railgauge.model.failure import ALONE, NO_REFERENCE, NOT_MEASURED, PRECONDITION_FAILED, Failure
@@ -30,7 +30,7 @@ from railgauge.model.record import (
     Row,
 )
 from railgauge.model.references import Ratio
-from railgauge.slurm.waiting import NOT_AVAILABLE
+from railgauge.slurm.waiting import NOT_AVAILABLE, unavailable_nodes
 
 
 class Outcome(enum.Enum):
@@ -87,6 +87,8 @@ class Case:
     place: str = ""
     #: the planned place of which this is another pair, measured to tell its nodes apart
     like: str = ""
+    #: the round of its job in which it was measured, where that is known
+    round: int | None = None
     #: the campaign's session that it ran in
     session: int = 1
     #: whether the check left its record
@@ -174,19 +176,6 @@ class Case:
     def precondition_failed(self) -> bool:
         """It was left out because of another case's failure."""
         return self.result == "not run" and bool(self.reason)
-
-
-#: How Slurm gives the nodes that keep a job from starting; under load it says only that some do.
-_UNAVAILABLE = re.compile(r"UnavailableNodes:([\w\[\],.-]+)")
-
-
-def unavailable_nodes(reason: str) -> tuple[str, ...]:
-    """The nodes that Slurm's pending reason names as not available."""
-    found = _UNAVAILABLE.search(reason)
-    try:
-        return hostlist.expand(found[1].rstrip(",")) if found else ()
-    except ValueError:
-        return ()
 
 
 # Of ReFrame's report, what is read here; what else is in it is left alone.
@@ -331,12 +320,27 @@ def _measured(case: Case, result: record.Result) -> Case:
         facts=result.facts,
         notes=result.notes,
         left_out=result.left_out,
+        round=result.round,
         fingerprints={
             node: str(told["fingerprint"])
             for node, told in result.facts.items()
             if told.get("fingerprint")
         },
     )
+
+
+def read_leaves(campaign: Campaign) -> Mapping[str, Mapping[str, str]]:
+    """Partition -> node -> its leaf, where that is known; BrokenRecordError where the file is
+    damaged.
+    """
+    known = record.read_leaves(campaign.folder / LEAVES) or {}
+    try:
+        return {
+            partition: {node: leaf for leaf, nodes in of.items() for node in hostlist.expand(nodes)}
+            for partition, of in known.items()
+        }
+    except ValueError as error:
+        raise BrokenRecordError(f"{campaign.folder / LEAVES}: {error}") from None
 
 
 def read_possible(campaign: Campaign) -> record.Possible:

@@ -70,12 +70,24 @@ def words(finding: Finding) -> str:
 
 
 def culprits(verdict: Verdict, nodes: Collection[str]) -> set[str]:
-    """Those of `nodes` that the evidence points at, where it clears others of them.
+    """Those of `nodes` that are at fault for sure, where not all of them are.
 
     Empty where it does not tell one from another: then all of them stay out.
     """
-    suspects = {suspect.node for suspect in verdict.suspects}
-    return suspects & set(nodes) if suspects and set(nodes) - suspects else set()
+    failing = set(verdict.failing_nodes)
+    return failing & set(nodes) if failing and set(nodes) - failing else set()
+
+
+def to_measure(verdict: Verdict, node: str) -> list[str]:
+    """What would confirm or clear a node that is suspect, and not confirmed; one line each."""
+    return list(
+        dict.fromkeys(
+            f"{suspect.name}: measure {measure.words}"
+            for suspect in verdict.suspects
+            if node in suspect.nodes and suspect.kind not in ("leaf", "uplink")
+            for measure in suspect.confirm
+        )
+    )
 
 
 def standings(verdict: Verdict) -> dict[str, Standing]:

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from railgauge import paths
 from railgauge.acceptance import accept
 from railgauge.cli.report import report
+from railgauge.model.failure import Failure
 from railgauge.report import page
 from railgauge.report.page import before, content, drawing, series
 from railgauge.report.visible import clean
@@ -336,3 +337,12 @@ def test_a_campaign_ends_with_its_page(tmp_path: Path) -> None:
     campaign = Recorded(tmp_path / "20261122T101655Z-lab-7578a0").write()
     accept._conclude(campaign, "finished", print)
     assert "ACCEPT" in (campaign.folder / page.FILE).read_text()
+
+
+def test_a_campaign_ends_with_its_lists_of_nodes(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path / "20261122T101655Z-lab-7578a0")
+    recorded.fail(0, Failure("condition", "mtu_bytes on n2 is 1500", ("n2",)))
+    campaign = recorded.write()
+    accept._conclude(campaign, "finished", print)
+    lists = [(campaign.folder / f"{w}_nodes.txt").read_text() for w in ("failing", "passing")]
+    assert lists == ["n2\n", "n1\nn3\nn4\n"]
