@@ -1,5 +1,5 @@
 # Two commands: `make accept` shows the gate at work, `make test` checks the project.
-.PHONY: help setup accept test lint docs golden bench soak drill compat mutants lab-up lab-down stack mirror lock-check distclean
+.PHONY: help setup accept test lint docs golden bench example soak drill compat mutants lab-up lab-down stack mirror lock-check distclean
 
 SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe bin/stack bin/venv.sh .ci/run $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch) jobs/gate/railgauge.nhc
 
@@ -39,6 +39,10 @@ golden: ## write tests/data/golden anew
 bench: ## figures: start-up, harness cost, iperf2 through the suite over by hand, the page
 	bin/bootstrap lab dev browser
 	.venv/bin/python -m tests.bench
+
+example: ## write docs/example anew: the pages of two campaigns of the lab
+	bin/bootstrap python lab
+	.venv/bin/python -m tests.example
 
 soak: ## many acceptances and starts of MPI on a loaded machine, hours: [ACCEPTS=20] [STARTS=300] [RDMA=100]
 	bin/bootstrap lab dev

@@ -1306,6 +1306,27 @@ MUTANTS = [
         "        accepted = True\n",
         f"{_FEEDS}::test_the_age_of_a_node_is_that_of_its_newest_acceptance",
     ),
+    Mutant(
+        "findings that let accept provisionally only do not reach the monitoring",
+        "src/railgauge/report/feeds/prometheus.py",
+        "    for weight in WEIGHTS:\n",
+        "    for weight in WEIGHTS[:2]:\n",
+        f"{_FEEDS}::test_prometheus_counts_findings_of_each_weight",
+    ),
+    Mutant(
+        "before and after is against a campaign that came later",
+        "src/railgauge/campaign/folder.py",
+        "        later = before and campaign.id >= before\n",
+        "        later = False\n",
+        f"{_PAGE}::test_what_was_accepted_later_is_not_before",
+    ),
+    Mutant(
+        "a rehearsal is compared with a cluster",
+        "src/railgauge/report/page/before.py",
+        "    if verdict.simulated:\n",
+        "    if False:\n",
+        f"{_PAGE}::test_a_rehearsal_is_not_compared_with_what_was_measured",
+    ),
 ]
 
 

@@ -200,6 +200,11 @@ def test_what_was_accepted_later_is_not_before(tmp_path: Path, later: Verdict) -
     assert isinstance(found, before.Before) and found.campaign.id == measured.name(1)
 
 
+def test_a_rehearsal_is_not_compared_with_what_was_measured(later: Verdict) -> None:
+    html = page.html(pages.simulated(later))
+    assert numbers_in(html)["changes"] is None and "A rehearsal is not compared" in html
+
+
 def test_without_an_accepted_campaign_the_page_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
