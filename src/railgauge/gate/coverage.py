@@ -177,13 +177,17 @@ def lines(
             if node not in nodes:
                 continue
             covered = known.get(node, NodeCoverage())
-            ages = {rail: _days(covered.rails.get(rail), now) for rail in map(str, range(count))}
+            ages = {
+                rail: days_since(covered.rails.get(rail), now) for rail in map(str, range(count))
+            }
             found.append(
                 Line(
                     node=node,
                     partition=partition.name,
                     state=_state(states, node),
-                    age_days=_days(covered.accepted.campaign if covered.accepted else None, now),
+                    age_days=days_since(
+                        covered.accepted.campaign if covered.accepted else None, now
+                    ),
                     accepted=covered.accepted,
                     tested=covered.tested,
                     changed=covered.changed,
@@ -193,7 +197,8 @@ def lines(
     return sorted(found, key=lambda line: (line.age_days is not None, -(line.age_days or 0)))
 
 
-def _days(campaign: str | None, now: datetime.datetime) -> float | None:
+def days_since(campaign: str | None, now: datetime.datetime) -> float | None:
+    """How long ago a campaign began, by its name; None of none."""
     if campaign is None:
         return None
     return max(0.0, (now - _began(campaign)).total_seconds() / 86400)

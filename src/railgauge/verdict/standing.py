@@ -78,6 +78,28 @@ def culprits(verdict: Verdict, nodes: Collection[str]) -> set[str]:
     return suspects & set(nodes) if suspects and set(nodes) - suspects else set()
 
 
+def alarms(verdict: Verdict) -> dict[str, dict[str, bool]]:
+    """Node -> check -> whether a retest in the same campaign confirmed it, of the nodes that a
+    check accuses; of what nothing judged, or nobody measured in earnest, none.
+
+    A check that found a pair bad accuses neither of its nodes alone: only a suspect is one.
+    """
+    if not _is_judged(verdict):
+        return {}
+    found: dict[str, dict[str, bool]] = {}
+    again = {(node, c.check) for c in verdict.cases if c.like and c.failed for node in c.nodes}
+    for suspect in verdict.suspects:
+        checks = {f.check for f in accusations(verdict, suspect.node)}
+        found[suspect.node] = {check: (suspect.node, check) in again for check in sorted(checks)}
+    return {node: by_check for node, by_check in found.items() if by_check}
+
+
+def accusations(verdict: Verdict, node: str) -> list[Finding]:
+    """The findings of checks for which alone a node is rejected."""
+    rejecting = [finding for finding in verdict.findings if finding.weight == "reject"]
+    return [finding for finding in rejecting if finding.check and node in finding.nodes]
+
+
 def standings(verdict: Verdict) -> dict[str, Standing]:
     """Of every node of the campaign: what it leaves for the record of coverage."""
     everywhere = [finding for finding in verdict.findings if not finding.nodes]

@@ -50,6 +50,7 @@ RUN_BY = {
     "railgauge gate run": "lab/test_gate.py::test_no_untested_node_is_ever_open",
     "railgauge gate status": "unit/gate/test_status.py::test_what_a_node_is_held_for_is_said",
     "railgauge gate release": "lab/test_gate.py::test_no_untested_node_is_ever_open",
+    "railgauge patrol": "unit/patrol/test_run.py::test_a_plan_changes_nothing",
     "railgauge lab down": "lab/test_lab.py::test_down_leaves_nothing",
     "railgauge lab exec": ("lab/test_vm.py::test_a_command_on_a_vm_gives_its_output_and_exit_code"),
     "railgauge inventory diff": "unit/cli/test_inventory.py::test_another_field_ends_with_1",
