@@ -10,13 +10,14 @@ import click
 
 from railgauge import hostlist, systems
 from railgauge.acceptance import session
+from railgauge.cli.lazy import LazyGroup
 from railgauge.errors import EXIT_SUSPECT, ConfigurationError, EnvironmentProblem, RailgaugeError
 
 _Answer = TypeVar("_Answer")
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
 
-@click.group()
+@click.group(cls=LazyGroup, places={"trust": "railgauge.cli.trust:trust"})
 def gate() -> None:
     """Hold nodes whose firmware changed, test them, and return them or keep them out.
 

@@ -105,7 +105,7 @@ def read(system: str) -> Coverage:
     """
     path = store.folder(system) / _FILE
     known = _kept(path)
-    there = dict(_ended(system))
+    there = dict(ended(system))
     if any(there.get(name) != time for name, time in known.campaigns.items()):
         # One that went on, or was removed: what it had said is part of what is kept.
         known = Coverage()
@@ -136,7 +136,8 @@ def _kept(path: Path) -> Coverage:
         return Coverage()
 
 
-def _ended(system: str) -> Iterator[tuple[str, int]]:
+def ended(system: str) -> Iterator[tuple[str, int]]:
+    """The campaigns of a system that have ended, with the time of their standing.json in ns."""
     for folder in campaigns.all_folders():
         match = _ID.fullmatch(folder.name)
         if match is not None and match["system"] == system:

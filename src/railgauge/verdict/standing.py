@@ -82,15 +82,16 @@ def alarms(verdict: Verdict) -> dict[str, dict[str, bool]]:
     """Node -> check -> whether a retest in the same campaign confirmed it, of the nodes that a
     check accuses; of what nothing judged, or nobody measured in earnest, none.
 
-    A check that found a pair bad accuses neither of its nodes alone: only a suspect is one.
+    A check that found a pair bad accuses neither of its nodes alone: only a culprit is accused.
     """
     if not _is_judged(verdict):
         return {}
-    found: dict[str, dict[str, bool]] = {}
+    scope = {node for members in verdict.campaign.scope.nodes.values() for node in members}
     again = {(node, c.check) for c in verdict.cases if c.like and c.failed for node in c.nodes}
-    for suspect in verdict.suspects:
-        checks = {f.check for f in accusations(verdict, suspect.node)}
-        found[suspect.node] = {check: (suspect.node, check) in again for check in sorted(checks)}
+    found = {
+        node: {f.check: (node, f.check) in again for f in accusations(verdict, node)}
+        for node in sorted(culprits(verdict, scope))
+    }
     return {node: by_check for node, by_check in found.items() if by_check}
 
 
@@ -113,6 +114,7 @@ def standings(verdict: Verdict) -> dict[str, Standing]:
             cases.setdefault(node, []).append(case)
     scope = {node for members in verdict.campaign.scope.nodes.values() for node in members}
     fingerprints = verdict.campaign.fingerprints
+    accused = alarms(verdict)
     return {
         node: _standing(
             verdict,
@@ -120,6 +122,7 @@ def standings(verdict: Verdict) -> dict[str, Standing]:
             [*findings.get(node, ()), *everywhere],
             cases.get(node, []),
             fingerprints.get(node),
+            accused.get(node, {}) if _is_judged(verdict) else None,
         )
         for node in sorted(scope)
     }
@@ -131,6 +134,7 @@ def _standing(
     findings: Sequence[Finding],
     cases: Sequence[Case],
     fingerprint: str | None,
+    accused: dict[str, bool] | None,
 ) -> Standing:
     why = _why_not(verdict, node, findings, cases)
     provisional = why and not _why_not(verdict, node, findings, cases, provisionally=True)
@@ -142,6 +146,7 @@ def _standing(
         # What nothing judged, or nobody measured in earnest, was not seen to be well.
         rails=_rails(node, cases) if _is_judged(verdict) else {},
         fingerprint=fingerprint,
+        alarms=accused,
     )
 
 

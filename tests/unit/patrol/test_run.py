@@ -289,6 +289,7 @@ class Ran:
             findings=findings,
             cases=cases,
             suspects=[SimpleNamespace(node=self.bad)] if self.bad else [],
+            failing_nodes=[self.bad] if self.bad else [],
         )
 
 
