@@ -17,7 +17,13 @@ _Answer = TypeVar("_Answer")
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
 
-@click.group(cls=LazyGroup, places={"trust": "railgauge.cli.trust:trust"})
+@click.group(
+    cls=LazyGroup,
+    places={
+        "readmit": "railgauge.cli.readmit:readmit",
+        "trust": "railgauge.cli.trust:trust",
+    },
+)
 def gate() -> None:
     """Hold nodes whose firmware changed, test them, and return them or keep them out.
 
@@ -25,7 +31,7 @@ def gate() -> None:
     """
 
 
-def _options(nodes_help: str) -> Callable[[_Command], _Command]:
+def options(nodes_help: str) -> Callable[[_Command], _Command]:
     def add(command: _Command) -> _Command:
         act = click.option("--act", is_flag=True, help="Do it; without it, only say so.")
         nodes = click.option("--nodes", help=nodes_help)
@@ -35,7 +41,7 @@ def _options(nodes_help: str) -> Callable[[_Command], _Command]:
     return add
 
 
-def _enter(system: str | None) -> str:
+def enter(system: str | None) -> str:
     chosen = systems.chosen(system)
     session.use(chosen)
     if session.in_lab(chosen):
@@ -57,7 +63,7 @@ def _say_store(system: str) -> None:
         )
 
 
-def _expand(system: str, nodes: str | None) -> list[str] | None:
+def expand(system: str, nodes: str | None) -> list[str] | None:
     """The nodes named; RailgaugeError for those that the system has not."""
     if nodes is None:
         return None
@@ -67,7 +73,7 @@ def _expand(system: str, nodes: str | None) -> list[str] | None:
     return sorted({node for members in chosen.values() for node in members})
 
 
-def _answered(question: Callable[[], _Answer]) -> _Answer:
+def answered(question: Callable[[], _Answer]) -> _Answer:
     """What it answers; Slurm's refusal, or a store that does not answer, as a person's error."""
     from railgauge.node.gate import NoStore
     from railgauge.slurm.client import SlurmProblem
@@ -95,35 +101,35 @@ def _unknown(nodes: Sequence[str]) -> ConfigurationError:
 
 
 @gate.command()
-@_options("Only these nodes: n[1-4].")
+@options("Only these nodes: n[1-4].")
 def status(system: str | None, nodes: str | None, act: bool) -> None:
     """Say of every node what was accepted, and whether it is held."""
-    chosen = _enter(system)
+    chosen = enter(system)
     from railgauge.gate import run
     from railgauge.gate import status as gate_status
 
-    wanted = _expand(chosen, nodes) or run.all_nodes(chosen)
-    for line in _answered(lambda: gate_status.lines(chosen, wanted)):
+    wanted = expand(chosen, nodes) or run.all_nodes(chosen)
+    for line in answered(lambda: gate_status.lines(chosen, wanted)):
         click.echo(line)
-    unknown = _answered(lambda: gate_status.unknown(wanted))
+    unknown = answered(lambda: gate_status.unknown(wanted))
     if unknown:
         raise _unknown(unknown)
 
 
 @gate.command()
-@_options("These nodes: n[1-4]; all if not given.")
+@options("These nodes: n[1-4]; all if not given.")
 @click.option("--again", is_flag=True, help="Also nodes that were accepted otherwise before.")
 def adopt(system: str | None, nodes: str | None, act: bool, again: bool) -> None:
     """Take nodes as accepted as they are now, untested.
 
     Needed once for nodes that Railgauge has never accepted: from then on a change is noticed.
     """
-    chosen = _enter(system)
+    chosen = enter(system)
     from railgauge.cluster import store
     from railgauge.gate import run
     from railgauge.gate.lock import alone
 
-    wanted = _expand(chosen, nodes) or run.all_nodes(chosen)
+    wanted = expand(chosen, nodes) or run.all_nodes(chosen)
     if not act:
         _adopt(chosen, wanted, again, act)
         return
@@ -172,7 +178,7 @@ def _adopt(system: str, wanted: list[str], again: bool, act: bool) -> None:
 
 
 @gate.command()
-@_options("Look at these nodes by jobs; this node itself if not given.")
+@options("Look at these nodes by jobs; this node itself if not given.")
 def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
     """Drain nodes that differ from what was accepted of them.
 
@@ -182,7 +188,7 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
 
     Exit code: 0 nothing differs, 1 something does, 3 something could not be compared.
     """
-    chosen = _enter(system)
+    chosen = enter(system)
     from railgauge.cluster import inventories, rights, store
     from railgauge.gate.run import all_nodes
     from railgauge.node import gate as node_gate
@@ -190,7 +196,7 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
     from railgauge.node.inventory import take
     from railgauge.slurm import nodes as slurm_nodes
 
-    wanted = _expand(chosen, nodes)
+    wanted = expand(chosen, nodes)
     if wanted is None and node_name() not in all_nodes(chosen):
         raise RailgaugeError(
             f"{node_name()} is no node of {chosen} ({hostlist.fold(all_nodes(chosen))})",
@@ -205,13 +211,13 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
         if act:
             rights.require(chosen)
             store.publish_rules(chosen)
-        states = _answered(lambda: slurm_nodes.show(wanted))
+        states = answered(lambda: slurm_nodes.show(wanted))
         held = [name for name in wanted if states[name].ours]
         rest = [name for name in wanted if name not in held]
         taken, silent = inventories.collect(chosen, rest, quick=True)
         seen = {one.node: one.as_dict() for one in taken}
     outcomes = [node_gate.HoldOutcome(n, "was held", why=states[n].reason) for n in held]
-    outcomes += _answered(lambda: node_gate.hold(store.folder(chosen), seen, act))
+    outcomes += answered(lambda: node_gate.hold(store.folder(chosen), seen, act))
     for outcome in outcomes:
         click.echo(outcome)
     for name, why in sorted(silent.items()):
@@ -220,7 +226,7 @@ def hold(system: str | None, nodes: str | None, act: bool) -> NoReturn:
     sys.exit(1 if differ else 3 if silent else 0)
 
 
-def _despite(command: _Command) -> _Command:
+def despite(command: _Command) -> _Command:
     return click.option(
         "--despite-reservations",
         is_flag=True,
@@ -229,8 +235,8 @@ def _despite(command: _Command) -> _Command:
 
 
 @gate.command("run")
-@_options("These held nodes; all that railgauge holds if not given.")
-@_despite
+@options("These held nodes; all that railgauge holds if not given.")
+@despite
 @click.option("--update", help="First drain the nodes, and run this command: 'cmd {nodes}'.")
 @click.option("--batch", type=click.IntRange(min=1), default=1, help="With --update: at a time.")
 @click.option("--wait", "wait_s", type=float, default=3600, help="... s for their jobs to end.")
@@ -254,11 +260,11 @@ def run_(
 
     Exit code: 0 all returned, 1 some stay out, 4 a partner is at fault, 3 usage or environment.
     """
-    chosen = _enter(system)
+    chosen = enter(system)
     from railgauge.cluster import rights, store
     from railgauge.gate.lock import alone
 
-    wanted = _expand(chosen, nodes)
+    wanted = expand(chosen, nodes)
     if update is not None and wanted is None:
         raise RailgaugeError("--update needs --nodes: which ones to update")
     if not act:
@@ -275,7 +281,7 @@ def run_(
             _begin_roll(chosen, wanted, update, batch, wait_s, despite_reservations)
             # A rolling update goes on from its journal, a new one as any other.
             wanted = []
-        code = _answered(lambda: _run_all(chosen, wanted, despite_reservations))
+        code = answered(lambda: _run_all(chosen, wanted, despite_reservations))
     sys.exit(code)
 
 
@@ -284,7 +290,7 @@ def _begin_roll(
 ) -> None:
     from railgauge.gate import roll
 
-    _answered(lambda: roll.begin(system, nodes, update, batch, wait_s, despite))
+    answered(lambda: roll.begin(system, nodes, update, batch, wait_s, despite))
 
 
 def _run_all(system: str, wanted: list[str] | None, despite_reservations: bool) -> int:
@@ -361,13 +367,13 @@ def _say_plan(
             line = update.replace("{nodes}", chosen)
             click.echo(f"would drain {chosen}, run `{line}`, test and return it")
         return
-    held = _answered(lambda: run.candidates(system, nodes, despite_reservations))
+    held = answered(lambda: run.candidates(system, nodes, despite_reservations))
     for name, why in sorted(held.barred.items()):
         click.echo(f"{name}: would not be tested: {why}")
     if not held.nodes:
         click.echo("railgauge holds no idle node: nothing to test")
         return
-    planned = _answered(lambda: run.plan(system, sorted(held.nodes)))
+    planned = answered(lambda: run.plan(system, sorted(held.nodes)))
     for name, node in sorted(held.nodes.items()):
         click.echo(f"{name}: {node.reason}")
     click.echo(
@@ -378,8 +384,8 @@ def _say_plan(
 
 
 @gate.command()
-@_options("These held nodes.")
-@_despite
+@options("These held nodes.")
+@despite
 @click.option("--why", required=True, help="Kept with the node's record.")
 @click.option(
     "--force-release",
@@ -398,17 +404,17 @@ def release(
 
     Exit code: 0 all in service, 1 returned and not in service, 3 usage or environment.
     """
-    chosen = _enter(system)
+    chosen = enter(system)
     from railgauge.cluster import rights
     from railgauge.gate import run
     from railgauge.gate.lock import alone
 
-    wanted = _expand(chosen, nodes)
+    wanted = expand(chosen, nodes)
     if wanted is None:
         raise RailgaugeError("release needs --nodes", next_step="railgauge gate status")
     with alone(chosen):
         held = sorted(
-            _answered(
+            answered(
                 lambda: run.candidates(chosen, wanted, despite_reservations, force_release)
             ).nodes
         )
@@ -440,11 +446,11 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
 
     store.publish_rules(system)
     roll.let_go(system, nodes, f"released untested: {why}")
-    _answered(lambda: slurm_nodes.resume(nodes))
+    answered(lambda: slurm_nodes.resume(nodes))
     taken, silent = inventories.collect(system, nodes)
     for one in taken:
         store.accept(system, one, "release", why)
-    states = _answered(lambda: slurm_nodes.show(nodes))
+    states = answered(lambda: slurm_nodes.show(nodes))
     for name in nodes:
         outside = states[name].outside
         words = f"released, and not in service: {outside}" if outside else "back in service"
@@ -459,7 +465,7 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
 
 
 @gate.command("update-done")
-@_options("These nodes, on which an update was being installed.")
+@options("These nodes, on which an update was being installed.")
 @click.option("--no-more", is_flag=True, help="Drop the batches that have not begun.")
 def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool) -> None:
     """Say that the update of these nodes is done: the next `gate run` tests them.
@@ -467,19 +473,19 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
     For an update that failed and was mended, or whose end nobody knows (the login node went down
     with it, or it was killed). What was said, when and by whom stays in the journal.
     """
-    chosen = _enter(system)
+    chosen = enter(system)
     from railgauge.cluster import rights
     from railgauge.gate import roll, run
     from railgauge.gate.lock import alone
     from railgauge.slurm import nodes as slurm_nodes
 
-    wanted = _expand(chosen, nodes) or []
+    wanted = expand(chosen, nodes) or []
     if not wanted and not no_more:
         raise RailgaugeError("update-done needs --nodes", next_step="railgauge gate status")
     with alone(chosen):
         if act:
             rights.require(chosen)
-        states = _answered(lambda: slurm_nodes.show(run.all_nodes(chosen)))
+        states = answered(lambda: slurm_nodes.show(run.all_nodes(chosen)))
         updating = run.in_update(chosen, states)
         others = sorted(set(wanted) - set(updating))
         if others:
@@ -497,7 +503,7 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
             click.echo(f"not begun any more: {hostlist.fold(roll.drop_rest(chosen)) or 'none'}")
         if wanted:
             roll.let_go(chosen, wanted, "update done")
-            _answered(lambda: slurm_nodes.drain(wanted, run.UPDATED))
+            answered(lambda: slurm_nodes.drain(wanted, run.UPDATED))
             click.echo(
                 f"{hostlist.fold(wanted)}: updated, to be tested\n  next: railgauge gate run --act"
             )

@@ -70,7 +70,9 @@ def choose(
         rest = sorted(candidates, key=lambda one: (-one.urgency, one.node))
         chosen += [one for one in rest if one not in chosen][: most - len(chosen)]
     met = {one.leaf for one in chosen}
-    return Choice(tuple(sorted(one.node for one in chosen)), len(met) > 1 and "" not in met)
+    order = [one.node for one in candidates]
+    nodes = tuple(sorted((one.node for one in chosen), key=order.index))
+    return Choice(nodes, len(met) > 1 and "" not in met)
 
 
 def _leaves(

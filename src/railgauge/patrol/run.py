@@ -89,6 +89,8 @@ def survey(system: str, rules: GateRules, now: datetime.datetime) -> Fleet:
                 leaf = of_node.get(line.node, "")
                 beside = [n for n in suspects if leaf and of_node.get(n) == leaf and n != line.node]
                 found.setdefault(partition.name, []).append(_candidate(line, leaf, beside, now))
+        in_order = partition.nodes.index
+        found.get(partition.name, []).sort(key=lambda one: in_order(one.node))
     under_test = slurm_jobs.nodes_of_campaigns()
     broken = gate_journal.unended(system)
     if broken is not None:
@@ -212,8 +214,14 @@ def _told(system: str, partition: str, choice: Choice) -> Iterator[None]:
 
 
 def _options(rules: GateRules) -> list[str]:
-    """A job that Slurm preempted is not started again: its nodes are somebody else's by then."""
-    return [word for option in (*rules.patrol.job_options, "no-requeue") for word in ("-J", option)]
+    """A job that Slurm preempted is not started again: its nodes are somebody else's by then. srun
+    knows no such option, so that it stands as a line of the jobs' scripts.
+    """
+    return [
+        word
+        for option in (*rules.patrol.job_options, "#SBATCH --no-requeue")
+        for word in ("-J", option)
+    ]
 
 
 def run(

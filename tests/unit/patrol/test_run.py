@@ -316,7 +316,7 @@ def test_where_all_is_well_nobody_is_touched(nodes: Fleet, patrolled: Patrolled)
     assert patrolled(campaign)[0] == 0
     assert nodes.open() == set(NS) and not nodes.comments
     assert campaign.told == {IDLE_VARIABLE: "1", SCHEDULE_VARIABLE: None}
-    assert campaign.options == ("-J", "nice=10000", "-J", "no-requeue")
+    assert campaign.options == ("-J", "nice=10000", "-J", "#SBATCH --no-requeue")
 
 
 def test_only_the_guilty_node_is_held(nodes: Fleet, patrolled: Patrolled) -> None:
