@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
@@ -66,6 +67,7 @@ def patrol(system: str | None, budget: float, nodes: int | None, plan_only: bool
         fleet, planned = chosen_now()
         _say_left_alone(fleet)
         _say_plan(fleet, planned, most)
+        _say_pace(fleet, most, rules.patrol.every_days)
         if not slurm_jobs.preempts():
             click.echo(
                 "note: this Slurm preempts no job (PreemptType): a user's job may wait for the "
@@ -97,6 +99,20 @@ def _say_plan(fleet: Fleet, planned: Plan | None, most: int) -> None:
     )
     for node, risks in sorted(planned.risks.items()):
         click.echo(f"  {node}: {'; '.join(risks)}")
+
+
+def _say_pace(fleet: Fleet, most: int, every_days: float) -> None:
+    """Whether all can be seen in the time that they should be."""
+    idle = [one for candidates in fleet.candidates.values() for one in candidates]
+    waiting = list(dict.fromkeys(one.node for one in idle if one.days > every_days))
+    everybody = len({*(one.node for one in idle), *fleet.left_alone})
+    per_day = math.ceil(everybody / most / every_days)
+    names = f" ({hostlist.fold(waiting)})" if waiting else ""
+    click.echo(f"{len(waiting)} of {len(idle)} wait for more than {every_days:g} days{names}")
+    click.echo(
+        f"{everybody} nodes, {most} at a time, every {every_days:g} days: {per_day} patrols a day "
+        "at least"
+    )
 
 
 def _say_left_alone(fleet: Fleet) -> None:

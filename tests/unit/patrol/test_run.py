@@ -220,6 +220,8 @@ def test_a_plan_changes_nothing(nodes: Fleet) -> None:
     answer = CliRunner().invoke(cli, ["patrol", "--system", "lab", "--plan"])
     assert answer.exit_code == 0, answer.output
     assert "ns: n[1-4], about 240 s" in answer.output
+    assert "5 of 5 wait for more than 7 days (n[1-4,6])" in answer.output
+    assert "6 nodes, 4 at a time, every 7 days: 1 patrols a day at least" in answer.output
     assert not list(store.folder("lab").glob("patrols/*"))
 
 
