@@ -697,9 +697,16 @@ MUTANTS = [
     Mutant(
         "a preempted patrol goes on",
         "src/railgauge/patrol/run.py",
-        'return f"Slurm preempted job {\' \'.join(gone)}" if gone else ""',
+        'return f"Slurm preempted job {\' \'.join(gone)}" if read else ""',
         'return ""',
         f"{_PATROL}/test_run.py",
+    ),
+    Mutant(
+        "a preempted job is waited for",
+        _GUARD,
+        '"CANCELLED" if s == "PREEMPTED" else s',
+        "s",
+        "tests/unit/checks/test_guard.py -k preempted",
     ),
     Mutant(
         "a patrol's jobs are queued again",

