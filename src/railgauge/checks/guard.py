@@ -483,8 +483,8 @@ def without_resized(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_preempted(original: Callable[[str | None], bool]) -> Callable[[str | None], bool]:
-    """A job that Slurm preempted has ended. ReFrame takes it for one that is queued again, and would
-    wait for ever for one that is not.
+    """A job that Slurm preempted has ended. ReFrame takes it for one that is queued again, and
+    would wait for ever for one that is not.
     """
 
     @functools.wraps(original)
