@@ -41,6 +41,7 @@ _GUARD = "src/railgauge/checks/guard.py"
 _COMPARE = "src/railgauge/verdict/compare.py"
 _RESUME = "tests/unit/acceptance/test_resume.py"
 _GATE = "tests/unit/gate"
+_PATROL = "tests/unit/patrol"
 _PAGE = "tests/unit/report/test_page.py"
 _FEEDS = "tests/unit/report/feeds/test_feeds.py"
 
@@ -685,6 +686,83 @@ MUTANTS = [
         "if rules.counts(c.key) and c.what not in compare.OF_KNOWLEDGE]",
         "if rules.counts(c.key)]",
         f"{_GATE}/test_hold.py",
+    ),
+    Mutant(
+        "a patrol tests nodes that have jobs",
+        "src/railgauge/patrol/run.py",
+        "    if state.busy:\n",
+        "    if False:\n",
+        f"{_PATROL}/test_run.py",
+    ),
+    Mutant(
+        "a patrol takes nodes that are under test for free",
+        "src/railgauge/patrol/run.py",
+        "of.max_under_test - len(under_test & everybody)",
+        "of.max_under_test",
+        f"{_PATROL}/test_run.py",
+    ),
+    Mutant(
+        "a patrol tests nodes that have just started",
+        "src/railgauge/patrol/run.py",
+        "    if due_in_s > 0:\n",
+        "    if False:\n",
+        f"{_PATROL}/test_run.py",
+    ),
+    Mutant(
+        "a preempted patrol goes on",
+        "src/railgauge/patrol/run.py",
+        'return f"Slurm preempted job {\' \'.join(gone)}" if read else ""',
+        'return ""',
+        f"{_PATROL}/test_run.py",
+    ),
+    Mutant(
+        "a preempted job is waited for",
+        _GUARD,
+        '"CANCELLED" if s == "PREEMPTED" else s',
+        "s",
+        "tests/unit/checks/test_guard.py -k preempted",
+    ),
+    Mutant(
+        "a patrol's jobs are queued again",
+        "src/railgauge/patrol/run.py",
+        '(*rules.patrol.job_options, "#SBATCH --no-requeue")',
+        "(*rules.patrol.job_options,)",
+        f"{_PATROL}/test_run.py",
+    ),
+    Mutant(
+        "a mass restart is tested all at once",
+        "src/railgauge/patrol/choose.py",
+        "ready = max(ready, given[-most] + turn_s)",
+        "pass",
+        f"{_PATROL}/test_choose.py",
+    ),
+    Mutant(
+        "a new check holds nodes",
+        "src/railgauge/gate/teeth.py",
+        'rules.teeth.get(check, "record")',
+        'rules.teeth.get(check, "hold")',
+        f"{_GATE}/test_teeth.py",
+    ),
+    Mutant(
+        "a comment of another person is replaced",
+        "src/railgauge/slurm/nodes.py",
+        "if before and not before.startswith(OURS):",
+        "if False:",
+        "tests/unit/slurm/test_nodes.py",
+    ),
+    Mutant(
+        "an alarm that nothing decided counts for a check",
+        "src/railgauge/gate/trust.py",
+        "return lower, _upper(count.false + count.open, tests)",
+        "return lower, _upper(count.false, tests)",
+        f"{_GATE}/test_trust.py",
+    ),
+    Mutant(
+        "a node is readmitted beside too few partners",
+        "src/railgauge/gate/readmit.py",
+        "    if len(lent) < needed:\n",
+        "    if False:\n",
+        f"{_GATE}/test_readmit.py",
     ),
     Mutant(
         "any number of nodes is held at once",

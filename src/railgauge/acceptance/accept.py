@@ -180,9 +180,11 @@ def run(
     say: Say,
     begun: Callable[[Campaign], None] = lambda _: None,
     owner: str | None = None,
+    stop: Callable[[], str] = lambda: "",
 ) -> Verdict:
     """A new campaign of one session; `begun` is told of it before anything runs. `owner` is whose
-    it is where that is a gate run.
+    it is where that is a gate run. `stop` is asked every few seconds why the session is to end,
+    "" while it may go on.
 
     Raises EnvironmentProblem before anything has run where Slurm, the results area, or what the
     nodes see is unusable.
@@ -203,7 +205,7 @@ def run(
     begun(campaign)
     try:
         with campaign.hold() as lock:
-            return _session(campaign, lock, say)
+            return _session(campaign, lock, say, stop)
     except OSError as error:
         raise _no_room(campaign, error) from None
 
@@ -382,7 +384,9 @@ def _no_room(campaign: Campaign, error: OSError) -> EnvironmentProblem:
     )
 
 
-def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
+def _session(
+    campaign: Campaign, lock: int, say: Say, stop: Callable[[], str] = lambda: ""
+) -> Verdict:
     """Run the campaign's last session, and leave a campaign that is complete or says why not."""
     number = campaign.sessions
     folder = campaign.session_folder(number)
@@ -399,6 +403,7 @@ def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
             keep_open=(lock,),
             waits=lambda: campaign.id in slurm_jobs.waiting_for_campaigns().values(),
             why=lambda: slurm_jobs.describe_jobs_of(campaign.id),
+            stop=stop,
         )
     finally:
         for job in slurm_jobs.cancel_jobs_of(campaign.id):

@@ -320,7 +320,7 @@ def _campaign(run: Run, command: list[str], say: Say) -> Verdict:
         run.save()
 
     return accept.run(
-        *(run.system, scope, names, "acceptance", (), command, say),
+        *(run.system, scope, names, "acceptance", tuple(run.options), command, say),
         begun=begun,
         owner=_owner(run),
     )

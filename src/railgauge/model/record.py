@@ -135,6 +135,9 @@ class Standing(Document):
     """What a campaign says of a node: whether anything was measured on it; whether it was accepted,
     else why not; the checks that it passed; of each rail that was measured, by its place among the
     node's RDMA devices, whether all was well; and what stands for its firmware and tuning then.
+
+    `alarms` are the checks that accused it, and whether a retest in the same campaign confirmed
+    that; None where nothing was judged, and in what was written before there were any.
     """
 
     measured: bool
@@ -143,6 +146,7 @@ class Standing(Document):
     checks: tuple[str, ...]
     rails: dict[str, bool]
     fingerprint: str | None
+    alarms: dict[str, bool] | None = None
 
 
 class Remaining(Document):
