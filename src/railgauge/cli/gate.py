@@ -307,7 +307,7 @@ def run_(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Ended:
+class Ended:
     """What a call of `gate run` has done, and which nodes it could not test, and why."""
 
     runs: Sequence[Run]
@@ -358,7 +358,7 @@ def _begin_roll(
 
 def _run_all(
     system: str, wanted: list[str] | None, despite_reservations: bool, say: Callable[[str], None]
-) -> _Ended:
+) -> Ended:
     """What broke off, then the held nodes, then the batches that are left."""
     from railgauge.gate import journal, roll, run
 
@@ -404,7 +404,7 @@ def _run_all(
         ended += roll.go_on(rolling, command, say)
     if not ended:
         say("railgauge holds no idle node: nothing to test")
-    return _Ended(ended, barred)
+    return Ended(ended, barred)
 
 
 def _say_plan(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import NoReturn
 
@@ -10,8 +11,9 @@ import click
 from railgauge import hostlist
 from railgauge.cli import running
 from railgauge.cli.duration import Duration
-from railgauge.cli.gate import answered, despite, enter, expand, options
-from railgauge.errors import EXIT_SUSPECT, RailgaugeError
+from railgauge.cli.gate import Ended, answered, despite, enter, expand, options
+from railgauge.cli.output import json_option, print_json
+from railgauge.errors import RailgaugeError
 
 
 @click.command()
@@ -19,6 +21,7 @@ from railgauge.errors import EXIT_SUSPECT, RailgaugeError
 @despite
 @click.option("--with", "beside", help="These partners, and no others: n8.")
 @click.option("--soak", type=Duration(), default=None, help="Measure all again for so long: 30m.")
+@json_option("gate-run")
 def readmit(
     system: str | None,
     nodes: str | None,
@@ -26,6 +29,7 @@ def readmit(
     despite_reservations: bool,
     beside: str | None,
     soak: float | None,
+    as_json: bool,
 ) -> NoReturn:
     """Test nodes that come back from repair; return them, or hold them with the reason.
 
@@ -58,7 +62,9 @@ def readmit(
                 f"{times}, return what is accepted\n  next: the same command with --act"
             )
             sys.exit(0)
-        ended = answered(lambda: readmission.finish(planned, running.typed(), click.echo))
-    if ended.bad_partners:
-        sys.exit(EXIT_SUSPECT)
-    sys.exit(int(bool(ended.kept_out)))
+        # What it says on its way is not what it prints at its end.
+        say = functools.partial(click.echo, err=as_json)
+        ended = Ended([answered(lambda: readmission.finish(planned, running.typed(), say))], {})
+    if as_json:
+        print_json(ended.as_dict(chosen))
+    sys.exit(ended.exit_code)

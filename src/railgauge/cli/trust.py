@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import TYPE_CHECKING
 
 import click
 
 from railgauge import systems
+from railgauge.cli.output import json_option, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--system", help="The system, if this host does not tell.")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@json_option("gate-trust")
 def trust(system: str | None, as_json: bool) -> None:
     """Say of each check how often its alarms were false, and what it may do by that.
 
@@ -35,7 +35,7 @@ def trust(system: str | None, as_json: bool) -> None:
     found = records.read(chosen, store.rules(chosen))
     if as_json:
         content = [{**dataclasses.asdict(one), "alarms": one.count.alarms} for one in found]
-        click.echo(json.dumps({"system": chosen, "checks": content}, indent=2))
+        print_json({"system": chosen, "checks": content})
         return
     from railgauge.report import text
 

@@ -18,6 +18,7 @@ from railgauge.cluster.store import Teeth
 from railgauge.gate import trust
 from railgauge.gate.trust import Count
 from railgauge.model.record import Standing, write_standings
+from tests.unit.report.feeds.test_schemas import require
 
 
 def standing(*checks: str, alarms: Mapping[str, bool] | None = None) -> Standing:
@@ -115,6 +116,7 @@ def test_the_command_tells_and_proposes(tmp_path: Path, monkeypatch: pytest.Monk
     assert answer.exit_code == 0, answer.output
     assert "Brandnew: record -> hold: edit teeth in configs/systems/lab/gate.yaml" in answer.output
     answer = CliRunner().invoke(cli, ["gate", "trust", "--system", "lab", "--json"])
+    require("gate-trust", json.loads(answer.output))
     by_check = {one["check"]: one for one in json.loads(answer.output)["checks"]}
     assert by_check["Iperf2Pair"]["count"]["open"] == 1
     assert by_check["Iperf2Pair"]["proposed"] == "hold"
