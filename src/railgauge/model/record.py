@@ -34,6 +34,10 @@ PlaceKey = tuple[str, str, str]
 Possible = dict[str, dict[str, pydantic.NonNegativeInt]]
 
 
+#: Unique name of a case -> partition -> place -> what went there, Gb/s, by what devices counted.
+Rates = dict[str, dict[str, dict[str, pydantic.PositiveFloat]]]
+
+
 class BrokenRecordError(ValueError):
     """A file of the campaign that is there and cannot be read."""
 
@@ -303,6 +307,7 @@ _PLAN = pydantic.TypeAdapter(tuple[Planned, ...])
 _LIST = pydantic.TypeAdapter(tuple[Listed, ...])
 _STANDINGS = pydantic.TypeAdapter(dict[str, Standing])
 _POSSIBLE = pydantic.TypeAdapter(Possible)
+_RATES = pydantic.TypeAdapter(Rates)
 
 
 def read(path: Path, kind: type[_Content] | pydantic.TypeAdapter[_Content]) -> _Content | None:
@@ -352,3 +357,7 @@ def write_standings(path: Path, standings: Mapping[str, Standing]) -> None:
 
 def read_possible(path: Path) -> Possible | None:
     return read(path, _POSSIBLE)
+
+
+def read_rates(path: Path) -> Rates | None:
+    return read(path, _RATES)
