@@ -1308,6 +1308,27 @@ MUTANTS = [
         "tests/unit/cli/test_compare.py -k is_gone",
     ),
     Mutant(
+        "a place that is worse than in the earlier campaign is no finding",
+        "src/railgauge/verdict/earlier.py",
+        "        *_worse(compared, campaign, other),\n",
+        "",
+        "tests/unit/verdict/test_earlier.py -k slower_link",
+    ),
+    Mutant(
+        "an earlier campaign that is gone leaves an accept",
+        "src/railgauge/verdict/earlier.py",
+        'return [Finding("inconclusive", "not-compared", message, next_step=step)], []',
+        "return [], []",
+        "tests/unit/verdict/test_earlier.py -k gone",
+    ),
+    Mutant(
+        "groups of one launch are many samples of a baseline",
+        "src/railgauge/verdict/baselines.py",
+        'pl.coalesce("launch", "place")',
+        'pl.col("place")',
+        "tests/unit/cli/test_promote.py -k launch",
+    ),
+    Mutant(
         "a comparison of stand-ins ends with 0",
         "src/railgauge/cli/compare.py",
         "EXIT_INCONCLUSIVE if simulated and code == EXIT_ACCEPT else code",

@@ -37,6 +37,10 @@ Possible = dict[str, dict[str, pydantic.NonNegativeInt]]
 KnownLeaves = dict[str, dict[str, str]]
 
 
+#: Unique name of a case -> partition -> place -> what went there, Gb/s, by what devices counted.
+Rates = dict[str, dict[str, dict[str, pydantic.PositiveFloat]]]
+
+
 class BrokenRecordError(ValueError):
     """A file of the campaign that is there and cannot be read."""
 
@@ -313,6 +317,7 @@ _LIST = pydantic.TypeAdapter(tuple[Listed, ...])
 _STANDINGS = pydantic.TypeAdapter(dict[str, Standing])
 _LEAVES = pydantic.TypeAdapter(KnownLeaves)
 _POSSIBLE = pydantic.TypeAdapter(Possible)
+_RATES = pydantic.TypeAdapter(Rates)
 
 
 def read(path: Path, kind: type[_Content] | pydantic.TypeAdapter[_Content]) -> _Content | None:
@@ -366,3 +371,7 @@ def read_leaves(path: Path) -> KnownLeaves | None:
 
 def read_possible(path: Path) -> Possible | None:
     return read(path, _POSSIBLE)
+
+
+def read_rates(path: Path) -> Rates | None:
+    return read(path, _RATES)

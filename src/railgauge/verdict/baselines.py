@@ -76,7 +76,7 @@ def propose(measured: Sequence[tuple[Campaign, pl.DataFrame]]) -> Proposal:
     """Of campaigns and their tables; Refused with all that speaks against them."""
     whole = pl.concat(
         [
-            frame.filter("gates").with_columns(
+            frame.filter(pl.col("gates") & ~pl.col("again")).with_columns(
                 campaign=pl.lit(campaign.id), run=pl.format("{}/{}", pl.lit(campaign.id), "run")
             )
             for campaign, frame in measured

@@ -1,9 +1,9 @@
 """Two sets of runs against each other, place by place: of campaigns, or of anyone's numbers.
 
-A side is a frame with the columns `place`, `condition`, `of_class`, `family`, `run`, `value`,
-`less` (less is better), `unit`, `decides` (what cannot be told of it counts), `margin` (the
-smallest change that matters, a share; of a class the same) and `nodes` (with commas between them),
-a row a measurement. `verdict/contrast.py` has the statistics.
+A side is a frame with the columns `place`, `condition`, `of_class`, `family` (a check),
+`partition`, `run`, `value`, `less` (less is better), `unit`, `decides` (what cannot be told of it
+counts), `margin` (the smallest change that matters, a share; of a class the same) and `nodes` (with
+commas between them), a row a measurement. `verdict/contrast.py` has the statistics.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DECIDING = ("latency", *(name for name, metric in METRICS.items() if metric.alik
 #: What of a campaign's table makes its side.
 TABLE_COLUMNS = (
     *("gates", "vouched", "metric", "run", "condition", "launch", "nodes", "place", "peers"),
-    *("check", "value", "partition"),
+    *("check", "value", "partition", "again"),
 )
 
 #: Columns of a file of anyone's numbers.
@@ -64,6 +64,12 @@ def of_tables(
             for number, one in enumerate(tables)
         ]
     )
+    # What was bad and measured once more counts as it was then.
+    run = ["place", "condition", "run"]
+    again = whole.filter("again").select(run).unique()
+    whole = pl.concat(
+        [whole.filter(~pl.col("again")).join(again, on=run, how="anti"), whole.filter("again")]
+    )
     # What a launch of NCCL gave to all of its groups is one number, of one place.
     of_launch = ["condition", "run", "launch"]
     alone = whole.filter(pl.col("launch").is_null())
@@ -79,6 +85,7 @@ def of_tables(
             "condition",
             of_class="peers",
             family="check",
+            partition="partition",
             run="run",
             value="value",
             less=pl.col("metric").is_in(less),
@@ -133,6 +140,7 @@ def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
         "condition",
         of_class="condition",
         family=pl.lit("all"),
+        partition=pl.lit(""),
         run="run",
         value="number",
         less=pl.col("condition").replace_strict(less, return_dtype=pl.Boolean),
@@ -160,6 +168,7 @@ class Class:
     """
 
     name: str
+    partition: str
     unit: str
     before: float
     after: float
@@ -228,7 +237,7 @@ class Comparison:
             "exit_code": self.exit_code,
             "places": places.to_dicts(),
             "shifts": [one.shift for one in self.classes if one.shift],
-            "missing": self.missing.to_dicts(),
+            "missing": self.missing.select("place", "condition", "side").to_dicts(),
             "finds": [
                 {"class": one.name, "loss_on_one_place": one.finds, "margin": one.margin}
                 for one in self.classes
@@ -287,7 +296,16 @@ def _samples(whole: pl.DataFrame) -> tuple[Samples, pl.DataFrame]:
     cells, cell = numbered(link * run_keys.size + run)
     log = np.bincount(cell, weights=np.log(whole["value"].to_numpy())) / np.bincount(cell)
     links = whole[first].select(
-        "place", "condition", "of_class", "family", "less", "unit", "decides", "margin", "nodes"
+        "place",
+        "condition",
+        "of_class",
+        "family",
+        "partition",
+        "less",
+        "unit",
+        "decides",
+        "margin",
+        "nodes",
     )
     samples = Samples(
         log=log,
@@ -316,11 +334,13 @@ def _places(links: pl.DataFrame, result: Contrast) -> tuple[pl.DataFrame, pl.Dat
         pl.Series("after", np.exp(result.mean[1])),
         pl.Series("runs_before", result.runs[0]),
         pl.Series("runs_after", result.runs[1]),
-        links["nodes"],
+        *(links[name] for name in ("nodes", "family", "partition", "decides")),
     )
     absent = everything.filter(~pl.Series(compared)).select(
         "place",
         "condition",
+        "family",
+        "partition",
         side=pl.when(pl.col("runs_before") == 0).then(pl.lit("before")).otherwise(pl.lit("after")),
     )
     # JSON knows no NaN.
@@ -345,6 +365,7 @@ def _classes(
         shift = shifts.get(number)
         yield Class(
             name,
+            links["partition"][int(members[0])],
             unit,
             float(before),
             float(after),

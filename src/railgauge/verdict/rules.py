@@ -14,7 +14,7 @@ import gc
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from railgauge import hostlist
+from railgauge import hostlist, systems
 from railgauge.campaign.folder import Campaign
 from railgauge.model.failure import (
     DISTURBED,
@@ -32,7 +32,7 @@ from railgauge.verdict.locate import by_itself, seen_once, suspects
 from railgauge.verdict.locating import Suspect
 from railgauge.verdict.outliers import Outlier, outliers
 from railgauge.verdict.peers import OddNodes, odd_nodes
-from railgauge.verdict.provenance import not_as_packaged, notices
+from railgauge.verdict.provenance import Notice, not_as_packaged, notices
 from railgauge.verdict.ratios import RatioRow, judge
 from railgauge.verdict.restarts import Restart, restarts
 
@@ -518,6 +518,13 @@ def _decide(campaign: Campaign) -> Verdict:
     findings += _fingerprint_findings(cases)
     findings += _coverage_findings(campaign, cases)
     findings += _selection_findings(campaign, cases, possible)
+    changed: tuple[list[Finding], list[Notice]] = ([], [])
+    if campaign.compared_with and campaign.state == "finished":
+        # It needs polars, which other verdicts can do without.
+        from railgauge.verdict import earlier
+
+        changed = earlier.against(campaign, cases, systems.least_changes(campaign.system))
+        findings += changed[0]
     state = _state_findings(campaign, cases)
     # No filter left out what the session did not come to.
     resumable = {"no-result", DISTURBED, *(("not-measured",) if state else ())}
@@ -537,7 +544,7 @@ def _decide(campaign: Campaign) -> Verdict:
         tuple(suspects(cases, leaves, [outlier.case for outlier in far], named)),
         tuple(ratios),
         tuple(far),
-        notices(cases, ratios),
+        (*notices(cases, ratios), *changed[1]),
     )
 
 

@@ -8,6 +8,7 @@ when it is first asked for, and made anew when the records are newer.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 
@@ -44,7 +45,8 @@ CONDITION = {
 
 #: `nodes` are as the measurement has them, folded; `launch` is that of NCCL whose slowest group
 #: gave the number of all of its places, null where a number is the place's own. `run` tells the
-#: runs of a campaign apart, and `retried` the places that ran again after a failure. `vouched`: the
+#: runs of a campaign apart, `retried` the places that ran again after a failure, and `again` what a
+#: pair gave when its sweep measured it once more (`node/retest.py`). `vouched`: the
 #: check holds nothing against the result but the number itself. `share` is that of the limit.
 #: `condition` is all of it, for people, and `peers` the same of places that are each other's peers.
 SCHEMA: dict[str, type[pl.DataType]] = {
@@ -57,6 +59,7 @@ SCHEMA: dict[str, type[pl.DataType]] = {
     "launch": pl.String,
     "passed": pl.Boolean,
     "retried": pl.Boolean,
+    "again": pl.Boolean,
     "vouched": pl.Boolean,
     "gates": pl.Boolean,
     "simulated": pl.Boolean,
@@ -115,13 +118,21 @@ def _written(campaign: Campaign) -> Iterator[int]:
 
 
 def made_of(cases: Sequence[Case]) -> pl.DataFrame:
-    """A row for every measurement of the cases that came to a result."""
+    """A row for every measurement of the cases that came to a result; none of other pairs, which a
+    sweep measured to tell nodes apart.
+    """
     columns: dict[str, list[object]] = {name: [] for name in SCHEMA}
     failed = {_key(case) for case in cases if case.failed}
+    planned = {_key(case): frozenset(case.nodes) for case in cases if not case.like}
     several = {_key(case) for case in cases if case.run > 0}
     for case in cases:
         if not case.finished or case.damage:
             continue
+        again = bool(case.like)
+        if again:
+            case = dataclasses.replace(case, place=case.like)
+            if planned.get(_key(case)) != frozenset(case.nodes):
+                continue
         versions = {call.tool: call.version for call in case.calls if call.version}
         of_case = {
             "check": case.check,
@@ -130,6 +141,7 @@ def made_of(cases: Sequence[Case]) -> pl.DataFrame:
             "launch": _launch(case),
             "passed": case.passed,
             "retried": _key(case) in failed & several,
+            "again": again,
             "vouched": not case.failures,
         }
         for row in case.rows:
