@@ -30,6 +30,9 @@ EXAMPLE = paths.HOME / "docs" / "example"
 AREA = paths.HOME / "results" / "example"
 NODES = "n[1-4]"
 
+#: Of one run a side nothing is known of the spread.
+RUNS = "3"
+
 #: In place of the checkout, and of this host.
 _CHECKOUT, _HOST = "/opt/railgauge", "login1"
 
@@ -64,14 +67,15 @@ def publish(name: str) -> None:
 
 def main() -> None:
     os.environ["RAILGAUGE_RESULTS"] = str(AREA)
+    accept = ("accept", "--system", "lab", "--partition", "ns", "--nodes", NODES, "--runs", RUNS)
     was_up = open_lab().init is not None
     shutil.rmtree(AREA, ignore_errors=True)
     try:
         railgauge("lab", "up", "--nodes", NODES)
-        railgauge("accept", "--system", "lab", "--partition", "ns", "--nodes", NODES)
+        railgauge(*accept)
         publish("accept")
         railgauge("lab", "fault", "add", "rate", "n2", "0.2")
-        railgauge("accept", "--system", "lab", "--partition", "ns", "--nodes", NODES, codes=(1,))
+        railgauge(*accept, codes=(1,))
         publish("reject")
         railgauge("lab", "fault", "clear")
     finally:

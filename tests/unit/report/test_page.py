@@ -194,6 +194,22 @@ def test_before_and_after_names_the_campaign_and_each_condition(later: Verdict) 
     assert "RdmaBandwidth ns: bandwidth 64 KiB, write, roce, 4 streams" in text
 
 
+def test_a_place_without_a_number_before_is_named(tmp_path: Path, later: Verdict) -> None:
+    values = dict.fromkeys(["n1:n2:0-0", "n1:n3:0-0"], 385.0)
+    more = measured.leave(tmp_path, 3, values, gate="acceptance")
+    found = before.before(dataclasses.replace(later, campaign=more))
+    assert isinstance(found, before.Before)
+    assert ("before", "n1:n3:0-0") in {row[:2] for row in before.missing(found.compared).rows}
+
+
+def test_what_nobody_can_tell_is_listed_and_not_drawn(tmp_path: Path, later: Verdict) -> None:
+    few = measured.leave(tmp_path, 3, {"n1:n2:0-0": 385.0}, gate="acceptance")
+    html = page.html(dataclasses.replace(later, campaign=few))
+    changes = numbers_in(html)["changes"]
+    assert len(changes["rows"][0]) == 1 and not changes["drawn"]
+    assert 'id="changes"' in html and 'id="volcano"' not in html
+
+
 def test_what_was_accepted_later_is_not_before(tmp_path: Path, later: Verdict) -> None:
     measured.leave(tmp_path, 3, {measured.PLACES[0]: 1.0}, gate="acceptance", verdict="accept")
     found = before.before(later)

@@ -136,6 +136,7 @@ def html(verdict: Verdict) -> str:
         before=earlier,
         no_before="" if earlier else before,
         classes=before_after.classes(earlier.compared) if earlier else None,
+        missing=before_after.missing(earlier.compared) if earlier else None,
         changed=before_after.changed(earlier.drift) if earlier else None,
         changes=columns["changes"],
         transfers=content.transfer_tables(verdict.cases),

@@ -108,6 +108,15 @@ def _shift(one: Class) -> str:
     return f"{one.shift['change']:+.1%} ({low:+.1%} to {high:+.1%})"
 
 
+def missing(compared: Comparison) -> TableOf:
+    """Places of which one side has no number that counts: not measured, or not vouched for."""
+    rows = [
+        (row["side"], row["place"], row["condition"])
+        for row in compared.missing.sort("side", "condition", "place").iter_rows(named=True)
+    ]
+    return table("Without a number on one side", ("lacks it", "place", "condition"), rows)
+
+
 def changed(drift: Sequence[Drift]) -> TableOf:
     """A line a field of firmware and tuning that is not as it was."""
     rows = [
@@ -143,6 +152,8 @@ def as_columns(compared: Comparison) -> dict[str, Any]:
         "places": [clean(text) for text in places],
         "rows": [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(7)],
         "left_out": compared.places.height - len(rows),
+        # With one run of few places a side nothing is known of the spread: there is no plot.
+        "drawn": any(row[3] is not None for row in rows),
     }
 
 

@@ -60,12 +60,9 @@ async function main() {
   const numbers = document.getElementById("all");
   const table = numbers && new DataTable(numbers, new Numbers(data));
   document.querySelectorAll(".heat").forEach((heat) => new HeatMap(heat, data, (words) => list(table, numbers, words)));
-  const volcano = document.getElementById("volcano");
-  if (volcano) {
-    const box = document.getElementById("changes");
-    const changes = new DataTable(box, new Changes(data.changes));
-    new Volcano(volcano, data.changes, (words) => list(changes, box, words));
-  }
+  const moved = document.getElementById("changes"), volcano = document.getElementById("volcano");
+  const changes = moved && new DataTable(moved, new Changes(data.changes));
+  if (volcano) new Volcano(volcano, data.changes, (words) => list(changes, moved, words));
   const figures = [...document.querySelectorAll("figure.curve")];
   const draw = () => figures.forEach((figure) => drawCurve(figure, data.curves[Number(figure.dataset.curve)]));
   draw();
