@@ -1263,7 +1263,7 @@ MUTANTS = [
         "src/railgauge/verdict/locate.py",
         "found += [s for s in _of_family(family).suspects if _explains(s, bad)]",
         "found += _of_family(family).suspects",
-        "tests/unit/verdict/test_rules.py -k within_its_bounds_everywhere",
+        "tests/unit/verdict/test_rules.py -k not_named_beside",
     ),
     Mutant(
         "the gate holds who is not confirmed",

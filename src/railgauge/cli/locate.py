@@ -134,8 +134,9 @@ def _of_logs(folder: Path) -> Evidence:
 def _of_campaign(name: str, uplinks: Mapping[str, int]) -> Located:
     from railgauge.campaign import folder as campaigns
     from railgauge.model.record import BrokenRecordError
-    from railgauge.verdict.compare import read, read_leaves
+    from railgauge.verdict.compare import read
     from railgauge.verdict.locate import locate
+    from railgauge.verdict.locating.campaign import read_leaves
 
     try:
         campaign = campaigns.load(name)

@@ -14,8 +14,7 @@ from typing import Any
 
 import pydantic
 
-from railgauge import hostlist
-from railgauge.campaign.folder import ENDED, LEAVES, PLAN, POSSIBLE, RESULT_FILE, Campaign
+from railgauge.campaign.folder import ENDED, PLAN, POSSIBLE, RESULT_FILE, Campaign
 from railgauge.model import record
 from railgauge.model.call import Call
 from railgauge.model.failure import ALONE, NO_REFERENCE, NOT_MEASURED, PRECONDITION_FAILED, Failure
@@ -327,20 +326,6 @@ def _measured(case: Case, result: record.Result) -> Case:
             if told.get("fingerprint")
         },
     )
-
-
-def read_leaves(campaign: Campaign) -> Mapping[str, Mapping[str, str]]:
-    """Partition -> node -> its leaf, where that is known; BrokenRecordError where the file is
-    damaged.
-    """
-    known = record.read_leaves(campaign.folder / LEAVES) or {}
-    try:
-        return {
-            partition: {node: leaf for leaf, nodes in of.items() for node in hostlist.expand(nodes)}
-            for partition, of in known.items()
-        }
-    except ValueError as error:
-        raise BrokenRecordError(f"{campaign.folder / LEAVES}: {error}") from None
 
 
 def read_possible(campaign: Campaign) -> record.Possible:

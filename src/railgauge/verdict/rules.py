@@ -26,10 +26,11 @@ from railgauge.model.failure import (
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.model.references import Bounded
 from railgauge.verdict.answer import Decision, Finding, Verdict
-from railgauge.verdict.compare import Case, fingerprints, read, read_leaves, read_possible
+from railgauge.verdict.compare import Case, fingerprints, read, read_possible
 from railgauge.verdict.first_day import first_day
 from railgauge.verdict.locate import by_itself, seen_once, suspects
 from railgauge.verdict.locating import Suspect
+from railgauge.verdict.locating.campaign import read_leaves
 from railgauge.verdict.outliers import Outlier, outliers
 from railgauge.verdict.peers import OddNodes, odd_nodes
 from railgauge.verdict.provenance import Notice, not_as_packaged, notices

@@ -27,7 +27,7 @@ from railgauge.report import text
 from railgauge.slurm.waiting import unavailable_nodes
 from railgauge.verdict.answer import Verdict
 from railgauge.verdict.compare import Case, read
-from railgauge.verdict.locate import suspects
+from railgauge.verdict.locate import locate, suspects
 from railgauge.verdict.locating import Suspect
 from railgauge.verdict.rules import decide
 from tests.unit import records
@@ -1711,6 +1711,17 @@ def test_what_is_low_and_within_its_bounds_everywhere_explains_nothing(recorded:
         recorded.result(number, value=value)
     verdict = recorded.decide()
     assert (verdict.decision, verdict.suspects) == ("accept", ())
+
+
+def test_what_is_within_its_bounds_is_not_named_beside_what_failed() -> None:
+    low = REFERENCE.model_copy(update={"value": 5.0, "lower": 0.0, "kind": "floor"})
+    cases = []
+    for pair in ring([f"n{place}" for place in range(9)]):
+        row = Row(bandwidth(8.0 if "n5" in pair else 9.7, pair), low, LIMIT)
+        cases.append(case_on(pair, passed=True, rows=(row,)))
+    cases[0] = case_on(("n0", "n1"), passed=False, failures=(PAIR_FAILURE,))
+    assert (named(cases), ways(cases)) == ([], [("n0", "n1")])
+    assert {suspect.name for suspect in locate(cases).suspects} == {"n5", "n0-n1"}
 
 
 def test_a_node_that_failed_alone_is_named_and_confirmed_once_it_did_so_again() -> None:

@@ -12,9 +12,12 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
+from railgauge import hostlist
+from railgauge.campaign.folder import LEAVES, Campaign
+from railgauge.model import record
 from railgauge.model.failure import DIRECTION, NOT_TOLD_APART
 from railgauge.model.measurement import METRICS
-from railgauge.model.record import Row
+from railgauge.model.record import BrokenRecordError, Row
 from railgauge.verdict.compare import Case, Outcome
 from railgauge.verdict.locating import scoring
 from railgauge.verdict.locating.evidence import End, Evidence, Missing, Observation
@@ -49,6 +52,20 @@ class Family(NamedTuple):
     partition: str
     evidence: Evidence
     cases: list[Case]
+
+
+def read_leaves(campaign: Campaign) -> Leaves:
+    """Partition -> node -> its leaf, where that is known; BrokenRecordError where the file is
+    damaged.
+    """
+    known = record.read_leaves(campaign.folder / LEAVES) or {}
+    try:
+        return {
+            partition: {node: leaf for leaf, nodes in of.items() for node in hostlist.expand(nodes)}
+            for partition, of in known.items()
+        }
+    except ValueError as error:
+        raise BrokenRecordError(f"{campaign.folder / LEAVES}: {error}") from None
 
 
 def families(cases: Sequence[Case], leaves: Leaves) -> list[Family]:
