@@ -599,7 +599,7 @@ MUTANTS = [
     Mutant(
         "a line of a sweep with a wrong MAC is believed",
         "src/railgauge/node/wire.py",
-        "        if not hmac.compare_digest(mac, _mac(self._key, said)):\n",
+        "        if not hmac.compare_digest(mac, self._mac.of(said)):\n",
         "        if False:\n",
         "tests/unit/node/test_strangers.py",
     ),
