@@ -83,10 +83,11 @@ def accuse(run: Run, node: str, why: str, say: Say) -> None:
         words = f"alarm: not held: {error}"
     store.suspect(run.system, node, why, run.id)
     say(f"{node}: suspect, at fault as a partner ({words}): {why}")
-    _alarm(node, f"{words}: {why}", say)
+    alarm(node, f"{words}: {why}", say)
 
 
-def _alarm(node: str, words: str, say: Say) -> None:
+def alarm(node: str, words: str, say: Say) -> None:
+    """Tell a suspect and why to the command of RAILGAUGE_ON_SUSPECT, where there is one."""
     command = shlex.split(os.environ.get(ALARM_VARIABLE, ""))
     if not command:
         return

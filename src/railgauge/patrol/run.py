@@ -23,7 +23,7 @@ from railgauge.checks.topology import leaves_of
 from railgauge.cluster import rights, store
 from railgauge.cluster.store import GateRules
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
-from railgauge.gate import coverage, teeth
+from railgauge.gate import coverage, partners, teeth
 from railgauge.gate import journal as gate_journal
 from railgauge.gate.coverage import Line
 from railgauge.patrol import journal
@@ -304,8 +304,15 @@ def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_
         node, _, words = line.partition(": ")
         patrol.found[node] = words
         say(line)
+    for one in found:
+        if one.teeth != "record":
+            partners.alarm(one.node, patrol.found[one.node], say)
     told = standings(verdict)
     good = [n for n in patrol.nodes if n in told and told[n].outcome != "not accepted"]
+    accused = {one.node for one in found}
+    for node in sorted(set(patrol.nodes) - set(good) - accused):
+        why = told[node].why if node in told else "nothing was measured on it"
+        say(f"{node}: neither accepted nor accused: {why}")
     if not record_only:
         for line in teeth.clear(patrol.system, good):
             say(line)

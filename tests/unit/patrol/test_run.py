@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import json
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -329,10 +330,31 @@ def test_only_the_guilty_node_is_held(nodes: Fleet, patrolled: Patrolled) -> Non
     assert store.suspected("lab", "n2") is not None
 
 
+def test_who_is_neither_accepted_nor_accused_is_said(nodes: Fleet, patrolled: Patrolled) -> None:
+    _, said = patrolled(Ran("n2"))
+    # Beside the guilty one no pair of theirs passed.
+    assert [line.partition(":")[0] for line in said if "nor accused" in line] == ["n1", "n3"]
+    assert nodes.open() == {"n1", "n3", "n4"}
+
+
 def test_a_check_that_comments_changes_no_state(nodes: Fleet, patrolled: Patrolled) -> None:
     assert patrolled(Ran("n2", "Iperf3Pair"))[0] == 1
     assert nodes.open() == set(NS)
     assert nodes.comments["n2"].startswith("railgauge: Iperf3Pair n1 n2: too slow")
+
+
+@pytest.mark.parametrize(("check", "told"), [("Iperf2Pair", True), ("Brandnew", False)])
+def test_the_sites_command_gets_who_is_held(
+    patrolled: Patrolled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str, told: bool
+) -> None:
+    command = tmp_path / "tell"
+    command.write_text(f'#!/bin/sh\necho "$@" >"{tmp_path}/told"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("RAILGAUGE_ON_SUSPECT", shlex.quote(str(command)))
+    patrolled(Ran("n2", check))
+    assert (tmp_path / "told").exists() == told
+    if told:
+        assert (tmp_path / "told").read_text().startswith("n2 held: Iperf2Pair n1 n2: too slow")
 
 
 def test_a_comment_of_somebody_else_stays(nodes: Fleet, patrolled: Patrolled) -> None:
