@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import functools
 import math
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -13,8 +15,11 @@ from railgauge import hostlist, systems
 from railgauge.acceptance import session
 from railgauge.cli import running
 from railgauge.cli.duration import Duration
+from railgauge.cli.output import json_option, print_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from railgauge.patrol.run import Fleet, Plan
 
 
@@ -36,7 +41,10 @@ if TYPE_CHECKING:
 @click.option(
     "--plan", "plan_only", is_flag=True, help="Say what would be tested, and test nothing."
 )
-def patrol(system: str | None, budget: float, nodes: int | None, plan_only: bool) -> NoReturn:
+@json_option("patrol")
+def patrol(
+    system: str | None, budget: float, nodes: int | None, plan_only: bool, as_json: bool
+) -> NoReturn:
     """Test a few idle nodes: those that wait longest, and those at risk.
 
     Made to be started every hour or so by cron, jobs/patrol.sbatch or scrontab. Its jobs have a low
@@ -64,12 +72,20 @@ def patrol(system: str | None, budget: float, nodes: int | None, plan_only: bool
         fleet = run.survey(chosen, rules, now)
         return fleet, run.plan(chosen, rules, fleet, most, budget)
 
+    # What it says on its way is not what it prints at its end.
+    say = functools.partial(click.echo, err=as_json)
     if plan_only:
         fleet, planned = chosen_now()
+        pace = _Pace.of(fleet, most, rules.patrol.every_days)
+        preempts = slurm_jobs.preempts()
+        if as_json:
+            facts = {**_facts(chosen, fleet, planned, most), **dataclasses.asdict(pace)}
+            print_json({**facts, "slurm_preempts": preempts})
+            sys.exit(0)
         _say_left_alone(fleet)
-        _say_plan(fleet, planned, most)
-        _say_pace(fleet, most, rules.patrol.every_days)
-        if not slurm_jobs.preempts():
+        _say_plan(fleet, planned, most, say)
+        _say_pace(fleet, pace, most)
+        if not preempts:
             click.echo(
                 "note: this Slurm preempts no job (PreemptType): a user's job may wait for the "
                 "check that runs"
@@ -77,42 +93,82 @@ def patrol(system: str | None, budget: float, nodes: int | None, plan_only: bool
         sys.exit(0)
     with alone(chosen, "patrol"):
         fleet, planned = chosen_now()
-        _say_plan(fleet, planned, most)
-        if planned is None:
-            sys.exit(0)
-        store.publish_rules(chosen)
-        code = run.run(chosen, rules, planned, budget, running.typed(), click.echo)
-    sys.exit(code)
+        _say_plan(fleet, planned, most, say)
+        ended = None
+        if planned is not None:
+            store.publish_rules(chosen)
+            ended = run.run(chosen, rules, planned, budget, running.typed(), say)
+    if as_json:
+        told = dataclasses.asdict(ended) if ended else None
+        print_json({**_facts(chosen, fleet, planned, most), "patrol": told})
+    sys.exit(ended.exit_code if ended else 0)
 
 
-def _say_plan(fleet: Fleet, planned: Plan | None, most: int) -> None:
-    idle = sum(map(len, fleet.candidates.values()))
+@dataclasses.dataclass(frozen=True)
+class _Pace:
+    """Whether all are seen in the time that they should be: who waits for longer, of how many, and
+    how many patrols a day that takes.
+    """
+
+    every_days: float
+    waiting: list[str]
+    system_nodes: int
+    patrols_a_day: int
+
+    @classmethod
+    def of(cls, fleet: Fleet, most: int, every_days: float) -> _Pace:
+        idle = [one for candidates in fleet.candidates.values() for one in candidates]
+        waiting = list(dict.fromkeys(one.node for one in idle if one.days > every_days))
+        everybody = len({*(one.node for one in idle), *fleet.left_alone})
+        return cls(every_days, waiting, everybody, math.ceil(everybody / most / every_days))
+
+
+def _idle(fleet: Fleet) -> int:
+    return sum(map(len, fleet.candidates.values()))
+
+
+def _facts(system: str, fleet: Fleet, planned: Plan | None, most: int) -> dict[str, Any]:
+    plan = None
+    if planned is not None:
+        plan = {
+            "partition": planned.partition,
+            "nodes": list(planned.choice.nodes),
+            "leaves": {leaf: list(nodes) for leaf, nodes in planned.leaves.items()},
+            "cover": planned.choice.cover,
+            "risks": {node: list(risks) for node, risks in planned.risks.items()},
+            "seconds": planned.seconds,
+        }
+    return {
+        "system": system,
+        "plan": plan,
+        "idle": _idle(fleet),
+        "at_a_time": max(0, min(most, fleet.most)),
+        "left_alone": dict(fleet.left_alone),
+    }
+
+
+def _say_plan(fleet: Fleet, planned: Plan | None, most: int, say: Callable[[str], None]) -> None:
     if planned is None:
-        click.echo(
-            f"nobody to test: {idle} nodes may be tested, {max(0, min(most, fleet.most))} at a time"
-        )
+        at_a_time = max(0, min(most, fleet.most))
+        say(f"nobody to test: {_idle(fleet)} nodes may be tested, {at_a_time} at a time")
         return
     where = f" on {len(planned.leaves)} leaves" if planned.leaves else ""
-    click.echo(
+    say(
         f"{planned.partition}: {hostlist.fold(planned.choice.nodes)}{where}"
         f"{', all ways between them' if planned.choice.cover else ''}, about "
         f"{planned.seconds:.0f} s"
     )
     for node, risks in sorted(planned.risks.items()):
-        click.echo(f"  {node}: {'; '.join(risks)}")
+        say(f"  {node}: {'; '.join(risks)}")
 
 
-def _say_pace(fleet: Fleet, most: int, every_days: float) -> None:
-    """Whether all can be seen in the time that they should be."""
-    idle = [one for candidates in fleet.candidates.values() for one in candidates]
-    waiting = list(dict.fromkeys(one.node for one in idle if one.days > every_days))
-    everybody = len({*(one.node for one in idle), *fleet.left_alone})
-    per_day = math.ceil(everybody / most / every_days)
-    names = f" ({hostlist.fold(waiting)})" if waiting else ""
-    click.echo(f"{len(waiting)} of {len(idle)} wait for more than {every_days:g} days{names}")
+def _say_pace(fleet: Fleet, pace: _Pace, most: int) -> None:
+    days = f"{pace.every_days:g} days"
+    names = f" ({hostlist.fold(pace.waiting)})" if pace.waiting else ""
+    click.echo(f"{len(pace.waiting)} of {_idle(fleet)} wait for more than {days}{names}")
     click.echo(
-        f"{everybody} nodes, {most} at a time, every {every_days:g} days: {per_day} patrols a day "
-        "at least"
+        f"{pace.system_nodes} nodes, {most} at a time, every {days}: {pace.patrols_a_day} patrols "
+        "a day at least"
     )
 
 

@@ -35,6 +35,7 @@ class Patrol:
     stopped: str = ""
     found: dict[str, str] = dataclasses.field(default_factory=dict)
     ended: str | None = None
+    exit_code: int | None = None
 
     def save(self) -> None:
         folder = store.folder(self.system) / "patrols"

@@ -235,8 +235,8 @@ def run(
     budget_s: float,
     command: list[str],
     say: Say,
-) -> int:
-    """Test them, and do with those that checks accuse what `teeth` says; the exit code.
+) -> Patrol:
+    """Test them, and do with those that checks accuse what `teeth` says.
 
     It ends as well when the budget is used up, a job of it was preempted, or a signal comes: then
     nobody is judged, and what was measured is kept.
@@ -279,12 +279,12 @@ def run(
             begun=begun,
             stop=stop,
         )
-    code = _judge(patrol, rules, verdict, say, bool(lacking))
+    patrol.exit_code = _judge(patrol, rules, verdict, say, bool(lacking))
     patrol.ended = store.now()
     patrol.save()
     minutes = (time.monotonic() - began) * len(patrol.nodes) / 60
     say(f"{verdict.campaign.id}: {verdict.decision}, {minutes:.1f} node-minutes")
-    return code
+    return patrol
 
 
 def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_only: bool) -> int:

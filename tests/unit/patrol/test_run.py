@@ -31,6 +31,7 @@ from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.verdict.answer import Finding
 from tests.unit.gate.cluster import Slurm
+from tests.unit.report.feeds.test_schemas import require
 
 NOW = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.timezone.utc)
 LAST_WEEK = "20261115T120000Z-lab-000001"
@@ -224,6 +225,10 @@ def test_a_plan_changes_nothing(nodes: Fleet) -> None:
     assert "5 of 5 wait for more than 7 days (n[1-4,6])" in answer.output
     assert "6 nodes, 4 at a time, every 7 days: 1 patrols a day at least" in answer.output
     assert not list(store.folder("lab").glob("patrols/*"))
+    answer = CliRunner().invoke(cli, ["patrol", "--system", "lab", "--plan", "--json"])
+    document = json.loads(answer.stdout)
+    require("patrol", document)
+    assert document["plan"]["nodes"] == list(NS) and document["patrols_a_day"] == 1
 
 
 # --- what follows ---------------------------------------------------------------------------------
@@ -291,7 +296,6 @@ class Ran:
             simulated=False,
             findings=findings,
             cases=cases,
-            suspects=[SimpleNamespace(node=self.bad)] if self.bad else [],
             failing_nodes=[self.bad] if self.bad else [],
         )
 
@@ -309,7 +313,9 @@ def patrolled(listed: None, nodes: Fleet, monkeypatch: pytest.MonkeyPatch) -> Pa
         planned = run.plan("lab", rules, run.survey("lab", rules, NOW), 8, 1e6)
         assert planned is not None
         said: list[str] = []
-        return run.run("lab", rules, planned, 1e6, [], said.append), said
+        patrol = run.run("lab", rules, planned, 1e6, [], said.append)
+        assert patrol.exit_code is not None
+        return patrol.exit_code, said
 
     return go
 
@@ -320,6 +326,20 @@ def test_where_all_is_well_nobody_is_touched(nodes: Fleet, patrolled: Patrolled)
     assert nodes.open() == set(NS) and not nodes.comments
     assert campaign.told == {IDLE_VARIABLE: "1", SCHEDULE_VARIABLE: None}
     assert campaign.options == ("-J", "nice=10000", "-J", "#SBATCH --no-requeue")
+
+
+@pytest.mark.usefixtures("listed")
+@pytest.mark.parametrize(("bad", "code"), [("", 0), ("n2", 1)])
+def test_what_was_done_is_json(
+    nodes: Fleet, monkeypatch: pytest.MonkeyPatch, bad: str, code: int
+) -> None:
+    nodes.flags["n5"].add("DOWN")
+    monkeypatch.setattr(accept, "run", Ran(bad))
+    answer = CliRunner().invoke(cli, ["patrol", "--system", "lab", "--json"])
+    document = json.loads(answer.stdout)
+    require("patrol", document)
+    assert answer.exit_code == code == document["patrol"]["exit_code"]
+    assert list(document["patrol"]["found"]) == ([bad] if bad else [])
 
 
 def test_only_the_guilty_node_is_held(nodes: Fleet, patrolled: Patrolled) -> None:
