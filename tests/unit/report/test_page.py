@@ -194,6 +194,16 @@ def test_before_and_after_names_the_campaign_and_each_condition(later: Verdict) 
     assert "RdmaBandwidth ns: bandwidth 64 KiB, write, roce, 4 streams" in text
 
 
+def test_a_campaign_is_compared_with_the_one_that_was_asked_for(
+    tmp_path: Path, later: Verdict
+) -> None:
+    values = dict.fromkeys(measured.PLACES, 385.0)
+    other = measured.leave(tmp_path, 3, values)
+    asked = measured.leave(tmp_path, 4, values, gate="acceptance", compare=other.id)
+    text = Elements(page.html(dataclasses.replace(later, campaign=asked))).text
+    assert f"Against {other.id}, as was asked for:" in text
+
+
 def test_a_place_without_a_number_before_is_named(tmp_path: Path, later: Verdict) -> None:
     values = dict.fromkeys(["n1:n2:0-0", "n1:n3:0-0"], 385.0)
     more = measured.leave(tmp_path, 3, values, gate="acceptance")

@@ -3,7 +3,7 @@
     content.py   sections of plain texts           series.py   the numbers, in columns
     drawing.py   suspects and their partners       web/        templates, style and script
     history.py   the page of a system's campaigns
-    before.py    what changed since the last campaign that was accepted
+    before.py    what changed since an earlier campaign
     uplot-*/     the released library that draws curves, with its licence
 
 Whatever comes from outside reaches the page in two ways: as text that Jinja escapes, or in the

@@ -1,4 +1,4 @@
-"""Before and after on the page: what changed since the last campaign that was accepted."""
+"""Before and after on the page: what changed since an earlier campaign."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ _KEY = ("peers", "load", "within")
 
 @dataclasses.dataclass(frozen=True)
 class Before:
-    """The last campaign that was accepted before this one, and what changed since.
+    """The campaign that this one is compared with, else the last one that was accepted before it,
+    and what changed since.
 
     `medians` has those of its conditions, by `key`.
     """
@@ -67,7 +68,11 @@ def before(verdict: Verdict) -> Before | str:
     if verdict.simulated:
         return "A rehearsal is not compared with anything."
     try:
-        earlier = campaigns.last_accepted(campaign.system, before=campaign.id)
+        earlier = (
+            campaigns.load(campaign.compared_with)
+            if campaign.compared_with
+            else campaigns.last_accepted(campaign.system, before=campaign.id)
+        )
         then, now = measured.read(earlier), measured.read(campaign)
         margins = systems.least_changes(campaign.system)
         sides = [before_after.of_tables([one], margins) for one in (then, now)]
