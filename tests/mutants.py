@@ -1148,7 +1148,7 @@ MUTANTS = [
     Mutant(
         "links that jump by chance are accused",
         "src/railgauge/verdict/contrast.py",
-        "flagged[known] &= ~_doubtful(of, after, result.p[known], bounds, level)",
+        "flagged[known] &= ~_doubtful(of, after, result.p[known], bound, level)",
         "pass",
         "tests/unit/verdict/test_contrast.py -k jump_by_chance",
     ),
@@ -1172,6 +1172,27 @@ MUTANTS = [
         'overall([*words, "unknown"] if self.missing.height or not words else words)',
         "overall(words)",
         "tests/unit/cli/test_compare.py -k is_gone",
+    ),
+    Mutant(
+        "a place that is worse than in the earlier campaign is no finding",
+        "src/railgauge/verdict/earlier.py",
+        "        *_worse(compared, campaign, other),\n",
+        "",
+        "tests/unit/verdict/test_earlier.py -k slower_link",
+    ),
+    Mutant(
+        "an earlier campaign that is gone leaves an accept",
+        "src/railgauge/verdict/earlier.py",
+        'return [Finding("inconclusive", "not-compared", message, next_step=step)], []',
+        "return [], []",
+        "tests/unit/verdict/test_earlier.py -k gone",
+    ),
+    Mutant(
+        "groups of one launch are many samples of a baseline",
+        "src/railgauge/verdict/baselines.py",
+        'pl.coalesce("launch", "place")',
+        'pl.col("place")',
+        "tests/unit/cli/test_promote.py -k launch",
     ),
     Mutant(
         "a comparison of stand-ins ends with 0",

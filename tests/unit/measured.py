@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from railgauge.atomic import write_json
-from railgauge.campaign.folder import RESULT_FILE, Campaign, Gate, Requested, Scope, Session
+from railgauge.campaign.folder import (
+    COMPARE_VARIABLE,
+    RESULT_FILE,
+    Campaign,
+    Gate,
+    Requested,
+    Scope,
+    Session,
+)
 from railgauge.model import record
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
@@ -53,9 +61,14 @@ def leave(
     limit: Limit = LIMIT,
     system: str = "lab",
     also: Mapping[str, Measurement] | None = None,
+    facts: Mapping[str, Mapping[str, Any]] | None = None,
+    compare: str | None = None,
+    again: Mapping[str, tuple[str, float]] | None = None,
 ) -> Campaign:
     """A campaign below `root`/campaigns with a place's value each; `retried` is a place that failed
-    in a first run. `also` has one more measurement of a place.
+    in a first run. `also` has one more measurement of a place, `facts` are those of each.
+    `compare` is the campaign that it is compared with; `again` has pairs that were measured once
+    more: name -> the place that they are like, and the value.
     """
     folder = root / "campaigns" / name(number)
     folder.mkdir(parents=True)
@@ -73,8 +86,14 @@ def leave(
             rows = [Row(bandwidth(place, value, simulated=simulated), None, limit)]
             rows += [Row(also[place], None, None)] if also else []
             call = records.call("perftest", version=f"Version: {version}")
-            document = records.record(rows, [failure] if failure else [], [call])
+            failed = [failure] if failure else []
+            document = records.record(rows, failed, [call], dict(facts or {}))
             results.append({**document["results"][0], "place": place})
+        for place, (like, value) in (again or {}).items():
+            rows = [Row(bandwidth(place.partition("@")[0], value), None, limit)]
+            one = records.record(rows)["results"][0]
+            nodes = place.split(":")[:2]
+            results.append({**one, "place": place, "like": like, "nodes": nodes})
         whole = records.record(check=CHECK, run=run, gate=gate)
         records.write(stage / RESULT_FILE, {**whole, "results": results})
         runs.append(
@@ -99,7 +118,7 @@ def leave(
         system,
         gate,
         Scope({"ns": nodes}, {}),
-        Requested([], {}, {}),
+        Requested([], {COMPARE_VARIABLE: compare}, {}),
         state="finished",
         started="2026-11-01T00:00:00+00:00",
         finished="2026-11-01T00:10:00+00:00",

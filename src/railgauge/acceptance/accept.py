@@ -23,6 +23,8 @@ from railgauge.acceptance.follow import follow, plain
 from railgauge.atomic import write_json, write_text
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import (
+    BEFORE,
+    COMPARE_VARIABLE,
     PLAN,
     REMAINING,
     STANDING,
@@ -64,7 +66,7 @@ _ENDING_S = 60
 #: What of the environment says what is measured; a resumed session gets the same.
 _ASKED = (
     *("RFM_SYSTEM", NODES_VARIABLE, PLACES_VARIABLE, SERIES_VARIABLE, IDLE_VARIABLE),
-    *(SCHEDULE_VARIABLE, SEED_VARIABLE, "RAILGAUGE_REFERENCES"),
+    *(SCHEDULE_VARIABLE, SEED_VARIABLE, COMPARE_VARIABLE, "RAILGAUGE_REFERENCES"),
 )
 
 #: How the guard's own words begin: it saw the checks, and refused the session.
@@ -182,7 +184,7 @@ def run(
     owner: str | None = None,
 ) -> Verdict:
     """A new campaign of one session; `begun` is told of it before anything runs. `owner` is whose
-    it is where that is a gate run.
+    it is where that is a gate run. With COMPARE_VARIABLE it is compared with that campaign.
 
     Raises EnvironmentProblem before anything has run where Slurm, the results area, or what the
     nodes see is unusable.
@@ -198,7 +200,10 @@ def run(
         judged_by=judged_by(system),
     )
     chosen = dataclasses.replace(chosen, tested=store.tested(system, chosen.nodes))
+    rates = _rates_of(requested.environment.get(COMPARE_VARIABLE))
     campaign = Campaign.create(system, gate, chosen, command, requested, owner)
+    if rates is not None:
+        write_json(campaign.folder / BEFORE, rates)
     say(f"campaign {campaign.id}")
     begun(campaign)
     try:
@@ -206,6 +211,35 @@ def run(
             return _session(campaign, lock, say)
     except OSError as error:
         raise _no_room(campaign, error) from None
+
+
+def compared_with(system: str, name: str) -> str:
+    """The campaign that a new one is compared with, as it is recorded: `accepted` is the last
+    accepted one. RailgaugeError where it cannot be compared.
+    """
+    other = campaigns.last_accepted(system) if name == "accepted" else campaigns.load(name)
+    problem = ""
+    if other.system != system:
+        problem = f"it is of system {other.system}, and this is {system}"
+    elif other.simulated:
+        problem = "it is a rehearsal"
+    elif other.state != "finished":
+        problem = f"it is {other.state}, expected a finished one"
+    if problem:
+        raise RailgaugeError(
+            f"--compare {name}: {problem}", next_step="railgauge campaigns lists them"
+        )
+    return str(other.folder.resolve()) if "/" in name else other.id
+
+
+def _rates_of(name: str | None) -> record.Rates | None:
+    """What went at each place of the campaign that a new one is compared with."""
+    if name is None:
+        return None
+    # Polars takes its time to load, which other campaigns need not wait for.
+    from railgauge.verdict import earlier
+
+    return earlier.rates(campaigns.load(name))
 
 
 def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None = None) -> Verdict:

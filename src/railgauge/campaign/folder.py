@@ -11,6 +11,7 @@ stage/          every case's script, tool outputs of both sides (raw.jsonl.gz) a
 ended/          how each case came to its end, also where ReFrame wrote no report
 verdict.json    the verdict;  verdict.txt  the same for people;  report.html  as a page;
                 junit.xml  for CI;  summary.md  for a ticket
+before.json     what went at each place in the campaign that it is compared with
 standing.json   what it says of each node, for `railgauge coverage`
 lock            held by the processes that work on it
 sessions/2/     where it broke off and was resumed: the same of its second ReFrame session, whose
@@ -58,6 +59,10 @@ RESULT_FILE = "railgauge.jsonl"
 STANDING = "standing.json"
 #: The folder of a session that has the ends of its cases.
 ENDED = "ended"
+#: What went at each place in the campaign that this one is compared with.
+BEFORE = "before.json"
+#: The campaign that this one is compared with at its end, an id or a path.
+COMPARE_VARIABLE = "RAILGAUGE_COMPARE"
 #: What a resumed session is to run.
 REMAINING = "remaining.json"
 
@@ -159,6 +164,11 @@ class Campaign:
     @property
     def id(self) -> str:
         return self.folder.name
+
+    @property
+    def compared_with(self) -> str | None:
+        """The campaign, an id or a path, that it is compared with at its end."""
+        return self.requested.environment.get(COMPARE_VARIABLE)
 
     @property
     def sessions(self) -> int:

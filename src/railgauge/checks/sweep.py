@@ -19,10 +19,12 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_before
 
 from railgauge import paths, systems
+from railgauge.campaign.folder import BEFORE
 from railgauge.checks import protections, queue, schedule, topology
 from railgauge.checks.base import ExitLine, Judged, StrictCheck
 from railgauge.checks.cases import Case, PairCase, SweepCase
 from railgauge.checks.protections import Evidence
+from railgauge.model import record
 from railgauge.model.call import Call
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, UNREACHED, Failure
 from railgauge.model.leaves import Leaves
@@ -240,11 +242,20 @@ class SweepCheck(StrictCheck):
         }
 
     def _how_again(self, leaves: Leaves | None) -> Mapping[str, Any]:
+        extras = self.partition_data.extras
+        before = self._rates_before()
         return {
             "rounds": self._retests,
-            "slower": round(STANDS_OUT * self.partition_data.extras.peer_spread, 3),
+            "slower": round(STANDS_OUT * extras.peer_spread, 3),
             "leaves": {n: leaves.of_node[n] for n in self.pinned_nodes} if leaves else {},
+            **({"before": before, "change": extras.least_change} if before else {}),
         }
+
+    def _rates_before(self) -> Mapping[str, float]:
+        """What went at each place in the campaign that this one is compared with."""
+        campaign = paths.campaign_folder()
+        rates = record.read_rates(campaign / BEFORE) if campaign else None
+        return (rates or {}).get(self.unique_name, {}).get(self.target.partition, {})
 
     # --- what it left --------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import NoReturn, get_args
 import click
 
 from railgauge import systems
-from railgauge.campaign.folder import Gate
+from railgauge.campaign.folder import COMPARE_VARIABLE, Gate
 from railgauge.cli import running
 from railgauge.cli.output import json_option
 from railgauge.errors import RailgaugeError
@@ -45,6 +45,13 @@ from railgauge.systems.schema import Schedule
     show_default=True,
     help="Measure everything so many times, all of it once before any of it again.",
 )
+@click.option(
+    "--compare",
+    "compare",
+    metavar="CAMPAIGN",
+    help="Compare with that campaign at the end, place by place; `accepted` is the last accepted "
+    "one. Pairs that fell are measured again, which decides.",
+)
 @click.option("--series", is_flag=True, help="Measure every long way that the system lists.")
 @click.option(
     "--idle", is_flag=True, help="Measure the nodes that are idle now, and wait for no others."
@@ -68,6 +75,7 @@ def accept(
     schedule: str | None,
     seed: int | None,
     runs: int,
+    compare: str | None,
     series: bool,
     idle: bool,
     resume: str | None,
@@ -105,6 +113,10 @@ def accept(
     for variable, wanted in ((SERIES_VARIABLE, series), (IDLE_VARIABLE, idle)):
         if wanted:
             os.environ[variable] = "1"
+    if compare is not None:
+        from railgauge.acceptance.accept import compared_with
+
+        os.environ[COMPARE_VARIABLE] = compared_with(chosen, compare)
     if runs > 1:
         reframe_options = (*reframe_options, f"--reruns={runs - 1}")
     mode: Gate = "baseline" if gate == "baseline" else "acceptance"
@@ -121,6 +133,7 @@ _OF_THE_CAMPAIGN = (
         "schedule",
         "seed",
         "runs",
+        "compare",
         "series",
         "idle",
         "plan_only",

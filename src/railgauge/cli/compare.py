@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from railgauge import systems
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
 
@@ -33,9 +34,8 @@ class Inconclusive(RailgaugeError):
 @click.option(
     "--margin",
     type=click.FloatRange(0, 1, max_open=True),
-    default=0.02,
-    show_default=True,
-    help="The smallest change that matters, as a share.",
+    help="The smallest change that matters, as a share; else what the system's data says "
+    "(least_change), or 0.02.",
 )
 @click.option(
     "--dependent",
@@ -49,7 +49,12 @@ class Inconclusive(RailgaugeError):
 )
 @json_option("compare")
 def compare(
-    before: str, after: str, margin: float, dependent: bool, better: str | None, as_json: bool
+    before: str,
+    after: str,
+    margin: float | None,
+    dependent: bool,
+    better: str | None,
+    as_json: bool,
 ) -> NoReturn:
     """Say of each place what changed from BEFORE to AFTER: better, same, worse, or cannot tell.
 
@@ -65,7 +70,12 @@ def compare(
 
 
 def _compare(
-    before: str, after: str, margin: float, dependent: bool, better: str | None, as_json: bool
+    before: str,
+    after: str,
+    margin: float | None,
+    dependent: bool,
+    better: str | None,
+    as_json: bool,
 ) -> NoReturn:
     from railgauge.report import comparison, text
     from railgauge.verdict import before_after
@@ -76,13 +86,13 @@ def _compare(
     if any(files):
         if [*files[0], *files[1]] != [*before.split(","), *after.split(",")]:
             raise RailgaugeError("a file and a campaign: their places are not the same ones")
-        sides = [_of_files(names, better) for names in files]
+        sides = [_of_files(names, better, margin) for names in files]
     else:
         campaigns = _campaigns(before, after)
         simulated = any(one.simulated for side in campaigns for one in side)
-        sides = [_of_campaigns(side) for side in campaigns]
+        sides = [_of_campaigns(side, margin) for side in campaigns]
         drift = _drift(campaigns)
-    compared = before_after.compare(sides[0], sides[1], margin=margin, dependent=dependent)
+    compared = before_after.compare(sides[0], sides[1], dependent=dependent)
     if as_json:
         document = {**compared.as_dict(), "drift": [one.as_dict() for one in drift]}
         print_json({**document, "simulated": simulated})
@@ -99,12 +109,14 @@ def _is_file(name: str) -> bool:
     return name.endswith(".csv") or Path(name).is_file()
 
 
-def _of_files(names: Sequence[str], better: str | None) -> pl.DataFrame:
+def _of_files(names: Sequence[str], better: str | None, margin: float | None) -> pl.DataFrame:
     import polars as pl
 
     from railgauge.verdict import before_after
+    from railgauge.verdict.contrast import MARGIN
 
-    sides = [before_after.of_csv(Path(name), better) for name in names]
+    margin = MARGIN if margin is None else margin
+    sides = [before_after.of_csv(Path(name), better, margin) for name in names]
     return pl.concat(
         [
             side.with_columns(pl.format("{}/{}", pl.lit(number), "run").alias("run"))
@@ -113,10 +125,13 @@ def _of_files(names: Sequence[str], better: str | None) -> pl.DataFrame:
     )
 
 
-def _of_campaigns(side: Sequence[Campaign]) -> pl.DataFrame:
+def _of_campaigns(side: Sequence[Campaign], margin: float | None) -> pl.DataFrame:
     from railgauge.verdict import before_after, table
 
-    return before_after.of_tables([table.read(one) for one in side])
+    tables = [table.read(one, before_after.TABLE_COLUMNS) for one in side]
+    if margin is not None:
+        return before_after.of_tables(tables, {}, margin)
+    return before_after.of_tables(tables, systems.least_changes(side[0].system))
 
 
 def _campaigns(before: str, after: str) -> list[list[Campaign]]:

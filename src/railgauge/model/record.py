@@ -34,6 +34,10 @@ PlaceKey = tuple[str, str, str]
 Possible = dict[str, dict[str, pydantic.NonNegativeInt]]
 
 
+#: Unique name of a case -> partition -> place -> what went there, Gb/s, by what devices counted.
+Rates = dict[str, dict[str, dict[str, pydantic.PositiveFloat]]]
+
+
 class BrokenRecordError(ValueError):
     """A file of the campaign that is there and cannot be read."""
 
@@ -273,17 +277,18 @@ class Record(Document):
 def read_record(path: Path) -> Record | None:
     """The record at `path`, None where there is none; BrokenRecordError where it is damaged."""
     try:
-        lines = path.read_bytes().splitlines()
-        case = json.loads(lines[0]) if lines else None
-        if not isinstance(case, dict) or case.get("results") != len(lines) - 1:
+        with path.open("rb") as stream:
+            first = stream.readline()
+            case = json.loads(first) if first else None
+            # Line by line: of a large sweep the text takes as much memory as what is made of it.
+            results = [
+                _valid(functools.partial(Result.model_validate_json, line), f"{path}:{number}")
+                for number, line in enumerate(stream, 2)
+            ]
+        if not isinstance(case, dict) or case.get("results") != len(results):
             expected = case.get("results") if isinstance(case, dict) else "a record"
             raise BrokenRecordError(
-                f"{path}: {max(len(lines) - 1, 0)} results, expected {expected}: it is not whole"
-            )
-        results = []
-        for number, line in enumerate(lines[1:], 2):
-            results.append(
-                _valid(functools.partial(Result.model_validate_json, line), f"{path}:{number}")
+                f"{path}: {len(results)} results, expected {expected}: it is not whole"
             )
         return _valid(lambda: Record.model_validate({**case, "results": results}), str(path))
     except FileNotFoundError:
@@ -302,6 +307,7 @@ _PLAN = pydantic.TypeAdapter(tuple[Planned, ...])
 _LIST = pydantic.TypeAdapter(tuple[Listed, ...])
 _STANDINGS = pydantic.TypeAdapter(dict[str, Standing])
 _POSSIBLE = pydantic.TypeAdapter(Possible)
+_RATES = pydantic.TypeAdapter(Rates)
 
 
 def read(path: Path, kind: type[_Content] | pydantic.TypeAdapter[_Content]) -> _Content | None:
@@ -351,3 +357,7 @@ def write_standings(path: Path, standings: Mapping[str, Standing]) -> None:
 
 def read_possible(path: Path) -> Possible | None:
     return read(path, _POSSIBLE)
+
+
+def read_rates(path: Path) -> Rates | None:
+    return read(path, _RATES)

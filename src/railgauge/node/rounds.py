@@ -138,19 +138,29 @@ class Rounds:
 
     def _met(self, places: Sequence[int]) -> list[retest.Met]:
         """Who met whom under a condition, and whether that was good: by exit codes, by what is
-        asked, and by peers, which are all that were listed.
+        asked, by peers, which are all that were listed, and by what went there before.
         """
-        listed = [self._rates.get(index) for index in places if index not in self._like]
-        bound = retest.bound(listed, self._sweep.retests.slower)
+        first = [index for index in places if index not in self._like]
+        bound = retest.bound([self._rates.get(n) for n in first], self._sweep.retests.slower)
+        of_before = retest.bound([self._kept(n) for n in first], self._sweep.retests.change)
         found = []
         for index in places:
             place, rate, good = self._sweep.places[index], self._rates.get(index), self._good[index]
             least = max(bound, self._sweep.orders[place.order].get("least_gbits", 0.0))
             if good and rate is not None:
-                good = rate >= least
+                kept = self._kept(index)
+                good = rate >= least and (kept is None or kept >= of_before)
             like = self._like.get(index, index)
             found.append(retest.Met(like, place.roles["server"], place.roles["client"], good))
         return found
+
+    def _kept(self, index: int) -> float | None:
+        """What now goes at a place, as a share of what went between its nodes before."""
+        place, rate = self._sweep.places[index], self._rates.get(index)
+        planned = self._sweep.places[self._like.get(index, index)]
+        before = self._sweep.retests.before.get(place.name)
+        same = set(place.roles.values()) == set(planned.roles.values())
+        return rate / before if rate is not None and before and same else None
 
     def _is_prepared(self, number: int) -> bool:
         return not self._unready[number]

@@ -6,7 +6,9 @@
                 "order": 0}
     orders     what pair, transfer and solo are told, but for the nodes
     retests    of pairs, when the rounds are over (retest.py): so many `rounds` at most, by which
-               share pairs are bad that are `slower` than their peers, `leaves` (node -> leaf)
+               share pairs are bad that are `slower` than their peers, `leaves` (node -> leaf),
+               `before` (place -> what went there in an earlier campaign, Gb/s), and by which share
+               of that a pair is bad that fell more than the others: `change`
 
 Conductor and agents read the same file; between them only numbers of places go to and fro.
 """
@@ -51,6 +53,8 @@ class Retests(NamedTuple):
     rounds: int = 0
     slower: float = 0.0
     leaves: Mapping[str, str] = {}
+    before: Mapping[str, float] = {}
+    change: float = 0.0
 
 
 class Sweep(NamedTuple):

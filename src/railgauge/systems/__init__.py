@@ -119,6 +119,13 @@ def load(name: str) -> System:
     return system
 
 
+def least_changes(name: str) -> dict[str, float]:
+    """The smallest change that matters, by partition; none of a system that is not described."""
+    if name not in names():
+        return {}
+    return {one.name: one.extras.least_change for one in load(name).partitions}
+
+
 def is_of_lab(name: str) -> bool:
     """Whether the embedded cluster stages this system: `railgauge lab up --system NAME`."""
     return (paths.SYSTEMS / name / "lab.yaml").exists()

@@ -455,6 +455,10 @@ class Extras(Strict):
     """What numbers of equal places differ by in one run each, as a share: what is 3.5 times as far
     below its peers stands out. A shared machine needs more than the default.
     """
+    least_change: float = pydantic.Field(default=0.02, gt=0, le=0.2)
+    """The smallest change of a number that matters from one campaign to another, as a share: what
+    `railgauge compare`, and `accept --compare`, tell from none.
+    """
     wan: Wan | None = None
     """With the feature wan."""
     bond: Bond | None = None

@@ -54,7 +54,7 @@ _NAMED = 4
 _PARTS = (
     *("check", "partition", "operation", "transport", "node_count", "ranks", "streams"),
     *("size_bytes", "own_rails", "nics", "window_bytes", "congestion", "delay_ms"),
-    *("load", "way"),
+    *("load", "within"),
 )
 
 
@@ -76,7 +76,7 @@ def propose(measured: Sequence[tuple[Campaign, pl.DataFrame]]) -> Proposal:
     """Of campaigns and their tables; Refused with all that speaks against them."""
     whole = pl.concat(
         [
-            frame.filter("gates").with_columns(
+            frame.filter(pl.col("gates") & ~pl.col("again")).with_columns(
                 campaign=pl.lit(campaign.id), run=pl.format("{}/{}", pl.lit(campaign.id), "run")
             )
             for campaign, frame in measured
@@ -189,25 +189,28 @@ def _proposal(campaigns: Sequence[Campaign], whole: pl.DataFrame) -> Proposal:
     across = (ends.list.n_unique() > 1).fill_null(False)
     whole = whole.with_columns(
         own_rails=pl.when(across).then("rails").otherwise(None),
-        way=pl.col("within"),
         log=pl.col("value").log(),
+        # What a launch of NCCL gave to all of its groups is one sample, of one place.
+        sample=pl.coalesce("launch", "place"),
     )
     keys = [*_PARTS, "metric"]
     grouped = (
         whole.lazy()
-        .with_columns(of_place=pl.median("log").over([*keys, "place"]))
+        .with_columns(places=pl.n_unique("place").over(keys))
+        .unique([*keys, "run", "sample"], maintain_order=True)
+        .with_columns(of_place=pl.median("log").over([*keys, "sample"]))
         .group_by(keys, maintain_order=True)
         .agg(
             condition=pl.first("condition"),
             samples=pl.len(),
             runs=pl.n_unique("run"),
             least=pl.min("value"),
-            places=pl.n_unique("place"),
+            places=pl.first("places"),
             tool=pl.first("tool"),
             version=pl.first("version"),
             partition_nodes=pl.first("nodes"),
-            within=(pl.col("log") - pl.col("of_place")).abs().median() * NORMAL,
-            medians=pl.struct("place", "of_place").unique(maintain_order=True),
+            of_runs=(pl.col("log") - pl.col("of_place")).abs().median() * NORMAL,
+            medians=pl.struct("sample", "of_place").unique(maintain_order=True),
         )
         .collect()
     )
@@ -256,7 +259,7 @@ def _condition(row: Mapping[str, Any]) -> dict[str, Any]:
         "congestion": row["congestion"],
         "delay_ms": row["delay_ms"],
         "load": row["load"],
-        "within": row["way"],
+        "within": row["within"],
     }
     return {name: value for name, value in stated.items() if value is not None}
 
@@ -267,9 +270,9 @@ def _spread(row: Mapping[str, Any]) -> float:
     middle = float(medians.median())  # type: ignore[arg-type]
     between = float((medians - middle).abs().median()) * NORMAL  # type: ignore[arg-type]
     # The median of few runs lies nearer to each of them than the truth does.
-    runs = row["samples"] / row["places"]
-    within = row["within"] * math.sqrt(runs / max(runs - 1, 1))
-    return SIGMAS * math.hypot(between, within)
+    runs = row["samples"] / medians.len()
+    of_runs = row["of_runs"] * math.sqrt(runs / max(runs - 1, 1))
+    return SIGMAS * math.hypot(between, of_runs)
 
 
 def _number(row: Mapping[str, Any], spread: float, campaigns: Sequence[Campaign]) -> dict[str, Any]:

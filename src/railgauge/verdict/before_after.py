@@ -1,14 +1,15 @@
 """Two sets of runs against each other, place by place: of campaigns, or of anyone's numbers.
 
-A side is a frame with the columns `place`, `condition`, `of_class`, `family`, `run`, `value`,
-`less` (less is better), `unit`, `decides` (what cannot be told of it counts) and `nodes` (with
+A side is a frame with the columns `place`, `condition`, `of_class`, `family` (a check),
+`partition`, `run`, `value`, `less` (less is better), `unit`, `decides` (what cannot be told of it
+counts), `margin` (the smallest change that matters, a share; of a class the same) and `nodes` (with
 commas between them), a row a measurement. `verdict/contrast.py` has the statistics.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,17 @@ from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, Railga
 from railgauge.model.measurement import COUNTS, METRICS
 from railgauge.verdict import contrast, power
 from railgauge.verdict.contrast import WORDS, Contrast, Samples, Word
-from railgauge.verdict.statistics import Ints
+from railgauge.verdict.statistics import Ints, numbered
 
 #: What is steady enough to be told: where nobody can tell of a start's time, or of the worst of a
 #: thousand messages, the rest still has its answer.
 DECIDING = ("latency", *(name for name, metric in METRICS.items() if metric.alike))
+
+#: What of a campaign's table makes its side.
+TABLE_COLUMNS = (
+    *("gates", "vouched", "metric", "run", "condition", "launch", "nodes", "place", "peers"),
+    *("check", "value", "partition", "again"),
+)
 
 #: Columns of a file of anyone's numbers.
 CSV_COLUMNS = ("place", "condition", "run", "value")
@@ -39,8 +46,12 @@ _EXIT_CODES: dict[Word, int] = {
 # --- sides ---------------------------------------------------------------------------------------
 
 
-def of_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The side of campaigns: what their checks gate by and vouch for."""
+def of_tables(
+    tables: Sequence[pl.DataFrame], margins: Mapping[str, float], margin: float = contrast.MARGIN
+) -> pl.DataFrame:
+    """The side of campaigns: what their checks gate by and vouch for. `margins` are by partition;
+    that of another one is `margin`.
+    """
     # A campaign's own verdict judges what is counted.
     counted = [name for name, metric in METRICS.items() if metric.unit in COUNTS]
     less = [name for name, metric in METRICS.items() if metric.better == "less"]
@@ -53,21 +64,43 @@ def of_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
             for number, one in enumerate(tables)
         ]
     )
-    return whole.select(
-        "place",
-        "condition",
-        of_class="peers",
-        family="check",
-        run="run",
-        value="value",
-        less=pl.col("metric").is_in(less),
-        decides=pl.col("metric").is_in(DECIDING),
-        nodes="nodes",
-        unit=pl.col("metric").replace_strict(units, return_dtype=pl.String),
-    ).collect()
+    # What was bad and measured once more counts as it was then.
+    run = ["place", "condition", "run"]
+    again = whole.filter("again").select(run).unique()
+    whole = pl.concat(
+        [whole.filter(~pl.col("again")).join(again, on=run, how="anti"), whole.filter("again")]
+    )
+    # What a launch of NCCL gave to all of its groups is one number, of one place.
+    of_launch = ["condition", "run", "launch"]
+    alone = whole.filter(pl.col("launch").is_null())
+    shared = (
+        whole.filter(pl.col("launch").is_not_null())
+        .with_columns(place="launch", nodes=pl.col("nodes").str.join(",").over(of_launch))
+        .unique(of_launch, maintain_order=True)
+    )
+    return (
+        pl.concat([alone, shared])
+        .select(
+            "place",
+            "condition",
+            of_class="peers",
+            family="check",
+            partition="partition",
+            run="run",
+            value="value",
+            less=pl.col("metric").is_in(less),
+            decides=pl.col("metric").is_in(DECIDING),
+            margin=pl.col("partition").replace_strict(
+                margins, default=margin, return_dtype=pl.Float64
+            ),
+            nodes="nodes",
+            unit=pl.col("metric").replace_strict(units, return_dtype=pl.String),
+        )
+        .collect()
+    )
 
 
-def of_csv(path: Path, better: str | None) -> pl.DataFrame:
+def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
     """The side in a file with the columns of CSV_COLUMNS; each condition is a class.
 
     `better` is `more` or `less`; else that of the metric that a condition begins with, and more
@@ -107,11 +140,13 @@ def of_csv(path: Path, better: str | None) -> pl.DataFrame:
         "condition",
         of_class="condition",
         family=pl.lit("all"),
+        partition=pl.lit(""),
         run="run",
         value="number",
         less=pl.col("condition").replace_strict(less, return_dtype=pl.Boolean),
         unit=pl.lit(""),
         decides=pl.lit(True),
+        margin=pl.lit(margin),
         nodes=pl.lit(""),
     )
 
@@ -128,17 +163,19 @@ def _less(condition: str, better: str | None) -> bool:
 class Class:
     """Places under one condition: how many came to which word, the medians of their values on both
     sides, what they all changed by, beside its interval, and the smallest loss on one of them that
-    is found with 99 %, a share; None where that cannot be told. `decides`: what cannot be told of
-    it makes the whole inconclusive.
+    is found with 99 %, a share; None where that cannot be told. `margin` is the smallest change
+    that matters. `decides`: what cannot be told of it makes the whole inconclusive.
     """
 
     name: str
+    partition: str
     unit: str
     before: float
     after: float
     words: dict[Word, int]
     shift: dict[str, Any] | None
     finds: float | None
+    margin: float
     decides: bool
 
     @property
@@ -160,7 +197,6 @@ class Comparison:
     places: pl.DataFrame
     classes: tuple[Class, ...]
     missing: pl.DataFrame
-    margin: float
     contrast: Contrast
     samples: Samples
 
@@ -194,11 +230,13 @@ class Comparison:
         return {
             "verdict": self.word,
             "exit_code": self.exit_code,
-            "margin": self.margin,
             "places": places.to_dicts(),
             "shifts": [one.shift for one in self.classes if one.shift],
-            "missing": self.missing.to_dicts(),
-            "finds": [{"class": one.name, "loss_on_one_place": one.finds} for one in self.classes],
+            "missing": self.missing.select("place", "condition", "side").to_dicts(),
+            "finds": [
+                {"class": one.name, "loss_on_one_place": one.finds, "margin": one.margin}
+                for one in self.classes
+            ],
         }
 
 
@@ -211,7 +249,6 @@ def overall(words: Sequence[Word]) -> Word:
 def compare(
     before: pl.DataFrame,
     after: pl.DataFrame,
-    margin: float = contrast.MARGIN,
     level: float = contrast.FALSE_DISCOVERIES,
     dependent: bool = False,
 ) -> Comparison:
@@ -222,7 +259,7 @@ def compare(
     samples, links = _samples(whole)
     if not links.height:
         raise RailgaugeError("neither side has a number that could be compared")
-    result = contrast.contrast(samples, margin, level, dependent)
+    result = contrast.contrast(samples, links["margin"].to_numpy(), level, dependent)
     if not result.compared.any():
         raise RailgaugeError(
             f"no place was measured under one condition on both sides: before "
@@ -230,8 +267,8 @@ def compare(
             f"{after['place'].n_unique()} such as {_first(after)}"
         )
     places, missing = _places(links, result)
-    classes = tuple(_classes(links, samples, result, margin, level))
-    return Comparison(places, classes, missing, margin, result, samples)
+    classes = tuple(_classes(links, samples, result, level))
+    return Comparison(places, classes, missing, result, samples)
 
 
 def _first(side: pl.DataFrame) -> str:
@@ -245,16 +282,25 @@ def _samples(whole: pl.DataFrame) -> tuple[Samples, pl.DataFrame]:
         return whole[name].cast(pl.Categorical).to_physical().to_numpy().astype(np.int64)
 
     place, of_class = codes("place"), codes("of_class")
-    _, first, link = np.unique(
-        of_class * (place.max(initial=0) + 1) + place, return_index=True, return_inverse=True
-    )
+    known, link = numbered(of_class * (place.max(initial=0) + 1) + place)
+    first = np.zeros(known.size, dtype=np.int64)
+    first[link[::-1]] = np.arange(link.size - 1, -1, -1)
     later = whole["after"].to_numpy().astype(np.int64)
-    run_keys, run = np.unique(codes("run") * 2 + later, return_inverse=True)
+    run_keys, run = numbered(codes("run") * 2 + later)
     # Of several values of a link in a run the mean counts: they are no runs of their own.
-    cells, cell = np.unique(link * run_keys.size + run, return_inverse=True)
+    cells, cell = numbered(link * run_keys.size + run)
     log = np.bincount(cell, weights=np.log(whole["value"].to_numpy())) / np.bincount(cell)
     links = whole[first].select(
-        "place", "condition", "of_class", "family", "less", "unit", "decides", "nodes"
+        "place",
+        "condition",
+        "of_class",
+        "family",
+        "partition",
+        "less",
+        "unit",
+        "decides",
+        "margin",
+        "nodes",
     )
     samples = Samples(
         log=log,
@@ -283,11 +329,13 @@ def _places(links: pl.DataFrame, result: Contrast) -> tuple[pl.DataFrame, pl.Dat
         pl.Series("after", np.exp(result.mean[1])),
         pl.Series("runs_before", result.runs[0]),
         pl.Series("runs_after", result.runs[1]),
-        links["nodes"],
+        *(links[name] for name in ("nodes", "family", "partition", "decides")),
     )
     absent = everything.filter(~pl.Series(compared)).select(
         "place",
         "condition",
+        "family",
+        "partition",
         side=pl.when(pl.col("runs_before") == 0).then(pl.lit("before")).otherwise(pl.lit("after")),
     )
     # JSON knows no NaN.
@@ -295,7 +343,7 @@ def _places(links: pl.DataFrame, result: Contrast) -> tuple[pl.DataFrame, pl.Dat
 
 
 def _classes(
-    links: pl.DataFrame, samples: Samples, result: Contrast, margin: float, level: float
+    links: pl.DataFrame, samples: Samples, result: Contrast, level: float
 ) -> Iterator[Class]:
     shifts = {shift.of_class: shift for shift in result.shifts}
     order = np.argsort(samples.of_class, kind="stable")
@@ -306,17 +354,20 @@ def _classes(
         if not members.size:
             continue
         name, unit = links["of_class"][int(members[0])], links["unit"][int(members[0])]
+        margin = float(links["margin"][int(members[0])])
         words = np.bincount(result.word[members], minlength=len(WORDS))
         before, after = np.exp(np.median(result.mean[:, members], axis=1))
         shift = shifts.get(number)
         yield Class(
             name,
+            links["partition"][int(members[0])],
             unit,
             float(before),
             float(after),
             {word: int(words[index]) for index, word in enumerate(WORDS)},
             _shift(name, shift) if shift else None,
             power.of_links(result, samples, number, margin, level),
+            margin,
             bool(links["decides"][int(members[0])]),
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
+import functools
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -101,7 +102,7 @@ class Case:
     #: it is the job of a sweep, and not one of its places
     of_job: bool = False
 
-    @property
+    @functools.cached_property
     def passed(self) -> bool:
         """Nothing against it anywhere: ReFrame's result, the check's own, and every number."""
         return (
@@ -112,7 +113,7 @@ class Case:
             and all(row.within is not False for row in self.rows)
         )
 
-    @property
+    @functools.cached_property
     def unreferenced(self) -> bool:
         """Nothing against it anywhere, but that numbers of it have no reference."""
         return (
@@ -146,7 +147,7 @@ class Case:
         """
         return any(failure.kind in ALONE for failure in self.failures)
 
-    @property
+    @functools.cached_property
     def outcome(self) -> Outcome:
         """The one classification of how a case ended; all that accuses or clears rests on it."""
         if self.was_left_out or not self.finished or self.damage:

@@ -127,11 +127,12 @@ class Contrast:
 
 def contrast(
     samples: Samples,
-    margin: float = MARGIN,
+    margin: float | Floats = MARGIN,
     level: float = FALSE_DISCOVERIES,
     dependent: bool = False,
 ) -> Contrast:
-    """Every link after against before; `dependent` keeps the rate also where links share switches
+    """Every link after against before. `margin` is a share, of all links or one a link (those of a
+    class have the same); `dependent` keeps the rate also where links share switches
     (Benjamini-Yekutieli).
     """
     links = samples.of_class.size
@@ -147,7 +148,8 @@ def contrast(
         runs_needed=np.full(links, -1, dtype=np.int64),
         shifts=(),
     )
-    bounds = _log_margin(margin)
+    # As a difference of logarithms, the same both ways.
+    bounds = np.broadcast_to(np.log1p(margin), links)
     by_class = np.argsort(samples.of_class[samples.link], kind="stable")
     ends = np.searchsorted(
         samples.of_class[samples.link][by_class], np.arange(samples.of_class.max(initial=-1) + 2)
@@ -158,25 +160,22 @@ def contrast(
         if begin == end:
             continue
         of, known, after = _of_class(samples, by_class[begin:end])
-        changes = of.changes(after, bounds)
+        bound = float(bounds[known[0]])
+        changes = of.changes(after, bound)
         classes.append((of, known, after))
         result.runs[:, known], result.mean[:, known] = changes.runs, changes.mean
         compared = known[changes.both]
         result.change[compared], result.se[compared] = changes.own, changes.se
         result.df[compared], result.p[compared] = changes.df, changes.p
         if changes.own.size >= LEAST_LINKS:
-            shifts.append(_shift(number, of, changes, after, bounds))
+            shifts.append(_shift(number, of, changes, after, bound))
     flagged = _flagged(samples, result, level, adjust)
     for of, known, after in classes:
         if flagged[known].any():
-            flagged[known] &= ~_doubtful(of, after, result.p[known], bounds, level)
+            bound = float(bounds[known[0]])
+            flagged[known] &= ~_doubtful(of, after, result.p[known], bound, level)
     _judge(samples, result, flagged, bounds)
     return dataclasses.replace(result, shifts=_judged(shifts, samples, bounds, level, adjust))
-
-
-def _log_margin(margin: float) -> float:
-    """As a difference of logarithms, the same both ways."""
-    return float(np.log1p(margin))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -226,18 +225,10 @@ class _Changes:
 
 def _of_class(samples: Samples, chosen: Ints) -> tuple[_Class, Ints, Bools]:
     """A class's values, the numbers of its links, and which of its runs are after."""
-    known, link = _numbered(samples.link[chosen])
-    runs, run = _numbered(samples.run[chosen])
+    known, link = statistics.numbered(samples.link[chosen])
+    runs, run = statistics.numbered(samples.run[chosen])
     of = _Class(samples.log[chosen], link, run, known.size, runs.size)
     return of, known, samples.after[runs]
-
-
-def _numbered(numbers: Ints) -> tuple[Ints, Ints]:
-    """Those that there are, in their order, and each by its place among them."""
-    known = np.flatnonzero(np.bincount(numbers))
-    places = np.zeros(known.max(initial=0) + 1, dtype=np.int64)
-    places[known] = np.arange(known.size)
-    return known, places[numbers]
 
 
 def _by_chance(of: _Class, after: Bools, p: Floats, margin: float) -> Floats:
@@ -382,7 +373,7 @@ def _doubtful(of: _Class, after: Bools, p: Floats, margin: float, level: float) 
     return doubtful
 
 
-def _judge(samples: Samples, result: Contrast, flagged: Bools, margin: float) -> None:
+def _judge(samples: Samples, result: Contrast, flagged: Bools, margin: Floats) -> None:
     with np.errstate(invalid="ignore"):
         alike = statistics.equivalence(result.change, result.se, result.df, margin) <= EQUIVALENCE
         up = (result.change > 0) != samples.less
@@ -391,11 +382,11 @@ def _judge(samples: Samples, result: Contrast, flagged: Bools, margin: float) ->
     result.runs_needed[result.word != UNKNOWN] = 0
     unknown = (result.word == UNKNOWN) & np.isfinite(result.p)
     result.runs_needed[unknown] = _runs_needed(
-        result.change[unknown], result.se[unknown], result.runs[:, unknown], margin
+        result.change[unknown], result.se[unknown], result.runs[:, unknown], margin[unknown]
     )
 
 
-def _runs_needed(change: Floats, se: Floats, runs: Ints, margin: float) -> Ints:
+def _runs_needed(change: Floats, se: Floats, runs: Ints, margin: Floats) -> Ints:
     """How many more runs a side would tell, if the change stays as it is; -1 where more than
     MOST_RUNS would.
 
@@ -419,7 +410,7 @@ def _runs_needed(change: Floats, se: Floats, runs: Ints, margin: float) -> Ints:
 def _judged(
     shifts: list[Shift],
     samples: Samples,
-    margin: float,
+    margin: Floats,
     level: float,
     adjust: statistics.Adjust,
 ) -> tuple[Shift, ...]:
@@ -428,6 +419,8 @@ def _judged(
         return ()
     less = np.zeros(samples.of_class.max() + 1, dtype=bool)
     less[samples.of_class] = samples.less
+    margins = np.zeros(less.size)
+    margins[samples.of_class] = margin
     adjusted = adjust(np.array([shift.p for shift in shifts]))
     judged = []
     for shift, p in zip(shifts, adjusted, strict=True):
@@ -435,7 +428,9 @@ def _judged(
         word = UNKNOWN
         if p <= level:
             word = BETTER if (shift.change > 0) != less[shift.of_class] else WORSE
-        elif float(statistics.equivalence(change, se, df, margin)[0]) <= EQUIVALENCE:
+        elif (
+            float(statistics.equivalence(change, se, df, margins[shift.of_class])[0]) <= EQUIVALENCE
+        ):
             word = SAME
         judged.append(dataclasses.replace(shift, word=word))
     return tuple(judged)

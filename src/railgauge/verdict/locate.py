@@ -6,6 +6,7 @@ it (`Outcome.FAILED`), and only where nothing clears it. Whoever measured nothin
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 
@@ -90,6 +91,12 @@ def _silent(cases: Sequence[Case]) -> dict[str, str]:
 def ways(cases: Sequence[Case]) -> list[Way]:
     """The pairs of nodes between which something is wrong that neither of them explains."""
     guilty = {suspect.node for suspect in suspects(cases)}
+    #: partition and node -> the jobs that ran there
+    spoke: dict[tuple[str, str], list[Case]] = {}
+    for case in cases:
+        for node in {*case.nodes, *(call.host for call in case.calls)}:
+            if _spoke(case, node):
+                spoke.setdefault((case.partition, node), []).append(case)
     found: dict[tuple[str, str], str] = {}
     for case in _failed(cases):
         for failure in case.failures:
@@ -98,18 +105,18 @@ def ways(cases: Sequence[Case]) -> list[Way]:
                 one, other = sorted(failure.nodes)
                 found.setdefault((one, other), failure.message)
         for a, b, why in _between(case):
-            elsewhere = [
-                other
-                for other in cases
-                if other.partition == case.partition
-                and set(other.nodes) != {a, b}
-                # With a third node: alone a node passes whatever lies between.
-                and (
-                    _nobody_spoke(case)
-                    or (other.outcome is Outcome.PASSED and set(other.nodes) - {a, b})
+            cleared = all(
+                any(
+                    set(other.nodes) != {a, b}
+                    # With a third node: alone a node passes whatever lies between.
+                    and (
+                        _nobody_spoke(case)
+                        or (other.outcome is Outcome.PASSED and set(other.nodes) - {a, b})
+                    )
+                    for other in spoke.get((case.partition, node), ())
                 )
-            ]
-            cleared = all(any(_spoke(other, node) for other in elsewhere) for node in (a, b))
+                for node in (a, b)
+            )
             if cleared and not guilty & {a, b}:
                 first, second = sorted((a, b))
                 found.setdefault((first, second), why)
@@ -188,7 +195,7 @@ def _odd_ones_out(cases: Sequence[Case], named: Collection[str]) -> dict[str, in
         if not explaining & set(case.nodes)
         and not any(f.nodes and f.kind not in _SILENCE for f in case.failures)
     ]
-    failed = [node for case in unexplained for node in case.nodes if node not in named]
-    found = {n: failed.count(n) for n in failed if failed.count(n) >= 2 and n not in cleared}
+    failed = collections.Counter(n for case in unexplained for n in case.nodes if n not in named)
+    found = {n: count for n, count in failed.items() if count >= 2 and n not in cleared}
     everyone = {node for case in cases for node in case.nodes} - set(named)
     return {} if set(found) == everyone else found

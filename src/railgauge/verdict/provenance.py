@@ -8,12 +8,14 @@ as its package brought it is a finding: its numbers may be anything.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from railgauge import hostlist
 from railgauge.model.references import Bounded
+from railgauge.node.rdma import natural
 from railgauge.tools.common import version
 from railgauge.verdict.compare import Case, fingerprints
 from railgauge.verdict.ratios import RatioRow
@@ -51,8 +53,7 @@ def builds(cases: Sequence[Case]) -> tuple[Build, ...]:
             if any(key[1:]):
                 nodes.setdefault(key, set()).update(filter(None, [call.host]))
     return tuple(
-        Build(*key, hostlist.expand(hostlist.fold(hosts)) if hosts else ())
-        for key, hosts in sorted(nodes.items())
+        Build(*key, tuple(sorted(hosts, key=natural))) for key, hosts in sorted(nodes.items())
     )
 
 
@@ -158,17 +159,28 @@ def _other_fingerprints(cases: Sequence[Case]) -> Iterator[Notice]:
                 )
 
 
-def _other_versions(reference: Bounded, cases: Sequence[Case]) -> Iterator[str]:
+def _other_versions(reference: Bounded, cases: Sequence[Case]) -> tuple[str, ...]:
+    stated = frozenset((call.tool, call.version) for case in cases for call in case.calls)
+    return _differences(tuple(reference.provenance.tools.items()), stated)
+
+
+@functools.cache
+def _differences(
+    known_tools: tuple[tuple[str, str], ...], stated: frozenset[tuple[str, str]]
+) -> tuple[str, ...]:
+    """Between the versions of a reference, by tool, and what the tools here have printed."""
     used: dict[str, set[str]] = {}
-    for call in (call for case in cases for call in case.calls):
-        for name, number in version.stated(call.tool, call.version).items():
+    for tool, line in stated:
+        for name, number in version.stated(tool, line).items():
             used.setdefault(name, set()).add(number)
-    for name, known in reference.provenance.tools.items():
+    found = []
+    for name, known in known_tools:
         others = sorted(used.get(name, set()) - {version.normal(known)})
         if others:
-            yield f"measured with {name} {known}, this campaign used {' and '.join(others)}"
+            found.append(f"measured with {name} {known}, this campaign used {' and '.join(others)}")
         elif name not in used:
-            yield f"measured with {name} {known}, of which this campaign states no version"
+            found.append(f"measured with {name} {known}, of which this campaign states no version")
+    return tuple(found)
 
 
 #: A hash of Spack's, or an image's digest: its beginning, and the rest.

@@ -10,10 +10,11 @@ Missing data is never a pass.
 from __future__ import annotations
 
 import dataclasses
+import gc
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from railgauge import hostlist
+from railgauge import hostlist, systems
 from railgauge.campaign.folder import Campaign
 from railgauge.model.failure import (
     DISTURBED,
@@ -30,7 +31,7 @@ from railgauge.verdict.first_day import first_day
 from railgauge.verdict.locate import Suspect, suspects, ways
 from railgauge.verdict.outliers import Outlier, outliers
 from railgauge.verdict.peers import OddNodes, odd_nodes
-from railgauge.verdict.provenance import not_as_packaged, notices
+from railgauge.verdict.provenance import Notice, not_as_packaged, notices
 from railgauge.verdict.ratios import RatioRow, judge
 from railgauge.verdict.restarts import Restart, restarts
 
@@ -480,6 +481,17 @@ def _session_findings(
 
 def decide(campaign: Campaign) -> Verdict:
     """Read the campaign's folder and decide."""
+    # Records make no circles, and looking for some among millions of objects took half of the time.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return _decide(campaign)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _decide(campaign: Campaign) -> Verdict:
     try:
         cases, possible = read(campaign), read_possible(campaign)
     except BrokenRecordError as error:
@@ -510,6 +522,13 @@ def decide(campaign: Campaign) -> Verdict:
     findings += _fingerprint_findings(cases)
     findings += _coverage_findings(campaign, cases)
     findings += _selection_findings(campaign, cases, possible)
+    changed: tuple[list[Finding], list[Notice]] = ([], [])
+    if campaign.compared_with and campaign.state == "finished":
+        # It needs polars, which other verdicts can do without.
+        from railgauge.verdict import earlier
+
+        changed = earlier.against(campaign, cases, systems.least_changes(campaign.system))
+        findings += changed[0]
     state = _state_findings(campaign, cases)
     # No filter left out what the session did not come to.
     resumable = {"no-result", DISTURBED, *(("not-measured",) if state else ())}
@@ -529,7 +548,7 @@ def decide(campaign: Campaign) -> Verdict:
         tuple(ratios),
         tuple(ways(cases)),
         tuple(far),
-        notices(cases, ratios),
+        (*notices(cases, ratios), *changed[1]),
     )
 
 

@@ -100,7 +100,7 @@ def moderate(variance: Floats, df: Floats, prior: Prior) -> tuple[Floats, Floats
 # --- tests ---------------------------------------------------------------------------------------
 
 
-def treat(delta: Floats, se: Floats, df: Floats, margin: float) -> Floats:
+def treat(delta: Floats, se: Floats, df: Floats, margin: float | Floats) -> Floats:
     """p of "the change is no larger than `margin`", both ways (McCarthy and Smyth 2009).
 
     P(T > (|delta| - margin)/se) + P(T > (|delta| + margin)/se), T of Student's t with `df`; without
@@ -114,7 +114,7 @@ def treat(delta: Floats, se: Floats, df: Floats, margin: float) -> Floats:
     return bounded
 
 
-def equivalence(delta: Floats, se: Floats, df: Floats, margin: float) -> Floats:
+def equivalence(delta: Floats, se: Floats, df: Floats, margin: float | Floats) -> Floats:
     """p of "the change is at least `margin`": the larger of two one-sided tests (Schuirmann)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         p = special.stdtr(df, -(margin - np.abs(delta)) / se)
@@ -143,9 +143,14 @@ def benjamini_yekutieli(p: Floats) -> Floats:
 
 def medians(values: Floats, group: Ints, groups: int) -> Floats:
     """The median of each group; NaN of one without a value."""
+    counts = np.bincount(group, minlength=groups)
+    if groups and counts.min() == counts.max() > 0:
+        # All are of one size: a row each. Small integers are sorted in linear time.
+        small = group.astype(np.uint16) if groups <= np.iinfo(np.uint16).max else group
+        rows = values[np.argsort(small, kind="stable")].reshape(groups, -1)
+        return np.asarray(np.median(rows, axis=1), dtype=np.float64)
     order = np.lexsort((values, group))
     ordered = values[order]
-    counts = np.bincount(group, minlength=groups)
     first = np.cumsum(counts) - counts
     result = np.full(groups, np.nan)
     there = counts > 0
@@ -153,6 +158,18 @@ def medians(values: Floats, group: Ints, groups: int) -> Floats:
     high = first[there] + counts[there] // 2
     result[there] = (ordered[low] + ordered[high]) / 2
     return result
+
+
+def numbered(keys: Ints) -> tuple[Ints, Ints]:
+    """The keys that there are, ascending, and each by its place among them."""
+    if keys.size and int(keys.max()) > 8 * keys.size:
+        known, number = np.unique(keys, return_inverse=True)
+        return known, number
+    # In linear time: the keys are numbers of something, and most of these are there.
+    known = np.flatnonzero(np.bincount(keys))
+    places = np.zeros(known.max(initial=0) + 1, dtype=np.int64)
+    places[known] = np.arange(known.size)
+    return known, places[keys]
 
 
 def sums(values: Floats, group: Ints, groups: int) -> Floats:

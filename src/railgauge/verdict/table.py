@@ -8,6 +8,7 @@ when it is first asked for, and made anew when the records are newer.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 
@@ -20,6 +21,7 @@ from railgauge.model.measurement import Measurement
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.verdict import compare
 from railgauge.verdict.compare import Case
+from railgauge.verdict.outliers import launch
 
 #: The table in a campaign's folder.
 FILE = "measurements.parquet"
@@ -41,10 +43,12 @@ CONDITION = {
     "within": pl.String,
 }
 
-#: `nodes` are as the measurement has them, folded; `run` tells the runs of a campaign apart, and
-#: `retried` the places that ran again after a failure. `vouched`: the check holds nothing against
-#: the result but the number itself. `share` is that of the limit. `condition` is all of it, for
-#: people, and `peers` the same of places that are each other's peers.
+#: `nodes` are as the measurement has them, folded; `launch` is that of NCCL whose slowest group
+#: gave the number of all of its places, null where a number is the place's own. `run` tells the
+#: runs of a campaign apart, `retried` the places that ran again after a failure, and `again` what a
+#: pair gave when its sweep measured it once more (`node/retest.py`). `vouched`: the
+#: check holds nothing against the result but the number itself. `share` is that of the limit.
+#: `condition` is all of it, for people, and `peers` the same of places that are each other's peers.
 SCHEMA: dict[str, type[pl.DataType]] = {
     "check": pl.String,
     "partition": pl.String,
@@ -52,8 +56,10 @@ SCHEMA: dict[str, type[pl.DataType]] = {
     "nodes": pl.String,
     "node_count": pl.Int64,
     "run": pl.String,
+    "launch": pl.String,
     "passed": pl.Boolean,
     "retried": pl.Boolean,
+    "again": pl.Boolean,
     "vouched": pl.Boolean,
     "gates": pl.Boolean,
     "simulated": pl.Boolean,
@@ -83,17 +89,18 @@ def write(campaign: Campaign, cases: Sequence[Case]) -> pl.DataFrame:
     return made
 
 
-def read(campaign: Campaign) -> pl.DataFrame:
-    """The table of a campaign; RailgaugeError where its records are damaged."""
+def read(campaign: Campaign, columns: Sequence[str] = tuple(SCHEMA)) -> pl.DataFrame:
+    """Columns of the table of a campaign; RailgaugeError where its records are damaged."""
     path = campaign.folder / FILE
     try:
-        if path.stat().st_mtime_ns >= max(_written(campaign)):
-            return pl.read_parquet(path)
+        is_new = path.stat().st_mtime_ns >= max(_written(campaign))
+        if is_new and pl.read_parquet_schema(path) == pl.Schema(SCHEMA):
+            return pl.read_parquet(path, columns=list(columns))
     except (OSError, pl.exceptions.PolarsError):
-        # None yet, or one that was broken off: the records have it all.
+        # None yet, one that was broken off, or of an older release: the records have it all.
         pass
     try:
-        return write(campaign, compare.read(campaign))
+        return write(campaign, compare.read(campaign)).select(columns)
     except BrokenRecordError as error:
         raise RailgaugeError(
             str(error), next_step=f"railgauge verdict {campaign.id} says what is damaged"
@@ -111,26 +118,44 @@ def _written(campaign: Campaign) -> Iterator[int]:
 
 
 def made_of(cases: Sequence[Case]) -> pl.DataFrame:
-    """A row for every measurement of the cases that came to a result."""
+    """A row for every measurement of the cases that came to a result; none of other pairs, which a
+    sweep measured to tell nodes apart.
+    """
     columns: dict[str, list[object]] = {name: [] for name in SCHEMA}
     failed = {_key(case) for case in cases if case.failed}
+    planned = {_key(case): frozenset(case.nodes) for case in cases if not case.like}
     several = {_key(case) for case in cases if case.run > 0}
     for case in cases:
         if not case.finished or case.damage:
             continue
+        again = bool(case.like)
+        if again:
+            case = dataclasses.replace(case, place=case.like)
+            if planned.get(_key(case)) != frozenset(case.nodes):
+                continue
         versions = {call.tool: call.version for call in case.calls if call.version}
         of_case = {
             "check": case.check,
             "partition": case.partition,
             "run": f"{case.session}.{case.run}",
+            "launch": _launch(case),
             "passed": case.passed,
             "retried": _key(case) in failed & several,
+            "again": again,
             "vouched": not case.failures,
         }
         for row in case.rows:
             for name, value in (*of_case.items(), *_of_row(case, row, versions)):
                 columns[name].append(value)
     return pl.DataFrame(columns, schema=SCHEMA)
+
+
+def _launch(case: Case) -> str | None:
+    shared = launch(case)
+    if shared is None:
+        return None
+    places = max(facts.get("slowest_of", 1) for facts in case.facts.values())
+    return f"launch {shared} of {places} places"
 
 
 def _key(case: Case) -> tuple[str, str, str]:

@@ -91,7 +91,7 @@ def trends(
     its places are named.
     """
     sides = [
-        before_after.of_tables([frame.filter(pl.col("check") == check)]).with_columns(
+        before_after.of_tables([frame.filter(pl.col("check") == check)], {}).with_columns(
             campaign=pl.lit(number, dtype=pl.Int64)
         )
         for number, (_, frame) in enumerate(measured)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from railgauge import systems
 from railgauge.campaign import inventories
 from railgauge.campaign.folder import Campaign
 from railgauge.cli import cli
@@ -281,3 +282,23 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_a_file_and_a_campaign_have_no_places_in_common(root: Path, tmp_path: Path) -> None:
     measured.leave(root, 0, values(0))
     assert "a file and a campaign" in str(failing(csv(tmp_path / "a.csv", range(3)), "latest"))
+
+
+def test_the_margin_of_a_system_is_in_its_data(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sides = several(root, 0), several(root, 10, n3=0.985)
+    assert compare(*sides).exit_code == 0
+    monkeypatch.setattr(systems, "least_changes", lambda _: {"ns": 0.005})
+    assert compare(*sides).exit_code == 1
+    assert document(*sides)["finds"][0]["margin"] == 0.005
+    assert compare(*sides, "--margin", "0.02").exit_code == 0
+
+
+def test_what_all_groups_of_a_launch_share_is_one_place(root: Path) -> None:
+    facts = {"n1": {"slowest_of": len(PLACES), "launch": 0}}
+    for number in (0, 1):
+        rates = dict.fromkeys(PLACES, 390 - number * 30)
+        measured.leave(root, number, rates, facts=facts)
+    (place,) = document(measured.name(0), measured.name(1))["places"]
+    assert place["place"] == f"launch 0 of {len(PLACES)} places"
+    # One number on a side has no spread: nobody is accused.
+    assert place["verdict"] == "unknown"

@@ -349,3 +349,15 @@ def test_a_system_without_references_says_what_makes_them(root: Path) -> None:
     answer = CliRunner().invoke(cli, ["references", "--system", "lab"])
     assert isinstance(answer.exception, RailgaugeError)
     assert answer.exception.next_step and "--mode baseline" in answer.exception.next_step
+
+
+def test_what_all_groups_of_a_launch_share_is_one_sample(root: Path) -> None:
+    facts = {"n1": {"slowest_of": len(PLACES), "launch": 0}}
+    ids = [
+        measured.leave(root, n, dict.fromkeys(PLACES, 390 + n / 10), facts=facts).id
+        for n in range(12)
+    ]
+    assert "5 measurements in 5 runs, expected 10" in promote(*ids[:5]).output
+    assert promote(*ids, "--write").exit_code == 0
+    assert promoted(root).provenance.samples == 12
+    assert f"12 runs of {len(PLACES)} places" in promoted(root).provenance.source

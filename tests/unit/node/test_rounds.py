@@ -394,3 +394,32 @@ def test_an_agent_is_told_what_it_is_like_and_with_whom() -> None:
     assert all("again" not in m for m in prepared if m["place"] < len(RING))
     more = [m["again"] for m in prepared if m["place"] >= len(RING)]
     assert more and all(set(one) == {"like", "server", "client"} for one in more)
+
+
+# ---- and where something went before ----
+
+
+def compared(before: dict[str, float]) -> sweep.Sweep:
+    made = ring()
+    return made._replace(retests=made.retests._replace(before=before, change=0.02))
+
+
+BEFORE = {":".join(pair): 10.0 for pair in RING}
+
+
+def test_a_pair_that_fell_since_then_is_measured_again() -> None:
+    # It went faster there than elsewhere: now it is as fast as its peers.
+    found = again(with_rates(compared({**BEFORE, "n2:n3": 10.5})))
+    assert (2, "n2:n3@1") in found
+    assert not {name for _, name in found} & {f"{place}@1" for place in BEFORE if "n2" in place} - {
+        "n2:n3@1"
+    }
+
+
+def test_what_all_places_lost_since_then_is_no_reason_to_measure_again() -> None:
+    slower = dict.fromkeys(NAMES, 9.5)
+    assert again(with_rates(compared(BEFORE), **slower)) == []
+
+
+def test_a_place_that_was_not_measured_then_is_judged_as_without() -> None:
+    assert again(with_rates(compared({"n2:n3": 10.5}))) == []

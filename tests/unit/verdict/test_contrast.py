@@ -188,3 +188,16 @@ def test_the_interval_covers_the_true_change_as_often_as_it_says() -> None:
         low, high = compared(noise("normal", 10, seed), 5).interval()
         covered.append(((low < 0) & (high > 0)).mean())
     assert np.mean(covered) == pytest.approx(0.95, abs=0.015)
+
+
+def test_each_class_has_a_margin_of_its_own() -> None:
+    """Two classes with a loss of 1.5 %: within the margin of one, and not of the other."""
+    values = np.random.default_rng(3).normal(0, 0.001, (16, 10))
+    values[[3, 11], 5:] += np.log1p(-0.015)
+    link, run = (axis.reshape(-1) for axis in np.indices(values.shape))
+    of_class = np.repeat([0, 1], 8)
+    samples = Samples(
+        values.reshape(-1), link, run, np.arange(10) >= 5, of_class, of_class, np.zeros(16, bool)
+    )
+    result = contrast(samples, np.where(of_class == 0, 0.02, 0.005))
+    assert [int(result.word[place]) for place in (3, 11)] == [SAME, WORSE]

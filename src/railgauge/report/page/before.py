@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from railgauge import systems
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import Campaign
 from railgauge.campaign.inventories import in_campaign
@@ -61,15 +62,23 @@ class Before:
 
 
 def before(verdict: Verdict) -> Before | str:
-    """None of its words is a reason for the verdict; a text says why there is no comparison."""
+    """Against the campaign that it was to be compared with, else the last accepted one before it;
+    a text says why there is none. No word of it is a reason for the verdict.
+    """
     campaign = verdict.campaign
     if verdict.simulated:
         return "A rehearsal is not compared with anything."
     try:
-        earlier = campaigns.last_accepted(campaign.system, before=campaign.id)
-        then, now = measured.read(earlier), measured.read(campaign)
+        earlier = (
+            campaigns.load(campaign.compared_with)
+            if campaign.compared_with
+            else campaigns.last_accepted(campaign.system, before=campaign.id)
+        )
+        then = measured.read(earlier).filter(_between(campaign))
+        margins = systems.least_changes(campaign.system)
         compared = before_after.compare(
-            before_after.of_tables([then]), before_after.of_tables([now])
+            before_after.of_tables([then], margins),
+            before_after.of_tables([measured.read(campaign)], margins),
         )
         changed = drift(in_campaign(earlier), in_campaign(campaign))
     except RailgaugeError as error:
@@ -78,6 +87,12 @@ def before(verdict: Verdict) -> Before | str:
     return Before(
         earlier, compared, tuple(changed), {row[:-1]: row[-1] for row in medians.iter_rows()}
     )
+
+
+def _between(campaign: Campaign) -> pl.Expr:
+    """Of other nodes than a campaign's own nobody asks."""
+    nodes = [node for members in campaign.scope.nodes.values() for node in members]
+    return pl.col("nodes").str.split(",").list.eval(pl.element().is_in(nodes)).list.all()
 
 
 def classes(compared: Comparison) -> TableOf:
@@ -146,7 +161,7 @@ def as_columns(compared: Comparison) -> dict[str, Any]:
         )
     return {
         "words": list(_WORDS),
-        "margin": compared.margin,
+        "margins": sorted({one.margin for one in compared.classes}),
         "conditions": [clean(text) for text in conditions],
         "places": [clean(text) for text in places],
         "rows": [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(7)],

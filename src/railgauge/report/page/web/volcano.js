@@ -49,7 +49,7 @@ class Volcano {
     const [, , change, p] = changes.rows;
     // What more than doubled stands at the edge.
     const far = change.reduce((most, one) => Math.max(most, Math.abs(one)), 0);
-    this.wide = Math.max(Math.min(far * 1.08, 1), changes.margin * 2.5);
+    this.wide = Math.max(Math.min(far * 1.08, 1), Math.max(...changes.margins) * 2.5);
     this.high = Math.max(p.reduce((most, one) => Math.max(most, one ?? 0), 0) * 1.05, 3);
     this.order = change.map((_, row) => row).sort((a, b) => change[a] - change[b]);
     this.build();
@@ -148,8 +148,8 @@ class Volcano {
     pen.textAlign = "center";
     pen.fillText("-log10 p", 0, 0);
     pen.restore();
-    for (const side of [-1, 1])
-      line(this.x(side * this.changes.margin), SIDE.top, this.x(side * this.changes.margin), bottom, tone("--ink"), [6, 4]);
+    for (const margin of this.changes.margins)
+      for (const at of [-margin, margin]) line(this.x(at), SIDE.top, this.x(at), bottom, tone("--ink"), [6, 4]);
   }
 
   mark(pen, row, tones) {
