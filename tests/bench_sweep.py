@@ -156,13 +156,14 @@ def simulated(count: int, folder: Path) -> None:
     print(f"{label + ', raw a place:':<42} {size:.0f} bytes")
 
 
-#: A tool that is next to nothing itself: what is measured is what lies around it.
+#: A tool that does nothing for so long as a short one takes: what is measured is what lies around
+#: it. While it runs the next place is prepared, as in any sweep.
 _SERVER = "import socket, sys\nsocket.create_server(('', int(sys.argv[1]))).accept()[0].recv(1)"
 _CLIENT = (
     "import socket, sys, time\n"
-    "c = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\ntime.sleep(0.5)"
+    f"c = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\ntime.sleep({TOOL_S})"
 )
-PLACES = 20
+PLACES = 10
 
 
 def added(folder: Path) -> None:

@@ -41,6 +41,7 @@ _GUARD = "src/railgauge/checks/guard.py"
 _COMPARE = "src/railgauge/verdict/compare.py"
 _RESUME = "tests/unit/acceptance/test_resume.py"
 _GATE = "tests/unit/gate"
+_PATROL = "tests/unit/patrol"
 _PAGE = "tests/unit/report/test_page.py"
 _FEEDS = "tests/unit/report/feeds/test_feeds.py"
 
@@ -286,6 +287,20 @@ MUTANTS = [
         "            launch.why = low(launch.numbers, bounds)\n",
         '            launch.why = ""\n',
         "tests/unit/node/test_launches.py -k halves_name",
+    ),
+    Mutant(
+        "two bad groups clear each other where no number is stored",
+        "src/railgauge/node/launches.py",
+        '        count = len(places) if not order["together"] else 1 if is_known else _PARTS\n',
+        '        count = len(places) if not order["together"] else 1 if is_known else 2\n',
+        "tests/unit/node/test_launches.py -k equally_bad",
+    ),
+    Mutant(
+        "groups that are slow alike are good where no number is stored",
+        "src/railgauge/checks/nccl.py",
+        "        return self._lowest(lambda m: shares.reference(m, self.limit(m), of_system))\n",
+        "        return {}\n",
+        "tests/unit/checks/test_nccl.py -k share_of_the_limit",
     ),
     Mutant(
         "NCCL may make other groups than were asked for",
@@ -562,7 +577,7 @@ MUTANTS = [
     ),
     Mutant(
         "a node that others clear is guilty all the same",
-        "src/railgauge/verdict/locate.py",
+        "src/railgauge/verdict/own.py",
         "    return {node: why for node, why in silent.items() if node not in cleared}\n",
         "    return silent\n",
         "tests/unit/verdict/test_rules.py",
@@ -584,7 +599,7 @@ MUTANTS = [
     Mutant(
         "a line of a sweep with a wrong MAC is believed",
         "src/railgauge/node/wire.py",
-        "        if not hmac.compare_digest(mac, _mac(self._key, said)):\n",
+        "        if not hmac.compare_digest(mac, self._mac.of(said)):\n",
         "        if False:\n",
         "tests/unit/node/test_strangers.py",
     ),
@@ -671,6 +686,83 @@ MUTANTS = [
         "if rules.counts(c.key) and c.what not in compare.OF_KNOWLEDGE]",
         "if rules.counts(c.key)]",
         f"{_GATE}/test_hold.py",
+    ),
+    Mutant(
+        "a patrol tests nodes that have jobs",
+        "src/railgauge/patrol/run.py",
+        "    if state.busy:\n",
+        "    if False:\n",
+        f"{_PATROL}/test_run.py",
+    ),
+    Mutant(
+        "a patrol takes nodes that are under test for free",
+        "src/railgauge/patrol/run.py",
+        "of.max_under_test - len(under_test & everybody)",
+        "of.max_under_test",
+        f"{_PATROL}/test_run.py",
+    ),
+    Mutant(
+        "a patrol tests nodes that have just started",
+        "src/railgauge/patrol/run.py",
+        "    if due_in_s > 0:\n",
+        "    if False:\n",
+        f"{_PATROL}/test_run.py",
+    ),
+    Mutant(
+        "a preempted patrol goes on",
+        "src/railgauge/patrol/run.py",
+        'return f"Slurm preempted job {\' \'.join(gone)}" if read else ""',
+        'return ""',
+        f"{_PATROL}/test_run.py",
+    ),
+    Mutant(
+        "a preempted job is waited for",
+        _GUARD,
+        '"CANCELLED" if s == "PREEMPTED" else s',
+        "s",
+        "tests/unit/checks/test_guard.py -k preempted",
+    ),
+    Mutant(
+        "a patrol's jobs are queued again",
+        "src/railgauge/patrol/run.py",
+        '(*rules.patrol.job_options, "#SBATCH --no-requeue")',
+        "(*rules.patrol.job_options,)",
+        f"{_PATROL}/test_run.py",
+    ),
+    Mutant(
+        "a mass restart is tested all at once",
+        "src/railgauge/patrol/choose.py",
+        "ready = max(ready, given[-most] + turn_s)",
+        "pass",
+        f"{_PATROL}/test_choose.py",
+    ),
+    Mutant(
+        "a new check holds nodes",
+        "src/railgauge/gate/teeth.py",
+        'rules.teeth.get(check, "record")',
+        'rules.teeth.get(check, "hold")',
+        f"{_GATE}/test_teeth.py",
+    ),
+    Mutant(
+        "a comment of another person is replaced",
+        "src/railgauge/slurm/nodes.py",
+        "if before and not before.startswith(OURS):",
+        "if False:",
+        "tests/unit/slurm/test_nodes.py",
+    ),
+    Mutant(
+        "an alarm that nothing decided counts for a check",
+        "src/railgauge/gate/trust.py",
+        "return lower, _upper(count.false + count.open, tests)",
+        "return lower, _upper(count.false, tests)",
+        f"{_GATE}/test_trust.py",
+    ),
+    Mutant(
+        "a node is readmitted beside too few partners",
+        "src/railgauge/gate/readmit.py",
+        "    if len(lent) < needed:\n",
+        "    if False:\n",
+        f"{_GATE}/test_readmit.py",
     ),
     Mutant(
         "any number of nodes is held at once",
@@ -1026,6 +1118,13 @@ MUTANTS = [
         "tests/unit/checks/test_pairing.py -k mixes",
     ),
     Mutant(
+        "some nodes only ever send, or only receive",
+        "src/railgauge/checks/pairing.py",
+        "return in_both_roles(_met(nodes, leaves, sweep)) if",
+        "return _met(nodes, leaves, sweep) if",
+        "tests/unit/checks/test_pairing.py -k server_once_and_client_once",
+    ),
+    Mutant(
         "a quiet reference judges a loaded pair",
         "src/railgauge/model/references.py",
         '        "load": measurement.load,\n    }\n',
@@ -1138,11 +1237,46 @@ MUTANTS = [
         "if False:",
         "test_scenarios.py -k reference_that_most",
     ),
+    _locate(
+        "a check clears what another measures",
+        "campaign",
+        """return case.check, case.partition, "" if _RAILS.fullmatch(case.kind) else case.kind""",
+        """return "", case.partition, "" """,
+        "test_sources.py -k judged_apart",
+    ),
+    _locate(
+        "groups of a launch that were not told apart accuse",
+        "campaign",
+        "    return told\n",
+        '    return ""\n',
+        "test_sources.py -k not_told_apart",
+    ),
+    _locate(
+        "one node of a ring of three spoils the reference",
+        "evidence",
+        "if below < len(bound) < LEAST_PEERS:",
+        "if False:",
+        "../test_rules.py -k one_bad_node_of_a_ring",
+    ),
+    Mutant(
+        "a slow node that nothing held against it is accused",
+        "src/railgauge/verdict/locate.py",
+        "found += [s for s in _of_family(family).suspects if _explains(s, bad)]",
+        "found += _of_family(family).suspects",
+        "tests/unit/verdict/test_rules.py -k not_named_beside",
+    ),
+    Mutant(
+        "the gate holds who is not confirmed",
+        "src/railgauge/verdict/standing.py",
+        "failing = set(verdict.failing_nodes)",
+        "failing = {node for suspect in verdict.suspects for node in suspect.nodes}",
+        f"{_GATE}/test_run.py -k not_confirmed",
+    ),
     Mutant(
         "nodes that are not confirmed fail",
         "src/railgauge/verdict/locating/suspects.py",
-        's.confirmed and s.kind in ("node", "rail") and node in s.nodes',
-        's.kind in ("node", "rail") and node in s.nodes',
+        'return self.nodes if self.confirmed and self.kind in ("node", "rail") else ()',
+        'return self.nodes if self.kind in ("node", "rail") else ()',
         "tests/unit/cli/test_locate.py -k only_confirmed_nodes",
     ),
     Mutant(
@@ -1246,8 +1380,8 @@ MUTANTS = [
     Mutant(
         "a page that cannot be written ends the campaign without its verdict",
         "src/railgauge/acceptance/accept.py",
-        "make(verdict))\n        except Exception",
-        "make(verdict))\n        except OSError",
+        "write()\n        except Exception",
+        "write()\n        except OSError",
         f"{_PAGE}::test_a_page_that_cannot_be_written_changes_no_verdict",
     ),
     Mutant(

@@ -19,7 +19,9 @@ from railgauge.model.record import Row
 from railgauge.model.references import Provenance, Reference
 from railgauge.verdict.answer import Decision, Finding, Verdict
 from railgauge.verdict.compare import Case
-from railgauge.verdict.locate import Suspect
+from railgauge.verdict.locate import by_itself
+from railgauge.verdict.locating import Suspect
+from railgauge.verdict.locating.suspects import Measure, Witness
 from railgauge.verdict.rules import decide
 from tests.unit import measured, records
 
@@ -104,7 +106,7 @@ def cluster(folder: Path, nodes: int, rails: int, bad: tuple[int, int] | None = 
                 )
     cases += sweeps(names[:2])
     suspects = (
-        (Suspect(names[bad[0]], "in 2 failing cases, and in none that passed"),) if bad else ()
+        (by_itself(names[bad[0]], "in 2 failing cases, and in none that passed"),) if bad else ()
     )
     decision: Decision = "reject" if findings else "accept"
     reason = f"{len(findings)} findings" if findings else f"{len(cases)} of {len(cases)} passed"
@@ -236,4 +238,10 @@ def hostile(folder: Path, text: str) -> Verdict:
         fingerprints={names[0]: text},
         simulated=text,
     )
-    return Verdict("reject", text, of, (bad, left), (finding,), (Suspect(names[0], text),))
+    witness = Witness(text, text, 0, 1.0, 2.0, "convicts")
+    again = Measure(text, text, text)
+    suspects = (
+        by_itself(names[0], text),
+        Suspect("rail", text, 1.0, (names[0],), (), (witness,), (again,), checks=(text,)),
+    )
+    return Verdict("reject", text, of, (bad, left), (finding,), suspects)

@@ -27,7 +27,7 @@ from railgauge.lab.cluster import Lab
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
 
-from . import drills_links, drills_restart
+from . import drills_links, drills_patrol, drills_restart
 from .gate_lab import (
     AFTER,
     FIELD,
@@ -313,6 +313,7 @@ DRILLS: dict[str, Callable[[Gate], None]] = {
     "not-odd": not_odd,
     **drills_restart.DRILLS,
     **drills_links.DRILLS,
+    **drills_patrol.DRILLS,
     **{f"killed-after-{step.__name__}": killed_after(step.__name__) for step in run.STEPS},
 }
 

@@ -22,7 +22,7 @@ _SLOW_GBITS = 0.5
 
 
 def _suspects(verdict: dict[str, Any]) -> list[str]:
-    return [suspect["node"] for suspect in verdict["suspects"]]
+    return [suspect["name"] for suspect in verdict["suspects"]]
 
 
 def _of_kind(verdict: dict[str, Any], kind: str) -> list[str]:

@@ -25,7 +25,9 @@ Verdict = Callable[[], dict[str, Any]]
 
 
 def suspects(verdict: dict[str, Any]) -> list[str]:
-    return [suspect["node"] for suspect in verdict["suspects"]]
+    """The nodes that are suspects, or have a rail that is."""
+    found = [s for s in verdict["suspects"] if s["kind"] in ("node", "rail")]
+    return sorted({node for suspect in found for node in suspect["nodes"]})
 
 
 def pairs_found(verdict: dict[str, Any]) -> set[tuple[str, ...]]:

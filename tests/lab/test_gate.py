@@ -69,3 +69,12 @@ def test_no_untested_node_is_ever_open(
     for variable, value in (("RAILGAUGE_RESULTS", str(area)), ("PATH", os.environ["PATH"])):
         monkeypatch.setenv(variable, value)
     drill(mended, area, name)
+
+
+@pytest.mark.parametrize("name", ["patrol-preempted", "patrol-bad-node"])
+def test_a_patrol_disturbs_nobody_and_holds_only_the_guilty(
+    mended: Lab, area: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for variable, value in (("RAILGAUGE_RESULTS", str(area)), ("PATH", os.environ["PATH"])):
+        monkeypatch.setenv(variable, value)
+    drill(mended, area, name)

@@ -148,7 +148,7 @@ def test_a_cut_way_is_named_by_its_ends_and_no_node_is(
     # Only what needs it is not measured.
     states = {m["nodes"][0] for m in found["measurements"] if m["check"] == "NodeState"}
     assert states == {"n1", "n2", "n4"}
-    assert list(cut) in [way["nodes"] for way in found["ways"]]
+    assert list(cut) in [s["nodes"] for s in found["suspects"] if s["kind"] == "pair"]
 
 
 def test_a_controller_that_hangs_accuses_nobody(area: Path, verdict: Verdict, cluster: Lab) -> None:

@@ -182,9 +182,11 @@ def run(
     say: Say,
     begun: Callable[[Campaign], None] = lambda _: None,
     owner: str | None = None,
+    stop: Callable[[], str] = lambda: "",
 ) -> Verdict:
     """A new campaign of one session; `begun` is told of it before anything runs. `owner` is whose
-    it is where that is a gate run. With COMPARE_VARIABLE it is compared with that campaign.
+    it is where that is a gate run. `stop` is asked every few seconds why the session is to end,
+    "" while it may go on. With COMPARE_VARIABLE it is compared with that campaign.
 
     Raises EnvironmentProblem before anything has run where Slurm, the results area, or what the
     nodes see is unusable.
@@ -208,7 +210,7 @@ def run(
     begun(campaign)
     try:
         with campaign.hold() as lock:
-            return _session(campaign, lock, say)
+            return _session(campaign, lock, say, stop)
     except OSError as error:
         raise _no_room(campaign, error) from None
 
@@ -416,7 +418,9 @@ def _no_room(campaign: Campaign, error: OSError) -> EnvironmentProblem:
     )
 
 
-def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
+def _session(
+    campaign: Campaign, lock: int, say: Say, stop: Callable[[], str] = lambda: ""
+) -> Verdict:
     """Run the campaign's last session, and leave a campaign that is complete or says why not."""
     number = campaign.sessions
     folder = campaign.session_folder(number)
@@ -433,6 +437,7 @@ def _session(campaign: Campaign, lock: int, say: Say) -> Verdict:
             keep_open=(lock,),
             waits=lambda: campaign.id in slurm_jobs.waiting_for_campaigns().values(),
             why=lambda: slurm_jobs.describe_jobs_of(campaign.id),
+            stop=stop,
         )
     finally:
         for job in slurm_jobs.cancel_jobs_of(campaign.id):
@@ -468,32 +473,40 @@ def _require_begun(campaign: Campaign, output: str) -> None:
 
 
 def _conclude(campaign: Campaign, state: State, say: Say) -> Verdict:
-    # Polars takes its time to load, which `--plan` need not wait for.
-    from railgauge.verdict import table
-
     campaign.end(state)
     verdict = decide(campaign)
     campaign.fingerprints = fingerprints(verdict.cases)
     campaign.save()
     write_json(campaign.folder / "verdict.json", verdict.as_dict())
     write_text(campaign.folder / "verdict.txt", text.plain(verdict))
+    for name, nodes in (("failing", verdict.failing_nodes), ("passing", verdict.passing_nodes)):
+        write_text(campaign.folder / f"{name}_nodes.txt", "".join(f"{node}\n" for node in nodes))
     record.write_standings(campaign.folder / STANDING, standings(verdict))
-    table.write(campaign, verdict.cases)
     _write_reports(verdict, say)
     return verdict
 
 
 def _write_reports(verdict: Verdict, say: Say) -> None:
     """Whatever keeps one from being written changes no verdict, which is written already."""
-    for name, make in (
-        (page.FILE, page.html),
-        (junit.FILE, junit.xml),
-        (markdown.FILE, markdown.markdown),
+    # Polars takes its time to load, which `--plan` need not wait for.
+    from railgauge.verdict import table
+
+    campaign = verdict.campaign
+
+    def with_text(name: str, make: Callable[[Verdict], str]) -> Callable[[], object]:
+        return lambda: write_text(campaign.folder / name, make(verdict))
+
+    again = f"try: railgauge report {campaign.id}"
+    for name, write, then in (
+        (table.FILE, lambda: table.write(campaign, verdict.cases), "compare writes it if need be"),
+        (page.FILE, with_text(page.FILE, page.html), again),
+        (junit.FILE, with_text(junit.FILE, junit.xml), again),
+        (markdown.FILE, with_text(markdown.FILE, markdown.markdown), again),
     ):
         try:
-            write_text(verdict.campaign.folder / name, make(verdict))
+            write()
         except Exception as error:
-            say(f"{name} was not written: {error!r}; try: railgauge report {verdict.campaign.id}")
+            say(f"{name} was not written: {error!r}; {then}")
 
 
 def _require_room() -> None:

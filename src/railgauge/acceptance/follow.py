@@ -116,6 +116,35 @@ class Watchdog:
             self._timer.cancel()
 
 
+#: So often `stop` is asked.
+_LOOK_S = 3.0
+
+
+class Watch:
+    """Stops a session once `stop` says why it is to end; "" while it may go on."""
+
+    def __init__(self, interrupt: Interrupt, stop: Callable[[], str]) -> None:
+        self._interrupt = interrupt
+        self._stop = stop
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._ended.wait(_LOOK_S):
+            with contextlib.suppress(EnvironmentProblem):
+                if why := self._stop():
+                    self._interrupt.stop(why)
+                    return
+
+
 def follow(
     command: list[str],
     environment: Mapping[str, str],
@@ -124,8 +153,9 @@ def follow(
     keep_open: Sequence[int] = (),
     waits: Callable[[], bool] = lambda: False,
     why: Callable[[], str] = lambda: "",
+    stop: Callable[[], str] = lambda: "",
 ) -> tuple[int, str]:
-    """Run the session, keep its output, tell its progress.
+    """Run the session, keep its output, tell its progress; end it once `stop` says why.
 
     (exit code, what interrupted it: a signal, or that nothing ended; "" where nothing did)
     """
@@ -144,7 +174,11 @@ def follow(
         )
         progress = Progress(log.parent)
         try:
-            with Interrupt(process, say) as interrupt, terminal.moving(progress.words):
+            with (
+                Interrupt(process, say) as interrupt,
+                Watch(interrupt, stop),
+                terminal.moving(progress.words),
+            ):
                 assert process.stdout is not None
                 watchdog = Watchdog(interrupt, waits, why)
                 for line in process.stdout:

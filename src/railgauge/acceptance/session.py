@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import compileall
 import ctypes
+import gc
 import os
 import signal
 import sys
@@ -18,6 +20,9 @@ MOUNTS_VARIABLE = "RAILGAUGE_LAB_MOUNTS"
 
 #: Set by `railgauge accept`: its own process, without which its session is to end.
 PARENT_VARIABLE = "RAILGAUGE_PARENT"
+
+#: So many objects are made before Python looks for circles among them.
+_COLLECT_OBJECTS = 100_000
 
 
 def use(system: str, partition: str = "") -> None:
@@ -78,6 +83,18 @@ def _system_in(arguments: Sequence[str]) -> str | None:
     return None
 
 
+def compile_for_nodes() -> None:
+    """Leave the bytecode of what runs on nodes beside it, whatever PYTHONDONTWRITEBYTECODE says.
+
+    Else every agent and every rank compiles it anew where nodes may not write there: a quarter of
+    the time that it takes to start, seconds where the CPU is emulated. A checkout that cannot be
+    written to stays as it is; nodes with another Python leave bytecode of their own where they can.
+    """
+    for room in ("node", "slurm"):
+        compileall.compile_dir(paths.SOURCE / "railgauge" / room, quiet=2)
+    compileall.compile_file(paths.SOURCE / "railgauge" / "__init__.py", quiet=2)
+
+
 def _end_with_parent() -> None:
     """Let the kernel send this process a Ctrl-C when `railgauge accept` is killed: it cancels its
     jobs and writes its report, instead of going on unseen.
@@ -121,6 +138,9 @@ def main() -> None:
         except RailgaugeError as error:
             sys.exit(f"reframe: {error}")
     _end_with_parent()
+    compile_for_nodes()
+    # Places by the hundred thousand make no circles; looking for them takes a tenth of the time.
+    gc.set_threshold(_COLLECT_OBJECTS)
     from reframe.frontend import cli
 
     from railgauge.checks import guard

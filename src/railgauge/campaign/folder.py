@@ -11,6 +11,7 @@ stage/          every case's script, tool outputs of both sides (raw.jsonl.gz) a
 ended/          how each case came to its end, also where ReFrame wrote no report
 verdict.json    the verdict;  verdict.txt  the same for people;  report.html  as a page;
                 junit.xml  for CI;  summary.md  for a ticket
+failing_nodes.txt, passing_nodes.txt   who is at fault for sure, and who passed
 before.json     what went at each place in the campaign that it is compared with
 standing.json   what it says of each node, for `railgauge coverage`
 lock            held by the processes that work on it

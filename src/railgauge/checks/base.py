@@ -286,10 +286,14 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     @run_after("init")
     def need_others(self) -> None:
+        for case in self.cases_needed():
+            self.depends_on(case)
+
+    def cases_needed(self) -> Iterable[str]:
+        """Those that are needed for any place."""
         # Bound once: ReFrame looks at every access, and a large partition has many places.
         needs = self.needs
-        for case in dict.fromkeys(case for place in self.places for case, _ in needs(place)):
-            self.depends_on(case)
+        return dict.fromkeys(case for place in self.places for case, _ in needs(place))
 
     def unmet(self, places: Iterable[Case]) -> dict[str, str]:
         """Why each of the places must not be measured whose needs have not all passed."""
@@ -534,11 +538,16 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             left_out=evidence.missing_program if evidence.optional else None,
             failures=tuple(judged.failures),
             like=self.like(judged.place),
+            round=self.round_of(judged.place),
         )
 
     def like(self, place: Case) -> str:
         """The planned place that one is like that was not; "" of a planned one."""
         return ""
+
+    def round_of(self, place: Case) -> int | None:
+        """In which round of its job a place was measured, from 0; None where there are none."""
+        return None
 
     def _store(self, of_job: Sequence[Failure]) -> None:
         """Leave the results for the campaign, whole or not at all."""

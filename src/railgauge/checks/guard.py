@@ -482,6 +482,19 @@ def without_resized(original: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def with_preempted(original: Callable[[str | None], bool]) -> Callable[[str | None], bool]:
+    """A job that Slurm preempted has ended. ReFrame takes it for one that is queued again, and
+    would wait for ever for one that is not.
+    """
+
+    @functools.wraps(original)
+    def completed(state: str | None) -> bool:
+        states = (state or "").split(",")
+        return original(",".join("CANCELLED" if s == "PREEMPTED" else s for s in states))
+
+    return completed
+
+
 def after_bad_ones(original: Callable[[Any, Any], bool], question: str) -> Callable[..., bool]:
     """A case that needs others goes on with the places that passed: one bad rail is no reason to
     leave out all the others.
@@ -551,6 +564,7 @@ def install() -> None:
     policy.deps_failed = after_bad_ones(policy.deps_failed, "failed")
     policy.deps_succeeded = after_bad_ones(policy.deps_succeeded, "succeeded")
     slurm_scheduler._run_strict = without_resized(slurm_scheduler._run_strict)
+    slurm_scheduler.slurm_state_completed = with_preempted(slurm_scheduler.slurm_state_completed)
     SlurmJobScheduler._cancel_if_blocked = blocked_only(SlurmJobScheduler._cancel_if_blocked)
     SlurmJobScheduler._cancel_if_pending_too_long = patient(
         SlurmJobScheduler._cancel_if_pending_too_long

@@ -19,7 +19,7 @@ from railgauge.checks.base import ExitLine
 from railgauge.checks.cases import Case, GroupCase
 from railgauge.checks.sweep import SLOW, SLOW_S, SweepCheck
 from railgauge.model.call import Call
-from railgauge.model.failure import DISTURBED, Failure
+from railgauge.model.failure import DISTURBED, NOT_TOLD_APART, Failure
 from railgauge.model.measurement import STANDS_OUT
 from railgauge.node import raw
 from railgauge.node.launches import AT_ONCE, START_S
@@ -60,6 +60,10 @@ class LaunchCheck(SweepCheck):
     def bounds(self) -> Mapping[str, float]:
         """The least that is good of the numbers that a launch is judged by, as far as known."""
         raise NotImplementedError
+
+    def least(self) -> Mapping[str, float]:
+        """What none of them may be below where that is not known, as far as anything says so."""
+        return {}
 
     def ranks_order(self, places: Sequence[GroupCase]) -> Mapping[str, Any]:
         """What the ranks of these groups are told (railgauge.node.ranks), with `logs`: what they
@@ -185,6 +189,7 @@ class LaunchCheck(SweepCheck):
             "files": dict(self.files()),
             "together": self.together(),
             "bounds": dict(self.bounds()),
+            "least": dict(self.least()),
             "spread": round(STANDS_OUT * self.partition_data.extras.peer_spread, 3),
             "expected_s": round(self.expected_run_s(), 1),
             "short_limit_s": round(self.short_limit_s(), 1),
@@ -256,7 +261,7 @@ class LaunchCheck(SweepCheck):
         if apart:
             message = f"{len(apart)} groups of nodes were {'; '.join(reasons)}"
             step = f"railgauge show CAMPAIGN {apart[0][0]}; measure again: railgauge accept --nodes"
-            kind = DISTURBED if ends.controller_trouble(self._job_error) else "not-told-apart"
+            kind = DISTURBED if ends.controller_trouble(self._job_error) else NOT_TOLD_APART
             found.append(Failure(kind, message, next_step=step))
         return found
 

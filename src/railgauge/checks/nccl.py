@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import shlex
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from railgauge.checks.launches import LaunchCheck
 from railgauge.checks.nccl_cases import fabric_of, places_of
 from railgauge.checks.node_state import of_states
 from railgauge.checks.rdma import of_rails_among
-from railgauge.model import limits, references
+from railgauge.model import limits, references, shares
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
@@ -103,6 +103,9 @@ class NcclCheck(LaunchCheck):
     @property
     def devices(self) -> list[tuple[str, ...]]:
         """The RDMA devices that each node at hand uses."""
+        if not self.partition_data.extras.absent:
+            # As a rule, and a large partition has many nodes.
+            return [self.fabric.devices(self.transport)] * len(self.here.nodes)
         return [self.fabric.devices(self.transport, self.absent(node)) for node in self.here.nodes]
 
     @property
@@ -192,17 +195,27 @@ class NcclCheck(LaunchCheck):
 
     def alike(self) -> Hashable:
         """How many domains and devices: what a group can reach follows from them."""
-        fewer = bool(self.partition_data.extras.absent)
-        return self.domains, min(map(len, self.devices)) if fewer else None
+        return self.domains, min(map(len, self.devices))
 
     def bounds(self) -> Mapping[str, float]:
         """What the stored numbers, of a baseline none, say of the largest message."""
-        known = {}
+        return self._lowest(self._stored)
+
+    def least(self) -> Mapping[str, float]:
+        """Of the largest message the least share of the limit."""
+        of_system = self.partition_data.extras.least_shares
+        return self._lowest(lambda m: shares.reference(m, self.limit(m), of_system))
+
+    def _lowest(
+        self, known: Callable[[Measurement], references.Reference | None]
+    ) -> dict[str, float]:
+        """By what judges the largest message; a baseline is judged by nothing."""
+        found = {}
         for metric in () if self.gate == "baseline" else ("busbw", "busbw_in_place"):
-            reference = self._stored(self._largest(metric))
+            reference = known(self._largest(metric))
             if reference is not None and reference.lowest is not None:
-                known[metric] = reference.lowest
-        return known
+                found[metric] = reference.lowest
+        return found
 
     def ranks_order(self, places: Sequence[GroupCase]) -> Mapping[str, Any]:
         fabric, options, transport = self.fabric, self.options, self.transport

@@ -15,7 +15,7 @@ from railgauge.checks.sweep import SweepCheck
 from railgauge.model import limits
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
-from railgauge.model.failure import Failure
+from railgauge.model.failure import DIRECTION, Failure
 from railgauge.model.leaves import Leaves, Within
 from railgauge.model.measurement import Load, Measurement
 from railgauge.node import back
@@ -27,12 +27,12 @@ _HEADROOM = 1.05
 
 
 def ring(partition: Partition) -> list[PairCase]:
-    """The pairs of the partition's schedule; of two nodes that are a ring alone, both ways."""
+    """The pairs of the partition's schedule; of a node with one partner alone both ways."""
     return [PairCase(partition.name, *ends) for ends in schedule.pairs(partition)]
 
 
 def neighbours(partition: Partition) -> list[PairCase]:
-    """The pairs of `ring`, with two nodes alone as one pair instead of two."""
+    """The pairs of `ring`, with every two nodes once, also where they are to meet both ways."""
     found: dict[frozenset[str], PairCase] = {}
     for pair in ring(partition):
         found.setdefault(frozenset(pair.nodes), pair)
@@ -103,12 +103,12 @@ def directions(
         return []
     if other is None:
         message = f"{first} carries {rate:.4g} Gb/s; {second} not measured: {back_again.reason}"
-        return [Failure("direction", message)]
+        return [Failure(DIRECTION, message)]
     sender, _, receiver = first.split()
     one = other >= least_gbits
     return [
         Failure(
-            "direction",
+            DIRECTION,
             f"{first} carries {rate:.4g} Gb/s, {second} {other:.4g} Gb/s: "
             + ("only one direction is slow" if one else "both directions are slow"),
             next_step=f"look at what {sender} sends and {receiver} receives: port, cable, shaping"

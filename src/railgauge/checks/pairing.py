@@ -1,5 +1,6 @@
 """Which two nodes are measured together, by the name of a schedule: (server, client), data going
-from client to server.
+from client to server. Who only ever sends, or only receives, is half measured: every node is both,
+at the price of a pair the other way round where it has one partner alone.
 
 Pairs come in the order of the rounds in which nobody has two partners, as far as a schedule has
 such; which of them are measured at once is said in `schedule.rounds`.
@@ -7,6 +8,7 @@ such; which of them are measured at once is said in `schedule.rounds`.
 
 from __future__ import annotations
 
+import collections
 import itertools
 import random
 from collections.abc import Sequence
@@ -25,8 +27,10 @@ def pairs(nodes: Sequence[str], leaves: Leaves | None, sweep: Sweep) -> list[Pai
 
     `cover` needs leaves; without them it has no pairs.
     """
-    if len(nodes) < 2:
-        return []
+    return in_both_roles(_met(nodes, leaves, sweep)) if len(nodes) > 1 else []
+
+
+def _met(nodes: Sequence[str], leaves: Leaves | None, sweep: Sweep) -> list[Pair]:
     if sweep.schedule == "tournament":
         return tournament_of_leaves(leaves.groups(nodes)) if leaves else tournament(nodes)
     if sweep.schedule == "random":
@@ -37,17 +41,61 @@ def pairs(nodes: Sequence[str], leaves: Leaves | None, sweep: Sweep) -> list[Pai
 
 
 def count(nodes: Sequence[str], leaves: Leaves | None, sweep: Sweep) -> int:
-    """How many pairs those are where every node has many partners, before anybody makes millions of
-    them; 0 of rings.
+    """How many pairs those are at most where every node has many partners, before anybody makes
+    millions of them; 0 of rings.
     """
+    total = len(nodes)
     if sweep.schedule == "tournament":
-        return len(nodes) * (len(nodes) - 1) // 2
+        return total * (total - 1) // 2 if total > 2 else 2
     if sweep.schedule == "random":
-        return len(nodes) // 2 * sweep.random_rounds
+        # Of two rounds of an odd number those that rest in one have one partner.
+        alone = total // 2 if min(sweep.random_rounds, total - 1) == 1 else 2 * (total % 2)
+        return total // 2 * sweep.random_rounds + alone
     if sweep.schedule == "cover":
         sizes = [len(members) for members in leaves.groups(nodes)] if leaves else []
-        return sum(max(two) for two in itertools.combinations(sizes, 2))
+        met = sum(max(two) for two in itertools.combinations(sizes, 2))
+        return met if len(sizes) > 2 else 2 * met
     return 0
+
+
+def in_both_roles(found: Sequence[Pair]) -> list[Pair]:
+    """The same pairs, and the other way round those of nodes that would be server or client only:
+    none where each has two partners.
+    """
+    servers, clients = (collections.Counter(ends[role] for ends in found) for role in (0, 1))
+    if any(servers[n] + clients[n] > 1 for n in servers.keys() ^ clients.keys()):
+        found = turned(found)
+    serving, sending = ({ends[role] for ends in found} for role in (0, 1))
+    made = list(found)
+    for server, client in found:
+        if server not in sending or client not in serving:
+            made.append((client, server))
+            sending.add(server)
+            serving.add(client)
+    return made
+
+
+def turned(found: Sequence[Pair]) -> list[Pair]:
+    """The same pairs in their order, each turned so that nobody is server more than once more often
+    than client, or less: along closed walks that use each pair once (an Eulerian orientation).
+    """
+    partners = collections.Counter(node for ends in found for node in ends)
+    # Who has an odd number of them meets nobody too, so that every walk comes back.
+    all_of_them = [*found, *((node, "") for node, count in partners.items() if count % 2)]
+    at: dict[str, list[int]] = {}
+    for number, ends in enumerate(all_of_them):
+        for node in ends:
+            at.setdefault(node, []).append(number)
+    way: dict[int, Pair] = {}
+    for start in at:
+        here = start
+        while at[here]:
+            number = at[here].pop()
+            if number not in way:
+                one, other = all_of_them[number]
+                way[number] = (here, other if here == one else one)
+                here = way[number][1]
+    return [way[number] for number in range(len(found))]
 
 
 def ring(nodes: Sequence[_Item]) -> list[tuple[_Item, _Item]]:
@@ -91,17 +139,25 @@ def factor(items: Sequence[_Item], number: int) -> list[tuple[_Item, _Item]]:
     """
     size = factors(items)
     met = [(items[-1], items[number])] if size < len(items) else []
+    # Of all rounds that one too is both server and client, as those in the circle are.
+    met = [ends[::-1] for ends in met] if number % 2 else met
     ends = ((number + step, number - step) for step in range(1, (size + 1) // 2))
     return met + [(items[one % size], items[other % size]) for one, other in ends]
 
 
 def between(one: Sequence[str], other: Sequence[str], turn: int) -> list[Pair]:
     """The nodes of two leaves, one to one, those of the larger turned by so many places: every turn
-    is other pairs. Every second pair goes the other way, so that uplinks carry both directions.
+    is other pairs. Every second node of the larger is client, or server where that is `one`, so
+    that uplinks carry both directions.
     """
-    small, large = sorted((one, other), key=len)
-    met = [(large[(n + turn) % len(large)], node) for n, node in enumerate(small)]
-    return [pair if number % 2 else pair[::-1] for number, pair in enumerate(met)]
+    swapped = len(one) > len(other)
+    small, large = (other, one) if swapped else (one, other)
+    found = []
+    for number, node in enumerate(small):
+        place = (number + turn) % len(large)
+        pair = (large[place], node)
+        found.append(pair if place % 2 == swapped else pair[::-1])
+    return found
 
 
 def cover(groups: Sequence[Sequence[str]]) -> list[Pair]:

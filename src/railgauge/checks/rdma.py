@@ -55,7 +55,8 @@ class RailLinks(PairCases[RailCase]):
         once = neighbours(partition)
         of_once = set(once)
         for pair in ring(partition) if self.rails in ("each", "all") else once:
-            # Data goes from client to server: of two nodes alone, each must be the client once.
+            # Data goes from client to server, and each must be client once: of one that has one
+            # partner alone the same rails both ways.
             which: Rails = self.rails if pair in of_once else "same"
             probed = self.rails == "all" and fabric.perftest.same_rails_by_probe
             for server, client in _shifted(fabric) if shift else _rails(fabric, which):
@@ -212,13 +213,29 @@ class RdmaCheck(PairCheck):
     def needs(self, place: Case) -> Sequence[tuple[str, str]]:
         return self._before(place)
 
+    def cases_needed(self) -> Iterable[str]:
+        """As of all places; a few of a hundred thousand tell where there is one case of each."""
+        there = {case for known in self._preflights for case, _ in known.values()}
+        found: dict[str, None] = {}
+        before = self._before
+        for place in self.places:
+            if len(found) == len(there):
+                break
+            found.update(dict.fromkeys(case for case, _ in before(place)))
+        return found
+
+    @property
+    def _preflights(self) -> tuple[Known, Known]:
+        """Those of paths, and of rails."""
+        probes = known_places(PROBE, RailProbes, _RAIL) if self.needs_rails else {}
+        return known_places(NAME, PathCases, NODE), probes
+
     @functools.cached_property
     def _before(self) -> Callable[[Case], list[tuple[str, str]]]:
         """A place's needs, by what is looked up once: a large partition has a hundred thousand
         places that ask.
         """
-        paths = known_places(NAME, PathCases, NODE)
-        probes = known_places(PROBE, RailProbes, _RAIL) if self.needs_rails else {}
+        paths, probes = self._preflights
 
         def before(place: Case) -> list[tuple[str, str]]:
             assert isinstance(place, RailCase)

@@ -13,7 +13,7 @@ import shlex
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_before
@@ -51,6 +51,23 @@ _NO_EVENT, _UNREAD = "its job ended before it", "what its job left cannot be rea
 _SHOWN = 5
 
 
+class _Again(NamedTuple):
+    """A place that the conductor has added, and the listed one that it is like."""
+
+    place: PairCase
+    like: str
+
+
+class _Left(NamedTuple):
+    """What the conductor recorded, nothing where it did not begin; and why none of it counts, where
+    the file cannot be read. The places that it added have their numbers.
+    """
+
+    recorded: raw.Raw = raw.Raw()
+    again: Mapping[int, _Again] = {}
+    unreadable: str = ""
+
+
 class SweepCheck(StrictCheck):
     """One job over all nodes of its places, which it measures in rounds.
 
@@ -69,8 +86,6 @@ class SweepCheck(StrictCheck):
     #: the places that this session is to measure, also those on nodes that were left out
     _wanted: Sequence[Case] = ()
     _rounds: Sequence[Sequence[Case]] = ()
-    #: places that the conductor has added, by their numbers
-    _again: Mapping[int, tuple[PairCase, str]] = {}
 
     # --- for subclasses ----------------------------------------------------------------------
 
@@ -260,44 +275,46 @@ class SweepCheck(StrictCheck):
     # --- what it left --------------------------------------------------------------------------
 
     @functools.cached_property
-    def _left(self) -> tuple[raw.Raw, str]:
-        """What the conductor recorded, nothing where it did not begin; and why none of it counts,
-        where the file cannot be read.
-        """
+    def _left(self) -> _Left:
         try:
             left = raw.read(Path(self.stagedir, raw.FILE))
-            self._again = _measured_again(self._chosen, left.again)
-            return left, ""
+            return _Left(left, _again(self._chosen, left.again))
         except FileNotFoundError:
-            return raw.Raw(), ""
+            return _Left()
         except (OSError, ValueError) as error:
-            return raw.Raw(), str(error)
+            return _Left(unreadable=str(error))
 
     @property
     def _raw(self) -> raw.Raw:
-        return self._left[0]
+        return self._left.recorded
 
     @functools.cached_property
     def _numbers(self) -> Mapping[str, int]:
         """The numbers that the conductor has for the places of this job."""
         numbers = {place.place: number for number, place in enumerate(self._chosen)}
-        return {**numbers, **{place.place: n for n, (place, _) in self._measured_again.items()}}
+        return {**numbers, **{one.place.place: n for n, one in self._left.again.items()}}
 
     @property
     def _chosen(self) -> list[Case]:
         """The places of this job, by the numbers that the conductor has for them."""
         return [place for members in self._rounds for place in members]
 
-    @property
-    def _measured_again(self) -> Mapping[int, tuple[PairCase, str]]:
-        """By their numbers the places that the conductor has added, each with the one that it is
-        like.
-        """
-        return self._again if self._raw.again else {}
+    @functools.cached_property
+    def _likes(self) -> Mapping[str, str]:
+        """Of the places that the conductor has added those that they are like."""
+        return {one.place.place: one.like for one in self._left.again.values()}
 
     def like(self, place: Case) -> str:
-        found = (like for known, like in self._measured_again.values() if known == place)
-        return next(found, "")
+        return self._likes.get(place.place, "")
+
+    @functools.cached_property
+    def _round_of(self) -> Mapping[str, int]:
+        return {p.place: number for number, members in enumerate(self._rounds) for p in members}
+
+    def round_of(self, place: Case) -> int | None:
+        if isinstance(place, PairCase) and place.again:
+            return len(self._rounds) + place.again - 1
+        return self._round_of.get(place.place)
 
     def _sides(self) -> Mapping[str, raw.Side]:
         return self._raw.sides.get(self._numbers.get(self.here.place, -1), {})
@@ -326,17 +343,17 @@ class SweepCheck(StrictCheck):
         """
         judged: list[Case] = [p for p in self._wanted if self._absent.keys() & set(p.nodes)]
         told: set[str] = set()
-        more = [place for place, _ in self._measured_again.values()]
-        for place in (*self._chosen, *more):
+        for place in (*self._chosen, *(one.place for one in self._left.again.values())):
             event = self._raw.places.get(self._numbers[place.place])
             is_lost = event is not None and event["outcome"] == "lost"
             lost = {node for node in place.nodes if node in self._raw.lost} if is_lost else set()
             told_something = event is not None and event["outcome"] in ("done", "late")
-            if place in more and not told_something and not (lost - told and self._came_to_its_end):
+            news = told_something or (lost - told and self._came_to_its_end)
+            if self.like(place) and not news:
                 # It told nothing new, and nobody had asked for it.
                 continue
             if event is None:
-                self.not_run[place.place] = _UNREAD if self._left[1] else _NO_EVENT
+                self.not_run[place.place] = _UNREAD if self._left.unreadable else _NO_EVENT
             elif is_lost and not self._came_to_its_end:
                 self.not_run[place.place] = _NO_EVENT
             elif event["outcome"] == "refused" or (lost and lost <= told):
@@ -407,7 +424,7 @@ class SweepCheck(StrictCheck):
         """Of a job that did not come to its own end."""
         if (lost := queue.session.lost_host(self.job.jobid)) is not None:
             return [lost]
-        end, unreadable = self._raw.end, self._left[1]
+        end, unreadable = self._raw.end, self._left.unreadable
         if unreadable:
             found = protections.failures_of_job(self._whole(), began=True)
             return [*found, Failure("output", unreadable)]
@@ -485,22 +502,19 @@ class SweepCheck(StrictCheck):
         return shown
 
 
-def _measured_again(
-    chosen: Sequence[Case], added: Mapping[int, raw.Event]
-) -> dict[int, tuple[PairCase, str]]:
-    """The places that were added, and what each is like; ValueError where one cannot be."""
+def _again(chosen: Sequence[Case], added: Mapping[int, raw.Added]) -> dict[int, _Again]:
+    """The places that the conductor has added, by their numbers; ValueError where one cannot be."""
     nodes = {node for place in chosen for node in place.nodes}
     found = {}
-    for number, event in added.items():
-        like = chosen[event["like"]] if 0 <= event["like"] < len(chosen) else None
-        server, client = event["server"], event["client"]
-        if not isinstance(like, PairCase) or not {server, client} <= nodes or server == client:
-            raise ValueError(f"place {number} is like {event['like']}, with {server} and {client}")
-        again = int(event["name"].rpartition("@")[2])
-        place = dataclasses.replace(like, server=server, client=client, again=again)
-        if place.place != event["name"]:
-            raise ValueError(f"place {number} is named {event['name']}, expected {place.place}")
-        found[number] = place, like.place
+    for number, (name, like, server, client) in added.items():
+        listed = chosen[like] if 0 <= like < len(chosen) else None
+        if not isinstance(listed, PairCase) or not {server, client} <= nodes or server == client:
+            raise ValueError(f"place {number} is like {like}, with {server} and {client}")
+        again = int(name.rpartition("@")[2])
+        place = dataclasses.replace(listed, server=server, client=client, again=again)
+        if place.place != name:
+            raise ValueError(f"place {number} is named {name}, expected {place.place}")
+        found[number] = _Again(place, listed.place)
     return found
 
 

@@ -10,19 +10,12 @@ import functools
 from collections.abc import Mapping
 from pathlib import Path
 
-import pydantic
-
 from railgauge import hostlist, paths, systems
 from railgauge.campaign.folder import LEAVES
 from railgauge.model import record
 from railgauge.model.leaves import Leaves
 from railgauge.slurm import topology
 from railgauge.systems import Partition
-
-#: Partition -> leaf -> its nodes, a host list: what a campaign's folder has.
-Known = dict[str, dict[str, str]]
-
-_KNOWN = pydantic.TypeAdapter(Known)
 
 
 def leaves_of(partition: Partition) -> Leaves | None:
@@ -36,9 +29,9 @@ def leaves_of(partition: Partition) -> Leaves | None:
     return Leaves(leaf_of) if known else None
 
 
-def described(system: str) -> Known:
+def described(system: str) -> record.KnownLeaves:
     """The leaves of those partitions of a system that have such."""
-    found: Known = {}
+    found: record.KnownLeaves = {}
     for partition in systems.load(system).partitions:
         leaves = leaves_of(partition)
         if leaves is not None:
@@ -56,7 +49,7 @@ def _by_node(leaves: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 @functools.lru_cache(maxsize=64)
 def _of_slurm(campaign: Path | None, partition: str) -> Mapping[str, str]:
-    kept = record.read(campaign / LEAVES, _KNOWN) if campaign else None
+    kept = record.read_leaves(campaign / LEAVES) if campaign else None
     if kept is None:
         return _asked(campaign)
     return _by_node(tuple(kept.get(partition, {}).items()))

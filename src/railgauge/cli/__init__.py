@@ -23,6 +23,7 @@ _COMMANDS = {
     "locate": "railgauge.cli.locate:locate",
     "limit": "railgauge.cli.limit:limit",
     "parse": "railgauge.cli.parse:parse",
+    "patrol": "railgauge.cli.patrol:patrol",
     "power": "railgauge.cli.power:power",
     "promote": "railgauge.cli.promote:promote",
     "references": "railgauge.cli.promote:show_references",

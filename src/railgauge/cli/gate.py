@@ -12,6 +12,7 @@ import click
 
 from railgauge import hostlist, systems
 from railgauge.acceptance import session
+from railgauge.cli.lazy import LazyGroup
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EXIT_SUSPECT, ConfigurationError, EnvironmentProblem, RailgaugeError
 
@@ -22,7 +23,13 @@ _Answer = TypeVar("_Answer")
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
 
-@click.group()
+@click.group(
+    cls=LazyGroup,
+    places={
+        "readmit": "railgauge.cli.readmit:readmit",
+        "trust": "railgauge.cli.trust:trust",
+    },
+)
 def gate() -> None:
     """Hold nodes whose firmware changed, test them, and return them or keep them out.
 
@@ -30,7 +37,7 @@ def gate() -> None:
     """
 
 
-def _options(nodes_help: str) -> Callable[[_Command], _Command]:
+def options(nodes_help: str) -> Callable[[_Command], _Command]:
     def add(command: _Command) -> _Command:
         act = click.option("--act", is_flag=True, help="Do it; without it, only say so.")
         nodes = click.option("--nodes", help=nodes_help)
@@ -40,7 +47,7 @@ def _options(nodes_help: str) -> Callable[[_Command], _Command]:
     return add
 
 
-def _enter(system: str | None) -> str:
+def enter(system: str | None) -> str:
     chosen = systems.chosen(system)
     session.use(chosen)
     if session.in_lab(chosen):
@@ -62,7 +69,7 @@ def _say_store(system: str) -> None:
         )
 
 
-def _expand(system: str, nodes: str | None) -> list[str] | None:
+def expand(system: str, nodes: str | None) -> list[str] | None:
     """The nodes named; RailgaugeError for those that the system has not."""
     if nodes is None:
         return None
@@ -72,7 +79,7 @@ def _expand(system: str, nodes: str | None) -> list[str] | None:
     return sorted({node for members in chosen.values() for node in members})
 
 
-def _answered(question: Callable[[], _Answer]) -> _Answer:
+def answered(question: Callable[[], _Answer]) -> _Answer:
     """What it answers; Slurm's refusal, or a store that does not answer, as a person's error."""
     from railgauge.node.gate import NoStore
     from railgauge.slurm.client import SlurmProblem
@@ -100,39 +107,39 @@ def _unknown(nodes: Sequence[str]) -> ConfigurationError:
 
 
 @gate.command()
-@_options("Only these nodes: n[1-4].")
+@options("Only these nodes: n[1-4].")
 @json_option("gate-status")
 def status(system: str | None, nodes: str | None, act: bool, as_json: bool) -> None:
     """Say of every node what was accepted, and whether it is held."""
-    chosen = _enter(system)
+    chosen = enter(system)
     from railgauge.gate import run
     from railgauge.gate import status as gate_status
 
-    wanted = _expand(chosen, nodes) or run.all_nodes(chosen)
-    unknown = _answered(lambda: gate_status.unknown(wanted))
+    wanted = expand(chosen, nodes) or run.all_nodes(chosen)
+    unknown = answered(lambda: gate_status.unknown(wanted))
     if as_json:
-        document = _answered(lambda: gate_status.as_dict(chosen, wanted))
+        document = answered(lambda: gate_status.as_dict(chosen, wanted))
         print_json({**document, "unknown": unknown})
-    for line in [] if as_json else _answered(lambda: gate_status.lines(chosen, wanted)):
+    for line in [] if as_json else answered(lambda: gate_status.lines(chosen, wanted)):
         click.echo(line)
     if unknown:
         raise _unknown(unknown)
 
 
 @gate.command()
-@_options("These nodes: n[1-4]; all if not given.")
+@options("These nodes: n[1-4]; all if not given.")
 @click.option("--again", is_flag=True, help="Also nodes that were accepted otherwise before.")
 def adopt(system: str | None, nodes: str | None, act: bool, again: bool) -> None:
     """Take nodes as accepted as they are now, untested.
 
     Needed once for nodes that Railgauge has never accepted: from then on a change is noticed.
     """
-    chosen = _enter(system)
+    chosen = enter(system)
     from railgauge.cluster import store
     from railgauge.gate import run
     from railgauge.gate.lock import alone
 
-    wanted = _expand(chosen, nodes) or run.all_nodes(chosen)
+    wanted = expand(chosen, nodes) or run.all_nodes(chosen)
     if not act:
         _adopt(chosen, wanted, again, act)
         return
@@ -181,7 +188,7 @@ def _adopt(system: str, wanted: list[str], again: bool, act: bool) -> None:
 
 
 @gate.command()
-@_options("Look at these nodes by jobs; this node itself if not given.")
+@options("Look at these nodes by jobs; this node itself if not given.")
 @json_option("gate-hold")
 def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoReturn:
     """Drain nodes that differ from what was accepted of them.
@@ -192,7 +199,7 @@ def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoR
 
     Exit code: 0 nothing differs, 1 something does, 3 something could not be compared.
     """
-    chosen = _enter(system)
+    chosen = enter(system)
     from railgauge.cluster import inventories, rights, store
     from railgauge.gate.run import all_nodes
     from railgauge.node import gate as node_gate
@@ -200,7 +207,7 @@ def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoR
     from railgauge.node.inventory import take
     from railgauge.slurm import nodes as slurm_nodes
 
-    wanted = _expand(chosen, nodes)
+    wanted = expand(chosen, nodes)
     if wanted is None and node_name() not in all_nodes(chosen):
         raise RailgaugeError(
             f"{node_name()} is no node of {chosen} ({hostlist.fold(all_nodes(chosen))})",
@@ -215,13 +222,13 @@ def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoR
         if act:
             rights.require(chosen)
             store.publish_rules(chosen)
-        states = _answered(lambda: slurm_nodes.show(wanted))
+        states = answered(lambda: slurm_nodes.show(wanted))
         held = [name for name in wanted if states[name].ours]
         rest = [name for name in wanted if name not in held]
         taken, silent = inventories.collect(chosen, rest, quick=True)
         seen = {one.node: one.as_dict() for one in taken}
     outcomes = [node_gate.HoldOutcome(n, "was held", why=states[n].reason) for n in held]
-    outcomes += _answered(lambda: node_gate.hold(store.folder(chosen), seen, act))
+    outcomes += answered(lambda: node_gate.hold(store.folder(chosen), seen, act))
     if as_json:
         found = [dataclasses.asdict(one) for one in outcomes]
         print_json({"system": chosen, "act": act, "nodes": found, "not_looked_at": dict(silent)})
@@ -234,7 +241,7 @@ def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoR
     sys.exit(1 if differ else 3 if silent else 0)
 
 
-def _despite(command: _Command) -> _Command:
+def despite(command: _Command) -> _Command:
     return click.option(
         "--despite-reservations",
         is_flag=True,
@@ -243,8 +250,8 @@ def _despite(command: _Command) -> _Command:
 
 
 @gate.command("run")
-@_options("These held nodes; all that railgauge holds if not given.")
-@_despite
+@options("These held nodes; all that railgauge holds if not given.")
+@despite
 @click.option("--update", help="First drain the nodes, and run this command: 'cmd {nodes}'.")
 @click.option("--batch", type=click.IntRange(min=1), default=1, help="With --update: at a time.")
 @click.option("--wait", "wait_s", type=float, default=3600, help="... s for their jobs to end.")
@@ -270,11 +277,11 @@ def run_(
 
     Exit code: 0 all returned, 1 some stay out, 4 a partner is at fault, 3 usage or environment.
     """
-    chosen = _enter(system)
+    chosen = enter(system)
     from railgauge.cluster import rights, store
     from railgauge.gate.lock import alone
 
-    wanted = _expand(chosen, nodes)
+    wanted = expand(chosen, nodes)
     if update is not None and wanted is None:
         raise RailgaugeError("--update needs --nodes: which ones to update")
     if not act:
@@ -293,14 +300,14 @@ def run_(
             wanted = []
         # What it says on its way is not what it prints at its end.
         say = functools.partial(click.echo, err=as_json)
-        ended = _answered(lambda: _run_all(chosen, wanted, despite_reservations, say))
+        ended = answered(lambda: _run_all(chosen, wanted, despite_reservations, say))
     if as_json:
         print_json(ended.as_dict(chosen))
     sys.exit(ended.exit_code)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Ended:
+class Ended:
     """What a call of `gate run` has done, and which nodes it could not test, and why."""
 
     runs: Sequence[Run]
@@ -346,12 +353,12 @@ def _begin_roll(
 ) -> None:
     from railgauge.gate import roll
 
-    _answered(lambda: roll.begin(system, nodes, update, batch, wait_s, despite))
+    answered(lambda: roll.begin(system, nodes, update, batch, wait_s, despite))
 
 
 def _run_all(
     system: str, wanted: list[str] | None, despite_reservations: bool, say: Callable[[str], None]
-) -> _Ended:
+) -> Ended:
     """What broke off, then the held nodes, then the batches that are left."""
     from railgauge.gate import journal, roll, run
 
@@ -397,7 +404,7 @@ def _run_all(
         ended += roll.go_on(rolling, command, say)
     if not ended:
         say("railgauge holds no idle node: nothing to test")
-    return _Ended(ended, barred)
+    return Ended(ended, barred)
 
 
 def _say_plan(
@@ -421,13 +428,13 @@ def _say_plan(
             line = update.replace("{nodes}", chosen)
             click.echo(f"would drain {chosen}, run `{line}`, test and return it")
         return
-    held = _answered(lambda: run.candidates(system, nodes, despite_reservations))
+    held = answered(lambda: run.candidates(system, nodes, despite_reservations))
     for name, why in sorted(held.barred.items()):
         click.echo(f"{name}: would not be tested: {why}")
     if not held.nodes:
         click.echo("railgauge holds no idle node: nothing to test")
         return
-    planned = _answered(lambda: run.plan(system, sorted(held.nodes)))
+    planned = answered(lambda: run.plan(system, sorted(held.nodes)))
     for name, node in sorted(held.nodes.items()):
         click.echo(f"{name}: {node.reason}")
     click.echo(
@@ -438,8 +445,8 @@ def _say_plan(
 
 
 @gate.command()
-@_options("These held nodes.")
-@_despite
+@options("These held nodes.")
+@despite
 @click.option("--why", required=True, help="Kept with the node's record.")
 @click.option(
     "--force-release",
@@ -458,17 +465,17 @@ def release(
 
     Exit code: 0 all in service, 1 returned and not in service, 3 usage or environment.
     """
-    chosen = _enter(system)
+    chosen = enter(system)
     from railgauge.cluster import rights
     from railgauge.gate import run
     from railgauge.gate.lock import alone
 
-    wanted = _expand(chosen, nodes)
+    wanted = expand(chosen, nodes)
     if wanted is None:
         raise RailgaugeError("release needs --nodes", next_step="railgauge gate status")
     with alone(chosen):
         held = sorted(
-            _answered(
+            answered(
                 lambda: run.candidates(chosen, wanted, despite_reservations, force_release)
             ).nodes
         )
@@ -500,11 +507,11 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
 
     store.publish_rules(system)
     roll.let_go(system, nodes, f"released untested: {why}")
-    _answered(lambda: slurm_nodes.resume(nodes))
+    answered(lambda: slurm_nodes.resume(nodes))
     taken, silent = inventories.collect(system, nodes)
     for one in taken:
         store.accept(system, one, "release", why)
-    states = _answered(lambda: slurm_nodes.show(nodes))
+    states = answered(lambda: slurm_nodes.show(nodes))
     for name in nodes:
         outside = states[name].outside
         words = f"released, and not in service: {outside}" if outside else "back in service"
@@ -519,7 +526,7 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
 
 
 @gate.command("update-done")
-@_options("These nodes, on which an update was being installed.")
+@options("These nodes, on which an update was being installed.")
 @click.option("--no-more", is_flag=True, help="Drop the batches that have not begun.")
 def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool) -> None:
     """Say that the update of these nodes is done: the next `gate run` tests them.
@@ -527,19 +534,19 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
     For an update that failed and was mended, or whose end nobody knows (the login node went down
     with it, or it was killed). What was said, when and by whom stays in the journal.
     """
-    chosen = _enter(system)
+    chosen = enter(system)
     from railgauge.cluster import rights
     from railgauge.gate import roll, run
     from railgauge.gate.lock import alone
     from railgauge.slurm import nodes as slurm_nodes
 
-    wanted = _expand(chosen, nodes) or []
+    wanted = expand(chosen, nodes) or []
     if not wanted and not no_more:
         raise RailgaugeError("update-done needs --nodes", next_step="railgauge gate status")
     with alone(chosen):
         if act:
             rights.require(chosen)
-        states = _answered(lambda: slurm_nodes.show(run.all_nodes(chosen)))
+        states = answered(lambda: slurm_nodes.show(run.all_nodes(chosen)))
         updating = run.in_update(chosen, states)
         others = sorted(set(wanted) - set(updating))
         if others:
@@ -557,7 +564,7 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
             click.echo(f"not begun any more: {hostlist.fold(roll.drop_rest(chosen)) or 'none'}")
         if wanted:
             roll.let_go(chosen, wanted, "update done")
-            _answered(lambda: slurm_nodes.drain(wanted, run.UPDATED))
+            answered(lambda: slurm_nodes.drain(wanted, run.UPDATED))
             click.echo(
                 f"{hostlist.fold(wanted)}: updated, to be tested\n  next: railgauge gate run --act"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -66,12 +67,8 @@ def locate(
     Exit code 0: nobody; 1: suspects, confirmed or not; 2: the input cannot be read.
     """
     from railgauge.report import located as report
-    from railgauge.verdict import locating
 
-    evidence = _evidence(source)
-    if uplink_counters is not None:
-        _add_uplinks(evidence, uplink_counters)
-    located = locating.locate(evidence)
+    located = _located(source, uplink_counters)
     if nodes_files is not None:
         _write(located, nodes_files)
     if as_json:
@@ -82,13 +79,19 @@ def locate(
     sys.exit(EXIT_SUSPECTS if located.suspects else EXIT_NOBODY)
 
 
-def _evidence(source: str) -> Evidence:
+def _located(source: str, uplink_counters: Path | None) -> Located:
+    from railgauge.verdict import locating
+
     path = Path(source)
+    uplinks = _uplinks(uplink_counters) if uplink_counters is not None else {}
     if path.is_file():
-        return _of_table(path)
-    if path.is_dir() and not (path / "campaign.json").exists():
-        return _of_logs(path)
-    return _of_campaign(str(path.absolute()) if path.is_dir() else source)
+        evidence = _of_table(path)
+    elif path.is_dir() and not (path / "campaign.json").exists():
+        evidence = _of_logs(path)
+    else:
+        return _of_campaign(str(path.absolute()) if path.is_dir() else source, uplinks)
+    evidence.uplink_events = uplinks
+    return locating.locate(evidence)
 
 
 def _of_table(path: Path) -> Evidence:
@@ -128,14 +131,16 @@ def _of_logs(folder: Path) -> Evidence:
     return evidence
 
 
-def _of_campaign(name: str) -> Evidence:
+def _of_campaign(name: str, uplinks: Mapping[str, int]) -> Located:
     from railgauge.campaign import folder as campaigns
     from railgauge.model.record import BrokenRecordError
     from railgauge.verdict.compare import read
-    from railgauge.verdict.locating import campaign
+    from railgauge.verdict.locate import locate
+    from railgauge.verdict.locating.campaign import read_leaves
 
     try:
-        return campaign.read(read(campaigns.load(name)))
+        campaign = campaigns.load(name)
+        return locate(read(campaign), read_leaves(campaign), uplinks)
     except BrokenRecordError as error:
         raise InputError(str(error)) from None
     except RailgaugeError as error:
@@ -144,11 +149,11 @@ def _of_campaign(name: str) -> Evidence:
         ) from None
 
 
-def _add_uplinks(evidence: Evidence, path: Path) -> None:
+def _uplinks(path: Path) -> dict[str, int]:
     from railgauge.verdict.locating import table
 
     try:
-        evidence.uplink_events = table.read_uplinks(path.read_text(encoding="utf-8"))
+        return table.read_uplinks(path.read_text(encoding="utf-8"))
     except (table.TableError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}", next_step="columns: leaf,spine,events") from None
 

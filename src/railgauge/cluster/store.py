@@ -6,7 +6,9 @@ suspects/<node>.json   a node in service that failed as the partner of a tested 
 holds.json             what was held within the window (railgauge.node.gate)
 runs/<id>.json         the journal of a gate run;  rolls/<id>.json  of a rolling update
                        (railgauge.gate.journal)
-run.lock, hold.lock    held by the run, and by whoever counts and drains
+patrols/<id>.json      what a patrol did (railgauge.patrol.journal)
+run.lock, hold.lock, patrol.lock
+                       held by the run, by whoever counts and drains, and by the patrol
 """
 
 from __future__ import annotations
@@ -28,6 +30,27 @@ from railgauge.node.inventory.compare import by_value
 from railgauge.node.inventory.kinds import LASTING, kind
 from railgauge.yamlfile import Strict, load_model
 
+#: What becomes of a node in service that a check accuses: it is only written down, Slurm's comment
+#: of the node says it, or the node is held.
+Teeth = Literal["record", "comment", "hold"]
+
+
+class PatrolRules(Strict):
+    """How `railgauge patrol` goes about it.
+
+    No more than `max_under_test` nodes of the system are under test at a time, and every node, and
+    every two leaves, should be seen within `every_days`. A node that restarted is left alone for
+    `settle_s`; after a mass restart `max_under_test` of them have their turn every `turn_s`. Its
+    jobs get `job_options`, as sbatch has them without the dashes: a low priority, and what makes
+    them preemptible.
+    """
+
+    max_under_test: int = pydantic.Field(default=8, ge=2)
+    every_days: float = pydantic.Field(default=7, gt=0)
+    settle_s: int = pydantic.Field(default=600, ge=0)
+    turn_s: int = pydantic.Field(default=3600, ge=0)
+    job_options: list[str] = ["nice=10000"]
+
 
 class GateRules(Strict):
     """`configs/systems/<system>/gate.yaml`: what the gate watches, and how much it may take away.
@@ -37,7 +60,8 @@ class GateRules(Strict):
     within `window_s` seconds, whatever has become of those that were: a change everywhere at once
     is for a person to look at. `partners` is how many healthy nodes a test borrows at least, so
     that a bad pair can be told from a bad node; `budget` how many nodes of the system a rolling
-    update may have out of service.
+    update may have out of service. `teeth` says of a check what a patrol does with a node in
+    service that it accuses; a check that is not there is new, and what it finds is recorded.
     """
 
     ignore: list[str] = []
@@ -45,6 +69,13 @@ class GateRules(Strict):
     window_s: int = pydantic.Field(default=900, ge=1)
     partners: int = pydantic.Field(default=2, ge=0)
     budget: int = pydantic.Field(default=4, ge=1)
+    teeth: dict[str, Teeth] = {}
+    patrol: PatrolRules = PatrolRules()
+
+    @property
+    def counted(self) -> node_gate.Rules:
+        """As the nodes have it: which fields count, and how many nodes may be held."""
+        return node_gate.Rules(tuple(self.ignore), self.max_hold, self.window_s)
 
 
 How = Literal["adopt", "run", "release"]
@@ -138,7 +169,7 @@ def accept(system: str, taken: inventory.Inventory, how: How, by: str) -> Accept
         date=now(),
     )
     write(node_gate.record_path(folder(system), taken.node), record.model_dump(mode="json"))
-    _suspect_path(system, taken.node).unlink(missing_ok=True)
+    clear_suspect(system, taken.node)
     return record
 
 
@@ -193,11 +224,13 @@ def tested(system: str, partitions: Mapping[str, list[str]]) -> dict[str, dict[s
 
 
 class SuspectedPartner(Strict):
-    """A node in service that a gate run found at fault as a partner, until it is accepted again."""
+    """A node in service that a gate run found at fault as a partner, or a patrol, until it is
+    accepted again.
+    """
 
     node: str
     why: str
-    #: the gate run
+    #: the gate run, or the patrol
     by: str
     date: str
 
@@ -209,6 +242,10 @@ def _suspect_path(system: str, node: str) -> Path:
 def suspect(system: str, node: str, why: str, by: str) -> None:
     partner = SuspectedPartner(node=node, why=why, by=by, date=now())
     write(_suspect_path(system, node), partner.model_dump(mode="json"))
+
+
+def clear_suspect(system: str, node: str) -> None:
+    _suspect_path(system, node).unlink(missing_ok=True)
 
 
 def suspected(system: str, node: str) -> SuspectedPartner | None:

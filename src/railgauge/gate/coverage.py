@@ -103,7 +103,7 @@ def read(system: str) -> Coverage:
     """
     path = store.folder(system) / _FILE
     known = _kept(path)
-    there = dict(_ended(system))
+    there = dict(ended(system))
     if any(there.get(name) != time for name, time in known.campaigns.items()):
         # One that went on, or was removed: what it had said is part of what is kept.
         known = Coverage()
@@ -134,7 +134,8 @@ def _kept(path: Path) -> Coverage:
         return Coverage()
 
 
-def _ended(system: str) -> Iterator[tuple[str, int]]:
+def ended(system: str) -> Iterator[tuple[str, int]]:
+    """The campaigns of a system that have ended, with the time of their standing.json in ns."""
     for folder in campaigns.folders_of(system):
         with contextlib.suppress(OSError):
             yield folder.name, (folder / STANDING).stat().st_mtime_ns
@@ -182,13 +183,17 @@ def lines(
             if node not in nodes:
                 continue
             covered = known.get(node, NodeCoverage())
-            ages = {rail: _days(covered.rails.get(rail), now) for rail in map(str, range(count))}
+            ages = {
+                rail: days_since(covered.rails.get(rail), now) for rail in map(str, range(count))
+            }
             found.append(
                 Line(
                     node=node,
                     partition=partition.name,
                     state=_state(states, node),
-                    age_days=_days(covered.accepted.campaign if covered.accepted else None, now),
+                    age_days=days_since(
+                        covered.accepted.campaign if covered.accepted else None, now
+                    ),
                     accepted=covered.accepted,
                     tested=covered.tested,
                     changed=covered.changed,
@@ -198,7 +203,8 @@ def lines(
     return sorted(found, key=lambda line: (line.age_days is not None, -(line.age_days or 0)))
 
 
-def _days(campaign: str | None, now: datetime.datetime) -> float | None:
+def days_since(campaign: str | None, now: datetime.datetime) -> float | None:
+    """How long ago a campaign began, by its name; None of none."""
     if campaign is None:
         return None
     return max(0.0, (now - campaigns.began(campaign)).total_seconds() / 86400)

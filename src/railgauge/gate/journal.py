@@ -55,6 +55,8 @@ class Run:
     bad_partners: list[str] = dataclasses.field(default_factory=list)
     #: those whose reservation was deleted in the middle: decided without a test
     lost: list[str] = dataclasses.field(default_factory=list)
+    #: for ReFrame: how often all is measured
+    options: list[str] = dataclasses.field(default_factory=list)
     #: somebody's word that nodes in reservations of others are tested too
     despite_reservations: bool = False
     #: of the accepted nodes at the end: why Slurm starts no job on them after all

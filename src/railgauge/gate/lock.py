@@ -7,19 +7,23 @@ import fcntl
 import os
 import sys
 from collections.abc import Iterator
+from typing import Literal
 
 from railgauge.cluster import store
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal
 
+_FILES = {"gate": "run.lock", "patrol": "patrol.lock"}
+
 
 @contextlib.contextmanager
-def alone(system: str) -> Iterator[None]:
+def alone(system: str, who: Literal["gate", "patrol"] = "gate") -> Iterator[None]:
     """The lock ends with the process, however it ends. What a journal says is read inside of it.
+    A patrol has one of its own: it tests nodes in service, and the gate those that are not.
 
     RailgaugeError that names the holder where another one has it.
     """
-    path = store.folder(system) / "run.lock"
+    path = store.folder(system) / _FILES[who]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -34,7 +38,7 @@ def alone(system: str) -> Iterator[None]:
         except BlockingIOError:
             holder = os.pread(lock, 400, 0).decode("utf-8", "replace").strip()
             raise RailgaugeError(
-                f"the gate of {system} is at work already ({holder})",
+                f"the {who} of {system} is at work already ({holder})",
                 next_step="wait for it, or look at: railgauge gate status",
             ) from None
         except OSError as error:

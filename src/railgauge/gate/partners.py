@@ -54,16 +54,10 @@ def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[
     return chosen
 
 
-def _counted(system: str) -> node_gate.Rules:
-    """gate.yaml as the nodes have it: which fields count, and how many nodes may be held."""
-    rules = store.rules(system)
-    return node_gate.Rules(tuple(rules.ignore), rules.max_hold, rules.window_s)
-
-
 def _as_accepted(system: str, nodes: Sequence[str]) -> list[str]:
     """Those of `nodes` that are now as they were accepted."""
     taken, _ = inventories.collect(system, nodes, quick=True)
-    counted = _counted(system)
+    counted = store.rules(system).counted
     as_accepted = set()
     for one in taken:
         record = store.readable(system, one.node)
@@ -78,7 +72,7 @@ def accuse(run: Run, node: str, why: str, say: Say) -> None:
     known = store.suspected(run.system, node)
     if known is not None and known.by == run.id:
         return
-    counted = _counted(run.system)
+    counted = store.rules(run.system).counted
     reason = f"suspect: as a partner: {why}"
     try:
         outcome = node_gate.keep_out(
@@ -89,10 +83,11 @@ def accuse(run: Run, node: str, why: str, say: Say) -> None:
         words = f"alarm: not held: {error}"
     store.suspect(run.system, node, why, run.id)
     say(f"{node}: suspect, at fault as a partner ({words}): {why}")
-    _alarm(node, f"{words}: {why}", say)
+    alarm(node, f"{words}: {why}", say)
 
 
-def _alarm(node: str, words: str, say: Say) -> None:
+def alarm(node: str, words: str, say: Say) -> None:
+    """Tell a suspect and why to the command of RAILGAUGE_ON_SUSPECT, where there is one."""
     command = shlex.split(os.environ.get(ALARM_VARIABLE, ""))
     if not command:
         return

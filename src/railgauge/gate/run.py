@@ -320,7 +320,7 @@ def _campaign(run: Run, command: list[str], say: Say) -> Verdict:
         run.save()
 
     return accept.run(
-        *(run.system, scope, names, "acceptance", (), command, say),
+        *(run.system, scope, names, "acceptance", tuple(run.options), command, say),
         begun=begun,
         owner=_owner(run),
     )
@@ -343,14 +343,14 @@ def _nodes_of(campaign: Campaign) -> set[str]:
 
 
 def _judge(run: Run, verdict: Verdict, say: Say) -> None:
-    """Decide all of the round, or first those that the evidence points at."""
+    """Decide all of the round, or first those that are at fault for sure."""
     kept = {node: why for node in run.open_nodes if (why := standing.why_not(verdict, node))}
     guilty = standing.culprits(verdict, [*run.open_nodes, *run.partners])
     # Those that failed beside a guilty one are tested again, without it.
     again = set(kept) - guilty if guilty else set()
     for node in run.open_nodes:
         if node not in again:
-            run.decided[node] = f"{kept[node]} ({verdict.campaign.id})" if node in kept else ""
+            run.decided[node] = _told(verdict, node, kept[node]) if node in kept else ""
     for node in sorted(guilty & set(run.partners)):
         why = f"{standing.why_not(verdict, node)} ({verdict.campaign.id})"
         partners.accuse(run, node, why, say)
@@ -360,6 +360,13 @@ def _judge(run: Run, verdict: Verdict, say: Say) -> None:
         # Drained before the next round, so that nothing can open it.
         _drain_rejected(run)
         say(f"once more without {hostlist.fold(guilty)}: {hostlist.fold(again)}")
+
+
+def _told(verdict: Verdict, node: str, why: str) -> str:
+    """Why a node stays out; where it is not known to be at fault, what would tell."""
+    open_questions = standing.to_measure(verdict, node)
+    told = f"; not confirmed: {open_questions[0]}" if open_questions else ""
+    return f"{why} ({verdict.campaign.id}){told}"
 
 
 def record(run: Run, command: list[str], say: Say) -> None:

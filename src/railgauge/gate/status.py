@@ -128,4 +128,5 @@ def _suspect(system: str, node: str) -> str:
     partner = store.suspected(system, node)
     if partner is None:
         return ""
-    return f"suspect, by gate run {partner.by} {partner.date}: {partner.why}"
+    by = partner.by if partner.by.startswith("patrol ") else f"gate run {partner.by}"
+    return f"suspect, by {by} {partner.date}: {partner.why}"

@@ -31,6 +31,12 @@ LOST = "node-lost"
 #: against what lies between them, and against neither.
 UNREACHED = "unreached"
 
+#: What the other way round of a slow pair showed, beside its number.
+DIRECTION = "direction"
+
+#: Groups of a launch that was bad, and good in both halves: nobody is accused of it.
+NOT_TOLD_APART = "not-told-apart"
+
 #: Begins the reason of what was not measured because what it needs, which follows, did not pass.
 PRECONDITION_FAILED = "its precondition failed: "
 

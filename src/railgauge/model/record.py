@@ -33,6 +33,9 @@ PlaceKey = tuple[str, str, str]
 #: Check -> partition -> how many places there are without any filter.
 Possible = dict[str, dict[str, pydantic.NonNegativeInt]]
 
+#: Partition -> leaf -> its nodes, a host list.
+KnownLeaves = dict[str, dict[str, str]]
+
 
 #: Unique name of a case -> partition -> place -> what went there, Gb/s, by what devices counted.
 Rates = dict[str, dict[str, dict[str, pydantic.PositiveFloat]]]
@@ -136,6 +139,9 @@ class Standing(Document):
     """What a campaign says of a node: whether anything was measured on it; whether it was accepted,
     else why not; the checks that it passed; of each rail that was measured, by its place among the
     node's RDMA devices, whether all was well; and what stands for its firmware and tuning then.
+
+    `alarms` are the checks that accused it, and whether a retest in the same campaign confirmed
+    that; None where nothing was judged, and in what was written before there were any.
     """
 
     measured: bool
@@ -144,6 +150,7 @@ class Standing(Document):
     checks: tuple[str, ...]
     rails: dict[str, bool]
     fingerprint: str | None
+    alarms: dict[str, bool] | None = None
 
 
 class Remaining(Document):
@@ -211,7 +218,8 @@ class Result(Document):
     numbers, and what is wrong. Each number has its own condition.
 
     `like` is the planned place of which this one is another pair, measured to tell its nodes apart.
-    `facts` are by node. `notes` speak against nothing. `left_out` is why an optional tool was not
+    `round` counts the rounds of its job from 0; None where it has none. `facts` are by node.
+    `notes` speak against nothing. `left_out` is why an optional tool was not
     run.
     """
 
@@ -225,6 +233,7 @@ class Result(Document):
     left_out: Failure | None
     failures: tuple[Failure, ...]
     like: str = ""
+    round: int | None = None
 
 
 class Job(Document):
@@ -306,6 +315,7 @@ _Content = TypeVar("_Content")
 _PLAN = pydantic.TypeAdapter(tuple[Planned, ...])
 _LIST = pydantic.TypeAdapter(tuple[Listed, ...])
 _STANDINGS = pydantic.TypeAdapter(dict[str, Standing])
+_LEAVES = pydantic.TypeAdapter(KnownLeaves)
 _POSSIBLE = pydantic.TypeAdapter(Possible)
 _RATES = pydantic.TypeAdapter(Rates)
 
@@ -353,6 +363,10 @@ def read_standings(path: Path) -> dict[str, Standing] | None:
 
 def write_standings(path: Path, standings: Mapping[str, Standing]) -> None:
     write_json(path, {node: one.model_dump(mode="json") for node, one in standings.items()})
+
+
+def read_leaves(path: Path) -> KnownLeaves | None:
+    return read(path, _LEAVES)
 
 
 def read_possible(path: Path) -> Possible | None:

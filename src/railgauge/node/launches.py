@@ -6,7 +6,8 @@ Group testing: a launch runs the tool on many groups at once, each with a commun
 and its table has the slowest of them. A launch that is good clears all of its groups. One that is
 not is halved, both halves at once, until every bad one has one group. Where both halves of a bad
 launch are good, none of its groups is cleared: a second try must not hide what failed at the first.
-Where no bounds are known a round begins with two halves, and the better one bounds the other.
+Where no bounds are known a round begins with some parts, and the best of them bounds the others: as
+many bad groups as there are parts would have to be spread over all of them to pass for good ones.
 
 The list, `sweep.json`:
 
@@ -18,8 +19,9 @@ The list, `sweep.json`:
     rounds       {"places": numbers of groups of one size that share no node, "order": 0}
     orders       {"ranks": what every rank is told, with its limit; "files": in its folder;
                  "together": the variables by which one launch has several groups, {ranks} of each,
-                 none where the tool cannot; "bounds": {"busbw": the least that is good}; "spread":
-                 by which share groups that are alike differ, where there are no bounds;
+                 none where the tool cannot; "bounds": {"busbw": the least that is good}; where
+                 that is not known "spread": by which share groups that are alike differ, and
+                 "least": what none may be below, however alike they are;
                  "expected_s": of a good launch; "short_limit_s": the limit of the ranks of halves,
                  and of all launches once one has hung}
 
@@ -58,6 +60,8 @@ _END_S = 10.0
 AT_ONCE = 64
 #: So many files are read at once, and so many ranks are in memory.
 _READERS, _AT_A_TIME = 16, 512
+#: In so many launches a round begins where no bounds are known.
+_PARTS = 8
 #: What a launcher says is kept up to here.
 _WORDS = 65536
 
@@ -127,9 +131,11 @@ def failed(lines: Sequence[Spec | None], text: str) -> str:
     return ""
 
 
-def halved(places: Sequence[int]) -> list[Sequence[int]]:
-    middle = (len(places) + 1) // 2
-    return [places[:middle], places[middle:]]
+def cut(places: Sequence[int], parts: int) -> list[Sequence[int]]:
+    """Into so many parts, or as many as there are places, of as many places but for one."""
+    count = min(parts, len(places))
+    ends = [-(-len(places) * number // count) for number in range(count + 1)]
+    return [places[first:last] for first, last in zip(ends, ends[1:])]
 
 
 #: A half is as low as the launch that it is of, where its number is at most so many times that: the
@@ -173,7 +179,7 @@ class Launch:
         )
 
     def halve(self) -> list[Launch]:
-        self.halves = [Launch(part, self.order, self.number) for part in halved(self.places)]
+        self.halves = [Launch(part, self.order, self.number) for part in cut(self.places, 2)]
         return self.halves
 
 
@@ -239,18 +245,19 @@ class Driver:
 
     def _first(self, places: Sequence[int], number: int) -> tuple[list[Launch], Numbers]:
         """The first launches of a round, and what bounds its numbers: where that is not known, the
-        better one of two halves.
+        best of some parts, and the least that any may have.
         """
         order = self._orders["orders"][number]
-        bounds: Numbers = order["bounds"]
-        if not order["together"]:
-            parts = [places[place : place + 1] for place in range(len(places))]
-        else:
-            parts = [places] if bounds or len(places) == 1 else halved(places)
-        launches = [Launch(part, number) for part in parts]
+        is_known = bool(order["bounds"])
+        bounds: Numbers = {**order["least"], **order["bounds"]}
+        count = len(places) if not order["together"] else 1 if is_known else _PARTS
+        launches = [Launch(part, number) for part in cut(places, count)]
         self._launch(launches, bounds)
-        if not bounds:
-            bounds = best(launches, order["spread"])
+        if not is_known:
+            by_peers = best(launches, order["spread"])
+            bounds = {
+                m: max(by_peers.get(m, 0.0), bounds.get(m, 0.0)) for m in (*by_peers, *bounds)
+            }
             for launch in launches:
                 self._bound(launch, bounds)
         return launches, bounds

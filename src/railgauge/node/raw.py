@@ -126,6 +126,15 @@ class Side(NamedTuple):
     files: Mapping[str, str]
 
 
+class Added(NamedTuple):
+    """A place that was added to the list, and the number of the listed one that it is like."""
+
+    name: str
+    like: int
+    server: str
+    client: str
+
+
 class Packed(Mapping[str, str]):
     """Texts by name, compressed: NCCL's logs of tens of thousands of ranks fit into memory."""
 
@@ -152,8 +161,7 @@ class Raw:
         self.launches: dict[int, Event] = {}
         self.sides: dict[int, dict[str, Side]] = {}
         self.places: dict[int, Event] = {}
-        #: places that were added to the list, and which of the list each is like
-        self.again: dict[int, Event] = {}
+        self.again: dict[int, Added] = {}
         self.rounds: dict[int, Event] = {}
         self.lost: dict[str, str] = {}
         self.joined: dict[str, float] = {}
@@ -162,7 +170,7 @@ class Raw:
         self.end: Event | None = None
 
     def take(self, event: Event) -> None:
-        """KeyError or TypeError where it is no event of a sweep."""
+        """KeyError, TypeError or ValueError where it is no event of a sweep."""
         kind = event["event"]
         if kind == "side":
             files = Packed(event.get("files", {}))
@@ -173,7 +181,8 @@ class Raw:
                 self.launches[place] = event
                 self.sides.pop(place, None)
         elif kind == "again":
-            self.again[event["place"]] = event
+            ends = str(event["server"]), str(event["client"])
+            self.again[event["place"]] = Added(str(event["name"]), int(event["like"]), *ends)
         elif kind == "place":
             self.places[event["place"]] = event
         elif kind == "round":

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from railgauge.node import retest, wire
+from railgauge.node import back, retest, wire
 from railgauge.node.raw import Event
 from railgauge.node.sweep import Sweep
 
@@ -137,8 +137,8 @@ class Rounds:
             self._sweep.rounds.append(tuple(range(first, len(self._sweep.places))))
 
     def _met(self, places: Sequence[int]) -> list[retest.Met]:
-        """Who met whom under a condition, and whether that was good: by exit codes, by what is
-        asked, by peers, which are all that were listed, and by what went there before.
+        """Who met whom under a condition, and whether that was good: by what the places left, by
+        peers, which are all that were listed, and by what went there before.
         """
         first = [index for index in places if index not in self._like]
         bound = retest.bound([self._rates.get(n) for n in first], self._sweep.retests.slower)
@@ -146,10 +146,9 @@ class Rounds:
         found = []
         for index in places:
             place, rate, good = self._sweep.places[index], self._rates.get(index), self._good[index]
-            least = max(bound, self._sweep.orders[place.order].get("least_gbits", 0.0))
             if good and rate is not None:
                 kept = self._kept(index)
-                good = rate >= least and (kept is None or kept >= of_before)
+                good = rate >= bound and (kept is None or kept >= of_before)
             like = self._like.get(index, index)
             found.append(retest.Met(like, place.roles["server"], place.roles["client"], good))
         return found
@@ -266,7 +265,8 @@ class Rounds:
         self._write(event)
         if role == "client" and place.round == self._gone:
             self._rates[place.index] = retest.rate_gbits(line)
-        if call.get("exit_code") != 0:
+        # The other direction is measured where the first was below what is asked.
+        if call.get("exit_code") != 0 or str(role).startswith(back.PREFIX):
             self._good[place.index] = False
 
     def _mail(self, place: Place, role: str, message: wire.Message) -> None:

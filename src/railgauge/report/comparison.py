@@ -154,14 +154,9 @@ def answer(compared: Comparison) -> str:
     counted = ", ".join(f"{many} {shown}" for shown, many in counts.items() if many)
     text = (
         f"{counted} of {compared.places.height} places under a condition, against a change of "
-        f"{_margins(compared)}"
+        + " and ".join(f"{margin:.1%}" for margin in compared.margins)
     )
     return text + _more_runs(compared)
-
-
-def _margins(compared: Comparison) -> str:
-    margins = sorted({f"{one.margin:.1%}" for one in compared.classes})
-    return " and ".join(margins)
 
 
 def _more_runs(compared: Comparison) -> str:

@@ -40,12 +40,37 @@ def lines(located: Located) -> Iterator[str]:
         )
 
 
+def name(suspect: Suspect) -> str:
+    """As people look for it: a node by its name, `rail n2:mlx5_1`, `the way between n1 and n2`."""
+    if suspect.kind == "pair":
+        return f"the way between {' and '.join(suspect.nodes)}"
+    return suspect.name if suspect.kind == "node" else f"{suspect.kind} {suspect.name}"
+
+
+def look(suspect: Suspect) -> str:
+    return "look first at" if suspect.confirmed else "look at"
+
+
+def evidence(suspect: Suspect, most: int = 3) -> Iterator[str]:
+    """The strongest results that convict it, those that clear its partners, and what would confirm
+    or clear it; of each so many.
+    """
+    for says in ("convicts", "counter", "clears"):
+        witnesses = [witness for witness in suspect.evidence if witness.says == says]
+        yield from (_witness(witness) for witness in witnesses[:most])
+        if len(witnesses) > most:
+            yield f"{says}: {len(witnesses) - most} more"
+    yield from (f"next: measure {measure.words}" for measure in suspect.confirm[:most])
+
+
 def _suspect(suspect: Suspect) -> Iterator[str]:
     state = "confirmed" if suspect.confirmed else "not confirmed"
     yield f"{suspect.kind} {suspect.name}: {state}, score {suspect.score:.1f}"
+    if suspect.said:
+        yield f"  {suspect.said}"
     yield from (f"  {_witness(witness)}" for witness in suspect.evidence)
     for measure in suspect.confirm:
-        yield f"  next: measure {measure.a} with {measure.b} ({measure.why})"
+        yield f"  next: measure {measure.words}"
 
 
 def _witness(witness: Witness) -> str:

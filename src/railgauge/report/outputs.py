@@ -58,7 +58,7 @@ class Outputs:
         for number, name in enumerate(sweep.names(folder / sweep.FILE)):
             self._numbers.setdefault(name, []).append(number)
         for number, added in self._left.again.items():
-            self._numbers.setdefault(added["name"], []).append(number)
+            self._numbers.setdefault(added.name, []).append(number)
         self._folder = folder
 
 

@@ -15,11 +15,12 @@ from rich.text import Text
 
 from railgauge import hostlist
 from railgauge.model.references import Reference
-from railgauge.report import transfers
+from railgauge.report import located, transfers
 from railgauge.report.numbers import bounds, by_condition, by_place, new_table, number
 from railgauge.verdict import provenance
 from railgauge.verdict.answer import Finding, Verdict
 from railgauge.verdict.compare import Case
+from railgauge.verdict.locating import Suspect
 from railgauge.verdict.ratios import RatioRow
 
 if TYPE_CHECKING:
@@ -198,14 +199,7 @@ def render(verdict: Verdict, console: Console, all_places: bool = False) -> None
     ):
         _print_findings(console, list(group), verdict.campaign.id)
     for suspect in verdict.suspects:
-        console.print(f"  look first at [bold]{escape(suspect.node)}[/]: {escape(suspect.why)}")
-    for way in verdict.ways:
-        between = " and ".join(way.nodes)
-        console.print(
-            f"  no node explains it; look at the way between [bold]{escape(between)}[/], on which "
-            f"other jobs ran: {escape(way.why)}",
-            soft_wrap=True,
-        )
+        _print_suspect(console, suspect)
     for line in _sessions(verdict):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     for what, why in verdict.campaign.scope.absent.items():
@@ -252,6 +246,17 @@ def _found(verdict: Verdict) -> list[str]:
 def _losses(best: Condition) -> list[tuple[float | None, str]]:
     places = "place" if best.places == 1 else f"one of {best.places} places"
     return [(best.link, places), (best.node, "one node"), (best.all, "all")]
+
+
+def _print_suspect(console: Console, suspect: Suspect) -> None:
+    state = "" if suspect.confirmed else ", not confirmed"
+    name = escape(located.name(suspect))
+    console.print(
+        f"  {located.look(suspect)} [bold]{name}[/]{state}: {escape(suspect.why)}",
+        soft_wrap=True,
+    )
+    for line in located.evidence(suspect):
+        console.print(f"    {line}", highlight=False, markup=False, soft_wrap=True)
 
 
 def plain(verdict: Verdict, width: int = _WIDTH, all_places: bool = False) -> str:

@@ -117,6 +117,24 @@ def cancel_jobs_of(campaign: str) -> list[str]:
     return left
 
 
+def preempted_jobs_of(campaign: str) -> list[str]:
+    """The jobs of a campaign that Slurm ended for somebody else's; SlurmProblem where it does not
+    answer.
+    """
+    listed = client.output(
+        *("squeue", "--noheader", "--states=all", "--format=%A|%T|%k"), limit_s=10
+    )
+    rows = (line.strip().split("|") for line in listed.splitlines())
+    return [row[0] for row in rows if row[1:] == ["PREEMPTED", f"railgauge:{campaign}"]]
+
+
+def preempts() -> bool:
+    """Whether this Slurm ends jobs for those of a higher priority at all."""
+    config = client.output("scontrol", "show", "config")
+    found = re.search(r"^PreemptType\s*= (\S+)", config, re.MULTILINE)
+    return found is not None and not found[1].endswith(("none", "(null)"))
+
+
 def describe_jobs_of(campaign: str) -> str:
     """What Slurm says of the jobs that a campaign has in the queue, or why it says nothing."""
     try:
@@ -131,6 +149,18 @@ def describe_jobs_of(campaign: str) -> str:
     if not ours:
         return "Slurm has no job of this campaign"
     return "; ".join(f"job {job} is {state}, {reason}" for job, state, reason in ours)
+
+
+def nodes_of_campaigns() -> set[str]:
+    """The nodes on which a job of any campaign runs; SlurmProblem where Slurm does not answer."""
+    listed = client.output("squeue", "--noheader", "--states=R,CG,S", "--format=%N|%k").splitlines()
+    rows = (line.strip().partition("|") for line in listed)
+    return {
+        node
+        for nodes, _, comment in rows
+        if nodes and comment.startswith("railgauge:")
+        for node in hostlist.expand(nodes)
+    }
 
 
 def waiting_for_campaigns() -> dict[str, str]:

@@ -5,6 +5,7 @@ in service.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import functools
 import re
 import time
@@ -27,6 +28,9 @@ _LONGEST_REASON = 160
 
 _NOT_FOUND = re.compile(r"^(?:.*: )?Node (\S+) not found$", re.MULTILINE)
 _REASON = re.compile(r" Reason=(.*?)(?: \[(\S+)@(\S+)\])?(?: Comment=.*)?\s*$")
+_COMMENT = re.compile(
+    r" Comment=(.*?)(?: (?:Extra|InstanceId|InstanceType|ReservationName)=.*)?\s*$"
+)
 _FIELD = re.compile(r"(?:^| )(\w+)=(\S*)")
 
 
@@ -61,6 +65,9 @@ class SlurmNode:
     features: str = ""
     #: its NodeAddr and NodeHostName, as far as they are not its name
     other_names: tuple[str, ...] = ()
+    comment: str = ""
+    #: when it was started (the controller's local time)
+    booted: datetime.datetime | None = None
 
     @property
     def drained(self) -> bool:
@@ -174,8 +181,18 @@ def parse(text: str) -> dict[str, SlurmNode]:
             memory_mib=int(memory) if memory.isdigit() else None,
             features=fields.get("AvailableFeatures", ""),
             other_names=tuple(other for other in others if other not in ("", name)),
+            comment=said[1] if (said := _COMMENT.search(line)) else "",
+            booted=_moment(fields.get("BootTime", "")),
         )
     return nodes
+
+
+def _moment(text: str) -> datetime.datetime | None:
+    """`2026-11-22T10:00:00`; None of `None`, `Unknown`, or a time of another form."""
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def show(names: Iterable[str] = ()) -> dict[str, SlurmNode]:
@@ -220,13 +237,29 @@ def drain(names: Iterable[str], reason: str) -> None:
 
     A node that somebody else has drained stays theirs, with their reason.
     """
-    words = OURS + " ".join(reason.split())
-    if len(words) > _LONGEST_REASON:
-        words = words[: _LONGEST_REASON - 3] + "..."
+    words = _shortened(OURS + " ".join(reason.split()))
     free = [name for name, node in _named(names).items() if node.ours or not node.drained]
     if free:
         chosen = f"nodename={','.join(free)}"
         client.output("scontrol", "update", chosen, "state=drain", f"reason={words}")
+
+
+def comment(name: str, words: str) -> bool:
+    """Set Slurm's comment of a node, which keeps no job from it; "" takes it away.
+
+    One that somebody else wrote stays; whether it is ours now.
+    """
+    before = _named([name])[name].comment
+    if before and not before.startswith(OURS):
+        return False
+    text = _shortened(OURS + " ".join(words.split())) if words else ""
+    if text != before:
+        client.output("scontrol", "update", f"nodename={name}", f"comment={text}")
+    return True
+
+
+def _shortened(words: str) -> str:
+    return words if len(words) <= _LONGEST_REASON else words[: _LONGEST_REASON - 3] + "..."
 
 
 def resume(names: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Collection, Mapping
 
 from railgauge import hostlist
@@ -26,6 +27,9 @@ STANDING = frozenset(
 #: they are only busy, and without naming them.
 NOT_AVAILABLE = "ReqNodeNotAvail"
 
+#: How it gives the nodes that keep a job from starting; under load it says only that some do.
+_UNAVAILABLE = re.compile(r"UnavailableNodes:([\w\[\],.-]+)")
+
 
 @dataclasses.dataclass(frozen=True)
 class Obstacle:
@@ -35,6 +39,15 @@ class Obstacle:
     standing: bool
     #: a job that runs on a node which answers: it ends by itself
     job: bool = False
+
+
+def unavailable_nodes(reason: str) -> tuple[str, ...]:
+    """The nodes that Slurm's pending reason names as not available."""
+    found = _UNAVAILABLE.search(reason)
+    try:
+        return hostlist.expand(found[1].rstrip(",")) if found else ()
+    except ValueError:
+        return ()
 
 
 def of_partition(name: str) -> Obstacle | None:

@@ -288,7 +288,6 @@ def replay(
         name = f"{scale}-{options.operation}-{transport}.txt"
         return _recorded(systems_folder / "recorded" / name, options)
 
-    nics, nvlink = fabric.nics, fabric.nvlink
     return {
         "scenario": happening.name,
         "nodes": list(happening.nodes),
@@ -303,16 +302,22 @@ def replay(
         "fallback": recorded("one-hca"),
         "version": options.version,
         "gpu": fabric.gpu,
-        "fabric": {
-            "nvlink_domain_nodes": nvlink.domain_nodes if nvlink else 1,
-            "nvlink": nvlink is not None,
-            "nvls": bool(nvlink and nvlink.nvls),
-            "hcas": list(nics.devices) if nics else [],
-            "link_layer": "RoCE" if nics and nics.link_layer == "Ethernet" else "IB",
-            "gdr": bool(nics and nics.gpudirect),
-            "nccl_version": "2.28.9+cuda13.0",
-            "gpu": fabric.gpu,
-        },
+        "fabric": replayed_fabric(fabric),
+    }
+
+
+def replayed_fabric(fabric: Nccl) -> dict[str, Any]:
+    """What NCCL finds on a node, as the replayer has it from the system's description."""
+    nics, nvlink = fabric.nics, fabric.nvlink
+    return {
+        "nvlink_domain_nodes": nvlink.domain_nodes if nvlink else 1,
+        "nvlink": nvlink is not None,
+        "nvls": bool(nvlink and nvlink.nvls),
+        "hcas": list(nics.devices) if nics else [],
+        "link_layer": "RoCE" if nics and nics.link_layer == "Ethernet" else "IB",
+        "gdr": bool(nics and nics.gpudirect),
+        "nccl_version": "2.28.9+cuda13.0",
+        "gpu": fabric.gpu,
     }
 
 

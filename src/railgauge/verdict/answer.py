@@ -10,8 +10,9 @@ from railgauge.campaign.folder import Campaign
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
 from railgauge.model.measurement import METRICS
 from railgauge.model.record import Row
+from railgauge.node.rdma import natural
 from railgauge.verdict.compare import Case, fingerprints
-from railgauge.verdict.locate import Suspect, Way
+from railgauge.verdict.locating import Suspect
 from railgauge.verdict.outliers import Outlier
 from railgauge.verdict.provenance import Build, Notice, builds
 from railgauge.verdict.ratios import RatioRow
@@ -66,8 +67,6 @@ class Verdict:
     findings: tuple[Finding, ...]
     suspects: tuple[Suspect, ...]
     ratios: tuple[RatioRow, ...] = ()
-    #: pairs of nodes that failed with each other, and not with others
-    ways: tuple[Way, ...] = ()
     #: numbers that are within every bound, and far worse than those of their peers
     outliers: tuple[Outlier, ...] = ()
     #: to know, and no reason for the decision
@@ -114,6 +113,24 @@ class Verdict:
         )
 
     @property
+    def failing_nodes(self) -> list[str]:
+        """The nodes that are at fault for sure, or have a rail that is."""
+        failing = {node for suspect in self.suspects for node in suspect.failing_nodes}
+        return sorted(failing, key=natural)
+
+    @property
+    def passing_nodes(self) -> list[str]:
+        """The nodes that passed somewhere, and are in no suspect node, rail or pair."""
+        suspected = {
+            node
+            for suspect in self.suspects
+            if suspect.kind not in ("leaf", "uplink")
+            for node in suspect.nodes
+        }
+        passed = {n for case in self.cases if case.passed or case.unreferenced for n in case.nodes}
+        return sorted(passed - suspected, key=natural)
+
+    @property
     def exit_code(self) -> int:
         return EXIT_CODES[self.decision]
 
@@ -139,8 +156,7 @@ class Verdict:
                 {**dataclasses.asdict(finding), "nodes": list(finding.nodes)}
                 for finding in self.findings
             ],
-            "suspects": [dataclasses.asdict(suspect) for suspect in self.suspects],
-            "ways": [{**dataclasses.asdict(way), "nodes": list(way.nodes)} for way in self.ways],
+            "suspects": [_suspect_as_dict(suspect) for suspect in self.suspects],
             "measurements": [row_as_dict(case, row) for case in self.cases for row in case.rows],
             "power": self.power.as_dict(),
             "ratios": [_ratio_as_dict(row) for row in self.ratios],
@@ -168,6 +184,16 @@ def row_as_dict(case: Case, row: Row) -> dict[str, Any]:
         "context": [number.model_dump(mode="json") for number in row.context],
         "limit": dataclasses.asdict(row.limit) if row.limit else None,
         "share_of_limit": row.share_of_limit,
+    }
+
+
+def _suspect_as_dict(suspect: Suspect) -> dict[str, Any]:
+    return {
+        **suspect.as_dict(),
+        "nodes": list(suspect.nodes),
+        "confirmed": suspect.confirmed,
+        "why": suspect.why,
+        "checks": list(suspect.checks),
     }
 
 

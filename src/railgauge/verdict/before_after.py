@@ -210,6 +210,11 @@ class Comparison:
         return overall([*words, "unknown"] if self.missing.height or not words else words)
 
     @property
+    def margins(self) -> list[float]:
+        """The smallest changes that matter, as shares; by class."""
+        return sorted({one.margin for one in self.classes})
+
+    @property
     def exit_code(self) -> int:
         return _EXIT_CODES[self.word]
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import pydantic
 
-from railgauge import hostlist
 from railgauge.campaign.folder import ENDED, PLAN, POSSIBLE, RESULT_FILE, Campaign
 from railgauge.model import record
 from railgauge.model.call import Call
@@ -30,7 +29,7 @@ from railgauge.model.record import (
     Row,
 )
 from railgauge.model.references import Ratio
-from railgauge.slurm.waiting import NOT_AVAILABLE
+from railgauge.slurm.waiting import NOT_AVAILABLE, unavailable_nodes
 
 
 class Outcome(enum.Enum):
@@ -87,6 +86,8 @@ class Case:
     place: str = ""
     #: the planned place of which this is another pair, measured to tell its nodes apart
     like: str = ""
+    #: the round of its job in which it was measured, where that is known
+    round: int | None = None
     #: the campaign's session that it ran in
     session: int = 1
     #: whether the check left its record
@@ -174,19 +175,6 @@ class Case:
     def precondition_failed(self) -> bool:
         """It was left out because of another case's failure."""
         return self.result == "not run" and bool(self.reason)
-
-
-#: How Slurm gives the nodes that keep a job from starting; under load it says only that some do.
-_UNAVAILABLE = re.compile(r"UnavailableNodes:([\w\[\],.-]+)")
-
-
-def unavailable_nodes(reason: str) -> tuple[str, ...]:
-    """The nodes that Slurm's pending reason names as not available."""
-    found = _UNAVAILABLE.search(reason)
-    try:
-        return hostlist.expand(found[1].rstrip(",")) if found else ()
-    except ValueError:
-        return ()
 
 
 # Of ReFrame's report, what is read here; what else is in it is left alone.
@@ -331,6 +319,7 @@ def _measured(case: Case, result: record.Result) -> Case:
         facts=result.facts,
         notes=result.notes,
         left_out=result.left_out,
+        round=result.round,
         fingerprints={
             node: str(told["fingerprint"])
             for node, told in result.facts.items()

@@ -1,201 +1,176 @@
-"""Which node is at fault: what the failing cases have in common and the passing ones have not.
+"""Who is at fault in a campaign: the one rule, for the verdict, the gate and `railgauge locate`.
 
-The one rule, for the verdict and for the gate: a node is named only on a case that speaks against
-it (`Outcome.FAILED`), and only where nothing clears it. Whoever measured nothing accuses nobody.
+What a failure says by itself is evidence of its kind (`own`). Every other value or failure between
+two nodes is judged by the engine (`locating`), each check and kind for itself. Whoever measured
+nothing accuses nobody.
 """
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from railgauge.model.failure import NO_REFERENCE, UNREACHED
-from railgauge.verdict.compare import Case, Outcome
+from railgauge.node.rdma import natural
+from railgauge.verdict import locating, own
+from railgauge.verdict.compare import Case
+from railgauge.verdict.locating import Located, Suspect, campaign, scoring
+from railgauge.verdict.locating.campaign import Family, Leaves
+from railgauge.verdict.locating.suspects import Measure
 
-#: Failures that are a node's silence. It may be healthy, and its partner or the way to it not: a
-#: case that passed clears it. All others are of what the node itself said or showed.
-_SILENCE = ("silent-node", "launch-failed")
+#: Alone a node is confirmed where it failed so often, and never passed.
+_TIMES = 2
 
-#: Failures of what the suite was told, not of the nodes that it ran on.
-_OF_THE_SUITE = (NO_REFERENCE, "gate", "limit-unit", "simulated")
-
-
-@dataclasses.dataclass(frozen=True)
-class Suspect:
-    """A node that the evidence points at, and why."""
-
-    node: str
-    why: str
+_AGAIN = "once more: one run tells a bad node from a bad moment less surely"
 
 
-@dataclasses.dataclass(frozen=True)
-class Way:
-    """Two nodes that failed with each other, and passed with others: what lies between them?"""
+def suspects(
+    cases: Sequence[Case],
+    leaves: Leaves | None = None,
+    standing_out: Collection[Case] = (),
+    named: Iterable[Suspect] = (),
+) -> list[Suspect]:
+    """What explains the cases that failed or stand out, the most certain first.
 
-    nodes: tuple[str, str]
-    why: str
-
-
-def suspects(cases: Sequence[Case]) -> list[Suspect]:
-    """The nodes to look at first; none where no single node explains the failures.
-
-    A node that a failure names itself comes first. Beside it a node is suspect when it is in two or
-    more failing cases of a kind that no named node explains, and in none of that kind that passed.
-    Where that is so for every node it says nothing of any of them, and nobody is named.
+    `named` are nodes that something else has shown to be at fault.
     """
-    named: dict[str, str] = {}
-    for case in _failed(cases):
-        for node in case.unavailable:
-            named.setdefault(node, "it does not answer Slurm")
-        for failure in case.failures:
-            if failure.kind not in (*_SILENCE, UNREACHED):
-                for node in failure.nodes:
-                    named.setdefault(node, failure.message)
-    for partition in {case.partition for case in cases}:
-        for node, why in _silent([case for case in cases if case.partition == partition]).items():
-            named.setdefault(node, why)
-    counts: dict[str, int] = {}
-    for kind in sorted({_kind(case) for case in _failed(cases)}):
-        of_kind = [case for case in cases if _kind(case) == kind]
-        for node, count in _odd_ones_out(of_kind, named).items():
-            counts[node] = counts.get(node, 0) + count
-    common = [
-        Suspect(node, f"in {count} failing cases, and in none of the same kind that passed")
-        for node, count in sorted(counts.items())
-    ]
-    return [*(Suspect(node, why) for node, why in sorted(named.items())), *common]
+    odd = {id(case) for case in standing_out}
+    first = [*_by_themselves(cases), *named]
+    found = [*first, *_alone(cases, first)]
+    # Nothing is to be explained of most.
+    wanted = {campaign.kind_of(case) for case in cases if case.failed or id(case) in odd}
+    to_judge = _to_judge([c for c in cases if campaign.kind_of(c) in wanted], found)
+    for family in campaign.families(to_judge, leaves or {}):
+        bad = _places(family, odd)
+        found += [s for s in _of_family(family).suspects if _explains(s, bad)]
+    return _together([*found, *_cuts(cases, found)])
 
 
-def _silent(cases: Sequence[Case]) -> dict[str, str]:
-    """Node -> why: those of a partition that were silent, and that nothing clears.
-
-    Where all are silent, none is told from the others.
+def locate(
+    cases: Sequence[Case], leaves: Leaves | None = None, uplinks: Mapping[str, int] | None = None
+) -> Located:
+    """All that the results of a campaign say: also what explains no failure. `uplinks` are events
+    of the uplinks' own counters, by `leaf2:spine1`.
     """
-    silent: dict[str, str] = {}
-    cleared = {
-        n for c in _failed(cases) for f in c.failures if f.kind == UNREACHED for n in f.nodes
-    }
-    for case in _failed(cases):
-        for failure in case.failures:
-            for node in failure.nodes if failure.kind in _SILENCE else ():
-                silent.setdefault(node, failure.message)
-                if _clears(cases, case, node):
-                    cleared.add(node)
-    everyone = {node for case in cases for node in case.nodes}
-    if set(silent) == everyone:
-        return {}
-    return {node: why for node, why in silent.items() if node not in cleared}
-
-
-def ways(cases: Sequence[Case]) -> list[Way]:
-    """The pairs of nodes between which something is wrong that neither of them explains."""
-    guilty = {suspect.node for suspect in suspects(cases)}
-    #: partition and node -> the jobs that ran there
-    spoke: dict[tuple[str, str], list[Case]] = {}
-    for case in cases:
-        for node in {*case.nodes, *(call.host for call in case.calls)}:
-            if _spoke(case, node):
-                spoke.setdefault((case.partition, node), []).append(case)
-    found: dict[tuple[str, str], str] = {}
-    for case in _failed(cases):
-        for failure in case.failures:
-            # Both answered another: that they are there is known.
-            if failure.kind == UNREACHED and not guilty & set(failure.nodes):
-                one, other = sorted(failure.nodes)
-                found.setdefault((one, other), failure.message)
-        for a, b, why in _between(case):
-            cleared = all(
-                any(
-                    set(other.nodes) != {a, b}
-                    # With a third node: alone a node passes whatever lies between.
-                    and (
-                        _nobody_spoke(case)
-                        or (other.outcome is Outcome.PASSED and set(other.nodes) - {a, b})
-                    )
-                    for other in spoke.get((case.partition, node), ())
-                )
-                for node in (a, b)
-            )
-            if cleared and not guilty & {a, b}:
-                first, second = sorted((a, b))
-                found.setdefault((first, second), why)
-    return [Way(nodes, why) for nodes, why in sorted(found.items())]
-
-
-def _between(case: Case) -> Iterator[tuple[str, str, str]]:
-    """The pairs of nodes that a failing case is about, and why."""
-    unreached = [failure for failure in case.failures if failure.kind == "launch-failed"]
-    for failure in unreached:
-        for node in failure.nodes:
-            yield case.nodes[0], node, failure.message
-    if not unreached and len(case.nodes) == 2:
-        told = case.failures[0].message if case.failures else f"{case.check} failed between them"
-        yield case.nodes[0], case.nodes[1], told
-
-
-def _failed(cases: Sequence[Case]) -> list[Case]:
-    return [case for case in cases if case.outcome is Outcome.FAILED and not _of_the_suite(case)]
-
-
-def _of_the_suite(case: Case) -> bool:
-    numbers_are_good = all(row.within is not False for row in case.rows)
-    told = [failure.kind in _OF_THE_SUITE for failure in case.failures]
-    return bool(told) and all(told) and numbers_are_good
-
-
-def _passed(cases: Sequence[Case]) -> list[Case]:
-    return [case for case in cases if case.outcome is Outcome.PASSED]
-
-
-def _clears(cases: Sequence[Case], case: Case, node: str) -> bool:
-    """Whether another case says that the silence of `node` was not its own.
-
-    Where others of the job did speak it takes one of the same kind that passed; where nobody did,
-    or srun did not get there, any job that ran on it, whatever it measured.
-    """
-    if _nobody_spoke(case):
-        return any(_spoke(other, node) for other in cases if other.partition == case.partition)
-    return any(node in other.nodes and _kind(other) == _kind(case) for other in _passed(cases))
-
-
-def _nobody_spoke(case: Case) -> bool:
-    """Whether its job says nothing of which of its nodes did not start."""
-    return any(
-        failure.kind == "launch-failed" or set(failure.nodes) >= set(case.nodes)
-        for failure in case.failures
-        if failure.kind in _SILENCE
+    first = _by_themselves(cases)
+    found = [*first, *_alone(cases, first)]
+    families = campaign.families(_to_judge(cases, found), leaves or {})
+    for family in families:
+        family.evidence.uplink_events = dict(uplinks or {})
+    each = [_of_family(family) for family in families]
+    found += [suspect for located in each for suspect in located.suspects]
+    nodes = {node: None for case in cases for node in case.nodes}
+    return Located(
+        tuple(_together([*found, *_cuts(cases, found)])),
+        tuple(missing for located in each for missing in located.missing),
+        max((located.rounds for located in each), default=0),
+        tuple(sorted(nodes, key=natural)),
+        tuple(dict.fromkeys(why for located in each for why in located.alike)),
+        {end: good for located in each for end, good in located.watched.items()},
+        tuple(pair for located in each for pair in located.doubtful),
     )
 
 
-def _spoke(case: Case, node: str) -> bool:
-    """Whether a job ran on that node."""
-    passed = case.outcome is Outcome.PASSED and node in case.nodes
-    return passed or any(call.host == node for call in case.calls)
+def by_itself(node: str, why: str, checks: tuple[str, ...] = ()) -> Suspect:
+    """A node that needs no partner to be known."""
+    return Suspect("node", node, scoring.MOST, (node,), (), (), (), why, checks)
 
 
-def _kind(case: Case) -> tuple[str, str, str]:
-    """NVLink says nothing of a node's NIC, nor one rail of another."""
-    return case.check, case.partition, case.kind
+def seen_once(node: str, why: str, check: str) -> Suspect:
+    """A node that one run of itself alone speaks against."""
+    again = (Measure(node, "", _AGAIN),)
+    return Suspect("node", node, scoring.MOST, (node,), (), (), again, why, (check,))
 
 
-def _odd_ones_out(cases: Sequence[Case], named: Collection[str]) -> dict[str, int]:
-    """Node -> number of failing cases, of one kind: that all nodes find each other over MPI
-    says nothing of a link's rate.
+def _by_themselves(cases: Sequence[Case]) -> list[Suspect]:
+    return [by_itself(node, why) for node, why in own.named(cases).items()]
 
-    What a case's own failures name explains that case. A `named` node explains every other failure
-    that it is in too, unless it passed in a case of this kind: what it is named for is then of
-    another kind.
-    """
-    cleared = {node for case in _passed(cases) for node in case.nodes}
-    explaining = set(named) - cleared
-    unexplained = [
-        case
-        for case in _failed(cases)
-        if not explaining & set(case.nodes)
-        and not any(f.nodes and f.kind not in _SILENCE for f in case.failures)
+
+def _alone(cases: Sequence[Case], guilty: Sequence[Suspect]) -> list[Suspect]:
+    return [
+        by_itself(one.node, f"failed alone {one.times} times", (one.check,))
+        if one.times >= _TIMES
+        else seen_once(one.node, "failed where it was measured alone", one.check)
+        for one in own.alone(cases, _nodes(guilty))
     ]
-    failed = collections.Counter(n for case in unexplained for n in case.nodes if n not in named)
-    found = {n: count for n, count in failed.items() if count >= 2 and n not in cleared}
-    everyone = {node for case in cases for node in case.nodes} - set(named)
-    return {} if set(found) == everyone else found
+
+
+def _cuts(cases: Sequence[Case], guilty: Sequence[Suspect]) -> list[Suspect]:
+    return [
+        Suspect(
+            "pair",
+            "-".join(cut.nodes),
+            scoring.MOST,
+            cut.nodes,
+            (),
+            (),
+            (Measure(*cut.nodes, "the pair once more"),),
+            cut.why,
+            (cut.check,),
+        )
+        for cut in own.cuts(cases, _nodes(guilty))
+    ]
+
+
+def _to_judge(cases: Sequence[Case], guilty: Sequence[Suspect]) -> list[Case]:
+    return own.unexplained(cases, _nodes(guilty))
+
+
+def _nodes(found: Iterable[Suspect]) -> set[str]:
+    """The nodes that are suspects, or have a rail that is."""
+    return {node for s in found if s.kind in ("node", "rail") for node in s.nodes}
+
+
+def _of_family(family: Family) -> Located:
+    located = locating.locate(family.evidence)
+    told = f"{family.check} {family.partition}: "
+    return dataclasses.replace(
+        located,
+        suspects=tuple(
+            dataclasses.replace(suspect, checks=(family.check,)) for suspect in located.suspects
+        ),
+        alike=tuple(told + why for why in located.alike),
+    )
+
+
+def _places(family: Family, odd: Collection[int]) -> set[tuple[str, str]]:
+    """The ends of each result that failed or stands out."""
+    return {
+        (o.a.name, o.b.name)
+        for o, case in zip(family.evidence.observations, family.cases, strict=True)
+        if case.failed or id(case) in odd
+    }
+
+
+def _explains(suspect: Suspect, bad: Collection[tuple[str, str]]) -> bool:
+    return any(
+        (w.a, w.b) in bad or (w.b, w.a) in bad for w in suspect.evidence if w.says != "clears"
+    )
+
+
+def _together(found: Sequence[Suspect]) -> list[Suspect]:
+    """Each once, by what shows it best, with all checks that do.
+
+    Who is named by itself is named for nothing else; a pair is not named for one of its nodes.
+    """
+    nodes = _nodes(found)
+    by_themselves = {s.nodes[0] for s in found if s.said and s.kind == "node"}
+    best: dict[tuple[str, str], Suspect] = {}
+    for suspect in found:
+        if suspect.kind == "pair" and nodes & set(suspect.nodes):
+            continue
+        of_nodes = suspect.kind in ("node", "rail", "load") and not suspect.said
+        if of_nodes and by_themselves & set(suspect.nodes):
+            continue
+        key = suspect.kind, suspect.name
+        known = best.get(key)
+        if known is None:
+            best[key] = suspect
+            continue
+        checks = tuple(dict.fromkeys([*known.checks, *suspect.checks]))
+        best[key] = dataclasses.replace(min(known, suspect, key=_certainty), checks=checks)
+    return sorted(best.values(), key=_certainty)
+
+
+def _certainty(suspect: Suspect) -> tuple[object, ...]:
+    by_score = 0.0 if suspect.said else -suspect.score
+    return not suspect.confirmed, not suspect.said, by_score, natural(suspect.name)

@@ -28,7 +28,9 @@ from railgauge.model.references import Bounded
 from railgauge.verdict.answer import Decision, Finding, Verdict
 from railgauge.verdict.compare import Case, fingerprints, read, read_possible
 from railgauge.verdict.first_day import first_day
-from railgauge.verdict.locate import Suspect, suspects, ways
+from railgauge.verdict.locate import by_itself, seen_once, suspects
+from railgauge.verdict.locating import Suspect
+from railgauge.verdict.locating.campaign import read_leaves
 from railgauge.verdict.outliers import Outlier, outliers
 from railgauge.verdict.peers import OddNodes, odd_nodes
 from railgauge.verdict.provenance import Notice, not_as_packaged, notices
@@ -408,25 +410,19 @@ def _provenance_findings(cases: Sequence[Case]) -> list[Finding]:
     ]
 
 
-def _suspects(
-    cases: Sequence[Case],
-    odd: Sequence[OddNodes],
-    far: Sequence[Outlier],
-    restarted: Sequence[Restart],
+def _shown_otherwise(
+    odd: Sequence[OddNodes], far: Sequence[Outlier], restarted: Sequence[Restart]
 ) -> list[Suspect]:
-    """The nodes to look at first; with them those that restarted or differ from their peers."""
-    found = suspects(cases)
-    named = {suspect.node for suspect in found}
-    went_down = [one for one in restarted if one.in_session and one.node not in named]
-    found += [Suspect(one.node, one.message) for one in went_down]
-    named |= {one.node for one in went_down}
+    """Nodes that restarted or differ from their peers, or stand out where they were alone."""
+    found = [by_itself(one.node, one.message) for one in restarted if one.in_session]
     for nodes in odd:
         if not nodes.tie:
-            found += [Suspect(n, "not as its peers") for n in nodes.nodes if n not in named]
-            named |= set(nodes.nodes)
-    # Of a pair that stands out either may be why.
-    alone = {outlier.nodes[0]: outlier for outlier in far if len(outlier.nodes) == 1}
-    return [*found, *(Suspect(n, alone[n].message) for n in alone if n not in named)]
+            found += [by_itself(node, "not as its peers") for node in nodes.nodes]
+    return found + [
+        seen_once(outlier.nodes[0], outlier.message, outlier.case.check)
+        for outlier in far
+        if len(outlier.case.nodes) == 1
+    ]
 
 
 def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
@@ -494,6 +490,7 @@ def decide(campaign: Campaign) -> Verdict:
 def _decide(campaign: Campaign) -> Verdict:
     try:
         cases, possible = read(campaign), read_possible(campaign)
+        leaves = read_leaves(campaign)
     except BrokenRecordError as error:
         finding = Finding("inconclusive", "broken-record", str(error))
         return Verdict("inconclusive", finding.message, campaign, (), (finding,), ())
@@ -538,15 +535,15 @@ def _decide(campaign: Campaign) -> Verdict:
     ]
     findings = state + _session_findings(campaign, cases, state + findings) + findings
     decision, reason = _decision(campaign, cases, findings)
+    named = _shown_otherwise(odd, far, restarted)
     return Verdict(
         decision,
         reason,
         campaign,
         tuple(cases),
         tuple(findings),
-        tuple(_suspects(cases, odd, far, restarted)),
+        tuple(suspects(cases, leaves, [outlier.case for outlier in far], named)),
         tuple(ratios),
-        tuple(ways(cases)),
         tuple(far),
         (*notices(cases, ratios), *changed[1]),
     )

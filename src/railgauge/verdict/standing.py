@@ -70,12 +70,47 @@ def words(finding: Finding) -> str:
 
 
 def culprits(verdict: Verdict, nodes: Collection[str]) -> set[str]:
-    """Those of `nodes` that the evidence points at, where it clears others of them.
+    """Those of `nodes` that are at fault for sure, where not all of them are.
 
     Empty where it does not tell one from another: then all of them stay out.
     """
-    suspects = {suspect.node for suspect in verdict.suspects}
-    return suspects & set(nodes) if suspects and set(nodes) - suspects else set()
+    failing = set(verdict.failing_nodes)
+    return failing & set(nodes) if failing and set(nodes) - failing else set()
+
+
+def to_measure(verdict: Verdict, node: str) -> list[str]:
+    """What would confirm or clear a node that is suspect, and not confirmed; one line each."""
+    return list(
+        dict.fromkeys(
+            f"{suspect.name}: measure {measure.words}"
+            for suspect in verdict.suspects
+            if node in suspect.nodes and suspect.kind not in ("leaf", "uplink")
+            for measure in suspect.confirm
+        )
+    )
+
+
+def alarms(verdict: Verdict) -> dict[str, dict[str, bool]]:
+    """Node -> check -> whether a retest in the same campaign confirmed it, of the nodes that a
+    check accuses; of what nothing judged, or nobody measured in earnest, none.
+
+    A check that found a pair bad accuses neither of its nodes alone: only a culprit is accused.
+    """
+    if not _is_judged(verdict):
+        return {}
+    scope = {node for members in verdict.campaign.scope.nodes.values() for node in members}
+    again = {(node, c.check) for c in verdict.cases if c.like and c.failed for node in c.nodes}
+    found = {
+        node: {f.check: (node, f.check) in again for f in accusations(verdict, node)}
+        for node in sorted(culprits(verdict, scope))
+    }
+    return {node: by_check for node, by_check in found.items() if by_check}
+
+
+def accusations(verdict: Verdict, node: str) -> list[Finding]:
+    """The findings of checks for which alone a node is rejected."""
+    rejecting = [finding for finding in verdict.findings if finding.weight == "reject"]
+    return [finding for finding in rejecting if finding.check and node in finding.nodes]
 
 
 def standings(verdict: Verdict) -> dict[str, Standing]:
@@ -91,6 +126,7 @@ def standings(verdict: Verdict) -> dict[str, Standing]:
             cases.setdefault(node, []).append(case)
     scope = {node for members in verdict.campaign.scope.nodes.values() for node in members}
     fingerprints = verdict.campaign.fingerprints
+    accused = alarms(verdict)
     return {
         node: _standing(
             verdict,
@@ -98,6 +134,7 @@ def standings(verdict: Verdict) -> dict[str, Standing]:
             [*findings.get(node, ()), *everywhere],
             cases.get(node, []),
             fingerprints.get(node),
+            accused.get(node, {}) if _is_judged(verdict) else None,
         )
         for node in sorted(scope)
     }
@@ -109,6 +146,7 @@ def _standing(
     findings: Sequence[Finding],
     cases: Sequence[Case],
     fingerprint: str | None,
+    accused: dict[str, bool] | None,
 ) -> Standing:
     why = _why_not(verdict, node, findings, cases)
     provisional = why and not _why_not(verdict, node, findings, cases, provisionally=True)
@@ -120,6 +158,7 @@ def _standing(
         # What nothing judged, or nobody measured in earnest, was not seen to be well.
         rails=_rails(node, cases) if _is_judged(verdict) else {},
         fingerprint=fingerprint,
+        alarms=accused,
     )
 
 

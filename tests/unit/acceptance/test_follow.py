@@ -114,3 +114,21 @@ def test_progress_says_how_many_places_a_case_has(tmp_path: Path) -> None:
 
 def test_progress_of_an_unknown_case_is_reframes_own_name(tmp_path: Path) -> None:
     assert followed(tmp_path, ENDS)[2] == ["  1/2 ok    Iperf2Pair %pair=ns:n1:n2"]
+
+
+def test_a_session_that_is_to_stop_is_stopped_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "_LOOK_S", 0.2)
+    plan(tmp_path, 60)
+    began = time.monotonic()
+    said: list[str] = []
+    _, interrupted = follow.follow(
+        [sys.executable, "-c", HANGS],
+        os.environ,
+        tmp_path / "reframe.out",
+        said.append,
+        stop=lambda: "Slurm preempted job 7",
+    )
+    assert interrupted == "Slurm preempted job 7"
+    assert time.monotonic() - began < 30

@@ -10,6 +10,7 @@ from typing import Any
 
 from railgauge.lab.replay import debug_log
 from railgauge.node import raw
+from railgauge.systems import rehearsal
 from railgauge.tools import nccl_tests
 from tests.unit.checks import jobs
 from tests.unit.tools import nccl_outputs
@@ -59,7 +60,7 @@ def launch(
             hosts=hosts[group * each : (group + 1) * each],
             pid=1000 + rank,
             environment=spec["environment"],
-            fabric=fabric(check),
+            fabric=rehearsal.replayed_fabric(check.fabric),
         )
         text = "".join(f"{said}\n" for said in log if "SIMULATED" not in said)
         files = {f"rank{local}.nccl.log": text}
@@ -71,22 +72,6 @@ def launch(
         "files": {"nccl-tests.json": json.dumps(document)},
     }
     return Launch(event, sides)
-
-
-def fabric(check: Any) -> dict[str, Any]:
-    """What NCCL finds on a node."""
-    described = check.fabric
-    nvlink, nics = described.nvlink, described.nics
-    return {
-        "nvlink_domain_nodes": nvlink.domain_nodes if nvlink else 1,
-        "nvlink": nvlink is not None,
-        "nvls": bool(nvlink and nvlink.nvls),
-        "hcas": list(nics.devices) if nics else [],
-        "link_layer": "RoCE" if nics and nics.link_layer == "Ethernet" else "IB",
-        "gdr": bool(nics and nics.gpudirect),
-        "nccl_version": "2.28.9+cuda13.0",
-        "gpu": described.gpu,
-    }
 
 
 def write(check: Any, events: Sequence[raw.Event]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from reframe.core.builtins import parameter
 from reframe.core.meta import make_test
 from reframe.core.pipeline import RunOnlyRegressionTest
+from reframe.core.schedulers import slurm
 
 from railgauge import paths
 from railgauge.checks import guard
@@ -219,3 +220,18 @@ def test_a_job_that_lost_a_node_is_known_by_its_last_record() -> None:
     answer = SimpleNamespace(stdout=told)
     guard.without_resized(lambda command: answer)("sacct")
     assert answer.stdout == "JobID|State\n10|COMPLETED|0:0|2|n[1,3-4]\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "ended"),
+    [
+        ("PREEMPTED", True),
+        ("COMPLETED,PREEMPTED", True),
+        ("RUNNING,PREEMPTED", False),
+        ("PENDING", False),
+        (None, False),
+    ],
+)
+def test_a_preempted_job_has_ended(state: str | None, ended: bool) -> None:
+    asked = guard.with_preempted(slurm.slurm_state_completed)
+    assert asked(state) is ended

@@ -53,6 +53,14 @@ def test_a_round_is_one_launch_of_pairs_in_the_order_of_their_nodes(check: Any) 
     assert order["bounds"]["busbw"] == pytest.approx(0.9 * 811.71)
 
 
+def test_without_a_stored_number_no_launch_may_be_below_its_share_of_the_limit(check: Any) -> None:
+    (order,) = check.orders()["orders"]
+    limit = check.limit(check._largest("busbw"))
+    assert order["least"] == dict.fromkeys(
+        ("busbw", "busbw_in_place"), pytest.approx(0.4 * limit.value)
+    )
+
+
 def test_a_checkout_may_have_a_blank_in_its_path(
     check: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

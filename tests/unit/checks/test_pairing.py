@@ -97,6 +97,74 @@ def test_the_number_of_pairs_is_known_before_they_are_made(sizes: list[int], sch
     assert len(pairing.pairs(nodes, leaves, sweep)) <= most
 
 
+# ---- both directions ----
+
+
+def roles(found: Sequence[Pair]) -> list[set[str]]:
+    """Who is server of any pair, and who client."""
+    return [{ends[role] for ends in found} for role in (0, 1)]
+
+
+#: From two nodes to 70, on one leaf or several; random is measured in one round and in more.
+_LEAVES = st.one_of(
+    st.lists(st.integers(1, 9), min_size=1, max_size=6),
+    st.lists(st.just(8), min_size=1, max_size=8),
+    st.integers(2, 70).map(lambda count: [count]),
+).filter(lambda sizes: 1 < sum(sizes) <= 70)
+
+
+@QUICK
+@given(_LEAVES, SCHEDULES, st.integers(1, 4), st.booleans())
+def test_who_is_measured_is_server_once_and_client_once(
+    sizes: list[int], schedule: Any, times: int, are_known: bool
+) -> None:
+    leaves = on_leaves(*sizes)
+    nodes, sweep = list(leaves.of_node), Sweep(schedule=schedule, random_rounds=times)
+    found = pairing.pairs(nodes, leaves if are_known else None, sweep)
+    serving, sending = roles(found)
+    assert serving == sending
+
+
+@pytest.mark.parametrize("schedule", ["random", "tournament", "cover"])
+@pytest.mark.parametrize("count", range(3, 71))
+def test_where_nobody_has_one_partner_alone_both_roles_cost_no_round(
+    schedule: Any, count: int
+) -> None:
+    sizes = [count // 4 + (leaf < count % 4) for leaf in range(4)]
+    leaves = on_leaves(*[size for size in sizes if size])
+    nodes = list(leaves.of_node)
+    once = {
+        "random": pairing.random_partners(nodes, 3, 1),
+        "tournament": pairing.tournament_of_leaves(leaves.groups(nodes)),
+        "cover": pairing.cover(leaves.groups(nodes)),
+    }[schedule]
+    found = pairs(leaves, schedule)
+    assert list(map(set, found)) == list(map(set, once))
+    assert len(in_rounds(found, leaves, schedule)) == len(in_rounds(once, leaves, schedule))
+
+
+@pytest.mark.parametrize("count", [2, 8, 32, 70])
+def test_a_single_random_round_is_measured_both_ways(count: int) -> None:
+    leaves = on_leaves(count)
+    found = pairs(leaves, "random", random_rounds=1)
+    assert len(in_rounds(found, leaves, "random")) == 2
+    assert {ends[::-1] for ends in found} == set(found)
+
+
+@pytest.mark.parametrize("count", range(3, 71, 2))
+def test_two_random_rounds_of_an_odd_number_take_two_more_at_most(count: int) -> None:
+    leaves = on_leaves(count)
+    found = pairs(leaves, "random", random_rounds=2)
+    assert len(found) <= count + 1
+    assert len(in_rounds(found, leaves, "random")) <= 4
+
+
+def test_cover_of_two_leaves_goes_both_ways() -> None:
+    leaves = on_leaves(4, 4)
+    found = pairs(leaves, "cover")
+    assert [len(members) for members in in_rounds(found, leaves, "cover")] == [4, 4]
+
+
 # ---- neighbours ----
 
 
@@ -180,7 +248,9 @@ def test_in_cover_every_node_meets_every_other_leaf(sizes: list[int]) -> None:
 def test_a_round_of_cover_pairs_all_nodes_of_its_leaves_one_to_one(leaves: int, nodes: int) -> None:
     known = on_leaves(*[nodes] * leaves)
     made = in_rounds(pairs(known, "cover"), known, "cover")
-    assert [len(members) for members in made] == [leaves // 2 * nodes] * (leaves - 1 + leaves % 2)
+    # Of two leaves all pairs come both ways.
+    count = leaves - 1 + leaves % 2 if leaves > 2 else 2
+    assert [len(members) for members in made] == [leaves // 2 * nodes] * count
     for members in made:
         of_leaves = [tuple(known.of_node[node] for node in ends) for ends in members]
         assert len({frozenset(two) for two in of_leaves}) == leaves // 2
@@ -206,7 +276,8 @@ def test_cover_of_unknown_leaves_is_nothing() -> None:
 def test_a_tournament_on_leaves_has_every_two_nodes_once(sizes: list[int]) -> None:
     leaves = on_leaves(*sizes)
     found = [frozenset(ends) for ends in pairs(leaves, "tournament")]
-    assert len(found) == len(set(found))
+    # Two nodes that are all there is meet both ways.
+    assert len(found) == len(set(found)) * (2 if sum(sizes) == 2 else 1)
     assert set(found) == {frozenset(two) for two in itertools.combinations(leaves.of_node, 2)}
 
 

@@ -364,7 +364,7 @@ def test_the_odd_node_is_rejected_and_looked_at_first(tmp_path: Path) -> None:
     verdict = decide(campaign_of(tmp_path, nodes))
     (finding,) = verdict.findings
     assert (verdict.decision, finding.kind, finding.nodes) == ("reject", "odd-node", ("n2",))
-    assert [suspect.node for suspect in verdict.suspects] == ["n2"]
+    assert [suspect.name for suspect in verdict.suspects] == ["n2"]
 
 
 def test_a_held_node_that_is_as_accepted_is_no_peer_of_an_updated_one(tmp_path: Path) -> None:

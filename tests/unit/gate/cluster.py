@@ -19,6 +19,8 @@ from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.verdict.answer import Finding
+from railgauge.verdict.locating import Suspect
+from railgauge.verdict.locating.suspects import Measure
 
 
 class Slurm:
@@ -108,11 +110,13 @@ def taken(node: str, kernel: str = "6.12") -> inventory.Inventory:
 class Campaigns:
     """Stands in for campaigns: `bad` nodes fail with everyone who is tested beside them.
 
-    `at_each` is called in the middle of each.
+    `at_each` is called in the middle of each. Of one bad node among three it is known which it is,
+    unless `confirms` says that it must be measured again.
     """
 
     bad: set[str]
     at_each: Callable[[], None]
+    confirms: bool = True
     made: dict[str, Any] = dataclasses.field(default_factory=dict)
     resumed: list[str] = dataclasses.field(default_factory=list)
 
@@ -161,8 +165,13 @@ class Campaigns:
             simulated=False,
             findings=findings,
             cases=cases,
-            suspects=[SimpleNamespace(node=n) for n in told],
+            suspects=[self.suspect(node) for node in told],
+            failing_nodes=told if self.confirms else [],
         )
+
+    def suspect(self, node: str) -> Suspect:
+        again = () if self.confirms else (Measure(node, "n9", "another round"),)
+        return Suspect("node", node, 9.0, (node,), (), (), again)
 
 
 REFUSED = "Invalid user id"

@@ -90,6 +90,26 @@ def test_a_partner_at_fault_is_held_and_a_suspect_until_it_is_accepted(
     assert nodes.open() == {"n1", "n2", "n3", "n4"}
 
 
+def test_a_suspect_that_is_not_confirmed_stays_out_with_what_would_tell(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    tests.confirms = False
+    held(nodes, "n2")
+    ended = go(nodes)
+    assert "not confirmed: n2: measure n2 with n9 (another round)" in ended.decided["n2"]
+    assert nodes.open() == {"n1", "n3", "n4"}
+
+
+def test_a_partner_that_is_not_confirmed_is_not_held_and_excuses_nobody(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    tests.confirms = False
+    held(nodes, "n1")
+    ended = go(nodes)
+    assert ended.bad_partners == [] and store.suspected("lab", "n2") is None
+    assert ended.decided["n1"] and nodes.open() == {"n2", "n3", "n4"}
+
+
 def test_a_partner_at_fault_beyond_max_hold_stays_in_service_and_is_nobodys_partner(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:

@@ -95,6 +95,7 @@ def orders(count: int, **changes: Any) -> dict[str, Any]:
         "together": {"NCCL_TESTS_SPLIT": "DIV {ranks}"},
         "bounds": {"busbw": 380.0, "busbw_in_place": 380.0},
         "spread": 0.2,
+        "least": {},
         "expected_s": 1,
         "short_limit_s": 60,
         **changes,
@@ -226,12 +227,31 @@ def test_no_launch_begins_that_cannot_end_in_time(tmp_path: Path) -> None:
     assert job.launches == [] and job.places("refused") == NODES[:4]
 
 
-def test_without_bounds_the_better_half_bounds_the_other(tmp_path: Path) -> None:
-    job = run(tmp_path, orders(8, bounds={}), {"n7": "slow"})
-    assert [groups for _, groups in job.launches][:2] == [4, 4]
-    assert len(job.launches) == 2 + 2 + 2
+def test_without_bounds_the_best_part_bounds_the_others(tmp_path: Path) -> None:
+    job = run(tmp_path, orders(16, bounds={}), {"n7": "slow"})
+    assert [groups for _, groups in job.launches][:8] == [2] * 8
+    assert len(job.launches) == 8 + 2
     assert job.left.launches[6]["places"] == [6]
-    assert job.places("done") == NODES[:8]
+    assert {*job.places("done")} == {*NODES} and job.low == ["n7"]
+
+
+@pytest.mark.parametrize("bad", [["n3", "n12"], ["n8", "n9"], ["n1", "n6", "n11", "n16"]])
+def test_without_bounds_equally_bad_groups_do_not_clear_each_other(
+    tmp_path: Path, bad: list[str]
+) -> None:
+    job = run(tmp_path, orders(16, bounds={}), dict.fromkeys(bad, "slow"))
+    assert job.low == bad and {*job.places("done")} == {*NODES}
+
+
+def test_without_bounds_nobody_may_be_below_the_least(tmp_path: Path) -> None:
+    least = {"busbw": 240.0, "busbw_in_place": 240.0}
+    job = run(tmp_path, orders(2, bounds={}, least=least), dict.fromkeys(NODES, "slow"))
+    assert job.low == ["n1", "n2"]
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(1, [1]), (5, [1] * 5), (17, [3] + [2] * 7)])
+def test_parts_are_alike(count: int, sizes: list[int]) -> None:
+    assert [len(part) for part in launches.cut(range(count), 8)] == sizes
 
 
 def test_a_tool_that_cannot_split_has_a_launch_for_each_group(tmp_path: Path) -> None:

@@ -130,7 +130,15 @@ def test_what_stands_behind_the_end_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "event", [{}, {"event": "news"}, {"event": "side", "place": 0}, {"event": "joined"}]
+    "event",
+    [
+        {},
+        {"event": "news"},
+        {"event": "side", "place": 0},
+        {"event": "joined"},
+        {"event": "again", "place": 3, "like": 0},
+        {"event": "again", "place": 3, "like": "n1", "name": "a", "server": "n1", "client": "n2"},
+    ],
 )
 def test_a_line_that_is_no_event_is_refused_with_its_number(
     tmp_path: Path, event: dict[str, Any]

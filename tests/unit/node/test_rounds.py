@@ -368,10 +368,18 @@ def test_so_many_rounds_and_no_more() -> None:
 
 
 def test_below_what_is_asked_a_pair_is_bad_without_peers() -> None:
+    def measures_back(cluster: Cluster, node: str, message: wire.Message) -> None:
+        if message["do"] == "go" and message["place"] == 0:
+            role = f"back/{'client' if message['role'] == 'server' else 'server'}"
+            line = {"call": {"role": role, "seconds": 3.0, "exit_code": 0}, "facts": {}}
+            told = {"line": line, "out": "", "err": "", "files": {}}
+            cluster.say(node, "side", 0, message["role"], **{**told, "role": role})
+        carrying({})(cluster, node, message)
+
     pairs = [("n1", "n2"), ("n3", "n4"), ("n5", "n1")]
     orders = listed(*pairs, rounds=[[0, 1], [2]], least_gbits=6.0)
     orders = orders._replace(retests=sweep.Retests(1, 0.175))
-    cluster = swept(orders, **dict.fromkeys(orders.nodes, carrying({"n2": 5.0})))
+    cluster = swept(orders, **dict.fromkeys(orders.nodes, measures_back))
     assert any("n2" in name for _, name in again(cluster))
 
 

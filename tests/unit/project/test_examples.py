@@ -49,7 +49,12 @@ RUN_BY = {
     "railgauge gate hold": "unit/gate/test_rights.py::test_without_the_rights_nothing_is_changed",
     "railgauge gate run": "lab/test_gate.py::test_no_untested_node_is_ever_open",
     "railgauge gate status": "unit/gate/test_status.py::test_what_a_node_is_held_for_is_said",
+    "railgauge gate readmit": (
+        "unit/gate/test_readmit.py::test_a_good_node_returns_and_says_what_changed"
+    ),
+    "railgauge gate trust": "unit/gate/test_trust.py::test_the_command_tells_and_proposes",
     "railgauge gate release": "lab/test_gate.py::test_no_untested_node_is_ever_open",
+    "railgauge patrol": "unit/patrol/test_run.py::test_a_plan_changes_nothing",
     "railgauge lab down": "lab/test_lab.py::test_down_leaves_nothing",
     "railgauge lab exec": ("lab/test_vm.py::test_a_command_on_a_vm_gives_its_output_and_exit_code"),
     "railgauge inventory diff": "unit/cli/test_inventory.py::test_another_field_ends_with_1",

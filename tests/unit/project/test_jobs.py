@@ -213,6 +213,10 @@ def used(script: str, folder: Path) -> dict[str, set[str]]:
     if script == "accept.sbatch":
         timeout, railgauge = acceptance(folder, PARTITION="ns", NODES="n[1-2]")
         return {**found, "timeout": options(timeout), "railgauge accept": options(railgauge)}
+    if script == "patrol.sbatch":
+        checkout(folder, code=0)
+        assert run(script, folder, SYSTEM="lab").returncode == 0
+        return {**found, "railgauge patrol": options((folder / "argv").read_text().split())}
     if script == "gate.sbatch":
         checkout(folder, code=0)
         assert run(script, folder, SYSTEM="lab", NODES="n[1-2]").returncode == 0
@@ -651,17 +655,26 @@ def test_the_gate_acts_on_the_system_and_the_nodes_given(tmp_path: Path) -> None
     assert (tmp_path / "argv").read_text().split() == expected.split()
 
 
+@pytest.mark.parametrize("script", ["gate.sbatch", "patrol.sbatch"])
 @pytest.mark.parametrize("code", [0, 1, 3])
-def test_the_exit_code_of_the_gate_is_passed_on(code: int, tmp_path: Path) -> None:
+def test_the_exit_code_of_the_gate_is_passed_on(code: int, script: str, tmp_path: Path) -> None:
     checkout(tmp_path, code=code)
-    assert run("gate.sbatch", tmp_path, SYSTEM="lab").returncode == code
+    assert run(script, tmp_path, SYSTEM="lab").returncode == code
 
 
-def test_slurms_signal_reaches_the_gate_which_is_waited_for(tmp_path: Path) -> None:
+def test_a_patrol_is_of_the_system_given(tmp_path: Path) -> None:
+    checkout(tmp_path, code=0)
+    run("patrol.sbatch", tmp_path, "--budget", "40m", SYSTEM="lab")
+    words = ["patrol", "--system", "lab", "--budget", "40m"]
+    assert (tmp_path / "argv").read_text().split() == words
+
+
+@pytest.mark.parametrize("script", ["gate.sbatch", "patrol.sbatch"])
+def test_slurms_signal_reaches_the_gate_which_is_waited_for(script: str, tmp_path: Path) -> None:
     """--signal=B: tells the batch shell alone."""
     checkout(tmp_path, code=0, then=f"trap 'sleep 0.2; exit 1' INT\necho ready\n{_HANG}")
     job = subprocess.Popen(
-        ["bash", str(JOBS / "gate.sbatch")],
+        ["bash", str(JOBS / script)],
         cwd=tmp_path,
         env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "SYSTEM": "lab"},
         stdout=subprocess.PIPE,

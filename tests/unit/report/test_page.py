@@ -19,9 +19,11 @@ from railgauge import paths
 from railgauge.acceptance import accept
 from railgauge.campaign.folder import COMPARE_VARIABLE, Requested
 from railgauge.cli.report import report
+from railgauge.model.failure import Failure
 from railgauge.report import page
 from railgauge.report.page import before, content, drawing, series
 from railgauge.report.visible import clean
+from railgauge.verdict import table
 from railgauge.verdict.answer import Finding, Verdict
 from tests import pages
 from tests.unit import measured
@@ -362,7 +364,27 @@ def test_a_page_that_cannot_be_written_changes_no_verdict(
     assert said[0].startswith("report.html was not written: ZeroDivisionError") and len(said) == 1
 
 
+def test_a_table_that_cannot_be_written_keeps_no_page_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    campaign = Recorded(tmp_path / "20261122T101655Z-lab-7578a0").write()
+    monkeypatch.setattr(table, "write", lambda campaign, cases: 1 / 0)
+    accept._conclude(campaign, "finished", said.append)
+    assert (campaign.folder / page.FILE).exists()
+    assert [line.partition(":")[0] for line in said] == ["measurements.parquet was not written"]
+
+
 def test_a_campaign_ends_with_its_page(tmp_path: Path) -> None:
     campaign = Recorded(tmp_path / "20261122T101655Z-lab-7578a0").write()
     accept._conclude(campaign, "finished", print)
     assert "ACCEPT" in (campaign.folder / page.FILE).read_text()
+
+
+def test_a_campaign_ends_with_its_lists_of_nodes(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path / "20261122T101655Z-lab-7578a0")
+    recorded.fail(0, Failure("condition", "mtu_bytes on n2 is 1500", ("n2",)))
+    campaign = recorded.write()
+    accept._conclude(campaign, "finished", print)
+    lists = [(campaign.folder / f"{w}_nodes.txt").read_text() for w in ("failing", "passing")]
+    assert lists == ["n2\n", "n1\nn3\nn4\n"]

@@ -74,3 +74,33 @@ def test_the_node_of_a_batch_script_is_that_of_jobs_that_run(
     assert slurm_jobs.batch_hosts(["17", "18"]) == {"17": "n1"}
     assert "--jobs=17,18" in asked[0]
     assert slurm_jobs.batch_hosts([]) == {} and len(asked) == 1
+
+
+def test_the_preempted_jobs_of_a_campaign_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = (
+        "7|PREEMPTED|railgauge:A\n8|PREEMPTED|railgauge:B\n9|RUNNING|railgauge:A\n6|PREEMPTED|\n"
+    )
+    monkeypatch.setattr(client, "output", lambda *_, **__: answer)
+    assert slurm_jobs.preempted_jobs_of("A") == ["7"]
+
+
+@pytest.mark.parametrize(
+    ("line", "preempts"),
+    [
+        ("PreemptType             = preempt/qos", True),
+        ("PreemptType             = preempt/none", False),
+        ("PreemptType             = (null)", False),
+        ("PreemptMode             = CANCEL", False),
+    ],
+)
+def test_whether_slurm_preempts_is_read_from_its_configuration(
+    monkeypatch: pytest.MonkeyPatch, line: str, preempts: bool
+) -> None:
+    monkeypatch.setattr(client, "output", lambda *_: f"Configuration data\n{line}\n")
+    assert slurm_jobs.preempts() is preempts
+
+
+def test_the_nodes_of_campaigns_are_those_of_their_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = "n[1-2]|railgauge:A\nn3|\nn4|of alice\nn5|railgauge:B\n"
+    monkeypatch.setattr(client, "output", lambda *_: answer)
+    assert slurm_jobs.nodes_of_campaigns() == {"n1", "n2", "n5"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 
 from railgauge.slurm import client
@@ -122,3 +124,39 @@ def test_what_a_node_has_is_read_with_its_state() -> None:
         other_names=("10.0.0.1",),
     )
     assert node.gpus == 8
+
+
+@pytest.mark.parametrize(
+    ("before", "words", "changed"),
+    [
+        ("", "slow", "railgauge: slow"),
+        ("railgauge: old", "slow", "railgauge: slow"),
+        ("railgauge: slow", "slow", None),
+        ("railgauge: slow", "", ""),
+        ("ask Ann first", "slow", None),
+        ("ask Ann first", "", None),
+    ],
+)
+def test_only_a_comment_of_ours_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, before: str, words: str, changed: str | None
+) -> None:
+    changes: list[str] = []
+
+    def ask(*command: str, limit_s: float = 30) -> str:
+        if command[1:3] == ("show", "node"):
+            comment = f" Comment={before}" if before else ""
+            return f"NodeName=n1 Arch=x86_64 State=IDLE Reason=a fan [root@2026-11-20]{comment}\n"
+        if command[1] == "show":
+            return ""
+        changes.append(command[-1])
+        return ""
+
+    monkeypatch.setattr(client, "output", ask)
+    assert slurm_nodes.comment("n1", words) == (before != "ask Ann first")
+    assert changes == ([] if changed is None else [f"comment={changed}"])
+
+
+def test_when_a_node_was_started_is_known() -> None:
+    text = "NodeName=n1 State=IDLE BootTime=2026-11-20T10:00:00 SlurmdStartTime=None\n"
+    assert slurm_nodes.parse(text)["n1"].booted == datetime.datetime(2026, 11, 20, 10)
+    assert slurm_nodes.parse("NodeName=n1 State=DOWN BootTime=None\n")["n1"].booted is None

@@ -78,7 +78,7 @@ def test_a_node_that_restarts_is_rejected_however_fast_it_is(recorded: Recorded)
     verdict = recorded.decide()
     assert verdict.decision == "reject"
     assert [(f.kind, f.nodes) for f in verdict.findings] == [("restarted", ("n2",))]
-    assert [suspect.node for suspect in verdict.suspects] == ["n2"]
+    assert [suspect.name for suspect in verdict.suspects] == ["n2"]
 
 
 def test_the_gate_keeps_it_out_and_nobody_else(recorded: Recorded) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from railgauge.report import numbers
+from railgauge.report import located, numbers
 from railgauge.report.page.content import folded, places_of, sentence
 from railgauge.report.visible import clean
 from railgauge.verdict.answer import Verdict
@@ -44,10 +44,12 @@ def markdown(verdict: Verdict) -> str:
     for partition, nodes in campaign.scope.nodes.items():
         lines.append(f"- {plain(partition)}: {len(nodes)} nodes, {code(folded(nodes))}")
     lines += [f"- campaign {code(campaign.id)}, {campaign.started} to {campaign.finished}", ""]
-    if verdict.suspects or verdict.ways:
+    if verdict.suspects:
         lines += [f"### {mark}Look first at", ""]
-        found = [(suspect.node, suspect.why) for suspect in verdict.suspects]
-        found += [(f"the way between {' and '.join(way.nodes)}", way.why) for way in verdict.ways]
+        found = [
+            (located.name(s) + ("" if s.confirmed else ", not confirmed"), s.why)
+            for s in verdict.suspects
+        ]
         lines += _some([f"- **{plain(name)}**: {plain(why)}" for name, why in found])
     groups = places_of(verdict.findings)
     if groups:

@@ -51,7 +51,10 @@ CAMPAIGN = (
     Metric("railgauge_campaign_end_timestamp_seconds", "When the last campaign ended."),
     Metric("railgauge_places", "Places of a check in the last campaign, by their outcome."),
     Metric("railgauge_findings", "Findings of the last campaign, by their weight."),
-    Metric("railgauge_suspect_info", "A node that the findings point at; always 1."),
+    Metric(
+        "railgauge_suspect_info",
+        "A node, rail, pair, leaf or uplink to look at; always 1.",
+    ),
     Metric(
         "railgauge_node_last_accept_timestamp_seconds",
         "When the last campaign began that accepted the node; 0 where there is none.",
@@ -127,7 +130,8 @@ def metrics(verdict: Verdict, accepted: Mapping[str, str]) -> str:
     for weight in WEIGHTS:
         add("findings", weights[weight], weight=weight)
     for suspect in verdict.suspects:
-        add("suspect_info", 1, node=suspect.node)
+        state = "yes" if suspect.confirmed else "no"
+        add("suspect_info", 1, kind=suspect.kind, suspect=suspect.name, confirmed=state)
     for partition, nodes in campaign.scope.nodes.items():
         for node in nodes:
             when = _seconds(accepted[node]) if node in accepted else 0

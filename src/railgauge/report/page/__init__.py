@@ -127,7 +127,7 @@ def html(verdict: Verdict) -> str:
         power=content.power(verdict),
         sharpest=verdict.power.sharpest,
         suspects=(suspects := content.suspects(verdict)),
-        suspects_left_out=len(verdict.suspects) + len(verdict.ways) - len(suspects),
+        suspects_left_out=len(verdict.suspects) - len(suspects),
         findings=shown,
         findings_left_out=len(content.places_of(verdict.findings)) - len(shown),
         summary=content.summary(measured),

@@ -161,7 +161,7 @@ def as_columns(compared: Comparison) -> dict[str, Any]:
         )
     return {
         "words": list(_WORDS),
-        "margins": sorted({one.margin for one in compared.classes}),
+        "margins": compared.margins,
         "conditions": [clean(text) for text in conditions],
         "places": [clean(text) for text in places],
         "rows": [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(7)],

@@ -15,13 +15,14 @@ from railgauge.model.record import BrokenRecordError
 from railgauge.node import raw
 from railgauge.node.inventory.compare import by_value, shown
 from railgauge.node.rdma import natural
-from railgauge.report import numbers, transfers
+from railgauge.report import located, numbers, transfers
 from railgauge.report.numbers import Number
 from railgauge.report.outputs import Outputs
 from railgauge.report.page.drawing import Drawing, draw
 from railgauge.verdict import provenance
 from railgauge.verdict.answer import WEIGHTS, Finding, Verdict
 from railgauge.verdict.compare import Case, Outcome, read_possible
+from railgauge.verdict.locating import Suspect
 
 #: What the page has in full; what is over is counted, and in the campaign's folder.
 MOST_FINDINGS = 200
@@ -73,7 +74,9 @@ class SuspectOf:
     """Who to look at first, why, and with whom it is good and bad."""
 
     names: str
+    state: str
     why: str
+    evidence: tuple[str, ...]
     drawing: Drawing | None
 
 
@@ -87,12 +90,9 @@ def folded(nodes: Sequence[str]) -> str:
 
 def sentence(verdict: Verdict) -> str:
     """The verdict's reason, and where to look first."""
-    first = [suspect.node for suspect in verdict.suspects]
-    look = f"; look first at {', '.join(first[:5])}" if first else ""
+    first = [located.name(suspect) for suspect in verdict.suspects]
+    look = f"; {located.look(verdict.suspects[0])} {', '.join(first[:5])}" if first else ""
     more = f" and {len(first) - 5} more" if len(first) > 5 else ""
-    if verdict.ways and not first:
-        look = f"; look at the way between {' and '.join(verdict.ways[0].nodes)}"
-        more = f" and {len(verdict.ways) - 1} more" if len(verdict.ways) > 1 else ""
     return f"{verdict.reason}{look}{more}."
 
 
@@ -172,13 +172,27 @@ def _loss(share: float | None) -> str:
 
 
 def suspects(verdict: Verdict) -> list[SuspectOf]:
-    found = [SuspectOf(s.node, s.why, draw(s.node, verdict.cases)) for s in verdict.suspects]
-    for way in verdict.ways:
-        between = f"the way between {' and '.join(way.nodes)}"
-        drawing = draw(way.nodes[0], verdict.cases)
-        shows = drawing and any(line.bad and line.partner in way.nodes for line in drawing.lines)
-        found.append(SuspectOf(between, way.why, drawing if shows else None))
-    return found[:_MOST_SUSPECTS]
+    return [
+        SuspectOf(
+            located.name(suspect),
+            "confirmed" if suspect.confirmed else "not confirmed",
+            suspect.why,
+            tuple(located.evidence(suspect)),
+            _drawing(suspect, verdict.cases),
+        )
+        for suspect in verdict.suspects[:_MOST_SUSPECTS]
+    ]
+
+
+def _drawing(suspect: Suspect, cases: Sequence[Case]) -> Drawing | None:
+    """Its node with all partners; of a pair the first one, where it shows the pair."""
+    if suspect.kind in ("leaf", "uplink"):
+        return None
+    drawing = draw(suspect.nodes[0], cases)
+    if suspect.kind != "pair" or drawing is None:
+        return drawing
+    shows = any(line.bad and line.partner in suspect.nodes for line in drawing.lines)
+    return drawing if shows else None
 
 
 def findings(verdict: Verdict, measured: Sequence[Number]) -> list[FindingsOfPlace]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from railgauge.node.rdma import natural
 from railgauge.verdict.locating import scoring
-from railgauge.verdict.locating.peers import Peers, peers, without
+from railgauge.verdict.locating.peers import LEAST_PEERS, Peers, peers, without
 
 #: So many results are judged anew with every round; of more only the new ones, among so many of the
 #: latest of their class.
@@ -219,7 +219,8 @@ class Evidence:
         observations = self.observations
         values = [v for n in numbers if (v := observations[n].value) is not None and v > 0]
         values = self._values[kind] = (self._values.get(kind, []) + values)[-_JUDGED_ANEW:]
-        known = peers(values, self.least_spread)
+        reference_holds = self._reference_holds(numbers)
+        known = peers(values, self.least_spread, self._below(numbers) if reference_holds else 0)
         if known is not None:
             if bad := self._mostly_low(numbers, known):
                 known = without(known, values, bad)
@@ -228,7 +229,6 @@ class Evidence:
         beside = None
         if known is None and quiet:
             beside = self._peers.get((*kind[:3], False))
-        reference_holds = self._reference_holds(numbers)
         shifts = self._shifts(numbers, known)
         weights = known.weights if known else None
         often_low = scoring.often_low(known.grid, known.degrees) if known else 0.0
@@ -300,9 +300,13 @@ class Evidence:
         ]
 
     def _reference_holds(self, numbers: Sequence[int]) -> bool:
-        """Not where most values are below it: the reference is wrong, or all share a cause."""
+        """Not where most values are below it: the reference is wrong, or all share a cause. Of a
+        few, one node may spoil all but one.
+        """
         bound = [o for n in numbers if (o := self.observations[n]).bound is not None and o.value]
-        below = sum(o.value < o.bound for o in bound)  # type: ignore[operator]
+        below = self._below(numbers)
+        if below < len(bound) < LEAST_PEERS:
+            return True
         if bound and 2 * below > len(bound):
             self.alike.append(
                 f"{below} of {len(bound)} values are below their reference: it, or something that "
@@ -310,6 +314,11 @@ class Evidence:
             )
             return False
         return True
+
+    def _below(self, numbers: Sequence[int]) -> int:
+        """How many values are below their reference's bound."""
+        results = (self.observations[number] for number in numbers)
+        return sum(bool(o.value and o.bound is not None and o.value < o.bound) for o in results)
 
     def _shifts(self, numbers: Sequence[int], known: Peers | None) -> dict[int | None, float]:
         """Round -> the loss that at least three quarters of its results have, where at least half

@@ -50,17 +50,20 @@ class Peers(NamedTuple):
         return scoring.weights(self.grid, self.degrees)
 
 
-def peers(values: Sequence[float], least_spread: float) -> Peers | None:
+def peers(values: Sequence[float], least_spread: float, below: int = 0) -> Peers | None:
     """Of positive values, the more the better; None where there are too few.
 
+    Of few values the lowest that are `below` a reference, so many, tell which the healthy ones are.
     `least_spread` is what equal places differ by in any case. The values are those of all, unless
     they fall into two groups with a gap between them: then of the better one, which bad parts that
     spoil more than half of the results leave over (a ring of six with two bad nodes: two of six).
     """
-    if len(values) < LEAST_PEERS:
+    if len(values) >= _MANY:
+        below = 0
+    if len(values) < LEAST_PEERS and not below:
         return None
     logs = sorted(map(math.log, values))
-    better = logs[_beginning_of_the_better(logs) :]
+    better = logs[max(below, _beginning_of_the_better(logs)) :]
     centre = statistics.median(better)
     count = len(better)
     spread = max(least_spread, _shrunk(_deviation(better, centre), count, least_spread))

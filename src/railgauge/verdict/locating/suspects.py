@@ -56,16 +56,25 @@ class Witness:
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """A place that would confirm or clear a suspect; `b` may be any of several."""
+    """A place that would confirm or clear a suspect; `b` may be any of several, or "" where `a` is
+    measured alone.
+    """
 
     a: str
     b: str
     why: str
 
+    @property
+    def words(self) -> str:
+        return f"{self.a} with {self.b} ({self.why})" if self.b else f"{self.a} ({self.why})"
+
 
 @dataclasses.dataclass(frozen=True)
 class Suspect:
-    """What is at fault. Confirmed is who has nothing left in `confirm`."""
+    """What is at fault. Confirmed is who has nothing left in `confirm`.
+
+    `said` is what it is named for by itself, without a partner; `checks` are those that show it.
+    """
 
     kind: Literal["node", "rail", "pair", "leaf", "uplink", "load"]
     name: str
@@ -74,10 +83,42 @@ class Suspect:
     ends: tuple[End, ...]
     evidence: tuple[Witness, ...]
     confirm: tuple[Measure, ...]
+    said: str = ""
+    checks: tuple[str, ...] = ()
 
     @property
     def confirmed(self) -> bool:
         return not self.confirm
+
+    @property
+    def failing_nodes(self) -> tuple[str, ...]:
+        """The nodes that must not be used: of a confirmed node or rail."""
+        return self.nodes if self.confirmed and self.kind in ("node", "rail") else ()
+
+    @property
+    def why(self) -> str:
+        """In one sentence what speaks against it."""
+        if self.said:
+            return self.said
+        by = f" ({', '.join(self.checks)})" if self.checks else ""
+        convicts = [witness for witness in self.evidence if witness.says == "convicts"]
+        if self.kind in ("leaf", "uplink"):
+            return f"low results gather there, of nodes that are good elsewhere{by}"
+        own = set(self.nodes)
+        partners = {
+            name: None
+            for witness in convicts
+            for name in (witness.a, witness.b)
+            if name.partition(":")[0] not in own
+        }
+        if not partners:
+            told = "counts errors" if not convicts else "bad with each other"
+            clears = [witness for witness in self.evidence if witness.says == "clears"]
+            return f"{told}{', and good with others' if convicts and clears else ''}{by}"
+        cleared = any(witness.says == "clears" for witness in self.evidence)
+        good = ", good with others" if cleared else ""
+        busy = " while others are busy" if self.kind == "load" else ""
+        return f"bad with {', '.join(sorted(partners, key=natural))}{good}{busy}{by}"
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -109,14 +150,8 @@ class Located:
     @property
     def failing_nodes(self) -> list[str]:
         """The nodes that a confirmed suspect of kind node or rail is."""
-        return [
-            node
-            for node in self.nodes
-            if any(
-                s.confirmed and s.kind in ("node", "rail") and node in s.nodes
-                for s in self.suspects
-            )
-        ]
+        failing = {node for suspect in self.suspects for node in suspect.failing_nodes}
+        return [node for node in self.nodes if node in failing]
 
     @property
     def passing_nodes(self) -> list[str]:
@@ -385,7 +420,8 @@ class _Judge:
         }
         for end in list(partners)[:_NAMED]:
             good = self.evidence.stands[end].good_with.items()
-            if number := next((n for node, n in good if node not in part.nodes), None):
+            number = next((n for node, n in good if node not in part.nodes), None)
+            if number is not None:
                 yield _witness(self.evidence, number, "clears")
 
 

@@ -149,7 +149,8 @@ class Volcano {
     pen.fillText("-log10 p", 0, 0);
     pen.restore();
     for (const margin of this.changes.margins)
-      for (const at of [-margin, margin]) line(this.x(at), SIDE.top, this.x(at), bottom, tone("--ink"), [6, 4]);
+      for (const at of [this.x(-margin), this.x(margin)])
+        line(at, SIDE.top, at, bottom, tone("--ink"), [6, 4]);
   }
 
   mark(pen, row, tones) {

@@ -1,0 +1,110 @@
+"""`railgauge gate readmit`: nodes that come back from repair are tested, and returned.
+
+A gate run of nodes that a person names, with partners that a person may name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from railgauge import hostlist
+from railgauge.acceptance import accept
+from railgauge.cluster import store
+from railgauge.cluster.store import Accepted
+from railgauge.errors import RailgaugeError
+from railgauge.gate import journal, partners, run
+from railgauge.gate.journal import Run
+from railgauge.node import gate as node_gate
+from railgauge.slurm import nodes as slurm_nodes
+
+Say = Callable[[str], None]
+
+
+def plan(
+    system: str, nodes: Sequence[str], beside: Sequence[str], soak_s: float, despite: bool
+) -> Run:
+    """The run, with nothing changed yet: `nodes` beside these partners, or as many healthy ones as
+    gate.yaml says, as often as fits into `soak_s`, and once at least.
+
+    RailgaugeError where a node is not held by Railgauge, a partner is not free, or too few are.
+    """
+    broken = journal.unended(system)
+    if broken is not None:
+        raise RailgaugeError(
+            f"gate run {broken.id} of {broken.by} has not ended (after {broken.step})",
+            next_step="railgauge gate run --act goes on with it; then the same command again",
+        )
+    held = sorted(run.candidates(system, nodes, despite).nodes)
+    lent = _required(system, nodes, beside) if beside else partners.lent(system, held)
+    needed = len(beside) or store.rules(system).partners
+    if len(lent) < needed:
+        raise RailgaugeError(
+            f"{hostlist.fold(held)}: {len(lent)} partners are idle and as they were accepted, and "
+            f"{needed} tell a bad node from a bad pair",
+            next_step="railgauge gate status; then again, or with one that you name: --with n8",
+        )
+    planned = Run(
+        id=journal.new_id(),
+        system=system,
+        nodes=held,
+        partners=lent,
+        started=store.now(),
+        by=journal.me(),
+        despite_reservations=despite,
+    )
+    times = _times(planned, soak_s) if soak_s else 1
+    planned.options = [f"--reruns={times - 1}"] if times > 1 else []
+    return planned
+
+
+def _required(system: str, nodes: Sequence[str], beside: Sequence[str]) -> list[str]:
+    """The partners that a person named."""
+    states = slurm_nodes.show(beside)
+    for name in sorted(beside):
+        suspect = store.suspected(system, name)
+        why = (
+            "is to be readmitted itself"
+            if name in nodes
+            else states[name].outside
+            or ("has jobs" if states[name].busy else "")
+            or (f"is a suspect: {suspect.why}" if suspect else "")
+        )
+        if why:
+            raise RailgaugeError(
+                f"--with {name}: {why}",
+                next_step="railgauge gate status; name another one, or none",
+            )
+    return sorted(beside)
+
+
+def _times(planned: Run, soak_s: float) -> int:
+    """How often all is measured so that it takes `soak_s`, by what the cases say of themselves."""
+    names = hostlist.fold([*planned.nodes, *planned.partners])
+    scope = accept.scope(planned.system, None, names)
+    seconds = sum(
+        c.seconds or 0.0 for c in accept.plan(planned.system, scope, names, "acceptance", ())
+    )
+    return max(1, math.ceil(soak_s / max(seconds, 1.0)))
+
+
+def finish(planned: Run, command: list[str], say: Say) -> Run:
+    """Test and return them, or keep them out with the reason; what changed in between is said."""
+    before = {node: store.readable(planned.system, node) for node in planned.nodes}
+    ended = run.finish(planned, command, say)
+    for node, record in before.items():
+        now = store.readable(planned.system, node)
+        if now is not None and not ended.decided.get(node):
+            for line in _changes(planned.system, node, record, now):
+                say(line)
+    return ended
+
+
+def _changes(system: str, node: str, before: Accepted | None, now: Accepted) -> Iterator[str]:
+    if before is None:
+        yield f"{node}: accepted for the first time, firmware {now.fingerprint}"
+        return
+    then = {"fields": before.fields, "unknown": before.unknown}
+    seen = {"fields": now.fields, "unknown": now.unknown}
+    for change in node_gate.changes(then, seen, store.rules(system).counted):
+        yield f"{node}: since it was last accepted: {change.brief}"

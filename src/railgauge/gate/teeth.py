@@ -1,0 +1,80 @@
+"""What a check may do to a node in service that it accuses: `teeth` in gate.yaml.
+
+record    it is written down, and nothing else
+comment   Slurm's comment of the node says it, which keeps no job from it
+hold      the node is drained, as far as the cap lets
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from railgauge.cluster import store
+from railgauge.cluster.store import GateRules, Teeth
+from railgauge.node import gate as node_gate
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.verdict import standing
+from railgauge.verdict.answer import Verdict
+
+Say = Callable[[str], None]
+
+#: From the mildest to the sharpest.
+LEVELS: Sequence[Teeth] = ("record", "comment", "hold")
+
+
+@dataclasses.dataclass(frozen=True)
+class Alarm:
+    """A node that checks accuse. `teeth` is the sharpest of theirs, `why` what the first says."""
+
+    node: str
+    checks: tuple[str, ...]
+    teeth: Teeth
+    why: str
+
+
+def of(rules: GateRules, check: str) -> Teeth:
+    """What gate.yaml says of a check: one that it does not name is new."""
+    return rules.teeth.get(check, "record")
+
+
+def alarms(verdict: Verdict, rules: GateRules) -> list[Alarm]:
+    """The nodes that a verdict accuses, sharpest first."""
+    found = []
+    for node, by_check in standing.alarms(verdict).items():
+        sharp = max((of(rules, check) for check in by_check), key=LEVELS.index)
+        accusing = standing.accusations(verdict, node)
+        first = next(one for one in accusing if of(rules, one.check) == sharp)
+        why = f"{standing.words(first)} ({verdict.campaign.id})"
+        found.append(Alarm(node, tuple(by_check), sharp, why))
+    return sorted(found, key=lambda one: (-LEVELS.index(one.teeth), one.node))
+
+
+def act(system: str, rules: GateRules, found: Collection[Alarm], by: str) -> Iterator[str]:
+    """A line a node: what became of it. NoStore and SlurmProblem where one does not answer.
+
+    Who is held, or commented on, is lent to nobody as a partner until it is accepted again.
+    """
+    for one in found:
+        if one.teeth == "record":
+            yield f"{one.node}: recorded: {one.why}"
+            continue
+        store.suspect(system, one.node, one.why, by)
+        if one.teeth == "hold":
+            reasons = {one.node: one.why}
+            [outcome] = node_gate.keep_out(store.folder(system), rules.counted, reasons, act=True)
+            yield ": ".join(filter(None, [one.node, outcome.state, outcome.why, one.why]))
+        elif slurm_nodes.comment(one.node, one.why):
+            yield f"{one.node}: comment set: {one.why}"
+        else:
+            yield f"{one.node}: recorded, as somebody else's comment stands there: {one.why}"
+
+
+def clear(system: str, nodes: Collection[str]) -> Iterator[str]:
+    """Of nodes that were accepted: what a comment of ours said is over."""
+    for node in nodes:
+        if store.suspected(system, node) is None:
+            continue
+        store.clear_suspect(system, node)
+        slurm_nodes.comment(node, "")
+        yield f"{node}: accepted, a suspect no more"

@@ -1,0 +1,202 @@
+"""What a failure says by itself: the nodes that it names, and the ways that no job got through.
+
+A node that did not answer, or that showed its own fault, needs no partner to be known. Silence is
+less: the node may be healthy, and its partner or the way to it not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from railgauge.model.failure import NO_REFERENCE, UNREACHED
+from railgauge.verdict.compare import Case, Outcome
+
+#: Failures that are a node's silence: a case that passed clears it. All others are of what the node
+#: itself said or showed.
+_SILENCE = ("silent-node", "launch-failed")
+
+#: Failures of what the suite was told, not of the nodes that it ran on.
+_OF_THE_SUITE = (NO_REFERENCE, "gate", "limit-unit", "simulated")
+
+#: A check, a partition, and what is measured there: NVLink says nothing of a node's NIC, nor one
+#: rail of another.
+Kind = tuple[str, str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Cut:
+    """Two nodes that no job got through between, though both answered others."""
+
+    nodes: tuple[str, str]
+    why: str
+    check: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Alone:
+    """A node that failed where it was measured alone, so often, and never passed there."""
+
+    node: str
+    times: int
+    check: str
+
+
+def named(cases: Sequence[Case]) -> dict[str, str]:
+    """Node -> why: those that a failure names, and those that were silent and nothing clears."""
+    found: dict[str, str] = {}
+    bad = failed(cases)
+    for case in bad:
+        for node in case.unavailable:
+            found.setdefault(node, "it does not answer Slurm")
+        for failure in case.failures:
+            if failure.kind not in (*_SILENCE, UNREACHED):
+                for node in failure.nodes:
+                    found.setdefault(node, failure.message)
+    for partition in dict.fromkeys(case.partition for case in bad):
+        for node, why in _silent(cases, bad, partition).items():
+            found.setdefault(node, why)
+    return dict(sorted(found.items()))
+
+
+def cuts(cases: Sequence[Case], guilty: Collection[str]) -> list[Cut]:
+    """What lies between two nodes of which a job got to one only, and neither is `guilty`."""
+    found: dict[tuple[str, str], Cut] = {}
+    for case in failed(cases):
+        for failure in case.failures:
+            for a, b in _between(case, failure.kind, failure.nodes):
+                # Both answered another: that they are there is known.
+                elsewhere = (
+                    c for c in cases if c.partition == case.partition and set(c.nodes) != {a, b}
+                )
+                known = failure.kind == UNREACHED or _all_spoke(elsewhere, {a, b})
+                if known and not {a, b} & set(guilty):
+                    one, other = sorted((a, b))
+                    found.setdefault((one, other), Cut((one, other), failure.message, case.check))
+    return [found[nodes] for nodes in sorted(found)]
+
+
+def alone(cases: Sequence[Case], guilty: Collection[str]) -> list[Alone]:
+    """Nodes that failed alone, where others of the same kind passed."""
+    kinds: dict[Kind, list[Case]] = {}
+    for case in cases:
+        if len(case.nodes) == 1 and not case.of_job:
+            kinds.setdefault(_kind(case), []).append(case)
+    found: dict[str, Alone] = {}
+    for (check, _, _), of_kind in sorted(kinds.items()):
+        good = {case.nodes[0] for case in of_kind if case.passed or case.unreferenced}
+        bad = [case.nodes[0] for case in failed(of_kind)]
+        for node in sorted(set(bad) - good - set(guilty)) if good else ():
+            found.setdefault(node, Alone(node, bad.count(node), check))
+    return list(found.values())
+
+
+def unexplained(cases: Sequence[Case], guilty: Collection[str]) -> list[Case]:
+    """The cases between two nodes, without those that failed for what a failure says by itself.
+
+    What a case's own failures name explains that case. A `guilty` node explains every other failure
+    that it is in too, unless it passed in a case of this kind: what it is named for is then of
+    another kind.
+    """
+    guilty = set(guilty)
+    cleared: dict[Kind, set[str]] = {}
+    if guilty:
+        for case in cases:
+            if case.passed:
+                cleared.setdefault(_kind(case), set()).update(case.nodes)
+    return [
+        case
+        for case in cases
+        if len(case.nodes) == 2
+        and not case.of_job
+        and not (
+            case.outcome is Outcome.FAILED
+            and (
+                any(f.nodes and f.kind not in _SILENCE for f in case.failures)
+                or guilty & set(case.nodes) - cleared.get(_kind(case), set())
+            )
+        )
+    ]
+
+
+def failed(cases: Iterable[Case]) -> list[Case]:
+    """Those that speak against a node or a way."""
+    return [case for case in cases if case.outcome is Outcome.FAILED and not is_of_the_suite(case)]
+
+
+def is_of_the_suite(case: Case) -> bool:
+    """Whether all that failed it is what the suite was told."""
+    told = [failure.kind in _OF_THE_SUITE for failure in case.failures]
+    return bool(told) and all(told) and all(row.within is not False for row in case.rows)
+
+
+def _silent(cases: Sequence[Case], bad: Sequence[Case], partition: str) -> Mapping[str, str]:
+    """Node -> why: those of a partition that were silent, and that nothing clears.
+
+    Where all are silent, none is told from the others.
+    """
+    bad = [case for case in bad if case.partition == partition]
+    failures = [(case, failure) for case in bad for failure in case.failures]
+    if not any(failure.kind in _SILENCE for _, failure in failures):
+        return {}
+    cases = [case for case in cases if case.partition == partition]
+    silent: dict[str, str] = {}
+    cleared = {node for _, f in failures if f.kind == UNREACHED for node in f.nodes}
+    for case, failure in failures:
+        for node in failure.nodes if failure.kind in _SILENCE else ():
+            silent.setdefault(node, failure.message)
+            if node not in cleared and _clears(cases, case, node):
+                cleared.add(node)
+    everyone = {node for case in cases for node in case.nodes}
+    if set(silent) == everyone:
+        return {}
+    return {node: why for node, why in silent.items() if node not in cleared}
+
+
+def _between(case: Case, kind: str, nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The ends of the way that a failure is about."""
+    if kind == UNREACHED:
+        yield nodes[0], nodes[1]
+    elif kind == "launch-failed":
+        yield from ((case.nodes[0], node) for node in nodes if node != case.nodes[0])
+
+
+def _clears(cases: Sequence[Case], case: Case, node: str) -> bool:
+    """Whether another case says that the silence of `node` was not its own.
+
+    Where others of the job did speak it takes one of the same kind that passed; where nobody did,
+    or srun did not get there, any job that ran on it, whatever it measured.
+    """
+    if _nobody_spoke(case):
+        return any(_spoke(other, node) for other in cases)
+    return any(
+        node in other.nodes and other.passed and _kind(other) == _kind(case) for other in cases
+    )
+
+
+def _nobody_spoke(case: Case) -> bool:
+    """Whether its job says nothing of which of its nodes did not start."""
+    return any(
+        failure.kind == "launch-failed" or set(failure.nodes) >= set(case.nodes)
+        for failure in case.failures
+        if failure.kind in _SILENCE
+    )
+
+
+def _spoke(case: Case, node: str) -> bool:
+    """Whether a job ran on that node."""
+    passed = case.outcome is Outcome.PASSED and node in case.nodes
+    return passed or any(call.host == node for call in case.calls)
+
+
+def _all_spoke(cases: Iterable[Case], nodes: set[str]) -> bool:
+    left = set(nodes)
+    for case in cases:
+        left -= {node for node in left if _spoke(case, node)}
+        if not left:
+            return True
+    return False
+
+
+def _kind(case: Case) -> Kind:
+    return case.check, case.partition, case.kind

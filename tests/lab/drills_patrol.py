@@ -1,0 +1,119 @@
+"""Drills: a patrol beside users' jobs, preempted, killed; a node that comes back from repair."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+from railgauge import paths
+from railgauge.lab import faults
+from railgauge.slurm import client
+
+from .gate_lab import NODES, Gate, first_result
+
+#: What ends in seconds on an idle machine takes longer beside other labs.
+_SOON_S = 60
+
+
+def _start(gate: Gate, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [str(paths.HOME / "bin" / "railgauge"), "patrol", "--system", "lab", *words],
+        cwd=paths.HOME,
+        env=gate.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def _patrol(gate: Gate, *words: str, code: int) -> str:
+    process = _start(gate, *words)
+    out, _ = process.communicate(timeout=400)
+    assert process.returncode == code, f"{process.returncode}\n{out}"
+    return out
+
+
+@contextlib.contextmanager
+def _job_of_a_user(node: str) -> Iterator[str]:
+    """A job that has the node alone."""
+    options = ("--partition=ns", f"--nodelist={node}", "--exclusive", "--chdir=/tmp")
+    words = ("--parsable", "--output=/dev/null", "--wrap=sleep 600")
+    number = client.output("sbatch", *options, *words).strip()
+    try:
+        yield number
+    finally:
+        client.output("scancel", number)
+
+
+def _is(job: str, state: str, within_s: float) -> None:
+    deadline = time.monotonic() + within_s
+    while True:
+        found = client.output("squeue", "--noheader", f"--jobs={job}", "--format=%T").strip()
+        if found == state:
+            return
+        assert time.monotonic() < deadline, f"job {job} is {found or 'gone'}, not {state}"
+        time.sleep(0.2)
+
+
+def _in_service(gate: Gate) -> set[str]:
+    return {node for node in NODES if gate.state(node).in_service}
+
+
+def beside_a_job(gate: Gate) -> None:
+    """One node has a job: the others are tested, and the job runs on."""
+    with _job_of_a_user("n4") as job:
+        _is(job, "RUNNING", _SOON_S)
+        out = _patrol(gate, code=0)
+        assert "ns: n[1-3]," in out, out
+        _is(job, "RUNNING", 0)
+    assert _in_service(gate) == set(NODES)
+
+
+def preempted(gate: Gate) -> None:
+    """Somebody wants a node that is under test: the job starts, the patrol ends, nobody is held."""
+    faults.add(gate.lab, "rate", "n2", 0.4)
+    process = _start(gate)
+    first_result(gate)
+    with _job_of_a_user("n3") as job:
+        _is(job, "RUNNING", _SOON_S)
+        out, _ = process.communicate(timeout=_SOON_S)
+        _is(job, "RUNNING", 0)
+    assert process.returncode == 2 and "stopped: Slurm preempted job" in out, out
+    assert _in_service(gate) == set(NODES)
+
+
+def killed(gate: Gate) -> None:
+    """kill -9 in the middle: its jobs go, its nodes are in service, and the next one begins."""
+    process = _start(gate)
+    first_result(gate)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + _SOON_S
+    while gate.jobs():
+        assert time.monotonic() < deadline, gate.jobs()
+        time.sleep(0.5)
+    assert _in_service(gate) == set(NODES)
+    _patrol(gate, code=0)
+
+
+def bad_node(gate: Gate) -> None:
+    """A link at less than half its rate: its node alone is held; mended, it is readmitted."""
+    faults.add(gate.lab, "rate", "n2", 0.4)
+    out = _patrol(gate, code=1)
+    assert _in_service(gate) == {"n1", "n3", "n4"}, out
+    assert gate.state("n2").reason.startswith("railgauge: Iperf2Pair"), out
+    gate("readmit", "--nodes", "n2", "--act", code=1)
+    assert gate.state("n2").ours
+    faults.clear(gate.lab)
+    out = gate("readmit", "--nodes", "n2", "--act")
+    assert "n2: accepted, back in service" in out and _in_service(gate) == set(NODES), out
+
+
+DRILLS: dict[str, Callable[[Gate], None]] = {
+    "patrol-beside-a-job": beside_a_job,
+    "patrol-preempted": preempted,
+    "patrol-killed": killed,
+    "patrol-bad-node": bad_node,
+}

@@ -1,0 +1,98 @@
+"""Nodes that come back from repair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from railgauge.acceptance import accept
+from railgauge.cluster import store
+from railgauge.errors import EXIT_SUSPECT
+from railgauge.gate import journal
+from railgauge.model.record import Listed
+
+from .cluster import Campaigns, Slurm, gate, held, said
+
+
+def test_a_good_node_returns_and_says_what_changed(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    words, code = said("readmit", "--nodes", "n1", "--act")
+    assert code == 0
+    assert "n1: accepted, back in service" in words
+    assert "n1: since it was last accepted: kernel/release 6.12 -> 6.13" in words
+    assert nodes.open() == {"n1", "n2", "n3", "n4"} and not nodes.reserved
+
+
+def test_a_bad_node_is_held_with_the_reason(area: Path, nodes: Slurm, tests: Campaigns) -> None:
+    held(nodes, "n2")
+    assert gate("readmit", "--nodes", "n2", "--act") == 1
+    assert nodes.show(["n2"])["n2"].reason.startswith("railgauge: Iperf2Pair")
+
+
+def test_without_the_word_nothing_is_changed(area: Path, nodes: Slurm, tests: Campaigns) -> None:
+    held(nodes, "n1")
+    words, code = said("readmit", "--nodes", "n1")
+    assert code == 0 and "would test n1 with n2 n3" in words
+    assert not tests.made and not nodes.reserved and nodes.show(["n1"])["n1"].ours
+
+
+def test_the_partner_is_the_one_named(area: Path, nodes: Slurm, tests: Campaigns) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    assert gate("readmit", "--nodes", "n1", "--with", "n4", "--act") == 0
+    [campaign] = tests.made.values()
+    assert campaign.scope.nodes["ns"] == ["n1", "n4"]
+
+
+@pytest.mark.parametrize("why", ["ALLOCATED", "DOWN", "DRAIN"])
+def test_a_partner_that_is_not_free_is_refused(
+    area: Path, nodes: Slurm, tests: Campaigns, why: str
+) -> None:
+    held(nodes, "n1")
+    nodes.flags["n4"].add(why)
+    words, code = said("readmit", "--nodes", "n1", "--with", "n4", "--act")
+    assert code == 3 and "--with n4:" in words and not tests.made
+
+
+def test_a_partner_that_is_at_fault_is_held(area: Path, nodes: Slurm, tests: Campaigns) -> None:
+    tests.bad = {"n3"}
+    held(nodes, "n1")
+    assert gate("readmit", "--nodes", "n1", "--act") == EXIT_SUSPECT
+    assert nodes.open() == {"n1", "n2", "n4"}
+
+
+def test_with_too_few_partners_nothing_begins(area: Path, nodes: Slurm, tests: Campaigns) -> None:
+    held(nodes, "n1")
+    for name in ("n2", "n3"):
+        nodes.flags[name].add("ALLOCATED")
+    words, code = said("readmit", "--nodes", "n1", "--act")
+    assert code == 3 and "1 partners are idle" in words and nodes.show(["n1"])["n1"].ours
+
+
+def test_what_a_human_drained_is_theirs(area: Path, nodes: Slurm, tests: Campaigns) -> None:
+    nodes.drain(["n1"], "bad fan", by="")
+    words, code = said("readmit", "--nodes", "n1", "--act")
+    assert code == 3 and "not held by railgauge" in words
+
+
+def test_soaking_measures_all_again(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Listed(case="C", partition="ns", places=1, rounds=1, node_count=3, seconds=50.0)
+    monkeypatch.setattr(accept, "plan", lambda *_: [case, case])
+    tests.bad = set()
+    held(nodes, "n1")
+    assert gate("readmit", "--nodes", "n1", "--soak", "4m", "--act") == 0
+    [run] = journal.runs("lab")
+    assert run.options == ["--reruns=2"]
+
+
+def test_a_run_that_broke_off_comes_first(area: Path, nodes: Slurm, tests: Campaigns) -> None:
+    held(nodes, "n1")
+    journal.Run("20261121T100000Z_abcd", "lab", ["n2"], [], store.now(), "somebody").save()
+    words, code = said("readmit", "--nodes", "n1", "--act")
+    assert code == 3 and "has not ended" in words and nodes.show(["n1"])["n1"].ours

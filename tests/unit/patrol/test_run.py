@@ -1,0 +1,425 @@
+"""A patrol: whom it leaves alone, and what follows for those that checks accuse."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from railgauge.acceptance import accept, session
+from railgauge.campaign.folder import STANDING
+from railgauge.checks.queue import IDLE_VARIABLE
+from railgauge.checks.schedule import SCHEDULE_VARIABLE
+from railgauge.cli import cli
+from railgauge.cluster import rights, store
+from railgauge.cluster.store import GateRules, PatrolRules
+from railgauge.errors import RailgaugeError
+from railgauge.model.leaves import Leaves
+from railgauge.model.record import Listed, Standing, write_standings
+from railgauge.patrol import journal, run
+from railgauge.patrol.choose import Candidate
+from railgauge.slurm import jobs as slurm_jobs
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.verdict.answer import Finding
+from tests.unit.gate.cluster import Slurm
+
+NOW = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.timezone.utc)
+LAST_WEEK = "20261115T120000Z-lab-000001"
+NS = ("n1", "n2", "n3", "n4")
+RULES = GateRules(
+    teeth={"Iperf2Pair": "hold", "Iperf3Pair": "comment"}, patrol=PatrolRules(settle_s=600)
+)
+
+
+@dataclasses.dataclass
+class Fleet(Slurm):
+    """Slurm's nodes, also with comments and the times of their start."""
+
+    comments: dict[str, str] = dataclasses.field(default_factory=dict)
+    booted: dict[str, datetime.datetime] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__init__(["n1", "n2", "n3", "n4", "n5", "n6"])
+
+    def show(self, names: Any = ()) -> dict[str, slurm_nodes.SlurmNode]:
+        return {
+            name: dataclasses.replace(
+                node, comment=self.comments.get(name, ""), booted=self.booted.get(name)
+            )
+            for name, node in super().show(names).items()
+        }
+
+    def comment(self, name: str, words: str) -> bool:
+        if not self.comments.get(name, slurm_nodes.OURS).startswith(slurm_nodes.OURS):
+            return False
+        self.comments[name] = slurm_nodes.OURS + words if words else ""
+        return True
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fleet:
+    fake = Fleet()
+    for name in ("show", "drain", "resume", "comment"):
+        monkeypatch.setattr(slurm_nodes, name, getattr(fake, name))
+    monkeypatch.setattr(slurm_jobs, "nodes_of_campaigns", set)
+    monkeypatch.setattr(slurm_jobs, "preempts", lambda: True)
+    monkeypatch.setattr(slurm_jobs, "preempted_jobs_of", lambda _: [])
+    monkeypatch.setattr(rights, "missing", lambda _: [])
+    monkeypatch.setattr(run, "leaves_of", lambda _: None)
+    monkeypatch.setattr(session, "in_lab", lambda _: False)
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
+    store.publish_rules("lab")
+    return fake
+
+
+def campaign_of(results: Path, campaign: str, state: str = "finished", **outcomes: Any) -> None:
+    """A campaign in the results, as it left its nodes."""
+    folder = results / "campaigns" / campaign
+    folder.mkdir(parents=True)
+    told = {
+        node: Standing(measured=True, outcome=outcome, why="", checks=(), rails={}, fingerprint="f")
+        for node, outcome in outcomes.items()
+    }
+    write_standings(folder / STANDING, told)
+    record = {"system": "lab", "gate": "acceptance", "state": state, "scope": {}, "requested": {}}
+    record["scope"] = {"nodes": {}, "required": {}}
+    record["requested"] = {"options": [], "environment": {}, "judged_by": {}}
+    (folder / "campaign.json").write_text(json.dumps(record))
+
+
+def of(fleet: run.Fleet, node: str) -> Candidate:
+    return next(one for each in fleet.candidates.values() for one in each if one.node == node)
+
+
+# --- whom it leaves alone -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flag", ["ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "DRAIN", "DOWN"])
+def test_a_node_that_is_not_idle_is_left_alone(nodes: Fleet, flag: str) -> None:
+    nodes.flags["n2"].add(flag)
+    fleet = run.survey("lab", RULES, NOW)
+    assert list(fleet.left_alone) == ["n2"]
+    assert sorted(one.node for one in fleet.candidates["ns"]) == ["n1", "n3", "n4"]
+
+
+def test_a_reserved_node_is_left_alone(nodes: Fleet) -> None:
+    nodes.reserve("maintenance", ["n2"])
+    assert list(run.survey("lab", RULES, NOW).left_alone) == ["n2"]
+
+
+def test_a_node_that_has_just_started_is_left_alone(nodes: Fleet) -> None:
+    local = NOW.astimezone().replace(tzinfo=None)
+    nodes.booted = {
+        "n1": local - datetime.timedelta(minutes=5),
+        "n2": local - datetime.timedelta(minutes=15),
+    }
+    assert list(run.survey("lab", RULES, NOW).left_alone) == ["n1"]
+
+
+def test_after_a_mass_restart_a_few_are_tested_at_a_time(nodes: Fleet) -> None:
+    local = NOW.astimezone().replace(tzinfo=None)
+    nodes.booted = dict.fromkeys(nodes.flags, local - datetime.timedelta(minutes=15))
+    rules = GateRules(patrol=PatrolRules(max_under_test=2))
+    assert len(run.survey("lab", rules, NOW).left_alone) == 4
+
+
+def test_nodes_under_test_count(nodes: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm_jobs, "nodes_of_campaigns", lambda: {"n1", "n2", "stranger"})
+    assert run.survey("lab", RULES, NOW).most == 6
+
+
+# --- who is due -----------------------------------------------------------------------------------
+
+
+def test_a_node_waits_since_its_last_test(nodes: Fleet, tmp_path: Path) -> None:
+    campaign_of(tmp_path, LAST_WEEK, n1="accepted", n2="not accepted")
+    fleet = run.survey("lab", RULES, NOW)
+    assert (of(fleet, "n1").days, of(fleet, "n1").risks) == (7.0, ())
+    assert of(fleet, "n2").risks == (f"not accepted by {LAST_WEEK}",)
+    assert of(fleet, "n3").days > 1e6
+
+
+def test_a_campaign_that_broke_off_is_no_test(nodes: Fleet, tmp_path: Path) -> None:
+    campaign_of(tmp_path, LAST_WEEK, n1="accepted")
+    campaign_of(tmp_path, "20261121T120000Z-lab-000002", "interrupted", n1="not accepted")
+    assert of(run.survey("lab", RULES, NOW), "n1").days == 7.0
+
+
+def test_who_stands_beside_a_suspect_is_at_risk(
+    nodes: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaves = Leaves({"n1": "a", "n2": "a", "n3": "b", "n4": "b", "n5": "c", "n6": "c"})
+    monkeypatch.setattr(run, "leaves_of", lambda _: leaves)
+    store.suspect("lab", "n1", "slow", "patrol x")
+    fleet = run.survey("lab", RULES, NOW)
+    assert of(fleet, "n2").risks == ("beside n1 on a",)
+    assert of(fleet, "n1").risks == of(fleet, "n3").risks == ()
+
+
+# --- what it plans --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def listed(nodes: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A campaign takes a minute a node."""
+
+    def plan(system: str, scope: Any, folded: str, gate: str, options: Any) -> list[Listed]:
+        count = len(scope.nodes["ns"])
+        return [
+            Listed(
+                case="Iperf2Pair",
+                partition="ns",
+                places=count,
+                rounds=1,
+                node_count=count,
+                seconds=60.0 * count,
+            )
+        ]
+
+    monkeypatch.setattr(accept, "plan", plan)
+
+
+@pytest.mark.usefixtures("listed")
+def test_as_many_nodes_as_the_budget_lets(nodes: Fleet) -> None:
+    rules = GateRules(partners=1)
+    nodes.flags["n5"].add("DOWN")
+    fleet = run.survey("lab", rules, NOW)
+    planned = run.plan("lab", rules, fleet, 8, 240)
+    assert planned is not None and planned.choice.nodes == NS
+    planned = run.plan("lab", rules, fleet, 8, 150)
+    assert planned is not None and len(planned.choice.nodes) == 2
+
+
+@pytest.mark.usefixtures("listed")
+def test_a_budget_for_nobody_is_an_error(nodes: Fleet) -> None:
+    nodes.flags["n5"].add("DOWN")
+    fleet = run.survey("lab", RULES, NOW)
+    with pytest.raises(RailgaugeError, match=r"budget is 0.5 min"):
+        run.plan("lab", RULES, fleet, 8, 30)
+
+
+@pytest.mark.usefixtures("listed")
+def test_without_two_partners_nobody_is_tested(nodes: Fleet) -> None:
+    for name in ("n1", "n2", "n5"):
+        nodes.flags[name].add("ALLOCATED")
+    fleet = run.survey("lab", RULES, NOW)
+    assert run.plan("lab", RULES, fleet, 8, 1e6) is None
+
+
+@pytest.mark.usefixtures("listed")
+def test_a_plan_changes_nothing(nodes: Fleet) -> None:
+    nodes.flags["n5"].add("DOWN")
+    answer = CliRunner().invoke(cli, ["patrol", "--system", "lab", "--plan"])
+    assert answer.exit_code == 0, answer.output
+    assert "ns: n[1-4], about 240 s" in answer.output
+    assert "5 of 5 wait for more than 7 days (n[1-4,6])" in answer.output
+    assert "6 nodes, 4 at a time, every 7 days: 1 patrols a day at least" in answer.output
+    assert not list(store.folder("lab").glob("patrols/*"))
+
+
+# --- what follows ---------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Ran:
+    """Stands in for the campaign: `check` accuses `bad` nodes."""
+
+    bad: str = ""
+    check: str = "Iperf2Pair"
+    state: str = "finished"
+    options: tuple[str, ...] = ()
+    told: dict[str, str | None] = dataclasses.field(default_factory=dict)
+    stopped: str = ""
+
+    def __call__(
+        self,
+        system: str,
+        scope: Any,
+        nodes: str,
+        gate: str,
+        options: Any,
+        *_: Any,
+        begun: Any,
+        **more: Any,
+    ) -> Any:
+        self.options = tuple(options)
+        self.told = {name: os.environ.get(name) for name in (IDLE_VARIABLE, SCHEDULE_VARIABLE)}
+        campaign = SimpleNamespace(
+            id="20261122T120000Z-lab-000009",
+            gate="acceptance",
+            state=self.state,
+            scope=scope,
+            fingerprints={},
+            session=SimpleNamespace(interrupted_by=self.stopped),
+        )
+        begun(campaign)
+        self.stopped = self.stopped or more["stop"]()
+        cases = [
+            SimpleNamespace(
+                check=self.check,
+                partition="ns",
+                nodes=pair,
+                passed=self.bad not in pair,
+                failed=self.bad in pair,
+                like="",
+                complete=True,
+                unreferenced=False,
+                result="",
+                was_left_out=False,
+                rows=(),
+            )
+            for pair in (("n1", "n2"), ("n2", "n3"), ("n3", "n4"), ("n4", "n1"))
+        ]
+        findings = [
+            Finding("reject", "out", "too slow", self.check, "ns", case.nodes)
+            for case in cases
+            if case.failed
+        ]
+        return SimpleNamespace(
+            campaign=campaign,
+            decision="reject" if self.bad else "accept",
+            exit_code=1 if self.bad else 0,
+            simulated=False,
+            findings=findings,
+            cases=cases,
+            suspects=[SimpleNamespace(node=self.bad)] if self.bad else [],
+            failing_nodes=[self.bad] if self.bad else [],
+        )
+
+
+Patrolled = Callable[..., tuple[int, list[str]]]
+
+
+@pytest.fixture
+def patrolled(listed: None, nodes: Fleet, monkeypatch: pytest.MonkeyPatch) -> Patrolled:
+    """A patrol of the namespace nodes: its exit code, and what it says."""
+    nodes.flags["n5"].add("DOWN")
+
+    def go(campaign: Ran, rules: GateRules = RULES) -> tuple[int, list[str]]:
+        monkeypatch.setattr(accept, "run", campaign)
+        planned = run.plan("lab", rules, run.survey("lab", rules, NOW), 8, 1e6)
+        assert planned is not None
+        said: list[str] = []
+        return run.run("lab", rules, planned, 1e6, [], said.append), said
+
+    return go
+
+
+def test_where_all_is_well_nobody_is_touched(nodes: Fleet, patrolled: Patrolled) -> None:
+    campaign = Ran()
+    assert patrolled(campaign)[0] == 0
+    assert nodes.open() == set(NS) and not nodes.comments
+    assert campaign.told == {IDLE_VARIABLE: "1", SCHEDULE_VARIABLE: None}
+    assert campaign.options == ("-J", "nice=10000", "-J", "#SBATCH --no-requeue")
+
+
+def test_only_the_guilty_node_is_held(nodes: Fleet, patrolled: Patrolled) -> None:
+    assert patrolled(Ran("n2"))[0] == 1
+    assert nodes.open() == {"n1", "n3", "n4"}
+    reason = nodes.show(["n2"])["n2"].reason
+    assert reason.startswith("railgauge: Iperf2Pair n1 n2: too slow (20261122T")
+    assert store.suspected("lab", "n2") is not None
+
+
+def test_who_is_neither_accepted_nor_accused_is_said(nodes: Fleet, patrolled: Patrolled) -> None:
+    _, said = patrolled(Ran("n2"))
+    # Beside the guilty one no pair of theirs passed.
+    assert [line.partition(":")[0] for line in said if "nor accused" in line] == ["n1", "n3"]
+    assert nodes.open() == {"n1", "n3", "n4"}
+
+
+def test_a_check_that_comments_changes_no_state(nodes: Fleet, patrolled: Patrolled) -> None:
+    assert patrolled(Ran("n2", "Iperf3Pair"))[0] == 1
+    assert nodes.open() == set(NS)
+    assert nodes.comments["n2"].startswith("railgauge: Iperf3Pair n1 n2: too slow")
+
+
+@pytest.mark.parametrize(("check", "told"), [("Iperf2Pair", True), ("Brandnew", False)])
+def test_the_sites_command_gets_who_is_held(
+    patrolled: Patrolled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str, told: bool
+) -> None:
+    command = tmp_path / "tell"
+    command.write_text(f'#!/bin/sh\necho "$@" >"{tmp_path}/told"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("RAILGAUGE_ON_SUSPECT", shlex.quote(str(command)))
+    patrolled(Ran("n2", check))
+    assert (tmp_path / "told").exists() == told
+    if told:
+        assert (tmp_path / "told").read_text().startswith("n2 held: Iperf2Pair n1 n2: too slow")
+
+
+def test_a_comment_of_somebody_else_stays(nodes: Fleet, patrolled: Patrolled) -> None:
+    nodes.comments["n2"] = "ask Ann first"
+    patrolled(Ran("n2", "Iperf3Pair"))
+    assert nodes.comments["n2"] == "ask Ann first"
+
+
+def test_a_new_check_only_records(nodes: Fleet, patrolled: Patrolled) -> None:
+    code, said = patrolled(Ran("n2", "Brandnew"))
+    assert code == 1 and any(line.startswith("n2: recorded: Brandnew") for line in said)
+    assert nodes.open() == set(NS) and not nodes.comments
+    assert store.suspected("lab", "n2") is None
+
+
+def test_who_may_not_drain_only_records(
+    nodes: Fleet, patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = rights.Missing("drain", "user a may not drain", "admin", "ask")
+    monkeypatch.setattr(rights, "missing", lambda _: [lacking])
+    code, said = patrolled(Ran("n2"))
+    assert code == 1 and "only recorded: user a may not drain" in said[0]
+    assert nodes.open() == set(NS)
+
+
+def test_no_more_are_held_than_the_cap_lets(nodes: Fleet, patrolled: Patrolled) -> None:
+    rules = RULES.model_copy(update={"max_hold": 1})
+    patrolled(Ran("n2"), rules)
+    _, said = patrolled(Ran("n3"), rules.model_copy(update={"partners": 1}))
+    assert any("max_hold" in line for line in said)
+    assert nodes.open() == {"n1", "n3", "n4"}
+
+
+def test_one_that_was_stopped_judges_nobody(nodes: Fleet, patrolled: Patrolled) -> None:
+    code, said = patrolled(Ran("n2", state="interrupted", stopped="Slurm preempted job 7"))
+    assert code == 2
+    assert "stopped: Slurm preempted job 7; 4 of 4 places were measured" in said[0]
+    assert nodes.open() == set(NS)
+
+
+def test_a_preempted_job_stops_it(
+    nodes: Fleet, patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "_READ_S", 0)
+    monkeypatch.setattr(slurm_jobs, "preempted_jobs_of", lambda campaign: ["7"] if campaign else [])
+    campaign = Ran()
+    patrolled(campaign)
+    assert campaign.stopped == "Slurm preempted job 7"
+
+
+def test_who_is_accepted_again_is_a_suspect_no_more(nodes: Fleet, patrolled: Patrolled) -> None:
+    patrolled(Ran("n2", "Iperf3Pair"))
+    patrolled(Ran())
+    assert nodes.comments["n2"] == "" and store.suspected("lab", "n2") is None
+
+
+def test_leaves_meet_and_are_remembered(
+    nodes: Fleet, patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaves = Leaves({"n1": "a", "n2": "a", "n3": "b", "n4": "b", "n5": "c", "n6": "c"})
+    monkeypatch.setattr(run, "leaves_of", lambda _: leaves)
+    campaign = Ran()
+    patrolled(campaign)
+    assert campaign.told[SCHEDULE_VARIABLE] == "cover"
+    now = datetime.datetime.now(datetime.timezone.utc)
+    assert list(journal.ways("lab", now, 7)) == [("a", "b")]
+    later = now + datetime.timedelta(days=8)
+    assert journal.ways("lab", later, 7) == {}

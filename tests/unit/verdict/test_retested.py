@@ -1,0 +1,104 @@
+"""Whom a verdict names after the rounds that a sweep adds by itself, of few nodes and many."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Collection, Sequence
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from railgauge.model.record import Row
+from railgauge.node.retest import Met, next_round
+from railgauge.verdict.compare import Case
+from railgauge.verdict.locate import suspects
+from railgauge.verdict.locating import Suspect
+from tests.unit.verdict.test_rules import LIMIT, REFERENCE, bandwidth, case_on, ring
+
+#: `locate_rounds`, unless a system says otherwise.
+_ROUNDS = 3
+
+
+def sweep(
+    size: int,
+    bad: Collection[int],
+    share: float = 0.4,
+    ways: Collection[frozenset[str]] = (),
+    seed: int = 0,
+) -> list[Case]:
+    """The pairs of a ring, and those that the sweep measures again: all with a bad node at that
+    share of 9.7 Gb/s, where at least 8.1 are expected, with noise of 1 %.
+    """
+    noise = random.Random(seed)
+    nodes = [f"n{number}" for number in range(size)]
+    slow = {nodes[number % size] for number in bad}
+
+    def good(one: str, other: str) -> bool:
+        return not slow & {one, other} and frozenset((one, other)) not in ways
+
+    def measured(one: str, other: str, number: int) -> Case:
+        value = 9.7 * (1 + noise.gauss(0, 0.01)) * (1 if good(one, other) else share)
+        row = Row(bandwidth(value, (one, other)), REFERENCE, LIMIT)
+        whole = case_on((one, other), passed=row.within is not False, rows=(row,), round=number)
+        return dataclasses.replace(whole, peer_spread=0.1)
+
+    pairs = ring(nodes)
+    # The last pair of an odd ring has a round of its own.
+    of_round = [number % 2 for number in range(size - size % 2)] + [2] * (size % 2)
+    cases = [measured(a, b, number) for (a, b), number in zip(pairs, of_round, strict=True)]
+    met = [Met(0, a, b, good(a, b)) for a, b in pairs]
+    for number in range(_ROUNDS):
+        more = next_round(met, nodes)
+        cases += [measured(again.server, again.client, 3 + number) for again in more]
+        met += [Met(0, again.server, again.client, good(*again.ends)) for again in more]
+    return cases
+
+
+def confirmed(found: Sequence[Suspect]) -> set[str]:
+    return {node for suspect in found for node in suspect.failing_nodes}
+
+
+def names(*numbers: int) -> set[str]:
+    return {f"n{number}" for number in numbers}
+
+
+@given(st.integers(3, 40), st.integers(0, 39), st.sampled_from([0.1, 0.4, 0.7]), st.integers(0, 9))
+@example(4, 1, 0.4, 0)
+@example(3, 1, 0.4, 0)
+def test_one_slow_node_is_confirmed_and_no_other(
+    size: int, bad: int, share: float, seed: int
+) -> None:
+    found = suspects(sweep(size, [bad], share, seed=seed))
+    assert confirmed(found) == names(bad % size)
+    assert all(suspect.confirmed for suspect in found)
+
+
+@given(st.integers(6, 40), st.integers(0, 39), st.sampled_from([1, 2, 3]), st.integers(0, 9))
+def test_two_slow_nodes_next_to_each_other_or_not_are_confirmed_and_no_other(
+    size: int, first: int, apart: int, seed: int
+) -> None:
+    found = suspects(sweep(size, [first, first + apart], seed=seed))
+    assert confirmed(found) == names(first % size, (first + apart) % size)
+
+
+@given(st.integers(2, 12), st.sets(st.integers(0, 11), max_size=6), st.integers(0, 9))
+def test_whatever_is_bad_no_healthy_node_is_confirmed(size: int, bad: set[int], seed: int) -> None:
+    assert confirmed(suspects(sweep(size, bad, seed=seed))) <= names(*(n % size for n in bad))
+
+
+@given(st.integers(2, 40), st.integers(0, 99))
+def test_healthy_nodes_are_never_suspects(size: int, seed: int) -> None:
+    assert suspects(sweep(size, (), seed=seed)) == []
+
+
+@given(st.integers(4, 40), st.integers(0, 9))
+def test_a_slow_way_is_named_and_neither_of_its_ends(size: int, seed: int) -> None:
+    found = suspects(sweep(size, (), ways=[frozenset(("n1", "n2"))], seed=seed))
+    assert [(s.kind, s.name) for s in found] == [("pair", "n1-n2")] and confirmed(found) == set()
+
+
+@pytest.mark.parametrize("bad", [(0, 1), (0, 2)])
+def test_of_four_nodes_two_bad_ones_never_speak_against_the_others(bad: tuple[int, int]) -> None:
+    assert confirmed(suspects(sweep(4, bad))) <= names(*bad)
