@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 def trust(system: str | None, as_json: bool) -> None:
     """Say of each check how often its alarms were false, and what it may do by that.
 
-    From the records of all campaigns. An alarm is false where the next campaign that has the check
-    on this node does not accuse it. `hold` is proposed where that happens to fewer than 1 in 1,000
-    nodes tested, a step down where it happens to more, both with 95 % confidence.
+    From the records of all campaigns. An alarm is false where neither the campaign before nor the
+    one behind it that has the check on this node accuses it. `hold` is proposed where that happens
+    to fewer than 1 in 1,000 nodes tested, a step down where it happens to more, both with 95 %
+    confidence.
     """
     chosen = systems.chosen(system)
     from railgauge.cluster import store

@@ -1,9 +1,10 @@
 """How far each check can be trusted: what its alarms turned out to be, over all campaigns.
 
 An alarm is a node that a check accuses in a campaign. It was right where a retest in the same job
-confirmed it, else where the next campaign that has the check on this node accuses it again; it was
-false where that one does not. So a fault that somebody mended in between without a word counts as a
-false alarm: these figures rather accuse the check. Until there is a next one the alarm is open.
+confirmed it, else where the campaign before or behind it that has the check on this node accuses it
+too; it was false where none of these does. So a fault that was mended before anybody measured it
+again counts as a false alarm: these figures rather accuse the check. Until there is a next campaign
+the alarm is open.
 """
 
 from __future__ import annotations
@@ -62,29 +63,33 @@ def counts(standings: Iterable[Mapping[str, Standing]]) -> dict[str, Count]:
     """By check, of campaigns from the oldest to the newest; of what nothing judged none."""
     tests: dict[str, int] = {}
     ended: dict[str, list[int]] = {}
-    #: (node, check) -> of an alarm that nothing has decided
-    waiting: set[tuple[str, str]] = set()
+    #: (node, check) -> of a node that was accused when it was tested last, whether rightly so;
+    #: None where that is not decided
+    accused: dict[tuple[str, str], bool | None] = {}
     for campaign in standings:
         for node, standing in campaign.items():
             if standing.alarms is None:
                 continue
             for check in {*standing.checks, *standing.alarms}:
                 tests[check] = tests.get(check, 0) + 1
-                right_wrong = ended.setdefault(check, [0, 0])
-                accused, key = check in standing.alarms, (node, check)
-                if key in waiting:
-                    waiting.remove(key)
-                    right_wrong[0 if accused else 1] += 1
-                if accused and standing.alarms[check]:
-                    right_wrong[0] += 1
-                elif accused:
-                    waiting.add(key)
+                right_wrong, key = ended.setdefault(check, [0, 0]), (node, check)
+                again = key in accused
+                undecided = again and accused[key] is None
+                if check in standing.alarms:
+                    # With the one before it, which it confirms.
+                    right = again or standing.alarms[check]
+                    right_wrong[0] += int(right) + int(undecided)
+                    accused[key] = True if right else None
+                elif again:
+                    right_wrong[1] += int(undecided)
+                    del accused[key]
+    waiting = [check for (_, check), right in accused.items() if right is None]
     return {
         check: Count(
             tests=tests[check],
             confirmed=ended[check][0],
             false=ended[check][1],
-            open=sum(of == check for _, of in waiting),
+            open=waiting.count(check),
         )
         for check in sorted(tests)
     }

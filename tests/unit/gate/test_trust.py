@@ -45,7 +45,9 @@ UNJUDGED = {"n1": GOOD["n1"].model_copy(update={"alarms": None})}
         ([GOOD, GOOD], Count(tests=2)),
         ([ALARM], Count(tests=1, open=1)),
         ([ALARM, GOOD], Count(tests=2, false=1)),
-        ([ALARM, ALARM, GOOD], Count(tests=3, confirmed=1, false=1)),
+        # A node that was held, tested again, mended and accepted.
+        ([ALARM, ALARM, GOOD], Count(tests=3, confirmed=2)),
+        ([ALARM, ALARM, GOOD, ALARM, GOOD], Count(tests=5, confirmed=2, false=1)),
         ([CONFIRMED, GOOD], Count(tests=2, confirmed=1)),
         ([ALARM, CONFIRMED, GOOD], Count(tests=3, confirmed=2)),
         ([ALARM, UNJUDGED, GOOD], Count(tests=2, false=1)),
