@@ -63,7 +63,9 @@ class Before:
 
 
 def before(verdict: Verdict) -> Before | str:
-    """None of its words is a reason for the verdict; a text says why there is no comparison."""
+    """Against the campaign that it was to be compared with, else the last accepted one before it;
+    a text says why there is none. No word of it is a reason for the verdict.
+    """
     campaign = verdict.campaign
     if verdict.simulated:
         return "A rehearsal is not compared with anything."
@@ -73,10 +75,12 @@ def before(verdict: Verdict) -> Before | str:
             if campaign.compared_with
             else campaigns.last_accepted(campaign.system, before=campaign.id)
         )
-        then, now = measured.read(earlier), measured.read(campaign)
+        then = measured.read(earlier).filter(_between(campaign))
         margins = systems.least_changes(campaign.system)
-        sides = [before_after.of_tables([one], margins) for one in (then, now)]
-        compared = before_after.compare(sides[0], sides[1])
+        compared = before_after.compare(
+            before_after.of_tables([then], margins),
+            before_after.of_tables([measured.read(campaign)], margins),
+        )
         changed = drift(in_campaign(earlier), in_campaign(campaign))
     except RailgaugeError as error:
         return f"No before and after: {error.message}."
@@ -84,6 +88,12 @@ def before(verdict: Verdict) -> Before | str:
     return Before(
         earlier, compared, tuple(changed), {row[:-1]: row[-1] for row in medians.iter_rows()}
     )
+
+
+def _between(campaign: Campaign) -> pl.Expr:
+    """Of other nodes than a campaign's own nobody asks."""
+    nodes = [node for members in campaign.scope.nodes.values() for node in members]
+    return pl.col("nodes").str.split(",").list.eval(pl.element().is_in(nodes)).list.all()
 
 
 def classes(compared: Comparison) -> TableOf:
