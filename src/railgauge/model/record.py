@@ -34,7 +34,7 @@ PlaceKey = tuple[str, str, str]
 Possible = dict[str, dict[str, pydantic.NonNegativeInt]]
 
 
-#: Unique name of a case -> partition -> place -> what went there, Gb/s, by what devices counted.
+#: A case's name -> partition -> place -> what went there, Gb/s, by what devices counted.
 Rates = dict[str, dict[str, dict[str, pydantic.PositiveFloat]]]
 
 
