@@ -241,7 +241,10 @@ def _rates_of(name: str | None) -> record.Rates | None:
     # Polars takes its time to load, which other campaigns need not wait for.
     from railgauge.verdict import earlier
 
-    return earlier.rates(campaigns.load(name))
+    try:
+        return earlier.rates(campaigns.load(name))
+    except BrokenRecordError as error:
+        raise RailgaugeError(str(error), next_step="compare with another campaign") from None
 
 
 def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None = None) -> Verdict:

@@ -270,7 +270,7 @@ class SweepCheck(StrictCheck):
         """What went at each place in the campaign that this one is compared with."""
         campaign = paths.campaign_folder()
         rates = record.read_rates(campaign / BEFORE) if campaign else None
-        return (rates or {}).get(self.unique_name, {}).get(self.target.partition, {})
+        return (rates or {}).get(self.display_name, {}).get(self.target.partition, {})
 
     # --- what it left --------------------------------------------------------------------------
 

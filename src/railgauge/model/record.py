@@ -37,7 +37,7 @@ Possible = dict[str, dict[str, pydantic.NonNegativeInt]]
 KnownLeaves = dict[str, dict[str, str]]
 
 
-#: Unique name of a case -> partition -> place -> what went there, Gb/s, by what devices counted.
+#: A case's name -> partition -> place -> what went there, Gb/s, by what devices counted.
 Rates = dict[str, dict[str, dict[str, pydantic.PositiveFloat]]]
 
 

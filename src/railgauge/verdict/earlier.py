@@ -13,9 +13,10 @@ import polars as pl
 
 from railgauge import hostlist
 from railgauge.campaign import folder
-from railgauge.campaign.folder import Campaign
+from railgauge.campaign.folder import PLAN, Campaign
 from railgauge.campaign.inventories import in_campaign
 from railgauge.errors import RailgaugeError
+from railgauge.model import record
 from railgauge.model.record import Rates
 from railgauge.node import retest
 from railgauge.verdict import before_after, compare, table
@@ -33,6 +34,8 @@ def rates(campaign: Campaign) -> Rates:
     """What went at each place of a campaign by its client's devices, the median of its runs: what
     the conductor of a later sweep holds its own against.
     """
+    # Unlike a unique name, that of people is the same where other nodes are measured.
+    names = {p.unique_name: p.case for p in record.read_plan(campaign.folder / PLAN) or ()}
     found: dict[tuple[str, str, str], list[float]] = {}
     for case in compare.read(campaign):
         for call in case.calls if not case.like and case.place else ():
@@ -41,7 +44,7 @@ def rates(campaign: Campaign) -> Rates:
                 line = {"call": {"seconds": call.seconds}, "facts": facts}
                 rate = retest.rate_gbits(line)
                 if rate:
-                    key = case.unique_name, case.partition, case.place
+                    key = names[case.unique_name], case.partition, case.place
                     found.setdefault(key, []).append(rate)
     by_case: Rates = {}
     for (name, partition, place), several in found.items():

@@ -13,7 +13,8 @@ import pytest
 from reframe.core.builtins import parameter
 from reframe.core.exceptions import SkipTestError
 
-from railgauge.campaign.folder import RESULT_FILE
+from railgauge import paths
+from railgauge.campaign.folder import BEFORE, RESULT_FILE
 from railgauge.checks import queue, sweep, topology
 from railgauge.checks.base import Observation
 from railgauge.checks.cases import Case, Places, SettingCase, SweepCase
@@ -771,6 +772,18 @@ def test_the_conductor_may_measure_pairs_again(check: Any) -> None:
     check.choose_places()
     assert check.orders()["retests"]["rounds"] == 3
     assert {place["of"] for place in check.orders()["places"]} == {0}
+
+
+def test_the_conductor_knows_what_went_at_each_place_before(
+    check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check.choose_places()
+    assert "before" not in check.orders()["retests"]
+    monkeypatch.setenv(paths.CAMPAIGN_VARIABLE, str(tmp_path))
+    rates = {check.display_name: {"ns": {FIRST: 9.3}}, "another": {"ns": {SECOND: 1.0}}}
+    (tmp_path / BEFORE).write_text(json.dumps(rates))
+    told = check.orders()["retests"]
+    assert told["before"] == {FIRST: 9.3} and told["change"] == 0.02
 
 
 def test_what_was_measured_again_is_judged_like_any_other(check: Any) -> None:
