@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -13,6 +13,8 @@ from railgauge import hostlist, systems
 from railgauge.acceptance import session
 from railgauge.cli import running
 from railgauge.cli.duration import Duration
+from railgauge.cli.output import json_option, print_json
+from railgauge.errors import RailgaugeError
 
 if TYPE_CHECKING:
     from railgauge.patrol.run import Fleet, Plan
@@ -36,7 +38,10 @@ if TYPE_CHECKING:
 @click.option(
     "--plan", "plan_only", is_flag=True, help="Say what would be tested, and test nothing."
 )
-def patrol(system: str | None, budget: float, nodes: int | None, plan_only: bool) -> NoReturn:
+@json_option("patrol-plan")
+def patrol(
+    system: str | None, budget: float, nodes: int | None, plan_only: bool, as_json: bool
+) -> NoReturn:
     """Test a few idle nodes: those that wait longest, and those at risk.
 
     Made to be started every hour or so by cron, jobs/patrol.sbatch or scrontab. Its jobs have a low
@@ -47,6 +52,12 @@ def patrol(system: str | None, budget: float, nodes: int | None, plan_only: bool
     Exit code: 0 all accepted, or nobody to test; 1 a node is accused; 2 not told, or stopped; 3 not
     run: wrong usage, or the environment.
     """
+    if as_json and not plan_only:
+        raise RailgaugeError(
+            "--json without --plan: what a patrol found is its campaign's verdict",
+            next_step="railgauge patrol --plan --json; behind a patrol: "
+            "railgauge verdict latest --json",
+        )
     chosen = systems.chosen(system)
     session.use(chosen)
     if session.in_lab(chosen):
@@ -66,6 +77,9 @@ def patrol(system: str | None, budget: float, nodes: int | None, plan_only: bool
 
     if plan_only:
         fleet, planned = chosen_now()
+        if as_json:
+            print_json(plan_as_dict(chosen, fleet, planned))
+            sys.exit(0)
         _say_left_alone(fleet)
         _say_plan(fleet, planned, most)
         _say_pace(fleet, most, rules.patrol.every_days)
@@ -83,6 +97,24 @@ def patrol(system: str | None, budget: float, nodes: int | None, plan_only: bool
         store.publish_rules(chosen)
         code = run.run(chosen, rules, planned, budget, running.typed(), click.echo)
     sys.exit(code)
+
+
+def plan_as_dict(system: str, fleet: Fleet, planned: Plan | None) -> dict[str, Any]:
+    """Whom it would test, null for nobody, and whom it leaves alone, and why."""
+    return {
+        "system": system,
+        "idle": sum(map(len, fleet.candidates.values())),
+        "left_alone": dict(fleet.left_alone),
+        "plan": planned
+        and {
+            "partition": planned.partition,
+            "nodes": list(planned.choice.nodes),
+            "leaves": {leaf: list(nodes) for leaf, nodes in planned.leaves.items()},
+            "cover": planned.choice.cover,
+            "seconds": planned.seconds,
+            "risks": {node: list(risks) for node, risks in planned.risks.items()},
+        },
+    }
 
 
 def _say_plan(fleet: Fleet, planned: Plan | None, most: int) -> None:

@@ -31,6 +31,7 @@ from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.verdict.answer import Finding
 from tests.unit.gate.cluster import Slurm
+from tests.unit.report.feeds.test_schemas import require
 
 NOW = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.timezone.utc)
 LAST_WEEK = "20261115T120000Z-lab-000001"
@@ -224,6 +225,17 @@ def test_a_plan_changes_nothing(nodes: Fleet) -> None:
     assert "5 of 5 wait for more than 7 days (n[1-4,6])" in answer.output
     assert "6 nodes, 4 at a time, every 7 days: 1 patrols a day at least" in answer.output
     assert not list(store.folder("lab").glob("patrols/*"))
+
+
+@pytest.mark.parametrize("flag", ["", "DOWN"])
+def test_a_plan_as_json_is_as_its_schema(nodes: Fleet, flag: str) -> None:
+    for flags in nodes.flags.values():
+        flags |= {flag} - {""}
+    answer = CliRunner().invoke(cli, ["patrol", "--system", "lab", "--plan", "--json"])
+    document = json.loads(answer.stdout)
+    require("patrol-plan", document)
+    assert (document["plan"] is None) == bool(flag)
+    assert len(document["left_alone"]) == (len(nodes.flags) if flag else 0)
 
 
 # --- what follows ---------------------------------------------------------------------------------
