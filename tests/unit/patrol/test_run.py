@@ -225,10 +225,18 @@ def test_a_plan_changes_nothing(nodes: Fleet) -> None:
     assert "5 of 5 wait for more than 7 days (n[1-4,6])" in answer.output
     assert "6 nodes, 4 at a time, every 7 days: 1 patrols a day at least" in answer.output
     assert not list(store.folder("lab").glob("patrols/*"))
+
+
+@pytest.mark.usefixtures("listed")
+@pytest.mark.parametrize("flag", ["", "DOWN"])
+def test_a_plan_as_json_is_as_its_schema(nodes: Fleet, flag: str) -> None:
+    for flags in nodes.flags.values():
+        flags |= {flag} - {""}
     answer = CliRunner().invoke(cli, ["patrol", "--system", "lab", "--plan", "--json"])
     document = json.loads(answer.stdout)
     require("patrol", document)
-    assert document["plan"]["nodes"] == list(NS) and document["patrols_a_day"] == 1
+    assert (document["plan"] is None) == bool(flag) and document["patrols_a_day"] == 1
+    assert len(document["left_alone"]) == (len(nodes.flags) if flag else 0)
 
 
 # --- what follows ---------------------------------------------------------------------------------
