@@ -104,11 +104,7 @@ def load(name: str) -> System:
 
     In a rehearsal, as it is staged in the lab.
     """
-    if name not in names():
-        raise ConfigurationError(
-            f"system {name!r} is unknown; configs/systems/ has: {', '.join(names())}",
-            next_step=f"name one of these, or: railgauge system new {name}",
-        )
+    _require_known(name)
     system = load_model(_file(name), System)
     if system.name != name:
         raise ConfigurationError(
@@ -117,6 +113,14 @@ def load(name: str) -> System:
     if rehearsal.scenario() is not None and name == rehearsed():
         return System.model_validate(rehearsal.staged(entry(name)))
     return system
+
+
+def _require_known(name: str) -> None:
+    if name not in names():
+        raise ConfigurationError(
+            f"system {name!r} is unknown; configs/systems/ has: {', '.join(names())}",
+            next_step=f"name one of these, or: railgauge system new {name}",
+        )
 
 
 def least_changes(name: str) -> dict[str, float]:
@@ -178,5 +182,10 @@ def current() -> str:
 
 
 def chosen(option: str | None = None) -> str:
-    """The system that a command works on: its `--system`, else RFM_SYSTEM, else this host's."""
-    return option or os.environ.get("RFM_SYSTEM", "").partition(":")[0] or current()
+    """The system that a command works on: its `--system`, else RFM_SYSTEM, else this host's.
+
+    ConfigurationError where it is not described.
+    """
+    name = option or os.environ.get("RFM_SYSTEM", "").partition(":")[0] or current()
+    _require_known(name)
+    return name

@@ -753,10 +753,22 @@ def test_option_wins_over_variable_over_host(
     chosen: str,
 ) -> None:
     write()
+    for name in ("daint", "lab"):
+        write(name, GOOD.replace("alps", name))
     on_host(monkeypatch, "alps-login")
     if variable is not None:
         monkeypatch.setenv("RFM_SYSTEM", variable)
     assert systems.chosen(option) == chosen
+
+
+@pytest.mark.parametrize(("option", "variable"), [("nosuch", "alps"), (None, "nosuch:ns")])
+def test_a_system_that_nobody_described_is_an_error_with_those_there_are(
+    write: Write, monkeypatch: pytest.MonkeyPatch, option: str | None, variable: str
+) -> None:
+    write()
+    monkeypatch.setenv("RFM_SYSTEM", variable)
+    with pytest.raises(ConfigurationError, match=r"'nosuch' is unknown; .* has: alps"):
+        systems.chosen(option)
 
 
 # ---- as ReFrame sees them ----
