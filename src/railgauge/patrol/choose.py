@@ -26,13 +26,15 @@ class Candidate:
     """A node that might be tested now.
 
     `leaf` is "" where it is not known, `days` since it was last tested, infinite where it never
-    was. `risks` are reasons to test it sooner.
+    was. `risks` are reasons to test it sooner. `retest`: it was not accepted by a patrol across
+    leaves, and not tested since.
     """
 
     node: str
     leaf: str = ""
     days: float = math.inf
     risks: tuple[str, ...] = ()
+    retest: bool = False
 
     @property
     def urgency(self) -> float:
@@ -56,12 +58,22 @@ def choose(
     `ways` has of two leaves the days since nodes of both were measured with each other. The leaf of
     the most urgent node, and those whose way to the chosen ones waits longest, give about two nodes
     each, or more where there are fewer leaves.
+
+    First of all come those to be tested again, on one leaf with others of it: across leaves a bad
+    node cannot be told from what lies between. That happens once, so that nobody waits for it long.
     """
     by_leaf: dict[str, list[Candidate]] = {}
     for one in sorted(candidates, key=lambda one: (-one.urgency, one.node)):
         by_leaf.setdefault(one.leaf, []).append(one)
+    order = [one.node for one in candidates]
     if min(most, len(candidates)) < max(least, 2):
         return Choice()
+    for members in by_leaf.values():
+        suspects = [one for one in members if one.retest]
+        if suspects and members[0].leaf and min(most, len(members)) >= max(least, 3):
+            rest = [one for one in members if not one.retest]
+            again = [one.node for one in (*suspects, *rest)][:most]
+            return Choice(tuple(sorted(again, key=order.index)))
     leaves = _leaves(by_leaf, max(2, most // 2), ways)
     turns = itertools.zip_longest(*(by_leaf[leaf] for leaf in leaves))
     chosen = [one for turn in turns for one in turn if one is not None][:most]
@@ -70,7 +82,6 @@ def choose(
         rest = sorted(candidates, key=lambda one: (-one.urgency, one.node))
         chosen += [one for one in rest if one not in chosen][: most - len(chosen)]
     met = {one.leaf for one in chosen}
-    order = [one.node for one in candidates]
     nodes = tuple(sorted((one.node for one in chosen), key=order.index))
     return Choice(nodes, len(met) > 1 and "" not in met)
 

@@ -60,6 +60,12 @@ def ways(system: str, now: datetime.datetime, since_days: float) -> dict[Way, fl
     return found
 
 
+def across(system: str, now: datetime.datetime, since_days: float) -> set[str]:
+    """The campaigns of patrols whose nodes were all measured across leaves."""
+    since = now - datetime.timedelta(days=since_days)
+    return {one.campaign for one in _read(system, since) if one.cover and one.campaign}
+
+
 def _read(system: str, since: datetime.datetime) -> Iterator[Patrol]:
     for path in sorted((store.folder(system) / "patrols").glob("*.json")):
         if path.stem[:16] < since.strftime(_STAMP):

@@ -11,7 +11,7 @@ import dataclasses
 import datetime
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from railgauge import hostlist, systems
 from railgauge.acceptance import accept, session
@@ -84,6 +84,7 @@ def survey(system: str, rules: GateRules, now: datetime.datetime) -> Fleet:
     suspects = {
         n for n in everybody if store.suspected(system, n) or (n in states and states[n].ours)
     }
+    across = journal.across(system, now, of.every_days)
     found: dict[str, list[Candidate]] = {}
     for partition in systems.load(system).partitions:
         leaves = leaves_of(partition)
@@ -92,7 +93,9 @@ def survey(system: str, rules: GateRules, now: datetime.datetime) -> Fleet:
             if line.partition == partition.name and line.node not in left_alone:
                 leaf = of_node.get(line.node, "")
                 beside = [n for n in suspects if leaf and of_node.get(n) == leaf and n != line.node]
-                found.setdefault(partition.name, []).append(_candidate(line, leaf, beside, now))
+                found.setdefault(partition.name, []).append(
+                    _candidate(line, leaf, beside, across, now)
+                )
         in_order = partition.nodes.index
         found.get(partition.name, []).sort(key=lambda one: in_order(one.node))
     under_test = slurm_jobs.nodes_of_campaigns()
@@ -118,19 +121,25 @@ def _left_alone(state: SlurmNode | None, due_in_s: float) -> str:
 
 
 def _candidate(
-    line: Line, leaf: str, suspects_beside: Sequence[str], now: datetime.datetime
+    line: Line,
+    leaf: str,
+    suspects_beside: Sequence[str],
+    across: Collection[str],
+    now: datetime.datetime,
 ) -> Candidate:
     tested = line.tested if line.tested and _finished(line.tested.campaign) else line.accepted
     days = coverage.days_since(tested.campaign if tested else None, now)
     risks = []
     if line.changed:
         risks.append("its fingerprint is not the accepted one")
-    if tested is not None and tested.outcome == "not accepted":
+    refused = tested is not None and tested.outcome == "not accepted"
+    if tested is not None and refused:
         risks.append(f"not accepted by {tested.campaign}")
     if suspects_beside:
         risks.append(f"beside {hostlist.fold(suspects_beside)} on {leaf}")
     told = {} if days is None else {"days": days}
-    return Candidate(line.node, leaf, risks=tuple(risks), **told)
+    retest = tested is not None and refused and tested.campaign in across
+    return Candidate(line.node, leaf, risks=tuple(risks), retest=retest, **told)
 
 
 def _finished(campaign: str) -> bool:

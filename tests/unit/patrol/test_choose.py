@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from hypothesis import given
@@ -70,6 +71,18 @@ def test_a_node_at_risk_does_not_starve_the_others() -> None:
         seen |= set(chosen)
         days = {n: 0.0 if n in chosen else d + 1 for n, d in days.items()}
     assert seen == set(days)
+
+
+def test_who_failed_across_leaves_is_tested_again_on_its_own() -> None:
+    fleet = [dataclasses.replace(one, retest=one.node == "n13") for one in four_leaves()]
+    choice = choose(fleet, 4, 3, {})
+    assert not choice.cover and choice.nodes == ("n10", "n11", "n12", "n13")
+
+
+def test_where_its_leaf_has_too_few_it_is_tested_with_others() -> None:
+    others = [one for one in four_leaves() if one.leaf != "leaf2"]
+    fleet = [*others, Candidate("n13", "leaf2", 1.0, retest=True), Candidate("n14", "leaf2")]
+    assert choose(fleet, 4, 3, {}).cover
 
 
 def test_leaves_are_covered() -> None:

@@ -439,6 +439,21 @@ def test_who_is_accepted_again_is_a_suspect_no_more(nodes: Fleet, patrolled: Pat
     assert nodes.comments["n2"] == "" and store.suspected("lab", "n2") is None
 
 
+def test_who_failed_across_leaves_is_to_be_tested_again_once(nodes: Fleet, tmp_path: Path) -> None:
+    campaign = "20261122T100000Z-lab-000001"
+    campaign_of(tmp_path, campaign, n1="accepted", n2="not accepted")
+    assert not of(run.survey("lab", RULES, NOW), "n2").retest
+    told: dict[str, Any] = {"partition": "ns", "nodes": ["n1", "n2"], "leaves": {}, "risks": {}}
+    identifier = "20261122T100000Z_abcd"
+    journal.Patrol(
+        identifier, "lab", "", "", cover=True, campaign=campaign, ended="", **told
+    ).save()
+    assert of(run.survey("lab", RULES, NOW), "n2").retest
+    assert not of(run.survey("lab", RULES, NOW), "n1").retest
+    campaign_of(tmp_path, "20261122T110000Z-lab-000002", n2="not accepted")
+    assert not of(run.survey("lab", RULES, NOW), "n2").retest
+
+
 def test_leaves_meet_and_are_remembered(
     nodes: Fleet, patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
