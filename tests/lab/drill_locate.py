@@ -2,8 +2,8 @@
 
     python -m tests.lab.drill_locate [--times N] [NAME...]
 
-A drill is right where the nodes that are named are those with the fault, and nobody else; of an
-uplink, where no node is named as confirmed, and the uplink's leaf is.
+A drill is right where the nodes that are named are those with the fault, and nobody else; of all
+uplinks of a leaf, where the leaf is named, and no node.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SYSTEM = "lab32"
 @dataclasses.dataclass(frozen=True)
 class Drill:
     """Faults as `railgauge lab fault` takes them, the nodes that are measured, and who is at fault:
-    node names, or `uplink leaf1`.
+    node names, or `leaf leaf1`.
     """
 
     faults: tuple[str, ...]
@@ -49,8 +49,9 @@ DRILLS = {
     "lossy-rail": Drill(("rail-loss n5 5",), frozenset({"n5"})),
     "uplinks": Drill(
         tuple(f"uplink-rate leaf1:spine{number} 0.03" for number in range(1, 5)),
-        frozenset({"uplink leaf1"}),
-        "n[1-4,9-12,17-20]",
+        # Of three leaves one would spoil two thirds of all ways.
+        frozenset({"leaf leaf1"}),
+        "n[1-4,9-12,17-20,25-28]",
         ("--schedule", "cover"),
     ),
     "flap": Drill(("flap n5",), frozenset({"n5"})),

@@ -102,3 +102,22 @@ def test_a_slow_way_is_named_and_neither_of_its_ends(size: int, seed: int) -> No
 @pytest.mark.parametrize("bad", [(0, 1), (0, 2)])
 def test_of_four_nodes_two_bad_ones_never_speak_against_the_others(bad: tuple[int, int]) -> None:
     assert confirmed(suspects(sweep(4, bad))) <= names(*bad)
+
+
+@given(st.integers(0, 99))
+def test_the_ways_out_of_a_leaf_of_four_are_the_leafs_and_no_nodes(seed: int) -> None:
+    """All leaves meet each other, as by `cover`; what leaves the first one is slow."""
+    chance = random.Random(seed)
+    nodes = [[f"n{8 * leaf + number}" for number in range(4)] for leaf in range(4)]
+    cases = []
+    for number, members in enumerate([[(0, 1), (2, 3)], [(0, 2), (1, 3)], [(0, 3), (1, 2)]]):
+        for one, other in members:
+            for pair in zip(nodes[one], nodes[other], strict=True):
+                share = chance.uniform(0.33, 0.6) if one == 0 else chance.uniform(0.93, 1)
+                row = Row(bandwidth(9.7 * share, pair), REFERENCE, LIMIT)
+                passed = row.within is not False
+                cases.append(case_on(pair, passed=passed, rows=(row,), round=number))
+    leaves = {"ns": {node: f"leaf{n}" for n, of_leaf in enumerate(nodes) for node in of_leaf}}
+    found = suspects(cases, leaves)
+    assert [(s.kind, s.name, s.confirmed) for s in found] == [("leaf", "leaf0", True)]
+    assert confirmed(found) == set()
