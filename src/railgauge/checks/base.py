@@ -22,17 +22,16 @@ from railgauge import hostlist, paths, systems
 from railgauge.campaign.folder import RESULT_FILE
 from railgauge.checks import guard, queue
 from railgauge.checks.cases import Case, Cases, RailCase
+from railgauge.checks.observation import ExitLine, Facts, Judged, Observation
 from railgauge.checks.protections import Evidence, failures
 from railgauge.model import record, references, shares
 from railgauge.model.call import Call
-from railgauge.model.claim import Claim
-from railgauge.model.failure import ALONE, NO_REFERENCE, PRECONDITION_FAILED, Failure
+from railgauge.model.failure import ALONE, PRECONDITION_FAILED, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import reservations
 from railgauge.systems import rehearsal
-from railgauge.tools import Reading
 
 guard.install()
 
@@ -48,63 +47,6 @@ def simple_test(check: Any) -> Any:
     """
     TESTS.add(check)
     return check if check.num_variants == 0 else rfm.simple_test(check)
-
-
-@dataclasses.dataclass(frozen=True)
-class ExitLine:
-    """The proof that a tool's call has ended, and what its node said of itself."""
-
-    call: Call
-    facts: Mapping[str, Any]
-
-
-#: What each node stated of itself (device, mtu_bytes, ...), by its name.
-Facts = Mapping[str, Mapping[str, Any]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Observation:
-    """What a place left, read once: its tool's reading, its exit lines, what each node stated of
-    itself (device, mtu_bytes, ...) by its name, and what is wrong beside what every check is judged
-    by. `claims` are what the tool says that the nodes' devices carried, to be held against their
-    counters.
-    """
-
-    reading: Reading
-    calls: Sequence[Call]
-    facts: Facts = dataclasses.field(default_factory=dict)
-    failures: Sequence[Failure] = ()
-    claims: Sequence[Claim] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Judged:
-    """What became of one place: what is known of it, and what is wrong."""
-
-    place: Case
-    evidence: Evidence
-    failures: Sequence[Failure]
-
-    @property
-    def within(self) -> bool:
-        """Whether every number is where its reference wants it."""
-        known = self.evidence.references
-        return all(
-            known[m.variable].admits(m.value)
-            for m in self.evidence.measurements
-            if m.variable in known
-        )
-
-    @property
-    def passed(self) -> bool:
-        return not self.failures and self.within
-
-    @property
-    def serves(self) -> bool:
-        """Whether what needs it may be measured: nothing speaks against it, though nothing stored
-        may say what its numbers should be.
-        """
-        return self.within and all(failure.kind == NO_REFERENCE for failure in self.failures)
 
 
 class StrictCheck(rfm.RunOnlyRegressionTest):

@@ -8,8 +8,9 @@ from typing import Any
 
 from reframe.core.builtins import run_before
 
-from railgauge.checks.base import Observation, StrictCheck
+from railgauge.checks.base import StrictCheck
 from railgauge.checks.cases import Mismatch, SettingCase, mismatch_of_settings
+from railgauge.checks.observation import Observation
 from railgauge.checks.pair import OfPair, PairCases, neighbours
 from railgauge.checks.wan import is_series
 from railgauge.model.call import Call

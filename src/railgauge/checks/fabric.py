@@ -16,8 +16,9 @@ from typing import Any
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import paths, systems
-from railgauge.checks.base import Judged, Observation, StrictCheck
+from railgauge.checks.base import StrictCheck
 from railgauge.checks.cases import Case, Cases, PairCase, PartitionCase, chosen_nodes
+from railgauge.checks.observation import Judged, Observation
 from railgauge.checks.protections import Evidence
 from railgauge.checks.schedule import rounds
 from railgauge.checks.sweep import SweepCheck

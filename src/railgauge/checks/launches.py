@@ -15,8 +15,8 @@ from typing import Any
 from reframe.core.builtins import run_after
 
 from railgauge import paths
-from railgauge.checks.base import ExitLine
 from railgauge.checks.cases import Case, GroupCase
+from railgauge.checks.observation import ExitLine
 from railgauge.checks.sweep import SLOW, SLOW_S, SweepCheck
 from railgauge.model.call import Call
 from railgauge.model.failure import DISTURBED, NOT_TOLD_APART, Failure

@@ -12,11 +12,11 @@ from typing import Any
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import paths
-from railgauge.checks.base import Facts, Observation
 from railgauge.checks.cases import Case, GroupCase
 from railgauge.checks.launches import LaunchCheck
 from railgauge.checks.nccl_cases import fabric_of, places_of
 from railgauge.checks.node_state import of_states
+from railgauge.checks.observation import Facts, Observation
 from railgauge.checks.rdma import of_rails_among
 from railgauge.model import limits, references, shares
 from railgauge.model.call import Call

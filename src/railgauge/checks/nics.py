@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from railgauge.checks.base import ExitLine, Observation
 from railgauge.checks.cases import Mismatch, NicCase, mismatch_of_settings
+from railgauge.checks.observation import ExitLine, Observation
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.wan import is_series
 from railgauge.model import limits

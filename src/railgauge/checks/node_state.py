@@ -9,8 +9,8 @@ from typing import Any
 import reframe.core.runtime as rt
 
 from railgauge.checks import state as node_state
-from railgauge.checks.base import Facts, Observation
 from railgauge.checks.cases import Case, NodeCase
+from railgauge.checks.observation import Facts, Observation
 from railgauge.checks.path import NodeCases, NodeCheck, of_nodes
 from railgauge.model import inventory, references
 from railgauge.model.failure import Failure

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from railgauge import hostlist, systems
 from railgauge.checks import schedule, topology
-from railgauge.checks.base import ExitLine, Facts, Observation, StrictCheck
+from railgauge.checks.base import StrictCheck
 from railgauge.checks.cases import Cases, PairCase
+from railgauge.checks.observation import ExitLine, Facts, Observation
 from railgauge.checks.sweep import SweepCheck
 from railgauge.model import limits
 from railgauge.model.call import Call

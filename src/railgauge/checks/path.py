@@ -15,8 +15,8 @@ import reframe.core.runtime as rt
 
 from railgauge import paths
 from railgauge.checks import path_state
-from railgauge.checks.base import Observation
 from railgauge.checks.cases import NODES_VARIABLE, Case, Cases, NodeCase, chosen_nodes
+from railgauge.checks.observation import Observation
 from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
 from railgauge.checks.sweep import SweepCheck
 from railgauge.model import references

@@ -7,8 +7,9 @@ from typing import Any
 
 from reframe.core.builtins import run_after, run_before
 
-from railgauge.checks.base import ExitLine, Observation, StrictCheck
+from railgauge.checks.base import StrictCheck
 from railgauge.checks.cases import Case, Cases, PartitionCase, chosen_nodes
+from railgauge.checks.observation import ExitLine, Observation
 from railgauge.model.call import Call
 from railgauge.systems import Partition
 from railgauge.tools import Reading

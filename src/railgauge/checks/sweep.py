@@ -21,8 +21,9 @@ from reframe.core.builtins import run_before
 from railgauge import paths, systems
 from railgauge.campaign.folder import BEFORE
 from railgauge.checks import protections, queue, schedule, topology
-from railgauge.checks.base import ExitLine, Judged, StrictCheck
+from railgauge.checks.base import StrictCheck
 from railgauge.checks.cases import Case, PairCase, SweepCase
+from railgauge.checks.observation import ExitLine, Judged
 from railgauge.checks.protections import Evidence
 from railgauge.model import record
 from railgauge.model.call import Call

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from reframe.core.builtins import variable
 
-from railgauge.checks.base import Facts
 from railgauge.checks.cases import TransferCase
+from railgauge.checks.observation import Facts
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.wan import is_series, long_way, of_another_length
 from railgauge.model import limits

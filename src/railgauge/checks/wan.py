@@ -10,8 +10,8 @@ from typing import Any
 
 from reframe.core.builtins import variable
 
-from railgauge.checks.base import Facts
 from railgauge.checks.cases import Case, WanCase
+from railgauge.checks.observation import Facts
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.path import of_paths
 from railgauge.model import limits

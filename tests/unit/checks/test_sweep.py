@@ -16,8 +16,8 @@ from reframe.core.exceptions import SkipTestError
 from railgauge import paths
 from railgauge.campaign.folder import BEFORE, RESULT_FILE
 from railgauge.checks import queue, sweep, topology
-from railgauge.checks.base import Observation
 from railgauge.checks.cases import Case, Places, SettingCase, SweepCase
+from railgauge.checks.observation import Observation
 from railgauge.checks.pair import PairCheck
 from railgauge.checks.sweep import SweepCheck
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, UNAVAILABLE, Failure

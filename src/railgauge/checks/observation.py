@@ -1,0 +1,71 @@
+"""What a place left, as it is read once, and what became of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from railgauge.checks.cases import Case
+from railgauge.checks.protections import Evidence
+from railgauge.model.call import Call
+from railgauge.model.claim import Claim
+from railgauge.model.failure import NO_REFERENCE, Failure
+from railgauge.tools import Reading
+
+
+@dataclasses.dataclass(frozen=True)
+class ExitLine:
+    """The proof that a tool's call has ended, and what its node said of itself."""
+
+    call: Call
+    facts: Mapping[str, Any]
+
+
+#: What each node stated of itself (device, mtu_bytes, ...), by its name.
+Facts = Mapping[str, Mapping[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Observation:
+    """What a place left, read once: its tool's reading, its exit lines, what each node stated of
+    itself (device, mtu_bytes, ...) by its name, and what is wrong beside what every check is judged
+    by. `claims` are what the tool says that the nodes' devices carried, to be held against their
+    counters.
+    """
+
+    reading: Reading
+    calls: Sequence[Call]
+    facts: Facts = dataclasses.field(default_factory=dict)
+    failures: Sequence[Failure] = ()
+    claims: Sequence[Claim] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """What became of one place: what is known of it, and what is wrong."""
+
+    place: Case
+    evidence: Evidence
+    failures: Sequence[Failure]
+
+    @property
+    def within(self) -> bool:
+        """Whether every number is where its reference wants it."""
+        known = self.evidence.references
+        return all(
+            known[m.variable].admits(m.value)
+            for m in self.evidence.measurements
+            if m.variable in known
+        )
+
+    @property
+    def passed(self) -> bool:
+        return not self.failures and self.within
+
+    @property
+    def serves(self) -> bool:
+        """Whether what needs it may be measured: nothing speaks against it, though nothing stored
+        may say what its numbers should be.
+        """
+        return self.within and all(failure.kind == NO_REFERENCE for failure in self.failures)
