@@ -338,6 +338,12 @@ def test_field_that_reframe_does_not_know_is_a_problem(
     assert field in found
 
 
+def test_teeth_of_a_check_that_is_none_are_a_problem(pod: Path) -> None:
+    (pod / "gate.yaml").write_text("teeth: {Iperf2Pair: hold, Iperf2Pear: hold}\n")
+    (message,) = only(lines_of("pod"), "problem", "gate")
+    assert "teeth names Iperf2Pear, which is no check" in message
+
+
 def test_two_partitions_of_one_name_are_a_problem(pod: Path) -> None:
     text = (pod / "reframe.yaml").read_text()
     (pod / "reframe.yaml").write_text(text + text.partition("partitions:\n")[2])

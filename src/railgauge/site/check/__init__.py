@@ -47,7 +47,7 @@ def check(name: str, ask: Run, host: str, named_by: str = "") -> list[Line]:
         lines += checks.required(partition, known, numbers)
     lines += checks.expected_state(system, known)
     lines += fragments.lines(system)
-    lines += description.gate(name)
+    lines += description.gate(name, known)
     lines += in_slurm.lines(system, others, ask, host, named_by)
     return lines
 
