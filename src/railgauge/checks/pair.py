@@ -346,7 +346,7 @@ class PairCheck(OfPair, SweepCheck):
     @property
     def load(self) -> Load | None:
         if self.here.again:
-            more = (place for place, _ in self._measured_again.values())
+            more = (added.place for added in self._left.again.values())
             beside = [place for place in more if place.again == self.here.again]
             return schedule.load(self.here, beside)
         return self._loads.get(self.here.place)

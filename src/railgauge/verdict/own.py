@@ -85,7 +85,7 @@ def alone(cases: Sequence[Case], guilty: Collection[str]) -> list[Alone]:
     found: dict[str, Alone] = {}
     for (check, _, _), of_kind in sorted(kinds.items()):
         good = {case.nodes[0] for case in of_kind if case.passed or case.unreferenced}
-        bad = [case.nodes[0] for case in failed(of_kind)]
+        bad = [case.nodes[0] for case in failed(of_kind) if not _is_explained(case)]
         for node in sorted(set(bad) - good - set(guilty)) if good else ():
             found.setdefault(node, Alone(node, bad.count(node), check))
     return list(found.values())
@@ -111,10 +111,7 @@ def unexplained(cases: Sequence[Case], guilty: Collection[str]) -> list[Case]:
         and not case.of_job
         and not (
             case.outcome is Outcome.FAILED
-            and (
-                any(f.nodes and f.kind not in _SILENCE for f in case.failures)
-                or guilty & set(case.nodes) - cleared.get(_kind(case), set())
-            )
+            and (_is_explained(case) or guilty & set(case.nodes) - cleared.get(_kind(case), set()))
         )
     ]
 
@@ -122,6 +119,11 @@ def unexplained(cases: Sequence[Case], guilty: Collection[str]) -> list[Case]:
 def failed(cases: Iterable[Case]) -> list[Case]:
     """Those that speak against a node or a way."""
     return [case for case in cases if case.outcome is Outcome.FAILED and not is_of_the_suite(case)]
+
+
+def _is_explained(case: Case) -> bool:
+    """Whether a failure of it names whom it is about: a node, or both ends of a way."""
+    return any(failure.nodes and failure.kind not in _SILENCE for failure in case.failures)
 
 
 def is_of_the_suite(case: Case) -> bool:

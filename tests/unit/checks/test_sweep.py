@@ -795,6 +795,20 @@ def test_what_was_measured_again_is_judged_like_any_other(check: Any) -> None:
     assert all(found[name].like == "" for name in NAMES)
 
 
+@pytest.mark.parametrize(("more", "load"), [((), "quiet"), (("n2:n4:default@1",), "loaded")])
+def test_what_was_measured_again_has_the_load_of_its_round(
+    between: Any, more: Sequence[str], load: str
+) -> None:
+    left = measured_again(between)
+    for name in more:
+        left.again[name] = (1, "n2", "n4")
+        left.sides[name] = sides(SettingCase("ns", "n2", "n4", "default"))
+        left.outcomes[name] = jobs.DONE
+    left.write(between)
+    jobs.judge(between)
+    assert ways(between)[AGAIN] == (None, load)
+
+
 def test_its_numbers_are_none_of_the_condition(check: Any) -> None:
     measured_again(check, 4.0).write(check)
     jobs.judge(check)

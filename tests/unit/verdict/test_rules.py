@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import RESULT_FILE, Campaign, Requested, Scope, Session
 from railgauge.errors import RailgaugeError
+from railgauge.model import failure
 from railgauge.model.failure import DISTURBED, Failure
 from railgauge.model.limits import tcp
 from railgauge.model.measurement import Measurement
@@ -1770,6 +1771,15 @@ def test_a_node_silent_beside_one_that_spoke_is_cleared_by_its_own_kind_only() -
 def test_a_cut_way_names_its_two_ends_and_no_node() -> None:
     cases = [case_on(pair, passed=True) for pair in ring(NODES)]
     cases += [case_on(NODES, passed=False, failures=(UNREACHED,), rows=(), check="MpiWorld")]
+    assert named(cases) == []
+    assert ways(cases) == [("n1", "n3")]
+
+
+def test_a_node_that_was_not_reached_is_no_node_that_failed_alone() -> None:
+    why = "n3: srun on n1 started no task there; n3 answers Slurm's controller"
+    unreached = Failure(failure.UNREACHED, why, ("n1", "n3"))
+    cases = [case_on((node,), passed=node != "n3", check="NodeState") for node in NODES]
+    cases[NODES.index("n3")] = dataclasses.replace(cases[2], failures=(unreached,), rows=())
     assert named(cases) == []
     assert ways(cases) == [("n1", "n3")]
 
