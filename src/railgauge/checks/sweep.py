@@ -270,7 +270,11 @@ class SweepCheck(StrictCheck):
     def _rates_before(self) -> Mapping[str, float]:
         """What went at each place in the campaign that this one is compared with."""
         campaign = paths.campaign_folder()
-        rates = record.read_rates(campaign / BEFORE) if campaign else None
+        try:
+            rates = record.read_rates(campaign / BEFORE) if campaign else None
+        except record.BrokenRecordError:
+            # Then nothing is measured again for what it was before; the comparison reads its own.
+            rates = None
         return (rates or {}).get(self.display_name, {}).get(self.target.partition, {})
 
     # --- what it left --------------------------------------------------------------------------

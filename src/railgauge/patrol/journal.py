@@ -71,10 +71,12 @@ def _read(system: str, since: datetime.datetime) -> Iterator[Patrol]:
         if path.stem[:16] < since.strftime(_STAMP):
             continue
         try:
-            yield _JOURNAL.validate_json(path.read_bytes())
-        except (OSError, pydantic.ValidationError):
+            one = _JOURNAL.validate_json(path.read_bytes())
+            _moment(one.id)
+        except (OSError, ValueError):
             # Of one that cannot be read the ways are seen once more.
             continue
+        yield one
 
 
 def _moment(identifier: str) -> datetime.datetime:

@@ -317,7 +317,7 @@ def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_
         if one.teeth != "record":
             partners.alarm(one.node, patrol.found[one.node], say)
     told = standings(verdict)
-    good = [n for n in patrol.nodes if n in told and told[n].outcome != "not accepted"]
+    good = [n for n in patrol.nodes if n in told and told[n].outcome == "accepted"]
     accused = {one.node for one in found}
     for node in sorted(set(patrol.nodes) - set(good) - accused):
         why = told[node].why if node in told else "nothing was measured on it"

@@ -120,6 +120,16 @@ def _shifts(compared: Comparison, other: Campaign) -> Iterator[Finding]:
                 partition=one.partition,
                 next_step="what changed on all nodes, or on the switches?",
             )
+        elif one.shift and one.decides and one.shift["verdict"] == "unknown":
+            low, high = one.shift["interval"]
+            yield Finding(
+                "inconclusive",
+                "cannot-tell",
+                f"all places of {one.name}: {one.shift['change']:+.1%} ({low:+.1%} to {high:+.1%}) "
+                f"since {other.id}: nobody can tell whether all are as they were",
+                partition=one.partition,
+                next_step=f"measure more often: railgauge accept --compare {other.id} --runs 5",
+            )
 
 
 def _untold(compared: Comparison, other: Campaign) -> Iterator[Finding]:

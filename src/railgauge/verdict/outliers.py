@@ -95,7 +95,8 @@ def outliers(cases: Sequence[Case]) -> list[Outlier]:
     """Nodes and pairs that stand out in a condition, of the cases that nothing speaks against."""
     conditions: dict[Hashable, list[tuple[Case, Row]]] = {}
     for case in cases:
-        if case.passed or case.unreferenced:
+        # That a pair was good when it was measured again says nothing of why it was not at first.
+        if (case.passed or case.unreferenced) and not case.like:
             for row in case.rows:
                 if is_judged(case, row):
                     conditions.setdefault(condition(case, row.measurement), []).append((case, row))

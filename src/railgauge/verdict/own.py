@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from railgauge.model.failure import NO_REFERENCE, UNREACHED
+from railgauge.model.failure import NO_REFERENCE, NOT_MEASURED, UNREACHED
 from railgauge.verdict.compare import Case, Outcome
 
 #: Failures that are a node's silence: a case that passed clears it. All others are of what the node
@@ -50,7 +50,7 @@ def named(cases: Sequence[Case]) -> dict[str, str]:
         for node in case.unavailable:
             found.setdefault(node, "it does not answer Slurm")
         for failure in case.failures:
-            if failure.kind not in (*_SILENCE, UNREACHED):
+            if failure.kind not in (*_SILENCE, *NOT_MEASURED, UNREACHED):
                 for node in failure.nodes:
                     found.setdefault(node, failure.message)
     for partition in dict.fromkeys(case.partition for case in bad):
@@ -85,9 +85,13 @@ def alone(cases: Sequence[Case], guilty: Collection[str]) -> list[Alone]:
     found: dict[str, Alone] = {}
     for (check, _, _), of_kind in sorted(kinds.items()):
         good = {case.nodes[0] for case in of_kind if case.passed or case.unreferenced}
-        bad = [case.nodes[0] for case in failed(of_kind) if not _is_explained(case)]
-        for node in sorted(set(bad) - good - set(guilty)) if good else ():
-            found.setdefault(node, Alone(node, bad.count(node), check))
+        # Two conditions of one run are one time.
+        bad: dict[str, set[tuple[int, int]]] = {}
+        for case in failed(of_kind):
+            if not _is_explained(case):
+                bad.setdefault(case.nodes[0], set()).add((case.session, case.run))
+        for node in sorted(bad.keys() - good - set(guilty)) if good else ():
+            found.setdefault(node, Alone(node, len(bad[node]), check))
     return list(found.values())
 
 
@@ -123,7 +127,7 @@ def failed(cases: Iterable[Case]) -> list[Case]:
 
 def _is_explained(case: Case) -> bool:
     """Whether a failure of it names whom it is about: a node, or both ends of a way."""
-    return any(failure.nodes and failure.kind not in _SILENCE for failure in case.failures)
+    return any(f.nodes and f.kind not in (*_SILENCE, *NOT_MEASURED) for f in case.failures)
 
 
 def is_of_the_suite(case: Case) -> bool:

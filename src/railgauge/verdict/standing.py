@@ -44,6 +44,8 @@ def _why_not(
             continue
         if finding.nodes or _concerns(finding, partitions):
             return words(finding)
+    if node in verdict.failing_nodes:
+        return next(s.why for s in verdict.suspects if node in s.failing_nodes)
     good = []
     for case in cases:
         if case.passed or (provisionally and case.unreferenced):
@@ -108,9 +110,17 @@ def alarms(verdict: Verdict) -> dict[str, dict[str, bool]]:
 
 
 def accusations(verdict: Verdict, node: str) -> list[Finding]:
-    """The findings of checks for which alone a node is rejected."""
-    rejecting = [finding for finding in verdict.findings if finding.weight == "reject"]
-    return [finding for finding in rejecting if finding.check and node in finding.nodes]
+    """The findings of checks for which alone a node is rejected: of those that have shown it to be
+    at fault, where that is not known without them.
+    """
+    shown = [suspect.checks for suspect in verdict.suspects if node in suspect.failing_nodes]
+    checks = None if () in shown else {check for checks in shown for check in checks}
+    return [
+        finding
+        for finding in verdict.findings
+        if finding.weight == "reject" and finding.check and node in finding.nodes
+        if checks is None or finding.check in checks
+    ]
 
 
 def standings(verdict: Verdict) -> dict[str, Standing]:

@@ -784,6 +784,8 @@ def test_the_conductor_knows_what_went_at_each_place_before(
     (tmp_path / BEFORE).write_text(json.dumps(rates))
     told = check.orders()["retests"]
     assert told["before"] == {FIRST: 9.3} and told["change"] == 0.02
+    (tmp_path / BEFORE).write_text("{")
+    assert "before" not in check.orders()["retests"]
 
 
 def test_what_was_measured_again_is_judged_like_any_other(check: Any) -> None:

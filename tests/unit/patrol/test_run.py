@@ -305,6 +305,9 @@ class Ran:
             findings=findings,
             cases=cases,
             failing_nodes=[self.bad] if self.bad else [],
+            suspects=[SimpleNamespace(failing_nodes=[self.bad], checks=(self.check,))]
+            if self.bad
+            else [],
         )
 
 
@@ -463,6 +466,10 @@ def test_leaves_meet_and_are_remembered(
     patrolled(campaign)
     assert campaign.told[SCHEDULE_VARIABLE] == "cover"
     now = datetime.datetime.now(datetime.timezone.utc)
+    assert list(journal.ways("lab", now, 7)) == [("a", "b")]
+    [file] = store.folder("lab").glob("patrols/*.json")
+    damaged = {**json.loads(file.read_text()), "id": "x"}
+    file.with_stem(f"{file.stem}1").write_text(json.dumps(damaged))
     assert list(journal.ways("lab", now, 7)) == [("a", "b")]
     later = now + datetime.timedelta(days=8)
     assert journal.ways("lab", later, 7) == {}

@@ -65,6 +65,13 @@ def test_what_all_lose_is_a_common_shift_and_names_no_node(root: Path) -> None:
     assert "all 8 places" in finding.message and "-3.0%" in finding.message
 
 
+def test_where_nobody_can_tell_of_all_that_is_said(root: Path) -> None:
+    """At the smallest change that matters no number of places tells more, and none."""
+    (finding,) = of_comparison(later(root, rates(1, factor=0.98)))
+    assert (finding.kind, finding.weight, finding.nodes) == ("cannot-tell", "inconclusive", ())
+    assert "-2.0%" in finding.message and "all are as they were" in finding.message
+
+
 def test_a_pair_that_was_measured_again_counts_as_it_was_then(root: Path) -> None:
     again = {f"{SLOW}@1": (SLOW, 390.0)}
     assert of_comparison(later(root, rates(1, n5=0.95), again=again)) == []

@@ -1729,8 +1729,20 @@ def test_a_node_that_failed_alone_is_named_and_confirmed_once_it_did_so_again() 
     cases = [case_on((n,), passed=n != "n2", check="NcclNode") for n in NODES]
     (once,) = suspects(cases)
     assert (once.name, once.confirmed) == ("n2", False)
-    (twice,) = suspects([*cases, case_on(("n2",), passed=False, check="NcclNode")])
+    again = case_on(("n2",), passed=False, check="NcclNode")
+    (twice,) = suspects([*cases, dataclasses.replace(again, run=1)])
     assert (twice.name, twice.confirmed) == ("n2", True)
+    # Another condition of the same run is no other time.
+    (both,) = suspects([*cases, again])
+    assert not both.confirmed
+
+
+def test_what_was_not_measured_alone_accuses_nobody() -> None:
+    """Traffic of somebody else on n1 is seen while the pair is slow."""
+    disturbed = Failure("counters-exceeded", "others used eth0 of n1", ("n1",))
+    cases = [case_on(pair, passed=pair != ("n1", "n2")) for pair in ring(NODES)]
+    cases[0] = dataclasses.replace(cases[0], failures=(disturbed,))
+    assert not any(suspect.confirmed for suspect in suspects(cases))
 
 
 def test_where_all_failed_alone_nobody_is_named() -> None:

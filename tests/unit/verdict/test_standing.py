@@ -28,8 +28,13 @@ def verdict(*findings: Finding, **other: Any) -> Any:
     for name in ("gate", "state"):
         if name in other:
             setattr(campaign, name, other.pop(name))
-    content = {"campaign": campaign, "simulated": False, "cases": [case], "suspects": []}
+    content = {"campaign": campaign, "simulated": False, "cases": [case]}
+    content |= {"suspects": [], "failing_nodes": []}
     return SimpleNamespace(**{**content, "findings": findings, **other})
+
+
+def suspect(node: str, *checks: str) -> Any:
+    return SimpleNamespace(failing_nodes=[node], why="bad with others", checks=checks)
 
 
 def test_a_clean_verdict_lets_the_node_return() -> None:
@@ -46,6 +51,7 @@ def test_a_clean_verdict_lets_the_node_return() -> None:
         verdict(Finding("inconclusive", "k", "left out", "C", "ns")),
         verdict(Finding("inconclusive", "session", "broken")),
         verdict(cases=[]),
+        verdict(failing_nodes=["n1"], suspects=[suspect("n1", "C")]),
         verdict(
             cases=[
                 SimpleNamespace(
@@ -59,7 +65,17 @@ def test_a_clean_verdict_lets_the_node_return() -> None:
             ]
         ),
     ],
-    ids=["simulated", "baseline", "interrupted", "named", "partition", "all", "none", "elsewhere"],
+    ids=[
+        "simulated",
+        "baseline",
+        "interrupted",
+        "named",
+        "partition",
+        "all",
+        "none",
+        "guilty",
+        "elsewhere",
+    ],
 )
 def test_anything_else_keeps_it_out(given: Any) -> None:
     assert standing.why_not(given, "n1")
@@ -68,6 +84,17 @@ def test_anything_else_keeps_it_out(given: Any) -> None:
 def test_a_finding_of_another_partition_keeps_nobody_out() -> None:
     assert standing.why_not(verdict(Finding("reject", "k", "m", "C", "vm", ("n5",))), "n1") == ""
     assert standing.why_not(verdict(Finding("inconclusive", "k", "m", "C", "vm")), "n1") == ""
+
+
+@pytest.mark.parametrize(
+    ("shown", "accusing"), [(("C",), ["C"]), (("C", "D"), ["C", "D"]), ((), ["C", "D"])]
+)
+def test_a_check_accuses_whom_it_has_shown_to_be_at_fault(
+    shown: tuple[str, ...], accusing: list[str]
+) -> None:
+    found = [Finding("reject", "k", "slow", check, "ns", ("n1", "n2")) for check in ("C", "D")]
+    given = verdict(*found, failing_nodes=["n1"], suspects=[suspect("n1", *shown)])
+    assert [one.check for one in standing.accusations(given, "n1")] == accusing
 
 
 # ---- what is left for the record of coverage ----
