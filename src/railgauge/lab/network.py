@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import json
 import shutil
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
 
 from railgauge.errors import EnvironmentProblem
 from railgauge.lab.spec import LabSpec, Network, Node
@@ -24,6 +26,9 @@ _LARGEST_PACKET_BYTES = 72 * 1024
 
 #: How finely a share of lost packets can be told.
 _LOSS_STEPS = 1_000_000
+
+#: So long it is waited for links that were set up.
+_CARRIER_S = 5.0
 
 
 def _run(command: list[str], batch: str | None = None) -> None:
@@ -54,6 +59,19 @@ def set_kernel(process: Process, settings: Mapping[str, int | str]) -> None:
 def exists(process: Process, device: str) -> bool:
     command = inside(process, "ip", "link", "show", device)
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def wait_until_up(process: Process, devices: Collection[str]) -> None:
+    """Until links that were set up carry: the kernel looks at carriers once a second, and a port of
+    a bridge forwards nothing before. One whose other end is down never does.
+    """
+    deadline = time.monotonic() + _CARRIER_S
+    while time.monotonic() < deadline:
+        command = inside(process, "ip", "-json", "link", "show", "up")
+        links = json.loads(subprocess.check_output(command))
+        if {link["ifname"] for link in links if link["operstate"] == "UP"} >= set(devices):
+            return
+        time.sleep(0.05)
 
 
 def bridge(interface: str) -> str:

@@ -129,6 +129,8 @@ def set_leaf(lab: Lab, leaf: Switch, up: bool) -> None:
     devices += [link.spine for link in lab.spec.uplinks() if link.lower == leaf.name]
     lines = [f"link set {device} {'up' if up else 'down'}" for device in devices]
     network.ip(process, *lines, *(routes(lab.spec, leaf.name) if up else []))
+    if up:
+        network.wait_until_up(process, devices)
 
 
 def _complete(lab: Lab) -> Path:

@@ -31,6 +31,7 @@ from railgauge.patrol.choose import Candidate, Choice, choose, due_after_restart
 from railgauge.patrol.journal import Patrol
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.systems import Partition
 from railgauge.verdict.answer import Verdict
@@ -288,6 +289,12 @@ def run(
             begun=begun,
             stop=stop,
         )
+    gone: list[str] = []
+    with contextlib.suppress(SlurmProblem):
+        gone = slurm_jobs.preempted_jobs_of(verdict.campaign.id)
+    if gone:
+        # Also where it was the last one, after which the session ended by itself.
+        patrol.stopped = f"Slurm preempted job {' '.join(gone)}"
     patrol.exit_code = _judge(patrol, rules, verdict, say, bool(lacking))
     patrol.ended = store.now()
     patrol.save()
@@ -298,9 +305,10 @@ def run(
 
 def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_only: bool) -> int:
     ended = verdict.campaign.session
-    if verdict.campaign.state != "finished":
+    if patrol.stopped or verdict.campaign.state != "finished":
         measured = sum(case.complete for case in verdict.cases)
-        patrol.stopped = (ended and ended.interrupted_by) or verdict.campaign.state
+        ended_by = ended.interrupted_by if ended else ""
+        patrol.stopped = patrol.stopped or ended_by or verdict.campaign.state
         say(
             f"stopped: {patrol.stopped}; {measured} of {len(verdict.cases)} places were measured "
             f"and are kept in {verdict.campaign.id}; nobody is judged by them"

@@ -436,6 +436,15 @@ def test_a_preempted_job_stops_it(
     assert campaign.stopped == "Slurm preempted job 7"
 
 
+def test_after_a_preempted_job_nobody_is_judged_also_where_it_was_the_last(
+    nodes: Fleet, patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_jobs, "preempted_jobs_of", lambda campaign: ["7"])
+    code, said = patrolled(Ran("n2"))
+    assert code == 2 and said[0].startswith("stopped: Slurm preempted job 7")
+    assert nodes.open() == set(NS)
+
+
 def test_who_is_accepted_again_is_a_suspect_no_more(nodes: Fleet, patrolled: Patrolled) -> None:
     patrolled(Ran("n2", "Iperf3Pair"))
     patrolled(Ran())

@@ -242,7 +242,8 @@ class Evidence:
                     self.expected[number] = known.centre
             elif known and weights:
                 self.expected[number] = known.centre
-                loss = math.log(known.centre / value) - shifts.get(o.round, 0.0)
+                whole = math.log(known.centre / value)
+                loss = whole - shifts.get(o.round, 0.0)
                 z = loss / known.spread
                 place = scoring.Weights.place(z)
                 always, at_times = weights.always[place], weights.at_times[place]
@@ -250,7 +251,8 @@ class Evidence:
                 chance = scoring.tail(z, known.degrees) if low else 1.0
                 if reference_holds and o.bound is not None and value < o.bound and z > scoring.GOOD:
                     always, low, chance = max(always, _BELOW), True, 0.0
-                good = z < scoring.GOOD or loss < scoring.LEAST_LOSS
+                # What a whole round has lost accuses nobody, and clears nobody.
+                good = whole < max(scoring.GOOD * known.spread, scoring.LEAST_LOSS)
             elif beside:
                 self.expected[number] = beside.centre
                 good = math.log(beside.centre / value) < scoring.LEAST_LOSS
