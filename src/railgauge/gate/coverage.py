@@ -1,7 +1,7 @@
 """What was tested of each node, when, and how that ended: `railgauge coverage`.
 
 Each campaign leaves `standing.json` when it ends. What follows from all of them is kept in
-`coverage.json` of the store, which every call brings up to date: with ten thousand campaigns only
+`coverage-2.json` of the store, which every call brings up to date: with ten thousand campaigns only
 those are read that have ended, or went on, since the last call. Without the file all are.
 """
 
@@ -25,7 +25,7 @@ from railgauge.model.record import BrokenRecordError, Standing
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.yamlfile import Strict
 
-_FILE = "coverage.json"
+_FILE = "coverage-2.json"
 
 
 class Tested(Strict):
@@ -45,6 +45,8 @@ class NodeCoverage(Strict):
 
     tested: Tested | None = None
     accepted: Tested | None = None
+    #: the last that came to its end
+    judged: Tested | None = None
     rails: dict[str, str] = {}
 
     @property
@@ -58,7 +60,6 @@ class NodeCoverage(Strict):
 
 class Coverage(Strict):
     """Of all campaigns read, by name, with the time of their standing.json in ns."""
-
     campaigns: dict[str, int] = {}
     nodes: dict[str, NodeCoverage] = {}
 
@@ -87,6 +88,7 @@ def with_campaign(
         found[node] = NodeCoverage(
             tested=_later(before.tested, now),
             accepted=_later(before.accepted, now) if accepted else before.accepted,
+            judged=before.judged if standing.alarms is None else _later(before.judged, now),
             rails=rails,
         )
     return found
@@ -153,8 +155,9 @@ def last_accepts(system: str) -> dict[str, str]:
 
 
 class Line(Strict):
-    """A node for people and programs. `age_days` is of its last acceptance; `rails` are all that
-    its partition has, with the days since each was last well, None for never.
+    """A node for people and programs. `age_days` is of its last acceptance; `tested` may be a
+    campaign that broke off, `judged` is the last that did not; `rails` are all that its partition
+    has, with the days since each was last well, None for never.
     """
 
     node: str
@@ -163,6 +166,7 @@ class Line(Strict):
     age_days: float | None
     accepted: Tested | None
     tested: Tested | None
+    judged: Tested | None
     changed: bool
     rails: dict[str, float | None]
 
@@ -196,6 +200,7 @@ def lines(
                     ),
                     accepted=covered.accepted,
                     tested=covered.tested,
+                    judged=covered.judged,
                     changed=covered.changed,
                     rails=ages,
                 )

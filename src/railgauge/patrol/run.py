@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from railgauge import hostlist, systems
 from railgauge.acceptance import accept, session
-from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import Campaign
 from railgauge.checks.queue import IDLE_VARIABLE
 from railgauge.checks.schedule import SCHEDULE_VARIABLE
@@ -128,7 +127,7 @@ def _candidate(
     across: Collection[str],
     now: datetime.datetime,
 ) -> Candidate:
-    tested = line.tested if line.tested and _finished(line.tested.campaign) else line.accepted
+    tested = line.judged or line.accepted
     days = coverage.days_since(tested.campaign if tested else None, now)
     risks = []
     if line.changed:
@@ -141,13 +140,6 @@ def _candidate(
     told = {} if days is None else {"days": days}
     retest = tested is not None and refused and tested.campaign in across
     return Candidate(line.node, leaf, risks=tuple(risks), retest=retest, **told)
-
-
-def _finished(campaign: str) -> bool:
-    try:
-        return campaigns.load(campaign).state == "finished"
-    except RailgaugeError:
-        return False
 
 
 def plan(system: str, rules: GateRules, fleet: Fleet, nodes: int, budget_s: float) -> Plan | None:

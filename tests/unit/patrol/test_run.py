@@ -86,10 +86,12 @@ def campaign_of(results: Path, campaign: str, state: str = "finished", **outcome
     """A campaign in the results, as it left its nodes."""
     folder = results / "campaigns" / campaign
     folder.mkdir(parents=True)
-    told = {
-        node: Standing(measured=True, outcome=outcome, why="", checks=(), rails={}, fingerprint="f")
-        for node, outcome in outcomes.items()
-    }
+    alarms: dict[str, bool] | None = {} if state == "finished" else None
+    one = Standing(
+        **{"measured": True, "outcome": "accepted", "why": "", "checks": (), "rails": {}},
+        **{"fingerprint": "f", "alarms": alarms},
+    )
+    told = {node: one.model_copy(update={"outcome": outcome}) for node, outcome in outcomes.items()}
     write_standings(folder / STANDING, told)
     record = {"system": "lab", "gate": "acceptance", "state": state, "scope": {}, "requested": {}}
     record["scope"] = {"nodes": {}, "required": {}}
@@ -153,6 +155,17 @@ def test_a_campaign_that_broke_off_is_no_test(nodes: Fleet, tmp_path: Path) -> N
     campaign_of(tmp_path, LAST_WEEK, n1="accepted")
     campaign_of(tmp_path, "20261121T120000Z-lab-000002", "interrupted", n1="not accepted")
     assert of(run.survey("lab", RULES, NOW), "n1").days == 7.0
+
+
+def test_a_campaign_that_broke_off_makes_nobody_forget_a_refusal(
+    nodes: Fleet, tmp_path: Path
+) -> None:
+    campaign_of(tmp_path, LAST_WEEK, n1="accepted")
+    campaign_of(tmp_path, "20261121T120000Z-lab-000002", n1="not accepted")
+    campaign_of(tmp_path, "20261122T110000Z-lab-000003", "interrupted", n1="not accepted")
+    candidate = of(run.survey("lab", RULES, NOW), "n1")
+    assert candidate.days == 1.0
+    assert candidate.risks == ("not accepted by 20261121T120000Z-lab-000002",)
 
 
 def test_who_stands_beside_a_suspect_is_at_risk(
