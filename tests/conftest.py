@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from railgauge import paths, systems
@@ -21,6 +22,10 @@ from railgauge.lab.cluster import Lab
 
 #: The folder of the labs of this run's workers, which inherit it.
 LABS = "RAILGAUGE_TEST_LABS"
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("railgauge", deadline=None)
+hypothesis.settings.load_profile("railgauge")
 
 
 def pytest_configure(config: pytest.Config) -> None:
