@@ -71,7 +71,7 @@ def test_no_untested_node_is_ever_open(
     drill(mended, area, name)
 
 
-@pytest.mark.parametrize("name", ["patrol-bad-node"])
+@pytest.mark.parametrize("name", ["patrol-preempted", "patrol-bad-node"])
 def test_a_patrol_disturbs_nobody_and_holds_only_the_guilty(
     mended: Lab, area: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

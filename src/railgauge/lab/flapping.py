@@ -73,8 +73,9 @@ def flap(lab: Lab, machine: str, interface: str, period_s: float) -> None:
     """Pull the link and plug it in, until SIGTERM."""
     try:
         for up, seconds in states(period_s):
+            until = time.monotonic() + seconds
             _set(lab, machine, interface, up)
-            time.sleep(seconds)
+            time.sleep(max(0.0, until - time.monotonic()))
     finally:
         _set(lab, machine, interface, up=True)
 

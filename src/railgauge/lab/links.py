@@ -100,3 +100,6 @@ class VethLinks(abc.ABC, Generic[M]):
     def set_link(self, lab: Lab, machine: M, interface: str, up: bool) -> None:
         end = self.unplugged(lab, machine, interface)
         network.ip(end.process, f"link set {end.device} {'up' if up else 'down'}")
+        if up:
+            ends = self.own(lab, machine, interface), self.peer(lab, machine, interface)
+            network.wait_until_up(ends)

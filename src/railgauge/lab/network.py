@@ -8,7 +8,7 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 
 from railgauge.errors import EnvironmentProblem
 from railgauge.lab.spec import LabSpec, Network, Node
@@ -61,19 +61,6 @@ def exists(process: Process, device: str) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def wait_until_up(process: Process, devices: Collection[str]) -> None:
-    """Until links that were set up carry: the kernel looks at carriers once a second, and a port of
-    a bridge forwards nothing before. One whose other end is down never does.
-    """
-    deadline = time.monotonic() + _CARRIER_S
-    while time.monotonic() < deadline:
-        command = inside(process, "ip", "-json", "link", "show", "up")
-        links = json.loads(subprocess.check_output(command))
-        if {link["ifname"] for link in links if link["operstate"] == "UP"} >= set(devices):
-            return
-        time.sleep(0.05)
-
-
 def bridge(interface: str) -> str:
     """The bridge that an interface of a node is on: one for all eth0, one a rail or bond link."""
     return f"br{interface.removeprefix('eth')}"
@@ -103,6 +90,27 @@ class End:
 
     process: Process
     device: str
+
+
+def wait_until_up(ends: Iterable[End]) -> None:
+    """Until ends of links that were set up carry. The kernel looks at carriers once a second;
+    before that an end sends nothing, and a port of a bridge forwards nothing. One whose other end
+    is down never does.
+    """
+    deadline = time.monotonic() + _CARRIER_S
+    of_process: dict[Process, set[str]] = {}
+    for end in ends:
+        of_process.setdefault(end.process, set()).add(end.device)
+    for process, devices in of_process.items():
+        command = inside(process, "ip", "-json", "link", "show", "up")
+        while time.monotonic() < deadline:
+            shown = subprocess.run(command, capture_output=True, check=False)
+            # A machine that has ended has no links.
+            links = json.loads(shown.stdout) if shown.returncode == 0 else ()
+            up = {link["ifname"] for link in links if link["operstate"] == "UP"}
+            if not links or up >= devices:
+                break
+            time.sleep(0.05)
 
 
 def cable(near: End, far: End, mtu: int, gbits: float | None, options: str = "") -> None:

@@ -123,14 +123,17 @@ def set_leaf(lab: Lab, leaf: Switch, up: bool) -> None:
     if lab.machine(leaf.name) is None:
         return
     process = lab.require_machine(leaf.name)
-    ports = map(network.port, lab.spec.nodes_of(leaf.name))
-    # A node that is off has none.
-    devices = [port for port in ports if network.exists(process, port)]
-    devices += [link.spine for link in lab.spec.uplinks() if link.lower == leaf.name]
+    # A node that is off has no port.
+    nodes = [n for n in lab.spec.nodes_of(leaf.name) if network.exists(process, network.port(n))]
+    spines = [link.spine for link in lab.spec.uplinks() if link.lower == leaf.name]
+    devices = [*map(network.port, nodes), *spines]
     lines = [f"link set {device} {'up' if up else 'down'}" for device in devices]
     network.ip(process, *lines, *(routes(lab.spec, leaf.name) if up else []))
     if up:
-        network.wait_until_up(process, devices)
+        near = [End(process, device) for device in [*devices, network.BRIDGE]]
+        far = [End(p, "eth0") for node in nodes if (p := lab.machine(node))]
+        far += [End(p, leaf.name) for spine in spines if (p := lab.machine(spine))]
+        network.wait_until_up([*near, *far])
 
 
 def _complete(lab: Lab) -> Path:

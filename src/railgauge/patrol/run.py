@@ -38,8 +38,8 @@ from railgauge.verdict.standing import standings
 
 Say = Callable[[str], None]
 
-#: How long a session whose job was preempted goes on: until it has read what was measured. Nobody
-#: waits for that, the nodes are somebody else's already.
+#: How long a session goes on whose nodes are somebody else's: until it has read what was measured.
+#: Nobody waits for that.
 _READ_S = 12.0
 
 
@@ -240,8 +240,8 @@ def run(
 ) -> Patrol:
     """Test them, and do with those that checks accuse what `teeth` says.
 
-    It ends as well when the budget is used up, a job of it was preempted, or a signal comes: then
-    nobody is judged, and what was measured is kept.
+    It ends as well when the budget is used up, its nodes are somebody else's, or a signal comes:
+    then nobody is judged, and what was measured is kept.
     """
     patrol = Patrol(
         id=gate_journal.new_id(),
@@ -267,11 +267,12 @@ def run(
     def stop() -> str:
         if time.monotonic() - began > budget_s:
             return f"the budget of {budget_s / 60:g} min is used up"
-        gone = slurm_jobs.preempted_jobs_of(patrol.campaign or "")
-        if gone:
-            lost.append(time.monotonic())
-        read = bool(gone) and time.monotonic() - lost[0] >= _READ_S
-        return f"Slurm preempted job {' '.join(gone)}" if read else ""
+        why = _displaced_by(patrol)
+        if not why:
+            lost.clear()
+            return ""
+        lost.append(time.monotonic())
+        return why if lost[-1] - lost[0] >= _READ_S else ""
 
     folded = hostlist.fold(planned.choice.nodes)
     with _told(system, planned.partition, planned.choice):
@@ -293,6 +294,20 @@ def run(
     minutes = (time.monotonic() - began) * len(patrol.nodes) / 60
     say(f"{verdict.campaign.id}: {verdict.decision}, {minutes:.1f} node-minutes")
     return patrol
+
+
+def _displaced_by(patrol: Patrol) -> str:
+    """Why its nodes are somebody else's now: a job of it was preempted, or one of theirs began
+    there between two of its own. "" where they are its own; SlurmProblem where Slurm does not
+    answer.
+    """
+    if patrol.campaign is None:
+        return ""
+    gone = slurm_jobs.preempted_jobs_of(patrol.campaign)
+    if gone:
+        return f"Slurm preempted job {' '.join(gone)}"
+    others = slurm_jobs.jobs_of_others(patrol.campaign, patrol.nodes)
+    return next((f"job {job} runs on {node} now" for job, node in others.items()), "")
 
 
 def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_only: bool) -> int:

@@ -39,7 +39,7 @@ def suspects(
     # Nothing is to be explained of most.
     wanted = {campaign.kind_of(case) for case in cases if case.failed or id(case) in odd}
     to_judge = _to_judge([c for c in cases if campaign.kind_of(c) in wanted], found)
-    for family in campaign.families(to_judge, leaves or {}):
+    for family in campaign.families(to_judge, leaves or {}, tolerant=True):
         bad = _places(family, odd)
         found += [s for s in _of_family(family).suspects if _explains(s, bad)]
     return _together([*found, *_cuts(cases, found)])

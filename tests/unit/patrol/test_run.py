@@ -74,6 +74,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fleet:
     monkeypatch.setattr(slurm_jobs, "nodes_of_campaigns", set)
     monkeypatch.setattr(slurm_jobs, "preempts", lambda: True)
     monkeypatch.setattr(slurm_jobs, "preempted_jobs_of", lambda _: [])
+    monkeypatch.setattr(slurm_jobs, "jobs_of_others", lambda *_: {})
     monkeypatch.setattr(rights, "missing", lambda _: [])
     monkeypatch.setattr(run, "leaves_of", lambda _: None)
     monkeypatch.setattr(session, "in_lab", lambda _: False)
@@ -447,6 +448,25 @@ def test_a_preempted_job_stops_it(
     campaign = Ran()
     patrolled(campaign)
     assert campaign.stopped == "Slurm preempted job 7"
+
+
+def test_a_job_that_began_between_two_of_its_own_stops_it(
+    nodes: Fleet, patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "_READ_S", 0)
+    monkeypatch.setattr(slurm_jobs, "jobs_of_others", lambda campaign, _: {"9": "n3"})
+    campaign = Ran()
+    patrolled(campaign)
+    assert campaign.stopped == "job 9 runs on n3 now"
+
+
+def test_a_job_that_ended_in_time_does_not_stop_it(
+    nodes: Fleet, patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_jobs, "jobs_of_others", lambda campaign, _: {"9": "n3"})
+    campaign = Ran()
+    patrolled(campaign)
+    assert not campaign.stopped
 
 
 def test_after_a_preempted_job_nobody_is_judged_also_where_it_was_the_last(

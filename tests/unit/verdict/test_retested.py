@@ -121,3 +121,21 @@ def test_the_ways_out_of_a_leaf_of_four_are_the_leafs_and_no_nodes(seed: int) ->
     found = suspects(cases, leaves)
     assert [(s.kind, s.name, s.confirmed) for s in found] == [("leaf", "leaf0", True)]
     assert confirmed(found) == set()
+
+
+#: 6 Gb/s is enough.
+FLOOR = REFERENCE.model_copy(update={"value": 6.0, "lower": 0.0, "kind": "floor"})
+
+
+@pytest.mark.parametrize("share", [0.75, 0.8, 0.9])
+def test_what_is_no_reason_to_measure_again_clears_a_partner(share: float) -> None:
+    """On a busy machine one healthy pair beside the slow node's has lost a fifth."""
+    nodes = [f"n{number}" for number in range(1, 9)]
+    cases = []
+    for number, pair in enumerate(ring(nodes)):
+        value = 9.7 * (0.3 if "n5" in pair else share if pair == ("n3", "n4") else 1)
+        row = Row(bandwidth(value, pair), FLOOR, LIMIT)
+        whole = case_on(pair, passed=row.within is not False, rows=(row,), round=number % 2)
+        cases.append(dataclasses.replace(whole, peer_spread=0.1))
+    found = suspects(cases)
+    assert [(s.kind, s.name, s.confirmed) for s in found] == [("node", "n5", True)]

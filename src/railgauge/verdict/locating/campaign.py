@@ -16,7 +16,7 @@ from railgauge import hostlist
 from railgauge.campaign.folder import LEAVES, Campaign
 from railgauge.model import record
 from railgauge.model.failure import DIRECTION, NOT_TOLD_APART
-from railgauge.model.measurement import METRICS
+from railgauge.model.measurement import METRICS, STANDS_OUT
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.verdict.compare import Case, Outcome
 from railgauge.verdict.locating import scoring
@@ -68,10 +68,10 @@ def read_leaves(campaign: Campaign) -> Leaves:
         raise BrokenRecordError(f"{campaign.folder / LEAVES}: {error}") from None
 
 
-def families(cases: Sequence[Case], leaves: Leaves) -> list[Family]:
+def families(cases: Sequence[Case], leaves: Leaves, tolerant: bool = False) -> list[Family]:
     """The evidence of all cases between two nodes; what was not measured of these is missing.
 
-    A place counts once, by the largest size that it measured of what is alike everywhere; where
+    `tolerant`: what does not stand out, and would not be measured again in a sweep, is good. A place counts once, by the largest size that it measured of what is alike everywhere; where
     that is good, and another of its numbers is not, or a failure speaks against it, it failed.
     """
     kinds: dict[tuple[str, str, str], list[Case]] = {}
@@ -79,7 +79,7 @@ def families(cases: Sequence[Case], leaves: Leaves) -> list[Family]:
         if len(case.nodes) == 2 and not case.of_job:
             kinds.setdefault(kind_of(case), []).append(case)
     return [
-        _family(check, partition, of_kind, leaves.get(partition, {}))
+        _family(check, partition, of_kind, leaves.get(partition, {}), tolerant)
         for (check, partition, _), of_kind in sorted(kinds.items())
     ]
 
@@ -89,7 +89,9 @@ def kind_of(case: Case) -> tuple[str, str, str]:
     return case.check, case.partition, "" if _RAILS.fullmatch(case.kind) else case.kind
 
 
-def _family(check: str, partition: str, cases: list[Case], leaves: Mapping[str, str]) -> Family:
+def _family(
+    check: str, partition: str, cases: list[Case], leaves: Mapping[str, str], tolerant: bool
+) -> Family:
     cases.sort(key=_order)
     devices = _devices(cases)
     rounds: dict[tuple[object, ...], int] = {}
@@ -128,10 +130,12 @@ def _family(check: str, partition: str, cases: list[Case], leaves: Mapping[str, 
     for place in unknown if usual else ():
         observations[place] = observations[place]._replace(condition=usual.most_common(1)[0][0])
     # Who is within it of the others is good.
-    spread = max((case.peer_spread for case in cases), default=0.0) / scoring.GOOD
+    spread = max((case.peer_spread for case in cases), default=0.0)
     ends = {end for o in observations for end in (o.a, o.b)}
     known = {end: leaves[end.node] for end in ends if end.node in leaves}
-    evidence = Evidence(known, least_spread=max(spread, 0.01))
+    evidence = Evidence(
+        known, max(spread / scoring.GOOD, 0.01), STANDS_OUT * spread if tolerant else 0.0
+    )
     evidence.add(_with_quiet(observations), missing)
     return Family(check, partition, evidence, of)
 

@@ -112,12 +112,19 @@ class Evidence:
     """All results so far. `add` takes those of a round, or all of a campaign at once.
 
     `leaves` has the leaf of each end, where it is known. `least_spread` is what equal places differ
-    by in any case, a share.
+    by in any case, a share. A result that has lost no more than `tolerated`, a share, and is not
+    below its reference's bound, is good.
     """
 
-    def __init__(self, leaves: Mapping[End, str] | None = None, least_spread: float = 0.01) -> None:
+    def __init__(
+        self,
+        leaves: Mapping[End, str] | None = None,
+        least_spread: float = 0.01,
+        tolerated: float = 0.0,
+    ) -> None:
         self.leaves = dict(leaves or {})
         self.least_spread = least_spread
+        self.tolerated = -math.log1p(-tolerated)
         self.observations: list[Observation] = []
         #: of each result what its peers have, None where it has none, and its weight
         self.expected: list[float | None] = []
@@ -247,12 +254,15 @@ class Evidence:
                 z = loss / known.spread
                 place = scoring.Weights.place(z)
                 always, at_times = weights.always[place], weights.at_times[place]
-                low = z >= scoring.LOW and loss >= scoring.LEAST_LOSS
+                low = z >= scoring.LOW and loss >= max(scoring.LEAST_LOSS, self.tolerated)
                 chance = scoring.tail(z, known.degrees) if low else 1.0
                 if reference_holds and o.bound is not None and value < o.bound and z > scoring.GOOD:
                     always, low, chance = max(always, _BELOW), True, 0.0
                 # What a whole round has lost accuses nobody, and clears nobody.
-                good = whole < max(scoring.GOOD * known.spread, scoring.LEAST_LOSS)
+                least = max(scoring.GOOD * known.spread, scoring.LEAST_LOSS, self.tolerated)
+                good = whole < least and not low
+                if loss < self.tolerated and not low:
+                    always, at_times = min(always, 0.0), min(at_times, 0.0)
             elif beside:
                 self.expected[number] = beside.centre
                 good = math.log(beside.centre / value) < scoring.LEAST_LOSS
