@@ -711,7 +711,7 @@ MUTANTS = [
     Mutant(
         "a preempted patrol goes on",
         "src/railgauge/patrol/run.py",
-        'return f"Slurm preempted job {\' \'.join(gone)}" if read else ""',
+        'return f"Slurm preempted job {\' \'.join(gone)}"',
         'return ""',
         f"{_PATROL}/test_run.py",
     ),
@@ -721,6 +721,27 @@ MUTANTS = [
         '"CANCELLED" if s == "PREEMPTED" else s',
         "s",
         "tests/unit/checks/test_guard.py -k preempted",
+    ),
+    Mutant(
+        "a patrol waits for the job that began between two of its own",
+        "src/railgauge/patrol/run.py",
+        "    others = slurm_jobs.jobs_of_others(patrol.campaign, patrol.nodes)\n",
+        "    others: dict[str, str] = {}\n",
+        f"{_PATROL}/test_run.py",
+    ),
+    Mutant(
+        "a healthy partner that would not be measured again is a suspect",
+        "src/railgauge/verdict/locate.py",
+        "tolerant=True",
+        "tolerant=False",
+        "tests/unit/verdict/test_retested.py",
+    ),
+    Mutant(
+        "a client of the connection manager comes before its listeners",
+        "src/railgauge/node/pair.py",
+        "    return found and server.sleeps\n",
+        "    return found\n",
+        "tests/unit/node/test_pair.py",
     ),
     Mutant(
         "a patrol's jobs are queued again",

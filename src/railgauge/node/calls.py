@@ -248,6 +248,15 @@ class Call:
     def ended(self) -> bool:
         return self.process is None or self.process.poll() is not None
 
+    @property
+    def sleeps(self) -> bool:
+        """Whether the tool waits for something to happen (proc(5), state S)."""
+        try:
+            stat = Path(f"/proc/{self.process.pid}/stat").read_text() if self.process else ""
+        except OSError:
+            return False
+        return stat.rpartition(")")[2].split()[:1] == ["S"]
+
     def ends_within(self, limit_s: float) -> bool:
         """Whether the tool ends by itself in that time."""
         deadline = time.monotonic() + limit_s

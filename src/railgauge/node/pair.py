@@ -76,16 +76,23 @@ def is_listening(port: int) -> bool:
     return False
 
 
-def is_listening_by_cm(port: int) -> bool:
-    """Whether any process of this node listens on the port of the RDMA connection manager."""
+def is_listening_by_cm(port: int, server: Call) -> bool:
+    """Whether any process of this node listens on the port of the RDMA connection manager, and the
+    server waits for clients.
+
+    The kernel calls it LISTEN before it has a listener on each device (rdma_listen in
+    drivers/infiniband/core/cma.c), and refuses clients until then (8, invalid service id); the
+    server runs meanwhile.
+    """
     try:
         shown = rdma.ask(["rdma", "resource", "show", "cm_id"])
     except rdma.Unknown:
         return False
-    return any(
+    found = any(
         re.search(rf"\bstate LISTEN\b.*\bsrc-addr \S*:{port}\b", line)
         for line in shown.splitlines()
     )
+    return found and server.sleeps
 
 
 def by_connection_manager(spec: Spec) -> bool:
@@ -127,13 +134,13 @@ def start_server(
 
     `prepare` gets the values with {port} before each try.
     """
-    listening = is_listening_by_cm if by_connection_manager(lane.spec) else is_listening
+    by_cm = by_connection_manager(lane.spec)
     for attempt in range(3):
         port = free_port()
         prepare({**lane.values, "port": str(port)})
         server = lane.call("server", port=str(port))
         while not server.ended and time.monotonic() < deadline:
-            if listening(port):
+            if is_listening_by_cm(port, server) if by_cm else is_listening(port):
                 return server, port
             server.ends_within(POLL_S)
         if server.process is None or attempt == 2 or time.monotonic() >= deadline:

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from railgauge.node import pair, raw, rdma
+from railgauge.node.calls import Call
 from tests.unit.node.sweeping import (
     ANSWER,
     ASK,
@@ -356,24 +358,52 @@ link mlx5_0/1 cm-idn 2 state CONNECT ps TCP src-addr 10.0.0.1:18516 dst-addr 10.
 """
 
 
+@pytest.fixture
+def sleeper() -> Iterator[Call]:
+    """A server that waits for clients."""
+    call = Call("server", ["sleep", "60"])
+    try:
+        deadline = time.monotonic() + 20
+        while not call.sleeps:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        yield call
+    finally:
+        call.kill("")
+
+
 @pytest.mark.parametrize(
     ("port", "listening"), [(18515, True), (18517, True), (18516, False), (1851, False)]
 )
 def test_port_of_the_connection_manager_is_found_where_somebody_listens(
-    monkeypatch: pytest.MonkeyPatch, port: int, listening: bool
+    monkeypatch: pytest.MonkeyPatch, sleeper: Call, port: int, listening: bool
 ) -> None:
     monkeypatch.setattr(rdma, "ask", lambda argv: CM_IDS)
-    assert pair.is_listening_by_cm(port) is listening
+    assert pair.is_listening_by_cm(port, sleeper) is listening
+
+
+def test_server_that_still_makes_its_listeners_does_not_listen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Clients are refused while rdma_listen runs, though the state is LISTEN."""
+    monkeypatch.setattr(rdma, "ask", lambda argv: CM_IDS)
+    busy = Call("server", ["sh", "-c", "while :; do :; done"])
+    try:
+        time.sleep(0.2)
+        assert not pair.is_listening_by_cm(18515, busy)
+    finally:
+        busy.kill("")
+    assert not pair.is_listening_by_cm(18515, busy)
 
 
 def test_node_that_cannot_show_its_connection_manager_has_no_listener(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, sleeper: Call
 ) -> None:
     def missing(argv: list[str]) -> str:
         raise rdma.Unknown("rdma is not installed")
 
     monkeypatch.setattr(rdma, "ask", missing)
-    assert not pair.is_listening_by_cm(18515)
+    assert not pair.is_listening_by_cm(18515, sleeper)
 
 
 # ---- limits ----

@@ -71,7 +71,8 @@ def read_leaves(campaign: Campaign) -> Leaves:
 def families(cases: Sequence[Case], leaves: Leaves, tolerant: bool = False) -> list[Family]:
     """The evidence of all cases between two nodes; what was not measured of these is missing.
 
-    `tolerant`: what does not stand out, and would not be measured again in a sweep, is good. A place counts once, by the largest size that it measured of what is alike everywhere; where
+    `tolerant`: what does not stand out, and would not be measured again in a sweep, is good. A
+    place counts once, by the largest size that it measured of what is alike everywhere; where
     that is good, and another of its numbers is not, or a failure speaks against it, it failed.
     """
     kinds: dict[tuple[str, str, str], list[Case]] = {}
