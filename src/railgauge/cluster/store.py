@@ -13,6 +13,7 @@ run.lock, hold.lock, patrol.lock
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import getpass
 from collections.abc import Mapping
@@ -28,6 +29,8 @@ from railgauge.model import inventory
 from railgauge.node import gate as node_gate
 from railgauge.node.inventory.compare import by_value
 from railgauge.node.inventory.kinds import LASTING, kind
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.client import SlurmProblem
 from railgauge.yamlfile import Strict, load_model
 
 #: What becomes of a node in service that a check accuses: it is only written down, Slurm's comment
@@ -245,7 +248,13 @@ def suspect(system: str, node: str, why: str, by: str) -> None:
 
 
 def clear_suspect(system: str, node: str) -> None:
-    _suspect_path(system, node).unlink(missing_ok=True)
+    """It is no suspect any more, and Slurm's comment of it says so no more, if it was ours."""
+    path = _suspect_path(system, node)
+    if path.exists():
+        path.unlink(missing_ok=True)
+        # It is accepted also where Slurm does not take that.
+        with contextlib.suppress(SlurmProblem):
+            slurm_nodes.comment(node, "")
 
 
 def suspected(system: str, node: str) -> SuspectedPartner | None:

@@ -76,5 +76,4 @@ def clear(system: str, nodes: Collection[str]) -> Iterator[str]:
         if store.suspected(system, node) is None:
             continue
         store.clear_suspect(system, node)
-        slurm_nodes.comment(node, "")
         yield f"{node}: accepted, a suspect no more"

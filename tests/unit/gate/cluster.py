@@ -30,6 +30,7 @@ class Slurm:
     """
 
     def __init__(self, names: Sequence[str]) -> None:
+        self.comments: dict[str, str] = {}
         self.flags: dict[str, set[str]] = {name: {"IDLE"} for name in names}
         self.reason: dict[str, tuple[str, str, str]] = dict.fromkeys(names, ("", "", ""))
         self.reserved: dict[str, tuple[str, ...]] = {}
@@ -63,6 +64,10 @@ class Slurm:
             self.flags[name] -= {"DRAIN"}
             self.reason[name] = ("", "", "")
             self.at_each()
+
+    def comment(self, name: str, words: str) -> bool:
+        self.comments[name] = words
+        return True
 
     def reserve(self, name: str, nodes: Any, lease_s: int | None = None) -> None:
         self.reserved[name], self.lease[name] = tuple(nodes), lease_s

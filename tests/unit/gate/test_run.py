@@ -84,9 +84,12 @@ def test_a_partner_at_fault_is_held_and_a_suspect_until_it_is_accepted(
         "railgauge: suspect: as a partner: Iperf2Pair"
     )
     assert store.suspected("lab", "n2") is not None
+    nodes.comment("n2", "suspect")
+    nodes.comment("n4", "somebody else's")
     tests.bad = set()
     assert go(nodes).decided == {"n2": ""}
     assert store.suspected("lab", "n2") is None
+    assert nodes.comments == {"n2": "", "n4": "somebody else's"}
     assert nodes.open() == {"n1", "n2", "n3", "n4"}
 
 
