@@ -18,8 +18,10 @@ from .gate_lab import NODES, Gate, first_result
 _SOON_S = 60
 
 
-def _start(gate: Gate, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+@contextlib.contextmanager
+def _started(gate: Gate, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A patrol, which does not outlive the drill."""
+    process = subprocess.Popen(
         [str(paths.HOME / "bin" / "railgauge"), "patrol", "--system", "lab", *words],
         cwd=paths.HOME,
         env=gate.environment(),
@@ -27,11 +29,16 @@ def _start(gate: Gate, *words: str) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
     )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.communicate(timeout=_SOON_S)
 
 
 def _patrol(gate: Gate, *words: str, code: int) -> str:
-    process = _start(gate, *words)
-    out, _ = process.communicate(timeout=400)
+    with _started(gate, *words) as process:
+        out, _ = process.communicate(timeout=400)
     assert process.returncode == code, f"{process.returncode}\n{out}"
     return out
 
@@ -78,12 +85,12 @@ def preempted(gate: Gate) -> None:
     Slurm preempts the job that runs there; between two jobs of the patrol there is none.
     """
     faults.add(gate.lab, "rate", "n2", 0.4)
-    process = _start(gate)
-    first_result(gate)
-    with _job_of_a_user("n3") as job:
-        _is(job, "RUNNING", _SOON_S)
-        out, _ = process.communicate(timeout=_SOON_S)
-        _is(job, "RUNNING", 0)
+    with _started(gate) as process:
+        first_result(gate)
+        with _job_of_a_user("n3") as job:
+            _is(job, "RUNNING", _SOON_S)
+            out, _ = process.communicate(timeout=_SOON_S)
+            _is(job, "RUNNING", 0)
     stopped = f"stopped: (Slurm preempted job [0-9 ]+|job {job} runs on n3 now);"
     assert process.returncode == 2 and re.search(stopped, out), out
     assert _in_service(gate) == set(NODES)
@@ -91,10 +98,9 @@ def preempted(gate: Gate) -> None:
 
 def killed(gate: Gate) -> None:
     """kill -9 in the middle: its jobs go, its nodes are in service, and the next one begins."""
-    process = _start(gate)
-    first_result(gate)
-    process.kill()
-    process.wait()
+    with _started(gate) as process:
+        first_result(gate)
+        process.kill()
     deadline = time.monotonic() + _SOON_S
     while gate.jobs():
         assert time.monotonic() < deadline, gate.jobs()

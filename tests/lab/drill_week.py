@@ -1,0 +1,271 @@
+"""A week of patrol in quick motion: patrol after patrol on the larger lab, users' jobs beside.
+
+    python -m tests.lab.drill_week [--patrols N] [--seed S] [--minutes M]
+
+Every patrol is real, with real Slurm jobs; only the hours between two of them are left out. At
+random moments, the same for a seed, three links get faults that stay (a rate, a loss, an MTU) and
+two flap; ten times somebody wants a node that is under test, three times the patrol is killed.
+Prints the table of docs/patrol.md; the exit code is 1 where a node without a fault was held, a
+job of a user was disturbed, or a fault that stays was not found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import datetime
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from railgauge import paths, systems
+from railgauge.lab import faults, spec
+from railgauge.lab.cluster import Lab
+from railgauge.slurm import client
+from railgauge.slurm import nodes as slurm_nodes
+
+SYSTEM = "lab32"
+NODES = tuple(f"n{number}" for number in range(1, 33))
+
+#: What happens to the links, and whether it stays: a flap is there for a fifth of the time.
+FAULTS = (("rate", "0.04"), ("rail-loss", "10"), ("mtu", "1500"), ("flap", "10"), ("flap", "25"))
+PREEMPTED, KILLED = 10, 3
+
+#: As many jobs of users at once, on two nodes each.
+_USERS = 3
+_PATROL_S = 180
+_SOON_S = 90
+
+
+@dataclasses.dataclass
+class Week:
+    """What was done, and what came of it; times in seconds since the beginning."""
+
+    began: float = dataclasses.field(default_factory=time.monotonic)
+    #: node -> (fault, when)
+    faulty: dict[str, tuple[str, float]] = dataclasses.field(default_factory=dict)
+    #: node -> when it was held
+    held: dict[str, float] = dataclasses.field(default_factory=dict)
+    codes: list[int | None] = dataclasses.field(default_factory=list)
+    preempted: list[float] = dataclasses.field(default_factory=list)
+    problems: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def now(self) -> float:
+        return time.monotonic() - self.began
+
+    def say(self, words: str) -> None:
+        print(f"[{self.now:5.0f} s] {words}", flush=True)
+
+
+def _sbatch(name: str, seconds: float, *options: str) -> str:
+    words = (f"--job-name={name}", "--partition=ns", "--exclusive", "--chdir=/tmp", "--parsable")
+    output = ("--output=/dev/null", f"--wrap=sleep {seconds:.0f}")
+    return client.output("sbatch", *words, *options, *output).strip()
+
+
+@contextlib.contextmanager
+def users(chance: random.Random) -> Iterator[None]:
+    """Users whose jobs come one after the other."""
+    ended = threading.Event()
+
+    def submit() -> None:
+        while not ended.wait(1):
+            waiting = client.output("squeue", "--noheader", "--name=user", "--format=%A").split()
+            if len(waiting) < _USERS:
+                _sbatch("user", chance.uniform(5, 15), "--nodes=2")
+
+    thread = threading.Thread(target=submit)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def patrol(area: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [str(paths.HOME / "bin/railgauge"), "patrol", "--system", SYSTEM, "--budget", "3m"],
+        cwd=paths.HOME,
+        env={**os.environ, "RAILGAUGE_RESULTS": str(area)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def under_test() -> list[str]:
+    """The nodes on which jobs of patrols run."""
+    listed = client.output("squeue", "--noheader", "--states=R", "--format=%k|%N").splitlines()
+    rows = (line.strip().partition("|") for line in listed)
+    return [n for comment, _, on in rows if comment.startswith("railgauge:") for n in _nodes(on)]
+
+
+def _nodes(folded: str) -> list[str]:
+    return client.output("scontrol", "show", "hostnames", folded).split()
+
+
+def someone_wants(week: Week, process: subprocess.Popen[str], chance: random.Random) -> None:
+    """A user's job for a node that is under test: how long it waits."""
+    deadline = time.monotonic() + _SOON_S
+    while not (busy := under_test()):
+        if process.poll() is not None or time.monotonic() > deadline:
+            return
+        time.sleep(0.2)
+    node = chance.choice(busy)
+    began = time.monotonic()
+    job = _sbatch("urgent", 8, f"--nodelist={node}")
+    while (
+        client.output("squeue", "--noheader", f"--jobs={job}", "--format=%T").strip() == "PENDING"
+    ):
+        if time.monotonic() > deadline:
+            week.problems.append(f"the job for {node} waited for more than {_SOON_S} s")
+            return
+        time.sleep(0.1)
+    week.preempted.append(time.monotonic() - began)
+
+
+def one_patrol(week: Week, area: Path, what: str, chance: random.Random) -> None:
+    process = patrol(area)
+    if what == "wanted":
+        someone_wants(week, process, chance)
+    elif what == "killed":
+        deadline = time.monotonic() + _SOON_S
+        while not under_test() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.2)
+        time.sleep(chance.uniform(0, 8))
+        process.kill()
+    try:
+        out, _ = process.communicate(timeout=_PATROL_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, _ = process.communicate()
+        week.problems.append(f"a patrol ran for more than {_PATROL_S} s: {out[-300:]}")
+    week.codes.append(process.returncode)
+    for node, state in slurm_nodes.show(NODES).items():
+        if state.drained and node not in week.held:
+            week.held[node] = week.now
+            week.say(f"{node} held: {state.reason}")
+    ends = [line for line in out.splitlines() if "node-minutes" in line or "stopped:" in line]
+    week.say(f"patrol {len(week.codes)} {what} {process.returncode}: {'; '.join(ends)[:200]}")
+
+
+def disturbed() -> tuple[int, list[str]]:
+    """How many jobs of users there were, and those that did not come to their end."""
+    words = ("--noheader", "--allocations", "--parsable2", "--name=user,urgent")
+    rows = [
+        line.split("|")
+        for line in client.output("sacct", *words, "--format=jobid,state").splitlines()
+    ]
+    fine = ("COMPLETED", "RUNNING", "PENDING")
+    return len(rows), [" ".join(row) for row in rows if not row[1].startswith(fine)]
+
+
+def minutes(area: Path) -> tuple[float, dict[str, list[str]]]:
+    """The node-minutes of all patrols, and the campaigns that had each node."""
+    total = 0.0
+    had: dict[str, list[str]] = {}
+    for path in sorted((area / "gate" / SYSTEM / "patrols").glob("*.json")):
+        one: dict[str, Any] = json.loads(path.read_text())
+        for node in one["nodes"]:
+            had.setdefault(node, []).append(one["id"])
+        if one["ended"]:
+            times = [datetime.datetime.fromisoformat(one[key]) for key in ("started", "ended")]
+            total += (times[1] - times[0]).total_seconds() * len(one["nodes"]) / 60
+    return total, had
+
+
+def table(week: Week, area: Path) -> list[str]:
+    spent, had = minutes(area)
+    jobs, wrong = disturbed()
+    week.problems += [f"job {job}" for job in wrong]
+    lines = []
+    for node, (fault, when) in week.faulty.items():
+        found = week.held.get(node)
+        told = f"held after {found - when:.0f} s" if found else "not held"
+        lines.append(f"| {fault} on {node} at {when:.0f} s | {told} |")
+        if not found and not fault.startswith("flap"):
+            week.problems.append(f"{fault} on {node} was not found")
+    innocent = sorted(set(week.held) - set(week.faulty))
+    week.problems += [f"{node} was held, and has no fault" for node in innocent]
+    waits = sorted(week.preempted)
+    codes = {code: week.codes.count(code) for code in dict.fromkeys(week.codes)}
+    told = ", ".join(f"{count} with {code}" for code, count in codes.items())
+    lines += [
+        f"| patrols in {week.now:.0f} s | {len(week.codes)}: {told} |",
+        f"| nodes seen | {len(had)} of {len(NODES)}; {spent:.0f} node-minutes |",
+        f"| jobs of users | {jobs}, {len(wrong)} disturbed |",
+        f"| nodes held without a fault | {len(innocent)} {' '.join(innocent)} |",
+    ]
+    if waits:
+        most = f"{waits[len(waits) // 2]:.1f} s, at most {waits[-1]:.1f}"
+        lines.append(f"| {len(waits)} jobs for nodes under test waited | {most} |")
+    return lines
+
+
+def run(lab: Lab, area: Path, patrols: int, seed: int, limit_s: float) -> list[str]:
+    """The problems; none where all was right."""
+    chance = random.Random(seed)
+    chosen = dict(zip(chance.sample(NODES, len(FAULTS)), FAULTS, strict=True))
+    # Not in the last third, so that patrols are left which find them.
+    when = {node: chance.randrange(1, max(2, patrols * 2 // 3)) for node in chosen}
+    events = ["wanted"] * PREEMPTED + ["killed"] * KILLED
+    events = (events + ["alone"] * max(0, patrols - len(events)))[:patrols]
+    chance.shuffle(events)
+    week = Week()
+    with users(chance):
+        for number, what in enumerate(events):
+            if week.now > limit_s:
+                week.problems.append(f"{patrols - number} patrols were not run: no time was left")
+                break
+            for node in [node for node, first in when.items() if first == number]:
+                kind, value = chosen[node]
+                faults.add_typed(lab, kind, (node, value))
+                week.faulty[node] = (f"{kind} {value}", week.now)
+                week.say(f"{kind} {value} on {node}")
+            one_patrol(week, area, what, chance)
+    lines = table(week, area)
+    print("\n".join(["| what | outcome |", "|---|---|", *lines]), flush=True)
+    return week.problems
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--patrols", type=int, default=28, help="four a day")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=60)
+    chosen = parser.parse_args(words)
+    partitions = {p.name: p.extras.nodes for p in systems.load(SYSTEM).partitions}
+    lab = Lab(spec.load(spec.file(SYSTEM)), partitions, paths.lab_folder(), system=SYSTEM)
+    was_up = lab.init is not None
+    lab.up()
+    os.environ["PATH"] = os.pathsep.join([str(paths.lab_folder() / "bin"), os.environ["PATH"]])
+    area = paths.HOME / "results" / "tests" / "week"
+    shutil.rmtree(area, ignore_errors=True)
+    area.mkdir(parents=True)
+    try:
+        problems = run(lab, area, chosen.patrols, chosen.seed, chosen.minutes * 60)
+    finally:
+        faults.clear(lab)
+        for node, state in slurm_nodes.show(NODES).items():
+            if state.drained:
+                client.output("scontrol", "update", f"nodename={node}", "state=resume")
+        if not was_up:
+            lab.down()
+    for problem in problems:
+        print(f"WRONG: {problem}")
+    return int(bool(problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
