@@ -204,7 +204,7 @@ def main(words: Sequence[str]) -> int:
     wrong = 0
     for system in dict.fromkeys(DRILLS[name].system for name in chosen.only):
         of_system = [n for n in chosen.only if DRILLS[n].system == system]
-        left = [n for n in of_system for _ in range(chosen.times - done[n])]
+        left = [n for turn in range(chosen.times) for n in of_system if done[n] <= turn]
         if not left or time.monotonic() > end:
             continue
         lab = lab_of(DRILLS[left[0]])
