@@ -1259,6 +1259,13 @@ MUTANTS = [
         "test_scenarios.py -k reference_that_most",
     ),
     _locate(
+        "a leaf is accused for slow moments",
+        "evidence",
+        " or len(beside) < _BESIDE:",
+        ":",
+        "test_scenarios.py -k two_slow_rounds",
+    ),
+    _locate(
         "a check clears what another measures",
         "campaign",
         """return case.check, case.partition, "" if _RAILS.fullmatch(case.kind) else case.kind""",

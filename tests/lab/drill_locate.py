@@ -1,44 +1,64 @@
-"""Faults of the larger lab's fabric: fault -> who is named, and how -> rounds -> seconds.
+"""Faults of the labs' links: fault -> who is named, and how -> rounds -> seconds.
 
-    python -m tests.lab.drill_locate [--times N] [NAME...]
+    python -m tests.lab.drill_locate [--times N] [--only NAME...] [--minutes N] [--table]
 
-A drill is right where the nodes that are named are those with the fault, and nobody else; of all
-uplinks of a leaf, where the leaf is named, and no node.
+A drill is right where the nodes that are named are those with the fault, and nobody else; of
+uplinks, where their leaf is named, and no node. Each run is a line of
+results/tests/drill-locate.jsonl, so that what broke off goes on where it was: `--times` counts what
+is there too, of the same code or not (`--again` begins anew). `--minutes` begins no run after so
+long. The lab stays up from run to run. `--table` prints what there is, for docs/figures.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import datetime
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge import paths, systems
+from railgauge import hostlist, paths, systems
 from railgauge.lab import faults, spec
 from railgauge.lab.cluster import Lab
 
 from .test_accept import sweeps
 
-SYSTEM = "lab32"
+AREA = paths.HOME / "results" / "tests" / "drill-locate"
+RUNS = AREA.with_suffix(".jsonl")
+
+#: Four nodes of each of four leaves, and of three of them.
+_FOUR_LEAVES = "n[1-4,9-12,17-20,25-28]"
+_THREE_LEAVES = "n[1-4,9-12,17-20]"
+
+_COVER = ("--schedule", "cover")
 
 
 @dataclasses.dataclass(frozen=True)
 class Drill:
     """Faults as `railgauge lab fault` takes them, the nodes that are measured, and who is at fault:
-    node names, or `leaf leaf1`.
+    node names, or `leaf1`.
     """
 
     faults: tuple[str, ...]
     guilty: frozenset[str]
     nodes: str = "n[1-8]"
     options: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ("Iperf2Pair",)
+    system: str = "lab32"
+
+
+def _uplinks(nodes: str) -> Drill:
+    every = tuple(f"uplink-rate leaf1:spine{number} 0.03" for number in range(1, 5))
+    return Drill(every, frozenset({"leaf1"}), nodes, _COVER)
 
 
 DRILLS = {
@@ -47,23 +67,28 @@ DRILLS = {
     "healthy-between": Drill(("rate n2 0.03", "rate n4 0.03"), frozenset({"n2", "n4"})),
     "four-nodes": Drill(("rate n2 0.03",), frozenset({"n2"}), "n[1-4]"),
     "lossy-rail": Drill(("rail-loss n5 5",), frozenset({"n5"})),
-    "uplinks": Drill(
-        tuple(f"uplink-rate leaf1:spine{number} 0.03" for number in range(1, 5)),
-        # Of three leaves one would spoil two thirds of all ways.
-        frozenset({"leaf leaf1"}),
-        "n[1-4,9-12,17-20,25-28]",
-        ("--schedule", "cover"),
-    ),
+    "uplink": Drill(("uplink-rate leaf1:spine2 0.002",), frozenset({"leaf1"}), "n[1-32]", _COVER),
+    "uplinks": _uplinks(_FOUR_LEAVES),
+    "uplinks-of-three": _uplinks(_THREE_LEAVES),
     "flap": Drill(("flap n5",), frozenset({"n5"})),
     "off": Drill(("off n3",), frozenset({"n3"})),
     "mtu": Drill(("mtu n6 1500",), frozenset({"n6"})),
+    "lossy-vm": Drill(
+        ("loss n5:eth1 5",),
+        frozenset({"n5"}),
+        "n[5-6]",
+        ("--schedule", "shift"),
+        ("RailProbe", "RdmaBandwidth"),
+        "lab",
+    ),
 }
 
 
 def accept(area: Path, drill: Drill) -> dict[str, Any]:
-    words = ["--system", SYSTEM, "--json", "--nodes", drill.nodes, *drill.options]
+    words = ["--system", drill.system, "--json", "--nodes", drill.nodes, *drill.options]
+    chosen = [word for check in drill.checks for word in ("-n", check)]
     done = subprocess.run(
-        [str(paths.HOME / "bin/railgauge"), "accept", *words, "--", "-n", "Iperf2Pair"],
+        [str(paths.HOME / "bin/railgauge"), "accept", *words, "--", *chosen],
         cwd=paths.HOME,
         env={**os.environ, "RAILGAUGE_RESULTS": str(area)},
         capture_output=True,
@@ -77,57 +102,127 @@ def accept(area: Path, drill: Drill) -> dict[str, Any]:
 
 
 def named(suspects: Sequence[dict[str, Any]]) -> set[str]:
-    """The nodes that are named, or have a rail that is, and the fabric's parts that are."""
+    """The nodes that are named, or have a rail that is, and the leaves that are, or have an uplink
+    that is.
+    """
     found = set()
     for suspect in suspects:
         if suspect["kind"] in ("node", "rail"):
             found.update(suspect["nodes"])
         elif suspect["kind"] in ("leaf", "uplink"):
-            found.add(f"{suspect['kind']} {suspect['name']}")
+            found.add(suspect["name"].partition(":")[0])
     return found
 
 
-def run(lab: Lab, area: Path, drill: Drill) -> tuple[bool, str]:
+def run(lab: Lab, name: str) -> dict[str, Any]:
     """Whether it was right, and what was said."""
+    drill, area = DRILLS[name], AREA / name
     shutil.rmtree(area, ignore_errors=True)
     area.mkdir(parents=True)
-    for words in drill.faults:
-        kind, *rest = words.split()
-        faults.add_typed(lab, kind, rest)
-    started = time.monotonic()
     try:
+        for words in drill.faults:
+            kind, *rest = words.split()
+            faults.add_typed(lab, kind, rest)
+        began = time.monotonic()
         verdict = accept(area, drill)
+        seconds = time.monotonic() - began
     finally:
-        seconds = time.monotonic() - started
         faults.clear(lab)
-    rounds = sum(len(sweep.rounds) for sweep in sweeps(area, "Iperf2Pair"))
+    suspects = verdict["suspects"]
     said = [
-        f"{s['kind']} {s['name']} {'confirmed' if s['confirmed'] else 'not confirmed'}"
-        for s in verdict["suspects"]
+        f"{s['kind']} {s['name']}{'' if s['confirmed'] else ', not confirmed'}" for s in suspects
     ]
-    right = named(verdict["suspects"]) == drill.guilty
-    return right, f"{rounds:>6} {seconds:>5.0f}  {', '.join(said) or 'nobody'}"
+    return {
+        "drill": name,
+        "when": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "right": named(suspects) == drill.guilty,
+        "rounds": sum(len(sweep.rounds) for check in drill.checks for sweep in sweeps(area, check)),
+        "seconds": round(seconds, 1),
+        "load": os.getloadavg()[0],
+        "named": "; ".join(said) or "nobody",
+        "verdict": verdict["verdict"],
+    }
+
+
+def runs() -> list[dict[str, Any]]:
+    text = RUNS.read_text(encoding="utf-8") if RUNS.exists() else ""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def keep(line: dict[str, Any]) -> None:
+    with RUNS.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):.0f} | {min(values):.0f} to {max(values):.0f}"
+
+
+def table(names: Sequence[str]) -> str:
+    """Markdown: how often each drill was right, what was named, rounds and seconds."""
+    lines = [
+        "| drill | right | named | rounds, median | least to most | s, median | least to most |"
+    ]
+    lines.append("|---|---|---|---|---|---|---|")
+    for name in names:
+        if not (of_drill := [line for line in runs() if line["drill"] == name]):
+            continue
+        told = Counter(line["named"] for line in of_drill)
+        lines.append(
+            f"| {', '.join(DRILLS[name].faults)} ({name}) "
+            f"| {sum(line['right'] for line in of_drill)} of {len(of_drill)} "
+            f"| {'; '.join(f'{count}: {what}' for what, count in told.most_common())} "
+            f"| {_spread([line['rounds'] for line in of_drill])} "
+            f"| {_spread([line['seconds'] for line in of_drill])} |"
+        )
+    return "\n".join(lines)
+
+
+def lab_of(drill: Drill) -> Lab:
+    partitions = {p.name: p.extras.nodes for p in systems.load(drill.system).partitions}
+    described = spec.load(spec.file(drill.system))
+    return Lab(described, partitions, paths.lab_folder(), system=drill.system)
 
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--times", type=int, default=1)
-    parser.add_argument("names", nargs="*", choices=[[], *DRILLS])
+    parser.add_argument("--only", nargs="+", choices=DRILLS, metavar="NAME", default=list(DRILLS))
+    parser.add_argument("--minutes", type=float)
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--table", action="store_true")
     chosen = parser.parse_args(words)
-    partitions = {p.name: p.extras.nodes for p in systems.load(SYSTEM).partitions}
-    lab = Lab(spec.load(spec.file(SYSTEM)), partitions, paths.lab_folder(), system=SYSTEM)
-    was_up = lab.init is not None
-    lab.up()
-    area = paths.HOME / "results" / "tests" / "drill-locate"
+    if chosen.table:
+        print(table(chosen.only))
+        return 0
+    AREA.mkdir(parents=True, exist_ok=True)
+    if chosen.again:
+        others = [line for line in runs() if line["drill"] not in chosen.only]
+        RUNS.write_text("".join(json.dumps(line) + "\n" for line in others), encoding="utf-8")
+    end = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
+    done = Counter(line["drill"] for line in runs())
     wrong = 0
-    print(f"{'fault':<17} {'':<5} {'rounds':>6} {'s':>5}  named")
-    for name in chosen.names or DRILLS:
-        for _ in range(chosen.times):
-            right, told = run(lab, area / name, DRILLS[name])
-            wrong += not right
-            print(f"{name:<17} {'' if right else 'WRONG':<5} {told}", flush=True)
-    if not was_up:
-        lab.down()
+    for system in dict.fromkeys(DRILLS[name].system for name in chosen.only):
+        of_system = [n for n in chosen.only if DRILLS[n].system == system]
+        left = [n for turn in range(chosen.times) for n in of_system if done[n] <= turn]
+        if not left or time.monotonic() > end:
+            continue
+        lab = lab_of(DRILLS[left[0]])
+        was_up = lab.init is not None
+        nodes = {node for name in left for node in hostlist.expand(DRILLS[name].nodes)}
+        lab.up(nodes=sorted(nodes))
+        try:
+            for name in left:
+                if time.monotonic() > end:
+                    break
+                keep(line := run(lab, name))
+                wrong += not line["right"]
+                how = "" if line["right"] else "WRONG"
+                told = f"{line['rounds']:>6} {line['seconds']:>5.0f}  {line['named']}"
+                print(f"{name:<17} {how:<5} {told}", flush=True)
+        finally:
+            if not was_up:
+                lab.down()
     return int(wrong > 0)
 
 

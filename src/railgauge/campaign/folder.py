@@ -54,6 +54,8 @@ PLAN = "plan.json"
 POSSIBLE = "possible.json"
 #: Partition -> leaf -> its nodes, where that is known.
 LEAVES = "leaves.json"
+#: Node -> device -> its switch and the port of it, where the system's data says so.
+SWITCH_PORTS = "switch_ports.json"
 #: What each test case leaves in its stage folder.
 RESULT_FILE = "railgauge.jsonl"
 #: What a campaign that has ended says of each node.

@@ -27,7 +27,15 @@ from reframe.frontend.executors.policies import AsynchronousExecutionPolicy
 import reframe
 from railgauge import paths
 from railgauge.atomic import write_json
-from railgauge.campaign.folder import ENDED, LEAVES, PLAN, POSSIBLE, REMAINING, RESULT_FILE
+from railgauge.campaign.folder import (
+    ENDED,
+    LEAVES,
+    PLAN,
+    POSSIBLE,
+    REMAINING,
+    RESULT_FILE,
+    SWITCH_PORTS,
+)
 from railgauge.checks import queue, schedule, topology
 from railgauge.checks.cases import Case, SweepCase
 from railgauge.cluster import ready
@@ -248,6 +256,8 @@ def write_plan(cases: Sequence[Any], runs: int = 1) -> None:
         return
     # Before the plan: without a plan nothing is accepted.
     write_json(folder / LEAVES, topology.described(runtime.runtime().system.name))
+    if ports := topology.switch_ports(runtime.runtime().system.name):
+        write_json(folder / SWITCH_PORTS, ports)
     write_json(folder / POSSIBLE, possible_cases(cases))
     record.write_plan(folder / PLAN, [_planned(case, runs) for case in cases])
 

@@ -163,7 +163,13 @@ def between(one: Sequence[str], other: Sequence[str], turn: int) -> list[Pair]:
 def cover(groups: Sequence[Sequence[str]]) -> list[Pair]:
     """Every two leaves, by rounds in which each leaf has one partner, and all nodes of the two are
     paired one to one. What a larger leaf has left over meets the smaller one's nodes again.
+
+    Of three leaves one would rest in each round: then nothing tells a slow leaf from a slow moment.
+    Where they are alike, each meets both others at once, with half of its nodes.
     """
+    sizes = {len(members) for members in groups}
+    if len(groups) == 3 and len(sizes) == 1 and all(n > 2 and n % 2 == 0 for n in sizes):
+        return _of_three(*groups)
     met = tournament(groups)
     found = [pair for ends in met for pair in between(*ends, 0)]
     for ends in met:
@@ -172,6 +178,15 @@ def cover(groups: Sequence[Sequence[str]]) -> list[Pair]:
             # Of the last turn those only that have not met anybody of this leaf.
             found += between(*ends, turn)[: large - turn]
     return found
+
+
+def _of_three(one: Sequence[str], other: Sequence[str], third: Sequence[str]) -> list[Pair]:
+    """Two rounds of all nodes of three leaves of one even size, in each all ways between them."""
+    half = len(one) // 2
+    # Turned so that whom the first leaf leaves over in a round can meet.
+    ab, ac, bc = between(one, other, 0), between(one, third, 0), between(other, third, half)
+    first = [*ab[:half], *ac[half:], *bc[half:]]
+    return [*first, *ab[half:], *ac[:half], *bc[:half]]
 
 
 def tournament_of_leaves(groups: Sequence[Sequence[str]]) -> list[Pair]:

@@ -42,6 +42,15 @@ def described(system: str) -> record.KnownLeaves:
     return found
 
 
+def switch_ports(system: str) -> dict[str, dict[str, str]]:
+    """Node -> device -> switch and port, as the system's data says."""
+    found: dict[str, dict[str, str]] = {}
+    for partition in systems.load(system).partitions:
+        for node, of_node in partition.extras.switch_ports.items():
+            found.setdefault(node, {}).update(of_node)
+    return found
+
+
 @functools.lru_cache(maxsize=64)
 def _by_node(leaves: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     return {node: leaf for leaf, members in leaves for node in hostlist.expand(members)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import sys
 from collections.abc import Mapping
@@ -134,13 +135,16 @@ def _of_logs(folder: Path) -> Evidence:
 def _of_campaign(name: str, uplinks: Mapping[str, int]) -> Located:
     from railgauge.campaign import folder as campaigns
     from railgauge.model.record import BrokenRecordError
+    from railgauge.verdict import ports
     from railgauge.verdict.compare import read
     from railgauge.verdict.locate import locate
     from railgauge.verdict.locating.campaign import read_leaves
 
     try:
         campaign = campaigns.load(name)
-        return locate(read(campaign), read_leaves(campaign), uplinks)
+        located = locate(read(campaign), read_leaves(campaign), uplinks)
+        named = ports.shown(campaign, located.suspects)
+        return dataclasses.replace(located, suspects=tuple(named))
     except BrokenRecordError as error:
         raise InputError(str(error)) from None
     except RailgaugeError as error:

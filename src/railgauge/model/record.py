@@ -316,6 +316,7 @@ _PLAN = pydantic.TypeAdapter(tuple[Planned, ...])
 _LIST = pydantic.TypeAdapter(tuple[Listed, ...])
 _STANDINGS = pydantic.TypeAdapter(dict[str, Standing])
 _LEAVES = pydantic.TypeAdapter(KnownLeaves)
+_SWITCH_PORTS = pydantic.TypeAdapter(dict[str, dict[str, str]])
 _POSSIBLE = pydantic.TypeAdapter(Possible)
 _RATES = pydantic.TypeAdapter(Rates)
 
@@ -367,6 +368,10 @@ def write_standings(path: Path, standings: Mapping[str, Standing]) -> None:
 
 def read_leaves(path: Path) -> KnownLeaves | None:
     return read(path, _LEAVES)
+
+
+def read_switch_ports(path: Path) -> dict[str, dict[str, str]] | None:
+    return read(path, _SWITCH_PORTS)
 
 
 def read_possible(path: Path) -> Possible | None:

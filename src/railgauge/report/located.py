@@ -55,6 +55,7 @@ def evidence(suspect: Suspect, most: int = 3) -> Iterator[str]:
     """The strongest results that convict it, those that clear its partners, and what would confirm
     or clear it; of each so many.
     """
+    yield from _ports(suspect, most)
     for says in ("convicts", "counter", "clears"):
         witnesses = [witness for witness in suspect.evidence if witness.says == says]
         yield from (_witness(witness) for witness in witnesses[:most])
@@ -63,11 +64,18 @@ def evidence(suspect: Suspect, most: int = 3) -> Iterator[str]:
     yield from (f"next: measure {measure.words}" for measure in suspect.confirm[:most])
 
 
+def _ports(suspect: Suspect, most: int) -> Iterator[str]:
+    if suspect.ports:
+        more = f", and {len(suspect.ports) - most} more" if len(suspect.ports) > most else ""
+        yield f"switch port: {', '.join(suspect.ports[:most])}{more}"
+
+
 def _suspect(suspect: Suspect) -> Iterator[str]:
     state = "confirmed" if suspect.confirmed else "not confirmed"
     yield f"{suspect.kind} {suspect.name}: {state}, score {suspect.score:.1f}"
     if suspect.said:
         yield f"  {suspect.said}"
+    yield from (f"  {line}" for line in _ports(suspect, len(suspect.ports)))
     yield from (f"  {_witness(witness)}" for witness in suspect.evidence)
     for measure in suspect.confirm:
         yield f"  next: measure {measure.words}"

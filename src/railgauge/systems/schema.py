@@ -445,6 +445,11 @@ class Extras(Strict):
     every rail has a leaf of its own, those of each set of leaves. None for what Slurm's topology
     (topology/tree) says; `{}` where that is not so.
     """
+    switch_ports: dict[str, dict[str, str]] = {}
+    """Node, device (RDMA device or interface), and its switch with the port of it, which are told of
+    who is at fault: `{n1: {mlx5_0: leaf1 Ethernet1/1}}`. What is not here is what LLDP says on the
+    node (`lldpctl -f json`).
+    """
     sweep: Sweep = Sweep()
     """How its nodes are measured together."""
     least_shares: list[LeastShare] = []

@@ -25,6 +25,7 @@ from railgauge.model.failure import (
 )
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.model.references import Bounded
+from railgauge.verdict import ports
 from railgauge.verdict.answer import Decision, Finding, Verdict
 from railgauge.verdict.compare import Case, fingerprints, read, read_possible
 from railgauge.verdict.first_day import first_day
@@ -542,7 +543,7 @@ def _decide(campaign: Campaign) -> Verdict:
         campaign,
         tuple(cases),
         tuple(findings),
-        tuple(suspects(cases, leaves, [outlier.case for outlier in far], named)),
+        tuple(ports.shown(campaign, suspects(cases, leaves, [o.case for o in far], named))),
         tuple(ratios),
         tuple(far),
         (*notices(cases, ratios), *changed[1]),

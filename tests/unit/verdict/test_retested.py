@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from railgauge.checks.pairing import cover
 from railgauge.model.record import Row
 from railgauge.node.retest import Met, next_round
 from railgauge.verdict.compare import Case
@@ -119,6 +120,25 @@ def test_the_ways_out_of_a_leaf_of_four_are_the_leafs_and_no_nodes(seed: int) ->
                 cases.append(case_on(pair, passed=passed, rows=(row,), round=number))
     leaves = {"ns": {node: f"leaf{n}" for n, of_leaf in enumerate(nodes) for node in of_leaf}}
     found = suspects(cases, leaves)
+    assert [(s.kind, s.name, s.confirmed) for s in found] == [("leaf", "leaf0", True)]
+    assert confirmed(found) == set()
+
+
+@given(st.integers(0, 99), st.sampled_from([4, 6, 8]))
+def test_the_ways_out_of_one_leaf_of_three_are_the_leafs_and_no_nodes(seed: int, size: int) -> None:
+    """Most values are then below the reference, which is right all the same."""
+    chance = random.Random(seed)
+    nodes = [[f"n{size * leaf + number}" for number in range(size)] for leaf in range(3)]
+    leaf_of = {node: f"leaf{n}" for n, of_leaf in enumerate(nodes) for node in of_leaf}
+    met = cover(nodes)
+    cases = []
+    for place, pair in enumerate(met):
+        slow = "leaf0" in (leaf_of[pair[0]], leaf_of[pair[1]])
+        share = chance.uniform(0.33, 0.6) if slow else chance.uniform(0.93, 1)
+        row = Row(bandwidth(9.7 * share, pair), REFERENCE, LIMIT)
+        passed = row.within is not False
+        cases.append(case_on(pair, passed=passed, rows=(row,), round=2 * place // len(met)))
+    found = suspects(cases, {"ns": leaf_of})
     assert [(s.kind, s.name, s.confirmed) for s in found] == [("leaf", "leaf0", True)]
     assert confirmed(found) == set()
 

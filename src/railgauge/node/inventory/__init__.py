@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from railgauge.node.calls import node_name, read_sysfs
-from railgauge.node.inventory import ethtool, machine, mellanox, network, nvidia, software
+from railgauge.node.inventory import ethtool, lldp, machine, mellanox, network, nvidia, software
 from railgauge.node.inventory.sheet import Places, Sheet
 from railgauge.node.rdma import ask
 
@@ -43,6 +43,7 @@ def _tools(places: Places) -> list[Callable[[], Sheet]]:
     return [
         *software.sources(places),
         *ethtool.sources(places),
+        *lldp.sources(places),
         *mellanox.sources(places),
         *nvidia.sources(places),
     ]

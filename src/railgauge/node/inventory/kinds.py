@@ -12,7 +12,7 @@ Kind = Literal["firmware", "tuning", "state", "identity"]
 #: Patterns of whole keys; the first that matches gives the kind.
 _KINDS: tuple[tuple[str, Kind], ...] = (
     # --- which one it is, and where it hangs
-    (r".*/(serial|uuid|address|node_guid|lid|pci_address|netdev)", "identity"),
+    (r".*/(serial|uuid|address|node_guid|lid|pci_address|netdev|switch_port)", "identity"),
     (r"net/[^/]+/module_.*|(board|system)/version", "identity"),
     (r"gpu/[0-9]+/fabric_(cluster_uuid|clique_id)", "identity"),
     (

@@ -18,6 +18,13 @@ _JUDGED_ANEW = 20_000
 #: The least weight of a result below its reference's bound and its peers, if it has any.
 _BELOW = 6.9
 
+#: All of a leaf is low where so much of what uses it is, and what others do is clean where at most
+#: the rest of that is below the reference.
+_OF_LEAF = 0.75
+
+#: In so many rounds at least the ways of a leaf are low beside others that are clean.
+_BESIDE = 2
+
 #: Of what is judged together: condition, whether it crosses leaves, same rail, quiet.
 _Class = tuple[Hashable, bool | None, bool, bool]
 
@@ -224,10 +231,15 @@ class Evidence:
 
     def _judge_class(self, kind: _Class, numbers: Sequence[int]) -> None:
         observations = self.observations
-        values = [v for n in numbers if (v := observations[n].value) is not None and v > 0]
+        values = self._values_of(numbers)
         values = self._values[kind] = (self._values.get(kind, []) + values)[-_JUDGED_ANEW:]
-        reference_holds = self._reference_holds(numbers)
-        known = peers(values, self.least_spread, self._below(numbers) if reference_holds else 0)
+        clean, others = self._beside_a_leaf(kind, numbers)
+        if clean:
+            values, below, reference_holds = self._values_of(clean), 0, True
+        else:
+            reference_holds = self._reference_holds(numbers)
+            below = self._below(numbers) if reference_holds else 0
+        known = peers(values, self.least_spread, below)
         if known is not None:
             if bad := self._mostly_low(numbers, known):
                 known = without(known, values, bad)
@@ -236,7 +248,8 @@ class Evidence:
         beside = None
         if known is None and quiet:
             beside = self._peers.get((*kind[:3], False))
-        shifts = self._shifts(numbers, known)
+        # What is of a leaf is not of its rounds.
+        shifts = self._shifts(others if clean else numbers, known)
         weights = known.weights if known else None
         often_low = scoring.often_low(known.grid, known.degrees) if known else 0.0
         lows = []
@@ -327,10 +340,45 @@ class Evidence:
             return False
         return True
 
+    def _values_of(self, numbers: Sequence[int]) -> list[float]:
+        observations = self.observations
+        return [v for n in numbers if (v := observations[n].value) is not None and v > 0]
+
+    def _beside_a_leaf(
+        self, kind: _Class, numbers: Sequence[int]
+    ) -> tuple[Sequence[int], Sequence[int]]:
+        """The results between other leaves, the clean ones and all, where most values are below
+        their reference for what one leaf sends and receives: all of that is low beside them, round
+        by round, so that neither the reference is wrong nor the moment. Empty where that is not so.
+        """
+        known_bound = numbers if kind[1] else ()
+        bound = [n for n in known_bound if (o := self.observations[n]).value and o.bound]
+        below = set(filter(self._is_below, bound))
+        if 2 * len(below) <= len(bound):
+            return (), ()
+        uses = Counter(self.leaves[end] for n in below for end in self.observations[n][:2])
+        leaf = max(uses, key=lambda name: (uses[name], name))
+        of_leaf = [n for n in bound if leaf in map(self.leaves.get, self.observations[n][:2])]
+        others = sorted(set(bound).difference(of_leaf))
+        clean = [n for n in others if n not in below]
+        known = peers(self._values_of(clean), self.least_spread)
+        if known is None or len(clean) < _OF_LEAF * len(others):
+            return (), ()
+        least = known.centre * math.exp(-scoring.LOW * known.spread)
+        low = [n for n in below.intersection(of_leaf) if (self.observations[n].value or 0) < least]
+        rounds = {self.observations[n].round for n in low} - {None}
+        beside = rounds & {self.observations[n].round for n in clean}
+        if len(low) < _OF_LEAF * len(of_leaf) or len(beside) < _BESIDE:
+            return (), ()
+        return clean, others
+
+    def _is_below(self, number: int) -> bool:
+        _, _, value, _, _, bound, *_ = self.observations[number]
+        return bool(value and bound is not None and value < bound)
+
     def _below(self, numbers: Sequence[int]) -> int:
         """How many values are below their reference's bound."""
-        results = (self.observations[number] for number in numbers)
-        return sum(bool(o.value and o.bound is not None and o.value < o.bound) for o in results)
+        return sum(map(self._is_below, numbers))
 
     def _shifts(self, numbers: Sequence[int], known: Peers | None) -> dict[int | None, float]:
         """Round -> the loss that at least three quarters of its results have, where at least half

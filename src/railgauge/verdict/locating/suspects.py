@@ -73,7 +73,8 @@ class Measure:
 class Suspect:
     """What is at fault. Confirmed is who has nothing left in `confirm`.
 
-    `said` is what it is named for by itself, without a partner; `checks` are those that show it.
+    `said` is what it is named for by itself, without a partner; `checks` are those that show it;
+    `ports` what its devices hang on, where that is known.
     """
 
     kind: Literal["node", "rail", "pair", "leaf", "uplink", "load"]
@@ -85,6 +86,7 @@ class Suspect:
     confirm: tuple[Measure, ...]
     said: str = ""
     checks: tuple[str, ...] = ()
+    ports: tuple[str, ...] = ()
 
     @property
     def confirmed(self) -> bool:
@@ -127,6 +129,8 @@ class Suspect:
             "score": round(self.score, 1),
             "evidence": [dataclasses.asdict(witness) for witness in self.evidence],
             "confirm": [dataclasses.asdict(measure) for measure in self.confirm],
+            # Only where they are known.
+            **({"ports": list(self.ports)} if self.ports else {}),
         }
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+import itertools
+from collections.abc import Sequence
+from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from railgauge.checks.pairing import cover
 from railgauge.verdict.locating import End, Evidence, Observation, locate
-from tests.unit.verdict.locating.campaigns import Fabric, heavy, located, told
+from tests.unit.verdict.locating.campaigns import Fabric, Noise, heavy, located, normal, told
 
 RAILS = ("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
 
@@ -174,6 +181,83 @@ def test_two_uplinks_on_the_way_of_two_flows_do_not_convict_a_node() -> None:
     partners = [o.b.node if o.a.node == "n1" else o.a.node for o in low if o.value == 12.0]
     assert {fabric.leaf(partner) for partner in partners}.isdisjoint({"leaf1"})
     assert told(located(fabric, low)) == ["node n1?"]
+
+
+# ---- a leaf of three, which most values use ----
+
+
+def _three_leaves(
+    size: int = 4, slow: dict[str, float] | None = None, **noise: Any
+) -> tuple[Fabric, list[list[tuple[str, str]]]]:
+    """All ways between three leaves in each of two rounds, as `cover` has them."""
+    fabric = Fabric(3 * size, slow or {}, per_leaf=size, **noise)
+    names = fabric.names
+    pairs = cover([names[:size], names[size : 2 * size], names[2 * size :]])
+    half = len(pairs) // 2
+    return fabric, [pairs[:half], pairs[half:]]
+
+
+def _bounded(
+    fabric: Fabric, rounds: Sequence[Sequence[tuple[str, str]]], bound: float, shift: float = 0
+) -> list[Observation]:
+    """Measured with such a reference, the rate being 1; a leaf has a noise of its own a round."""
+    found = []
+    for number, pairs in enumerate(rounds):
+        common = {leaf: fabric.chance.gauss(0, shift) for leaf in sorted(fabric.leaves.values())}
+        for o in fabric.places(pairs, number):
+            own = sum(common[fabric.leaf(end.node)] for end in (o.a, o.b))
+            value = o.value * (1 - own) if o.value else None
+            found.append(o._replace(value=value, bound=bound * fabric.rate))
+    return found
+
+
+@given(st.integers(0, 999), st.sampled_from([4, 6, 8, 32]), st.sampled_from([0.3, 0.6]))
+def test_a_slow_leaf_of_three_is_named_by_what_goes_between_the_others(
+    seed: int, size: int, loss: float
+) -> None:
+    fabric, rounds = _three_leaves(size, {"leaf2>": loss}, seed=seed)
+    assert told(located(fabric, _bounded(fabric, rounds, 0.85))) == ["leaf leaf2"]
+
+
+def test_a_way_out_whose_flows_differ_is_as_one_leaf() -> None:
+    fabric, rounds = _three_leaves()
+    observations = [
+        o._replace(value=o.value * fabric.chance.uniform(0.33, 0.6))
+        if o.value and "leaf1" in (fabric.leaf(o.a.node), fabric.leaf(o.b.node))
+        else o
+        for o in _bounded(fabric, rounds, 0.65)
+    ]
+    assert told(located(fabric, observations)) == ["leaf leaf1"]
+
+
+@given(
+    st.integers(0, 999),
+    st.sampled_from([4, 6, 8, 32]),
+    st.floats(0.98, 1.5),
+    st.sampled_from([normal, heavy]),
+    st.sampled_from([0.0, 0.01, 0.03]),
+)
+def test_a_reference_that_is_too_high_makes_no_leaf_look_bad(
+    seed: int, size: int, bound: float, noise: Noise, shift: float
+) -> None:
+    fabric, rounds = _three_leaves(size, noise=noise, seed=seed)
+    named = located(fabric, _bounded(fabric, rounds, bound, shift)).suspects
+    assert not [s for s in named if s.kind in ("leaf", "uplink") or s.confirmed]
+
+
+@pytest.mark.parametrize("good", [0, 1, 2])
+def test_two_slow_rounds_of_three_are_no_leafs(good: int) -> None:
+    """Leaf by leaf, and a round without a leaf is the good one: so it may be the moment."""
+    fabric = Fabric(12, per_leaf=4)
+    names = fabric.names
+    leaves = [names[:4], names[4:8], names[8:]]
+    rounds = [list(zip(*two, strict=True)) for two in itertools.combinations(leaves, 2)]
+    observations = [
+        o if o.round == good or not o.value else o._replace(value=0.5 * o.value)
+        for o in _bounded(fabric, rounds, 0.85)
+    ]
+    result = located(fabric, observations)
+    assert told(result) == [] and result.alike
 
 
 # ---- what all share ----
