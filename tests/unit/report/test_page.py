@@ -28,6 +28,7 @@ from railgauge.verdict import table
 from railgauge.verdict.answer import Finding, Verdict
 from tests import pages
 from tests.unit import measured
+from tests.unit.checks.test_transfer_cases import case as transfer
 from tests.unit.verdict.test_rules import Recorded
 
 UPLOT = paths.SOURCE / "railgauge" / "report" / "page" / "uplot-1.6.32"
@@ -238,6 +239,47 @@ def test_of_too_many_findings_the_page_says_how_many_it_lacks(
 def test_counters_of_trouble_are_shown_and_those_of_traffic_are_not(tmp_path: Path) -> None:
     table = content.counters(pages.cluster(tmp_path, 4, 1).cases)
     assert [row[:3] for row in table.rows] == [("n1", "ethtool/eth1/rx_discards_phy", "12")]
+
+
+def test_a_field_in_which_nodes_differ_is_told_with_who_has_what(tmp_path: Path) -> None:
+    verdict = pages.cluster(tmp_path, 4, 1)
+    field = "nic/mlx5_0/firmware"
+    facts = {
+        node: {"agreed": {"fields": {field: version}}}
+        for node, version in (("n1", "28.43"), ("n2", "28.39"), ("n3", "28.43"))
+    }
+    case = dataclasses.replace(verdict.cases[0], facts=facts)
+    assert content.drift(dataclasses.replace(verdict, cases=(case,))).rows == (
+        ("hdr", field, '"28.43"', "2", "n[1,3]"),
+        ("hdr", field, '"28.39"', "1", "n2"),
+    )
+
+
+def test_a_node_that_is_not_as_it_was_accepted_is_told(tmp_path: Path) -> None:
+    verdict = pages.cluster(tmp_path, 4, 1)
+    scope = dataclasses.replace(verdict.campaign.scope, accepted={"n1": "aa", "n2": "bb"})
+    campaign = dataclasses.replace(
+        verdict.campaign, scope=scope, fingerprints={"n1": "cc", "n2": "bb"}
+    )
+    (row,) = content.drift(dataclasses.replace(verdict, campaign=campaign)).rows
+    assert row[1:] == ("fingerprint", "cc, was accepted with aa", "1", "n1")
+
+
+def test_tools_that_moved_files_stand_beside_each_other() -> None:
+    (table_of,) = content.transfer_tables(
+        [transfer("WdtTransfer", 15.0), transfer("ScpTransfer", 1.0)]
+    )
+    fast, slow = table_of.rows
+    assert (fast[0], slow[0]) == ("wdt", "scp") and fast[1].startswith("15") and "x" in fast[1]
+
+
+def test_provenance_has_the_command_the_host_and_where_the_references_are_from(
+    tmp_path: Path,
+) -> None:
+    text = Elements(page.html(pages.cluster(tmp_path, 4, 1))).text
+    provenance = text[text.rindex("Provenance") :]
+    for said in ("login1", "railgauge accept", "baseline", "a test", "2026-11-22"):
+        assert said in provenance
 
 
 def test_a_curve_has_the_sizes_in_order_and_the_limit(tmp_path: Path) -> None:

@@ -133,6 +133,7 @@ def html(verdict: Verdict) -> str:
         suspects=(suspects := content.suspects(verdict)),
         suspects_left_out=len(verdict.suspects) - len(suspects),
         findings=shown,
+        places_count=len({(f.check, f.partition, f.place) for f in verdict.findings}),
         findings_left_out=content.left_out(verdict),
         most_messages=content.MOST_MESSAGES,
         summary=(summary := content.summary(measured)),
