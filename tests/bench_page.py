@@ -75,7 +75,7 @@ def figures(area: Path, times: int = 3) -> None:
             verdict = pages.after_accepted(area, many=9216)
         nodes = nodes or 2 * 9216
         count = sum(len(case.rows) for case in verdict.cases)
-        path, written, opened = area / "page.html", [], []
+        path, written, opened, drawn = area / "page.html", [], [], []
         for _ in range(times):
             began = time.monotonic()
             path.write_text(page.html(verdict), encoding="utf-8")
@@ -93,9 +93,12 @@ def figures(area: Path, times: int = 3) -> None:
                 tab.goto(path.as_uri())
                 tab.wait_for_selector("html[data-ready]", timeout=120_000)
                 opened.append(time.monotonic() - began)
+                tab.wait_for_selector("html[data-drawn]", timeout=120_000)
+                drawn.append(time.monotonic() - began)
             print(
                 f"  usable {statistics.median(opened):.2f} s after opening "
-                f"({min(opened):.2f} to {max(opened):.2f}, n={times})"
+                f"({min(opened):.2f} to {max(opened):.2f}, n={times}), all drawn after "
+                f"{statistics.median(drawn):.2f} s ({min(drawn):.2f} to {max(drawn):.2f})"
             )
             if tab.locator("#volcano").count():
                 print(f"  volcano plot: {tab.evaluate(_VOLCANO):.0f} ms")

@@ -779,6 +779,13 @@ MUTANTS = [
         f"{_GATE}/test_trust.py",
     ),
     Mutant(
+        "a rehearsal is told as if it were a verdict",
+        "src/railgauge/acceptance/accept.py",
+        "    if not verdict.simulated:\n        told = ",
+        "    if True:\n        told = ",
+        "tests/unit/acceptance/test_told.py",
+    ),
+    Mutant(
         "a node is readmitted beside too few partners",
         "src/railgauge/gate/readmit.py",
         "    if len(lent) < needed:\n",

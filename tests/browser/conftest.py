@@ -73,7 +73,7 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         made.page.on("console", lambda message: made.complaints.append(message.text))
         made.page.on("pageerror", lambda error: made.complaints.append(str(error)))
         made.page.goto(path.as_uri())
-        made.page.wait_for_selector("html[data-ready]", timeout=60_000)
+        made.page.wait_for_selector("html[data-drawn]", timeout=60_000)
         return made
 
     yield open_page

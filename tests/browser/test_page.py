@@ -10,9 +10,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from railgauge.verdict.answer import Verdict
-from tests import pages
+from tests import example, pages
 
-from .conftest import PHONE, WIDE, Open
+from .conftest import PHONE, WIDE, Open, Opened
 
 ALL_ROWS = "#all tbody tr"
 MAP = ".heat canvas[role=application]"
@@ -42,6 +42,23 @@ def test_nothing_of_a_hostile_campaign_runs(opened: Open, tmp_path: Path, text: 
         details.evaluate("one => { one.open = true; }")
     assert seen.page.evaluate("window.broken") is None
     assert seen.requests == [seen.path.as_uri()] and seen.complaints == []
+
+
+@pytest.mark.parametrize("size", [PHONE, WIDE], ids=["phone", "wide"])
+@pytest.mark.parametrize("name", ["accept", "reject"])
+def test_a_page_of_the_lab_is_for_everybody(opened: Open, name: str, size: tuple[int, int]) -> None:
+    seen = opened((example.EXAMPLE / f"{name}.html").read_text(encoding="utf-8"), size)
+    assert seen.requests == [seen.path.as_uri()] and seen.complaints == []
+    assert not seen.is_too_wide and Axe().run(seen.page).response["violations"] == []
+
+
+@pytest.mark.parametrize("size", [PHONE, WIDE], ids=["phone", "wide"])
+def test_the_page_of_a_rehearsal_is_for_everybody(
+    opened: Open, bad: Verdict, size: tuple[int, int]
+) -> None:
+    seen = opened(pages.simulated(bad), size)
+    assert seen.requests == [seen.path.as_uri()] and seen.complaints == []
+    assert not seen.is_too_wide and Axe().run(seen.page).response["violations"] == []
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -178,6 +195,59 @@ def test_paper_has_all_that_was_folded(opened: Open, bad: Verdict) -> None:
     seen.page.set_viewport_size({"width": 794, "height": 1123})
     assert not seen.is_too_wide
     assert len(seen.page.pdf()) > 20_000
+
+
+def watched(seen: Opened, script: str, asked: str) -> object:
+    """What the page answers at its end where that script ran before its own."""
+    browser = seen.page.context.browser
+    assert browser is not None
+    context = browser.new_context()
+    context.add_init_script(script)
+    page = context.new_page()
+    page.goto(seen.path.as_uri())
+    page.wait_for_selector("html[data-drawn]")
+    answer = page.evaluate(asked)
+    context.close()
+    return answer
+
+
+#: As soon as the tables answer, before any figure is drawn, somebody prints.
+PRINT_EARLY = """
+window.figures = [];
+const count = () => figures.push(document.querySelectorAll("figure.curve canvas").length);
+const seen = () => {
+  if (!document.documentElement.dataset.ready || figures.length) return;
+  count();
+  dispatchEvent(new Event("beforeprint"));
+  count();
+};
+new MutationObserver(seen).observe(document, { attributes: true, subtree: true });
+"""
+
+#: All that is written on a canvas.
+WRITTEN = """
+window.texts = [];
+const write = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+  texts.push(text);
+  return write.call(this, text, ...rest);
+};
+"""
+
+
+def test_paper_has_the_figures_that_were_not_drawn_yet(opened: Open, bad: Verdict) -> None:
+    assert watched(opened(bad), PRINT_EARLY, "figures") == [0, 2]
+
+
+def test_a_curve_names_each_size_and_the_last(opened: Open, bad: Verdict) -> None:
+    texts = watched(opened(bad), WRITTEN, "texts")
+    assert isinstance(texts, list) and {"2 B", "8 B", "8 MiB"} <= set(texts)
+
+
+def test_a_line_of_a_curve_is_told_by_its_dashes_in_the_legend(opened: Open, bad: Verdict) -> None:
+    legend = opened(bad).page.locator("figure.curve .u-marker")
+    grounds = legend.evaluate_all("all => all.map((one) => one.style.background)")
+    assert "repeating-linear-gradient" in "".join(grounds)
 
 
 def test_without_script_the_verdict_and_the_findings_are_there(opened: Open, bad: Verdict) -> None:

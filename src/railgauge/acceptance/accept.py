@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from railgauge import hostlist, paths, systems
+from railgauge import hooks, hostlist, paths, systems
 from railgauge.acceptance import session
 from railgauge.acceptance.follow import follow, plain
 from railgauge.atomic import write_json, write_text
@@ -59,6 +59,9 @@ from railgauge.verdict.standing import standings
 
 #: A campaign writes a few hundred kB a case; below this it would break off with half of them.
 _NEEDED_BYTES = 64 * 2**20
+
+#: A command that gets the paths of verdict.json and of the summary once a campaign is over.
+VERDICT_VARIABLE = "RAILGAUGE_ON_VERDICT"
 
 #: How long a session whose `railgauge accept` was killed may take to cancel its jobs and to end.
 _ENDING_S = 60
@@ -486,6 +489,9 @@ def _conclude(campaign: Campaign, state: State, say: Say) -> Verdict:
         write_text(campaign.folder / f"{name}_nodes.txt", "".join(f"{node}\n" for node in nodes))
     record.write_standings(campaign.folder / STANDING, standings(verdict))
     _write_reports(verdict, say)
+    if not verdict.simulated:
+        told = [str(campaign.folder / name) for name in ("verdict.json", markdown.FILE)]
+        hooks.call(VERDICT_VARIABLE, told, say)
     return verdict
 
 

@@ -89,6 +89,9 @@ def accept(
 
     Options for ReFrame go behind `--`: railgauge accept -- -n Iperf2Pair
 
+    RAILGAUGE_ON_VERDICT is a command that gets the paths of verdict.json and of summary.md at the
+    end, whatever the verdict.
+
     Exit code: 0 accept, 1 reject, 2 inconclusive or provisional accept, 3 usage or environment.
     """
     if rehearsal.scenario() is not None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
 from collections.abc import Callable, Sequence
 
-from railgauge import systems
+from railgauge import hooks, systems
 from railgauge.cluster import inventories, store
 from railgauge.gate.journal import Run
 from railgauge.node import gate as node_gate
@@ -17,8 +14,6 @@ Say = Callable[[str], None]
 
 #: A command that gets a suspect node and why it is one; none if it is not set.
 ALARM_VARIABLE = "RAILGAUGE_ON_SUSPECT"
-
-_ALARM_LIMIT_S = 60
 
 
 def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[str]:
@@ -88,18 +83,4 @@ def accuse(run: Run, node: str, why: str, say: Say) -> None:
 
 def alarm(node: str, words: str, say: Say) -> None:
     """Tell a suspect and why to the command of RAILGAUGE_ON_SUSPECT, where there is one."""
-    command = shlex.split(os.environ.get(ALARM_VARIABLE, ""))
-    if not command:
-        return
-    try:
-        code = subprocess.run(
-            [*command, node, words],
-            stdin=subprocess.DEVNULL,
-            timeout=_ALARM_LIMIT_S,
-            check=False,
-        ).returncode
-    except (OSError, subprocess.TimeoutExpired) as error:
-        say(f"{ALARM_VARIABLE}: {error}")
-        return
-    if code != 0:
-        say(f"{ALARM_VARIABLE}: `{' '.join(command)}` ended with exit code {code}")
+    hooks.call(ALARM_VARIABLE, [node, words], say)

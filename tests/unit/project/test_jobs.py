@@ -518,7 +518,6 @@ def checkout(folder: Path, *, code: int, verdict: str | None = None, then: str =
         lines.append(f"cat >{campaign}/verdict.json <<'EOF'\n{document}\nEOF")
     lines += ['printf "%s\\n" "$@" >argv', "env >environment", then, f"exit {code}"]
     program(folder / "bin", "railgauge", "\n".join(lines) + "\n")
-    program(folder / "bin", "hook", '#!/bin/sh\nprintf "%s\\n" "$@" >hook\n')
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 137])
@@ -527,34 +526,20 @@ def test_the_exit_code_of_the_verdict_is_passed_on(code: int, tmp_path: Path) ->
     assert run("accept.sbatch", tmp_path, SYSTEM="lab").returncode == code
 
 
-@pytest.mark.parametrize("code", [0, 2, 3])
-def test_the_hook_is_not_called_without_a_reject(code: int, tmp_path: Path) -> None:
-    checkout(tmp_path, code=code, verdict=_VERDICTS.get(code))
-    run("accept.sbatch", tmp_path, SYSTEM="lab", RAILGAUGE_ON_REJECT="hook")
-    assert not (tmp_path / "hook").exists()
-
-
-def test_a_reject_calls_the_hook_with_the_campaign(tmp_path: Path) -> None:
+def test_what_is_told_the_verdict_reaches_railgauge(tmp_path: Path) -> None:
     checkout(tmp_path, code=1, verdict="reject")
-    answer = run("accept.sbatch", tmp_path, SYSTEM="lab", RAILGAUGE_ON_REJECT="hook --to ops")
+    answer = run("accept.sbatch", tmp_path, SYSTEM="lab", RAILGAUGE_ON_VERDICT="tell --to ops")
     assert answer.returncode == 1
-    folder = tmp_path / "results/campaigns" / CAMPAIGN
-    assert (tmp_path / "hook").read_text().split() == ["--to", "ops", str(folder)]
+    given = (tmp_path / "environment").read_text().splitlines()
+    assert "RAILGAUGE_ON_VERDICT=tell --to ops" in given
 
 
-def test_the_hook_gets_the_campaign_in_another_results_area(tmp_path: Path) -> None:
+def test_the_verdict_is_found_in_another_results_area(tmp_path: Path) -> None:
     checkout(tmp_path, code=1, verdict="reject")
     (tmp_path / "elsewhere").symlink_to(tmp_path / "results")
     area = str(tmp_path / "elsewhere")
-    run("accept.sbatch", tmp_path, SYSTEM="lab", RAILGAUGE_ON_REJECT="hook", RAILGAUGE_RESULTS=area)
-    assert (tmp_path / "hook").read_text().strip() == f"{area}/campaigns/{CAMPAIGN}"
-
-
-def test_a_hook_that_fails_leaves_the_verdict_as_it_is(tmp_path: Path) -> None:
-    checkout(tmp_path, code=1, verdict="reject")
-    answer = run("accept.sbatch", tmp_path, SYSTEM="lab", RAILGAUGE_ON_REJECT="false")
+    answer = run("accept.sbatch", tmp_path, SYSTEM="lab", RAILGAUGE_RESULTS=area)
     assert answer.returncode == 1
-    assert "false ended with exit code 1" in answer.stdout
 
 
 @pytest.mark.parametrize(
@@ -564,10 +549,9 @@ def test_an_exit_code_without_its_verdict_is_none(
     code: int, verdict: str | None, tmp_path: Path
 ) -> None:
     checkout(tmp_path, code=code, verdict=verdict)
-    answer = run("accept.sbatch", tmp_path, SYSTEM="lab", RAILGAUGE_ON_REJECT="hook")
+    answer = run("accept.sbatch", tmp_path, SYSTEM="lab")
     assert answer.returncode == 3
     assert f"the verdict is: {verdict or 'none'}" in answer.stdout
-    assert not (tmp_path / "hook").exists()
 
 
 def test_a_session_that_hangs_is_interrupted_before_the_job_ends(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from railgauge.acceptance import accept
 from railgauge.campaign.folder import COMPARE_VARIABLE, Requested
 from railgauge.cli.report import report
 from railgauge.model.failure import Failure
+from railgauge.model.record import Row
 from railgauge.report import page
 from railgauge.report.page import before, content, drawing, series
 from railgauge.report.visible import clean
@@ -27,6 +28,7 @@ from railgauge.verdict import table
 from railgauge.verdict.answer import Finding, Verdict
 from tests import pages
 from tests.unit import measured
+from tests.unit.checks.test_transfer_cases import case as transfer
 from tests.unit.verdict.test_rules import Recorded
 
 UPLOT = paths.SOURCE / "railgauge" / "report" / "page" / "uplot-1.6.32"
@@ -94,6 +96,87 @@ def test_a_finding_has_place_number_reference_limit_and_what_to_type(tmp_path: P
         assert said in text
 
 
+def test_below_the_verdict_stands_what_speaks_against_the_first_suspect(tmp_path: Path) -> None:
+    text = Elements(page.html(pages.cluster(tmp_path, 4, 2, bad=(1, 1)))).text
+    assert "look first at n2. n2, confirmed: in 2 failing cases, and in none that passed." in text
+
+
+def test_without_a_suspect_the_first_finding_stands_below_the_verdict(tmp_path: Path) -> None:
+    verdict = dataclasses.replace(pages.cluster(tmp_path, 4, 2, bad=(1, 1)), suspects=())
+    assert content.reasons(verdict) == [
+        "RdmaBandwidth hdr n1:n2:1-1: bandwidth is 171.4 Gb/s, expected at least 361 Gb/s "
+        "(baseline)."
+    ]
+
+
+def test_findings_of_all_runs_of_a_place_stand_together(tmp_path: Path) -> None:
+    verdict = pages.cluster(tmp_path, 4, 2, bad=(1, 1))
+    runs = [
+        dataclasses.replace(finding, message=f"{finding.message}, run {run}", evidence=f"/{run}")
+        for run in range(4)
+        for finding in verdict.findings
+    ]
+    found = content.findings(dataclasses.replace(verdict, findings=tuple(runs)), [])
+    assert [(one.where, len(one.messages)) for one in found] == [
+        ("RdmaBandwidth hdr n1:n2:1-1", 4),
+        ("RdmaBandwidth hdr n2:n3:1-1", 4),
+    ]
+
+
+def test_what_is_open_alike_at_many_places_is_one_finding(tmp_path: Path) -> None:
+    findings = [
+        Finding(weight, "reference", "no reference", "Sweep", "hdr", ("n1",), f"n1:n{number}")
+        for weight in ("inconclusive", "reject")
+        for number in range(2, 5)
+    ]
+    verdict = dataclasses.replace(pages.cluster(tmp_path, 4, 1), findings=tuple(findings))
+    found = [(one.weight, one.where, one.also) for one in content.findings(verdict, [])]
+    assert found == [
+        *(("reject", f"Sweep hdr n1:n{number}", ()) for number in range(2, 5)),
+        ("inconclusive", "Sweep hdr n1:n2", ("n1:n3", "n1:n4")),
+    ]
+
+
+def test_places_of_which_the_same_is_said_are_counted_where_they_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(content, "MOST_FINDINGS", 1)
+    findings = [
+        Finding("inconclusive", "peers", message, "Sweep", "hdr", ("n1",), f"{node}:n{number}")
+        for message, node in (("one", "n1"), ("other", "n9"))
+        for number in range(2, 5)
+    ]
+    verdict = dataclasses.replace(pages.cluster(tmp_path, 4, 1), findings=tuple(findings))
+    assert "Findings of 3 more places are not" in Elements(page.html(verdict)).text
+
+
+def test_a_long_table_is_folded_where_all_of_it_is_fine() -> None:
+    def of(*words: str) -> content.TableOf:
+        return content.TableOf("a", ("measured", "verdict"), tuple(("x", word) for word in words))
+
+    assert content.can_be_folded(of(*["ok", "recorded"] * 7))
+    assert not content.can_be_folded(of(*["ok", "recorded"] * 7, "1 out"))
+    assert not content.can_be_folded(of("ok", "recorded"))
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        (("2026-11-22T10:16:55+00:00", "2026-11-22T10:19:48+00:00"), "2:53 min"),
+        (("2026-11-22T10:16:55+00:00", "2026-11-22T12:19:48+00:00"), "2:02:53 h"),
+        (("2026-11-22T10:16:55+00:00", None), "it has not ended"),
+        (("no time", "nor that"), "until nor that"),
+    ],
+)
+def test_a_campaign_took_so_long(times: tuple[str, str | None], words: str) -> None:
+    assert content.took(*times) == words
+
+
+def test_a_time_is_told_in_utc() -> None:
+    assert content.moment("2026-11-22T11:16:55+01:00") == "2026-11-22 10:16:55 UTC"
+    assert content.moment("no time") == "no time"
+
+
 def test_findings_that_reject_come_before_those_that_do_not(tmp_path: Path) -> None:
     verdict = pages.cluster(tmp_path, 4, 1)
     open_one = Finding("inconclusive", "peers", "later", "RdmaBandwidth", "hdr", ("n1",))
@@ -158,6 +241,47 @@ def test_counters_of_trouble_are_shown_and_those_of_traffic_are_not(tmp_path: Pa
     assert [row[:3] for row in table.rows] == [("n1", "ethtool/eth1/rx_discards_phy", "12")]
 
 
+def test_a_field_in_which_nodes_differ_is_told_with_who_has_what(tmp_path: Path) -> None:
+    verdict = pages.cluster(tmp_path, 4, 1)
+    field = "nic/mlx5_0/firmware"
+    facts = {
+        node: {"agreed": {"fields": {field: version}}}
+        for node, version in (("n1", "28.43"), ("n2", "28.39"), ("n3", "28.43"))
+    }
+    case = dataclasses.replace(verdict.cases[0], facts=facts)
+    assert content.drift(dataclasses.replace(verdict, cases=(case,))).rows == (
+        ("hdr", field, '"28.43"', "2", "n[1,3]"),
+        ("hdr", field, '"28.39"', "1", "n2"),
+    )
+
+
+def test_a_node_that_is_not_as_it_was_accepted_is_told(tmp_path: Path) -> None:
+    verdict = pages.cluster(tmp_path, 4, 1)
+    scope = dataclasses.replace(verdict.campaign.scope, accepted={"n1": "aa", "n2": "bb"})
+    campaign = dataclasses.replace(
+        verdict.campaign, scope=scope, fingerprints={"n1": "cc", "n2": "bb"}
+    )
+    (row,) = content.drift(dataclasses.replace(verdict, campaign=campaign)).rows
+    assert row[1:] == ("fingerprint", "cc, was accepted with aa", "1", "n1")
+
+
+def test_tools_that_moved_files_stand_beside_each_other() -> None:
+    (table_of,) = content.transfer_tables(
+        [transfer("WdtTransfer", 15.0), transfer("ScpTransfer", 1.0)]
+    )
+    fast, slow = table_of.rows
+    assert (fast[0], slow[0]) == ("wdt", "scp") and fast[1].startswith("15") and "x" in fast[1]
+
+
+def test_provenance_has_the_command_the_host_and_where_the_references_are_from(
+    tmp_path: Path,
+) -> None:
+    text = Elements(page.html(pages.cluster(tmp_path, 4, 1))).text
+    provenance = text[text.rindex("Provenance") :]
+    for said in ("login1", "railgauge accept", "baseline", "a test", "2026-11-22"):
+        assert said in provenance
+
+
 def test_a_curve_has_the_sizes_in_order_and_the_limit(tmp_path: Path) -> None:
     data = numbers_in(page.html(pages.cluster(tmp_path, 4, 1)))
     over_sizes = next(c for c in data["curves"] if c["by"] == "size")
@@ -170,7 +294,7 @@ def test_the_page_says_what_the_campaign_would_have_found(tmp_path: Path) -> Non
     sharpest = verdict.power.sharpest
     assert sharpest is not None and sharpest.link is not None
     text = Elements(page.html(verdict)).text
-    assert f"With 99 %: a loss of {sharpest.link * 100:.1f} % on one place" in text
+    assert f"With 99 % probability: a loss of {sharpest.link * 100:.1f} % on one place" in text
 
 
 @pytest.fixture
@@ -296,6 +420,30 @@ def test_a_long_output_keeps_its_begin_and_its_end() -> None:
 def test_a_drawing_shows_the_bad_partners_first(tmp_path: Path) -> None:
     drawn = drawing.draw("n2", pages.cluster(tmp_path, 8, 2, bad=(1, 1)).cases)
     assert drawn is not None and drawn.words == "n2 is bad with n1, n3"
+
+
+def test_a_drawing_says_with_how_many_others_a_partner_is_good(tmp_path: Path) -> None:
+    drawn = drawing.draw("n2", pages.cluster(tmp_path, 8, 2, bad=(1, 1)).cases)
+    assert drawn is not None and [line.cleared for line in drawn.lines] == [1, 1]
+
+
+@pytest.mark.parametrize("partners", [1, 2, 3, 5, 14])
+def test_every_name_in_a_drawing_is_within_it(tmp_path: Path, partners: int) -> None:
+    pairs = [("n0", f"n{number}") for number in range(1, partners + 1)]
+    cases = [pages.case("RdmaBandwidth", pair, "", [], result="fail") for pair in pairs]
+    cases += [
+        pages.case(
+            "RdmaBandwidth",
+            (name, "other"),
+            "",
+            [Row(pages.bandwidth((name, "other"), "", 1.0), None, None)],
+        )
+        for _, name in pairs
+    ]
+    drawn = drawing.draw("n0", cases)
+    assert drawn is not None and len(drawn.lines) == partners
+    for line in drawn.lines:
+        assert line.text_y >= 10 and line.text_y + 13 <= drawn.height
 
 
 # --- nothing breaks out --------------------------------------------------------------------------

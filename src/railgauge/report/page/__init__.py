@@ -114,23 +114,30 @@ def html(verdict: Verdict) -> str:
     columns["curves"] = [curve.as_dict() for curve in curves]
     columns["changes"] = before_after.as_columns(earlier.compared) if earlier else None
     shown = content.findings(verdict, measured)
+    campaign = verdict.campaign
     return whole(
         "page.html.j2",
         columns,
         verdict=verdict,
-        campaign=verdict.campaign,
+        campaign=campaign,
         simulated=verdict.simulated,
         mark="SIMULATED " if verdict.simulated else "",
         sign=_SIGNS[verdict.decision],
         sentence=content.sentence(verdict),
+        reasons=content.reasons(verdict),
+        began=content.moment(campaign.started),
+        took=content.took(campaign.started, campaign.finished),
         scope=content.scope(verdict),
         power=content.power(verdict),
         sharpest=verdict.power.sharpest,
         suspects=(suspects := content.suspects(verdict)),
         suspects_left_out=len(verdict.suspects) - len(suspects),
         findings=shown,
-        findings_left_out=len(content.places_of(verdict.findings)) - len(shown),
-        summary=content.summary(measured),
+        places_count=len({(f.check, f.partition, f.place) for f in verdict.findings}),
+        findings_left_out=content.left_out(verdict),
+        most_messages=content.MOST_MESSAGES,
+        summary=(summary := content.summary(measured)),
+        folded={check for check, table in summary.items() if content.can_be_folded(table)},
         checks=checks,
         curves=curves,
         before=earlier,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import itertools
+import datetime
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from railgauge import hostlist
@@ -19,6 +19,7 @@ from railgauge.report import located, numbers, transfers
 from railgauge.report.numbers import Number
 from railgauge.report.outputs import Outputs
 from railgauge.report.page.drawing import Drawing, draw
+from railgauge.terminal import clock
 from railgauge.verdict import provenance
 from railgauge.verdict.answer import WEIGHTS, Finding, Verdict
 from railgauge.verdict.compare import Case, Outcome, read_possible
@@ -29,10 +30,26 @@ MOST_FINDINGS = 200
 _MOST_SUSPECTS = 24
 _MOST_OUTPUTS = 24
 _MOST_OUTPUT_CHARACTERS = 12_000
+_NO_MORE_OUTPUTS = (
+    f"the page has the outputs of {_MOST_OUTPUTS} places; the command shows those here"
+)
+
+#: Of so many runs of a place, those first that did not pass.
+_MOST_RUNS = 2
 _MOST_LINES = 400
+_MOST_REASONS = 3
+
+#: More messages of one place than these are folded.
+MOST_MESSAGES = 6
+
+#: A table of conditions that is longer is folded, where all of it is fine.
+_LONG = 12
 
 #: Larger files of outputs are not opened for the page.
 _MOST_RAW_BYTES = 32 << 20
+
+#: What is said of conditions that nobody has to look at.
+_FINE = {"recorded", "ok", "no reference"}
 
 #: Counters of trouble, by words in their names.
 _TROUBLE = re.compile(
@@ -59,6 +76,8 @@ class FindingsOfPlace:
 
     weight: str
     where: str
+    #: other places of the check of which the same is said, where nothing speaks against the nodes
+    also: tuple[str, ...]
     messages: tuple[str, ...]
     next_steps: tuple[str, ...]
     #: what to type for all that there is of it
@@ -94,6 +113,40 @@ def sentence(verdict: Verdict) -> str:
     look = f"; {located.look(verdict.suspects[0])} {', '.join(first[:5])}" if first else ""
     more = f" and {len(first) - 5} more" if len(first) > 5 else ""
     return f"{verdict.reason}{look}{more}."
+
+
+def reasons(verdict: Verdict) -> list[str]:
+    """What speaks against the first suspects; where there is none the first finding."""
+    if verdict.suspects:
+        return [
+            f"{located.name(suspect)}, {_state(suspect)}: {suspect.why}."
+            for suspect in verdict.suspects[:_MOST_REASONS]
+        ]
+    first = places_of(verdict.findings)[:1]
+    return [
+        f"{_where(group)}: {group[0].message}."
+        for group in first
+        if group[0].message != verdict.reason
+    ]
+
+
+def moment(time: str) -> str:
+    """`2026-11-22 10:16:55 UTC` of ISO 8601; what is none stays as it is."""
+    try:
+        at = datetime.datetime.fromisoformat(time).astimezone(datetime.timezone.utc)
+    except ValueError:
+        return time
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def took(started: str, finished: str | None) -> str:
+    """`2:53 min`, or `1:02:03 h`."""
+    try:
+        begin, end = (datetime.datetime.fromisoformat(time) for time in (started, finished or ""))
+        seconds = (end - begin).total_seconds()
+    except (ValueError, TypeError):
+        return "it has not ended" if not finished else f"until {finished}"
+    return f"{clock(seconds)} {'min' if seconds < 3600 else 'h'}"
 
 
 # --- scope ---------------------------------------------------------------------------------------
@@ -175,13 +228,17 @@ def suspects(verdict: Verdict) -> list[SuspectOf]:
     return [
         SuspectOf(
             located.name(suspect),
-            "confirmed" if suspect.confirmed else "not confirmed",
+            _state(suspect),
             suspect.why,
             tuple(located.evidence(suspect)),
             _drawing(suspect, verdict.cases),
         )
         for suspect in verdict.suspects[:_MOST_SUSPECTS]
     ]
+
+
+def _state(suspect: Suspect) -> str:
+    return "confirmed" if suspect.confirmed else "not confirmed"
 
 
 def _drawing(suspect: Suspect, cases: Sequence[Case]) -> Drawing | None:
@@ -207,38 +264,69 @@ def findings(verdict: Verdict, measured: Sequence[Number]) -> list[FindingsOfPla
         by_case.setdefault(id(one.case), []).append(one)
     budget, recorded = _MOST_OUTPUTS, Outputs()
     found = []
-    for group in groups[:MOST_FINDINGS]:
+    for group, also in _alike(groups)[:MOST_FINDINGS]:
         first = group[0]
         cases = by_place.get((first.check, first.partition, first.place), ())
         if not first.place:
             cases = [case for case in cases if set(first.nodes) & set(case.nodes)][:1]
-        outputs, why = _outputs(cases, recorded) if budget else ([], "")
+        outputs, why = _outputs(cases, recorded) if budget else ([], _NO_MORE_OUTPUTS)
         budget -= bool(outputs)
-        found.append(_of_place(verdict, group, cases, by_case, outputs, why))
+        found.append(_of_place(verdict, group, also, cases, by_case, outputs, why))
     return found
 
 
+def left_out(verdict: Verdict) -> int:
+    """Places with findings that `findings` has no room for."""
+    alike = _alike(places_of(verdict.findings))[MOST_FINDINGS:]
+    return len(alike) + sum(len(also) for _, also in alike)
+
+
+_Group = tuple[Finding, ...]
+
+
+def _alike(groups: Sequence[_Group]) -> list[tuple[_Group, tuple[str, ...]]]:
+    """The groups, with the other places of which the same is said. What rejects stands alone."""
+    first: dict[Hashable, tuple[_Group, list[str]]] = {}
+    for number, group in enumerate(groups):
+        one = group[0]
+        said = tuple(dict.fromkeys((finding.message, finding.next_step) for finding in group))
+        alone = number if one.weight == "reject" or not one.place else None
+        key = alone, one.weight, one.check, one.partition, said
+        if key in first:
+            first[key][1].append(one.place)
+        else:
+            first[key] = group, []
+    return [(group, tuple(also)) for group, also in first.values()]
+
+
 def places_of(findings: Sequence[Finding]) -> list[tuple[Finding, ...]]:
-    """The findings by weight, and those of one place together."""
+    """The findings by weight, and those of one place together, whichever run they are of."""
+    groups: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in sorted(findings, key=lambda finding: WEIGHTS.index(finding.weight)):
+        where = finding.place or finding.evidence
+        key = finding.weight, finding.check, finding.partition, where
+        groups.setdefault(key, []).append(finding)
+    return [tuple(group) for group in groups.values()]
 
-    def key(finding: Finding) -> tuple[str, ...]:
-        return finding.weight, finding.check, finding.partition, finding.place, finding.evidence
 
-    ordered = sorted(findings, key=lambda finding: WEIGHTS.index(finding.weight))
-    return [tuple(group) for _, group in itertools.groupby(ordered, key=key)]
+def _where(group: Sequence[Finding]) -> str:
+    """Check, partition and place, as a heading."""
+    first = group[0]
+    nodes = list(dict.fromkeys(node for finding in group for node in finding.nodes))
+    where = [first.check, first.partition, first.place or folded(nodes) if nodes else ""]
+    return " ".join(filter(None, where)) or "the campaign"
 
 
 def _of_place(
     verdict: Verdict,
     group: Sequence[Finding],
+    also: tuple[str, ...],
     cases: Sequence[Case],
     by_case: Mapping[int, Sequence[Number]],
     outputs: Sequence[tuple[str, str]],
     why: str,
 ) -> FindingsOfPlace:
     first = group[0]
-    nodes = list(dict.fromkeys(node for finding in group for node in finding.nodes))
-    where = [first.check, first.partition, first.place or folded(nodes) if nodes else ""]
     campaign = verdict.campaign.id
     evidence = (
         f"railgauge show {campaign} {shlex.quote(first.place)} --check {first.check}"
@@ -250,7 +338,8 @@ def _of_place(
     measured = [one for case in cases for one in by_case.get(id(case), ())]
     return FindingsOfPlace(
         first.weight,
-        " ".join(filter(None, [*where])) or "the campaign",
+        _where(group),
+        also,
         tuple(dict.fromkeys(finding.message for finding in group)),
         tuple(dict.fromkeys(f.next_step for f in group if f.next_step)),
         evidence,
@@ -282,13 +371,17 @@ def _limit(one: Number) -> str:
 def _outputs(cases: Sequence[Case], recorded: Outputs) -> tuple[list[tuple[str, str]], str]:
     """What both sides printed, shortened in the middle; or why it is not here."""
     found = []
-    for case in cases[:2]:
+    chosen = sorted(cases, key=lambda case: case.outcome is Outcome.PASSED)[:_MOST_RUNS]
+    several = len({case.run for case in chosen}) > 1
+    for case in chosen:
+        run = f", run {case.run + 1}" if several else ""
         try:
             if case.folder and (case.folder / raw.FILE).exists():
                 size = (case.folder / raw.FILE).stat().st_size
                 if size > _MOST_RAW_BYTES:
                     return [], f"{size >> 20} MiB of outputs are too large for a page"
-            found += [(whose, shortened(text)) for whose, text in recorded.of(case) if text.strip()]
+            outputs = recorded.of(case)
+            found += [(f"{of}{run}", shortened(text)) for of, text in outputs if text.strip()]
         except (OSError, ValueError) as error:
             return [], f"outputs cannot be read: {error}"
     return found, ""
@@ -332,6 +425,11 @@ def summary(measured: Sequence[Number], limit: int = 2000) -> dict[str, TableOf]
         check: TableOf(check, columns, tuple(rows[:limit]), (2, 3, 5, 7), max(len(rows) - limit, 0))
         for check, rows in tables.items()
     }
+
+
+def can_be_folded(conditions: TableOf) -> bool:
+    """Long, and nothing in it that somebody has to see."""
+    return len(conditions.rows) > _LONG and {row[-1] for row in conditions.rows} <= _FINE
 
 
 def counters(cases: Sequence[Case]) -> TableOf:

@@ -11,8 +11,11 @@ from railgauge.verdict.compare import Case, Outcome
 #: More partners do not fit; those that it is bad with come first.
 _MOST = 14
 
-_WIDTH, _HEIGHT = 400, 200
+_WIDTH = 400
 _RADIUS_X, _RADIUS_Y = 95, 70
+
+#: Above the highest partner and below the lowest, for names.
+_MARGIN = 34
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Line:
     good: int
     #: that came to nothing
     silent: int
+    #: with how many others the partner is good
+    cleared: int
 
     @property
     def kind(self) -> str:
@@ -60,24 +65,40 @@ class Drawing:
 
 def draw(node: str, cases: Sequence[Case]) -> Drawing | None:
     """Of a node, or of None where it was measured with nobody."""
-    counts: dict[str, list[int]] = {}
-    for case in cases:
-        if len(case.nodes) == 2 and node in case.nodes:
-            partner = case.nodes[1] if case.nodes[0] == node else case.nodes[0]
-            place = (Outcome.FAILED, Outcome.PASSED, Outcome.UNMEASURED).index(case.outcome)
-            counts.setdefault(partner, [0, 0, 0])[place] += 1
+    counts = _partners([node], cases)[node]
     if not counts:
         return None
     ordered = sorted(counts, key=lambda name: (not counts[name][0], not counts[name][1], name))
     shown = ordered[:_MOST]
+    of_partners = _partners(shown, cases)
+    reach = max(_RADIUS_Y * abs(math.sin(2 * math.pi * n / len(shown))) for n in range(len(shown)))
+    half = round(reach) + _MARGIN
     lines = []
     for number, partner in enumerate(shown):
         angle = 2 * math.pi * number / len(shown) + math.pi
         dx, dy = math.cos(angle), math.sin(angle)
         x = round(_WIDTH / 2 + _RADIUS_X * dx)
-        y = round(_HEIGHT / 2 + _RADIUS_Y * dy)
+        y = round(half + _RADIUS_Y * dy)
         anchor = "middle" if abs(dx) < 0.4 else "start" if dx > 0 else "end"
-        lines.append(
-            Line(partner, x, y, round(x + 9 * dx), round(y + 12 * dy + 4), anchor, *counts[partner])
-        )
-    return Drawing(node, _WIDTH, _HEIGHT, tuple(lines), len(ordered) - len(shown))
+        others = of_partners[partner].items()
+        cleared = sum(good > 0 and not bad for other, (bad, good, _) in others if other != node)
+        # Two lines of text stand above what is on top.
+        lift = 13 if cleared and dy < -0.6 else 0
+        text_x, text_y = round(x + 9 * dx), round(y + 12 * dy + 4) - lift
+        bad, good, silent = counts[partner]
+        lines.append(Line(partner, x, y, text_x, text_y, anchor, bad, good, silent, cleared))
+    return Drawing(node, _WIDTH, 2 * half, tuple(lines), len(ordered) - len(shown))
+
+
+def _partners(nodes: Sequence[str], cases: Sequence[Case]) -> dict[str, dict[str, list[int]]]:
+    """Of each of these nodes: its partners, with how many results are bad, good, and none."""
+    found: dict[str, dict[str, list[int]]] = {node: {} for node in nodes}
+    for case in cases:
+        if len(case.nodes) != 2:
+            continue
+        a, b = case.nodes
+        for node, partner in ((a, b), (b, a)):
+            if node in found:
+                place = (Outcome.FAILED, Outcome.PASSED, Outcome.UNMEASURED).index(case.outcome)
+                found[node].setdefault(partner, [0, 0, 0])[place] += 1
+    return found

@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import json
 import re
+import shutil
+import subprocess
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -233,6 +236,46 @@ def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
     text = (paths.HOME / "docs" / "grafana" / "railgauge.json").read_text(encoding="utf-8")
     asked = set(re.findall(r"railgauge_\w+", text))
     assert len(asked) > 8 and asked <= set(prometheus.names())
+
+
+PROMTOOL = shutil.which("promtool")
+with_promtool = pytest.mark.skipif(not PROMTOOL, reason="no promtool (Debian: prometheus)")
+
+
+def promtool(*words: str, given: str = "") -> str:
+    """What it has to say of it; it has to accept it."""
+    done = subprocess.run(
+        [str(PROMTOOL), *words],
+        input=given,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@with_promtool
+@pytest.mark.parametrize("text", ["harmless", *pages.HOSTILE])
+def test_promtool_has_nothing_to_say_of_the_metrics(tmp_path: Path, text: str) -> None:
+    hostile = pages.hostile(tmp_path, text)
+    of = dataclasses.replace(hostile.campaign, simulated=None)
+    made = prometheus.metrics(dataclasses.replace(hostile, campaign=of), {"a": FINISHED})
+    assert promtool("check", "metrics", given=made) == ""
+
+
+@with_promtool
+def test_promtool_reads_each_query_of_the_dashboard(tmp_path: Path) -> None:
+    text = (paths.HOME / "docs" / "grafana" / "railgauge.json").read_text(encoding="utf-8")
+    queries = re.findall(r'"expr": ("(?:[^"\\]|\\.)*")', text)
+    # Grafana puts a value in the place of each.
+    plain = [re.sub(r"\$(\w+|{\w+})", "x", json.loads(query)) for query in queries]
+    rules = [{"record": f"r{number}", "expr": query} for number, query in enumerate(plain)]
+    path = tmp_path / "rules.yaml"
+    path.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    assert f"SUCCESS: {len(queries)} rules found" in promtool("check", "rules", str(path))
 
 
 # --- tables --------------------------------------------------------------------------------------

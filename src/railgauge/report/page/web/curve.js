@@ -22,7 +22,9 @@ function drawCurve(figure, curve) {
   for (const line of lines)
     if (line.values.filter((value) => value !== null).length < 2) line.points = { show: true, size: 8, fill: line.stroke };
   const names = lines.map((line) => line.label);
-  const band = (low, high) => ({ series: [names.indexOf(high) + 1, names.indexOf(low) + 1], fill: `${tone("--mark")}22` });
+  const band = (low, high, colour) => ({ series: [names.indexOf(high) + 1, names.indexOf(low) + 1], fill: `${tone(colour)}22` });
+  const bands = alone ? [] : [band("worst place", "best place", "--mark")];
+  if (names.includes("at least") && names.includes("at most")) bands.push(band("at least", "at most", "--open"));
   const axis = { stroke: tone("--ink"), grid: { stroke: tone("--line"), width: 1 }, ticks: { stroke: tone("--line") } };
   const labels = (_, splits) => splits.map((at) => {
     const near = xs.indexOf(at);
@@ -39,16 +41,25 @@ function drawCurve(figure, curve) {
       y: { distr: logarithmic ? 3 : 1, range: logarithmic ? undefined : (_, low, high) => [0, high * 1.05] },
     },
     axes: [
-      { ...axis, values: labels, splits: () => thinned(xs, width(), curve.by === "campaign" ? 130 : 56) },
+      { ...axis, values: labels, filter: (_, splits) => splits, splits: () => thinned(xs, width(), curve.by === "campaign" ? 130 : 56) },
       { ...axis, size: 64, label: curve.unit, values: (_, splits) => splits.map((v) => (v === null ? "" : String(Number(v.toPrecision(3))))) },
     ],
     series: [
       { label: curve.by, value: (_, at) => (at === null ? "-" : curve.labels[xs.indexOf(at)] ?? "-") },
       ...lines.map(({ values, ...line }) => ({ ...line, spanGaps: true, value: (_, value) => number(value) })),
     ],
-    bands: alone ? [] : [band("worst place", "best place")],
+    bands,
+    legend: { markers: { width: 0, fill: (_, at) => sample(lines[at - 1]) } },
     cursor: { drag: { x: false, y: false } },
   }, [xs, ...lines.map((line) => line.values)], plot);
+}
+
+// A line as it is drawn, for the legend: who does not tell the colours apart tells the dashes.
+function sample({ stroke, dash }) {
+  if (!dash) return stroke;
+  let from = 0;
+  const stops = dash.map((long, at) => `${at % 2 ? "transparent" : stroke} ${from}px ${(from += long)}px`);
+  return `repeating-linear-gradient(90deg, ${stops.join(", ")})`;
 }
 
 function thinned(xs, width, each) {

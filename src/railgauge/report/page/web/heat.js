@@ -5,12 +5,17 @@
 const CIVIDIS = ["#fde945", "#cbba69", "#959078", "#666970", "#31446b", "#00204d"].map((colour) =>
   [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16)));
 
-function colour(share) {
-  const at = Math.min(Math.max(share, 0), 1) * (CIVIDIS.length - 1);
+const COLOURS = Array.from({ length: 256 }, (_, level) => {
+  const at = (level / 255) * (CIVIDIS.length - 1);
   const low = Math.min(Math.floor(at), CIVIDIS.length - 2);
   const mixed = CIVIDIS[low].map((from, i) => Math.round(from + (CIVIDIS[low + 1][i] - from) * (at - low)));
   return `rgb(${mixed})`;
-}
+});
+
+function colour(share) { return COLOURS[Math.round(Math.min(Math.max(share, 0), 1) * 255)]; }
+
+// On each of these colours, and so by day and by night.
+const WRONG = "#a83200";
 
 // Of a node in a map by rails, in pixels.
 const LEAST_WIDTH = 5;
@@ -32,12 +37,13 @@ class HeatMap {
     this.drill = drill;
     this.check = data.checks.indexOf(box.dataset.name);
     this.bad = data.statuses.indexOf("stands out");
+    this.ends = new Map();
     this.choices = this.conditions();
     if (!this.choices.length) return;
     box.hidden = false;
     this.build();
     this.show();
-    new ResizeObserver(() => this.draw()).observe(box);
+    new ResizeObserver(() => { if (box.clientWidth !== this.wide) this.draw(); }).observe(box);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 
@@ -152,7 +158,14 @@ class HeatMap {
     return cells;
   }
 
+  // Found once: by pairs, or by ends.
   endsOf(choice) {
+    const key = `${choice.rows[0]} ${choice.by === "nodes"}`;
+    if (!this.ends.has(key)) this.ends.set(key, this.endsFound(choice));
+    return this.ends.get(key);
+  }
+
+  endsFound(choice) {
     const { rows } = this.data;
     const more = choice.about?.more ?? true;
     const sign = choice.by === "nodes" ? 1 : -1;
@@ -234,8 +247,8 @@ class HeatMap {
     if (!this.choice) return;
     const style = getComputedStyle(document.documentElement);
     const ink = style.getPropertyValue("--ink"), soft = style.getPropertyValue("--soft");
-    const wrong = style.getPropertyValue("--reject");
-    const width = Math.min(this.box.clientWidth, 1100);
+    this.wide = this.box.clientWidth;
+    let width = Math.min(this.wide, 1100);
     if (!width) return;
     const name = (axis, at) => (this.names[axis] ? this.names[axis][at] : this.data.rails.length > 1 ? `rail ${at}` : "all");
     const longest = Math.max(...this.lines.map((at) => name(1, at).length), 4);
@@ -250,6 +263,9 @@ class HeatMap {
       this.tall = Math.min(Math.max(this.size, 9), 26);
       this.perBand = Math.max(Math.floor(room / this.size), 1);
     }
+    const broad = Math.max(...this.columns.map((at) => Math.min(name(0, at).length, 18))) * 7 + 6;
+    // A small map has no empty half.
+    width = Math.min(width, Math.ceil(this.left + this.size * (this.columns.length - 1) + Math.max(this.size, broad) + 4));
     this.band = this.top + this.tall * this.lines.length + 4;
     const bands = Math.ceil(this.columns.length / this.perBand);
     const height = Math.max(this.band * bands, 60);
@@ -274,11 +290,8 @@ class HeatMap {
         pen.strokeRect(x + 0.5, y + 0.5, Math.max(w - 2, 1), Math.max(h - 2, 1));
         pen.setLineDash([]);
       }
-      if (isBad && Math.min(w, h) >= 7) this.cross(pen, x, y, w - gap, h - gap, wrong);
-      else if (isBad) {
-        pen.fillStyle = wrong;
-        pen.fillRect(x + w / 2 - 2, y + h / 2 - 2, 4, 4);
-      }
+      if (isBad && Math.min(w, h) >= 7) this.cross(pen, x, y, w - gap, h - gap);
+      else if (isBad) this.spot(pen, x + w / 2, y + h / 2);
     }
     pen.fillStyle = ink;
     const every = (size) => Math.max(1, Math.ceil(14 / size));
@@ -290,7 +303,6 @@ class HeatMap {
           pen.fillText(name(1, at), this.left - 4, band * this.band + this.top + (line + 0.5) * this.tall, this.left - 8);
       });
     pen.textAlign = "left";
-    const broad = Math.max(...this.columns.map((at) => Math.min(name(0, at).length, 18))) * 7 + 6;
     const step = Math.max(1, Math.ceil(broad / this.size));
     this.columns.forEach((at, column) => {
       const [x, y] = this.corner({ column, line: 0 });
@@ -314,9 +326,16 @@ class HeatMap {
     ];
   }
 
-  cross(pen, x, y, w, h, colourOf) {
+  spot(pen, x, y) {
+    for (const [fill, size] of [["#fff", 7], [WRONG, 5]]) {
+      pen.fillStyle = fill;
+      pen.fillRect(x - size / 2, y - size / 2, size, size);
+    }
+  }
+
+  cross(pen, x, y, w, h) {
     const m = Math.min(w, h) / 2 - 2, cx = x + w / 2, cy = y + h / 2;
-    for (const [stroke, line] of [["#fff", 4], [colourOf, 2]]) {
+    for (const [stroke, line] of [["#fff", 4], [WRONG, 2]]) {
       pen.strokeStyle = stroke;
       pen.lineWidth = line;
       pen.beginPath();

@@ -44,32 +44,48 @@ function list(table, box, words) {
   table.input.focus({ preventScroll: true });
 }
 
-function openForPrint() {
+function openForPrint(figures) {
   const closed = [];
   addEventListener("beforeprint", () => {
+    while (figures.length) figures.shift()();
     document.querySelectorAll("details:not([open])").forEach((one) => { one.open = true; closed.push(one); });
   });
   addEventListener("afterprint", () => closed.splice(0).forEach((one) => { one.open = false; }));
 }
 
+// One after the other, so that the page answers in between; paper has them all at once.
+async function drawAll(figures) {
+  while (figures.length) {
+    await new Promise((then) => setTimeout(then));
+    figures.shift()?.();
+  }
+  document.documentElement.dataset.drawn = "yes";
+}
+
 async function main() {
-  openForPrint();
+  const left = [];
+  openForPrint(left);
   document.querySelectorAll(".table:not(#all, #changes)").forEach((box) =>
     new DataTable(box, new DomRows(box.querySelector("tbody"))));
   const data = await unpack(document.getElementById("data").textContent);
   const numbers = document.getElementById("all");
   const table = numbers && new DataTable(numbers, new Numbers(data));
-  document.querySelectorAll(".heat").forEach((heat) => new HeatMap(heat, data, (words) => list(table, numbers, words)));
   const moved = document.getElementById("changes"), volcano = document.getElementById("volcano");
   const changes = moved && new DataTable(moved, new Changes(data.changes));
-  if (volcano) new Volcano(volcano, data.changes, (words) => list(changes, moved, words));
-  const figures = [...document.querySelectorAll("figure.curve")];
-  const draw = () => figures.forEach((figure) => drawCurve(figure, data.curves[Number(figure.dataset.curve)]));
-  draw();
+  const curve = (figure) => drawCurve(figure, data.curves[Number(figure.dataset.curve)]);
+  document.querySelectorAll(".heat, figure.curve, .volcano").forEach((box) => left.push(() => {
+    if (box.matches(".heat")) new HeatMap(box, data, (words) => list(table, numbers, words));
+    else if (box === volcano) new Volcano(box, data.changes, (words) => list(changes, moved, words));
+    else curve(box);
+  }));
+  const draw = () => document.querySelectorAll("figure.curve").forEach((figure) => {
+    if (figure.querySelector("canvas")) curve(figure);
+  });
   let wide = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== wide) { wide = innerWidth; draw(); } });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   document.documentElement.dataset.ready = "yes";
+  drawAll(left);
 }
 
 main();

@@ -7,6 +7,8 @@ const SIDE = { left: 52, right: 26, top: 12, bottom: 40 };
 // A p that is smaller is drawn and told as this one.
 const LEAST_P = 1e-15;
 
+const WIDEST = 900;
+
 // How near the pointer has to be, in pixels.
 const NEAR = 14;
 
@@ -54,7 +56,7 @@ class Volcano {
     this.order = change.map((_, row) => row).sort((a, b) => change[a] - change[b]);
     this.build();
     this.draw();
-    new ResizeObserver(() => this.draw()).observe(box);
+    new ResizeObserver(() => { if (Math.min(box.clientWidth, WIDEST) !== this.width) this.draw(); }).observe(box);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 
@@ -90,7 +92,7 @@ class Volcano {
   y(p) { return this.height - SIDE.bottom - (p / this.high) * (this.height - SIDE.top - SIDE.bottom); }
 
   draw() {
-    this.width = Math.min(this.box.clientWidth, 900);
+    this.width = Math.min(this.box.clientWidth, WIDEST);
     if (!this.width) return;
     this.height = Math.min(Math.max(this.width * 0.55, 240), 420);
     const style = getComputedStyle(document.documentElement);
