@@ -1378,6 +1378,20 @@ MUTANTS = [
         "tests/unit/cli/test_compare.py -k vouch",
     ),
     Mutant(
+        "a link below its reference is missing from a comparison",
+        "src/railgauge/verdict/table.py",
+        "all(failure.kind in OF_THE_NUMBER for failure in case.failures)",
+        "not case.failures",
+        "tests/unit/cli/test_compare.py -k speaks_of_the_number",
+    ),
+    Mutant(
+        "a result below its reference becomes a baseline",
+        "src/railgauge/verdict/baselines.py",
+        '("passed", False, "results that failed")',
+        '("vouched", False, "results that failed")',
+        "tests/unit/cli/test_promote.py -k looks_wrong",
+    ),
+    Mutant(
         "a campaign that broke a check becomes a baseline",
         "src/railgauge/verdict/baselines.py",
         "    if reasons:\n        text =",

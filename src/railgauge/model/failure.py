@@ -43,6 +43,9 @@ PRECONDITION_FAILED = "its precondition failed: "
 #: A number that nothing stored says anything of.
 NO_REFERENCE = "no-reference"
 
+#: Kinds that say of a number that it is low, or that nothing judges it, and not that it is wrong.
+OF_THE_NUMBER = (DIRECTION, NO_REFERENCE)
+
 #: Kinds after which nothing else that is wrong with a case counts: it may follow from them.
 ALONE = (DISTURBED, ENVIRONMENT)
 

@@ -134,7 +134,7 @@ def _held_against(campaign: Campaign) -> Iterator[str]:
 def _of_results(whole: pl.DataFrame) -> Iterator[str]:
     for column, wanted, what in (
         ("simulated", True, "simulated numbers"),
-        ("vouched", False, "results that failed"),
+        ("passed", False, "results that failed"),
         ("retried", True, "results of a second try"),
     ):
         bad = whole.filter(pl.col(column) == wanted)

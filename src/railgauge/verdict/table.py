@@ -17,6 +17,7 @@ import polars as pl
 from railgauge import hostlist
 from railgauge.campaign.folder import ENDED, PLAN, Campaign
 from railgauge.errors import RailgaugeError
+from railgauge.model.failure import OF_THE_NUMBER
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.verdict import compare
@@ -46,8 +47,9 @@ CONDITION = {
 #: `nodes` are as the measurement has them, folded; `launch` is that of NCCL whose slowest group
 #: gave the number of all of its places, null where a number is the place's own. `run` tells the
 #: runs of a campaign apart, `retried` the places that ran again after a failure, and `again` what a
-#: pair gave when its sweep measured it once more (`node/retest.py`). `vouched`: the
-#: check holds nothing against the result but the number itself. `share` is that of the limit.
+#: pair gave when its sweep measured it once more (`node/retest.py`). `vouched`: the check holds
+#: nothing against the result but that its number is low, or that nothing judges it. `share` is that
+#: of the limit.
 #: `condition` is all of it, for people, and `peers` the same of places that are each other's peers.
 SCHEMA: dict[str, type[pl.DataType]] = {
     "check": pl.String,
@@ -142,7 +144,7 @@ def made_of(cases: Sequence[Case]) -> pl.DataFrame:
             "passed": case.passed,
             "retried": _key(case) in failed & several,
             "again": again,
-            "vouched": not case.failures,
+            "vouched": all(failure.kind in OF_THE_NUMBER for failure in case.failures),
         }
         for row in case.rows:
             for name, value in (*of_case.items(), *_of_row(case, row, versions)):

@@ -17,7 +17,7 @@ from railgauge.campaign import inventories
 from railgauge.campaign.folder import Campaign
 from railgauge.cli import cli
 from railgauge.errors import RailgaugeError
-from railgauge.model.failure import Failure
+from railgauge.model.failure import DIRECTION, NO_REFERENCE, Failure
 from railgauge.model.inventory import Inventory
 from railgauge.model.measurement import Measurement
 from railgauge.verdict import table
@@ -92,6 +92,17 @@ def test_a_number_that_its_check_does_not_vouch_for_is_missing(root: Path) -> No
     measured.leave(root, 10, values(10), failures={"n3:n4:0-0": failure})
     found = document(before, "latest")
     assert [(m["place"], m["side"]) for m in found["missing"]] == [("n3:n4:0-0", "after")]
+
+
+@pytest.mark.parametrize("kind", [DIRECTION, NO_REFERENCE])
+def test_what_speaks_of_the_number_alone_leaves_it_in_the_comparison(root: Path, kind: str) -> None:
+    """A link below its reference is measured the other way too; on the first day there is none."""
+    before = several(root, 0)
+    failure = Failure(kind, "n3 -> n4 carries 350 Gb/s, n4 -> n3 390 Gb/s")
+    measured.leave(root, 10, values(10, n3=0.9), failures={"n3:n4:0-0": failure})
+    found = document(before, "latest")
+    assert found["missing"] == []
+    assert [p["place"] for p in found["places"] if p["verdict"] == "worse"] == ["n3:n4:0-0"]
 
 
 def test_noise_of_two_runs_cannot_tell_and_says_how_many_would(root: Path) -> None:

@@ -17,7 +17,7 @@ from railgauge import paths
 from railgauge.cli import cli
 from railgauge.errors import RailgaugeError
 from railgauge.model import reference_file, references
-from railgauge.model.failure import Failure
+from railgauge.model.failure import DIRECTION, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Entry
@@ -195,6 +195,11 @@ def failed(root: Path) -> list[str]:
     return [*several(root), measured.leave(root, 9, values(9), failures={PLACES[0]: failure}).id]
 
 
+def low(root: Path) -> list[str]:
+    failure = Failure(DIRECTION, "n2 -> n1 carries 350 Gb/s, n1 -> n2 390 Gb/s")
+    return [*several(root), measured.leave(root, 9, values(9), failures={PLACES[0]: failure}).id]
+
+
 def retried(root: Path) -> list[str]:
     return [*several(root), measured.leave(root, 9, values(9), retried=PLACES[0]).id]
 
@@ -246,6 +251,7 @@ def other_system(root: Path) -> list[str]:
         (left_out, "no condition has enough measurements"),
         (simulated, "simulated, stand-ins were run"),
         (failed, f"results that failed: {PLACES[0]}"),
+        (low, f"results that failed: {PLACES[0]}"),
         (retried, f"results of a second try: {PLACES[0]}"),
         (other_version, "several versions of perftest"),
         (other_node, "several fingerprints on ns"),
