@@ -711,7 +711,7 @@ MUTANTS = [
     Mutant(
         "a preempted patrol goes on",
         "src/railgauge/patrol/run.py",
-        'return f"Slurm preempted job {\' \'.join(gone)}"',
+        "return f\"Slurm preempted job {' '.join(gone)}\"",
         'return ""',
         f"{_PATROL}/test_run.py",
     ),
