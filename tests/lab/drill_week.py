@@ -82,7 +82,9 @@ def users(chance: random.Random) -> Iterator[None]:
         while not ended.wait(1):
             waiting = client.output("squeue", "--noheader", "--name=user", "--format=%A").split()
             if len(waiting) < _USERS:
-                _sbatch("user", chance.uniform(5, 15), "--nodes=2")
+                # Else Slurm takes the first nodes always, and the patrol never has them.
+                others = ",".join(chance.sample(NODES, len(NODES) // 2))
+                _sbatch("user", chance.uniform(5, 15), "--nodes=2", f"--exclude={others}")
 
     thread = threading.Thread(target=submit)
     thread.start()
