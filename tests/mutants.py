@@ -737,6 +737,27 @@ MUTANTS = [
         "tests/unit/verdict/test_retested.py",
     ),
     Mutant(
+        "a tool outlives its rank that was ended while it started it",
+        "src/railgauge/node/ranks.py",
+        "            processes.end_children()\n",
+        "",
+        "tests/unit/node/test_ranks.py -k outlive",
+    ),
+    Mutant(
+        "who removes a transfer's files is ended with its side",
+        "src/railgauge/node/agent.py",
+        "processes.end_children(but_keepers=True)",
+        "processes.end_children()",
+        "tests/unit/node/test_transfer.py -k take_long",
+    ),
+    Mutant(
+        "agents that srun ended are lost nodes",
+        "src/railgauge/checks/sweep.py",
+        "            if failed and self._raw.joined.keys() <= self._raw.lost.keys():\n",
+        "            if False:\n",
+        "tests/unit/checks/test_sweep.py -k srun_ended",
+    ),
+    Mutant(
         "a client of the connection manager comes before its listeners",
         "src/railgauge/node/pair.py",
         "    return found and server.sleeps\n",

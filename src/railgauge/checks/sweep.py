@@ -390,6 +390,11 @@ class SweepCheck(StrictCheck):
                 Failure(ENVIRONMENT, f"Slurm ended the agent of {node}: {words}", (node,), step)
             ]
         if node in self._raw.joined:
+            failed = ends.launch_failed_on(self._job_error)
+            if failed and self._raw.joined.keys() <= self._raw.lost.keys():
+                # Told so late that the rounds had begun, srun ends the tasks that it has started.
+                told = f"not measured: {why}; srun started no task on {', '.join(failed)}"
+                return [Failure(DISTURBED, told, (node,))]
             step = f"scontrol show node {node}; dmesg there: was it started again, out of memory?"
             return [Failure(LOST, why, (node,), step)]
         if (lacks := protections.lacks(self._whole(), node)) is not None:

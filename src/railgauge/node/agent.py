@@ -31,6 +31,8 @@ from railgauge.node.pair import search_path
 
 #: A side that is told to end has so long to change back what it has changed.
 STOP_S = 5.0
+#: What clears up after it has so long; Slurm kills all of a job 30 s after its SIGTERM (KillWait).
+CLEAR_S = 20.0
 #: After so long a side that is being prepared says that it is there.
 _TAKEN_S = 5.0
 #: The longest line on standard input, in bytes.
@@ -174,11 +176,14 @@ class Sides:
     def end_strays(self) -> None:
         """What a side that was killed has left: it may clear up, but not for long."""
         self._signal_strays(signal.SIGTERM)
-        asyncio.get_running_loop().call_later(STOP_S, self._signal_strays, signal.SIGKILL)
+        loop = asyncio.get_running_loop()
+        loop.call_later(STOP_S, self._signal_strays, signal.SIGKILL)
+        loop.call_later(CLEAR_S, self._signal_strays, signal.SIGKILL, True)
 
-    def _signal_strays(self, number: signal.Signals) -> None:
+    def _signal_strays(self, number: signal.Signals, also_keepers: bool = False) -> None:
+        spared = () if also_keepers else processes.keepers()
         for child in processes.children():
-            if child not in self._running:
+            if child not in self._running and child not in spared:
                 processes.end_group(child, number)
 
     async def end(self) -> None:
@@ -187,6 +192,11 @@ class Sides:
             side.stop()
         deadline = time.monotonic() + STOP_S
         while self._running and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+            self.reap()
+        processes.end_children(but_keepers=True)
+        deadline = time.monotonic() + CLEAR_S
+        while processes.keepers() and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
             self.reap()
         processes.end_children()

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import pair, way
+from railgauge.node import pair, processes, way
 from railgauge.node.calls import (
     Call,
     exit_line,
@@ -147,6 +147,7 @@ def beside(spec: Spec, role: str, rank: int) -> bool:
 
 def main() -> int:
     spec: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    processes.adopt_orphans()
     signal.signal(signal.SIGTERM, pair.terminate)
     name = node_name()
     roles = [role for role in ("server", "client") if name == spec[f"{role}_host"]]
@@ -156,11 +157,15 @@ def main() -> int:
         return 2
     # The launcher's own number of this task.
     rank = int(os.environ.get(spec.get("rank_variable", "SLURM_PROCID"), roles[0] == "client"))
-    if sys.argv[2] == "alone":
-        program = mpi(spec, "alone", rank)
-        leave(spec, program, rank)
-        return 0 if program.exit_code == 0 else 1
-    return 0 if beside(spec, roles[0], rank) else 1
+    try:
+        if sys.argv[2] == "alone":
+            program = mpi(spec, "alone", rank)
+            leave(spec, program, rank)
+            return 0 if program.exit_code == 0 else 1
+        return 0 if beside(spec, roles[0], rank) else 1
+    finally:
+        # A signal may come while a tool is being started.
+        processes.end_children()
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from railgauge.node import provenance
 
 #: How often the end of a process is looked for where the kernel does not tell of it.
 LOOK_S = 0.05
+_STEP_S = 0.5
 
 
 def write_whole(path: str, document: Any) -> None:
@@ -246,7 +247,25 @@ class Call:
 
     @property
     def ended(self) -> bool:
-        return self.process is None or self.process.poll() is not None
+        return self.process is None or self._reaped(os.WNOHANG)
+
+    def _reaped(self, options: int = 0) -> bool:
+        """Whether the tool has ended.
+
+        Not by Popen, which takes a lock: a signal's handler that ends this process raises anywhere,
+        and behind such a lock whoever then waited for the tool would do so for ever.
+        """
+        assert self.process is not None
+        if self.process.returncode is None:
+            try:
+                process, status = os.waitpid(self.process.pid, options)
+            except ChildProcessError:
+                # The handler came just behind the call that told it.
+                self.process.returncode, self.note = 0, self.note or "how it ended is not known"
+            else:
+                if process:
+                    self.process.returncode = os.waitstatus_to_exitcode(status)
+        return self.process.returncode is not None
 
     @property
     def sleeps(self) -> bool:
@@ -276,11 +295,11 @@ class Call:
         self.seconds = time.monotonic() - self._started
 
     def kill(self, note: str) -> None:
-        if self.process is None or self.process.poll() is not None:
+        if self.process is None or self.ended:
             return
         self.note = note
         os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self._reaped()
         self.seconds = time.monotonic() - self._started
 
     @property
@@ -298,8 +317,9 @@ def wait_for_any(calls: Iterable[Call], limit_s: float, *files: int) -> None:
     deadline = time.monotonic() + limit_s
     while True:
         left_s = max(deadline - time.monotonic(), 0)
-        # An end that nothing tells of is looked for; seldom, as the tool needs the CPU.
-        step_s = min(left_s, LOOK_S) if blind else left_s
+        # An end that nothing tells of is looked for; seldom, as the tool needs the CPU. A signal
+        # that comes just before a system call does not end it: its handler runs with the next step.
+        step_s = min(left_s, LOOK_S if blind else _STEP_S)
         if ready.poll(1000 * step_s) or step_s == left_s or any(call.ended for call in watched):
             return
 

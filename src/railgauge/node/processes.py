@@ -7,7 +7,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 #: So long `end_children` tries.
@@ -29,6 +29,16 @@ def end_with_parent(parent: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """SIGTERM comes behind what happens inside."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def children() -> list[int]:
@@ -63,11 +73,30 @@ def end_group(process: int, number: signal.Signals) -> None:
             os.kill(process, number)
 
 
-def end_children(spared: Collection[int] = ()) -> None:
+#: What a process is called (its first argument) that clears up after another one: it removes a
+#: folder and ends.
+KEEPER = "railgauge-keeper"
+
+
+def keepers() -> list[int]:
+    """The children of this process that clear up."""
+    return [child for child in children() if _is_keeper(child)]
+
+
+def _is_keeper(process: int) -> bool:
+    try:
+        return KEEPER.encode() in Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        # It has ended since.
+        return False
+
+
+def end_children(spared: Collection[int] = (), but_keepers: bool = False) -> None:
     """Kill every child but some, and what they leave behind, for some seconds."""
     deadline = time.monotonic() + _LIMIT_S
     while time.monotonic() < deadline:
         left = [child for child in children() if child not in spared]
+        left = [child for child in left if not (but_keepers and _is_keeper(child))]
         if not left and spared:
             # The kernel's list may lack one while others come and go (proc(5)), and what is spared
             # removes a folder in which it would write.

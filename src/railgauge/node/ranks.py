@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import rdma
+from railgauge.node import processes, rdma
 from railgauge.node.calls import (
     Call,
     exit_line,
@@ -168,6 +168,7 @@ def leave(call: Call, spec: Spec, facts: dict[str, Any], rank: int) -> None:
 def main() -> int:
     spec: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     rank = int(os.environ[spec["rank_variable"]])
+    processes.adopt_orphans()
     signal.signal(signal.SIGTERM, terminate)
     full = folders_without_room()
     if full:
@@ -185,6 +186,8 @@ def main() -> int:
             result = result_of(Path(scratch, spec["result"])) if "result" in spec else None
             if result is not None and rank == 0:
                 write_whole(spec["result"], result)
+            # The signal may come while the tool is being started.
+            processes.end_children()
             leave(call, spec, facts, rank)
     return 0 if call.exit_code == 0 else 1
 

@@ -43,7 +43,8 @@ STOP_S = 10
 BLOCK_BYTES = 4096
 
 #: Removes the folder once this process has closed the pipe, or died.
-_KEEPER = 'trap "" TERM INT HUP; read -r _; rm -rf -- "$1"'
+#: Its last command keeps the shell, and with it the name of the process.
+_KEEPER = 'trap "" TERM INT HUP; read -r _; rm -rf -- "$1"; exit 0'
 
 FTP_USER = "railgauge"
 
@@ -58,27 +59,37 @@ MANIFEST_FILE = "manifest.json"
 @contextlib.contextmanager
 def scratch(parent: str, needed_bytes: int, facts: Facts) -> Iterator[str]:
     """A folder for this user alone, gone afterwards with every process that was started here."""
+    with contextlib.ExitStack() as stack:
+        with processes.undisturbed():
+            folder = _room(parent, needed_bytes)
+            keeper = subprocess.Popen(
+                ["/bin/sh", "-c", _KEEPER, processes.KEEPER, folder],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            stack.callback(_clear, folder, keeper, facts)
+        yield folder
+
+
+def _room(parent: str, needed_bytes: int) -> str:
+    """A new folder there, where so much fits; NoWay where it does not."""
     try:
         free = shutil.disk_usage(parent).free
         if free < needed_bytes:
             raise NoWay(f"{parent} has {free / 1e9:.2f} GB free, needs {needed_bytes / 1e9:.2f}")
-        folder = tempfile.mkdtemp(prefix="railgauge-transfer-", dir=parent)
+        return tempfile.mkdtemp(prefix="railgauge-transfer-", dir=parent)
     except OSError as error:
         raise NoWay(f"no scratch folder in {parent}: {error.strerror}") from None
-    keeper = subprocess.Popen(
-        ["/bin/sh", "-c", _KEEPER, "keeper", folder],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        yield folder
-    finally:
+
+
+def _clear(folder: str, keeper: subprocess.Popen[bytes], facts: Facts) -> None:
+    with processes.undisturbed():
         processes.end_children(spared=[keeper.pid])
         keeper.communicate()
-        if Path(folder).exists():
-            facts["scratch_left"] = folder
+    if Path(folder).exists():
+        facts["scratch_left"] = folder
 
 
 @contextlib.contextmanager

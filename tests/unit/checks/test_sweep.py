@@ -310,6 +310,21 @@ def test_a_node_whose_step_somebody_ended_is_not_accused(check: Any) -> None:
     assert bad(check) == {THIRD: [DISTURBED]}
 
 
+def test_nobody_is_lost_where_srun_ended_all_agents_as_it_did_not_reach_another(check: Any) -> None:
+    """It says so once the rounds have begun, where its own time is longer than the conductor's."""
+    left = good(check)
+    left.joined = ("n1", "n2", "n3")
+    left.lost = {**dict.fromkeys(left.joined, "its agent has gone"), "n4": "it did not come"}
+    for name in left.outcomes:
+        left.outcomes[name], left.sides[name] = ("lost", "its agents have gone"), {}
+    left.write(check)
+    why = "Task launch for StepId=1.0 failed on node n4: Communication connection failure"
+    Path(check.stagedir, "rfm_job.err").write_text(f"srun: error: {why}\n")
+    jobs.judge(check)
+    named = {n for j in check.results for f in j.failures if f.kind == LOST for n in f.nodes}
+    assert named == set() and passed(check) == []
+
+
 @pytest.mark.parametrize(("state", "end"), [("TIMEOUT", None), ("COMPLETED", "SIGTERM")])
 def test_nobody_is_lost_where_the_job_was_ended(check: Any, state: str, end: str | None) -> None:
     """Its agents were ended with it."""

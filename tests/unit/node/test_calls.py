@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from typing import Any
 
 import pytest
 
@@ -18,3 +20,44 @@ def test_a_clock_that_is_set_has_moved(monkeypatch: pytest.MonkeyPatch, step_s: 
     wall = time.time
     monkeypatch.setattr(calls.time, "time", lambda: wall() + step_s)
     assert calls.clock()["moved_s"] == pytest.approx(step_s, abs=0.05)
+
+
+# ---- signals ----
+
+
+def test_a_call_whose_end_a_signal_has_hidden_is_waited_for_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The handler that ends this process raises anywhere, also behind the answer of the kernel."""
+    call = calls.Call("client", ["true"])
+    wait = os.waitpid
+
+    def disturbed(process: int, options: int) -> Any:
+        wait(process, 0)
+        raise SystemExit(143)
+
+    monkeypatch.setattr(calls.os, "waitpid", disturbed)
+    with pytest.raises(SystemExit):
+        assert call.ended
+    monkeypatch.undo()
+    call.kill("ended with the job")
+    assert call.ended and call.exit_code is None
+    assert call.note == "how it ended is not known"
+
+
+def test_a_signal_that_comes_before_a_wait_is_heard_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not end a system call that begins behind it."""
+    steps = []
+
+    class Poll:
+        def register(self, *_: int) -> None:
+            pass
+
+        def poll(self, milliseconds: float) -> list[Any]:
+            steps.append(milliseconds)
+            return []
+
+    call = calls.Call("client", ["sleep", "0.2"])
+    monkeypatch.setattr(calls.select, "poll", Poll)
+    call.wait(20)
+    assert call.exit_code == 0 and max(steps) <= 500

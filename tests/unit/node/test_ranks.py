@@ -138,6 +138,30 @@ def test_a_rank_that_slurm_stops_leaves_its_line(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "rank0.json").read_text())["call"]["exit_code"] is None
 
 
+#: The signal comes when the tool runs, and nobody has it in hand yet.
+SIGNALLED = """
+import os, pathlib, signal, sys
+from railgauge.node import ranks
+started = ranks.RankCall._open
+def start(*words):
+    pathlib.Path("tool").write_text(str(started(*words).pid))
+    os.kill(os.getpid(), signal.SIGTERM)
+ranks.RankCall._open = start
+sys.exit(ranks.main())
+"""
+
+
+def test_a_tool_does_not_outlive_a_rank_that_is_ended_while_it_starts_it(tmp_path: Path) -> None:
+    (tmp_path / "ranks.json").write_text(json.dumps(spec(["sleep", "60"])))
+    answer = subprocess.run(
+        [sys.executable, "-c", SIGNALLED, "ranks.json"],
+        **{"cwd": tmp_path, "env": environment(0), "check": False, "timeout": 60},
+    )
+    assert answer.returncode == 143
+    assert json.loads((tmp_path / "rank0.json").read_text())["call"]["exit_code"] is None
+    assert not Path("/proc", (tmp_path / "tool").read_text()).exists()
+
+
 # ---- the node's counters ----
 
 

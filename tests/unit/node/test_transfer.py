@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from railgauge.model.call import Call
-from railgauge.node import raw
+from railgauge.node import agent, raw
 from railgauge.systems import rehearsal
 from railgauge.tools import Completeness, Reading, file_transfer, wdt
 from tests.unit.checks.test_golden import stored
@@ -443,5 +443,22 @@ def test_agents_that_are_ended_leave_no_files(
             os.kill(scenario.sweep.agent(node), number)
         wait_until(lambda: not list(scenario.scratch.glob("railgauge-*")), "files are left")
         wait_until(lambda: not scenario.sweep.left_running(), "processes are left")
+    finally:
+        scenario.sweep.kill()
+
+
+def test_files_that_take_long_to_remove_are_removed(tmp_path: Path) -> None:
+    """Longer than a side has that is told to end."""
+    programs = make_fakes(tmp_path / "bin")
+    (programs / "rm").write_text(f'#!/bin/sh\nsleep {agent.STOP_S + 2}\nexec /bin/rm "$@"\n')
+    (programs / "rm").chmod(0o755)
+    scenario = Scenario("ScpTransfer", "hangs")
+    scenario.start(tmp_path, programs)
+    try:
+        wait_until((scenario.telltale / "arguments").exists, "the tool does not run")
+        for node in (SERVER, CLIENT):
+            os.kill(scenario.sweep.agent(node), signal.SIGTERM)
+        wait_until(lambda: not scenario.sweep.left_running(), "processes are left", 60)
+        assert not list(scenario.scratch.glob("railgauge-*"))
     finally:
         scenario.sweep.kill()
