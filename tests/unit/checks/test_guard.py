@@ -138,7 +138,7 @@ def test_a_campaign_keeps_the_switch_ports_that_the_systems_data_says(
 ) -> None:
     ports = {"n1": {"eth0": "leaf1 swp1"}}
     monkeypatch.setattr(guard.topology, "switch_ports", lambda system: ports)
-    planned(tmp_path, monkeypatch, target=PairCase("ns", "n1", "n2"))
+    planned(tmp_path, monkeypatch)
     assert json.loads((tmp_path / "switch_ports.json").read_text()) == ports
 
 
