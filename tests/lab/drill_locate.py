@@ -149,6 +149,12 @@ def runs() -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+def still_to_run(names: Sequence[str], times: int) -> list[str]:
+    """Each so many times, less those that are there, by turns."""
+    done = Counter(line["drill"] for line in runs())
+    return [name for turn in range(times) for name in names if done[name] <= turn]
+
+
 def keep(line: dict[str, Any]) -> None:
     with RUNS.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
@@ -200,11 +206,10 @@ def main(words: Sequence[str]) -> int:
         others = [line for line in runs() if line["drill"] not in chosen.only]
         RUNS.write_text("".join(json.dumps(line) + "\n" for line in others), encoding="utf-8")
     end = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
-    done = Counter(line["drill"] for line in runs())
     wrong = 0
     for system in dict.fromkeys(DRILLS[name].system for name in chosen.only):
         of_system = [n for n in chosen.only if DRILLS[n].system == system]
-        left = [n for turn in range(chosen.times) for n in of_system if done[n] <= turn]
+        left = still_to_run(of_system, chosen.times)
         if not left or time.monotonic() > end:
             continue
         lab = lab_of(DRILLS[left[0]])
