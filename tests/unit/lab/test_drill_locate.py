@@ -40,7 +40,7 @@ def test_the_table_has_what_was_right_and_the_spread_and_leaves_out_what_never_r
         ("rail", "n2:rxe0", {"n2"}),
         ("leaf", "leaf1", {"leaf1"}),
         ("uplink", "leaf1:spine2", {"leaf1"}),
-        ("pair", "n2-n3", set()),
+        ("pair", "n2-n3", {"n2-n3"}),
     ],
 )
 def test_an_uplink_counts_as_its_leaf_and_a_rail_as_its_node(
