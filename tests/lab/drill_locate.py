@@ -12,6 +12,7 @@ long. The lab stays up from run to run. `--table` prints what there is, for docs
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import datetime
 import json
@@ -27,9 +28,10 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import hostlist, paths, systems
-from railgauge.lab import faults, spec
+from railgauge.lab import faults, spec, vm
 from railgauge.lab.cluster import Lab
 
+from . import drills_links
 from .test_accept import sweeps
 
 AREA = paths.HOME / "results" / "tests" / "drill-locate"
@@ -45,7 +47,8 @@ _COVER = ("--schedule", "cover")
 @dataclasses.dataclass(frozen=True)
 class Drill:
     """Faults as `railgauge lab fault` takes them, the nodes that are measured, and who is at fault:
-    node names, or `leaf1`.
+    node names, `leaf1`, or of two nodes that nobody can tell apart their pair. `lossy_port` is a
+    VM's interface of which the switch loses one packet in twenty, where the node cannot see it.
     """
 
     faults: tuple[str, ...]
@@ -54,6 +57,7 @@ class Drill:
     options: tuple[str, ...] = ()
     checks: tuple[str, ...] = ("Iperf2Pair",)
     system: str = "lab32"
+    lossy_port: str = ""
 
 
 def _uplinks(nodes: str) -> Drill:
@@ -74,12 +78,13 @@ DRILLS = {
     "off": Drill(("off n3",), frozenset({"n3"})),
     "mtu": Drill(("mtu n6 1500",), frozenset({"n6"})),
     "lossy-vm": Drill(
-        ("loss n5:eth1 5",),
-        frozenset({"n5"}),
+        (),
+        frozenset({"n5-n6"}),
         "n[5-6]",
         ("--schedule", "shift"),
         ("RailProbe", "RdmaBandwidth"),
         "lab",
+        "n5:eth1",
     ),
 }
 
@@ -102,8 +107,8 @@ def accept(area: Path, drill: Drill) -> dict[str, Any]:
 
 
 def named(suspects: Sequence[dict[str, Any]]) -> set[str]:
-    """The nodes that are named, or have a rail that is, and the leaves that are, or have an uplink
-    that is.
+    """The nodes that are named, or have a rail that is, the leaves that are, or have an uplink that
+    is, and pairs.
     """
     found = set()
     for suspect in suspects:
@@ -111,6 +116,8 @@ def named(suspects: Sequence[dict[str, Any]]) -> set[str]:
             found.update(suspect["nodes"])
         elif suspect["kind"] in ("leaf", "uplink"):
             found.add(suspect["name"].partition(":")[0])
+        elif suspect["kind"] == "pair":
+            found.add(suspect["name"])
     return found
 
 
@@ -119,15 +126,18 @@ def run(lab: Lab, name: str) -> dict[str, Any]:
     drill, area = DRILLS[name], AREA / name
     shutil.rmtree(area, ignore_errors=True)
     area.mkdir(parents=True)
-    try:
+    with contextlib.ExitStack() as in_place:
+        in_place.callback(faults.clear, lab)
         for words in drill.faults:
             kind, *rest = words.split()
             faults.add_typed(lab, kind, rest)
+        if drill.lossy_port:
+            node, _, interface = drill.lossy_port.partition(":")
+            port = vm.tap(lab.node(node), interface)
+            in_place.enter_context(drills_links.port_loss(lab, port, 50))
         began = time.monotonic()
         verdict = accept(area, drill)
         seconds = time.monotonic() - began
-    finally:
-        faults.clear(lab)
     suspects = verdict["suspects"]
     said = [
         f"{s['kind']} {s['name']}{'' if s['confirmed'] else ', not confirmed'}" for s in suspects
@@ -149,6 +159,12 @@ def runs() -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+def still_to_run(names: Sequence[str], times: int) -> list[str]:
+    """Each so many times, less those that are there, by turns."""
+    done = Counter(line["drill"] for line in runs())
+    return [name for turn in range(times) for name in names if done[name] <= turn]
+
+
 def keep(line: dict[str, Any]) -> None:
     with RUNS.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
@@ -167,9 +183,9 @@ def table(names: Sequence[str]) -> str:
     for name in names:
         if not (of_drill := [line for line in runs() if line["drill"] == name]):
             continue
-        told = Counter(line["named"] for line in of_drill)
+        told = Counter(", ".join(sorted(line["named"].split("; "))) for line in of_drill)
         lines.append(
-            f"| {', '.join(DRILLS[name].faults)} ({name}) "
+            f"| {name} "
             f"| {sum(line['right'] for line in of_drill)} of {len(of_drill)} "
             f"| {'; '.join(f'{count}: {what}' for what, count in told.most_common())} "
             f"| {_spread([line['rounds'] for line in of_drill])} "
@@ -200,11 +216,10 @@ def main(words: Sequence[str]) -> int:
         others = [line for line in runs() if line["drill"] not in chosen.only]
         RUNS.write_text("".join(json.dumps(line) + "\n" for line in others), encoding="utf-8")
     end = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
-    done = Counter(line["drill"] for line in runs())
     wrong = 0
     for system in dict.fromkeys(DRILLS[name].system for name in chosen.only):
         of_system = [n for n in chosen.only if DRILLS[n].system == system]
-        left = [n for turn in range(chosen.times) for n in of_system if done[n] <= turn]
+        left = still_to_run(of_system, chosen.times)
         if not left or time.monotonic() > end:
             continue
         lab = lab_of(DRILLS[left[0]])

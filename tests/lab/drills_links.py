@@ -13,6 +13,7 @@ import yaml
 
 from railgauge import paths
 from railgauge.lab import faults, network
+from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import KINDS as NODE_KINDS
 
 from .gate_lab import NODES, Gate
@@ -30,10 +31,11 @@ def _of_kind(verdict: dict[str, Any], kind: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _port_loss(gate: Gate, node: str, per_mille: int) -> Iterator[None]:
-    """The switch loses what goes through that node's port, both ways; no interface counts it."""
-    init = gate.lab.require_up()
-    port = network.port(node)
+def port_loss(lab: Lab, port: str, per_mille: int) -> Iterator[None]:
+    """The switch loses what goes through a port, both ways; no interface counts it, and nothing on
+    the node shows it.
+    """
+    init = lab.require_up()
     rules = "".join(
         f"add rule bridge drill loss {way} {port} numgen random mod 1000 < {per_mille} drop\n"
         for way in ("iifname", "oifname")
@@ -49,7 +51,7 @@ def _port_loss(gate: Gate, node: str, per_mille: int) -> Iterator[None]:
 
 def switch_port_loss(gate: Gate) -> None:
     """A port of the switch loses one packet in a hundred: its node is named."""
-    with _port_loss(gate, "n2", 10):
+    with port_loss(gate.lab, network.port("n2"), 10):
         verdict = gate.accept(code=1)
     assert _suspects(verdict) == ["n2"], verdict
 
@@ -58,7 +60,7 @@ def switch_port_loss_in_gate(gate: Gate) -> None:
     """The same while the gate tests the node: it stays out."""
     gate.update("n2")
     gate.hold("n2")
-    with _port_loss(gate, "n2", 10):
+    with port_loss(gate.lab, network.port("n2"), 10):
         gate("run", "--act", code=1)
     assert gate.state("n2").ours and not gate.is_accepted("n2")
 

@@ -446,10 +446,7 @@ class Extras(Strict):
     (topology/tree) says; `{}` where that is not so.
     """
     switch_ports: dict[str, dict[str, str]] = {}
-    """Node, device (RDMA device or interface), and its switch with the port of it, which are told of
-    who is at fault: `{n1: {mlx5_0: leaf1 Ethernet1/1}}`. What is not here is what LLDP says on the
-    node (`lldpctl -f json`).
-    """
+    """What each device hangs on: `{n1: {mlx5_0: leaf1 swp1}}`; of others LLDP there says it."""
     sweep: Sweep = Sweep()
     """How its nodes are measured together."""
     least_shares: list[LeastShare] = []
@@ -496,7 +493,9 @@ class Extras(Strict):
         return value
 
     @pydantic.model_validator(mode="after")
-    def _leaves_have_all_nodes(self) -> Extras:
+    def _leaves_and_ports_are_of_its_nodes(self) -> Extras:
+        if unknown := self.switch_ports.keys() - set(hostlist.expand(self.nodes)):
+            raise ValueError(f"switch_ports: {min(unknown)} is none of nodes, {self.nodes}")
         if self.leaves:
             there = {node for members in self.leaves.values() for node in hostlist.expand(members)}
             without = [node for node in hostlist.expand(self.nodes) if node not in there]

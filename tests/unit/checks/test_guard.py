@@ -133,6 +133,15 @@ def planned(folder: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> dic
     return entry
 
 
+def test_a_campaign_keeps_the_switch_ports_that_the_systems_data_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports = {"n1": {"eth0": "leaf1 swp1"}}
+    monkeypatch.setattr(guard.topology, "switch_ports", lambda system: ports)
+    planned(tmp_path, monkeypatch)
+    assert json.loads((tmp_path / "switch_ports.json").read_text()) == ports
+
+
 def measuring(*places: Case, needs: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:
     """The fields of a check that measures these places."""
     target = places[0] if len(places) == 1 else SweepCase("ns", Places(places))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from railgauge import paths
+from railgauge import paths, systems
 from railgauge.checks import guard, schedule, topology
 from railgauge.checks.cases import NODES_VARIABLE, NodeCase, PairCase, RailCase
 from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
@@ -109,6 +109,26 @@ def test_wrong_leaves_are_an_error(leaves: dict[str, str], says: str) -> None:
     with pytest.raises(ValidationError) as caught:
         partition(leaves=leaves)
     assert says in str(caught.value)
+
+
+# ---- switch ports ----
+
+PORTS = {"n1": {"eth0": "leaf1 swp1"}, "n3": {"eth0": "leaf2 swp1", "mlx5_0": "leaf2 swp2"}}
+
+
+def test_switch_ports_are_those_of_all_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    each = [
+        partition(switch_ports={"n1": PORTS["n1"]}),
+        partition(switch_ports={"n3": PORTS["n3"]}),
+    ]
+    system = SimpleNamespace(partitions=each)
+    monkeypatch.setattr(systems, "load", lambda name: system)
+    assert topology.switch_ports("lab") == PORTS
+
+
+def test_a_switch_port_of_an_unknown_node_is_an_error() -> None:
+    with pytest.raises(ValidationError, match=r"switch_ports: n9 is none of nodes, n\[1-4\]"):
+        partition(switch_ports={"n9": {"eth0": "leaf1 swp1"}})
 
 
 # ---- conditions ----
