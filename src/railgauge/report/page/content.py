@@ -400,7 +400,7 @@ def shortened(text: str) -> str:
 
 
 def summary(measured: Sequence[Number], limit: int = 2000) -> dict[str, TableOf]:
-    """Check -> a line a condition, with its worst place and its median."""
+    """Check -> a line a condition, with its worst place and its median; what is not fine first."""
     tables: dict[str, list[tuple[str, ...]]] = {}
     for line in numbers.conditions(measured):
         share = numbers.share_of_limit(line.worst.row)
@@ -422,7 +422,13 @@ def summary(measured: Sequence[Number], limit: int = 2000) -> dict[str, TableOf]
         *("reference", "of limit", "verdict"),
     )
     return {
-        check: TableOf(check, columns, tuple(rows[:limit]), (2, 3, 5, 7), max(len(rows) - limit, 0))
+        check: TableOf(
+            check,
+            columns,
+            tuple(sorted(rows, key=lambda row: row[-1] in _FINE)[:limit]),
+            numeric=(2, 3, 5, 7),
+            left_out=max(len(rows) - limit, 0),
+        )
         for check, rows in tables.items()
     }
 
