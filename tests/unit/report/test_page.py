@@ -137,6 +137,19 @@ def test_what_is_open_alike_at_many_places_is_one_finding(tmp_path: Path) -> Non
     ]
 
 
+def test_of_many_places_alike_the_first_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(content, "MOST_LINES", 2)
+    findings = [
+        Finding("inconclusive", "reference", "none", "Sweep", "hdr", ("n1",), f"n1:n{number}")
+        for number in range(2, 7)
+    ]
+    verdict = dataclasses.replace(pages.cluster(tmp_path, 4, 1), findings=tuple(findings))
+    text = Elements(page.html(verdict)).text
+    assert "and at 4 more places n1:n3, n1:n4, and 2 more" in text
+
+
 def test_places_of_which_the_same_is_said_are_counted_where_they_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
