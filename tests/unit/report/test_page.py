@@ -21,7 +21,7 @@ from railgauge.campaign.folder import COMPARE_VARIABLE, Requested
 from railgauge.cli.report import report
 from railgauge.model.failure import Failure
 from railgauge.model.record import Row
-from railgauge.report import page
+from railgauge.report import numbers, page
 from railgauge.report.page import before, content, drawing, series
 from railgauge.report.visible import clean
 from railgauge.verdict import table
@@ -137,6 +137,19 @@ def test_what_is_open_alike_at_many_places_is_one_finding(tmp_path: Path) -> Non
     ]
 
 
+def test_of_many_places_alike_the_first_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(content, "MOST_LINES", 2)
+    findings = [
+        Finding("inconclusive", "reference", "none", "Sweep", "hdr", ("n1",), f"n1:n{number}")
+        for number in range(2, 7)
+    ]
+    verdict = dataclasses.replace(pages.cluster(tmp_path, 4, 1), findings=tuple(findings))
+    text = Elements(page.html(verdict)).text
+    assert "and at 4 more places n1:n3, n1:n4, and 2 more" in text
+
+
 def test_places_of_which_the_same_is_said_are_counted_where_they_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +161,20 @@ def test_places_of_which_the_same_is_said_are_counted_where_they_are_left_out(
     ]
     verdict = dataclasses.replace(pages.cluster(tmp_path, 4, 1), findings=tuple(findings))
     assert "Findings of 3 more places are not" in Elements(page.html(verdict)).text
+
+
+def test_what_is_not_fine_stands_first_among_the_conditions(tmp_path: Path) -> None:
+    verdict = pages.cluster(tmp_path, 4, 1)
+    ends = "n1", "n2"
+    sizes = [
+        Row(pages.bandwidth(ends, "0-0", 390.0, size_bytes=2**n), None, None, gates=False)
+        for n in range(9)
+    ]
+    slow = Row(pages.bandwidth(ends, "0-0", 1.0), pages.reference(), None)
+    case = pages.case("RdmaBandwidth", ends, "0-0", [*sizes, slow])
+    measured = numbers.collect(dataclasses.replace(verdict, cases=(case,)), all_numbers=True)
+    rows = content.summary(measured)["RdmaBandwidth"].rows
+    assert len(rows) == 10 and [row[-1] for row in rows[:2]] == ["1 out", "recorded"]
 
 
 def test_a_long_table_is_folded_where_all_of_it_is_fine() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from railgauge import terminal
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.stack import build, fetching
 from railgauge.stack.fetching import Supply
@@ -146,6 +148,26 @@ def test_network_that_fails_while_a_mirror_is_filled_does_not_send_one_to_make_m
     said = ["==> Error: All fetchers failed for spack-stage-lftp-4.9.2"]
     error = build.failure("solve", 1, said, spack(Supply(filling=True)))
     assert error.next_step is not None and "make mirror" not in error.next_step
+
+
+def test_the_line_that_moves_counts_packages_and_has_spacks_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Callable[[], str]] = []
+
+    @contextlib.contextmanager
+    def moving(words: Callable[[], str]) -> Iterator[None]:
+        asked.append(words)
+        assert words() == "spack install: 0 packages installed; starting"
+        yield
+
+    monkeypatch.setattr(terminal, "moving", moving)
+    made = fake_spack(tmp_path, [], 0)
+    lines = ["[+] /opt/zlib", "[+] /opt/hwloc", "==> Installing openmpi"]
+    program = made.root / "bin" / "spack"
+    program.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in lines))
+    made.run("install")
+    assert asked[0]() == "spack install: 2 packages installed; ==> Installing openmpi"
 
 
 def test_files_from_another_mirror_cannot_be_packed_again(tmp_path: Path) -> None:

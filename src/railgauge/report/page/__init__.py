@@ -136,6 +136,7 @@ def html(verdict: Verdict) -> str:
         places_count=len({(f.check, f.partition, f.place) for f in verdict.findings}),
         findings_left_out=content.left_out(verdict),
         most_messages=content.MOST_MESSAGES,
+        most_lines=content.MOST_LINES,
         summary=(summary := content.summary(measured)),
         folded={check for check, table in summary.items() if content.can_be_folded(table)},
         checks=checks,

@@ -36,7 +36,7 @@ _NO_MORE_OUTPUTS = (
 
 #: Of so many runs of a place, those first that did not pass.
 _MOST_RUNS = 2
-_MOST_LINES = 400
+MOST_LINES = 400
 _MOST_REASONS = 3
 
 #: More messages of one place than these are folded.
@@ -343,7 +343,7 @@ def _of_place(
         tuple(dict.fromkeys(finding.message for finding in group)),
         tuple(dict.fromkeys(f.next_step for f in group if f.next_step)),
         evidence,
-        tuple(number_row(one)[2:] for one in measured[:_MOST_LINES]),
+        tuple(number_row(one)[2:] for one in measured[:MOST_LINES]),
         tuple(outputs),
         why,
     )
@@ -400,7 +400,7 @@ def shortened(text: str) -> str:
 
 
 def summary(measured: Sequence[Number], limit: int = 2000) -> dict[str, TableOf]:
-    """Check -> a line a condition, with its worst place and its median."""
+    """Check -> a line a condition, with its worst place and its median; what is not fine first."""
     tables: dict[str, list[tuple[str, ...]]] = {}
     for line in numbers.conditions(measured):
         share = numbers.share_of_limit(line.worst.row)
@@ -422,7 +422,13 @@ def summary(measured: Sequence[Number], limit: int = 2000) -> dict[str, TableOf]
         *("reference", "of limit", "verdict"),
     )
     return {
-        check: TableOf(check, columns, tuple(rows[:limit]), (2, 3, 5, 7), max(len(rows) - limit, 0))
+        check: TableOf(
+            check,
+            columns,
+            tuple(sorted(rows, key=lambda row: row[-1] in _FINE)[:limit]),
+            numeric=(2, 3, 5, 7),
+            left_out=max(len(rows) - limit, 0),
+        )
         for check, rows in tables.items()
     }
 
@@ -574,5 +580,5 @@ def table(
     name: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], numeric: Any = ()
 ) -> TableOf:
     """No longer than a page has them."""
-    texts = tuple(tuple(str(cell) for cell in row) for row in rows[:_MOST_LINES])
-    return TableOf(name, columns, texts, tuple(numeric), max(len(rows) - _MOST_LINES, 0))
+    texts = tuple(tuple(str(cell) for cell in row) for row in rows[:MOST_LINES])
+    return TableOf(name, columns, texts, tuple(numeric), max(len(rows) - MOST_LINES, 0))

@@ -83,7 +83,7 @@ Earlier = Callable[[Case, Measurement], float | None]
 
 
 def curves(measured: Sequence[Number], earlier: Earlier = lambda *_: None) -> list[Curve]:
-    """Of every condition that was measured at several sizes, and of latencies."""
+    """Of every condition that was measured at several sizes, rates first, and of latencies."""
     by_size: dict[Hashable, dict[float, list[Number]]] = {}
     by_percentile: dict[Hashable, dict[float, list[Number]]] = {}
     order = list(_PERCENTILES)
@@ -97,7 +97,7 @@ def curves(measured: Sequence[Number], earlier: Earlier = lambda *_: None) -> li
             place = float(order.index(m.metric))
             by_percentile.setdefault(key, {}).setdefault(place, []).append(one)
     found = []
-    for sizes in by_size.values():
+    for sizes in sorted(by_size.values(), key=lambda sizes: not _is_rate(sizes)):
         if len(sizes) >= _LEAST_SIZES:
             found.append(_curve(sizes, "size", lambda m: format_size(m.size_bytes or 0), earlier))
     for percentiles in by_percentile.values():
@@ -106,6 +106,11 @@ def curves(measured: Sequence[Number], earlier: Earlier = lambda *_: None) -> li
                 _curve(percentiles, "percentile", lambda m: _PERCENTILES[m.metric], earlier)
             )
     return found
+
+
+def _is_rate(groups: Mapping[float, Sequence[Number]]) -> bool:
+    first = next(iter(groups.values()))[0]
+    return METRICS[first.row.measurement.metric].better == "more"
 
 
 def _curve(

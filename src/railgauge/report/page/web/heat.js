@@ -38,6 +38,10 @@ class HeatMap {
     this.check = data.checks.indexOf(box.dataset.name);
     this.bad = data.statuses.indexOf("stands out");
     this.ends = new Map();
+    // Two numbers as one that is small enough for a fast key: more than nodes, and than any rail.
+    const rails = data.rails.flatMap((rail) => rail.split("-").map(Number));
+    this.named = rails.every(Number.isFinite);
+    this.step = Math.max(data.nodes.length, data.leaves.length, ...rails.filter(Number.isFinite)) + 1;
     this.choices = this.conditions();
     if (!this.choices.length) return;
     box.hidden = false;
@@ -69,11 +73,12 @@ class HeatMap {
       const about = conditions[condition];
       const weight = (found.bad ? 4 : 0) + (about.gates ? 2 : 0) + (about.alike ? 1 : 0);
       const title = `${about.measured}, ${about.partition}`;
-      made.push({ about, rows: found.rows, by: "nodes", weight: weight + 0.5, title: `${title}: node × node` });
+      made.push({ about, rows: found.rows, by: "nodes", least: found.pairs.size, weight: weight + 0.5, title: `${title}: node × node` });
       // Of many nodes with a few partners each, nearly all cells of node × node are empty.
       const sparse = found.pairs.size < (found.nodes.size * found.nodes.size) / 4 ? 1 : 0;
       const leaves = this.leavesOf(found.nodes);
-      if (found.rails || leaves > 1) made.push({ about, rows: found.rows, by: "rails", weight: weight + sparse, title: `${title}: node × rail` });
+      const ended = this.named ? found.nodes.size : 0;
+      if (found.rails || leaves > 1) made.push({ about, rows: found.rows, by: "rails", least: ended, weight: weight + sparse, title: `${title}: node × rail` });
       // Of more nodes than a screen has room for the leaves come first.
       const crowded = found.nodes.size > CROWDED ? 1.5 : 0.25;
       if (leaves > 1) made.push({ about, rows: found.rows, by: "leaves", weight: weight + crowded, title: `${title}: leaf × rail` });
@@ -82,7 +87,8 @@ class HeatMap {
       made.push({ about: null, rows: [], by: "nodes", weight: 1, title: "no number came: node × node" });
       if (rails) made.push({ about: null, rows: [], by: "rails", weight: 0, title: "no number came: node × rail" });
     }
-    return made.sort((a, b) => b.weight - a.weight).filter((choice) => this.cellsOf(choice).size >= LEAST_CELLS);
+    return made.sort((a, b) => b.weight - a.weight)
+      .filter((choice) => choice.least >= LEAST_CELLS || this.cellsOf(choice).size >= LEAST_CELLS);
   }
 
   leavesOf(nodes) { return new Set([...nodes].map((node) => this.data.leaf_of[node]).filter((leaf) => leaf >= 0)).size; }
@@ -150,7 +156,7 @@ class HeatMap {
     for (const cell of this.endsOf({ ...choice, by: "rails" }).values()) {
       const leaf = this.data.leaf_of[cell.x];
       if (leaf < 0) continue;
-      const key = leaf * 1e6 + cell.y, known = cells.get(key);
+      const key = leaf * this.step + cell.y, known = cells.get(key);
       const worse = !known || cell.status > known.status || (cell.status === known.status && cell.value !== null &&
         (known.value === null || (choice.about?.more ?? true) === cell.value < known.value));
       cells.set(key, { ...(worse ? cell : known), x: leaf, y: cell.y, count: (known?.count ?? 0) + 1 });
@@ -172,11 +178,11 @@ class HeatMap {
     const cells = new Map();
     const put = (place, value, status) => {
       for (const [x, y] of this.keysOf(place, choice.by)) {
-        const key = x * 1e6 + y;
+        const key = x * this.step + y;
         const known = cells.get(key);
         const further = !known || sign * (status - known.status) > 0 ||
           (status === known.status && value !== null && sign * (more ? known.value - value : value - known.value) > 0);
-        if (further) cells.set(key, { x, y, value: value ?? known?.value ?? null, status, place, count: (known?.count ?? 0) + 1 });
+        if (further) cells.set(key, { x, y, value: value ?? known?.value ?? null, status, place, count: (known?.count ?? 0) + 1, column: 0, line: 0 });
         else known.count++;
       }
     };
@@ -187,22 +193,30 @@ class HeatMap {
 
   collect() {
     const cells = this.cellsOf(this.choice);
-    const used = (pick) => [...new Set([...cells.values()].flatMap(pick))].sort((a, b) => a - b);
+    const across = new Set(), down = new Set(), sorted = (some) => [...some].sort((a, b) => a - b);
+    for (const cell of cells.values()) {
+      across.add(cell.x);
+      down.add(cell.y);
+    }
     if (this.choice.by === "nodes") {
-      this.columns = this.lines = used((cell) => [cell.x, cell.y]);
+      this.columns = this.lines = sorted(new Set([...across, ...down]));
       this.names = [this.data.nodes, this.data.nodes];
     } else {
-      this.columns = used((cell) => [cell.x]);
-      this.lines = used((cell) => [cell.y]);
+      this.columns = sorted(across);
+      this.lines = sorted(down);
       this.names = [this.choice.by === "leaves" ? this.data.leaves : this.data.nodes, null];
     }
-    const across = new Map(this.columns.map((node, at) => [node, at]));
-    const down = new Map(this.lines.map((node, at) => [node, at]));
-    this.cells = [...cells.values()].map((cell) => ({ ...cell, column: across.get(cell.x), line: down.get(cell.y) }));
-    // The worst are drawn last, over the others.
+    const columns = new Map(this.columns.map((node, at) => [node, at]));
+    const lines = new Map(this.lines.map((node, at) => [node, at]));
+    this.cells = [...cells.values()];
+    for (const cell of this.cells) {
+      cell.column = columns.get(cell.x);
+      cell.line = lines.get(cell.y);
+    }
+    this.at = new Map(this.cells.map((cell) => [cell.line * this.step + cell.column, cell]));
     this.cells.sort((a, b) => a.line - b.line || a.column - b.column);
-    this.painted = [...this.cells].sort((a, b) => a.status - b.status);
-    this.at = new Map(this.cells.map((cell) => [cell.line * 1e6 + cell.column, cell]));
+    // The worst are drawn last, over the others.
+    this.painted = this.data.statuses.flatMap((_, status) => this.cells.filter((cell) => cell.status === status));
   }
 
   scale() {
@@ -359,7 +373,8 @@ class HeatMap {
     for (let far = 0; far <= reach && !this.under; far++)
       for (let dx = -far; dx <= far && !this.under; dx++)
         for (let dy = -far; dy <= far && !this.under; dy++)
-          this.under = this.at.get((line + dy) * 1e6 + column + dx);
+          if (column + dx >= 0 && column + dx < this.columns.length)
+            this.under = this.at.get((line + dy) * this.step + column + dx);
     this.say(this.under);
   }
 

@@ -53,7 +53,8 @@ function openForPrint(figures) {
   addEventListener("afterprint", () => closed.splice(0).forEach((one) => { one.open = false; }));
 }
 
-// One after the other, so that the page answers in between; paper has them all at once.
+// One after the other, so that the page answers in between; paper has them all at once. A busy machine
+// is never idle: requestIdleCallback would not come.
 async function drawAll(figures) {
   while (figures.length) {
     await new Promise((then) => setTimeout(then));

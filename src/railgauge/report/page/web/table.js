@@ -4,6 +4,9 @@
 
 const SHOWN_ROWS = 200;
 
+// Fewer are seen at once, and need no filter.
+const LEAST_ROWS = 6;
+
 function element(name, text, className) {
   const made = document.createElement(name);
   if (text !== undefined) made.textContent = text;
@@ -56,6 +59,7 @@ class DataTable {
     this.more.addEventListener("click", () => { this.most *= 4; this.draw(); });
     box.append(this.more);
     box.querySelector(".tools").hidden = source.length < 2;
+    box.querySelector(".tools label").hidden = source.length < LEAST_ROWS;
     this.filter();
   }
 
