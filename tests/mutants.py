@@ -1350,6 +1350,13 @@ MUTANTS = [
         "tests/unit/cli/test_compare.py -k speaks_of_the_number",
     ),
     Mutant(
+        "the launches of several jobs are one place",
+        "src/railgauge/verdict/table.py",
+        " places, {hostlist.fold(sorted(known))}",
+        " places",
+        "tests/unit/cli/test_compare.py -k several_jobs",
+    ),
+    Mutant(
         "a result below its reference becomes a baseline",
         "src/railgauge/verdict/baselines.py",
         '("passed", False, "results that failed")',
