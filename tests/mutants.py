@@ -1350,6 +1350,20 @@ MUTANTS = [
         "tests/unit/cli/test_compare.py -k speaks_of_the_number",
     ),
     Mutant(
+        "a client that closes late makes a link slow",
+        "src/railgauge/tools/iperf2/judge.py",
+        "if server is client or len(theirs) < 2 or",
+        "if True or",
+        "tests/unit/tools/test_iperf2.py -k comes_late",
+    ),
+    Mutant(
+        "a server that accepts all streams late makes a rate too high",
+        "src/railgauge/tools/iperf2/judge.py",
+        "ended - began + max(before, 0.0)",
+        "ended - began",
+        "tests/unit/tools/test_iperf2.py -k comes_late",
+    ),
+    Mutant(
         "the launches of several jobs are one place",
         "src/railgauge/verdict/table.py",
         " places, {hostlist.fold(sorted(known))}",

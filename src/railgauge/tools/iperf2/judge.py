@@ -103,11 +103,29 @@ def _moved(run: Mapping[str, Output]) -> Moved:
 
 
 def _seconds(run: Mapping[str, Output], row: Stream) -> float:
-    """How long what the receiver's row counts took: by its own clock, or by the client's for the
-    whole run where that started well before.
+    """How long what the receiver's row counts took: by its own clock, or that of the whole run
+    where that started well before.
     """
-    whole = run["client"].total.duration_s
+    whole = _whole_s(run)
     return whole if whole > SUM_SHORTER * row.duration_s else row.duration_s
+
+
+def _whole_s(run: Mapping[str, Output]) -> float:
+    """From the first connection until the last byte was there.
+
+    On a busy machine a server comes to a stream late, and a client to its end. So the time is the
+    server's, from its first stream to the end of the last one, and what every stream of it lacks to
+    the client's, which was before the first. Where connections have no times, or there is one
+    stream, it is the client's.
+    """
+    client, server = run["client"], _receiver(run)
+    ours, theirs = client.clocks, server.clocks
+    if server is client or len(theirs) < 2 or ours.keys() != theirs.keys():
+        return client.total.duration_s
+    began = min(clock.began_s for clock in theirs.values())
+    ended = max(clock.began_s + clock.seconds for clock in theirs.values())
+    before = min(ours[port].seconds - clock.seconds for port, clock in theirs.items())
+    return min(ended - began + max(before, 0.0), client.total.duration_s)
 
 
 def _rate_gbits_s(run: Mapping[str, Output], row: Stream) -> float:
