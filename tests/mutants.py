@@ -1350,6 +1350,13 @@ MUTANTS = [
         "tests/unit/cli/test_compare.py -k speaks_of_the_number",
     ),
     Mutant(
+        "a pair that is nearly slow is no witness",
+        "src/railgauge/node/rounds.py",
+        "rate < least / back.HEADROOM",
+        "rate < least",
+        "tests/unit/node/test_rounds.py -k below_what_is_asked",
+    ),
+    Mutant(
         "a client that closes late makes a link slow",
         "src/railgauge/tools/iperf2/judge.py",
         "if server is client or len(theirs) < 2 or",
