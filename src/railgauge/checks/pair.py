@@ -23,9 +23,6 @@ from railgauge.node import back
 from railgauge.systems import Partition
 from railgauge.tools import Moved, Reading
 
-#: By so much more than the bound an interface may carry, of what is below the bound.
-_HEADROOM = 1.05
-
 
 def ring(partition: Partition) -> list[PairCase]:
     """The pairs of the partition's schedule; of a node with one partner alone both ways."""
@@ -227,7 +224,7 @@ class OfPair(_Check):
             **self.way(),
             **self.order_of_tool(),
             # The interface counts headers too, and the call's time holds more than the traffic.
-            **({} if least is None else {"least_gbits": least * _HEADROOM}),
+            **({} if least is None else {"least_gbits": least * back.HEADROOM}),
         }
 
     # --- what it left --------------------------------------------------------------------------

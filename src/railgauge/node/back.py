@@ -14,6 +14,10 @@ from railgauge.node.peer import Peer
 PREFIX = "back/"
 DECISION = "decision"
 
+#: By so much more than the bound an interface may carry, of what is below the bound: it counts
+#: headers too. `least_gbits` of an order has that in it.
+HEADROOM = 1.05
+
 #: So long the server's side waits for the decision, once its own tool has ended.
 ANSWER_S = 30
 

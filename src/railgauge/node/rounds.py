@@ -84,6 +84,8 @@ class Rounds:
         #: between its nodes (Gb/s), by its client's exit line
         self._good: dict[int, bool | None] = {}
         self._rates: dict[int, float | None] = {}
+        #: places of which the other direction was measured too
+        self._turned: set[int] = set()
         #: what a place that is measured again is like
         self._like: dict[int, int] = {}
 
@@ -265,9 +267,10 @@ class Rounds:
         self._write(event)
         if role == "client" and place.round == self._gone:
             self._rates[place.index] = retest.rate_gbits(line)
-        # The other direction is measured where the first was below what is asked.
-        if call.get("exit_code") != 0 or str(role).startswith(back.PREFIX):
+        if call.get("exit_code") != 0:
             self._good[place.index] = False
+        elif str(role).startswith(back.PREFIX):
+            self._turned.add(place.index)
 
     def _mail(self, place: Place, role: str, message: wire.Message) -> None:
         if not isinstance(message.get("name"), str):
@@ -318,7 +321,8 @@ class Rounds:
         self._left[place.round] -= 1
         self._note(place.round)
         if set(place.roles) == {"server", "client"}:
-            known = {"done": self._good.get(place.index, True), "late": False}
+            well = self._good.get(place.index, True) and not self._is_low(place.index)
+            known = {"done": well, "late": False}
             self._good[place.index] = known.get(outcome)
         seconds = round(time.monotonic() - (place.went or place.asked), 3)
         self._write(
@@ -331,6 +335,14 @@ class Rounds:
                 "seconds": seconds,
             }
         )
+
+    def _is_low(self, index: int) -> bool:
+        """Whether less went at a place than is asked: then the other direction was measured, and
+        where it was nearly so.
+        """
+        order = self._sweep.orders[self._sweep.places[index].order]
+        rate, least = self._rates.get(index), order.get("least_gbits", 0.0)
+        return index in self._turned and (rate is None or rate < least / back.HEADROOM)
 
     # --- what goes wrong -------------------------------------------------------------------------
 

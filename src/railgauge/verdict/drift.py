@@ -35,7 +35,7 @@ def drift(before: Mapping[str, Inventory], after: Mapping[str, Inventory]) -> li
     """Every change of the nodes that both sides know, by field; of one field the change that most
     nodes have comes first.
     """
-    known = [node for node in before if node in after]
+    known = sorted((node for node in before if node in after), key=natural)
     nodes: dict[Change, list[str]] = {}
     having: dict[str, set[str]] = {}
     for node in known:

@@ -75,6 +75,10 @@ SCHEMA: dict[str, type[pl.DataType]] = {
 }
 
 
+#: A ReFrame case with its partition, session and run, and the launch; None where there is none.
+_LaunchKey = tuple[str, str, int, int, object]
+
+
 def write(campaign: Campaign, cases: Sequence[Case]) -> pl.DataFrame:
     """The table of what `verdict.compare.read` made of a campaign, kept in its folder; where that
     cannot be written it is made again next time.
@@ -127,6 +131,7 @@ def made_of(cases: Sequence[Case]) -> pl.DataFrame:
     failed = {_key(case) for case in cases if case.failed}
     planned = {_key(case): frozenset(case.nodes) for case in cases if not case.like}
     several = {_key(case) for case in cases if case.run > 0}
+    launches = _launches(cases)
     for case in cases:
         if not case.finished or case.damage:
             continue
@@ -140,7 +145,7 @@ def made_of(cases: Sequence[Case]) -> pl.DataFrame:
             "check": case.check,
             "partition": case.partition,
             "run": f"{case.session}.{case.run}",
-            "launch": _launch(case),
+            "launch": launches.get(_launch_key(case)),
             "passed": case.passed,
             "retried": _key(case) in failed & several,
             "again": again,
@@ -152,12 +157,25 @@ def made_of(cases: Sequence[Case]) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=SCHEMA)
 
 
-def _launch(case: Case) -> str | None:
-    shared = launch(case)
-    if shared is None:
-        return None
-    places = max(facts.get("slowest_of", 1) for facts in case.facts.values())
-    return f"launch {shared} of {places} places"
+def _launches(cases: Sequence[Case]) -> dict[_LaunchKey, str]:
+    """What each launch is called, by its nodes too: the jobs of a check that is cut in several, as
+    `nodes_per_job` does, have a launch 0 each.
+    """
+    nodes: dict[_LaunchKey, set[str]] = {}
+    places: dict[_LaunchKey, int] = {}
+    for case in cases:
+        key = _launch_key(case)
+        if key[-1] is not None and case.finished and not case.damage:
+            nodes.setdefault(key, set()).update(case.nodes)
+            places[key] = max(facts.get("slowest_of", 1) for facts in case.facts.values())
+    return {
+        key: f"launch {key[-1]} of {places[key]} places, {hostlist.fold(sorted(known))}"
+        for key, known in nodes.items()
+    }
+
+
+def _launch_key(case: Case) -> _LaunchKey:
+    return case.unique_name, case.partition, case.session, case.run, launch(case)
 
 
 def _key(case: Case) -> tuple[str, str, str]:

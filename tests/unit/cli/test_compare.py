@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -20,7 +21,8 @@ from railgauge.errors import RailgaugeError
 from railgauge.model.failure import DIRECTION, NO_REFERENCE, Failure
 from railgauge.model.inventory import Inventory
 from railgauge.model.measurement import Measurement
-from railgauge.verdict import table
+from railgauge.verdict import before_after, table
+from railgauge.verdict import compare as of_campaign
 from tests.unit import measured
 from tests.unit.measured import PLACES
 
@@ -310,6 +312,17 @@ def test_what_all_groups_of_a_launch_share_is_one_place(root: Path) -> None:
         rates = dict.fromkeys(PLACES, 390 - number * 30)
         measured.leave(root, number, rates, facts=facts)
     (place,) = document(measured.name(0), measured.name(1))["places"]
-    assert place["place"] == f"launch 0 of {len(PLACES)} places"
+    assert place["place"] == f"launch 0 of {len(PLACES)} places, n[1-{2 * len(PLACES)}]"
     # One number on a side has no spread: nobody is accused.
     assert place["verdict"] == "unknown"
+
+
+def test_the_launches_of_several_jobs_of_a_check_are_several_places(root: Path) -> None:
+    """As `nodes_per_job` cuts them."""
+    facts = {"n1": {"slowest_of": len(PLACES), "launch": 0}}
+    campaign = measured.leave(root, 0, dict.fromkeys(PLACES, 390.0), facts=facts)
+    cases = of_campaign.read(campaign)
+    jobs = [dataclasses.replace(case, unique_name=f"job{n // 4}") for n, case in enumerate(cases)]
+    side = before_after.of_tables([table.made_of(jobs)], {})
+    whole = "launch 0 of 8 places"
+    assert sorted(side["place"]) == [f"{whole}, n[1-8]", f"{whole}, n[9-16]"]

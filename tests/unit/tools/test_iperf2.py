@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -799,6 +800,45 @@ def test_a_server_may_come_to_its_last_stream_half_a_run_late() -> None:
     # Of 107,393 KiB in all, and of 2,447 in the slowest stream, whose own clock shows 2.36 s.
     assert found["bandwidth"] == pytest.approx(8e-9 * 107393 * 1024 / 4.9421, rel=0.01)
     assert found["stream_bandwidth_min"] == pytest.approx(8e-9 * 2447 * 1024 / 4.9421, rel=0.01)
+
+
+def test_a_sum_by_the_clock_of_one_stream_is_no_faster_than_its_link() -> None:
+    """Its last stream began 63 ms after the first: by its clock 101.7 % of what the link allows."""
+    options = iperf2.Options(
+        streams=4, duration_s=3, window_bytes=524288, congestion="cubic", drain_s=5
+    )
+    client, server = recorded("late-stream-client"), recorded("late-stream-server")
+    reading = iperf2.read(client, server=server, calls=calls(), options=options)
+    assert reading.ok, reading.reason
+    (rate,) = [m.value for m in reading.measurements if m.metric == "bandwidth"]
+    assert rate == pytest.approx(0.02951, rel=0.0005)
+
+
+def test_a_client_that_comes_late_to_the_end_of_a_stream_slows_nothing() -> None:
+    """It closed a stream at 4.94 s whose last byte the server had at 3.94 s, and all at 4.14 s."""
+    options = iperf2.Options(
+        streams=4, duration_s=3, window_bytes=524288, congestion="cubic", drain_s=5
+    )
+    client, server = recorded("late-client-client"), recorded("late-client-server")
+    reading = iperf2.read(client, server=server, calls=calls(), options=options)
+    assert reading.ok, reading.reason
+    found = {m.metric: m.value for m in reading.measurements}
+    assert found["bandwidth"] == pytest.approx(0.029469)
+    assert found["stream_bandwidth_min"] == pytest.approx(8e-9 * 2613 * 1024 / 4.15, rel=0.01)
+
+
+def test_a_server_that_comes_late_to_all_streams_makes_no_rate_too_high() -> None:
+    late = re.sub(
+        r"0\.0000-([0-9.]+) sec( +[0-9]+ KBytes) +([0-9]+)",
+        lambda row: (
+            f"0.0000-{float(row[1]) - 0.3:.4f} sec{row[2]} "
+            f"{float(row[3]) * float(row[1]) / (float(row[1]) - 0.3):.0f}"
+        ),
+        recorded("late-client-server"),
+    )
+    reading = iperf2.read(recorded("late-client-client"), server=late, calls=calls())
+    rates = {m.metric: m.value for m in reading.measurements}
+    assert rates["bandwidth"] == pytest.approx(0.029469, rel=0.01)
 
 
 def test_a_client_that_stopped_early_is_no_result_however_late_its_server_was() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Literal
 
 from railgauge.tools.common.tcp import Row
@@ -47,6 +48,14 @@ class Stall:
 
 
 @dataclasses.dataclass(frozen=True)
+class Clock:
+    """When a side came to a stream, by its host's clock, and how long it then had it."""
+
+    began_s: float
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Output:
     """One output of one run in one direction: its totals, and the conditions that it states."""
 
@@ -75,6 +84,8 @@ class Output:
     #: what went the other way at once, or after it (-r)
     other: Output | None = None
     stalls: tuple[Stall, ...] = ()
+    #: by the client's TCP port, of the streams whose connection has its time (-e)
+    clocks: Mapping[int, Clock] = dataclasses.field(default_factory=dict)
 
     @property
     def ways(self) -> tuple[Output, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import datetime
 import itertools
 import math
 import re
@@ -18,6 +20,7 @@ from railgauge.tools.iperf2.result import (
     SLACK,
     SUM_SHORTER,
     Bounceback,
+    Clock,
     Output,
     Role,
     Stall,
@@ -28,6 +31,11 @@ from railgauge.tools.iperf2.result import (
 _SUM_LONGEST = 2
 # A run that ends between two intervals prints the rest as a row; only a shorter tail has none.
 _TAIL = 0.9
+
+# Which stream a connection is, and when a side came to it.
+_CONNECTION = re.compile(
+    r"\[\s*(?P<id>[0-9]{1,9})\]\s.* on (?P<time>[0-9-]{10} [0-9:]{8}\.[0-9]{3}) \("
+)
 
 _NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,9})?"
 _ROW = re.compile(
@@ -162,6 +170,8 @@ class _Reader:
         self.csv_header: list[str] | None = None
         self.csv = False
         self.ports: list[tuple[int, int]] = []
+        #: id -> its ports, and when it began
+        self.began: dict[str, tuple[tuple[int, int], float]] = {}
         self.mss: list[int] = []
         self.congestion: str | None = None
         self.window_bytes: float | None = None
@@ -188,6 +198,7 @@ class _Reader:
             self.udp |= banner["net"] == "UDP"
         if connected := CONNECTED.search(line):
             self.ports.append((int(connected["local"]), int(connected["peer"])))
+            self._take_time(line)
             self.bounceback_requested |= "(bb " in connected["marks"]
             if suffix := _CONGESTION_SUFFIX.search(connected["marks"]):
                 self._take_congestion(number, line, suffix[1])
@@ -363,7 +374,23 @@ class _Reader:
             bounceback_requested=self.bounceback_requested,
             udp=self.udp,
             received=received,
+            clocks={} if side is None else self._clocks(streams, side),
         )
+
+    def _take_time(self, line: str) -> None:
+        connection = _CONNECTION.match(line)
+        if connection is not None:
+            with contextlib.suppress(ValueError):
+                time = datetime.datetime.fromisoformat(f"{connection['time']}+00:00")
+                self.began[connection["id"]] = self.ports[-1], time.timestamp()
+
+    def _clocks(self, streams: Sequence[_Row], side: int) -> dict[int, Clock]:
+        clocks = {}
+        for row in streams:
+            if row.id in self.began:
+                ports, began_s = self.began[row.id]
+                clocks[ports[side]] = Clock(began_s, row.end.value - row.start.value)
+        return clocks
 
     def _sum(self, rows: list[_Row], streams: list[_Row], in_parts: bool = False) -> _Row | None:
         """The total of the [SUM] rows; None where the streams must be added up.
