@@ -857,6 +857,20 @@ MUTANTS = [
         f"{_GATE}/test_lease.py -k killed",
     ),
     Mutant(
+        "after an interrupted campaign another one begins",
+        "src/railgauge/gate/run.py",
+        'if verdict.campaign.state == "interrupted":\n                say(',
+        "if False:\n                say(",
+        f"{_GATE}/test_update.py -k interrupted_test",
+    ),
+    Mutant(
+        "what an interrupted campaign left open is left undecided",
+        "src/railgauge/gate/run.py",
+        '    if verdict.campaign.state == "interrupted":\n        again = set()\n',
+        "",
+        f"{_GATE}/test_run.py -k after_an_interrupt",
+    ),
+    Mutant(
         "what fails before a test stays reserved",
         "src/railgauge/gate/run.py",
         "        if not run.campaigns:\n",

@@ -275,7 +275,10 @@ def run_(
     RAILGAUGE_ON_SUSPECT is a command that gets a node in service that failed as a partner, and
     why.
 
-    Exit code: 0 all returned, 1 some stay out, 4 a partner is at fault, 3 usage or environment.
+    After an interrupt nothing else begins: what is not decided stays out, for the next run.
+
+    Exit code: 0 all returned, 1 some stay out, 4 a partner is at fault, 3 usage or environment,
+    130 interrupted.
     """
     chosen = enter(system)
     from railgauge.cluster import rights, store
@@ -376,6 +379,10 @@ def _run_all(
             # Lost while nobody ran it: its nodes are tested below as any other.
             say(error.message)
             run.finish(broken, command, say)
+        except run.Interrupted:
+            if rolling is not None and rolling.run == broken.id:
+                roll.next_batch(rolling)
+            raise
         ended.append(broken)
     stuck: roll.StuckError | None = None
     if rolling is not None:

@@ -96,7 +96,8 @@ def _require_free(states: Sequence[SlurmNode], despite_reservations: bool) -> No
 def finish_batch(roll: Roll, command: list[str], say: Say) -> list[Run]:
     """Bring the batch whose update has begun to its end; none where there is no such batch.
 
-    Waits for an update that runs. StuckError where nothing tells how it ended.
+    Waits for an update that runs. StuckError where nothing tells how it ended; run.Interrupted
+    where its test was.
     """
     ended = []
     if roll.phase == "update":
@@ -107,9 +108,14 @@ def finish_batch(roll: Roll, command: list[str], say: Say) -> list[Run]:
         roll.phase = "test"
         roll.save()
     if roll.phase == "test":
-        tested = _test(roll, command, say)
+        try:
+            tested = _test(roll, command, say)
+        except run.Interrupted:
+            # Its nodes are held ones from now on, and the next run begins with those that are left.
+            next_batch(roll)
+            raise
         ended = [tested] if tested else []
-        _next_batch(roll)
+        next_batch(roll)
     return ended
 
 
@@ -156,7 +162,8 @@ def _test(roll: Roll, command: list[str], say: Say) -> Run | None:
     return run.finish(planned, command, say)
 
 
-def _next_batch(roll: Roll) -> None:
+def next_batch(roll: Roll) -> None:
+    """The present one is tested, or left to whoever tests held nodes."""
     roll.batch, roll.phase, roll.run, roll.update = [], "take", None, None
     if not roll.waiting:
         roll.ended = store.now()
@@ -179,7 +186,7 @@ def go_on(roll: Roll, command: list[str], say: Say) -> list[Run]:
 def _choose(roll: Roll) -> bool:
     """The next batch, if there is one: no more nodes than the budget lets be out of service."""
     if not roll.waiting:
-        _next_batch(roll)
+        next_batch(roll)
         return False
     states = slurm_nodes.show(run.all_nodes(roll.system))
     out = [n for n, s in states.items() if not s.in_service and n not in roll.waiting]
@@ -254,7 +261,7 @@ def let_go(system: str, nodes: Sequence[str], words: str) -> None:
     roll.batch = [name for name in roll.batch if name not in nodes]
     roll.words.append(f"{store.now()} {journal.me()}: {hostlist.fold(nodes)}: {words}")
     if not roll.batch:
-        _next_batch(roll)
+        next_batch(roll)
     else:
         roll.save()
 

@@ -41,6 +41,10 @@ UPDATE = "update"
 UPDATED = "updated, to be tested"
 
 
+class Interrupted(KeyboardInterrupt):
+    """A run's campaign was interrupted: the run is at its end, and nothing else begins."""
+
+
 class LostReservationError(RailgaugeError):
     """Somebody has deleted a run's reservation; its nodes are drained again, and decided."""
 
@@ -155,12 +159,17 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
     """Bring a run to its end, from wherever it is: every step leaves what is done alone.
 
     What fails before anything is measured leaves nothing behind. With what fails later the next
-    run goes on, and the partners are not kept for it.
+    run goes on, and the partners are not kept for it. Raises Interrupted, once the run is at its end,
+    where a campaign was.
     """
+    interrupted: Interrupted | None = None
     try:
         with lease.renewed(run.reservation):
             for step in STEPS:
-                step(run, command, say)
+                try:
+                    step(run, command, say)
+                except Interrupted as error:
+                    interrupted = error
                 run.step = step.__name__
                 run.save()
     except LostReservationError:
@@ -175,6 +184,8 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
         raise
     run.ended = store.now()
     run.save()
+    if interrupted is not None:
+        raise interrupted
     return run
 
 
@@ -277,7 +288,10 @@ def resume(run: Run, command: list[str], say: Say) -> None:
 
 
 def test(run: Run, command: list[str], say: Say) -> None:
-    """Campaigns until every node is decided: one that the evidence points at leaves the others."""
+    """Campaigns until every node is decided: one that the evidence points at leaves the others.
+
+    Raises Interrupted, with every node decided, where a campaign was.
+    """
     os.environ[reservations.RESERVATION_VARIABLE] = run.reservation
     try:
         while run.open_nodes:
@@ -288,6 +302,12 @@ def test(run: Run, command: list[str], say: Say) -> None:
             _judge(run, verdict, say)
             run.judged.append(verdict.campaign.id)
             run.save()
+            if verdict.campaign.state == "interrupted":
+                say(
+                    f"campaign {verdict.campaign.id} was interrupted: nothing else begins; "
+                    "railgauge gate run --act tests what stays out, and goes on"
+                )
+                raise Interrupted
     finally:
         del os.environ[reservations.RESERVATION_VARIABLE]
 
@@ -348,6 +368,8 @@ def _judge(run: Run, verdict: Verdict, say: Say) -> None:
     guilty = standing.culprits(verdict, [*run.open_nodes, *run.partners])
     # Those that failed beside a guilty one are tested again, without it.
     again = set(kept) - guilty if guilty else set()
+    if verdict.campaign.state == "interrupted":
+        again = set()
     for node in run.open_nodes:
         if node not in again:
             run.decided[node] = _told(verdict, node, kept[node]) if node in kept else ""

@@ -122,6 +122,8 @@ class Campaigns:
     bad: set[str]
     at_each: Callable[[], None]
     confirms: bool = True
+    #: the next campaign's session is interrupted, once
+    interrupts: bool = False
     made: dict[str, Any] = dataclasses.field(default_factory=dict)
     resumed: list[str] = dataclasses.field(default_factory=list)
 
@@ -140,7 +142,8 @@ class Campaigns:
 
     def ended(self, campaign: Any) -> Any:
         self.at_each()
-        campaign.state = "finished"
+        campaign.state = "interrupted" if self.interrupts else "finished"
+        self.interrupts = False
         self.at_each()
         return self.verdict(campaign)
 

@@ -234,6 +234,36 @@ def test_a_run_that_lapsed_goes_on_with_other_partners_where_its_own_are_busy(
     assert "n2" in nodes.open() and not nodes.reserved
 
 
+# ---- a campaign that is interrupted ----
+
+
+@pytest.mark.parametrize("bad", [set(), {"n1"}, {"n3"}])
+def test_after_an_interrupt_no_other_campaign_begins(
+    area: Path, nodes: Slurm, tests: Campaigns, bad: set[str]
+) -> None:
+    """Also where one is at fault, and the others would be tested again without it."""
+    tests.bad, tests.interrupts = bad, True
+    held(nodes, "n1", "n2")
+    planned = run.plan("lab", ["n1", "n2"])
+    with pytest.raises(KeyboardInterrupt):
+        run.finish(planned, [], lambda _: None)
+    assert len(tests.made) == 1 and all(planned.decided[name] for name in ("n1", "n2"))
+    assert "is interrupted" in nodes.show(["n2"])["n2"].reason
+    assert not nodes.open() & {"n1", "n2"} and not nodes.reserved
+    assert journal.unended("lab") is None
+
+
+def test_what_an_interrupted_run_kept_out_is_tested_by_the_next(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    tests.bad, tests.interrupts = set(), True
+    held(nodes, "n1")
+    with pytest.raises(KeyboardInterrupt):
+        run.finish(run.plan("lab", ["n1"]), [], lambda _: None)
+    assert gate("run", "--act") == 0
+    assert nodes.open() == {"n1", "n2", "n3", "n4"}
+
+
 # ---- what fails before anything is measured ----
 
 

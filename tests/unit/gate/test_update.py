@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -459,6 +460,38 @@ def test_a_first_interrupt_waits_for_the_end_of_the_update(
         roll.go_on(one, [], lambda _: None)
     assert ended.exists() and not good.made and "n1" not in nodes.open()
     assert gate("run", "--act")[1] == 0
+
+
+def test_after_an_interrupted_test_no_other_batch_begins(
+    area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path
+) -> None:
+    good.interrupts = True
+    one = begin(["n1", "n2"], f"echo {{nodes}} >> {shlex.quote(str(tmp_path))}/updated")
+    with pytest.raises(KeyboardInterrupt):
+        roll.go_on(one, [], lambda _: None)
+    assert (tmp_path / "updated").read_text().split() == ["n1"] and len(good.made) == 1
+    assert nodes.open() == {"n2", "n3", "n4"} and not nodes.reserved
+    left = journal.rolling("lab")
+    assert left is not None and left.waiting == ["n2"] and not left.batch
+    assert gate("run", "--act")[1] == 0
+    assert (tmp_path / "updated").read_text().split() == ["n1", "n2"]
+    assert nodes.open() == {"n1", "n2", "n3", "n4"} and journal.rolling("lab") is None
+
+
+def test_an_interrupted_test_that_had_broken_off_is_begun_again_by_the_next_run(
+    area: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed() -> None:
+        raise Killed
+
+    good.at_each = killed
+    with pytest.raises(Killed):
+        roll.go_on(begin(["n1", "n2"], "true"), [], lambda _: None)
+    good.at_each, good.interrupts = lambda: None, True
+    gate("run", "--act")
+    assert "n1" not in nodes.open() and len(good.made) == 1
+    words, code = gate("run", "--act")
+    assert code == 0 and nodes.open() == {"n1", "n2", "n3", "n4"}, words
 
 
 def test_the_end_of_a_terminal_does_not_reach_the_update(tmp_path: Path) -> None:
