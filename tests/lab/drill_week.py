@@ -37,7 +37,7 @@ SYSTEM = "lab32"
 NODES = tuple(f"n{number}" for number in range(1, 33))
 
 #: What happens to the links, and whether it stays: a flap is there for a fifth of the time.
-FAULTS = (("rate", "0.04"), ("rail-loss", "10"), ("mtu", "1500"), ("flap", "10"), ("flap", "25"))
+FAULTS = (("rate", "0.04"), ("rail-loss", "30"), ("mtu", "1500"), ("flap", "10"), ("flap", "25"))
 PREEMPTED, KILLED = 10, 3
 
 #: As many jobs of users at once, on two nodes each.
