@@ -37,12 +37,12 @@ SYSTEM = "lab32"
 NODES = tuple(f"n{number}" for number in range(1, 33))
 
 #: What happens to the links, and whether it stays: a flap is there for a fifth of the time.
-FAULTS = (("rate", "0.04"), ("rail-loss", "10"), ("mtu", "1500"), ("flap", "10"), ("flap", "25"))
+FAULTS = (("rate", "0.04"), ("rail-loss", "20"), ("mtu", "1500"), ("flap", "10"), ("flap", "25"))
 PREEMPTED, KILLED = 10, 3
 
 #: As many jobs of users at once, on two nodes each.
 _USERS = 3
-_PATROL_S = 180
+_PATROL_S = 500
 _SOON_S = 90
 
 
@@ -97,7 +97,7 @@ def users(chance: random.Random) -> Iterator[None]:
 
 def patrol(area: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [str(paths.HOME / "bin/railgauge"), "patrol", "--system", SYSTEM, "--budget", "3m"],
+        [str(paths.HOME / "bin/railgauge"), "patrol", "--system", SYSTEM, "--budget", "8m"],
         cwd=paths.HOME,
         env={**os.environ, "RAILGAUGE_RESULTS": str(area)},
         stdout=subprocess.PIPE,
