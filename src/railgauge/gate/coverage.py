@@ -60,6 +60,7 @@ class NodeCoverage(Strict):
 
 class Coverage(Strict):
     """Of all campaigns read, by name, with the time of their standing.json in ns."""
+
     campaigns: dict[str, int] = {}
     nodes: dict[str, NodeCoverage] = {}
 
