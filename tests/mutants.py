@@ -850,6 +850,27 @@ MUTANTS = [
         f"{_GATE}/test_run.py -k after_an_interrupt",
     ),
     Mutant(
+        "what a campaign that cannot be continued had found is forgotten",
+        "src/railgauge/gate/run.py",
+        "        _keep_failed(run, broken, say)\n",
+        "        run.judged.append(broken.id)\n",
+        f"{_GATE}/test_run.py -k cannot_be_continued",
+    ),
+    Mutant(
+        "a former partner's fault keeps out who was measured with it",
+        "src/railgauge/gate/run.py",
+        "guilty = standing.culprits(verdict, _nodes_of(broken))",
+        "guilty = standing.culprits(verdict, [*run.open_nodes, *run.partners])",
+        f"{_GATE}/test_run.py -k former_partner",
+    ),
+    Mutant(
+        "a campaign is finished before its verdict is written",
+        "src/railgauge/acceptance/accept.py",
+        "    campaign.save()\n    campaign.end(state)\n",
+        "    campaign.end(state)\n    campaign.save()\n",
+        f"{_RESUME} -k concluded_again",
+    ),
+    Mutant(
         "what fails before a test stays reserved",
         "src/railgauge/gate/run.py",
         "        if not run.campaigns:\n",
@@ -943,7 +964,7 @@ MUTANTS = [
     Mutant(
         "a partner at fault stays in service",
         "src/railgauge/gate/run.py",
-        "        partners.accuse(run, node, why, say)\n",
+        '        partners.accuse(run, node, f"{why} ({verdict.campaign.id})", say)\n',
         "",
         f"{_GATE}/test_run.py -k partner",
     ),
