@@ -788,9 +788,16 @@ MUTANTS = [
     Mutant(
         "a node is readmitted beside too few partners",
         "src/railgauge/gate/readmit.py",
-        "    if len(lent) < needed:\n",
-        "    if False:\n",
+        "        if len(there) < needed:\n",
+        "        if False:\n",
         f"{_GATE}/test_readmit.py",
+    ),
+    Mutant(
+        "partners in another partition are counted",
+        "src/railgauge/gate/readmit.py",
+        "        if len(there) < needed:\n",
+        "        if len(lent) < needed:\n",
+        f"{_GATE}/test_readmit.py -k partition",
     ),
     Mutant(
         "any number of nodes is held at once",

@@ -366,7 +366,7 @@ def _keep_failed(run: Run, broken: Campaign, say: Say) -> None:
 def _begin(run: Run, command: list[str], say: Say) -> Verdict:
     """A new campaign of what is not decided, and its partners."""
     names = hostlist.fold([*run.open_nodes, *run.partners])
-    say(f"testing {hostlist.fold(run.open_nodes)} with {' '.join(run.partners) or 'nobody'}")
+    say(f"testing {partners.words(run.system, run.open_nodes, run.partners)}")
     records = {node: store.readable(run.system, node) for node in run.open_nodes}
     scope = dataclasses.replace(
         accept.scope(run.system, None, names),
