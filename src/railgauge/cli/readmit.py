@@ -36,7 +36,8 @@ def readmit(
     reservation. What has changed since it was last accepted is said. --with names the partner, to
     tell which of two is at fault.
 
-    Exit code: 0 all returned, 1 some stay out, 4 a partner is at fault, 3 usage or environment.
+    Exit code: 0 all returned, 1 some stay out, 4 a partner is at fault, 3 usage or environment,
+    130 interrupted.
     """
     chosen = enter(system)
     from railgauge.cluster import rights, store
