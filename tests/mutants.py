@@ -809,9 +809,16 @@ MUTANTS = [
     Mutant(
         "a node is readmitted beside too few partners",
         "src/railgauge/gate/readmit.py",
-        "    if len(lent) < needed:\n",
-        "    if False:\n",
+        "        if len(there) < needed:\n",
+        "        if False:\n",
         f"{_GATE}/test_readmit.py",
+    ),
+    Mutant(
+        "partners in another partition are counted",
+        "src/railgauge/gate/readmit.py",
+        "        if len(there) < needed:\n",
+        "        if len(lent) < needed:\n",
+        f"{_GATE}/test_readmit.py -k partition",
     ),
     Mutant(
         "any number of nodes is held at once",
@@ -869,6 +876,27 @@ MUTANTS = [
         '    if verdict.campaign.state == "interrupted":\n        again = set()\n',
         "",
         f"{_GATE}/test_run.py -k after_an_interrupt",
+    ),
+    Mutant(
+        "what a campaign that cannot be continued had found is forgotten",
+        "src/railgauge/gate/run.py",
+        "        _keep_failed(run, broken, say)\n",
+        "        run.judged.append(broken.id)\n",
+        f"{_GATE}/test_run.py -k cannot_be_continued",
+    ),
+    Mutant(
+        "a former partner's fault keeps out who was measured with it",
+        "src/railgauge/gate/run.py",
+        "guilty = standing.culprits(verdict, _nodes_of(broken))",
+        "guilty = standing.culprits(verdict, [*run.open_nodes, *run.partners])",
+        f"{_GATE}/test_run.py -k former_partner",
+    ),
+    Mutant(
+        "a campaign is finished before its verdict is written",
+        "src/railgauge/acceptance/accept.py",
+        "    campaign.save()\n    campaign.end(state)\n",
+        "    campaign.end(state)\n    campaign.save()\n",
+        f"{_RESUME} -k concluded_again",
     ),
     Mutant(
         "what fails before a test stays reserved",
@@ -964,7 +992,7 @@ MUTANTS = [
     Mutant(
         "a partner at fault stays in service",
         "src/railgauge/gate/run.py",
-        "        partners.accuse(run, node, why, say)\n",
+        '        partners.accuse(run, node, f"{why} ({verdict.campaign.id})", say)\n',
         "",
         f"{_GATE}/test_run.py -k partner",
     ),

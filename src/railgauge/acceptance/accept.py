@@ -281,7 +281,9 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
                 say(f"session {campaign.sessions}: {count} missing, and their nodes' preflight")
                 return _session(campaign, lock, say)
             # All had ended; only the verdict was missing.
-            campaign.session = Session(0, "")
+            before = campaign.earlier[-1].session
+            ended = before is not None and not before.interrupted_by
+            campaign.session = before if ended else Session(0, "")
             return _conclude(campaign, "finished", say)
     except OSError as error:
         raise _no_room(campaign, error) from None
@@ -479,15 +481,19 @@ def _require_begun(campaign: Campaign, output: str) -> None:
 
 
 def _conclude(campaign: Campaign, state: State, say: Say) -> Verdict:
+    """Decide, and write what follows; that the campaign is at its end is written last. Killed in
+    between, it has broken off, and `resume` concludes it.
+    """
+    campaign.save()
     campaign.end(state)
     verdict = decide(campaign)
     campaign.fingerprints = fingerprints(verdict.cases)
-    campaign.save()
     write_json(campaign.folder / "verdict.json", verdict.as_dict())
     write_text(campaign.folder / "verdict.txt", text.plain(verdict))
     for name, nodes in (("failing", verdict.failing_nodes), ("passing", verdict.passing_nodes)):
         write_text(campaign.folder / f"{name}_nodes.txt", "".join(f"{node}\n" for node in nodes))
     record.write_standings(campaign.folder / STANDING, standings(verdict))
+    campaign.save()
     _write_reports(verdict, say)
     if not verdict.simulated:
         told = [str(campaign.folder / name) for name in ("verdict.json", markdown.FILE)]

@@ -258,8 +258,8 @@ class Campaign:
         )
 
     def end(self, state: State) -> None:
+        """It is at its end; on disk once it is saved, after what follows from its end."""
         self.state, self.finished = state, _now()
-        self.save()
 
     @property
     def lock_file(self) -> Path:

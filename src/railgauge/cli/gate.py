@@ -421,7 +421,7 @@ def _say_plan(
     batch: int,
     despite_reservations: bool,
 ) -> None:
-    from railgauge.gate import journal, run
+    from railgauge.gate import journal, partners, run
 
     broken, roll = journal.unended(system), journal.rolling(system)
     if broken is not None:
@@ -446,8 +446,8 @@ def _say_plan(
         click.echo(f"{name}: {node.reason}")
     click.echo(
         f"would reserve {hostlist.fold([*planned.nodes, *planned.partners])}, resume and test "
-        f"{hostlist.fold(planned.nodes)} (partners: {' '.join(planned.partners) or 'none'}), "
-        "return what is accepted\n  next: the same command with --act"
+        f"{partners.words(system, planned.nodes, planned.partners)}, return what is accepted\n"
+        "  next: the same command with --act"
     )
 
 

@@ -8,7 +8,6 @@ from typing import NoReturn
 
 import click
 
-from railgauge import hostlist
 from railgauge.cli import running
 from railgauge.cli.duration import Duration
 from railgauge.cli.gate import Ended, answered, despite, enter, expand, options
@@ -37,10 +36,12 @@ def readmit(
     reservation. What has changed since it was last accepted is said. --with names the partner, to
     tell which of two is at fault.
 
-    Exit code: 0 all returned, 1 some stay out, 4 a partner is at fault, 3 usage or environment.
+    Exit code: 0 all returned, 1 some stay out, 4 a partner is at fault, 3 usage or environment,
+    130 interrupted.
     """
     chosen = enter(system)
     from railgauge.cluster import rights, store
+    from railgauge.gate import partners as lent
     from railgauge.gate import readmit as readmission
     from railgauge.gate.lock import alone
 
@@ -58,7 +59,7 @@ def readmit(
         times = f", {planned.options[0].partition('=')[2]} times more" if planned.options else ""
         if not act:
             click.echo(
-                f"would test {hostlist.fold(planned.nodes)} with {' '.join(planned.partners)}"
+                f"would test {lent.words(chosen, planned.nodes, planned.partners)}"
                 f"{times}, return what is accepted\n  next: the same command with --act"
             )
             sys.exit(0)

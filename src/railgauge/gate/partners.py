@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from railgauge import hooks, systems
+from railgauge import hooks, hostlist, systems
 from railgauge.cluster import inventories, store
 from railgauge.gate.journal import Run
 from railgauge.node import gate as node_gate
@@ -47,6 +47,27 @@ def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[
             chosen += good
             missing -= len(good)
     return chosen
+
+
+def by_partition(
+    system: str, nodes: Collection[str], lent: Collection[str]
+) -> dict[str, tuple[list[str], list[str]]]:
+    """Partition -> the tested nodes there, and their partners there; where a node is tested."""
+    found = {}
+    for partition in systems.load(system).partitions:
+        tested = [name for name in partition.nodes if name in nodes]
+        if tested:
+            found[partition.name] = tested, [name for name in partition.nodes if name in lent]
+    return found
+
+
+def words(system: str, nodes: Collection[str], lent: Collection[str]) -> str:
+    """Who is tested with whom: `n7 with n8 n9, m3 with nobody`; a partition's cases stay in it."""
+    parts = [
+        f"{hostlist.fold(tested)} with {' '.join(beside) or 'nobody'}"
+        for tested, beside in by_partition(system, nodes, lent).values()
+    ]
+    return ", ".join(dict.fromkeys(parts))
 
 
 def _as_accepted(system: str, nodes: Sequence[str]) -> list[str]:

@@ -27,7 +27,8 @@ def plan(
     """The run, with nothing changed yet: `nodes` beside these partners, or as many healthy ones as
     gate.yaml says, as often as fits into `soak_s`, and once at least.
 
-    RailgaugeError where a node is not held by Railgauge, a partner is not free, or too few are.
+    RailgaugeError where a node is not held by Railgauge, a partner is not free, or too few are in
+    a partition of the nodes.
     """
     broken = journal.unended(system)
     if broken is not None:
@@ -37,13 +38,17 @@ def plan(
         )
     held = sorted(run.candidates(system, nodes, despite).nodes)
     lent = _required(system, nodes, beside) if beside else partners.lent(system, held)
-    needed = len(beside) or store.rules(system).partners
-    if len(lent) < needed:
-        raise RailgaugeError(
-            f"{hostlist.fold(held)}: {len(lent)} partners are idle and as they were accepted, and "
-            f"{needed} tell a bad node from a bad pair",
-            next_step="railgauge gate status; then again, or with one that you name: --with n8",
-        )
+    # Named ones are as many as the person wants, and one in each partition at least.
+    needed = 1 if beside else store.rules(system).partners
+    for name, (tested, there) in partners.by_partition(system, held, lent).items():
+        if len(there) < needed:
+            which = "named" if beside else "idle and as they were accepted"
+            raise RailgaugeError(
+                f"{hostlist.fold(tested)} in partition {name}: {len(there)} partners are {which} "
+                f"there, expected at least {needed}, to tell a bad node from a bad pair",
+                next_step="railgauge gate status; then again, or with partners that you name, in "
+                "each partition: --with n8",
+            )
     planned = Run(
         id=journal.new_id(),
         system=system,

@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from railgauge import hostlist, systems
 from railgauge.acceptance import accept
@@ -159,8 +159,8 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
     """Bring a run to its end, from wherever it is: every step leaves what is done alone.
 
     What fails before anything is measured leaves nothing behind. With what fails later the next
-    run goes on, and the partners are not kept for it. Raises Interrupted, once the run is at its end,
-    where a campaign was.
+    run goes on, and the partners are not kept for it. Raises Interrupted, once the run is at its
+    end, where a campaign was.
     """
     interrupted: Interrupted | None = None
     try:
@@ -296,7 +296,14 @@ def test(run: Run, command: list[str], say: Say) -> None:
     try:
         while run.open_nodes:
             _require_reserved(run)
-            verdict = _campaign(run, command, say)
+            broken = _broken_off(run)
+            verdict = (
+                _begin(run, command, say)
+                if broken is None
+                else _continue(run, broken, command, say)
+            )
+            if verdict is None:
+                continue
             # What failed for want of it accuses nobody.
             _require_reserved(run)
             _judge(run, verdict, say)
@@ -312,22 +319,54 @@ def test(run: Run, command: list[str], say: Say) -> None:
         del os.environ[reservations.RESERVATION_VARIABLE]
 
 
-def _campaign(run: Run, command: list[str], say: Say) -> Verdict:
-    """The campaign of this round: the one that broke off, continued, or a new one."""
+def _broken_off(run: Run) -> Campaign | None:
+    """The campaign of this round, where one has begun already and has not been judged."""
     last = _loaded(run.campaigns[-1]) if run.campaigns else None
-    if last is not None and last.id not in run.judged and set(run.open_nodes) <= _nodes_of(last):
-        if last.state == "finished":
-            return rules.decide(last)
-        try:
-            if not _nodes_of(last) <= {*run.open_nodes, *run.partners}:
-                raise RailgaugeError(f"campaign {last.id} had partners that are not free now")
-            return accept.resume(last, command, say, owner=_owner(run))
-        except (EnvironmentProblem, RunningError):
-            raise
-        except RailgaugeError as error:
-            say(f"{error.message}; measuring anew")
+    if last is None or last.id in run.judged or not set(run.open_nodes) <= _nodes_of(last):
+        return None
+    return last
+
+
+def _continue(run: Run, broken: Campaign, command: list[str], say: Say) -> Verdict | None:
+    """The verdict of the campaign that broke off; None where it cannot be continued, and who failed
+    in it is kept out.
+    """
+    if broken.state == "finished":
+        return rules.decide(broken)
+    try:
+        if not _nodes_of(broken) <= {*run.open_nodes, *run.partners}:
+            raise RailgaugeError(f"campaign {broken.id} had partners that are not free now")
+        return accept.resume(broken, command, say, owner=_owner(run))
+    except (EnvironmentProblem, RunningError):
+        raise
+    except RailgaugeError as error:
+        say(f"{error.message}; measuring anew")
+        _keep_failed(run, broken, say)
+        return None
+
+
+def _keep_failed(run: Run, broken: Campaign, say: Say) -> None:
+    """Decide those that failed in a campaign that cannot be continued: a fault that comes and goes
+    may pass in the next one.
+    """
+    verdict = rules.decide(broken)
+    failed = {node: why for node in run.open_nodes if (why := standing.failed(verdict, node))}
+    guilty = standing.culprits(verdict, _nodes_of(broken))
+    for node, why in failed.items():
+        # Those that failed beside a guilty one are tested again, without it.
+        if node in guilty or not guilty:
+            run.decided[node] = f"failed in {broken.id}, which could not be continued: {why}"
+    _accuse_partners(run, verdict, guilty, say)
+    # Drained before the next round, so that nothing can open it.
+    _drain_rejected(run)
+    run.judged.append(broken.id)
+    run.save()
+
+
+def _begin(run: Run, command: list[str], say: Say) -> Verdict:
+    """A new campaign of what is not decided, and its partners."""
     names = hostlist.fold([*run.open_nodes, *run.partners])
-    say(f"testing {hostlist.fold(run.open_nodes)} with {' '.join(run.partners) or 'nobody'}")
+    say(f"testing {partners.words(run.system, run.open_nodes, run.partners)}")
     records = {node: store.readable(run.system, node) for node in run.open_nodes}
     scope = dataclasses.replace(
         accept.scope(run.system, None, names),
@@ -373,15 +412,20 @@ def _judge(run: Run, verdict: Verdict, say: Say) -> None:
     for node in run.open_nodes:
         if node not in again:
             run.decided[node] = _told(verdict, node, kept[node]) if node in kept else ""
-    for node in sorted(guilty & set(run.partners)):
-        why = f"{standing.why_not(verdict, node)} ({verdict.campaign.id})"
-        partners.accuse(run, node, why, say)
-        run.partners.remove(node)
-        run.bad_partners.append(node)
+    _accuse_partners(run, verdict, guilty, say)
     if again:
         # Drained before the next round, so that nothing can open it.
         _drain_rejected(run)
         say(f"once more without {hostlist.fold(guilty)}: {hostlist.fold(again)}")
+
+
+def _accuse_partners(run: Run, verdict: Verdict, guilty: Collection[str], say: Say) -> None:
+    """Partners at fault are suspects from now on, and lent no more."""
+    for node in sorted(set(guilty) & set(run.partners)):
+        why = standing.failed(verdict, node) or standing.why_not(verdict, node)
+        partners.accuse(run, node, f"{why} ({verdict.campaign.id})", say)
+        run.partners.remove(node)
+        run.bad_partners.append(node)
 
 
 def _told(verdict: Verdict, node: str, why: str) -> str:

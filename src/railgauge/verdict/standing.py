@@ -66,6 +66,18 @@ def _concerns(finding: Finding, partitions: Collection[str]) -> bool:
     return not finding.partition or finding.partition in partitions
 
 
+def failed(verdict: Verdict, node: str) -> str:
+    """What `node` failed of what was measured, whatever became of the campaign; "" where nothing
+    speaks against it. As of `why_not`: who of a pair is at fault, the pair cannot tell.
+    """
+    for finding in verdict.findings:
+        if finding.weight == "reject" and node in finding.nodes:
+            return words(finding)
+    if node in verdict.failing_nodes:
+        return next(s.why for s in verdict.suspects if node in s.failing_nodes)
+    return ""
+
+
 def words(finding: Finding) -> str:
     """A finding in the words of a drained node's reason: check, nodes, what was found."""
     return ": ".join(filter(None, [" ".join([finding.check, *finding.nodes]), finding.message]))

@@ -25,7 +25,7 @@ from reframe.core.schedulers import Job
 from railgauge import atomic, paths
 from railgauge.acceptance import accept, follow, session
 from railgauge.campaign import folder as campaigns
-from railgauge.campaign.folder import ENDED, Campaign, Requested, Session
+from railgauge.campaign.folder import ENDED, STANDING, Campaign, Requested, Session
 from railgauge.checks import guard
 from railgauge.checks.cases import Case, NodeCase, PairCase, PartitionCase, Places, SweepCase
 from railgauge.cli import cli
@@ -744,6 +744,44 @@ def test_a_campaign_that_lacks_only_its_verdict_gets_it(
     verdict = accept.resume(campaign, ["railgauge"], lambda _: None)
     assert verdict.decision == "accept"
     assert json.loads((campaign.folder / "verdict.json").read_text())["verdict"] == "accept"
+
+
+FILES = ("verdict.json", "verdict.txt", "failing_nodes.txt", "passing_nodes.txt", STANDING)
+
+
+@pytest.mark.parametrize("killed_at", range(len(FILES) + 1))
+def test_killed_before_its_verdict_is_complete_a_campaign_is_concluded_again(
+    area: Path, monkeypatch: pytest.MonkeyPatch, killed_at: int
+) -> None:
+    """At each file that it writes after the last case, and at its state, in turn."""
+    monkeypatch.setattr(client, "output", lambda *_: "")
+    campaign = Resumed(area / "20261121T042325Z-lab-91c33c").write()
+    campaign.session = Session(1, "it failed")
+    campaign.context = {"host": campaigns.socket.gethostname(), "pid": 2**22 + 1}
+    written: list[str] = []
+    real = os.replace
+
+    def replace(source: Any, target: Any, **other: Any) -> None:
+        name = Path(target).name
+        if name in FILES or (name == "campaign.json" and written):
+            if len(written) == killed_at:
+                raise KeyboardInterrupt
+            written.append(name)
+        real(source, target, **other)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", replace)
+        with pytest.raises(KeyboardInterrupt):
+            accept._conclude(campaign, "finished", lambda _: None)
+    left = campaigns.load(str(campaign.folder))
+    assert left.state == "running" and left.broke_off
+    verdict = accept.resume(left, ["railgauge"], lambda _: None)
+    assert verdict.campaign.session == Session(1, "it failed")
+    concluded = campaigns.load(str(campaign.folder))
+    assert concluded.state == "finished" and (campaign.folder / STANDING).exists()
+    document = json.loads((campaign.folder / "verdict.json").read_text())
+    assert document["verdict"] == verdict.decision
+    assert not {"unfinished", "interrupted"} & set(kinds(verdict))
 
 
 def test_a_campaign_that_broke_off_is_told_from_a_running_one(found: Campaign) -> None:

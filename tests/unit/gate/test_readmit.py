@@ -73,6 +73,31 @@ def test_with_too_few_partners_nothing_begins(area: Path, nodes: Slurm, tests: C
     assert code == 3 and "1 partners are idle" in words and nodes.show(["n1"])["n1"].ours
 
 
+@pytest.mark.parametrize("beside", [(), ("--with", "n[2-3]")])
+def test_partners_in_another_partition_are_none(
+    area: Path, nodes: Slurm, tests: Campaigns, beside: tuple[str, ...]
+) -> None:
+    """n1 has two in its partition, and n5 none in its own."""
+    held(nodes, "n1", "n5")
+    words, code = said("readmit", "--nodes", "n1,n5", *beside, "--act")
+    assert code == 3 and "n5 in partition vm: 0 partners are" in words
+    assert not tests.made and not nodes.reserved
+
+
+def test_with_a_partner_named_in_each_partition_all_are_tested(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    held(nodes, "n1", "n5")
+    words, code = said("readmit", "--nodes", "n1,n5", "--with", "n2,n6")
+    assert code == 0 and "would test n1 with n2, n5 with n6, return" in words
+
+
+def test_a_run_says_who_is_tested_with_nobody(area: Path, nodes: Slurm, tests: Campaigns) -> None:
+    held(nodes, "n1", "n5")
+    assert "test n1 with n2 n3, n5 with nobody, return" in said("run")[0]
+    assert "testing n1 with n2 n3, n5 with nobody" in said("run", "--act")[0]
+
+
 def test_what_a_human_drained_is_theirs(area: Path, nodes: Slurm, tests: Campaigns) -> None:
     nodes.drain(["n1"], "bad fan", by="")
     words, code = said("readmit", "--nodes", "n1", "--act")

@@ -365,6 +365,70 @@ def test_a_campaign_whose_folder_is_gone_is_measured_anew(
     assert nodes.open() == {"n1", "n2", "n3", "n4"}
 
 
+def broken_off(tests: Campaigns, *names: str) -> journal.Run:
+    """A run of these that was killed in its campaign, which cannot be continued."""
+
+    def killed() -> None:
+        raise Killed
+
+    planned = run.plan("lab", names)
+    tests.at_each = killed
+    with pytest.raises(Killed):
+        run.finish(planned, [], lambda _: None)
+    tests.at_each = lambda: None
+    tests.changed = "the references have changed"
+    return planned
+
+
+def test_who_failed_in_a_campaign_that_cannot_be_continued_stays_out(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    """A fault that comes and goes: it is there in the broken campaign, and would pass a new one."""
+    tests.bad, tests.heals = {"n1"}, True
+    held(nodes, "n1")
+    ended = run.finish(broken_off(tests, "n1"), [], lambda _: None)
+    [name] = tests.made
+    assert ended.decided["n1"].startswith(f"failed in {name}, which could not be continued: ")
+    assert nodes.open() == {"n2", "n3", "n4"} and not nodes.reserved
+
+
+@pytest.mark.parametrize("guilty", ["n1", "n3"])
+def test_who_failed_there_beside_a_node_at_fault_is_tested_without_it(
+    area: Path, nodes: Slurm, tests: Campaigns, guilty: str
+) -> None:
+    """That node stays out, or is a suspect where it is a partner."""
+    tests.bad, tests.heals = {guilty}, True
+    held(nodes, "n1", "n2")
+    ended = run.finish(broken_off(tests, "n1", "n2"), [], lambda _: None)
+    assert nodes.open() == {"n1", "n2", "n3", "n4"} - {guilty}
+    assert (ended.bad_partners == ["n3"]) == (guilty == "n3")
+    _, second = tests.made.values()
+    assert guilty not in second.scope.nodes["ns"]
+
+
+def test_a_former_partner_at_fault_keeps_nobody_out(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    """It is at work for somebody else by now."""
+    tests.bad, tests.heals = {"n2"}, True
+    held(nodes, "n1")
+    broken = broken_off(tests, "n1")
+    nodes.lapse()
+    nodes.flags["n2"] |= {"ALLOCATED"}
+    assert run.finish(broken, [], lambda _: None).decided == {"n1": ""}
+    assert broken.partners == ["n3", "n4"]
+
+
+def test_where_nothing_tells_who_is_at_fault_both_of_a_bad_pair_stay_out(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    tests.bad, tests.heals, tests.confirms = {"n2"}, True, False
+    held(nodes, "n1")
+    ended = run.finish(broken_off(tests, "n1"), [], lambda _: None)
+    assert ended.decided["n1"].startswith("failed in ") and not ended.bad_partners
+    assert "n2" in nodes.open()
+
+
 def test_a_node_that_somebody_took_over_meanwhile_is_left_to_them(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:

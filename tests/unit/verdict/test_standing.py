@@ -37,6 +37,21 @@ def suspect(node: str, *checks: str) -> Any:
     return SimpleNamespace(failing_nodes=[node], why="bad with others", checks=checks)
 
 
+@pytest.mark.parametrize("state", ["running", "interrupted", "finished"])
+def test_what_a_node_failed_is_known_whatever_became_of_the_campaign(state: str) -> None:
+    slow = Finding("reject", "k", "slow", "C", "ns", ("n1",))
+    assert standing.failed(verdict(slow, state=state), "n1") == "C n1: slow"
+    at_fault = verdict(state=state, failing_nodes=["n1"], suspects=[suspect("n1", "C")])
+    assert standing.failed(at_fault, "n1") == "bad with others"
+
+
+def test_what_is_missing_or_anothers_is_no_failure_of_the_node() -> None:
+    missing = Finding("inconclusive", "k", "not run", "C", "ns", ("n1",))
+    others = Finding("reject", "k", "slow", "C", "ns", ("n2", "n3"))
+    session = Finding("reject", "session", "broken")
+    assert standing.failed(verdict(missing, others, session, state="running"), "n1") == ""
+
+
 def test_a_clean_verdict_lets_the_node_return() -> None:
     assert standing.why_not(verdict(), "n1") == ""
 
