@@ -107,6 +107,15 @@ def test_what_speaks_of_the_number_alone_leaves_it_in_the_comparison(root: Path,
     assert [p["place"] for p in found["places"] if p["verdict"] == "worse"] == ["n3:n4:0-0"]
 
 
+def test_what_a_stream_gets_by_chance_is_not_compared(root: Path) -> None:
+    for number, share in ((0, 90.0), (1, 30.0)):
+        slowest = {"value": share, "metric": "stream_bandwidth_min"}
+        also = {p: dataclasses.replace(measured.bandwidth(p, 1), **slowest) for p in PLACES}
+        measured.leave(root, number, values(number), also=also)
+    conditions = {p["condition"] for p in document(measured.name(0), measured.name(1))["places"]}
+    assert [c.split(": ")[1].split()[0] for c in conditions] == ["bandwidth"]
+
+
 def test_noise_of_two_runs_cannot_tell_and_says_how_many_would(root: Path) -> None:
     sides = []
     for first in (0, 10):
