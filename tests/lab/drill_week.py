@@ -63,6 +63,12 @@ class Week:
     def now(self) -> float:
         return time.monotonic() - self.began
 
+    @property
+    def to_find(self) -> list[str]:
+        """The nodes whose fault stays, and that are not held yet."""
+        stays = [n for n, (fault, _) in self.faulty.items() if not fault.startswith("flap")]
+        return [node for node in stays if node not in self.held]
+
     def say(self, words: str) -> None:
         print(f"[{self.now:5.0f} s] {words}", flush=True)
 
@@ -196,8 +202,7 @@ def table(week: Week, area: Path) -> list[str]:
         found = week.held.get(node)
         told = f"held after {found - when:.0f} s" if found else "not held"
         lines.append(f"| {fault} on {node} at {when:.0f} s | {told} |")
-        if not found and not fault.startswith("flap"):
-            week.problems.append(f"{fault} on {node} was not found")
+    week.problems += [f"the fault of {node} was not found" for node in week.to_find]
     innocent = sorted(set(week.held) - set(week.faulty))
     week.problems += [f"{node} was held, and has no fault" for node in innocent]
     waits = sorted(week.preempted)
@@ -236,6 +241,9 @@ def run(lab: Lab, area: Path, patrols: int, seed: int, limit_s: float) -> list[s
                 week.faulty[node] = (f"{kind} {value}", week.now)
                 week.say(f"{kind} {value} on {node}")
             one_patrol(week, area, what, chance)
+        # A fault of the last days has its turn as well.
+        while len(week.codes) < 2 * patrols and week.now < limit_s and week.to_find:
+            one_patrol(week, area, "alone", chance)
     lines = table(week, area)
     print("\n".join(["| what | outcome |", "|---|---|", *lines]), flush=True)
     return week.problems
