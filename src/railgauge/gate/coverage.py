@@ -1,7 +1,7 @@
 """What was tested of each node, when, and how that ended: `railgauge coverage`.
 
 Each campaign leaves `standing.json` when it ends. What follows from all of them is kept in
-`coverage-2.json` of the store, which every call brings up to date: with ten thousand campaigns only
+`coverage-3.json` of the store, which every call brings up to date: with ten thousand campaigns only
 those are read that have ended, or went on, since the last call. Without the file all are.
 """
 
@@ -11,7 +11,7 @@ import contextlib
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pydantic
 
@@ -25,7 +25,7 @@ from railgauge.model.record import BrokenRecordError, Standing
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.yamlfile import Strict
 
-_FILE = "coverage-2.json"
+_FILE = "coverage-3.json"
 
 
 class Tested(Strict):
@@ -41,6 +41,9 @@ class Tested(Strict):
 class NodeCoverage(Strict):
     """The last campaign that measured a node, the last that accepted it, also provisionally, and
     by rail the last in which all was well that was measured over it.
+
+    `carriers` are the changes of each device's carrier at the end of the last campaign, `flaps`
+    those between that one and the one before.
     """
 
     tested: Tested | None = None
@@ -48,6 +51,8 @@ class NodeCoverage(Strict):
     #: the last that came to its end
     judged: Tested | None = None
     rails: dict[str, str] = {}
+    carriers: dict[str, int] = {}
+    flaps: int = 0
 
     @property
     def changed(self) -> bool:
@@ -91,8 +96,25 @@ def with_campaign(
             accepted=_later(before.accepted, now) if accepted else before.accepted,
             judged=before.judged if standing.alarms is None else _later(before.judged, now),
             rails=rails,
+            **_links(before, campaign, standing),
         )
     return found
+
+
+def _links(before: NodeCoverage, campaign: str, standing: Standing) -> dict[str, Any]:
+    """What is known of its links after this campaign; fewer changes than before are those of a node
+    that started again.
+    """
+    known = {"carriers": before.carriers, "flaps": before.flaps}
+    older = before.tested is not None and before.tested.campaign > campaign
+    if older or not standing.carriers:
+        return known
+    since = {
+        device: max(0, first - before.carriers.get(device, first))
+        for device, (first, _) in standing.carriers.items()
+    }
+    last = {device: last for device, (_, last) in standing.carriers.items()}
+    return {"carriers": {**before.carriers, **last}, "flaps": sum(since.values())}
 
 
 def _later(one: Tested | None, other: Tested) -> Tested:
@@ -158,7 +180,8 @@ def last_accepts(system: str) -> dict[str, str]:
 class Line(Strict):
     """A node for people and programs. `age_days` is of its last acceptance; `tested` may be a
     campaign that broke off, `judged` is the last that did not; `rails` are all that its partition
-    has, with the days since each was last well, None for never.
+    has, with the days since each was last well, None for never; `flaps` is how often its links went
+    and came between its last two tests.
     """
 
     node: str
@@ -170,6 +193,7 @@ class Line(Strict):
     judged: Tested | None
     changed: bool
     rails: dict[str, float | None]
+    flaps: int = 0
 
 
 def lines(
@@ -204,6 +228,7 @@ def lines(
                     judged=covered.judged,
                     changed=covered.changed,
                     rails=ages,
+                    flaps=covered.flaps,
                 )
             )
     return sorted(found, key=lambda line: (line.age_days is not None, -(line.age_days or 0)))

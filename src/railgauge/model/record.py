@@ -141,7 +141,9 @@ class Standing(Document):
     node's RDMA devices, whether all was well; and what stands for its firmware and tuning then.
 
     `alarms` are the checks that accused it, and whether a retest in the same campaign confirmed
-    that; None where nothing was judged, and in what was written before there were any.
+    that; None where nothing was judged, and in what was written before there were any. `carriers`
+    are of each of its devices that was looked at the changes of its carrier since the node started,
+    at first and at last.
     """
 
     measured: bool
@@ -151,6 +153,7 @@ class Standing(Document):
     rails: dict[str, bool]
     fingerprint: str | None
     alarms: dict[str, bool] | None = None
+    carriers: dict[str, tuple[int, int]] = {}
 
 
 class Remaining(Document):

@@ -135,6 +135,8 @@ def _candidate(
     refused = tested is not None and tested.outcome == "not accepted"
     if tested is not None and refused:
         risks.append(f"not accepted by {tested.campaign}")
+    if line.flaps:
+        risks.append(f"its links went or came {line.flaps} times between its last two tests")
     if suspects_beside:
         risks.append(f"beside {hostlist.fold(suspects_beside)} on {leaf}")
     told = {} if days is None else {"days": days}

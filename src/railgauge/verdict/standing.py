@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from railgauge.model.record import Standing
 from railgauge.verdict.answer import Finding, Verdict
@@ -181,6 +181,7 @@ def _standing(
         rails=_rails(node, cases) if _is_judged(verdict) else {},
         fingerprint=fingerprint,
         alarms=accused,
+        carriers=_carriers(node, cases),
     )
 
 
@@ -188,6 +189,20 @@ def _is_judged(verdict: Verdict) -> bool:
     campaign = verdict.campaign
     ended = campaign.gate == "acceptance" and campaign.state == "finished"
     return ended and not verdict.simulated
+
+
+def _carriers(node: str, cases: Sequence[Case]) -> dict[str, tuple[int, int]]:
+    """Device -> the least and the most of the changes of its carrier that were counted."""
+    counts: dict[str, list[int]] = {}
+    for case in cases:
+        facts = case.facts.get(node, {})
+        device, before = facts.get("device"), facts.get("carrier_changes_before")
+        after = facts.get("after")
+        meanwhile = after.get("carrier_changes") if isinstance(after, Mapping) else None
+        if isinstance(device, str) and isinstance(before, int):
+            grown = meanwhile if isinstance(meanwhile, int) else 0
+            counts.setdefault(device, []).extend((before, before + grown))
+    return {device: (min(of), max(of)) for device, of in sorted(counts.items())}
 
 
 def _rails(node: str, cases: Sequence[Case]) -> dict[str, bool]:

@@ -48,6 +48,37 @@ def ended(results: Path, campaign: str, **nodes: Standing) -> Path:
     return folder / STANDING
 
 
+def links(*counts: tuple[int, int]) -> Standing:
+    return standing(carriers={f"eth{number}": count for number, count in enumerate(counts)})
+
+
+def test_a_link_that_went_and_came_between_two_tests_is_told(results: Path) -> None:
+    ended(results, FIRST, n1=links((2, 2), (2, 4)), n2=links((2, 2)))
+    assert coverage.read("lab").nodes["n1"].flaps == 0
+    ended(results, SECOND, n1=links((6, 6), (4, 4)), n2=links((2, 2)))
+    found = coverage.read("lab").nodes
+    assert (found["n1"].flaps, found["n2"].flaps) == (4, 0)
+    (line,) = coverage.lines("lab", ["n1"], {}, NOW)
+    assert line.flaps == 4
+    # It has settled: of the last test nothing went in between.
+    ended(results, THIRD, n1=links((6, 6), (4, 4)))
+    assert coverage.read("lab").nodes["n1"].flaps == 0
+
+
+def test_a_node_that_started_again_has_counted_anew(results: Path) -> None:
+    ended(results, FIRST, n1=links((12, 12)))
+    ended(results, SECOND, n1=links((2, 2)))
+    assert coverage.read("lab").nodes["n1"].flaps == 0
+
+
+def test_what_comes_late_says_nothing_of_links(results: Path) -> None:
+    ended(results, THIRD, n1=links((6, 6)))
+    assert coverage.read("lab").nodes["n1"].carriers == {"eth0": 6}
+    ended(results, FIRST, n1=links((2, 2)))
+    known = coverage.read("lab").nodes["n1"]
+    assert (known.carriers, known.flaps) == ({"eth0": 6}, 0)
+
+
 def test_the_last_campaign_that_accepted_a_node_counts(results: Path) -> None:
     ended(results, FIRST, n1=standing(), n2=standing())
     ended(results, SECOND, n1=standing("provisional"))
@@ -123,7 +154,7 @@ def test_a_broken_record_says_nothing_of_any_node(results: Path, content: str) -
 def test_a_broken_file_of_the_store_is_made_anew(results: Path, content: str) -> None:
     ended(results, FIRST, n1=standing())
     good = coverage.read("lab")
-    (results / "gate" / "lab" / "coverage-2.json").write_text(content)
+    (results / "gate" / "lab" / "coverage-3.json").write_text(content)
     assert coverage.read("lab") == good
 
 

@@ -23,6 +23,7 @@ from railgauge.cli import cli
 from railgauge.cluster import rights, store
 from railgauge.cluster.store import GateRules, PatrolRules
 from railgauge.errors import RailgaugeError
+from railgauge.model import record
 from railgauge.model.leaves import Leaves
 from railgauge.model.record import Listed, Standing, write_standings
 from railgauge.patrol import journal, run
@@ -169,6 +170,21 @@ def test_a_campaign_that_broke_off_makes_nobody_forget_a_refusal(
     assert candidate.risks == ("not accepted by 20261121T120000Z-lab-000002",)
 
 
+def test_a_node_whose_links_went_between_its_last_tests_is_at_risk(
+    nodes: Fleet, tmp_path: Path
+) -> None:
+    for campaign, count in ((LAST_WEEK, 2), ("20261121T120000Z-lab-000002", 8)):
+        campaign_of(tmp_path, campaign, n1="accepted", n2="accepted")
+        path = tmp_path / "campaigns" / campaign / STANDING
+        told = record.read_standings(path)
+        assert told is not None
+        told["n1"] = told["n1"].model_copy(update={"carriers": {"eth0": (count, count)}})
+        write_standings(path, told)
+    fleet = run.survey("lab", RULES, NOW)
+    assert of(fleet, "n1").risks == ("its links went or came 6 times between its last two tests",)
+    assert of(fleet, "n2").risks == ()
+
+
 def test_who_stands_beside_a_suspect_is_at_risk(
     nodes: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,6 +319,7 @@ class Ran:
                 result="",
                 was_left_out=False,
                 rows=(),
+                facts={},
             )
             for pair in (("n1", "n2"), ("n2", "n3"), ("n3", "n4"), ("n4", "n1"))
         ]

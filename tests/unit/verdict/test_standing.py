@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
@@ -172,3 +173,14 @@ def test_a_rail_is_well_where_all_that_was_measured_over_it_is(
     # n1 is the first of the pair n1 n2, and the second of n4 n1.
     assert found["n1"].rails == {"0": well, "1": True}
     assert found["n2"].rails == {"0": True, "1": well}
+
+
+def test_the_changes_of_each_carrier_are_kept(recorded: Recorded) -> None:
+    facts = {"device": "eth0", "carrier_changes_before": 4, "after": {"carrier_changes": 2}}
+    cases = [
+        dataclasses.replace(case, facts={"n1": facts if "n2" in case.nodes else {}})
+        for case in recorded.decide().cases
+    ]
+    found = standing.standings(dataclasses.replace(recorded.decide(), cases=tuple(cases)))
+    assert found["n1"].carriers == {"eth0": (4, 6)}
+    assert found["n2"].carriers == {}
