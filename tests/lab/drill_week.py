@@ -1,10 +1,11 @@
 """A week of patrol in quick motion: patrol after patrol on the larger lab, users' jobs beside.
 
-    python -m tests.lab.drill_week [--patrols N] [--seed S] [--minutes M]
+    python -m tests.lab.drill_week [--patrols N] [--seed S] [--minutes M] [--undisturbed]
 
 Every patrol is real, with real Slurm jobs; only the hours between two of them are left out. At
 random moments, the same for a seed, three links get faults that stay (a rate, a loss, an MTU) and
-two flap; ten times somebody wants a node that is under test, three times the patrol is killed.
+two flap; ten times somebody wants a node that is under test, three times the patrol is killed,
+unless it is `--undisturbed`.
 Prints the table of docs/patrol.md; the exit code is 1 where a node without a fault was held, a
 job of a user was disturbed, or a fault that stays was not found.
 """
@@ -168,7 +169,7 @@ def one_patrol(week: Week, area: Path, what: str, chance: random.Random) -> None
     week.say(f"patrol {len(week.codes)} {what} {process.returncode}: {'; '.join(ends)[:200]}")
 
 
-def disturbed() -> tuple[int, list[str]]:
+def jobs_of_users() -> tuple[int, list[str]]:
     """How many jobs of users there were, and those that did not come to their end."""
     words = ("--noheader", "--allocations", "--parsable2", "--name=user,urgent")
     rows = [
@@ -195,7 +196,7 @@ def minutes(area: Path) -> tuple[float, dict[str, list[str]]]:
 
 def table(week: Week, area: Path) -> list[str]:
     spent, had = minutes(area)
-    jobs, wrong = disturbed()
+    jobs, wrong = jobs_of_users()
     week.problems += [f"job {job}" for job in wrong]
     lines = []
     for node, (fault, when) in week.faulty.items():
@@ -220,13 +221,15 @@ def table(week: Week, area: Path) -> list[str]:
     return lines
 
 
-def run(lab: Lab, area: Path, patrols: int, seed: int, limit_s: float) -> list[str]:
+def run(
+    lab: Lab, area: Path, patrols: int, seed: int, limit_s: float, disturbed: bool
+) -> list[str]:
     """The problems; none where all was right."""
     chance = random.Random(seed)
     chosen = dict(zip(chance.sample(NODES, len(FAULTS)), FAULTS, strict=True))
     # Not in the last third, so that patrols are left which find them.
     when = {node: chance.randrange(1, max(2, patrols * 2 // 3)) for node in chosen}
-    events = ["wanted"] * PREEMPTED + ["killed"] * KILLED
+    events = ["wanted"] * PREEMPTED + ["killed"] * KILLED if disturbed else []
     events = (events + ["alone"] * max(0, patrols - len(events)))[:patrols]
     chance.shuffle(events)
     week = Week()
@@ -254,6 +257,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--patrols", type=int, default=28, help="four a day")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--undisturbed", action="store_true")
     chosen = parser.parse_args(words)
     partitions = {p.name: p.extras.nodes for p in systems.load(SYSTEM).partitions}
     lab = Lab(spec.load(spec.file(SYSTEM)), partitions, paths.lab_folder(), system=SYSTEM)
@@ -264,7 +268,8 @@ def main(words: Sequence[str]) -> int:
     shutil.rmtree(area, ignore_errors=True)
     area.mkdir(parents=True)
     try:
-        problems = run(lab, area, chosen.patrols, chosen.seed, chosen.minutes * 60)
+        limit_s = chosen.minutes * 60
+        problems = run(lab, area, chosen.patrols, chosen.seed, limit_s, not chosen.undisturbed)
     finally:
         faults.clear(lab)
         for node, state in slurm_nodes.show(NODES).items():
