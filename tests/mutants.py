@@ -730,6 +730,13 @@ MUTANTS = [
         f"{_PATROL}/test_run.py",
     ),
     Mutant(
+        "a node whose links flapped is due as any other",
+        "src/railgauge/patrol/run.py",
+        "    if line.flaps:\n",
+        "    if False:\n",
+        f"{_PATROL}/test_run.py",
+    ),
+    Mutant(
         "a healthy partner that would not be measured again is a suspect",
         "src/railgauge/verdict/locate.py",
         "tolerant=True",

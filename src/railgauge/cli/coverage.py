@@ -112,7 +112,7 @@ def _to_know(line: Line) -> list[str]:
         assert tested is not None
         found.append(f"changed since: its fingerprint is {tested.fingerprint}")
     if line.flaps:
-        found.append(f"its links went or came {line.flaps} times between its last two tests")
+        found.append(line.flapped)
     never = [rail for rail, age in line.rails.items() if age is None]
     if never and tested is not None:
         found.append(f"rail {', '.join(never)} never well")

@@ -43,7 +43,7 @@ class NodeCoverage(Strict):
     by rail the last in which all was well that was measured over it.
 
     `carriers` are the changes of each device's carrier at the end of the last campaign, `flaps`
-    those between that one and the one before.
+    those between that one and the one before, which was `flaps_since`.
     """
 
     tested: Tested | None = None
@@ -53,6 +53,7 @@ class NodeCoverage(Strict):
     rails: dict[str, str] = {}
     carriers: dict[str, int] = {}
     flaps: int = 0
+    flaps_since: str = ""
 
     @property
     def changed(self) -> bool:
@@ -105,7 +106,7 @@ def _links(before: NodeCoverage, campaign: str, standing: Standing) -> dict[str,
     """What is known of its links after this campaign; fewer changes than before are those of a node
     that started again.
     """
-    known = {"carriers": before.carriers, "flaps": before.flaps}
+    known = {name: getattr(before, name) for name in ("carriers", "flaps", "flaps_since")}
     older = before.tested is not None and before.tested.campaign > campaign
     if older or not standing.carriers:
         return known
@@ -114,7 +115,12 @@ def _links(before: NodeCoverage, campaign: str, standing: Standing) -> dict[str,
         for device, (first, _) in standing.carriers.items()
     }
     last = {device: last for device, (_, last) in standing.carriers.items()}
-    return {"carriers": {**before.carriers, **last}, "flaps": sum(since.values())}
+    flaps = sum(since.values())
+    return {
+        "carriers": {**before.carriers, **last},
+        "flaps": flaps,
+        "flaps_since": before.tested.campaign if flaps and before.tested else "",
+    }
 
 
 def _later(one: Tested | None, other: Tested) -> Tested:
@@ -181,7 +187,7 @@ class Line(Strict):
     """A node for people and programs. `age_days` is of its last acceptance; `tested` may be a
     campaign that broke off, `judged` is the last that did not; `rails` are all that its partition
     has, with the days since each was last well, None for never; `flaps` is how often its links went
-    and came between its last two tests.
+    or came between its last two tests, and `flapped` says so with their times, "" of none.
     """
 
     node: str
@@ -194,6 +200,7 @@ class Line(Strict):
     changed: bool
     rails: dict[str, float | None]
     flaps: int = 0
+    flapped: str = ""
 
 
 def lines(
@@ -229,9 +236,20 @@ def lines(
                     changed=covered.changed,
                     rails=ages,
                     flaps=covered.flaps,
+                    flapped=_flapped(covered),
                 )
             )
     return sorted(found, key=lambda line: (line.age_days is not None, -(line.age_days or 0)))
+
+
+def _flapped(covered: NodeCoverage) -> str:
+    if not covered.flaps or covered.tested is None:
+        return ""
+    first, last = (
+        campaigns.began(name).isoformat(sep=" ", timespec="minutes")
+        for name in (covered.flaps_since, covered.tested.campaign)
+    )
+    return f"its links went or came {covered.flaps} times between {first} and {last}"
 
 
 def days_since(campaign: str | None, now: datetime.datetime) -> float | None:

@@ -136,7 +136,7 @@ def _candidate(
     if tested is not None and refused:
         risks.append(f"not accepted by {tested.campaign}")
     if line.flaps:
-        risks.append(f"its links went or came {line.flaps} times between its last two tests")
+        risks.append(line.flapped)
     if suspects_beside:
         risks.append(f"beside {hostlist.fold(suspects_beside)} on {leaf}")
     told = {} if days is None else {"days": days}

@@ -60,6 +60,8 @@ def test_a_link_that_went_and_came_between_two_tests_is_told(results: Path) -> N
     assert (found["n1"].flaps, found["n2"].flaps) == (4, 0)
     (line,) = coverage.lines("lab", ["n1"], {}, NOW)
     assert line.flaps == 4
+    first, second = "2026-11-01 12:00+00:00", "2026-11-12 12:00+00:00"
+    assert line.flapped == f"its links went or came 4 times between {first} and {second}"
     # It has settled: of the last test nothing went in between.
     ended(results, THIRD, n1=links((6, 6), (4, 4)))
     assert coverage.read("lab").nodes["n1"].flaps == 0
