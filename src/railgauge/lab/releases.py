@@ -43,11 +43,6 @@ class Release:
         return "disabled" if self.slurm >= (23, 11) else "cgroup/v1"
 
     @property
-    def has_mpi_conf(self) -> bool:
-        """Whether mpi.conf tells its Slurm how the nodes of a step meet; others were not tried."""
-        return self.slurm >= (24, 11)
-
-    @property
     def keeps_job_comments(self) -> str:
         """slurm.conf's words for keeping the jobs' comments in the accounting."""
         flags = self.slurm >= (21, 8)

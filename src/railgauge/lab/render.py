@@ -32,7 +32,6 @@ def render(
     names = ["slurm.conf", "gres.conf", "cgroup.conf", "hosts"]
     names += ["slurmdbd.conf"] if spec.accounting else []
     names += ["topology.conf"] if blocks or spec.switches else []
-    names += ["mpi.conf"] if release.has_mpi_conf else []
     values = {
         "spec": spec,
         "release": release,

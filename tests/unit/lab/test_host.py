@@ -87,8 +87,6 @@ def test_slurm_is_told_of_every_node() -> None:
     assert "PartitionName=ns Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP" in lines
     assert "PartitionName=vm Nodes=n[5-6] Default=NO MaxTime=INFINITE State=UP" in lines
     assert "JobRequeue=0" in lines
-    # Else MPI waits for ever in one of thirty steps on a part of a job's nodes.
-    assert "PMIxCollFence=tree" in files["mpi.conf"].splitlines()
     assert "Name=gpu Type=lab File=/dev/labgpu[0-7]" in files["gres.conf"]
     assert "10.77.0.11 n1" in files["hosts"].splitlines()
     assert "10.77.0.16 n6" in files["hosts"].splitlines()
