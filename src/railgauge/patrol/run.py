@@ -284,18 +284,21 @@ def run(
             begun=begun,
             stop=stop,
         )
-    gone: list[str] = []
+    # Also where it was the last one, after which the session ended by itself.
     with contextlib.suppress(SlurmProblem):
-        gone = slurm_jobs.preempted_jobs_of(verdict.campaign.id)
-    if gone:
-        # Also where it was the last one, after which the session ended by itself.
-        patrol.stopped = f"Slurm preempted job {' '.join(gone)}"
+        patrol.stopped = _preempted(verdict.campaign.id)
     patrol.exit_code = _judge(patrol, rules, verdict, say, bool(lacking))
     patrol.ended = store.now()
     patrol.save()
     minutes = (time.monotonic() - began) * len(patrol.nodes) / 60
     say(f"{verdict.campaign.id}: {verdict.decision}, {minutes:.1f} node-minutes")
     return patrol
+
+
+def _preempted(campaign: str) -> str:
+    """Which of its jobs Slurm ended for somebody else's; "" where it did not."""
+    gone = slurm_jobs.preempted_jobs_of(campaign)
+    return f"Slurm preempted job {' '.join(gone)}" if gone else ""
 
 
 def _displaced_by(patrol: Patrol) -> str:
@@ -305,9 +308,8 @@ def _displaced_by(patrol: Patrol) -> str:
     """
     if patrol.campaign is None:
         return ""
-    gone = slurm_jobs.preempted_jobs_of(patrol.campaign)
-    if gone:
-        return f"Slurm preempted job {' '.join(gone)}"
+    if gone := _preempted(patrol.campaign):
+        return gone
     others = slurm_jobs.jobs_of_others(patrol.campaign, patrol.nodes)
     return next((f"job {job} runs on {node} now" for job, node in others.items()), "")
 

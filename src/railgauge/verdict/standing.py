@@ -44,8 +44,8 @@ def _why_not(
             continue
         if finding.nodes or _concerns(finding, partitions):
             return words(finding)
-    if node in verdict.failing_nodes:
-        return next(s.why for s in verdict.suspects if node in s.failing_nodes)
+    if accused := _accused(verdict, node):
+        return accused
     good = []
     for case in cases:
         if case.passed or (provisionally and case.unreferenced):
@@ -73,9 +73,12 @@ def failed(verdict: Verdict, node: str) -> str:
     for finding in verdict.findings:
         if finding.weight == "reject" and node in finding.nodes:
             return words(finding)
-    if node in verdict.failing_nodes:
-        return next(s.why for s in verdict.suspects if node in s.failing_nodes)
-    return ""
+    return _accused(verdict, node)
+
+
+def _accused(verdict: Verdict, node: str) -> str:
+    """Why it is at fault for sure; "" where it is not."""
+    return next((s.why for s in verdict.suspects if node in s.failing_nodes), "")
 
 
 def words(finding: Finding) -> str:
