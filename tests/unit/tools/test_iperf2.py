@@ -841,6 +841,21 @@ def test_a_server_that_comes_late_to_all_streams_makes_no_rate_too_high() -> Non
     assert rates["bandwidth"] == pytest.approx(0.029469, rel=0.01)
 
 
+def test_the_sum_of_the_first_interval_is_not_taken_for_the_total() -> None:
+    """2.2.1 on a starved machine: the only [SUM] row is that of its first second, and it exits 0."""
+    options = iperf2.Options(streams=16, duration_s=4, interval_s=1, drain_s=5)
+    client, server = recorded("no-last-sum-client"), recorded("no-last-sum-server")
+    reading = iperf2.read(client, server=server, calls=calls(), options=options)
+    assert (reading.ok, reading.completeness) == (True, PROVED), reading.reason
+    (bandwidth,) = [m.value for m in reading.measurements if m.metric == "bandwidth"]
+    assert bandwidth == pytest.approx(8e-9 * 58319 * 1024 / 4.8065, rel=0.01)
+    # Where a stream's own total lacks, nothing shows that the rest is all.
+    without = "".join(
+        line for line in client.splitlines(keepends=True) if "[  8] 0.0000-4.5798" not in line
+    )
+    assert not iperf2.read(without, server=server, calls=calls(), options=options).ok
+
+
 def test_a_client_that_stopped_early_is_no_result_however_late_its_server_was() -> None:
     client, server = recorded("starved-vm-client"), recorded("starved-vm-server")
     options = iperf2.Options(streams=16, duration_s=6, drain_s=5)

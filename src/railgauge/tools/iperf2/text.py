@@ -346,7 +346,12 @@ class _Reader:
         whole = [row for row in all_sums if row.of is None or row.of >= len(streams)]
         if whole:
             groups["SUM"] = whole
-        sums = self._sum(whole, streams, in_parts=len(whole) < len(all_sums))
+        own = [rows for name, rows in groups.items() if name != "SUM"]
+        sums = self._sum(
+            [] if _is_first_interval(whole, own) else whole,
+            streams,
+            in_parts=len(whole) < len(all_sums),
+        )
         if sums is not None and not self.udp:
             _check_sum(sums, streams)
         if streams and len(self.ports) > len(streams):
@@ -478,6 +483,14 @@ def _final(rows: list[_Row]) -> _Row:
         found = f"a total of [{name}] of {last.bytes.value:.0f} bytes"
         raise ParseError(last.line, found, f"at least the {moved:.0f} bytes of its intervals")
     return last
+
+
+def _is_first_interval(sums: Sequence[_Row], streams: Sequence[Sequence[_Row]]) -> bool:
+    """The only [SUM] row is of the first interval: some stream's ends there too, and goes on."""
+    return len(sums) == 1 and any(
+        len(rows) > 1 and rows[0].end.value == sums[0].end.value < rows[-1].end.value
+        for rows in streams
+    )
 
 
 def _ends_early(rows: Sequence[_Row]) -> bool:
