@@ -843,7 +843,7 @@ def test_a_server_that_comes_late_to_all_streams_makes_no_rate_too_high() -> Non
 
 
 def test_the_sum_of_the_first_interval_is_not_taken_for_the_total() -> None:
-    """2.2.1 on a starved machine: the only [SUM] row is that of its first second, and it exits 0."""
+    """2.2.1 on a starved machine: the only [SUM] row is that of its first second; it exits 0."""
     options = iperf2.Options(streams=16, duration_s=4, interval_s=1, drain_s=5)
     client, server = recorded("no-last-sum-client"), recorded("no-last-sum-server")
     reading = iperf2.read(client, server=server, calls=calls(), options=options)
