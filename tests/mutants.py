@@ -289,6 +289,13 @@ MUTANTS = [
         "tests/unit/node/test_launches.py -k halves_name",
     ),
     Mutant(
+        "a launch of some of the nodes meets as one of all",
+        "src/railgauge/node/launches.py",
+        "            if own < set(self._job_nodes):\n",
+        "            if False:\n",
+        "tests/unit/node/test_launches.py -k is_told_that_they_are_the_jobs",
+    ),
+    Mutant(
         "two bad groups clear each other where no number is stored",
         "src/railgauge/node/launches.py",
         '        count = len(places) if not order["together"] else 1 if is_known else _PARTS\n',

@@ -36,6 +36,8 @@ groups = len(hosts) // int(split.split()[1]) if split else 1
 found = [what for node, what in wrong.items() if node in hosts]
 with open(os.environ["LAUNCHES"], "a") as kept:
     kept.write(json.dumps([sorted(set(hosts)), groups]) + chr(10))
+with open(os.environ["LAUNCHES"][:-len("launches")] + "nodelists", "a") as kept:
+    print(os.environ.get("SLURM_JOB_NODELIST", "-"), *sorted(set(hosts)), file=kept)
 if "hang" in found:
     time.sleep(600)
 if "lame" in found:
@@ -165,6 +167,30 @@ def test_what_a_launch_left_is_kept_by_group_with_its_own_ranks(tmp_path: Path) 
     assert "Out of bounds" in job.left.launches[2]["out"]
     # Of tens of thousands of ranks no file is left.
     assert not list(tmp_path.glob("launch?"))
+
+
+def test_a_launch_of_some_of_the_nodes_is_told_that_they_are_the_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the order of Slurm's, whichever that of its ranks is: see job_nodes."""
+    scontrol = tmp_path / "bin" / "scontrol"
+    scontrol.parent.mkdir()
+    scontrol.write_text(
+        '#!/bin/sh\n[ "$*" = "show hostnames n[1-4]" ] && printf "n4\\nn3\\nn2\\nn1\\n"'
+    )
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-4]")
+    run(tmp_path, orders(4), {"n2": "slow"})
+    told = [line.split() for line in (tmp_path / "nodelists").read_text().splitlines()]
+    assert sorted(told) == sorted(
+        [
+            ["n[1-4]", "n1", "n2", "n3", "n4"],
+            ["n2,n1", "n1", "n2"],
+            ["n4,n3", "n3", "n4"],
+            ["n1", "n1"],
+            ["n2", "n2"],
+        ]
+    )
 
 
 @pytest.mark.parametrize("what", ["slow", "fail", "silent", "wrong"])
