@@ -14,7 +14,7 @@ from reframe.core.exceptions import JobBlockedError, JobError
 
 from railgauge import hostlist
 from railgauge.errors import EnvironmentProblem
-from railgauge.model.failure import DISTURBED, LOST, UNAVAILABLE, Failure
+from railgauge.model.failure import DISTURBED, LOST, TAKEN, UNAVAILABLE, Failure
 from railgauge.slurm import client, reservations, waiting
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
@@ -109,12 +109,15 @@ class Queue:
 
     def takes_no_job(self, nodes: Collection[str]) -> dict[str, Failure]:
         """Node -> why no job starts there until somebody does something about it; a sweep goes on
-        without it. With RAILGAUGE_IDLE also those that are busy, or reserved.
+        without it. With RAILGAUGE_IDLE also those that are busy, or reserved, and all of them are
+        somebody else's.
         """
-        idle_only = bool(os.environ.get(IDLE_VARIABLE))
+        idle_only = _idle_only()
         held = {n: o for n, o in self._of_nodes(sorted(nodes)).items() if o.standing or idle_only}
         found = {
-            node: Failure(DISTURBED, f"not measured: {node} {obstacle.why}", (node,))
+            node: Failure(
+                TAKEN if idle_only else DISTURBED, f"not measured: {node} {obstacle.why}", (node,)
+            )
             for node, obstacle in held.items()
         }
         for node in slurm_nodes.dead(nodes):
@@ -135,14 +138,15 @@ class Queue:
                 continue
             asked = self._asked.get(job.jobid)
             waited = now - (job.submit_time if asked is None else asked)
-            if job.state != "PENDING" or waited < (_PATIENCE_S if asked is None else _AGAIN_S):
+            again_s = _PATIENCE_S if _idle_only() else _AGAIN_S
+            if job.state != "PENDING" or waited < (_PATIENCE_S if asked is None else again_s):
                 continue
             self._asked[job.jobid] = now
             obstacle = self._of(job)
             if obstacle is None:
                 continue
             self._say(f"job {job.jobid} on {self._where(job)}: {obstacle.why}", obstacle.why)
-            if obstacle.standing:
+            if obstacle.standing or self._is_taken(job):
                 self.give_up(job)
                 scheduler.cancel(job)
 
@@ -246,6 +250,10 @@ class Queue:
         standing = reason in waiting.STANDING or (place.partition, reason) in self._vain
         return Obstacle(f"{_SLURM_SAYS}{reason}", standing)
 
+    def _is_taken(self, job: Any) -> bool:
+        """Whether only idle nodes are measured, and some of its nodes are so no more."""
+        return _idle_only() and bool(self._of_nodes(sorted(self._place(job).nodes)))
+
     def _place(self, job: Any) -> _Place:
         return self._places.get(job.name, _Place("", frozenset()))
 
@@ -270,6 +278,10 @@ class Queue:
         if (about or words) not in self._told:
             self._told.add(about or words)
             self._tell(words)
+
+
+def _idle_only() -> bool:
+    return bool(os.environ.get(IDLE_VARIABLE))
 
 
 def _silence(node: SlurmNode) -> str:

@@ -19,7 +19,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_before
 
 from railgauge import paths, systems
-from railgauge.campaign.folder import BEFORE
+from railgauge.campaign.folder import BEFORE, ENOUGH
 from railgauge.checks import protections, queue, schedule, topology
 from railgauge.checks.base import StrictCheck
 from railgauge.checks.cases import Case, PairCase, SweepCase
@@ -254,6 +254,7 @@ class SweepCheck(StrictCheck):
             "places": places,
             "orders": specs,
             "connect_limit_s": _CONNECT_S,
+            **({"enough": str(campaign / ENOUGH)} if (campaign := paths.campaign_folder()) else {}),
             **({"retests": self._how_again(leaves)} if self._retests else {}),
         }
 
@@ -375,9 +376,19 @@ class SweepCheck(StrictCheck):
             lost = [node for node in place.nodes if node in self._raw.lost]
             found = [failure for node in lost for failure in self._lost(node)]
         if not found:
-            return super().judge_place(place)
+            judged = super().judge_place(place)
+            if judged.passed or not self._was_cut(event):
+                return judged
+            found = [Failure(DISTURBED, f"not measured: Slurm says {self._job_state} for its job")]
         self.here = place
         return Judged(place, dataclasses.replace(self._whole(), nodes=place.nodes), found)
+
+    def _was_cut(self, event: raw.Event) -> bool:
+        """Whether somebody ended the job, and with it the tools, in the round of this place: what
+        had failed in a round before, did so by itself.
+        """
+        by_others = self.driver == "conductor" and self._job_state not in ends.OF_THE_NODES
+        return by_others and event["round"] not in self._raw.rounds
 
     def _lost(self, node: str) -> list[Failure]:
         """A node whose agent did not come, or went."""

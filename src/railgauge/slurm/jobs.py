@@ -128,24 +128,6 @@ def preempted_jobs_of(campaign: str) -> list[str]:
     return [row[0] for row in rows if row[1:] == ["PREEMPTED", f"railgauge:{campaign}"]]
 
 
-def jobs_of_others(campaign: str, nodes: Collection[str]) -> dict[str, str]:
-    """The jobs of anybody else that run on these nodes: id -> one of the nodes; SlurmProblem where
-    Slurm does not answer.
-    """
-    if not nodes:
-        return {}
-    chosen = f"--nodelist={hostlist.fold(nodes)}"
-    listed = client.output(
-        *("squeue", "--noheader", "--states=R", chosen, "--format=%A|%k|%N"), limit_s=10
-    )
-    rows = [line.strip().split("|") for line in listed.splitlines()]
-    return {
-        job: min(set(hostlist.expand(on)) & set(nodes))
-        for job, comment, on in (row for row in rows if len(row) == 3)
-        if comment != f"railgauge:{campaign}" and set(hostlist.expand(on)) & set(nodes)
-    }
-
-
 def preempts() -> bool:
     """Whether this Slurm ends jobs for those of a higher priority at all."""
     config = client.output("scontrol", "show", "config")

@@ -453,6 +453,23 @@ def test_the_conductors_node_alone_is_accused_where_it_went(
     assert set(passed(check)) == {FIRST, THIRD, FOURTH}
 
 
+@pytest.mark.parametrize(("state", "by_others"), [("PREEMPTED", True), ("FAILED", False)])
+def test_what_failed_when_somebody_ended_its_job_accuses_nobody(
+    check: Any, state: str, by_others: bool
+) -> None:
+    left = good(check)
+    ended = left.sides[SECOND]["client"]
+    line = {**ended.line, "call": {**ended.line["call"], "exit_code": -15}}
+    left.sides[SECOND]["client"] = ended._replace(line=line)
+    left.write(check)
+    check._job.state = state
+    jobs.judge(check)
+    found = bad(check)
+    assert found.keys() == {SECOND}
+    assert (found[SECOND] == [DISTURBED]) == by_others
+    assert set(passed(check)) == {FIRST, THIRD, FOURTH}
+
+
 def test_what_broke_off_in_the_middle_of_a_line_is_read_up_to_there(check: Any) -> None:
     good(check).write(check)
     file = Path(check.stagedir, raw.FILE)
