@@ -723,6 +723,13 @@ MUTANTS = [
         "tests/unit/checks/test_guard.py -k preempted",
     ),
     Mutant(
+        "what a node does in one of many runs is hidden by the others",
+        "src/railgauge/verdict/outliers.py",
+        "_keep(of_places, _place(m), case, m, worse)",
+        "_keep(of_places, _place(m), case, m, better)",
+        "tests/unit/verdict/test_outliers.py -k several_runs",
+    ),
+    Mutant(
         "a patrol waits for a job that took one of its nodes",
         "src/railgauge/checks/queue.py",
         "if obstacle.standing or self._is_taken(job):",
