@@ -172,6 +172,8 @@ def one_patrol(week: Week, area: Path, what: str, chance: random.Random) -> None
 def jobs_of_users() -> tuple[int, list[str]]:
     """How many jobs of users there were, and those that did not come to their end."""
     words = ("--noheader", "--allocations", "--parsable2", "--name=user,urgent")
+    # By itself it begins at midnight.
+    words += ("--starttime=now-12hours",)
     rows = [
         line.split("|")
         for line in client.output("sacct", *words, "--format=jobid,state").splitlines()

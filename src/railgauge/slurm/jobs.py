@@ -108,6 +108,15 @@ def batch_hosts(job_ids: Collection[str]) -> dict[str, str]:
     return {job: host for job, _, host in hosts if host not in ("", "n/a")}
 
 
+def shrink(job_id: str, nodes: Collection[str]) -> None:
+    """Let a job that waits have these nodes only; SlurmProblem where Slurm refuses."""
+    count = len(nodes)
+    client.output(
+        *("scontrol", "update", f"jobid={job_id}", f"reqnodelist={hostlist.fold(nodes)}"),
+        *(f"numnodes={count}-{count}", f"numtasks={count}"),
+    )
+
+
 def cancel_jobs_of(campaign: str) -> list[str]:
     """Cancel what a campaign has left in the queue; the ids of the jobs."""
     listed = client.output("squeue", "--noheader", "--format=%A %k").splitlines()

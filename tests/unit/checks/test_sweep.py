@@ -20,7 +20,7 @@ from railgauge.checks.cases import Case, Places, SettingCase, SweepCase
 from railgauge.checks.observation import Observation
 from railgauge.checks.pair import PairCheck
 from railgauge.checks.sweep import SweepCheck
-from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, UNAVAILABLE, Failure
+from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, TAKEN, UNAVAILABLE, Failure
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Record, read_record
@@ -451,6 +451,20 @@ def test_the_conductors_node_alone_is_accused_where_it_went(
     assert written.failures == (gone,)
     assert (bad(check), set(written.not_run)) == ({}, {SECOND})
     assert set(passed(check)) == {FIRST, THIRD, FOURTH}
+
+
+def test_a_node_that_the_job_did_not_get_is_somebody_elses_at_each_of_its_places(
+    check: Any,
+) -> None:
+    left = good(check)
+    left.lost = {"n2": raw.NOT_OURS}
+    for place in (FIRST, SECOND):
+        del left.sides[place]
+        left.outcomes[place] = ("lost", f"n2: {raw.NOT_OURS}")
+    left.write(check)
+    jobs.judge(check)
+    assert bad(check) == {FIRST: [TAKEN], SECOND: [TAKEN]}
+    assert set(passed(check)) == {THIRD, FOURTH} and not record(check).not_run
 
 
 @pytest.mark.parametrize(("state", "by_others"), [("PREEMPTED", True), ("FAILED", False)])
