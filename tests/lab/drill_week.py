@@ -172,6 +172,8 @@ def one_patrol(week: Week, area: Path, what: str, chance: random.Random) -> None
 def jobs_of_users() -> tuple[int, list[str]]:
     """How many jobs of users there were, and those that did not come to their end."""
     words = ("--noheader", "--allocations", "--parsable2", "--name=user,urgent")
+    # By itself it begins at midnight.
+    words += ("--starttime=now-12hours",)
     rows = [
         line.split("|")
         for line in client.output("sacct", *words, "--format=jobid,state").splitlines()
@@ -180,22 +182,39 @@ def jobs_of_users() -> tuple[int, list[str]]:
     return len(rows), [" ".join(row) for row in rows if not row[1].startswith(fine)]
 
 
-def minutes(area: Path) -> tuple[float, dict[str, list[str]]]:
-    """The node-minutes of all patrols, and the campaigns that had each node."""
+def journals(area: Path) -> list[dict[str, Any]]:
+    return [
+        json.loads(path.read_text())
+        for path in sorted((area / "gate" / SYSTEM / "patrols").glob("*.json"))
+    ]
+
+
+def tested(one: dict[str, Any]) -> set[str]:
+    """The nodes that a patrol judged."""
+    over = one["stopped"] and not one["stopped"].startswith("used up")
+    return set() if over or not one["ended"] else set(one["nodes"]) - set(one["not_tested"])
+
+
+def minutes(patrols: Sequence[dict[str, Any]]) -> float:
+    """The node-minutes of all that came to an end."""
     total = 0.0
-    had: dict[str, list[str]] = {}
-    for path in sorted((area / "gate" / SYSTEM / "patrols").glob("*.json")):
-        one: dict[str, Any] = json.loads(path.read_text())
-        for node in one["nodes"]:
-            had.setdefault(node, []).append(one["id"])
+    for one in patrols:
         if one["ended"]:
             times = [datetime.datetime.fromisoformat(one[key]) for key in ("started", "ended")]
             total += (times[1] - times[0]).total_seconds() * len(one["nodes"]) / 60
-    return total, had
+    return total
+
+
+def _judged(patrols: Sequence[dict[str, Any]]) -> str:
+    everybody = sum(tested(one) == set(one["nodes"]) for one in patrols)
+    nobody = sum(not tested(one) for one in patrols)
+    return f"{everybody}; {len(patrols) - everybody - nobody}; {nobody}"
 
 
 def table(week: Week, area: Path) -> list[str]:
-    spent, had = minutes(area)
+    patrols = journals(area)
+    had = [tested(one) for one in patrols]
+    seen = set().union(*had)
     jobs, wrong = jobs_of_users()
     week.problems += [f"job {job}" for job in wrong]
     lines = []
@@ -211,7 +230,9 @@ def table(week: Week, area: Path) -> list[str]:
     told = ", ".join(f"{count} with {code}" for code, count in codes.items())
     lines += [
         f"| patrols in {week.now:.0f} s | {len(week.codes)}: {told} |",
-        f"| nodes seen | {len(had)} of {len(NODES)}; {spent:.0f} node-minutes |",
+        f"| judged all of their nodes; some; nobody | {_judged(patrols)} |",
+        f"| nodes tested | {len(seen)} of {len(NODES)}, {sum(map(len, had))} times; "
+        f"{minutes(patrols):.0f} node-minutes |",
         f"| jobs of users | {jobs}, {len(wrong)} disturbed |",
         f"| nodes held without a fault | {len(innocent)} {' '.join(innocent)} |",
     ]

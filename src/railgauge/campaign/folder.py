@@ -64,6 +64,8 @@ STANDING = "standing.json"
 ENDED = "ended"
 #: What went at each place in the campaign that this one is compared with.
 BEFORE = "before.json"
+#: Once this file is there, a sweep that runs ends before its end.
+ENOUGH = "enough"
 #: The campaign that this one is compared with at its end, an id or a path.
 COMPARE_VARIABLE = "RAILGAUGE_COMPARE"
 #: What a resumed session is to run.

@@ -14,7 +14,7 @@ from reframe.core.exceptions import JobBlockedError, JobError
 
 from railgauge import hostlist
 from railgauge.errors import EnvironmentProblem
-from railgauge.model.failure import DISTURBED, LOST, UNAVAILABLE, Failure
+from railgauge.model.failure import DISTURBED, LOST, TAKEN, UNAVAILABLE, Failure
 from railgauge.slurm import client, reservations, waiting
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
@@ -24,6 +24,9 @@ from railgauge.slurm.waiting import NOT_AVAILABLE, Obstacle
 #: Only nodes that are idle now are measured: `railgauge accept --idle`.
 IDLE_VARIABLE = "RAILGAUGE_IDLE"
 
+#: So many nodes a job is worth being started for.
+_FEWEST = 2
+
 #: How a line of the session begins that `railgauge accept` shows.
 WAITING = "waiting: "
 
@@ -31,6 +34,8 @@ _SLURM_SAYS = "Slurm says "
 
 #: So long a job waits before Slurm is asked why: longer than it takes to start one.
 _PATIENCE_S = 5.0
+#: So long where only idle nodes are measured, and somebody else may have got one.
+_IDLE_S = 2.0
 #: So often while it waits: what it waits for may change.
 _AGAIN_S = 60.0
 #: So often it is looked whether the nodes that run batch scripts still answer.
@@ -57,6 +62,8 @@ class Queue:
         self._told: set[str] = set()
         self._asked: dict[str, float] = {}
         self._places: dict[str, _Place] = {}
+        #: names of jobs that go on where they get fewer nodes than they asked for
+        self.may_shrink: set[str] = set()
         self._our_jobs: set[str] = set()
         self._our_reservations = reservations.ours()
         #: partitions and nodes for which it was no use to wait, these with what was in the way
@@ -109,12 +116,15 @@ class Queue:
 
     def takes_no_job(self, nodes: Collection[str]) -> dict[str, Failure]:
         """Node -> why no job starts there until somebody does something about it; a sweep goes on
-        without it. With RAILGAUGE_IDLE also those that are busy, or reserved.
+        without it. With RAILGAUGE_IDLE also those that are busy, or reserved, and all of them are
+        somebody else's.
         """
-        idle_only = bool(os.environ.get(IDLE_VARIABLE))
-        held = {n: o for n, o in self._of_nodes(sorted(nodes)).items() if o.standing or idle_only}
+        all_of_them = idle_only()
+        held = {n: o for n, o in self._of_nodes(sorted(nodes)).items() if o.standing or all_of_them}
         found = {
-            node: Failure(DISTURBED, f"not measured: {node} {obstacle.why}", (node,))
+            node: Failure(
+                TAKEN if all_of_them else DISTURBED, f"not measured: {node} {obstacle.why}", (node,)
+            )
             for node, obstacle in held.items()
         }
         for node in slurm_nodes.dead(nodes):
@@ -135,14 +145,18 @@ class Queue:
                 continue
             asked = self._asked.get(job.jobid)
             waited = now - (job.submit_time if asked is None else asked)
-            if job.state != "PENDING" or waited < (_PATIENCE_S if asked is None else _AGAIN_S):
+            first_s, again_s = (_IDLE_S, _IDLE_S) if idle_only() else (_PATIENCE_S, _AGAIN_S)
+            if job.state != "PENDING" or waited < (first_s if asked is None else again_s):
                 continue
             self._asked[job.jobid] = now
             obstacle = self._of(job)
             if obstacle is None:
                 continue
             self._say(f"job {job.jobid} on {self._where(job)}: {obstacle.why}", obstacle.why)
-            if obstacle.standing:
+            taken = self._taken(job)
+            if taken and self._goes_on_without(job, taken):
+                continue
+            if obstacle.standing or taken:
                 self.give_up(job)
                 scheduler.cancel(job)
 
@@ -246,6 +260,23 @@ class Queue:
         standing = reason in waiting.STANDING or (place.partition, reason) in self._vain
         return Obstacle(f"{_SLURM_SAYS}{reason}", standing)
 
+    def _taken(self, job: Any) -> Collection[str]:
+        """Where only idle nodes are measured, those of the job that are somebody else's by now."""
+        return self._of_nodes(sorted(self._place(job).nodes)).keys() if idle_only() else ()
+
+    def _goes_on_without(self, job: Any, taken: Collection[str]) -> bool:
+        """Whether it now waits for its other nodes only: two are left, and Slurm let it."""
+        place = self._place(job)
+        left = place.nodes - set(taken)
+        if job.name not in self.may_shrink or len(left) < _FEWEST:
+            return False
+        try:
+            slurm_jobs.shrink(job.jobid, left)
+        except EnvironmentProblem:
+            return False
+        self._places[job.name] = _Place(place.partition, left)
+        return True
+
     def _place(self, job: Any) -> _Place:
         return self._places.get(job.name, _Place("", frozenset()))
 
@@ -270,6 +301,11 @@ class Queue:
         if (about or words) not in self._told:
             self._told.add(about or words)
             self._tell(words)
+
+
+def idle_only() -> bool:
+    """Whether nobody waits for a node: `railgauge accept --idle`."""
+    return bool(os.environ.get(IDLE_VARIABLE))
 
 
 def _silence(node: SlurmNode) -> str:

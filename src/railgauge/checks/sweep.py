@@ -19,7 +19,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_before
 
 from railgauge import paths, systems
-from railgauge.campaign.folder import BEFORE
+from railgauge.campaign.folder import BEFORE, ENOUGH
 from railgauge.checks import protections, queue, schedule, topology
 from railgauge.checks.base import StrictCheck
 from railgauge.checks.cases import Case, PairCase, SweepCase
@@ -27,7 +27,7 @@ from railgauge.checks.observation import ExitLine, Judged
 from railgauge.checks.protections import Evidence
 from railgauge.model import record
 from railgauge.model.call import Call
-from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, UNREACHED, Failure
+from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, TAKEN, UNREACHED, Failure
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import STANDS_OUT
 from railgauge.model.references import Reference
@@ -209,6 +209,8 @@ class SweepCheck(StrictCheck):
     def start_sweep(self) -> None:
         orders = self.orders()
         Path(self.stagedir, ORDERS).write_text(json.dumps(orders), encoding="utf-8")
+        if self.driver == "conductor":
+            queue.session.may_shrink.add(self.job.name)
         # The driver starts what runs on the nodes itself.
         self.job.launcher = getlauncher("local")()
         source = shlex.quote(str(paths.SOURCE))
@@ -224,7 +226,7 @@ class SweepCheck(StrictCheck):
         specs: list[Mapping[str, Any]] = []
         numbers = []
         conditions: dict[object, int] = {}
-        leaves = topology.leaves_of(self.partition_data)
+        leaves, campaign = topology.leaves_of(self.partition_data), paths.campaign_folder()
         for members in self._rounds:
             first = len(places)
             for place in members:
@@ -254,6 +256,7 @@ class SweepCheck(StrictCheck):
             "places": places,
             "orders": specs,
             "connect_limit_s": _CONNECT_S,
+            **({"enough": str(campaign / ENOUGH)} if campaign and queue.idle_only() else {}),
             **({"retests": self._how_again(leaves)} if self._retests else {}),
         }
 
@@ -346,9 +349,14 @@ class SweepCheck(StrictCheck):
         A node that is lost fails the first place that it is lost in, and no other. Where the job
         was ended from outside, its agents were too, and none of them is lost.
         """
+        gone = [node for node, why in self._raw.lost.items() if why == raw.NOT_OURS]
+        why = "not measured: it was somebody else's when the job began"
+        self._absent = {**self._absent, **{n: Failure(TAKEN, f"{why}: {n}", (n,)) for n in gone}}
         judged: list[Case] = [p for p in self._wanted if self._absent.keys() & set(p.nodes)]
         told: set[str] = set()
         for place in (*self._chosen, *(one.place for one in self._left.again.values())):
+            if self._absent.keys() & set(place.nodes):
+                continue
             event = self._raw.places.get(self._numbers[place.place])
             is_lost = event is not None and event["outcome"] == "lost"
             lost = {node for node in place.nodes if node in self._raw.lost} if is_lost else set()
@@ -375,9 +383,19 @@ class SweepCheck(StrictCheck):
             lost = [node for node in place.nodes if node in self._raw.lost]
             found = [failure for node in lost for failure in self._lost(node)]
         if not found:
-            return super().judge_place(place)
+            judged = super().judge_place(place)
+            if judged.passed or not self._was_cut(event):
+                return judged
+            found = [Failure(DISTURBED, f"not measured: Slurm says {self._job_state} for its job")]
         self.here = place
         return Judged(place, dataclasses.replace(self._whole(), nodes=place.nodes), found)
+
+    def _was_cut(self, event: raw.Event) -> bool:
+        """Whether somebody ended the job, and with it the tools, in the round of this place: what
+        had failed in a round before, did so by itself.
+        """
+        by_others = self.driver == "conductor" and self._job_state not in ends.OF_THE_NODES
+        return by_others and event["round"] not in self._raw.rounds
 
     def _lost(self, node: str) -> list[Failure]:
         """A node whose agent did not come, or went."""

@@ -52,8 +52,8 @@ def patrol(
     `teeth` in gate.yaml; RAILGAUGE_ON_SUSPECT is a command that gets a node that was held or
     commented on, and why.
 
-    Exit code: 0 all accepted, or nobody to test; 1 a node is accused; 2 not told, or stopped; 3 not
-    run: wrong usage, or the environment.
+    Exit code: 0 all that were tested are accepted, or nobody to test; 1 a node is accused; 2 not
+    told, nobody tested, or stopped; 3 not run: wrong usage, or the environment.
     """
     chosen = systems.chosen(system)
     session.use(chosen)

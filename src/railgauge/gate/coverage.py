@@ -1,7 +1,7 @@
 """What was tested of each node, when, and how that ended: `railgauge coverage`.
 
 Each campaign leaves `standing.json` when it ends. What follows from all of them is kept in
-`coverage-3.json` of the store, which every call brings up to date: with ten thousand campaigns only
+`coverage-4.json` of the store, which every call brings up to date: with ten thousand campaigns only
 those are read that have ended, or went on, since the last call. Without the file all are.
 """
 
@@ -11,7 +11,7 @@ import contextlib
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pydantic
 
@@ -21,21 +21,23 @@ from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import STANDING
 from railgauge.cluster import store
 from railgauge.model import record
-from railgauge.model.record import BrokenRecordError, Standing
+from railgauge.model.record import BrokenRecordError, Standing, StandingOutcome
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.yamlfile import Strict
 
-_FILE = "coverage-3.json"
+_FILE = "coverage-4.json"
 
 
 class Tested(Strict):
     """How a campaign ended for a node."""
 
     campaign: str
-    outcome: Literal["accepted", "provisional", "not accepted"]
+    outcome: StandingOutcome
     why: str
     checks: tuple[str, ...]
     fingerprint: str | None
+    #: something was wrong there, and nobody confirmed to be the reason
+    open: bool = False
 
 
 class NodeCoverage(Strict):
@@ -48,7 +50,7 @@ class NodeCoverage(Strict):
 
     tested: Tested | None = None
     accepted: Tested | None = None
-    #: the last that came to its end
+    #: the last that came to its end, and had all that it was to measure there
     judged: Tested | None = None
     rails: dict[str, str] = {}
     carriers: dict[str, int] = {}
@@ -86,16 +88,18 @@ def with_campaign(
             why=standing.why,
             checks=standing.checks,
             fingerprint=standing.fingerprint,
+            open=standing.open,
         )
         rails = dict(before.rails)
         for rail, well in standing.rails.items():
             if well:
                 rails[rail] = max(campaign, rails.get(rail, ""))
-        accepted = standing.outcome != "not accepted"
+        accepted = standing.outcome in ("accepted", "provisional")
+        judged = standing.alarms is not None and standing.outcome != "not tested"
         found[node] = NodeCoverage(
             tested=_later(before.tested, now),
             accepted=_later(before.accepted, now) if accepted else before.accepted,
-            judged=before.judged if standing.alarms is None else _later(before.judged, now),
+            judged=_later(before.judged, now) if judged else before.judged,
             rails=rails,
             **_links(before, campaign, standing),
         )
@@ -185,7 +189,7 @@ def last_accepts(system: str) -> dict[str, str]:
 
 class Line(Strict):
     """A node for people and programs. `age_days` is of its last acceptance; `tested` may be a
-    campaign that broke off, `judged` is the last that did not; `rails` are all that its partition
+    campaign that broke off, `judged` is the last that judged it; `rails` are all that its partition
     has, with the days since each was last well, None for never; `flaps` is how often its links went
     or came between its last two tests, and `flapped` says so with their times, "" of none.
     """

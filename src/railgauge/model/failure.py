@@ -18,6 +18,9 @@ class Failure:
 #: A job whose end says nothing of its nodes: it is Slurm's trouble, or somebody's will.
 DISTURBED = "job-disturbed"
 
+#: A node that was somebody else's where only idle nodes are measured: nobody waits for it.
+TAKEN = "node-taken"
+
 #: What a job needs of its cluster, and did not have: a folder, Python, a launcher for MPI, names.
 ENVIRONMENT = "environment"
 
@@ -47,7 +50,7 @@ NO_REFERENCE = "no-reference"
 OF_THE_NUMBER = (DIRECTION, NO_REFERENCE)
 
 #: Kinds after which nothing else that is wrong with a case counts: it may follow from them.
-ALONE = (DISTURBED, ENVIRONMENT)
+ALONE = (DISTURBED, TAKEN, ENVIRONMENT)
 
 #: Kinds of failure that say nothing against a node: something was not measured, and why; or not
 #: alone; or there is nothing yet to compare it with.

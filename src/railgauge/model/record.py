@@ -135,6 +135,9 @@ class Listed(Document):
         return title(self.case, self.places)
 
 
+StandingOutcome = Literal["accepted", "provisional", "not tested", "not accepted"]
+
+
 class Standing(Document):
     """What a campaign says of a node: whether anything was measured on it; whether it was accepted,
     else why not; the checks that it passed; of each rail that was measured, by its place among the
@@ -143,17 +146,20 @@ class Standing(Document):
     `alarms` are the checks that accused it, and whether a retest in the same campaign confirmed
     that; None where nothing was judged, and in what was written before there were any. `carriers`
     are of each of its devices that was looked at the changes of its carrier since the node started,
-    at first and at last.
+    at first and at last. "not tested" is a node of which not all was measured, for no fault of its
+    own, and against which nothing speaks. `open`: something is wrong where it was measured, and
+    nobody is confirmed to be the reason.
     """
 
     measured: bool
-    outcome: Literal["accepted", "provisional", "not accepted"]
+    outcome: StandingOutcome
     why: str
     checks: tuple[str, ...]
     rails: dict[str, bool]
     fingerprint: str | None
     alarms: dict[str, bool] | None = None
     carriers: dict[str, tuple[int, int]] = {}
+    open: bool = False
 
 
 class Remaining(Document):

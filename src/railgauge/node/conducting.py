@@ -35,6 +35,8 @@ class Launcher(Protocol):
     """What starts the agents; `unreached` has the nodes on which it could not, and why."""
 
     unreached: dict[str, str]
+    #: those that the job got
+    nodes: list[str]
 
     def start(self, nodes: Sequence[str]) -> None:
         """Once more, on these."""
@@ -252,6 +254,9 @@ async def conduct(
     loop.add_signal_handler(signal.SIGTERM, conductor.stop, "SIGTERM")
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     writer.write({"event": "begin", "host": node_name(), "time": now, "nodes": orders.nodes})
+    for node in orders.nodes:
+        if node not in launcher.nodes:
+            conductor.rounds.lose(node, raw.NOT_OURS)
     server = await conductor.listen(listening)
     ended = asyncio.ensure_future(_attend(conductor, launcher))
     try:

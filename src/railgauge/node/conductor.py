@@ -51,6 +51,19 @@ def launch_argv(orders: sweep.Sweep, file: str, nodes: Sequence[str]) -> list[st
     ]
 
 
+def allocated(nodes: Sequence[str]) -> list[str]:
+    """Those that the job got: one that waited for a node that somebody else had by then may have
+    been given fewer (SLURM_JOB_NUM_NODES, sbatch(1)). All where Slurm does not say.
+    """
+    if os.environ.get("SLURM_JOB_NUM_NODES", "") in ("", str(len(nodes))):
+        return list(nodes)
+    listed = os.environ.get("SLURM_JOB_NODELIST", "")
+    argv = ["scontrol", "show", "hostnames", listed]
+    shown = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
+    there = set(shown.stdout.split())
+    return [node for node in nodes if node in there] if shown.returncode == 0 else list(nodes)
+
+
 class Launcher:
     """The srun that starts the agents, and the nodes that it has not reached."""
 
@@ -63,7 +76,8 @@ class Launcher:
         self._line = json.dumps(told).encode() + b"\n"
         #: node -> why, in srun's words
         self.unreached: dict[str, str] = {}
-        self.start(orders.nodes)
+        self.nodes = allocated(orders.nodes)
+        self.start(self.nodes)
 
     def start(self, nodes: Sequence[str]) -> None:
         argv = launch_argv(self._orders, self._file, nodes)

@@ -40,6 +40,8 @@ OUTCOMES = ("done", "late", "lost", "refused")
 
 #: Why a node is lost whose agent was told to end, by Slurm or somebody: it says nothing of it.
 TERMINATED = "its step was ended (SIGTERM)"
+#: Why a node is lost that the job did not get: somebody else had it by then.
+NOT_OURS = "it is not of the job"
 
 Event = dict[str, Any]
 

@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from railgauge.node import back, retest, wire
@@ -41,6 +43,11 @@ EARLY_S = 1.0
 AT_ONCE = 64
 #: How often limits are looked at.
 TICK_S = 0.5
+#: How often it is looked whether there is to be an end.
+ENOUGH_S = 2.0
+#: A place that is ended then is late where it ran for so many times what others took, and so much
+#: more.
+SLOW, SLOW_S = 3, 10.0
 
 Send = Callable[[str, wire.Message], None]
 Write = Callable[[Event], None]
@@ -88,13 +95,17 @@ class Rounds:
         self._turned: set[int] = set()
         #: what a place that is measured again is like
         self._like: dict[int, int] = {}
+        #: how long the places took that came to their own end
+        self._took: list[float] = []
+        self._enough = False
+        self._looked = 0.0
 
     # --- a round ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """All of them, in their order, and then those that tell who is at fault."""
         rounds, began, number, listed = self._sweep.rounds, 0.0, 0, len(self._sweep.rounds)
-        while number < len(rounds):
+        while number < len(rounds) and not self._is_enough():
             self._prepare(number, early=False)
             await self._until(functools.partial(self._is_prepared, number), GRACE_S)
             await self._go(number)
@@ -114,8 +125,27 @@ class Rounds:
             )
             began = time.monotonic()
             number += 1
-            if number >= listed and number - listed < self._sweep.retests.rounds:
+            more = number - listed < self._sweep.retests.rounds and not self._enough
+            if number >= listed and more:
                 self._add_round(number - listed + 1)
+
+    def _is_enough(self) -> bool:
+        """Whether the sweep is to end before its end: those who ordered it said so."""
+        now = time.monotonic()
+        if self._sweep.enough and not self._enough and now - self._looked > ENOUGH_S:
+            self._looked = now
+            self._enough = Path(self._sweep.enough).exists()
+        return self._enough
+
+    def _end_early(self, now: float) -> None:
+        """What runs, or is prepared: late is what took far longer than the others did already."""
+        slow_s = SLOW * statistics.median(self._took) + SLOW_S if self._took else None
+        for place in [p for p in self._current.values() if p.stopped is None]:
+            ran_s = now - place.went if place.went is not None else 0.0
+            if slow_s is not None and ran_s > slow_s:
+                self._stop(place, "still running", ran_s)
+            else:
+                self._stop(place, "not measured, as the time was over", ran_s, "refused")
 
     def _add_round(self, number: int) -> None:
         """Pairs to measure again, if any tell more than is known: under one condition."""
@@ -325,6 +355,8 @@ class Rounds:
             known = {"done": well, "late": False}
             self._good[place.index] = known.get(outcome)
         seconds = round(time.monotonic() - (place.went or place.asked), 3)
+        if outcome == "done":
+            self._took.append(seconds)
         self._write(
             {
                 "event": "place",
@@ -361,6 +393,8 @@ class Rounds:
     def look(self) -> None:
         """At the limits of all places."""
         now = time.monotonic()
+        if self._is_enough():
+            self._end_early(now)
         for place in list(self._current.values()):
             if place.index in self._current:
                 self._look_at(place, now)
@@ -398,10 +432,10 @@ class Rounds:
         for node in {place.roles[role] for role in roles}:
             self.lose(node, why)
 
-    def _stop(self, place: Place, what: str, seconds: float) -> None:
-        """End a place that is late; what its sides leave yet is kept."""
+    def _stop(self, place: Place, what: str, seconds: float, outcome: str = "late") -> None:
+        """End a place that is late, or not to go on; what its sides leave yet is kept."""
         roles = ", ".join(f"{role} on {place.roles[role]}" for role in sorted(place.live))
-        self._note_outcome(place, "late", f"{what} after {seconds:.0f} s: {roles}")
+        self._note_outcome(place, outcome, f"{what} after {seconds:.0f} s: {roles}")
         place.stopped = time.monotonic()
         for role in place.live:
             self._tell(place.roles[role], "stop", place.index, role)

@@ -69,6 +69,8 @@ class Sweep(NamedTuple):
     orders: tuple[Spec, ...]
     connect_limit_s: float
     retests: Retests = Retests()
+    #: once this file is there, no round more is begun, and what runs is ended
+    enough: str = ""
 
     def again(self, index: int, like: int, server: str, client: str) -> Place:
         """The place `like` with other nodes, added as number `index`; BadSweep where it cannot be:
@@ -164,6 +166,7 @@ def _sweep(document: dict[str, Any]) -> Sweep:
         tuple(document["orders"]),
         float(document.get("connect_limit_s", 60)),
         Retests(**document.get("retests", {})),
+        str(document.get("enough", "")),
     )
     nodes = frozenset(sweep.nodes)
     for place in sweep.places.values():

@@ -19,7 +19,7 @@ class Patrol:
     """`leaves` are those of its nodes, as far as they are known; `cover`: each two of them met.
 
     `stopped` is why it broke off, "" where it came to its end; `found` says of each accused node
-    what became of it.
+    what became of it, `not_tested` of each that was not measured, or not all of it, why.
     """
 
     id: str
@@ -34,6 +34,7 @@ class Patrol:
     campaign: str | None = None
     stopped: str = ""
     found: dict[str, str] = dataclasses.field(default_factory=dict)
+    not_tested: dict[str, str] = dataclasses.field(default_factory=dict)
     ended: str | None = None
     exit_code: int | None = None
 
@@ -55,7 +56,9 @@ def ways(system: str, now: datetime.datetime, since_days: float) -> dict[Way, fl
     for one in _read(system, now - datetime.timedelta(days=since_days)):
         if one.cover and one.ended is not None and not one.stopped:
             days = (now - _moment(one.id)).total_seconds() / 86400
-            for way in ways_of(one.leaves):
+            for way in ways_of(
+                [leaf for leaf, of_it in one.leaves.items() if set(of_it) - set(one.not_tested)]
+            ):
                 found[way] = min(days, found.get(way, days))
     return found
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from railgauge import hostlist, systems
 from railgauge.acceptance import accept, session
-from railgauge.campaign.folder import Campaign
+from railgauge.campaign.folder import ENOUGH, Campaign
 from railgauge.checks.queue import IDLE_VARIABLE
 from railgauge.checks.schedule import SCHEDULE_VARIABLE
 from railgauge.checks.topology import leaves_of
@@ -38,9 +38,12 @@ from railgauge.verdict.standing import standings
 
 Say = Callable[[str], None]
 
-#: How long a session goes on whose nodes are somebody else's: until it has read what was measured.
-#: Nobody waits for that.
+#: How long a session goes on that is to end: until it has read what its job measured. Nobody waits
+#: for that.
 _READ_S = 12.0
+
+#: How it begins to say that its time is over.
+_SPENT = "used up: the budget"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,15 +135,14 @@ def _candidate(
     risks = []
     if line.changed:
         risks.append("its fingerprint is not the accepted one")
-    refused = tested is not None and tested.outcome == "not accepted"
-    if tested is not None and refused:
+    if tested is not None and tested.outcome == "not accepted":
         risks.append(f"not accepted by {tested.campaign}")
     if line.flaps:
         risks.append(line.flapped)
     if suspects_beside:
         risks.append(f"beside {hostlist.fold(suspects_beside)} on {leaf}")
     told = {} if days is None else {"days": days}
-    retest = tested is not None and refused and tested.campaign in across
+    retest = tested is not None and tested.open and tested.campaign in across
     return Candidate(line.node, leaf, risks=tuple(risks), retest=retest, **told)
 
 
@@ -242,8 +244,8 @@ def run(
 ) -> Patrol:
     """Test them, and do with those that checks accuse what `teeth` says.
 
-    It ends as well when the budget is used up, its nodes are somebody else's, or a signal comes:
-    then nobody is judged, and what was measured is kept.
+    It ends as well when the budget is used up, a job of it is preempted, or a signal comes. What
+    was measured until the budget ended is judged; else nobody is, and what was measured is kept.
     """
     patrol = Patrol(
         id=gate_journal.new_id(),
@@ -259,22 +261,12 @@ def run(
     lacking = rights.missing(system)
     if lacking:
         say(f"what is found is only recorded: {lacking[0]}")
-    began = time.monotonic()
-    lost: list[float] = []
+    end = _End(budget_s)
 
     def begun(campaign: Campaign) -> None:
         patrol.campaign = campaign.id
+        end.campaign = campaign
         patrol.save()
-
-    def stop() -> str:
-        if time.monotonic() - began > budget_s:
-            return f"the budget of {budget_s / 60:g} min is used up"
-        why = _displaced_by(patrol)
-        if not why:
-            lost.clear()
-            return ""
-        lost.append(time.monotonic())
-        return why if lost[-1] - lost[0] >= _READ_S else ""
 
     folded = hostlist.fold(planned.choice.nodes)
     with _told(system, planned.partition, planned.choice):
@@ -282,7 +274,7 @@ def run(
         verdict = accept.run(
             *(system, scope, folded, "acceptance", _options(rules), command, say),
             begun=begun,
-            stop=stop,
+            stop=end.why,
         )
     # Also where it was the last one, after which the session ended by itself.
     with contextlib.suppress(SlurmProblem):
@@ -290,9 +282,35 @@ def run(
     patrol.exit_code = _judge(patrol, rules, verdict, say, bool(lacking))
     patrol.ended = store.now()
     patrol.save()
-    minutes = (time.monotonic() - began) * len(patrol.nodes) / 60
+    minutes = (time.monotonic() - end.began) * len(patrol.nodes) / 60
     say(f"{verdict.campaign.id}: {verdict.decision}, {minutes:.1f} node-minutes")
     return patrol
+
+
+class _End:
+    """Why the session of a patrol is to end before its end, asked every few seconds."""
+
+    def __init__(self, budget_s: float) -> None:
+        self.began = time.monotonic()
+        self._budget_s = budget_s
+        self.campaign: Campaign | None = None
+        #: since when a job of it is somebody else's, and the budget used up
+        self._lost: float | None = None
+        self._spent: float | None = None
+
+    def why(self) -> str:
+        """ "" while it may go on; SlurmProblem where Slurm does not answer."""
+        now = time.monotonic()
+        if self.campaign is not None and (gone := _preempted(self.campaign.id)):
+            self._lost = self._lost or now
+            return gone if now - self._lost >= _READ_S else ""
+        if now - self.began <= self._budget_s:
+            return ""
+        if self._spent is None:
+            self._spent = now
+            if self.campaign is not None:
+                (self.campaign.folder / ENOUGH).touch()
+        return f"{_SPENT} of {self._budget_s / 60:g} min" if now - self._spent >= _READ_S else ""
 
 
 def _preempted(campaign: str) -> str:
@@ -301,29 +319,21 @@ def _preempted(campaign: str) -> str:
     return f"Slurm preempted job {' '.join(gone)}" if gone else ""
 
 
-def _displaced_by(patrol: Patrol) -> str:
-    """Why its nodes are somebody else's now: a job of it was preempted, or one of theirs began
-    there between two of its own. "" where they are its own; SlurmProblem where Slurm does not
-    answer.
-    """
-    if patrol.campaign is None:
-        return ""
-    if gone := _preempted(patrol.campaign):
-        return gone
-    others = slurm_jobs.jobs_of_others(patrol.campaign, patrol.nodes)
-    return next((f"job {job} runs on {node} now" for job, node in others.items()), "")
-
-
 def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_only: bool) -> int:
+    """By what was measured; of a patrol that was stopped for anything but its budget nobody is."""
     ended = verdict.campaign.session
-    if patrol.stopped or verdict.campaign.state != "finished":
-        measured = sum(case.complete for case in verdict.cases)
+    if verdict.campaign.state != "finished":
         ended_by = ended.interrupted_by if ended else ""
         patrol.stopped = patrol.stopped or ended_by or verdict.campaign.state
+    judged = not patrol.stopped or patrol.stopped.startswith(_SPENT)
+    if patrol.stopped:
+        measured = sum(case.complete for case in verdict.cases)
         say(
             f"stopped: {patrol.stopped}; {measured} of {len(verdict.cases)} places were measured "
-            f"and are kept in {verdict.campaign.id}; nobody is judged by them"
+            f"and are kept in {verdict.campaign.id}"
+            + ("" if judged else "; nobody is judged by them")
         )
+    if not judged:
         return EXIT_INCONCLUSIVE
     found = teeth.alarms(verdict, rules)
     if record_only:
@@ -338,12 +348,20 @@ def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_
     told = standings(verdict)
     good = [n for n in patrol.nodes if n in told and told[n].outcome == "accepted"]
     accused = {one.node for one in found}
+    untold = 0
     for node in sorted(set(patrol.nodes) - set(good) - accused):
-        why = told[node].why if node in told else "nothing was measured on it"
-        say(f"{node}: neither accepted nor accused: {why}")
+        known = told.get(node)
+        if known is None or not known.measured or known.outcome == "not tested":
+            patrol.not_tested[node] = known.why if known else "nothing was measured on it"
+            say(f"{node}: not tested: {patrol.not_tested[node]}")
+        else:
+            untold += 1
+            say(f"{node}: neither accepted nor accused: {known.why}")
     if not record_only:
         for line in teeth.clear(patrol.system, good):
             say(line)
     if found:
         return EXIT_REJECT
-    return EXIT_ACCEPT if len(good) == len(patrol.nodes) else verdict.exit_code
+    if good and not untold:
+        return EXIT_ACCEPT
+    return verdict.exit_code or EXIT_INCONCLUSIVE

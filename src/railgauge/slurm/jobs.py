@@ -108,6 +108,15 @@ def batch_hosts(job_ids: Collection[str]) -> dict[str, str]:
     return {job: host for job, _, host in hosts if host not in ("", "n/a")}
 
 
+def shrink(job_id: str, nodes: Collection[str]) -> None:
+    """Let a job that waits have these nodes only; SlurmProblem where Slurm refuses."""
+    count = len(nodes)
+    client.output(
+        *("scontrol", "update", f"jobid={job_id}", f"reqnodelist={hostlist.fold(nodes)}"),
+        *(f"numnodes={count}-{count}", f"numtasks={count}"),
+    )
+
+
 def cancel_jobs_of(campaign: str) -> list[str]:
     """Cancel what a campaign has left in the queue; the ids of the jobs."""
     listed = client.output("squeue", "--noheader", "--format=%A %k").splitlines()
@@ -126,24 +135,6 @@ def preempted_jobs_of(campaign: str) -> list[str]:
     )
     rows = (line.strip().split("|") for line in listed.splitlines())
     return [row[0] for row in rows if row[1:] == ["PREEMPTED", f"railgauge:{campaign}"]]
-
-
-def jobs_of_others(campaign: str, nodes: Collection[str]) -> dict[str, str]:
-    """The jobs of anybody else that run on these nodes: id -> one of the nodes; SlurmProblem where
-    Slurm does not answer.
-    """
-    if not nodes:
-        return {}
-    chosen = f"--nodelist={hostlist.fold(nodes)}"
-    listed = client.output(
-        *("squeue", "--noheader", "--states=R", chosen, "--format=%A|%k|%N"), limit_s=10
-    )
-    rows = [line.strip().split("|") for line in listed.splitlines()]
-    return {
-        job: min(set(hostlist.expand(on)) & set(nodes))
-        for job, comment, on in (row for row in rows if len(row) == 3)
-        if comment != f"railgauge:{campaign}" and set(hostlist.expand(on)) & set(nodes)
-    }
 
 
 def preempts() -> bool:

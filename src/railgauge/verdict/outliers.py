@@ -6,8 +6,10 @@ on the bad side of the metric only. With few places that deviation is next to no
 as at least what the system's data says that equal places differ by (`peer_spread`): at its default
 of 5 % nothing that is less than 17.5 % worse stands out.
 
-A place is judged by its best number. Where every pair of a node is slow, the node is named; where
-one pair is, and both of its nodes do well elsewhere, the pair.
+A place is judged by its best number, of several runs by that of the worst one: whoever measures a
+node for half an hour looks for what comes and goes, and its peers have as many runs. Where every
+pair of a node is slow, the node is named; where one pair is, and both of its nodes do well
+elsewhere, the pair.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ _how = operator.attrgetter(
 )
 
 Place = TypeVar("Place", bound=Hashable)
+Better = Literal["more", "less"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,9 +70,7 @@ class Outlier:
         )
 
 
-def outlying(
-    values: Mapping[Place, float], better: Literal["more", "less"], least_spread: float
-) -> list[Place]:
+def outlying(values: Mapping[Place, float], better: Better, least_spread: float) -> list[Place]:
     """The places whose value is far worse than the median of all; none of fewer than four.
 
     `least_spread` is a share of the median.
@@ -81,9 +82,7 @@ def outlying(
     return [place for place, value in values.items() if sign * (bound - value) > 0]
 
 
-def threshold(
-    values: Sequence[float], better: Literal["more", "less"], least_spread: float
-) -> float:
+def threshold(values: Sequence[float], better: Better, least_spread: float) -> float:
     """Worse than which one of so many numbers stands out."""
     median = statistics.median(values)
     spread = _NORMAL * statistics.median(abs(value - median) for value in values)
@@ -167,13 +166,18 @@ def _of_condition(measured: Sequence[tuple[Case, Row]]) -> list[Outlier]:
     # Rails and directions of two nodes are no peers of each other: too few to tell who is odd.
     if not _are_enough(measured):
         return []
+    of_runs: dict[tuple[object, ...], tuple[Case, Measurement]] = {}
     of_nodes: dict[str, tuple[Case, Measurement]] = {}
     of_places: dict[tuple[str, ...], tuple[Case, Measurement]] = {}
     for case, row in measured:
         m = row.measurement
+        _keep(of_runs, (_place(m), case.session, case.run), case, m, better)
+    worse: Better = "less" if better == "more" else "more"
+    for case, m in of_runs.values():
+        _keep(of_places, _place(m), case, m, worse)
+    for case, m in of_places.values():
         for node in m.nodes:
-            _keep_best(of_nodes, node, case, m, better)
-        _keep_best(of_places, (*m.nodes, m.rails or "", m.nics or ""), case, m, better)
+            _keep(of_nodes, node, case, m, better)
     nodes = {node: m.value for node, (_, m) in of_nodes.items()}
     median = statistics.median(nodes.values())
     far_off = [
@@ -189,14 +193,19 @@ def _of_condition(measured: Sequence[tuple[Case, Row]]) -> list[Outlier]:
     return far_off
 
 
-def _keep_best(
-    best: dict[Place, tuple[Case, Measurement]],
+def _place(m: Measurement) -> tuple[str, ...]:
+    return (*m.nodes, m.rails or "", m.nics or "")
+
+
+def _keep(
+    kept: dict[Place, tuple[Case, Measurement]],
     place: Place,
     case: Case,
     measurement: Measurement,
-    better: Literal["more", "less"],
+    better: Better,
 ) -> None:
-    known = best.get(place)
+    """The better one of each place."""
+    known = kept.get(place)
     sign = 1 if better == "more" else -1
     if known is None or sign * (measurement.value - known[1].value) > 0:
-        best[place] = case, measurement
+        kept[place] = case, measurement

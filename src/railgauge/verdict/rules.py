@@ -21,6 +21,7 @@ from railgauge.model.failure import (
     ENVIRONMENT,
     NO_REFERENCE,
     NOT_MEASURED,
+    TAKEN,
     UNAVAILABLE,
 )
 from railgauge.model.record import BrokenRecordError, Row
@@ -183,7 +184,11 @@ NOT_RUN = "not-run"
 _NAMED = 3
 
 #: Kinds of findings that several places have for one reason.
-_SHARED = ("no-result", NOT_RUN, UNAVAILABLE, DISTURBED, ENVIRONMENT)
+_SHARED = ("no-result", NOT_RUN, UNAVAILABLE, DISTURBED, TAKEN, ENVIRONMENT)
+
+#: Kinds of findings that say only that something was not measured, for no fault of the nodes: it is
+#: to be measured yet.
+TO_MEASURE = ("no-result", NOT_RUN, DISTURBED, TAKEN, "not-measured", "interrupted")
 
 
 def _together(findings: Sequence[Finding]) -> list[Finding]:
@@ -529,7 +534,7 @@ def _decide(campaign: Campaign) -> Verdict:
         findings += changed[0]
     state = _state_findings(campaign, cases)
     # No filter left out what the session did not come to.
-    resumable = {"no-result", DISTURBED, *(("not-measured",) if state else ())}
+    resumable = {"no-result", DISTURBED, TAKEN, *(("not-measured",) if state else ())}
     findings = [
         dataclasses.replace(f, next_step=_resume(campaign)) if f.kind in resumable else f
         for f in findings

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from railgauge.model.record import Standing
+from railgauge.model.record import Standing, StandingOutcome
 from railgauge.verdict.answer import Finding, Verdict
 from railgauge.verdict.compare import Case
+from railgauge.verdict.rules import TO_MEASURE
 
 
 def why_not(verdict: Verdict, node: str) -> str:
@@ -31,30 +33,67 @@ def _why_not(
     """By the findings that name it or none, and its own cases; `provisionally` without what only
     lacks a baseline.
     """
+    obstacles = _obstacles(verdict, node, findings, cases, provisionally)
+    return next((one.why for one in obstacles), "")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Obstacle:
+    """What keeps a node from being accepted; `to_measure`: only that it is to be measured yet."""
+
+    why: str
+    to_measure: bool = False
+
+
+def _obstacles(
+    verdict: Verdict,
+    node: str,
+    findings: Sequence[Finding],
+    cases: Sequence[Case],
+    provisionally: bool,
+) -> Iterator[_Obstacle]:
     campaign = verdict.campaign
     if verdict.simulated:
-        return "a rehearsal accepts nothing"
+        yield _Obstacle("a rehearsal accepts nothing")
+    broke_off = campaign.state == "interrupted"
     if campaign.gate != "acceptance" or campaign.state != "finished":
-        return f"campaign {campaign.id} is {campaign.state}, mode {campaign.gate}"
+        why = f"campaign {campaign.id} is {campaign.state}, mode {campaign.gate}"
+        yield _Obstacle(why, to_measure=broke_off and campaign.gate == "acceptance")
     partitions = [name for name, nodes in campaign.scope.nodes.items() if node in nodes]
     if not partitions:
-        return f"campaign {campaign.id} was not about it"
+        yield _Obstacle(f"campaign {campaign.id} was not about it")
     for finding in findings:
         if provisionally and finding.weight == "provisional accept":
             continue
         if finding.nodes or _concerns(finding, partitions):
-            return words(finding)
+            # Of one that broke off the session says no more than that.
+            to_measure = finding.kind in TO_MEASURE or (broke_off and not finding.nodes)
+            yield _Obstacle(words(finding), to_measure and finding.weight == "inconclusive")
     if accused := _accused(verdict, node):
-        return accused
-    good = []
+        yield _Obstacle(accused)
+    good = [case for case in cases if case.passed or (provisionally and case.unreferenced)]
+    well = {id(case) for case in good}
     for case in cases:
-        if case.passed or (provisionally and case.unreferenced):
-            good.append(case)
-        elif not case.was_left_out:
-            return f"{case.check} {' '.join(case.nodes)}: {case.result}"
+        if id(case) in well or case.was_left_out or _is_made_up_for(case, node, good):
+            continue
+        yield _Obstacle(f"{case.check} {' '.join(case.nodes)}: {case.result}", case.to_measure)
     if not any(case.partition in partitions for case in good):
-        return f"nothing was measured on it in campaign {campaign.id}"
-    return ""
+        yield _Obstacle(f"nothing was measured on it in campaign {campaign.id}", to_measure=True)
+
+
+def _is_made_up_for(case: Case, node: str, good: Sequence[Case]) -> bool:
+    """Whether a place lacks only because its other nodes were somebody else's, and another showed
+    the same of this one: what this check measures there, and in the same role, as it may be bad in
+    one direction.
+    """
+    if not case.taken or node in case.taken:
+        return False
+    return any(
+        (one.check, one.partition, one.kind) == (case.check, case.partition, case.kind)
+        and len(one.nodes) == len(case.nodes)
+        and one.nodes.index(node) == case.nodes.index(node)
+        for one in good
+    )
 
 
 def _is_about(finding: Finding, node: str) -> bool:
@@ -109,11 +148,12 @@ def to_measure(verdict: Verdict, node: str) -> list[str]:
 
 def alarms(verdict: Verdict) -> dict[str, dict[str, bool]]:
     """Node -> check -> whether a retest in the same campaign confirmed it, of the nodes that a
-    check accuses; of what nothing judged, or nobody measured in earnest, none.
+    check accuses; of what nothing judged, or nobody measured in earnest, none. What was measured
+    before a campaign broke off accuses as well.
 
     A check that found a pair bad accuses neither of its nodes alone: only a culprit is accused.
     """
-    if not _is_judged(verdict):
+    if not _is_in_earnest(verdict) or verdict.campaign.state not in ("finished", "interrupted"):
         return {}
     scope = {node for members in verdict.campaign.scope.nodes.values() for node in members}
     again = {(node, c.check) for c in verdict.cases if c.like and c.failed for node in c.nodes}
@@ -159,7 +199,7 @@ def standings(verdict: Verdict) -> dict[str, Standing]:
             [*findings.get(node, ()), *everywhere],
             cases.get(node, []),
             fingerprints.get(node),
-            accused.get(node, {}) if _is_judged(verdict) else None,
+            accused.get(node, {} if _is_judged(verdict) else None),
         )
         for node in sorted(scope)
     }
@@ -173,11 +213,19 @@ def _standing(
     fingerprint: str | None,
     accused: dict[str, bool] | None,
 ) -> Standing:
-    why = _why_not(verdict, node, findings, cases)
-    provisional = why and not _why_not(verdict, node, findings, cases, provisionally=True)
+    obstacles = list(_obstacles(verdict, node, findings, cases, provisionally=False))
+    measured = any(case.complete for case in cases)
+    why = ""
+    outcome: StandingOutcome = "accepted"
+    if obstacles:
+        # What speaks against it says more than what lacks.
+        why = min(obstacles, key=lambda one: one.to_measure).why
+        provisional = not _why_not(verdict, node, findings, cases, provisionally=True)
+        lacks = measured and all(one.to_measure for one in obstacles)
+        outcome = "provisional" if provisional else "not tested" if lacks else "not accepted"
     return Standing(
-        measured=any(case.complete for case in cases),
-        outcome="accepted" if not why else "provisional" if provisional else "not accepted",
+        measured=measured,
+        outcome=outcome,
         why=why,
         checks=tuple(sorted({case.check for case in cases if case.passed or case.unreferenced})),
         # What nothing judged, or nobody measured in earnest, was not seen to be well.
@@ -185,13 +233,24 @@ def _standing(
         fingerprint=fingerprint,
         alarms=accused,
         carriers=_carriers(node, cases),
+        open=_is_open(verdict, node, cases),
     )
 
 
 def _is_judged(verdict: Verdict) -> bool:
-    campaign = verdict.campaign
-    ended = campaign.gate == "acceptance" and campaign.state == "finished"
-    return ended and not verdict.simulated
+    return _is_in_earnest(verdict) and verdict.campaign.state == "finished"
+
+
+def _is_in_earnest(verdict: Verdict) -> bool:
+    return verdict.campaign.gate == "acceptance" and not verdict.simulated
+
+
+def _is_open(verdict: Verdict, node: str, cases: Sequence[Case]) -> bool:
+    """Whether something is wrong there that nobody is confirmed to be the reason of."""
+    guilty = set(verdict.failing_nodes)
+    far = {id(outlier.case) for outlier in verdict.outliers}
+    odd = (case for case in cases if case.failed or id(case) in far)
+    return node not in guilty and any(not guilty & set(case.nodes) for case in odd)
 
 
 def _carriers(node: str, cases: Sequence[Case]) -> dict[str, tuple[int, int]]:

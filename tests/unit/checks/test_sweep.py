@@ -20,7 +20,7 @@ from railgauge.checks.cases import Case, Places, SettingCase, SweepCase
 from railgauge.checks.observation import Observation
 from railgauge.checks.pair import PairCheck
 from railgauge.checks.sweep import SweepCheck
-from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, UNAVAILABLE, Failure
+from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, TAKEN, UNAVAILABLE, Failure
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Record, read_record
@@ -450,6 +450,37 @@ def test_the_conductors_node_alone_is_accused_where_it_went(
     written = record(check)
     assert written.failures == (gone,)
     assert (bad(check), set(written.not_run)) == ({}, {SECOND})
+    assert set(passed(check)) == {FIRST, THIRD, FOURTH}
+
+
+def test_a_node_that_the_job_did_not_get_is_somebody_elses_at_each_of_its_places(
+    check: Any,
+) -> None:
+    left = good(check)
+    left.lost = {"n2": raw.NOT_OURS}
+    for place in (FIRST, SECOND):
+        del left.sides[place]
+        left.outcomes[place] = ("lost", f"n2: {raw.NOT_OURS}")
+    left.write(check)
+    jobs.judge(check)
+    assert bad(check) == {FIRST: [TAKEN], SECOND: [TAKEN]}
+    assert set(passed(check)) == {THIRD, FOURTH} and not record(check).not_run
+
+
+@pytest.mark.parametrize(("state", "by_others"), [("PREEMPTED", True), ("FAILED", False)])
+def test_what_failed_when_somebody_ended_its_job_accuses_nobody(
+    check: Any, state: str, by_others: bool
+) -> None:
+    left = good(check)
+    ended = left.sides[SECOND]["client"]
+    line = {**ended.line, "call": {**ended.line["call"], "exit_code": -15}}
+    left.sides[SECOND]["client"] = ended._replace(line=line)
+    left.write(check)
+    check._job.state = state
+    jobs.judge(check)
+    found = bad(check)
+    assert found.keys() == {SECOND}
+    assert (found[SECOND] == [DISTURBED]) == by_others
     assert set(passed(check)) == {FIRST, THIRD, FOURTH}
 
 

@@ -93,6 +93,15 @@ def test_the_last_campaign_that_accepted_a_node_counts(results: Path) -> None:
     assert not found["n2"].changed
 
 
+def test_who_was_not_tested_is_neither_accepted_nor_judged_by_that(results: Path) -> None:
+    ended(results, FIRST, n1=standing())
+    ended(results, SECOND, n1=standing("not tested").model_copy(update={"alarms": {}}))
+    found = coverage.read("lab").nodes["n1"]
+    assert found.tested is not None and found.tested.campaign == SECOND
+    assert found.accepted is not None and found.accepted.campaign == FIRST
+    assert found.judged is None or found.judged.campaign == FIRST
+
+
 def test_what_measured_nothing_on_a_node_tested_nothing(results: Path) -> None:
     ended(results, FIRST, n1=standing("not accepted", measured=False))
     assert coverage.read("lab").nodes == {}
@@ -156,7 +165,7 @@ def test_a_broken_record_says_nothing_of_any_node(results: Path, content: str) -
 def test_a_broken_file_of_the_store_is_made_anew(results: Path, content: str) -> None:
     ended(results, FIRST, n1=standing())
     good = coverage.read("lab")
-    (results / "gate" / "lab" / "coverage-3.json").write_text(content)
+    (results / "gate" / "lab" / "coverage-4.json").write_text(content)
     assert coverage.read("lab") == good
 
 

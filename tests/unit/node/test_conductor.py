@@ -197,6 +197,21 @@ def test_agents_are_started_again_without_a_node_that_the_launcher_does_not_reac
     assert sweep.code == 0 and sweep.left_running() == []
 
 
+def test_a_job_that_got_fewer_nodes_measures_the_others_at_once(tmp_path: Path) -> None:
+    sweep = neighbours(pair_order())
+    got, commands = sweep.nodes[:3], tmp_path / "slurm"
+    commands.mkdir()
+    (commands / "scontrol").write_text(f"#!/bin/sh\nprintf '%s\\n' {' '.join(got)}\n")
+    (commands / "scontrol").chmod(0o755)
+    path = f"{commands}:{tmp_path / 'commands'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    sweep.environment = {"PATH": path, "SLURM_JOB_NUM_NODES": "3", "SLURM_JOB_NODELIST": "some"}
+    found = sweep.run(tmp_path)
+    assert found.lost == {sweep.nodes[3]: raw.NOT_OURS}
+    outcomes = {index: event["outcome"] for index, event in found.places.items()}
+    assert outcomes == {0: "done", 1: "done", 2: "lost", 3: "lost"}
+    assert sweep.code == 0 and sweep.seconds < sweep.connect_limit_s
+
+
 def short(folder: Path, margin_s: float) -> dict[str, str]:
     """An environment in which the conductor's own limits, and no others, are short."""
     lines = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -176,6 +177,43 @@ def stops(cluster: Cluster, node: str, message: wire.Message) -> None:
 def test_a_place_that_is_late_is_told_to_stop() -> None:
     cluster = swept(TWO, n2=stops)
     assert cluster.outcomes == {0: "late", 1: "late"} and cluster.dropped == {}
+
+
+def ended_early(
+    tmp_path: Path, orders: sweep.Sweep, monkeypatch: pytest.MonkeyPatch, **answers: Answer
+) -> Cluster:
+    """`enough` is there 0.4 s after the first go."""
+    file = tmp_path / "enough"
+    monkeypatch.setattr(rounds, "ENOUGH_S", 0.05)
+    monkeypatch.setattr(rounds, "ANSWER_S", 60)
+    monkeypatch.setattr(rounds, "SLOW_S", 0.1)
+    made: list[Cluster] = []
+
+    async def work() -> None:
+        made.append(Cluster(orders._replace(enough=str(file)), answers))
+        asyncio.get_running_loop().call_later(0.4, file.touch)
+        await made[0].rounds.run()
+
+    run(work())
+    return made[0]
+
+
+def test_where_it_is_enough_no_round_more_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = listed(("n1", "n2"), ("n2", "n3"), rounds=[[0], [1]], run_limit_s=60)
+    cluster = ended_early(tmp_path, orders, monkeypatch, n2=stops)
+    # Of nothing is known how long it should take.
+    assert cluster.outcomes == {0: "refused"}
+    assert ("n3", "go", 1) not in cluster.told
+
+
+def test_where_it_is_enough_what_takes_far_longer_than_the_others_is_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0, 1]], run_limit_s=60)
+    cluster = ended_early(tmp_path, orders, monkeypatch, n2=stops)
+    assert cluster.outcomes == {0: "late", 1: "done"}
 
 
 def test_a_node_that_cannot_stop_a_tool_is_lost() -> None:

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from railgauge.acceptance import accept, session
-from railgauge.campaign.folder import STANDING
+from railgauge.campaign.folder import ENOUGH, STANDING
 from railgauge.checks.queue import IDLE_VARIABLE
 from railgauge.checks.schedule import SCHEDULE_VARIABLE
 from railgauge.cli import cli
@@ -75,7 +75,6 @@ def nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fleet:
     monkeypatch.setattr(slurm_jobs, "nodes_of_campaigns", set)
     monkeypatch.setattr(slurm_jobs, "preempts", lambda: True)
     monkeypatch.setattr(slurm_jobs, "preempted_jobs_of", lambda _: [])
-    monkeypatch.setattr(slurm_jobs, "jobs_of_others", lambda *_: {})
     monkeypatch.setattr(rights, "missing", lambda _: [])
     monkeypatch.setattr(run, "leaves_of", lambda _: None)
     monkeypatch.setattr(session, "in_lab", lambda _: False)
@@ -93,7 +92,10 @@ def campaign_of(results: Path, campaign: str, state: str = "finished", **outcome
         **{"measured": True, "outcome": "accepted", "why": "", "checks": (), "rails": {}},
         **{"fingerprint": "f", "alarms": alarms},
     )
-    told = {node: one.model_copy(update={"outcome": outcome}) for node, outcome in outcomes.items()}
+    told = {
+        node: one.model_copy(update={"outcome": outcome, "open": outcome == "not accepted"})
+        for node, outcome in outcomes.items()
+    }
     write_standings(folder / STANDING, told)
     record = {"system": "lab", "gate": "acceptance", "state": state, "scope": {}, "requested": {}}
     record["scope"] = {"nodes": {}, "required": {}}
@@ -275,7 +277,9 @@ def test_a_plan_as_json_is_as_its_schema(nodes: Fleet, flag: str) -> None:
 
 @dataclasses.dataclass
 class Ran:
-    """Stands in for the campaign: `check` accuses `bad` nodes."""
+    """Stands in for the campaign: `check` accuses `bad` nodes. It asks `looks` times whether it is
+    to end.
+    """
 
     bad: str = ""
     check: str = "Iperf2Pair"
@@ -283,6 +287,11 @@ class Ran:
     options: tuple[str, ...] = ()
     told: dict[str, str | None] = dataclasses.field(default_factory=dict)
     stopped: str = ""
+    #: nodes that were somebody else's
+    taken: tuple[str, ...] = ()
+    #: where what it leaves is
+    folder: Path = Path()
+    looks: int = 1
 
     def __call__(
         self,
@@ -303,22 +312,28 @@ class Ran:
             state=self.state,
             scope=scope,
             fingerprints={},
+            folder=self.folder,
             session=SimpleNamespace(interrupted_by=self.stopped),
         )
         begun(campaign)
-        self.stopped = self.stopped or more["stop"]()
+        for _ in range(self.looks):
+            self.stopped = self.stopped or more["stop"]()
+        campaign.session.interrupted_by = self.stopped
         cases = [
             SimpleNamespace(
                 check=self.check,
                 partition="ns",
                 nodes=pair,
-                passed=self.bad not in pair,
+                passed=not {self.bad, *self.taken} & set(pair),
                 failed=self.bad in pair,
                 like="",
-                complete=True,
+                complete=not set(self.taken) & set(pair),
                 unreferenced=False,
                 result="",
                 was_left_out=False,
+                taken=self.taken if set(self.taken) & set(pair) else (),
+                to_measure=bool(set(self.taken) & set(pair)),
+                kind="",
                 rows=(),
                 facts={},
             )
@@ -336,8 +351,9 @@ class Ran:
             simulated=False,
             findings=findings,
             cases=cases,
+            outliers=(),
             failing_nodes=[self.bad] if self.bad else [],
-            suspects=[SimpleNamespace(failing_nodes=[self.bad], checks=(self.check,))]
+            suspects=[SimpleNamespace(failing_nodes=[self.bad], checks=(self.check,), why="slow")]
             if self.bad
             else [],
         )
@@ -351,12 +367,12 @@ def patrolled(listed: None, nodes: Fleet, monkeypatch: pytest.MonkeyPatch) -> Pa
     """A patrol of the namespace nodes: its exit code, and what it says."""
     nodes.flags["n5"].add("DOWN")
 
-    def go(campaign: Ran, rules: GateRules = RULES) -> tuple[int, list[str]]:
+    def go(campaign: Ran, rules: GateRules = RULES, budget_s: float = 1e6) -> tuple[int, list[str]]:
         monkeypatch.setattr(accept, "run", campaign)
         planned = run.plan("lab", rules, run.survey("lab", rules, NOW), 8, 1e6)
         assert planned is not None
         said: list[str] = []
-        patrol = run.run("lab", rules, planned, 1e6, [], said.append)
+        patrol = run.run("lab", rules, planned, budget_s, [], said.append)
         assert patrol.exit_code is not None
         return patrol.exit_code, said
 
@@ -458,6 +474,91 @@ def test_one_that_was_stopped_judges_nobody(nodes: Fleet, patrolled: Patrolled) 
     assert nodes.open() == set(NS)
 
 
+def test_what_was_measured_until_the_budget_ended_is_judged(
+    nodes: Fleet, patrolled: Patrolled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "_READ_S", 0)
+    campaign = Ran("n2", state="interrupted", folder=tmp_path)
+    code, said = patrolled(campaign, budget_s=-1)
+    assert code == 1 and said[0].startswith("stopped: used up: the budget")
+    assert nodes.open() == {"n1", "n3", "n4"}
+    assert (tmp_path / ENOUGH).exists()
+
+
+def test_what_runs_when_the_budget_ends_is_read_yet(patrolled: Patrolled, tmp_path: Path) -> None:
+    campaign = Ran(folder=tmp_path, looks=3)
+    patrolled(campaign, budget_s=-1)
+    assert (tmp_path / ENOUGH).exists() and not campaign.stopped
+
+
+def test_what_was_not_finished_when_the_budget_ended_is_not_tested(
+    patrolled: Patrolled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "_READ_S", 0)
+    code, said = patrolled(Ran(state="interrupted", folder=tmp_path), budget_s=-1)
+    assert code == 2
+    assert [line.partition(": ")[0] for line in said if ": not tested: " in line] == list(NS)
+
+
+def test_a_node_that_was_taken_is_not_tested_and_the_others_are_judged(
+    nodes: Fleet, patrolled: Patrolled
+) -> None:
+    code, said = patrolled(Ran(taken=("n2",)))
+    # Of n1 and n3 the direction that only the pair with n2 has is not known.
+    told = [line.partition(": ")[0] for line in said if ": not tested: " in line]
+    assert (code, told) == (0, ["n1", "n2", "n3"])
+    [file] = store.folder("lab").glob("patrols/*.json")
+    assert list(json.loads(file.read_text())["not_tested"]) == ["n1", "n2", "n3"]
+    assert nodes.open() == set(NS)
+
+
+def test_who_is_bad_beside_a_taken_node_is_held(nodes: Fleet, patrolled: Patrolled) -> None:
+    assert patrolled(Ran("n2", taken=("n4",)))[0] == 1
+    assert nodes.open() == {"n1", "n3", "n4"}
+
+
+def test_who_was_not_tested_keeps_its_age_and_is_not_tested_again_for_that(
+    nodes: Fleet, tmp_path: Path
+) -> None:
+    campaign_of(tmp_path, LAST_WEEK, n1="accepted")
+    campaign = "20261122T100000Z-lab-000001"
+    campaign_of(tmp_path, campaign, n1="not tested", n2="not tested")
+    told: dict[str, Any] = {"partition": "ns", "nodes": ["n1", "n2"], "leaves": {}, "risks": {}}
+    journal.Patrol(
+        "20261122T100000Z_abcd", "lab", "", "", cover=True, campaign=campaign, ended="", **told
+    ).save()
+    fleet = run.survey("lab", RULES, NOW)
+    assert (of(fleet, "n1").days, of(fleet, "n1").risks) == (7.0, ())
+    assert of(fleet, "n2").days > 1e6
+    assert not of(fleet, "n1").retest and not of(fleet, "n2").retest
+
+
+def test_who_was_refused_beside_a_guilty_one_is_not_tested_again_on_its_leaf(
+    nodes: Fleet, tmp_path: Path
+) -> None:
+    campaign = "20261122T100000Z-lab-000001"
+    campaign_of(tmp_path, campaign, n2="not accepted")
+    path = tmp_path / "campaigns" / campaign / STANDING
+    standings = record.read_standings(path)
+    assert standings is not None
+    write_standings(path, {"n2": standings["n2"].model_copy(update={"open": False})})
+    told: dict[str, Any] = {"partition": "ns", "nodes": ["n2"], "leaves": {}, "risks": {}}
+    journal.Patrol(
+        "20261122T100000Z_abcd", "lab", "", "", cover=True, campaign=campaign, ended="", **told
+    ).save()
+    assert not of(run.survey("lab", RULES, NOW), "n2").retest
+
+
+def test_a_way_to_a_leaf_of_which_nobody_was_tested_waits_on(nodes: Fleet) -> None:
+    leaves = {"a": ["n1"], "b": ["n2", "n3"], "c": ["n4"]}
+    told: dict[str, Any] = {"partition": "ns", "nodes": ["n1"], "leaves": leaves, "risks": {}}
+    journal.Patrol(
+        *("20261122T100000Z_abcd", "lab", "", ""),
+        **{"cover": True, "ended": "", "not_tested": {"n3": "busy", "n4": "busy"}, **told},
+    ).save()
+    assert list(journal.ways("lab", NOW, 7)) == [("a", "b")]
+
+
 def test_a_preempted_job_stops_it(
     nodes: Fleet, patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -466,25 +567,6 @@ def test_a_preempted_job_stops_it(
     campaign = Ran()
     patrolled(campaign)
     assert campaign.stopped == "Slurm preempted job 7"
-
-
-def test_a_job_that_began_between_two_of_its_own_stops_it(
-    nodes: Fleet, patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run, "_READ_S", 0)
-    monkeypatch.setattr(slurm_jobs, "jobs_of_others", lambda campaign, _: {"9": "n3"})
-    campaign = Ran()
-    patrolled(campaign)
-    assert campaign.stopped == "job 9 runs on n3 now"
-
-
-def test_a_job_that_ended_in_time_does_not_stop_it(
-    nodes: Fleet, patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(slurm_jobs, "jobs_of_others", lambda campaign, _: {"9": "n3"})
-    campaign = Ran()
-    patrolled(campaign)
-    assert not campaign.stopped
 
 
 def test_after_a_preempted_job_nobody_is_judged_also_where_it_was_the_last(

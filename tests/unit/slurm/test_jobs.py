@@ -84,13 +84,6 @@ def test_the_preempted_jobs_of_a_campaign_are_known(monkeypatch: pytest.MonkeyPa
     assert slurm_jobs.preempted_jobs_of("A") == ["7"]
 
 
-def test_the_jobs_of_others_on_nodes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = "7|railgauge:A|n[1-2]\n8|railgauge:B|n2\n9|(null)|n[3-5]\n10|x|n9\n"
-    monkeypatch.setattr(client, "output", lambda *_, **__: answer)
-    assert slurm_jobs.jobs_of_others("A", ["n1", "n2", "n5"]) == {"8": "n2", "9": "n5"}
-    assert slurm_jobs.jobs_of_others("A", []) == {}
-
-
 @pytest.mark.parametrize(
     ("line", "preempts"),
     [

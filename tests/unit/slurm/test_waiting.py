@@ -11,8 +11,9 @@ from reframe.core.exceptions import JobBlockedError, JobError
 
 from railgauge.checks import guard, queue
 from railgauge.errors import EnvironmentProblem
-from railgauge.model.failure import DISTURBED, LOST, UNAVAILABLE
+from railgauge.model.failure import DISTURBED, LOST, TAKEN, UNAVAILABLE
 from railgauge.slurm import client, waiting
+from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
 
@@ -462,3 +463,60 @@ def test_a_busy_node_is_waited_for_unless_only_idle_ones_are_asked_for(
     controller.flags["n3"] = {"ALLOCATED"}
     controller.jobs = BUSY
     assert left_out(session, "n1", "n3").keys() == nodes
+
+
+def test_where_only_idle_nodes_are_asked_for_a_busy_one_is_somebody_elses(
+    controller: Controller, session: Session, dead: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(queue.IDLE_VARIABLE, "1")
+    controller.flags["n3"] = {"ALLOCATED"}
+    controller.jobs = BUSY
+    assert left_out(session, "n1", "n3") == {"n3": TAKEN}
+
+
+@pytest.mark.parametrize(("idle", "given_up"), [("", False), ("1", True)])
+def test_a_job_whose_node_was_taken_before_it_began_is_waited_for_unless_only_idle_ones_are(
+    controller: Controller,
+    session: Session,
+    dead: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    idle: str,
+    given_up: bool,
+) -> None:
+    monkeypatch.setenv(queue.IDLE_VARIABLE, idle)
+    waiter = session.submitted(job(waited_s=6), "n1", "n3")
+    controller.flags["n3"] = {"ALLOCATED"}
+    controller.jobs = BUSY
+    session.look_at(session, [waiter])
+    assert (session.cancelled == [waiter.jobid]) == given_up
+
+
+@pytest.mark.parametrize(
+    ("nodes", "name", "shrunk"),
+    [
+        (("n1", "n2", "n3"), "case7", [["n1", "n2"]]),
+        (("n1", "n3"), "case7", []),
+        (("n1", "n2", "n3"), "another", []),
+    ],
+    ids=["two-left", "one-left", "cannot"],
+)
+def test_a_job_goes_on_without_a_node_that_was_taken_before_it_began(
+    controller: Controller,
+    session: Session,
+    dead: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    nodes: tuple[str, ...],
+    name: str,
+    shrunk: list[list[str]],
+) -> None:
+    monkeypatch.setenv(queue.IDLE_VARIABLE, "1")
+    asked: list[list[str]] = []
+    monkeypatch.setattr(slurm_jobs, "shrink", lambda number, left: asked.append(sorted(left)))
+    session.may_shrink.add(name)
+    waiter = session.submitted(job(waited_s=6), *nodes)
+    controller.flags["n3"] = {"ALLOCATED"}
+    controller.jobs = BUSY
+    session.look_at(session, [waiter])
+    session.look_at(session, [waiter])
+    assert asked == shrunk
+    assert (session.cancelled == []) == bool(shrunk)

@@ -54,6 +54,20 @@ def test_a_pair_that_was_good_when_measured_again_stands_out_still() -> None:
     assert named([*cases, again]) == [("n3", "n4")]
 
 
+def test_of_several_runs_the_worst_counts() -> None:
+    """The pairs of n3 are slow in one run of three, and well in the others."""
+    runs = [ring([9.8] * 6), ring([9.8, 6.0, 6.1, 9.8, 9.7, 9.8]), ring([9.7] * 6)]
+    assert named([dataclasses.replace(c, run=n) for n, run in enumerate(runs) for c in run]) == [
+        ("n3",)
+    ]
+
+
+def test_a_bad_moment_that_all_have_in_some_run_is_nobodys() -> None:
+    slow = [[6.0 if place == run else 9.8 for place in range(6)] for run in range(6)]
+    cases = [dataclasses.replace(c, run=n) for n, run in enumerate(slow) for c in ring(run)]
+    assert named(cases) == []
+
+
 def test_who_does_better_than_the_others_does_not_stand_out() -> None:
     assert named(ring([9.8, 9.8, 2.0, 2.0, 2.1, 2.0, 2.1, 2.0])) == []
 

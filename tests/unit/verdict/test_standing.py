@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from railgauge.model.failure import Failure
+from railgauge.campaign.folder import Session
+from railgauge.model.failure import TAKEN, Failure
 from railgauge.verdict import standing
 from railgauge.verdict.answer import Finding
 from tests.unit.verdict.test_first_day import without_references
@@ -184,3 +185,77 @@ def test_the_changes_of_each_carrier_are_kept(recorded: Recorded) -> None:
     found = standing.standings(dataclasses.replace(recorded.decide(), cases=tuple(cases)))
     assert found["n1"].carriers == {"eth0": (4, 6)}
     assert found["n2"].carriers == {}
+
+
+# ---- what lacks for no fault of the node ----
+
+TAKEN_N2 = Failure(TAKEN, "not measured: n2 busy with job 7", ("n2",))
+
+
+def pair(*nodes: str, taken: tuple[str, ...] = (), **other: Any) -> SimpleNamespace:
+    content = {"check": "C", "partition": "ns", "kind": "", "was_left_out": False}
+    told = {"nodes": nodes, "taken": taken, "passed": not taken, "to_measure": bool(taken)}
+    return SimpleNamespace(**{**content, **told, "result": "fail" if taken else "pass", **other})
+
+
+@pytest.mark.parametrize(
+    ("other", "returns"),
+    [
+        (pair("n1", "n3"), True),
+        (pair("n3", "n1"), False),
+        (pair("n1", "n3", kind="rdma"), False),
+        (pair("n1", "n3", check="D"), False),
+    ],
+    ids=["same", "other-direction", "other-kind", "other-check"],
+)
+def test_a_partner_that_was_taken_keeps_nobody_out_whom_another_measured(
+    other: Any, returns: bool
+) -> None:
+    given = verdict(cases=[pair("n1", "n2", taken=("n2",)), other])
+    assert (standing.why_not(given, "n1") == "") == returns
+
+
+def test_who_was_taken_itself_is_not_accepted() -> None:
+    given = verdict(cases=[pair("n1", "n2", taken=("n1",)), pair("n1", "n3")])
+    assert standing.why_not(given, "n1")
+
+
+def test_those_beside_a_taken_node_are_not_tested(recorded: Recorded) -> None:
+    for number in (0, 1):
+        recorded.fail(number, TAKEN_N2)
+    found = standing.standings(recorded.decide())
+    assert {node: found[node].outcome for node in ("n1", "n3", "n4")} == {
+        **{"n1": "not tested", "n3": "not tested", "n4": "accepted"}
+    }
+    assert not any(one.open for one in found.values())
+
+
+def test_a_taken_node_hides_no_failure(recorded: Recorded) -> None:
+    recorded.fail(0, TAKEN_N2)
+    recorded.fail(3, Failure("condition", "the MTU of n1 is 1500", ("n1",)))
+    found = standing.standings(recorded.decide())
+    assert found["n1"].outcome == "not accepted" and "MTU" in found["n1"].why
+
+
+def test_of_a_campaign_that_broke_off_the_rest_is_not_tested(recorded: Recorded) -> None:
+    recorded.state, recorded.session = "interrupted", Session(0, "", "the budget")
+    found = standing.standings(recorded.decide())
+    assert {(one.outcome, one.alarms) for one in found.values()} == {("not tested", None)}
+
+
+def test_a_campaign_that_broke_off_accuses_by_what_it_measured(recorded: Recorded) -> None:
+    recorded.fail(0, Failure("condition", "the MTU of n2 is 1500", ("n2",)))
+    recorded.state, recorded.session = "interrupted", Session(0, "", "the budget")
+    found = standing.standings(recorded.decide())
+    assert found["n2"].alarms == {"Iperf2Pair": False} and found["n1"].alarms is None
+
+
+def test_what_nobody_is_confirmed_for_is_open(recorded: Recorded) -> None:
+    recorded.fail(0, Failure("direction", "n1 -> n2 is slow"), value=4.0)
+    found = standing.standings(recorded.decide())
+    assert [node for node, one in found.items() if one.open] == ["n1", "n2"]
+
+
+def test_what_a_confirmed_node_explains_is_not_open(recorded: Recorded) -> None:
+    recorded.fail(0, Failure("condition", "the MTU of n2 is 1500", ("n2",)))
+    assert not any(one.open for one in standing.standings(recorded.decide()).values())
