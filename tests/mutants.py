@@ -457,6 +457,35 @@ MUTANTS = [
         "tests/lab/test_vm.py::test_nothing_more_is_measured_over_a_rail_that_fails_its_probe",
     ),
     Mutant(
+        "where a device has gone the next one is measured in its place",
+        "src/railgauge/node/rdma.py",
+        '    names = wanted.get("names", ())\n    left',
+        "    names = ()\n    left",
+        "tests/unit/node/test_way.py::"
+        "test_no_other_device_is_measured_in_the_place_of_one_that_vanished",
+    ),
+    Mutant(
+        "the rails of a node that lacks a device are counted from its first",
+        "src/railgauge/node/way.py",
+        'elif not names and len(there) != wanted.get("count", len(there)):',
+        "elif False:",
+        "tests/unit/node/test_way.py -k without_names",
+    ),
+    Mutant(
+        "the partner of a rail that is gone is as suspect",
+        "src/railgauge/checks/pair.py",
+        '            if "rail_missing" in said:\n',
+        "            if False:\n",
+        "tests/unit/verdict/test_lost_rails.py",
+    ),
+    Mutant(
+        "what a node is known to lack is odd",
+        "src/railgauge/verdict/peers.py",
+        "return None if field.startswith(self.absent) else _ABSENT",
+        "return _ABSENT",
+        "tests/unit/checks/test_state.py -k absent",
+    ),
+    Mutant(
         "an emulated delay is nobody's business",
         "src/railgauge/checks/rdma.py",
         '            "emulation": "none",\n',

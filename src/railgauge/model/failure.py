@@ -27,6 +27,9 @@ UNAVAILABLE = "unavailable"
 #: A node that went while it was measured, or whose agent did.
 LOST = "node-lost"
 
+#: The device of a node's rail is not there, though its path was as it should be before.
+RAIL_MISSING = "rail-missing"
+
 #: Two nodes of which one does not reach the other, and both answer Slurm's controller: it speaks
 #: against what lies between them, and against neither.
 UNREACHED = "unreached"

@@ -49,7 +49,7 @@ def describe(spec: Facts, role: str, peer: str, facts: Facts) -> dict[str, str]:
     elif "unresolved" in facts:
         raise NoWay(f"no name of {peer} leads to it: {facts['unresolved'][peer]}")
     if spec.get("rdma"):
-        facts.update(_rail(spec["rdma"], spec["rdma"]["rails"][role]))
+        _find_rail(spec["rdma"], spec["rdma"]["rails"][role], facts)
         values.update(
             device=facts["device"],
             ib_port=str(facts["port"]),
@@ -169,21 +169,34 @@ def ring_sizes(text: str) -> Facts:
     return {f"ring_{direction.lower()}": int(packets) for direction, packets in found}
 
 
-def _rail(wanted: Facts, rail: int) -> Facts:
-    """The device behind a rail, its port, the state of that and the GID to use."""
-    known = [(d, p) for d in rdma.devices(wanted["devices"]) for p in rdma.ports(d)]
-    if rail >= len(known):
-        names = ", ".join(device for device, _ in known) or "none"
-        raise NoWay(f"no rail {rail} among the RDMA devices like {wanted['devices']} ({names})")
+def _find_rail(wanted: Facts, rail: int, facts: Facts) -> None:
+    """Into `facts`: the device behind a rail, its port, the state of that and the GID to use.
+
+    NoWay, and the fact `rail_missing`, where it is not there, or nothing tells which one it is.
+    """
+    there = [(d, p) for d in rdma.devices(wanted["devices"]) for p in rdma.ports(d)]
+    known, names = rdma.rail_ports(wanted, there), wanted.get("names", ())
+    listed = f"among the RDMA devices like {wanted['devices']} ({_names(there)})"
+    why = ""
+    if rail not in known:
+        why = f"no {names[rail]}, rail {rail}, {listed}" if names else f"no rail {rail} {listed}"
+    elif not names and len(there) != wanted.get("count", len(there)):
+        why = f"which is rail {rail} nothing tells {listed}, expected {wanted['count']} of them"
+    if why:
+        facts["rail_missing"] = why
+        raise NoWay(why)
     device, port = known[rail]
-    facts = {"rail": rail, "device": device, "port": port, **rdma.port_facts(device, port)}
+    facts.update(rail=rail, device=device, port=port, **rdma.port_facts(device, port))
     if wanted["gid_type"] is not None:
         try:
             gid = rdma.gid_index(device, port, wanted["gid_type"])
         except rdma.Unknown as error:
             raise NoWay(str(error)) from None
         facts.update(gid_index=gid.number, gid=gid.gid, rail_address=gid.address)
-    return facts
+
+
+def _names(ports: list[tuple[str, int]]) -> str:
+    return ", ".join(device for device, _ in ports) or "none"
 
 
 def emulation(interface: str | None) -> str:
