@@ -262,7 +262,12 @@ def output_is_a_result(evidence: Evidence) -> Iterator[Failure]:
 
 
 def nothing_is_simulated(evidence: Evidence) -> Iterator[Failure]:
-    """A stand-in's numbers, where real tools were to be measured."""
+    """A stand-in's numbers, or counters, where real tools were to be measured."""
+    for node, said in sorted(evidence.seen_on.items()):
+        if said.get("counters", {}).get("simulated") and not evidence.rehearsal:
+            yield Failure(
+                "simulated", f"the counters of {node} are a stand-in's, SIMULATED", (node,)
+            )
     if evidence.reading is not None and evidence.reading.simulated and not evidence.rehearsal:
         yield Failure(
             "simulated",

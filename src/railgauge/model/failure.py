@@ -54,4 +54,4 @@ ALONE = (DISTURBED, ENVIRONMENT)
 
 #: Kinds of failure that say nothing against a node: something was not measured, and why; or not
 #: alone; or there is nothing yet to compare it with.
-NOT_MEASURED = ("tool-missing", "counters-exceeded", NO_REFERENCE, *ALONE)
+NOT_MEASURED = ("tool-missing", "counters-exceeded", "counters-elsewhere", NO_REFERENCE, *ALONE)

@@ -61,11 +61,11 @@ def describe(spec: Facts, role: str, peer: str, facts: Facts) -> dict[str, str]:
             raise NoWay(f"{facts['device']} has no interface, and so no address for rdma_cm")
         facts["rail_address"] = _interface(facts["netdev"])["address"]
     interface = _interface_of(facts)
-    members = _members(interface)
+    members = members_of(interface)
     ours = (facts.get("device"), *members)
     facts["sampled"] = sorted({name for name in ours if name})
     facts["emulation"] = _emulation_on(members, facts)
-    facts["carrier_changes_before"] = _carrier_changes(members)
+    facts["carrier_changes_before"] = carrier_changes(members)
     near = _near_cpus(facts, members)
     if near:
         facts["cpus"] = near
@@ -110,10 +110,10 @@ def _folded(cpus: frozenset[int]) -> str:
 
 def state_before(facts: Facts) -> Facts:
     """What may have changed since `describe`: another round was measured meanwhile."""
-    return {"carrier_changes_before": _carrier_changes(_members(_interface_of(facts)))}
+    return {"carrier_changes_before": carrier_changes(members_of(_interface_of(facts)))}
 
 
-def _members(interface: str | None) -> list[str]:
+def members_of(interface: str | None) -> list[str]:
     """The interface, and the links of it if it is a bond."""
     if interface is None:
         return []
@@ -213,7 +213,7 @@ def emulation(interface: str | None) -> str:
     return " ".join(["netem", *words]) if found else "none"
 
 
-def _carrier_changes(members: list[str]) -> int | None:
+def carrier_changes(members: list[str]) -> int | None:
     """How often the carrier of any of them has changed so far; None where that is not known."""
     said = [read_sysfs(f"/sys/class/net/{name}/carrier_changes") for name in members]
     known = [int(text) for text in said if text is not None]
@@ -224,7 +224,7 @@ def state_after(facts: Facts) -> Facts:
     """What has become of the device during the test."""
     interface = _interface_of(facts)
     after: Facts = {}
-    before, now = facts.get("carrier_changes_before"), _carrier_changes(_members(interface))
+    before, now = facts.get("carrier_changes_before"), carrier_changes(members_of(interface))
     if before is not None and now is not None:
         after["carrier_changes"] = now - before
     lost = _bonded_links_down(interface)
@@ -238,7 +238,7 @@ def state_after(facts: Facts) -> Facts:
 
 def _bonded_links_down(interface: str | None) -> list[str]:
     """The links of a bond that are down; none where the interface is no bond."""
-    links = _members(interface)[1:]
+    links = members_of(interface)[1:]
     return [n for n in links if read_sysfs(f"/sys/class/net/{n}/operstate") == "down"]
 
 

@@ -350,8 +350,8 @@ class Extras(Strict):
     rdma: Rdma | None = None
     """With the feature rdma."""
     counters: list[Budget] = []
-    """Budgets for tests between two nodes; a counter that none matches is recorded and judged by
-    nothing.
+    """Budgets for tests between two nodes, and for NCCL's; a counter that none matches is recorded
+    and judged by nothing.
     """
     strict_provenance: bool = False
     """No campaign ends in `accept` that ran a tool of no package, or one whose file is not the one
