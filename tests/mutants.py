@@ -521,6 +521,20 @@ MUTANTS = [
         "tests/unit/checks/test_protections.py -k a-stand-ins-counters",
     ),
     Mutant(
+        "secrets in NCCL's files are told",
+        "src/railgauge/node/inventory/nccl.py",
+        "    return HIDDEN if is_secret else value.strip() or '\"\"'\n",
+        "    return value.strip() or '\"\"'\n",
+        "tests/unit/node/test_inventory_nccl.py -k secrets",
+    ),
+    Mutant(
+        "a node's own settings of NCCL are nobody's business",
+        "src/railgauge/node/inventory/nccl.py",
+        '        _put(sheet, f"nccl/conf/{name}", path, conf)\n',
+        "        pass\n",
+        "tests/unit/node/test_inventory_nccl.py -k every_setting",
+    ),
+    Mutant(
         "an emulated delay is nobody's business",
         "src/railgauge/checks/rdma.py",
         '            "emulation": "none",\n',

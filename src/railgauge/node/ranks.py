@@ -9,8 +9,9 @@ that hangs is asked for its state first (`hang.out`), while all of its ranks sti
 `watched` says whose counters are wanted: RDMA `devices`, or where there are none the interfaces
 that NCCL_SOCKET_IFNAME (`interfaces`) allows, and the `budgets` that somebody judges. The first
 rank of a node then has them in its facts, with the interfaces beneath (`netdevs`) or those of
-sockets (`socket_interfaces`), what else shows the same traffic (`related`), and what became of each
-link (`links`). Where it is `simulated`, a stand-in moves nothing, and the counters say so.
+sockets (`socket_interfaces`), what else shows the same traffic (`related`), what became of each
+link (`links`), and what is set of NCCL there (`nccl`). Where it is `simulated`, a stand-in moves
+nothing, and the counters say so.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from railgauge.node.calls import (
     write_whole,
 )
 from railgauge.node.counters import Watch
+from railgauge.node.inventory import nccl
 
 #: What asks a hung job for its state may take so long; the other ranks wait for it.
 HANG_S = 20
@@ -97,16 +99,19 @@ def ask_for_state(argv: list[str]) -> None:
             out.write(f"{argv[0]}: {error}\n".encode())
 
 
+def _variables(spec: Spec) -> dict[str, str]:
+    """What the tool is given on this node."""
+    on_nodes = spec.get("environment_on", {})
+    return {**spec.get("environment", {}), **on_nodes.get(node_name(), {})}
+
+
 def run(spec: Spec, rank: int, scratch: str) -> Call:
     """This rank's call of the tool."""
     values = {"rank": str(rank), "scratch": scratch}
     # What a user's shell exports must not steer the tool: a long timeout hides a bad link.
     foreign = tuple(spec.get("foreign", ()))
     inherited = {n: v for n, v in os.environ.items() if not (foreign and n.startswith(foreign))}
-    variables = {
-        **spec.get("environment", {}),
-        **spec.get("environment_on", {}).get(node_name(), {}),
-    }
+    variables = _variables(spec)
     words = filled(list(variables.values()), values)
     environment = {**inherited, **dict(zip(variables, words))}
     call = RankCall(f"rank{rank}", filled(spec["argv"], values), environment)
@@ -152,6 +157,7 @@ def watched(spec: Spec, facts: dict[str, Any]) -> Iterator[None]:
         return
     ways = _ways(wanted, facts)
     interfaces = sorted({name for names in ways.values() for name in names})
+    facts["nccl"] = nccl.in_effect(_variables(spec))
     facts["sampled"] = sorted({*wanted["devices"], *interfaces})
     facts["related"] = related(interfaces)
     watch = Watch(facts["sampled"], budgets=wanted["budgets"])

@@ -239,6 +239,12 @@ def test_the_odd_one_out_is_named_with_the_field() -> None:
     assert says in only.message
 
 
+def test_a_node_whose_own_files_steer_nccl_is_odd() -> None:
+    other = node("n2", **{"nccl/conf/etc/NCCL_ALGO": "Ring"})
+    (only,) = odd(node("n1"), other, node("n3"))
+    assert only.nodes == ("n2",) and 'nccl/conf/etc/NCCL_ALGO is "Ring"' in only.message
+
+
 def test_of_two_nodes_both_are_named() -> None:
     (both,) = odd(node("n1"), node("n2", kernel__release="6.11"))
     assert (both.nodes, both.tie) == (("n1", "n2"), True)

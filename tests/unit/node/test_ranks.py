@@ -213,6 +213,18 @@ def test_every_interface_is_watched_where_nothing_names_one(tmp_path: Path) -> N
     assert all(link["before"]["states"] == [] for link in facts["links"].values())
 
 
+def test_what_is_set_of_nccl_is_among_the_facts(tmp_path: Path) -> None:
+    orders = spec(
+        ["true"], watched=WATCHED, environment={"NCCL_ALGO": "Ring", "NCCL_DEBUG": "INFO"}
+    )
+    (tmp_path / "ranks.json").write_text(json.dumps(orders))
+    local = {**environment(0), "SLURM_LOCALID": "0"}
+    subprocess.run(PROGRAM, cwd=tmp_path, env=local, check=False)
+    told = json.loads((tmp_path / "rank0.json").read_text())["facts"]["nccl"]
+    assert told["variables"]["NCCL_ALGO"] == "Ring" and "NCCL_DEBUG" not in told["variables"]
+    assert told.keys() == {"variables", "plugins"}
+
+
 def test_a_budget_that_no_counter_matches_is_told(tmp_path: Path) -> None:
     facts = watched(tmp_path, budgets=["rdma/mlx9_9/1/counters/symbol_error"])
     assert facts["counters"]["unmatched"] == ["rdma/mlx9_9/1/counters/symbol_error"]
