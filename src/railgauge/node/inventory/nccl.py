@@ -38,7 +38,7 @@ _PLUGIN = re.compile(r"libnccl-(?:net|tuner|profiler|env)[^/]*\.so")
 #: Where modulefiles are, where MODULEPATH does not say it.
 _MODULES = ("etc/modulefiles", "usr/share/modulefiles", "usr/share/modules/modulefiles")
 #: No more of them are looked at: an inventory takes seconds.
-_MOST_MODULES, _MOST_DEPTH = 2000, 4
+_MOST_MODULES, _MOST_DEPTH = 500, 4
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NCCL = r"NCCL_[A-Z0-9_]+"
