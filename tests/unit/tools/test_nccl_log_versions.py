@@ -1,7 +1,7 @@
 """Debug logs of NCCL 2.22 to 2.28, typed by us after what each version's source prints.
 
 Two nodes, two ranks each, two HCAs (one, of each node's ports, where `merged`), and a communicator
-that is split off. No outputs of runs: those in tests/data/nccl-log are of 2.21, 2.27, 2.28 and 2.30.
+that is split off. No outputs of runs: those in tests/data/nccl-log are of 2.21, 2.27, 2.28, 2.30.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def lines(version: str, rank: int, merged: bool = False) -> list[str]:
     other, ways = rank ^ 2, "/GDRDMA(PCI)" if minor(version) >= 26 else "/GDRDMA"
     device = (0 if minor(version) <= 23 else 2) if merged else rank % 2
     peer, place = rank ^ 1, f"[{rank % 2}]"
+    there, back = f"{rank}{place} -> {other}{place}", f"{other}{place} -> {rank}{place}"
     pxn = ", use ring PXN 0 GDR 1" if minor(version) >= 24 else ""
     nvls = " nvlsRanks 2" if minor(version) >= 27 else ""
     told = [
@@ -65,8 +66,8 @@ def lines(version: str, rank: int, merged: bool = False) -> list[str]:
         "peer",
         f"NVLS comm 0x5{rank} headRank {rank % 2} nHeads 2{nvls} buffSize 1048576",
         *init(version, rank, "COMPLETE"),
-        f"Channel 00/0 : {rank}{place} -> {other}{place} [send] via NET/IB/{device}{ways}",
-        f"Channel 00/0 : {other}{place} -> {rank}{place} [receive] via NET/IB/{device}{ways}/Shared",
+        f"Channel 00/0 : {there} [send] via NET/IB/{device}{ways}",
+        f"Channel 00/0 : {back} [receive] via NET/IB/{device}{ways}/Shared",
         f"Channel 01/0 : {rank}{place} -> {peer}[{peer % 2}] via P2P/CUMEM/read",
         f"Connected all rings{pxn}",
         "Connected all trees",
