@@ -74,7 +74,8 @@ def contradictions(claim: Claim, record: Record) -> Iterator[Contradiction]:
     missing = (1 - _SLACK) * claim.payload_bytes - _SLACK_BYTES - carried.counted_bytes
     gap_s = max(record.get("sampler_gap_s", 0), PERIOD_S)
     if missing > 0 or _is_faster(mean_gbits, claim.seconds, carried.peak_gbits, gap_s):
-        elsewhere = _elsewhere(claim, record, carried, missing) if missing > 0 else ""
+        elsewhere = _elsewhere(claim, record, _WENT * missing) if missing > 0 else ""
+        elsewhere = elsewhere and f"; in the same time {elsewhere}: the traffic took that way"
         yield Contradiction(
             "counters",
             f"counters contradict: {told}{elsewhere}",
@@ -89,6 +90,15 @@ def contradictions(claim: Claim, record: Record) -> Iterator[Contradiction]:
                 "counters-exceeded",
                 f"not alone: {told}, expected at most {_gb(most)} with headers",
                 f"who else uses {claim.node}? squeue --nodelist={claim.node}",
+            )
+    elif claim.related is not None:
+        least = _SENT_AGAIN * claim.payload_bytes + _OTHERS_BYTES
+        if elsewhere := _elsewhere(claim, _without_loopback(record), least):
+            yield Contradiction(
+                "counters-elsewhere",
+                f"not alone: {told}; in the same time {elsewhere}, which it was not to use",
+                f"who else uses {claim.node}? squeue --nodelist={claim.node}; NCCL_IB_HCA and "
+                "NCCL_SOCKET_IFNAME in the logs",
             )
 
 
@@ -139,19 +149,22 @@ def _sampled(name: str) -> str:
     return name if "/" in name else f"net/{name}"
 
 
-def _elsewhere(claim: Claim, record: Record, carried: _Carried, missing: float) -> str:
-    """The other devices of the node that carried what is missing, in words; "" where none did."""
+def _elsewhere(claim: Claim, record: Record, least: float) -> str:
+    """The other devices of the node that carried so many bytes, in words; "" where none did."""
     own = {name for ways in claim.devices for names in ways for name in names}
+    own |= {*(claim.related or ()), *(f"ethtool/{name}" for name in claim.related or ())}
     found = {}
     for name, ways in record.get("bytes", {}).items():
         directions = ("rx", "tx") if claim.direction == "either" else (claim.direction,)
         most = max((ways.get(direction, 0) for direction in directions), default=0)
-        if name not in own and most >= _WENT * missing:
+        if name not in own and most >= least:
             found[name] = most
-    if not found:
-        return ""
-    told = ", ".join(f"{_shown((name,))} {_gb(most)}" for name, most in sorted(found.items()))
-    return f"; in the same time {told}: the traffic took that way"
+    return ", ".join(f"{_shown((name,))} {_gb(most)}" for name, most in sorted(found.items()))
+
+
+def _without_loopback(record: Record) -> Record:
+    """What goes there crosses no link, and takes nothing from one."""
+    return {"bytes": {n: ways for n, ways in record.get("bytes", {}).items() if n != "lo"}}
 
 
 def _named(claim: Claim) -> str:

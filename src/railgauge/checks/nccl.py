@@ -12,6 +12,7 @@ from typing import Any
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import paths
+from railgauge.checks import links
 from railgauge.checks.cases import Case, GroupCase
 from railgauge.checks.launches import LaunchCheck
 from railgauge.checks.nccl_cases import fabric_of, places_of
@@ -25,7 +26,7 @@ from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.stack import installed
-from railgauge.systems import Partition, rehearsal
+from railgauge.systems import Budget, Partition, rehearsal
 from railgauge.systems.nccl import Nccl, Scale, Transport
 from railgauge.tools import Reading, nccl_log, nccl_tests
 
@@ -227,8 +228,6 @@ class NcclCheck(LaunchCheck):
                 if absent := self.absent(node):
                     on_nodes[node] = fabric.environment(transport, absent)
         self.here = places[0]
-        # What is watched leaves a node.
-        watched = len(self.here.nodes) > 1 and not self.rehearsal
         return {
             "tool": self.tool_name,
             "argv": nccl_tests.argv(options, fabric.binaries.perf(self.operation), result),
@@ -245,9 +244,27 @@ class NcclCheck(LaunchCheck):
             "environment_on": on_nodes,
             "on_hang": [fabric.ras, "-v"],
             "logs": [_LOG],
-            **({"watched": list(fabric.devices(transport))} if watched else {}),
+            "watched": self._watched(),
             **({"result": _RESULT} if options.has_json else {}),
         }
+
+    def _watched(self) -> Mapping[str, Any]:
+        """Whose counters the first rank of every node reads. Within a node nothing goes over NICs,
+        but their links may go down there too: nothing is missed that a budget names.
+        """
+        if self.rehearsal:
+            return {"simulated": True}
+        environment = self.fabric.environment(self.transport)
+        leaves = len(self.here.nodes) > 1
+        return {
+            "devices": list(self.fabric.devices(self.transport)),
+            "interfaces": environment.get("NCCL_SOCKET_IFNAME", ""),
+            "budgets": [budget.counters for budget in self.budgets] if leaves else [],
+        }
+
+    @property
+    def budgets(self) -> tuple[Budget, ...]:
+        return () if self.rehearsal else tuple(self.partition_data.extras.counters)
 
     def files(self) -> Mapping[str, Any]:
         return {"replay.json": self._replay()} if self.rehearsal else {}
@@ -344,12 +361,13 @@ class NcclCheck(LaunchCheck):
         # Of every node by its first rank, which watched its counters.
         facts: dict[str, dict[str, Any]] = {}
         for line in lines:
-            if line.call.host not in facts or "counters" in line.facts:
+            if line.call.host not in facts or "links" in line.facts:
                 facts[line.call.host] = {**line.facts, **slowest}
         failures = self.not_launched() or self._job_failures(calls, logs)
         if reading.ok and not failures:
             # What else is in the logs of a job that failed follows from that.
             failures = self._fabric_failures(used)
+        failures = [*failures, *links.lost(facts)]
         return Observation(
             reading,
             [
@@ -390,6 +408,7 @@ class NcclCheck(LaunchCheck):
                 tuple(self._ways(devices, facts.get(node, {}))),
                 int(payload),
                 seconds,
+                related=tuple(facts.get(node, {}).get("related", ())),
             )
             for node, devices in zip(self.here.nodes, self.devices, strict=True)
         ]
@@ -397,10 +416,11 @@ class NcclCheck(LaunchCheck):
     def _ways(
         self, devices: Sequence[str], said: Mapping[str, Any]
     ) -> Iterator[tuple[tuple[str, ...], ...]]:
-        """How a node counts each device; over sockets all of its interfaces together."""
+        """How a node counts each device; over sockets all interfaces together that NCCL may use."""
         moved = said.get("counters", {}).get("bytes", {})
         if not self.fabric.crosses_nics(self.transport, self.domains):
-            yield (tuple(name for name in moved if "/" not in name and name != "lo"),)
+            allowed = said.get("socket_interfaces", ())
+            yield (tuple(name for name in moved if name in allowed),)
             return
         for device in devices:
             ports = tuple(name for name in moved if name.startswith(f"rdma/{device}/"))

@@ -80,8 +80,9 @@ class NodeStateCheck(NodeCheck):
     def _facts(self, one: Inventory) -> Facts:
         """What the verdict compares with the node's peers, and stores with every number."""
         fabric = inventory.fabric_of(self.current_system.name)
-        rdma = self.partition_data.extras.rdma
-        agreed = node_state.agreed(one, self.node_expected, rdma.devices if rdma else None)
+        extras = self.partition_data.extras
+        absent = extras.absent_devices(one.node)
+        agreed = node_state.agreed(one, self.node_expected, extras.rdma, absent)
         mends = {
             name: node_state.mend(agreed["keys"].get(name, name), self.options)
             for name in agreed["fields"]

@@ -16,7 +16,7 @@ from railgauge.checks.sweep import SweepCheck
 from railgauge.model import limits
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
-from railgauge.model.failure import DIRECTION, Failure
+from railgauge.model.failure import DIRECTION, RAIL_MISSING, Failure
 from railgauge.model.leaves import Leaves, Within
 from railgauge.model.measurement import Load, Measurement
 from railgauge.node import back
@@ -309,6 +309,9 @@ class OfPair(_Check):
         found = []
         for node, said in sorted(facts.items()):
             after, device = said.get("after", {}), said.get("device")
+            if "rail_missing" in said:
+                message = f"{node}: {said['rail_missing']}"
+                found.append(Failure(RAIL_MISSING, message, (node,), f"rdma link, on {node}"))
             if after.get("state", "ACTIVE") != "ACTIVE":
                 message = f"{device} on {node} was {said.get('state')}, and is {after['state']} now"
                 found.append(Failure("link-lost", message, (node,)))

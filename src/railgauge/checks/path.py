@@ -160,7 +160,8 @@ class PathCheck(NodeCheck):
     @property
     def options(self) -> path_state.Options:
         extras = self.partition_data.extras
-        return path_state.Options(rdma=extras.rdma, bond=extras.bond)
+        absent = extras.absent_devices(self.here.node)
+        return path_state.Options(rdma=extras.rdma, bond=extras.bond, absent=absent)
 
     def command(self) -> Mapping[str, Any]:
         return {
@@ -189,7 +190,7 @@ class PathCheck(NodeCheck):
     def own_reference(self, measurement: Measurement) -> references.Reference:
         """Every rail and every link of the bond, no more and no less."""
         extras = self.partition_data.extras
-        rails = extras.rdma.rails if extras.rdma else 0
+        rails = len(self.options.rails)
         return references.Reference(
             value=rails + len(extras.bond.links if extras.bond else ()),
             lower=0,

@@ -20,17 +20,27 @@ TOOL = "path_state"
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the node should have; None where it needs none."""
+    """What the node should have; None where it needs none. `absent` are RDMA devices that it is
+    known to lack, or to have out of order: nothing is said of them.
+    """
 
     rdma: Rdma | None
     bond: Bond | None
+    absent: tuple[str, ...] = ()
+
+    @property
+    def rails(self) -> tuple[int, ...]:
+        """The rails that are looked at."""
+        return self.rdma.rails_without(self.absent) if self.rdma else ()
 
     def orders(self) -> dict[str, Any]:
         """What the node program is told, and reads from its argument."""
         rdma, bond = self.rdma, self.bond
         gid_type = rdma.gid_type if rdma and rdma.link_layer == "Ethernet" else None
         return {
-            "rdma": {"devices": rdma.devices, "gid_type": gid_type} if rdma else None,
+            "rdma": {"devices": rdma.devices, "names": rdma.names, "gid_type": gid_type}
+            if rdma
+            else None,
             "bond": {"device": bond.device} if bond else None,
         }
 
@@ -78,8 +88,9 @@ def differences(document: Mapping[str, Any], options: Options) -> list[Differenc
     """All that differs; what the node cannot say differs too, and is given with its reason."""
     found: list[Difference] = []
     if options.rdma is not None:
-        found += _number_of_rails(document["rails"], options.rdma)
-        for rail in document["rails"]:
+        looked_at = [r for r in document["rails"] if r.get("device") not in options.absent]
+        found += _missing_rails(looked_at, options)
+        for rail in looked_at:
             found += _rail(rail, options.rdma)
         found += _memlock(document, options.rdma)
     if options.bond is not None:
@@ -94,13 +105,19 @@ def _said(facts: Mapping[str, Any], name: str) -> str:
     return f"unknown ({facts.get('unknown', {}).get(name, 'the node does not say')})"
 
 
-def _number_of_rails(rails: Sequence[Mapping[str, Any]], rdma: Rdma) -> Iterator[Difference]:
-    if len(rails) != rdma.rails:
+def _missing_rails(rails: Sequence[Mapping[str, Any]], options: Options) -> Iterator[Difference]:
+    """Too many or too few, and where names are known, which are not there."""
+    rdma = options.rdma
+    assert rdma is not None
+    there = {rail.get("rail") for rail in rails}
+    missing = [rail for rail in options.rails if rail not in there] if rdma.names else []
+    if missing or len(rails) != len(options.rails):
         names = ", ".join(str(rail.get("device")) for rail in rails) or "none"
+        lacks = "".join(f", rail {rail} ({rdma.names[rail]}) is not there" for rail in missing)
         yield Difference(
             f"the number of RDMA devices like {rdma.devices}",
             f"{len(rails)} ({names})",
-            str(rdma.rails),
+            f"{len(options.rails)}{lacks}",
             "rdma link; dmesg | grep -i -e rdma -e mlx5",
         )
 
@@ -187,7 +204,11 @@ def _bonded(link: Mapping[str, Any], state: Mapping[str, Any], bond: Bond) -> It
 def read(document: Mapping[str, Any], calls: Sequence[Call], options: Options) -> Reading:
     """The number of rails and bonded links that are as they should be, in what `parse` gives."""
     rdma, bond = options.rdma, options.bond
-    good = sum(1 for rail in document["rails"] if rdma and not list(_rail(rail, rdma)))
+    good = sum(
+        1
+        for rail in document["rails"]
+        if rdma and rail.get("device") not in options.absent and not list(_rail(rail, rdma))
+    )
     state = document.get("bond") or {}
     good += sum(
         1 for link in state.get("links", []) if bond and not list(_bonded(link, state, bond))

@@ -262,7 +262,12 @@ def output_is_a_result(evidence: Evidence) -> Iterator[Failure]:
 
 
 def nothing_is_simulated(evidence: Evidence) -> Iterator[Failure]:
-    """A stand-in's numbers, where real tools were to be measured."""
+    """A stand-in's numbers, or counters, where real tools were to be measured."""
+    for node, said in sorted(evidence.seen_on.items()):
+        if said.get("counters", {}).get("simulated") and not evidence.rehearsal:
+            yield Failure(
+                "simulated", f"the counters of {node} are a stand-in's, SIMULATED", (node,)
+            )
     if evidence.reading is not None and evidence.reading.simulated and not evidence.rehearsal:
         yield Failure(
             "simulated",
@@ -296,7 +301,8 @@ def conditions_as_asked(evidence: Evidence) -> Iterator[Failure]:
         for node in sorted({call.host for call in evidence.calls} & set(evidence.nodes)):
             on_node = evidence.seen_on.get(node, {})
             found = on_node.get(name, "not stated")
-            if found != wanted:
+            # Of a rail that is not there, that is the failure (checks/pair.py).
+            if found != wanted and "rail_missing" not in on_node:
                 device = f" {on_node['device']}" if "device" in on_node else ""
                 lost = on_node.get("route_unknown")
                 yield Failure(

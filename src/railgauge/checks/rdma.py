@@ -59,8 +59,12 @@ class RailLinks(PairCases[RailCase]):
             # partner alone the same rails both ways.
             which: Rails = self.rails if pair in of_once else "same"
             probed = self.rails == "all" and fabric.perftest.same_rails_by_probe
+            there = [
+                frozenset(partition.extras.rails_of(node)) for node in (pair.server, pair.client)
+            ]
             for server, client in _shifted(fabric) if shift else _rails(fabric, which):
-                if server != client or not probed:
+                is_there = server in there[0] and client in there[1]
+                if is_there and (server != client or not probed):
                     yield RailCase(*pair.ends, server, client)
 
     def lacks_description(self, partition: Partition) -> str:
@@ -272,6 +276,8 @@ class RdmaCheck(PairCheck):
         return {
             "rdma": {
                 "devices": self.fabric.devices,
+                "names": self.fabric.names,
+                "count": self.fabric.rails,
                 "gid_type": self.fabric.gid_type if self._gid_index else None,
                 "connection_manager": self.options.rdma_cm,
                 "rails": {"server": link.server_rail, "client": link.client_rail},

@@ -19,7 +19,8 @@ from railgauge.model.measurement import Measurement
 from railgauge.node.inventory.compare import shown
 from railgauge.node.inventory.kinds import LASTING, kind
 from railgauge.node.inventory.sheet import Scalar
-from railgauge.node.rdma import natural
+from railgauge.node.rdma import natural, rail_ports
+from railgauge.systems import Rdma
 from railgauge.systems.expected import Expectation, Expected
 from railgauge.tools import Completeness, ParseError, Reading
 
@@ -87,16 +88,13 @@ def read(one: Inventory, calls: Sequence[Call], options: Options) -> Reading:
 # ---- for the comparison with the node's peers ----
 
 
-def names_of_rails(one: Inventory, devices: str) -> dict[str, str]:
-    """`nic/mlx5_0` -> `nic/rail0`, and the same for the interface behind it.
-
-    `devices` is the system's expression for the devices that carry the fabric; in the order of
-    their names they are the rails.
-    """
+def names_of_rails(one: Inventory, rdma: Rdma) -> dict[str, str]:
+    """`nic/mlx5_0` -> `nic/rail0`, and the same for the interface behind it."""
     keys = [key.split("/") for key in (*one.fields, *one.unknown)]
-    found = {part[1] for part in keys if part[0] == "nic" and re.fullmatch(devices, part[1])}
+    found = {part[1] for part in keys if part[0] == "nic" and re.fullmatch(rdma.devices, part[1])}
+    there = [(device, 1) for device in sorted(found, key=natural)]
     names = {}
-    for rail, device in enumerate(sorted(found, key=natural)):
+    for rail, (device, _) in rail_ports(rdma.model_dump(include={"names"}), there).items():
         names[f"nic/{device}"] = f"nic/rail{rail}"
         netdev = one.fields.get(f"nic/{device}/1/netdev")
         if netdev is not None:
@@ -104,13 +102,18 @@ def names_of_rails(one: Inventory, devices: str) -> dict[str, str]:
     return names
 
 
-def agreed(one: Inventory, expected: Expected, devices: str | None) -> dict[str, Any]:
+def agreed(
+    one: Inventory, expected: Expected, rdma: Rdma | None, absent: Sequence[str] = ()
+) -> dict[str, Any]:
     """What a node and its peers must agree in: {"fields": {name: value}, "keys": {name: key}}.
 
     Firmware and tuning, a rail's device by the number of the rail, so that names do not matter;
-    `keys` has the node's own key where that is another. A value that is unknown is None.
+    `keys` has the node's own key where that is another. A value that is unknown is None. Of the
+    rails of `absent` devices nothing is said: they stand under `absent`, as `nic/rail2/`.
     """
-    names = names_of_rails(one, devices) if devices else {}
+    names = names_of_rails(one, rdma) if rdma else {}
+    rails = set(range(rdma.rails)) - set(rdma.rails_without(absent)) if rdma else set()
+    left_out = tuple(f"{home}/rail{rail}/" for rail in sorted(rails) for home in ("nic", "net"))
     fields: dict[str, Scalar | None] = {}
     keys = {}
     for key in sorted({*one.fields, *one.unknown}, key=natural):
@@ -118,10 +121,12 @@ def agreed(one: Inventory, expected: Expected, devices: str | None) -> dict[str,
         if kind(key) not in LASTING or free:
             continue
         name = _renamed(key, names)
+        if name.startswith(left_out):
+            continue
         fields[name] = one.fields.get(key)
         if name != key:
             keys[name] = key
-    return {"fields": fields, "keys": keys}
+    return {"fields": fields, "keys": keys, **({"absent": list(left_out)} if left_out else {})}
 
 
 def _renamed(key: str, names: Mapping[str, str]) -> str:

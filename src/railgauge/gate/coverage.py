@@ -218,13 +218,13 @@ def lines(
     """
     found, known = [], read(system).nodes
     for partition in systems.load(system).partitions:
-        count = partition.extras.rdma.rails if partition.extras.rdma else 0
         for node in partition.nodes:
             if node not in nodes:
                 continue
             covered = known.get(node, NodeCoverage())
             ages = {
-                rail: days_since(covered.rails.get(rail), now) for rail in map(str, range(count))
+                rail: days_since(covered.rails.get(rail), now)
+                for rail in map(str, partition.extras.rails_of(node))
             }
             found.append(
                 Line(

@@ -17,6 +17,8 @@ class Claim:
     RDMA out of their interface's counters, or of their port's. `either` is a node that must
     receive or send as much, whichever it is. `wire_bytes` is the most that counters show of it,
     without what is sent again; None where others use the devices too, or it claims only a part.
+    Where the tool was told its devices, `related` are the interfaces that show their traffic from
+    another layer, and no other device should carry much meanwhile; None where that is not judged.
     """
 
     tool: str
@@ -26,3 +28,4 @@ class Claim:
     payload_bytes: int
     seconds: float
     wire_bytes: float | None = None
+    related: tuple[str, ...] | None = None

@@ -30,6 +30,9 @@ UNAVAILABLE = "unavailable"
 #: A node that went while it was measured, or whose agent did.
 LOST = "node-lost"
 
+#: The device of a node's rail is not there, though its path was as it should be before.
+RAIL_MISSING = "rail-missing"
+
 #: Two nodes of which one does not reach the other, and both answer Slurm's controller: it speaks
 #: against what lies between them, and against neither.
 UNREACHED = "unreached"
@@ -54,4 +57,4 @@ ALONE = (DISTURBED, TAKEN, ENVIRONMENT)
 
 #: Kinds of failure that say nothing against a node: something was not measured, and why; or not
 #: alone; or there is nothing yet to compare it with.
-NOT_MEASURED = ("tool-missing", "counters-exceeded", NO_REFERENCE, *ALONE)
+NOT_MEASURED = ("tool-missing", "counters-exceeded", "counters-elsewhere", NO_REFERENCE, *ALONE)

@@ -2,10 +2,10 @@
 
     python3 -m railgauge.node.path_state ORDERS
 
-ORDERS is JSON: {"rdma": {"devices": <regular expression>, "gid_type": "RoCE v2"
-or null} or null, "bond": {"device": "bond0"} or null}. What is missing is a fact, not an error: it
-stands with its reason under `unknown`, and the document is whole whatever the node lacks. Nothing
-is judged here.
+ORDERS is JSON: {"rdma": {"devices": <regular expression>, "names": of the rails' devices where
+known, "gid_type": "RoCE v2" or null} or null, "bond": {"device": "bond0"} or null}. What is missing
+is a fact, not an error: it stands with its reason under `unknown`, and the document is whole
+whatever the node lacks. Nothing is judged here.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from railgauge.node.rdma import (
     names_in,
     port_facts,
     ports,
+    rail_ports,
     text_of,
 )
 
@@ -99,13 +100,17 @@ def interfaces(root: str, qdisc: Callable[[str], str]) -> Facts:
 
 
 def rails(wanted: Facts, root: str, qdisc: Callable[[str], str]) -> list[Facts]:
-    """Every port of the devices that carry the fabric, numbered in the order of their names."""
-    found: list[Facts] = []
-    for device in devices(wanted["devices"], root):
-        for port in ports(device, root):
-            facts = _rail(device, port, wanted.get("gid_type"), root, qdisc)
-            found.append({"rail": len(found), "device": device, "port": port, **facts})
-    return found
+    """Every port of the devices that carry the fabric, with the number of its rail."""
+    there = [(d, port) for d in devices(wanted["devices"], root) for port in ports(d, root)]
+    return [
+        {
+            "rail": rail,
+            "device": device,
+            "port": port,
+            **_rail(device, port, wanted.get("gid_type"), root, qdisc),
+        }
+        for rail, (device, port) in rail_ports(wanted, there).items()
+    ]
 
 
 def _rail(

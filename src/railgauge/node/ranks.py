@@ -6,8 +6,12 @@
 Every rank leaves its tool's `rank<N>.out` and `.err`, and last its exit line `rank<N>.json`. A tool
 that hangs is asked for its state first (`hang.out`), while all of its ranks still live.
 
-`watched` names RDMA devices whose counters are wanted: the first rank of a node then has them in
-its facts, with the interfaces beneath (`netdevs`).
+`watched` says whose counters are wanted: RDMA `devices`, or where there are none the interfaces
+that NCCL_SOCKET_IFNAME (`interfaces`) allows, and the `budgets` that somebody judges. The first
+rank of a node then has them in its facts, with the interfaces beneath (`netdevs`) or those of
+sockets (`socket_interfaces`), what else shows the same traffic (`related`), what became of each
+link (`links`), and what is set of NCCL there (`nccl`). Where it is `simulated`, a stand-in moves
+nothing, and the counters say so.
 """
 
 from __future__ import annotations
@@ -19,11 +23,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import processes, rdma
+from railgauge.node import processes, rdma, way
 from railgauge.node.calls import (
     Call,
     exit_line,
@@ -34,6 +38,7 @@ from railgauge.node.calls import (
     write_whole,
 )
 from railgauge.node.counters import Watch
+from railgauge.node.inventory import nccl
 
 #: What asks a hung job for its state may take so long; the other ranks wait for it.
 HANG_S = 20
@@ -94,16 +99,19 @@ def ask_for_state(argv: list[str]) -> None:
             out.write(f"{argv[0]}: {error}\n".encode())
 
 
+def _variables(spec: Spec) -> dict[str, str]:
+    """What the tool is given on this node."""
+    on_nodes = spec.get("environment_on", {})
+    return {**spec.get("environment", {}), **on_nodes.get(node_name(), {})}
+
+
 def run(spec: Spec, rank: int, scratch: str) -> Call:
     """This rank's call of the tool."""
     values = {"rank": str(rank), "scratch": scratch}
     # What a user's shell exports must not steer the tool: a long timeout hides a bad link.
     foreign = tuple(spec.get("foreign", ()))
     inherited = {n: v for n, v in os.environ.items() if not (foreign and n.startswith(foreign))}
-    variables = {
-        **spec.get("environment", {}),
-        **spec.get("environment_on", {}).get(node_name(), {}),
-    }
+    variables = _variables(spec)
     words = filled(list(variables.values()), values)
     environment = {**inherited, **dict(zip(variables, words))}
     call = RankCall(f"rank{rank}", filled(spec["argv"], values), environment)
@@ -138,20 +146,81 @@ def netdevs_of(devices: list[str]) -> dict[str, list[str]]:
 
 @contextlib.contextmanager
 def watched(spec: Spec, facts: dict[str, Any]) -> Iterator[None]:
-    """The counters of this node around what happens inside, by its first rank."""
-    devices = spec.get("watched")
-    if devices is None or os.environ.get(LOCAL_RANK[spec["rank_variable"]]) != "0":
+    """The counters and links of this node around what happens inside, by its first rank."""
+    wanted = spec.get("watched")
+    if wanted is None or os.environ.get(LOCAL_RANK[spec["rank_variable"]]) != "0":
         yield
         return
-    netdevs = netdevs_of(devices)
-    facts["netdevs"] = netdevs
-    facts["sampled"] = sorted({*devices, *(name for names in netdevs.values() for name in names)})
-    watch = Watch(facts["sampled"])
+    if wanted.get("simulated"):
+        facts["counters"] = {"simulated": True}
+        yield
+        return
+    ways = _ways(wanted, facts)
+    interfaces = sorted({name for names in ways.values() for name in names})
+    facts["nccl"] = nccl.in_effect(_variables(spec))
+    facts["sampled"] = sorted({*wanted["devices"], *interfaces})
+    facts["related"] = related(interfaces)
+    watch = Watch(facts["sampled"], budgets=wanted["budgets"])
+    before = {name: _link(name, names) for name, names in ways.items()}
     watch.start()
     try:
         yield
     finally:
         facts["counters"] = watch.stop()
+        facts["links"] = {
+            name: {"before": before[name], "after": _link(name, names)}
+            for name, names in ways.items()
+        }
+
+
+def _ways(wanted: dict[str, Any], facts: dict[str, Any]) -> dict[str, list[str]]:
+    """The interfaces beneath each device; over sockets each interface, and its links if a bond."""
+    if wanted["devices"]:
+        facts["netdevs"] = netdevs = netdevs_of(wanted["devices"])
+        return {d: [m for n in names for m in way.members_of(n)] for d, names in netdevs.items()}
+    there = rdma.names_in(Path("/sys/class/net"))
+    facts["socket_interfaces"] = allowed = allowed_interfaces(wanted["interfaces"], there)
+    return {name: way.members_of(name) for name in allowed}
+
+
+def _link(name: str, interfaces: list[str]) -> dict[str, Any]:
+    """The states of a device's ports, and how often its carrier has changed, as far as known."""
+    changes = way.carrier_changes(interfaces)
+    return {
+        "states": [rdma.port_state(name, port) for port in rdma.ports(name)],
+        **({} if changes is None else {"carrier_changes": changes}),
+    }
+
+
+def allowed_interfaces(expression: str, there: Sequence[str]) -> list[str]:
+    """Those that NCCL_SOCKET_IFNAME leaves, all but the loopback where it says nothing.
+
+    NVIDIA, NCCL documentation, "Environment Variables": beginnings of names; behind `=` whole
+    ones, behind `^` those that are not to be used.
+    """
+    is_not = expression.startswith("^")
+    names = expression.lstrip("^").lstrip("=").split(",") if expression else [""]
+    whole = expression.lstrip("^").startswith("=")
+
+    def named(interface: str) -> bool:
+        return any(interface == n if whole else interface.startswith(n) for n in names)
+
+    return [one for one in there if one != "lo" and named(one) is not is_not]
+
+
+def related(interfaces: Sequence[str], root: str = "/sys") -> list[str]:
+    """All that shows the traffic of these interfaces too: bonds, bridges, VLANs, what is beneath
+    (Linux, Documentation/ABI/testing/sysfs-class-net: `upper_*`, `lower_*`).
+    """
+    found = dict.fromkeys(interfaces)
+    left = list(interfaces)
+    while left:
+        for entry in rdma.names_in(Path(root, "class/net", left.pop())):
+            side, _, name = entry.partition("_")
+            if side in ("upper", "lower") and name not in found:
+                found[name] = None
+                left.append(name)
+    return sorted(found)
 
 
 def terminate(*_: object) -> None:

@@ -11,7 +11,7 @@ import re
 import resource
 import socket
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,6 +120,26 @@ def devices(pattern: str, root: str = "/sys") -> list[str]:
 
 def ports(device: str, root: str = "/sys") -> list[int]:
     return numbers_in(_home(device, root) / "ports")
+
+
+def rail_ports(
+    wanted: Mapping[str, Any], there: Sequence[tuple[str, int]]
+) -> dict[int, tuple[str, int]]:
+    """Device and port of each rail, of those that are `there` in the order of their names.
+
+    By the `names` of the rails' devices, where they are known: one that is not there shifts no
+    other. What has none of these names comes behind all rails. Else by their order.
+    """
+    names = wanted.get("names", ())
+    left = list(there)
+    found = {}
+    for rail, name in enumerate(names):
+        port = next((one for one in left if one[0] == name), None)
+        if port is not None:
+            found[rail] = port
+            left.remove(port)
+    found.update(enumerate(left, start=len(names)))
+    return found
 
 
 def _home(device: str, root: str) -> Path:

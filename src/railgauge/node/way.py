@@ -49,7 +49,7 @@ def describe(spec: Facts, role: str, peer: str, facts: Facts) -> dict[str, str]:
     elif "unresolved" in facts:
         raise NoWay(f"no name of {peer} leads to it: {facts['unresolved'][peer]}")
     if spec.get("rdma"):
-        facts.update(_rail(spec["rdma"], spec["rdma"]["rails"][role]))
+        _find_rail(spec["rdma"], spec["rdma"]["rails"][role], facts)
         values.update(
             device=facts["device"],
             ib_port=str(facts["port"]),
@@ -61,11 +61,11 @@ def describe(spec: Facts, role: str, peer: str, facts: Facts) -> dict[str, str]:
             raise NoWay(f"{facts['device']} has no interface, and so no address for rdma_cm")
         facts["rail_address"] = _interface(facts["netdev"])["address"]
     interface = _interface_of(facts)
-    members = _members(interface)
+    members = members_of(interface)
     ours = (facts.get("device"), *members)
     facts["sampled"] = sorted({name for name in ours if name})
     facts["emulation"] = _emulation_on(members, facts)
-    facts["carrier_changes_before"] = _carrier_changes(members)
+    facts["carrier_changes_before"] = carrier_changes(members)
     near = _near_cpus(facts, members)
     if near:
         facts["cpus"] = near
@@ -110,10 +110,10 @@ def _folded(cpus: frozenset[int]) -> str:
 
 def state_before(facts: Facts) -> Facts:
     """What may have changed since `describe`: another round was measured meanwhile."""
-    return {"carrier_changes_before": _carrier_changes(_members(_interface_of(facts)))}
+    return {"carrier_changes_before": carrier_changes(members_of(_interface_of(facts)))}
 
 
-def _members(interface: str | None) -> list[str]:
+def members_of(interface: str | None) -> list[str]:
     """The interface, and the links of it if it is a bond."""
     if interface is None:
         return []
@@ -169,21 +169,34 @@ def ring_sizes(text: str) -> Facts:
     return {f"ring_{direction.lower()}": int(packets) for direction, packets in found}
 
 
-def _rail(wanted: Facts, rail: int) -> Facts:
-    """The device behind a rail, its port, the state of that and the GID to use."""
-    known = [(d, p) for d in rdma.devices(wanted["devices"]) for p in rdma.ports(d)]
-    if rail >= len(known):
-        names = ", ".join(device for device, _ in known) or "none"
-        raise NoWay(f"no rail {rail} among the RDMA devices like {wanted['devices']} ({names})")
+def _find_rail(wanted: Facts, rail: int, facts: Facts) -> None:
+    """Into `facts`: the device behind a rail, its port, the state of that and the GID to use.
+
+    NoWay, and the fact `rail_missing`, where it is not there, or nothing tells which one it is.
+    """
+    there = [(d, p) for d in rdma.devices(wanted["devices"]) for p in rdma.ports(d)]
+    known, names = rdma.rail_ports(wanted, there), wanted.get("names", ())
+    listed = f"among the RDMA devices like {wanted['devices']} ({_names(there)})"
+    why = ""
+    if rail not in known:
+        why = f"no {names[rail]}, rail {rail}, {listed}" if names else f"no rail {rail} {listed}"
+    elif not names and len(there) != wanted.get("count", len(there)):
+        why = f"which is rail {rail} nothing tells {listed}, expected {wanted['count']} of them"
+    if why:
+        facts["rail_missing"] = why
+        raise NoWay(why)
     device, port = known[rail]
-    facts = {"rail": rail, "device": device, "port": port, **rdma.port_facts(device, port)}
+    facts.update(rail=rail, device=device, port=port, **rdma.port_facts(device, port))
     if wanted["gid_type"] is not None:
         try:
             gid = rdma.gid_index(device, port, wanted["gid_type"])
         except rdma.Unknown as error:
             raise NoWay(str(error)) from None
         facts.update(gid_index=gid.number, gid=gid.gid, rail_address=gid.address)
-    return facts
+
+
+def _names(ports: list[tuple[str, int]]) -> str:
+    return ", ".join(device for device, _ in ports) or "none"
 
 
 def emulation(interface: str | None) -> str:
@@ -200,7 +213,7 @@ def emulation(interface: str | None) -> str:
     return " ".join(["netem", *words]) if found else "none"
 
 
-def _carrier_changes(members: list[str]) -> int | None:
+def carrier_changes(members: list[str]) -> int | None:
     """How often the carrier of any of them has changed so far; None where that is not known."""
     said = [read_sysfs(f"/sys/class/net/{name}/carrier_changes") for name in members]
     known = [int(text) for text in said if text is not None]
@@ -211,7 +224,7 @@ def state_after(facts: Facts) -> Facts:
     """What has become of the device during the test."""
     interface = _interface_of(facts)
     after: Facts = {}
-    before, now = facts.get("carrier_changes_before"), _carrier_changes(_members(interface))
+    before, now = facts.get("carrier_changes_before"), carrier_changes(members_of(interface))
     if before is not None and now is not None:
         after["carrier_changes"] = now - before
     lost = _bonded_links_down(interface)
@@ -225,7 +238,7 @@ def state_after(facts: Facts) -> Facts:
 
 def _bonded_links_down(interface: str | None) -> list[str]:
     """The links of a bond that are down; none where the interface is no bond."""
-    links = _members(interface)[1:]
+    links = members_of(interface)[1:]
     return [n for n in links if read_sysfs(f"/sys/class/net/{n}/operstate") == "down"]
 
 

@@ -18,6 +18,15 @@ from ruamel.yaml import YAML
 from railgauge import lab, paths
 from railgauge.errors import ConfigurationError
 from railgauge.systems import rehearsal
+from railgauge.systems.rdma import (
+    Expression as Expression,
+)
+from railgauge.systems.rdma import (
+    Perftest as Perftest,
+)
+from railgauge.systems.rdma import (
+    Rdma as Rdma,
+)
 from railgauge.systems.schema import (
     DESCRIBED as DESCRIBED,
 )
@@ -29,9 +38,6 @@ from railgauge.systems.schema import (
 )
 from railgauge.systems.schema import (
     Budget as Budget,
-)
-from railgauge.systems.schema import (
-    Expression as Expression,
 )
 from railgauge.systems.schema import (
     Extras as Extras,
@@ -53,12 +59,6 @@ from railgauge.systems.schema import (
 )
 from railgauge.systems.schema import (
     Partition as Partition,
-)
-from railgauge.systems.schema import (
-    Perftest as Perftest,
-)
-from railgauge.systems.schema import (
-    Rdma as Rdma,
 )
 from railgauge.systems.schema import (
     RoundTrip as RoundTrip,

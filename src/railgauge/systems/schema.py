@@ -15,89 +15,8 @@ from railgauge.errors import ConfigurationError
 from railgauge.model.measurement import CONGESTION_CONTROL
 from railgauge.model.shares import LeastShare
 from railgauge.systems.nccl import Nccl
+from railgauge.systems.rdma import Expression, Rdma
 from railgauge.yamlfile import Strict
-
-
-def _expression(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from None
-    return pattern
-
-
-Expression = Annotated[str, pydantic.AfterValidator(_expression)]
-
-
-class Perftest(Strict):
-    """How long perftest measures here. Software emulation needs less of everything."""
-
-    bandwidth_iterations: int = pydantic.Field(default=5000, ge=5)
-    """Messages of one bandwidth run."""
-    latency_iterations: int = pydantic.Field(default=10_000, ge=5)
-    """Messages of one latency run. Below 10,000 the 99.9th percentile is little more than the
-    maximum.
-    """
-    sweep_iterations: int = pydantic.Field(default=1000, ge=5)
-    """Messages of each size of RdmaSweep."""
-    queue_pairs: int = pydantic.Field(default=4, ge=2, le=1024)
-    """Queue pairs of RdmaQueuePairs."""
-    qp_timeout: int | None = pydantic.Field(default=None, ge=1, le=31)
-    """A queue pair sends again what is not acknowledged within 4.096 us x 2^this; none for
-    perftest's own 14, 67 ms, which software emulation may need for what is under way.
-    """
-    duration_s: int = pydantic.Field(default=10, ge=2)
-    """How long RdmaDuration runs."""
-    probe_s: int | None = pydantic.Field(default=3, ge=2)
-    """How long RailProbe looks at each rail before anything else does; none for no RailProbe."""
-    same_rails_by_probe: bool = False
-    """RdmaBandwidth leaves rails to the same one to RailProbe, where a second look costs too much.
-    """
-    cuda: bool = False
-    """Give buffers in GPU memory (perftest built with CUDA)."""
-
-
-class Rdma(Strict):
-    """The RDMA fabric of a partition, as every one of its nodes must show it."""
-
-    devices: Expression
-    """Matches the names of the RDMA devices that carry the fabric; in the order of their names they
-    are the node's rails 0, 1, ...
-    """
-    rails: int = pydantic.Field(ge=1)
-    """How many every node has."""
-    link_layer: Literal["Ethernet", "InfiniBand"]
-    """Ethernet is RoCE."""
-    active_mtu_bytes: Literal[256, 512, 1024, 2048, 4096]
-    """The MTU that every port must have negotiated."""
-    rate: str
-    """What `/sys/class/infiniband/*/ports/*/rate` says."""
-    line_gbits: float | None = pydantic.Field(default=None, gt=0)
-    """The raw rate that limits are computed from; none where there is no such thing (Soft-RoCE)."""
-    gid_type: Literal["RoCE v2", "IB/RoCE v1"] = "RoCE v2"
-    """RoCE only; the index that has it is looked up on every node and port."""
-    traffic_class: int | None = pydantic.Field(default=None, ge=0, le=255)
-    """What perftest sets; none for its own default."""
-    pkey_index: int | None = pydantic.Field(default=None, ge=0)
-    """InfiniBand: the partition key that perftest uses."""
-    memlock_kib: int | None = pydantic.Field(default=None, ge=64)
-    """The least that a job must be able to pin; none for `unlimited`."""
-    across_rails: bool = False
-    """Pairs of different rails reach each other (through a spine, or a router)."""
-    rdma_cm: bool = True
-    """perftest may also connect by the RDMA connection manager."""
-    perftest: Perftest = Perftest()
-    """How long perftest measures here."""
-
-    @pydantic.model_validator(mode="after")
-    def _something_is_left_to_measure(self) -> Rdma:
-        by_probe = self.perftest.same_rails_by_probe
-        if by_probe and (self.perftest.probe_s is None or not self.across_rails or self.rails < 2):
-            raise ValueError(
-                "perftest.same_rails_by_probe needs probe_s, across_rails and two rails: else "
-                "RdmaBandwidth would measure nothing"
-            )
-        return self
 
 
 class Budget(Strict):
@@ -401,9 +320,7 @@ class Absent(Strict):
     node: str = pydantic.Field(min_length=1)
     """One of `nodes`."""
     devices: list[str] = []
-    """Its RDMA devices that NCCL goes without (Path and perftest still look at them); none: the
-    whole node.
-    """
+    """Its RDMA devices that NCCL, Path and perftest go without; none: the whole node."""
     why: str = pydantic.Field(min_length=1)
     """What every verdict says of it."""
 
@@ -433,8 +350,8 @@ class Extras(Strict):
     rdma: Rdma | None = None
     """With the feature rdma."""
     counters: list[Budget] = []
-    """Budgets for tests between two nodes; a counter that none matches is recorded and judged by
-    nothing.
+    """Budgets for tests between two nodes, and for NCCL's; a counter that none matches is recorded
+    and judged by nothing.
     """
     strict_provenance: bool = False
     """No campaign ends in `accept` that ran a tool of no package, or one whose file is not the one
@@ -508,12 +425,15 @@ class Extras(Strict):
         for missing in self.absent:
             if missing.node not in hostlist.expand(self.nodes):
                 raise ValueError(f"absent: {missing.node} is not one of nodes, {self.nodes}")
-            known = self.nccl.nics.devices if self.nccl and self.nccl.nics else []
-            strangers = sorted(set(missing.devices) - set(known))
-            if strangers:
-                raise ValueError(
-                    f"absent: {', '.join(strangers)} of {missing.node} not in nccl.nics.devices"
-                )
+            of_nccl = self.nccl.nics.devices if self.nccl and self.nccl.nics else []
+            rails = self.rdma.names if self.rdma else []
+            for device in missing.devices:
+                where = f"absent: {device} of {missing.node}"
+                is_rail = self.rdma and re.fullmatch(self.rdma.devices, device)
+                if is_rail and not rails:
+                    raise ValueError(f"{where}: which rail it is, rdma.names must tell")
+                if device not in (*of_nccl, *rails):
+                    raise ValueError(f"{where} not in nccl.nics.devices, nor in rdma.names")
         if set(self.present) == set():
             raise ValueError("absent leaves no node")
         return self
@@ -527,6 +447,10 @@ class Extras(Strict):
     def absent_devices(self, node: str) -> tuple[str, ...]:
         """The RDMA devices that a node is known to lack."""
         return tuple(d for missing in self.absent if missing.node == node for d in missing.devices)
+
+    def rails_of(self, node: str) -> tuple[int, ...]:
+        """The rails that a node has, by their numbers."""
+        return self.rdma.rails_without(self.absent_devices(node)) if self.rdma else ()
 
     def of_nodes(self, nodes: Sequence[str]) -> Extras:
         """The same of some of the nodes."""

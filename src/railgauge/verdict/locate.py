@@ -82,7 +82,13 @@ def seen_once(node: str, why: str, check: str) -> Suspect:
 
 
 def _by_themselves(cases: Sequence[Case]) -> list[Suspect]:
-    return [by_itself(node, why) for node, why in own.named(cases).items()]
+    lost = [
+        dataclasses.replace(
+            by_itself(one.node, one.why, (one.check,)), kind="rail", name=f"{one.node}:{one.rail}"
+        )
+        for one in own.lost_rails(cases)
+    ]
+    return [*(by_itself(node, why) for node, why in own.named(cases).items()), *lost]
 
 
 def _alone(cases: Sequence[Case], guilty: Sequence[Suspect]) -> list[Suspect]:

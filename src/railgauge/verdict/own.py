@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from railgauge.model.failure import NO_REFERENCE, NOT_MEASURED, UNREACHED
+from railgauge.model.failure import NO_REFERENCE, NOT_MEASURED, RAIL_MISSING, UNREACHED
 from railgauge.verdict.compare import Case, Outcome
 
 #: Failures that are a node's silence: a case that passed clears it. All others are of what the node
@@ -34,6 +34,16 @@ class Cut:
 
 
 @dataclasses.dataclass(frozen=True)
+class LostRail:
+    """A rail of a node whose device was not there when it was to be measured."""
+
+    node: str
+    rail: str
+    why: str
+    check: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Alone:
     """A node that failed where it was measured alone, so often, and never passed there."""
 
@@ -50,13 +60,25 @@ def named(cases: Sequence[Case]) -> dict[str, str]:
         for node in case.unavailable:
             found.setdefault(node, "it does not answer Slurm")
         for failure in case.failures:
-            if failure.kind not in (*_SILENCE, *NOT_MEASURED, UNREACHED):
+            if failure.kind not in (*_SILENCE, *NOT_MEASURED, UNREACHED, RAIL_MISSING):
                 for node in failure.nodes:
                     found.setdefault(node, failure.message)
     for partition in dict.fromkeys(case.partition for case in bad):
         for node, why in _silent(cases, bad, partition).items():
             found.setdefault(node, why)
     return dict(sorted(found.items()))
+
+
+def lost_rails(cases: Sequence[Case]) -> list[LostRail]:
+    """By the first case that found each of them missing; its other end is not to blame."""
+    found: dict[tuple[str, str], LostRail] = {}
+    for case in failed(cases):
+        rails = dict(zip(case.nodes, case.kind.split("-"), strict=False))
+        for failure in case.failures:
+            for node in failure.nodes if failure.kind == RAIL_MISSING else ():
+                lost = LostRail(node, rails.get(node, ""), failure.message, case.check)
+                found.setdefault((node, lost.rail), lost)
+    return [found[key] for key in sorted(found)]
 
 
 def cuts(cases: Sequence[Case], guilty: Collection[str]) -> list[Cut]:

@@ -44,6 +44,8 @@ class _Node:
     keys: Mapping[str, str]
     mends: Mapping[str, str]
     tested: Mapping[str, Any]
+    #: how the fields begin that the system's description lets it go without
+    absent: tuple[str, ...]
 
     def as_tested(self, field: str) -> bool:
         """Whether a gate run accepted it with the value that it has."""
@@ -53,7 +55,7 @@ class _Node:
     def value(self, field: str) -> str | None:
         """As text; None where it is unknown, which is no difference."""
         if field not in self.fields:
-            return _ABSENT
+            return None if field.startswith(self.absent) else _ABSENT
         known = self.fields[field]
         return None if known is None else shown(known)
 
@@ -84,6 +86,7 @@ def odd_nodes(
                     agreed.get("keys", {}),
                     agreed.get("mends", {}),
                     tested.get(name, {}),
+                    tuple(agreed.get("absent", ())),
                 )
                 by_peers.setdefault((case.partition, name in updated), {})[name] = node
     return [

@@ -264,7 +264,11 @@ def _carriers(node: str, cases: Sequence[Case]) -> dict[str, tuple[int, int]]:
         if isinstance(device, str) and isinstance(before, int):
             grown = meanwhile if isinstance(meanwhile, int) else 0
             counts.setdefault(device, []).extend((before, before + grown))
-    return {device: (min(of), max(of)) for device, of in sorted(counts.items())}
+        links = facts.get("links")
+        for name, link in links.items() if isinstance(links, Mapping) else ():
+            said = (link.get(when, {}).get("carrier_changes") for when in ("before", "after"))
+            counts.setdefault(name, []).extend(count for count in said if isinstance(count, int))
+    return {device: (min(of), max(of)) for device, of in sorted(counts.items()) if of}
 
 
 def _rails(node: str, cases: Sequence[Case]) -> dict[str, bool]:

@@ -53,7 +53,8 @@ def launch(
     sides: dict[int, dict[str, raw.Side]] = {}
     for rank, host in enumerate(hosts):
         group, local = divmod(rank, each)
-        facts = {} if rank % orders["ranks_per_node"] else {"counters": {}}
+        # The first rank of a node watches its counters.
+        facts = {} if rank % orders["ranks_per_node"] else {"counters": {}, "links": {}}
         line = jobs.exit_line(nccl_tests.TOOL, f"rank{rank}", host, rank, **facts)
         log = debug_log.lines(
             rank=local,

@@ -244,3 +244,55 @@ def test_a_group_needs_the_states_and_the_rails_of_its_own_nodes_alone(tmp_path:
     rails = [("RailProbe", f"{nodes[0]}:{nodes[1]}:{rail}-{rail}") for rail in range(8)]
     assert of_first == states + rails
     assert len(needs["all_reduce:one-hca:dgx-h100-n[01-02]"]) == 10
+
+
+def of_first_node(check: Any, **facts: Any) -> dict[str, list[str]]:
+    """What fails where the first rank of the first node of the first launch says this too."""
+
+    def say(made: Launch) -> None:
+        side = made.sides[0]["rank0"]
+        made.sides[0]["rank0"] = side._replace(
+            line={**side.line, "facts": {**side.line["facts"], **facts}}
+        )
+
+    nccl_left.leave(check, say, rate=GOOD)
+    jobs.judge(check)
+    return failed(check)
+
+
+def test_a_link_that_flapped_while_nccl_ran_fails_the_group_of_its_node(check: Any) -> None:
+    link = {"states": ["ACTIVE"]}
+    flapped = {
+        "before": {**link, "carrier_changes": 4},
+        "after": {**link, "carrier_changes": 6},
+    }
+    assert of_first_node(check, links={"mlx5_0": flapped}) == {"1 2": ["link-flap"]}
+
+
+def test_a_budget_holds_for_the_counters_around_nccl(check: Any) -> None:
+    counters = {"counters": {"rdma/mlx5_0/1/counters/link_downed": 1}}
+    assert of_first_node(check, counters=counters) == {"1 2": ["counter"]}
+    (group, *_) = check.results
+    (failure,) = group.failures
+    assert failure.nodes == group.place.nodes[:1]
+
+
+def test_a_node_that_says_its_counters_are_simulated_is_no_pass(check: Any) -> None:
+    assert of_first_node(check, counters={"simulated": True}) == {"1 2": ["simulated"]}
+
+
+def test_every_node_is_watched_with_the_budgets_of_its_partition(check: Any) -> None:
+    (order,) = check.orders()["orders"]
+    watched = order["ranks"]["watched"]
+    assert watched["devices"] and watched["interfaces"] == ""
+    assert watched["budgets"] == [b.counters for b in check.partition_data.extras.counters]
+
+
+def test_within_a_node_links_are_watched_and_no_counter_is_missed(tmp_path: Path) -> None:
+    wanted = {"RAILGAUGE_NODES": NODES}
+    with jobs.session("gb200-nvl72", tmp_path, **wanted) as known:
+        made = jobs.ended(known["NcclNode"].kind(variant_num=0), tmp_path / "stage")
+        made._rfm_dry_run = True
+        made.choose_places()
+        watched = made.orders()["orders"][0]["ranks"]["watched"]
+    assert watched["devices"] and watched["budgets"] == []

@@ -6,9 +6,12 @@ import types
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from railgauge.checks.claims import contradictions
 from railgauge.checks.nccl import NcclCheck
+from railgauge.model.failure import NOT_MEASURED
 from railgauge.model.measurement import Measurement
 from railgauge.tools import Completeness, Reading
 from tests.unit.systems.test_nccl_fabric import DEVICES, described
@@ -49,6 +52,8 @@ def counted(share: float, names: tuple[str, ...] = ("rdma/mlx5_0/1", "rdma/mlx5_
         node: {
             "counters": {"bytes": moved, "peak_gbits": {}},
             "netdevs": {"mlx5_0": ["eth2"], "mlx5_1": ["eth3"]},
+            "socket_interfaces": ["eth0", "eth1"],
+            "related": ["bond0", "eth2", "eth3"],
         }
         for node in ("n1", "n2")
     }
@@ -92,6 +97,53 @@ def test_what_went_over_another_device_is_named() -> None:
 def test_over_sockets_all_interfaces_count() -> None:
     assert found(counted(1, ("eth0", "eth1")), transport="sockets") == []
     assert found(counted(1, ("lo",)), transport="sockets") == ["counters"] * 2
+
+
+def test_over_sockets_only_what_nccl_may_use_counts() -> None:
+    facts = counted(1, ("eth1",))
+    assert found(facts, transport="sockets") == []
+    for said in facts.values():
+        said["socket_interfaces"] = ["eth0"]
+    (told, *_) = contradictions(claims(facts, transport="sockets")[0], facts["n1"]["counters"])
+    assert told.kind == "counters" and "eth1 687 GB: the traffic took" in told.message
+
+
+def beside(share: float, name: str) -> Any:
+    """All went where it was to go, and a share of it over another device too."""
+    facts = counted(1)
+    for said in facts.values():
+        said["counters"]["bytes"][name] = {"rx": int(share * CARRIED), "tx": 0}
+    return facts
+
+
+@pytest.mark.parametrize("name", ["rdma/mlx5_7/1", "eth9", "ethtool/eth9"])
+def test_traffic_on_a_device_that_nccl_was_not_to_use_is_a_finding(name: str) -> None:
+    assert found(beside(0.5, name)) == ["counters-elsewhere"] * 2
+    assert found(beside(0.1, name)) == []
+
+
+@pytest.mark.parametrize("name", ["eth2", "ethtool/eth3", "bond0", "lo"])
+def test_what_shows_the_same_traffic_from_another_layer_is_none(name: str) -> None:
+    assert found(beside(1.0, name)) == []
+
+
+def test_who_else_uses_a_node_says_nothing_against_it() -> None:
+    assert "counters-elsewhere" in NOT_MEASURED
+
+
+@given(st.floats(0, 4), st.floats(0, 4), st.sampled_from(["rdma/mlx5_7/1", "eth9", "eth2"]))
+def test_more_elsewhere_never_makes_up_for_what_is_missing(
+    there: float, elsewhere: float, name: str
+) -> None:
+    facts = beside(elsewhere, name)
+    for said in facts.values():
+        said["counters"]["bytes"] |= {
+            f"rdma/{d}/1": {"rx": int(there * CARRIED / 2), "tx": 0} for d in DEVICES
+        }
+    kinds = set(found(facts))
+    if name != "eth2":
+        assert (kinds == {"counters"}) is (there < 0.99)
+    assert len(kinds) <= 1
 
 
 def test_nodes_that_were_not_watched_are_no_pass() -> None:

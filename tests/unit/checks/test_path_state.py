@@ -105,6 +105,32 @@ def only_difference(document: Document, options: Options = OPTIONS) -> Differenc
     return difference
 
 
+# ---- a device that is not there ----
+
+
+NAMED = Options(RDMA.model_copy(update={"names": ["mlx5_0", "mlx5_1"]}), BOND)
+
+
+def test_a_device_that_is_not_there_is_missed_by_name() -> None:
+    document = but(lambda d: d["rails"].pop(0))
+    said = str(only_difference(document, NAMED))
+    assert said.endswith("is 1 (mlx5_1), expected 2, rail 0 (mlx5_0) is not there")
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_of_an_absent_device_nothing_is_said(there: bool) -> None:
+    options = Options(NAMED.rdma, BOND, absent=("mlx5_0",))
+    document = but_rail(0, state="DOWN") if there else but(lambda d: d["rails"].pop(0))
+    assert differences(document, options) == []
+    assert path_state.read(document, [], options).measurements[0].value == 3
+
+
+def test_a_device_that_is_not_the_absent_one_is_missed() -> None:
+    options = Options(NAMED.rdma, BOND, absent=("mlx5_0",))
+    document = but(lambda d: d["rails"].clear())
+    assert "rail 1 (mlx5_1) is not there" in str(only_difference(document, options))
+
+
 # ---- nothing is wrong ----
 
 
@@ -487,7 +513,7 @@ def test_document_without_a_call_that_ended_is_not_proved(calls: list[Call]) -> 
 
 def test_node_is_told_what_to_look_at() -> None:
     assert OPTIONS.orders() == {
-        "rdma": {"devices": "mlx5_[01]", "gid_type": "RoCE v2"},
+        "rdma": {"devices": "mlx5_[01]", "names": [], "gid_type": "RoCE v2"},
         "bond": {"device": "bond0"},
     }
 

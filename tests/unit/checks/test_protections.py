@@ -216,6 +216,11 @@ BAD = [
     ("no-output", but(reading=None, references={}), "no-output"),
     ("refused", but(reading=Reading.refused("the connection broke off")), "output"),
     ("a-stand-in", but_reading(simulated=True), "simulated"),
+    (
+        "a-stand-ins-counters",
+        but(seen_on={**GOOD.seen_on, "n2": {**counted(0), "counters": {"simulated": True}}}),
+        "simulated",
+    ),
     ("unknown-end", but_reading(completeness=Completeness.UNKNOWN), "incomplete"),
     ("broken-end", but_reading(completeness=Completeness.BROKEN), "incomplete"),
     # conditions

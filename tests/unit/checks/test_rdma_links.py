@@ -183,6 +183,17 @@ def test_eight_rails_have_a_link_to_the_next_one_and_back_to_the_first(describe:
     assert ends == [*(f"{rail}-{rail}" for rail in range(8)), *across]
 
 
+def test_an_absent_rail_of_a_node_is_in_no_link_and_the_others_keep_their_numbers(
+    describe: Describe,
+) -> None:
+    named = rails(3, across_rails=True, names=["mlx5_0", "mlx5_1", "mlx5_2"])
+    absent = [{"node": "n2", "devices": ["mlx5_1"], "why": "cable"}]
+    describe(partition(rdma=named, absent=absent))
+    assert names(RailLinks("same")) == ["gpu:n1:n2:0-0", "gpu:n1:n2:2-2"]
+    across = [link.rails for link in RailLinks("all")]
+    assert across == ["0-0", "2-2", "1-2", "2-0", "0-0", "2-2"]
+
+
 def test_every_pair_has_all_its_links(describe: Describe) -> None:
     describe(partition(nodes="n[1-3]", rdma=rails(2)))
     assert names(RailLinks("same")) == [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -198,10 +198,24 @@ def test_no_inventory_is_no_result(text: str) -> None:
 
 
 NO_FREEDOM = Expected(expected=[entry()])
+RAILS = Rdma(
+    devices="mlx5_[0-9]+",
+    rails=2,
+    link_layer="Ethernet",
+    active_mtu_bytes=4096,
+    rate="400 Gb/sec (4X NDR)",
+)
+NAMED = RAILS.model_copy(update={"names": ["mlx5_0", "mlx5_1"]})
 
 
-def case(one: Inventory, file: Expected = NO_FREEDOM, partition: str = "gpu") -> Case:
-    agreed = node_state.agreed(one, file, "mlx5_[0-9]+")
+def case(
+    one: Inventory,
+    file: Expected = NO_FREEDOM,
+    partition: str = "gpu",
+    rdma: Rdma = RAILS,
+    absent: Sequence[str] = (),
+) -> Case:
+    agreed = node_state.agreed(one, file, rdma, absent)
     facts = {"agreed": {**agreed, "mends": {}}, "fingerprint": inventory.fingerprint(one)}
     name = f"NodeState {one.node}"
     return Case(
@@ -223,6 +237,12 @@ def test_the_odd_one_out_is_named_with_the_field() -> None:
     assert (only.nodes, only.tie) == (("n2",), False)
     says = 'nic/mlx5_1/firmware is "28.43.1014", expected "28.39.1002"'
     assert says in only.message
+
+
+def test_a_node_whose_own_files_steer_nccl_is_odd() -> None:
+    other = node("n2", **{"nccl/conf/etc/NCCL_ALGO": "Ring"})
+    (only,) = odd(node("n1"), other, node("n3"))
+    assert only.nodes == ("n2",) and 'nccl/conf/etc/NCCL_ALGO is "Ring"' in only.message
 
 
 def test_of_two_nodes_both_are_named() -> None:
@@ -259,6 +279,20 @@ def test_unknown_is_no_difference() -> None:
 def test_a_part_that_only_one_node_lacks_is_a_difference() -> None:
     (only,) = odd(node("n1"), node("n2", nic__mlx5_1__firmware=None), node("n3"))
     assert "nic/rail1/firmware is not there" in only.message
+
+
+def without_rail(device: str, netdev: str, name: str = "n2") -> Inventory:
+    """A node that has nothing of a device, nor of the interface behind it."""
+    gone = {key: None for key in FIELDS if f"/{device}/" in key or f"/{netdev}/" in key}
+    return node(name, **gone)
+
+
+def test_what_an_absent_device_lacks_is_not_odd() -> None:
+    lacking = without_rail("mlx5_0", "eth1")
+    others = [case(node(n), rdma=NAMED) for n in ("n1", "n3")]
+    assert odd_nodes([*others, case(lacking, rdma=NAMED, absent=["mlx5_0"])]) == []
+    (only,) = odd_nodes([*others, case(lacking, rdma=NAMED)])
+    assert only.nodes == ("n2",) and "nic/rail0/" in only.message
 
 
 def test_devices_are_compared_by_rail_not_by_name() -> None:

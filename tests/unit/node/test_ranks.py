@@ -15,7 +15,10 @@ from typing import Any
 import pytest
 
 from railgauge import paths
-from railgauge.node.ranks import without_environment
+from railgauge.node.ranks import allowed_interfaces, related, without_environment
+
+#: What the first rank of a node is told to watch.
+WATCHED: dict[str, Any] = {"devices": [], "interfaces": "", "budgets": []}
 
 PROGRAM = [sys.executable, "-m", "railgauge.node.ranks", "ranks.json"]
 
@@ -169,12 +172,14 @@ def test_the_first_rank_of_a_node_watches_its_counters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_LOCALID", "0")
-    _, line = run(tmp_path, spec(["true"], watched=["mlx5_0"]), rank=4)
+    _, line = run(tmp_path, spec(["true"], watched={**WATCHED, "devices": ["mlx5_0"]}), rank=4)
     assert {"bytes", "peak_gbits", "seconds"} <= line["facts"]["counters"].keys()
     assert line["facts"]["netdevs"] == {"mlx5_0": []}
 
 
-@pytest.mark.parametrize(("local", "more"), [("1", {"watched": ["mlx5_0"]}), ("0", {})])
+@pytest.mark.parametrize(
+    ("local", "more"), [("1", {"watched": {**WATCHED, "devices": ["mlx5_0"]}}), ("0", {})]
+)
 def test_the_others_do_not_and_none_where_nobody_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: str, more: dict[str, Any]
 ) -> None:
@@ -187,3 +192,79 @@ def test_the_others_do_not_and_none_where_nobody_asked(
 def test_environments_are_dropped_at_any_depth(name: str) -> None:
     document = {"a": [{name: {"KEY": "x"}, "b": 1}]}
     assert without_environment(document) == {"a": [{"b": 1}]}
+
+
+# ---- counters and links around a job ----
+
+
+def watched(tmp_path: Path, **changes: Any) -> dict[str, Any]:
+    (tmp_path / "ranks.json").write_text(json.dumps(spec(["true"], watched=WATCHED | changes)))
+    local = {**environment(0), "SLURM_LOCALID": "0"}
+    subprocess.run(PROGRAM, cwd=tmp_path, env=local, check=False)
+    facts: dict[str, Any] = json.loads((tmp_path / "rank0.json").read_text())["facts"]
+    return facts
+
+
+def test_every_interface_is_watched_where_nothing_names_one(tmp_path: Path) -> None:
+    facts = watched(tmp_path)
+    there = {entry.name for entry in Path("/sys/class/net").iterdir()} - {"lo"}
+    assert set(facts["links"]) == set(facts["socket_interfaces"]) == there
+    assert {"bytes", "counters", "gone", "reset"} <= facts["counters"].keys()
+    assert all(link["before"]["states"] == [] for link in facts["links"].values())
+
+
+def test_what_is_set_of_nccl_is_among_the_facts(tmp_path: Path) -> None:
+    orders = spec(
+        ["true"], watched=WATCHED, environment={"NCCL_ALGO": "Ring", "NCCL_DEBUG": "INFO"}
+    )
+    (tmp_path / "ranks.json").write_text(json.dumps(orders))
+    local = {**environment(0), "SLURM_LOCALID": "0"}
+    subprocess.run(PROGRAM, cwd=tmp_path, env=local, check=False)
+    told = json.loads((tmp_path / "rank0.json").read_text())["facts"]["nccl"]
+    assert told["variables"]["NCCL_ALGO"] == "Ring" and "NCCL_DEBUG" not in told["variables"]
+    assert told.keys() == {"variables", "plugins"}
+
+
+def test_a_budget_that_no_counter_matches_is_told(tmp_path: Path) -> None:
+    facts = watched(tmp_path, budgets=["rdma/mlx9_9/1/counters/symbol_error"])
+    assert facts["counters"]["unmatched"] == ["rdma/mlx9_9/1/counters/symbol_error"]
+
+
+def test_a_device_that_is_not_there_has_no_state(tmp_path: Path) -> None:
+    facts = watched(tmp_path, devices=["mlx9_9"])
+    assert facts["links"] == {"mlx9_9": {"before": {"states": []}, "after": {"states": []}}}
+
+
+def test_counters_of_a_stand_in_say_simulated_and_nothing_else(tmp_path: Path) -> None:
+    facts = watched(tmp_path, simulated=True)
+    assert facts["counters"] == {"simulated": True} and "links" not in facts
+
+
+THERE = ["eth0", "eth1", "eth10", "ib0", "docker0", "lo"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "allowed"),
+    [
+        ("", ["eth0", "eth1", "eth10", "ib0", "docker0"]),
+        ("eth1", ["eth1", "eth10"]),
+        ("=eth1", ["eth1"]),
+        ("=eth1,ib0", ["eth1", "ib0"]),
+        ("ib,eth0", ["eth0", "ib0"]),
+        ("^docker", ["eth0", "eth1", "eth10", "ib0"]),
+        ("^=eth1,docker0", ["eth0", "eth10", "ib0"]),
+        ("=wlan0", []),
+    ],
+)
+def test_nccls_variable_names_the_interfaces(expression: str, allowed: list[str]) -> None:
+    assert allowed_interfaces(expression, THERE) == allowed
+
+
+def test_what_is_above_and_beneath_shows_the_same_traffic(tmp_path: Path) -> None:
+    for entry in (
+        *("eth2/upper_bond0", "eth3/upper_bond0", "bond0/lower_eth2", "bond0/lower_eth3"),
+        *("bond0/upper_vlan7", "vlan7/lower_bond0", "eth9/statistics"),
+    ):
+        (tmp_path / "class/net" / entry).mkdir(parents=True)
+    assert related(["eth2"], str(tmp_path)) == ["bond0", "eth2", "eth3", "vlan7"]
+    assert related(["eth9"], str(tmp_path)) == ["eth9"]

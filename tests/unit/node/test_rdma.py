@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from railgauge import paths
 from railgauge.node import path_state, rdma
-from railgauge.node.rdma import Unknown, gid_index, mapped_ipv4, port_facts
+from railgauge.node.rdma import Unknown, gid_index, mapped_ipv4, natural, port_facts, rail_ports
 
 ZERO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 LINK_LOCAL = "fe80:0000:0000:0000:0e42:a1ff:fe00:0001"
@@ -520,6 +520,34 @@ def test_every_port_is_a_rail(root: Path) -> None:
         (1, "mlx5_0", 2),
         (2, "mlx5_1", 1),
     ]
+
+
+NAMED = ("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_10")
+
+
+@given(st.sets(st.sampled_from(NAMED)), st.sets(st.sampled_from(["mlx5_5", "mlx5_11"])))
+def test_a_device_that_is_not_there_shifts_no_other_rail(
+    there: set[str], strangers: set[str]
+) -> None:
+    ports = [(device, 1) for device in sorted({*there, *strangers}, key=natural)]
+    found = rail_ports({"names": list(NAMED)}, ports)
+    assert {rail: d for rail, (d, _) in found.items() if rail < len(NAMED)} == {
+        rail: name for rail, name in enumerate(NAMED) if name in there
+    }
+    assert {d for rail, (d, _) in found.items() if rail >= len(NAMED)} == strangers
+
+
+def test_a_device_that_is_named_twice_is_two_rails_by_its_ports() -> None:
+    ports = [("mlx4_0", 1), ("mlx4_0", 2), ("mlx4_1", 1)]
+    found = rail_ports({"names": ["mlx4_0", "mlx4_0", "mlx4_1"]}, ports)
+    assert found == dict(enumerate(ports))
+
+
+def test_a_node_says_of_each_rail_its_number_by_the_names(root: Path) -> None:
+    write(root, {**port("mlx5_0"), **port("mlx5_2")})
+    spec = {"rdma": {"devices": "mlx5_[0-9]+", "names": ["mlx5_0", "mlx5_1", "mlx5_2"]}}
+    rails = path_state.state(spec, str(root))["rails"]
+    assert [(rail["rail"], rail["device"]) for rail in rails] == [(0, "mlx5_0"), (2, "mlx5_2")]
 
 
 def test_infiniband_rail_has_its_first_gid(root: Path) -> None:

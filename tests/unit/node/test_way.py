@@ -384,6 +384,41 @@ def test_node_without_rdma_devices_has_no_way(
         described(orders())
 
 
+THREE = {"names": ["mlx5_0", "mlx5_1", "mlx5_2"], "count": 3}
+
+
+def test_a_device_that_vanished_is_missed_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, tc: Programs
+) -> None:
+    Rails(monkeypatch, "mlx5_0", "mlx5_2")
+    facts: dict[str, Any] = {}
+    with pytest.raises(NoWay, match=r"no mlx5_1, rail 1, among .* \(mlx5_0, mlx5_2\)"):
+        way.describe(orders(client=1, **THREE), "client", "127.0.0.1", facts)
+    assert facts["rail_missing"].startswith("no mlx5_1, rail 1,")
+
+
+def test_no_other_device_is_measured_in_the_place_of_one_that_vanished(
+    monkeypatch: pytest.MonkeyPatch, tc: Programs
+) -> None:
+    Rails(monkeypatch, "mlx5_0", "mlx5_2")
+    assert described(orders(client=2, **THREE))[1]["device"] == "mlx5_2"
+
+
+def test_a_device_too_many_is_no_rail(monkeypatch: pytest.MonkeyPatch, tc: Programs) -> None:
+    Rails(monkeypatch, "mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
+    with pytest.raises(NoWay, match="which is rail 1 nothing tells"):
+        described(orders(client=1, count=3))
+    assert described(orders(client=1, **THREE))[1]["device"] == "mlx5_1"
+
+
+def test_without_names_nothing_tells_the_rails_of_a_node_that_lacks_a_device(
+    monkeypatch: pytest.MonkeyPatch, tc: Programs
+) -> None:
+    Rails(monkeypatch, "mlx5_0", "mlx5_2")
+    with pytest.raises(NoWay, match=r"which is rail 1 nothing tells .*, expected 3 of them"):
+        described(orders(client=1, count=3))
+
+
 def test_rail_without_a_gid_is_no_way(rails: Rails) -> None:
     rails.no_gid = "mlx5_1 port 1 has no RoCE v2 GID"
     with pytest.raises(NoWay, match="mlx5_1 port 1 has no RoCE v2 GID"):

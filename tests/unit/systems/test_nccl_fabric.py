@@ -204,3 +204,41 @@ def test_absent_devices_leave_their_node() -> None:
 def test_wrong_absences_are_refused(absent: list[Any], message: str) -> None:
     with pytest.raises(pydantic.ValidationError, match=message):
         partition(absent=absent)
+
+
+def rdma(**changes: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "devices": "mlx5_[0-9]+",
+        "rails": 2,
+        "names": DEVICES,
+        "link_layer": "Ethernet",
+        "active_mtu_bytes": 4096,
+        "rate": "400 Gb/sec (4X NDR)",
+    }
+    return {**fields, **changes}
+
+
+def test_the_rails_of_a_node_are_those_that_are_not_absent() -> None:
+    extras = partition(rdma=rdma(), absent=[{"node": "n3", "devices": ["mlx5_0"], "why": "cable"}])
+    assert (extras.rails_of("n1"), extras.rails_of("n3")) == ((0, 1), (1,))
+    assert partition().rails_of("n1") == ()
+
+
+def test_a_rail_that_is_absent_must_have_a_name() -> None:
+    with pytest.raises(pydantic.ValidationError, match=r"rdma\.names must tell"):
+        partition(
+            rdma=rdma(names=[]), absent=[{"node": "n3", "devices": ["mlx5_0"], "why": "cable"}]
+        )
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["mlx5_0"], "found 1, expected 2"),
+        (["mlx5_0", "eth1"], "eth1 is no device like"),
+        (["mlx5_10", "mlx5_2"], "in their order"),
+    ],
+)
+def test_names_that_are_not_those_of_the_rails_are_refused(names: list[str], message: str) -> None:
+    with pytest.raises(pydantic.ValidationError, match=message):
+        partition(rdma=rdma(names=names))

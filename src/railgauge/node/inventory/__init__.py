@@ -25,7 +25,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from railgauge.node.calls import node_name, read_sysfs
-from railgauge.node.inventory import ethtool, lldp, machine, mellanox, network, nvidia, software
+from railgauge.node.inventory import (
+    ethtool,
+    lldp,
+    machine,
+    mellanox,
+    nccl,
+    network,
+    nvidia,
+    software,
+)
 from railgauge.node.inventory.sheet import Places, Sheet
 from railgauge.node.rdma import ask
 
@@ -42,6 +51,7 @@ def _tools(places: Places) -> list[Callable[[], Sheet]]:
     """What asks the tools that are there, each apart from the others."""
     return [
         *software.sources(places),
+        *nccl.sources(places),
         *ethtool.sources(places),
         *lldp.sources(places),
         *mellanox.sources(places),

@@ -32,9 +32,11 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     (r"net/[^/]+/(ring_(receive|transmit)|offload_.*|pause_.*|fec_configured)", "tuning"),
     (r"net/[^/]+/(qos_trust|pfc|dcb_.*|ecn_.*)", "tuning"),
     (r"nic/[^/]+/([0-9]+/traffic_class|pcie_(payload|read_request)_bytes)", "tuning"),
+    (r"nccl/(conf|environment|module).*", "tuning"),
     (r"gpu/[0-9]+/(persistence_mode|mig_mode|compute_mode|ecc|power_limit_w)", "tuning"),
     # --- what it is
     (r"(kernel|bios|board|system|bmc|cpu|numa|os|software|nvidia|nvswitch|fabric)/.*", "firmware"),
+    (r"nccl/plugin/.*", "firmware"),
     (r"(module|nic|net|gpu)/.*", "firmware"),
 )
 _COMPILED = tuple((re.compile(pattern), kind) for pattern, kind in _KINDS)

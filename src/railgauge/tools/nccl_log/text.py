@@ -215,7 +215,7 @@ def _collnet(match: re.Match[str]) -> CollNet:
 def _devices(infos: Sequence[str]) -> tuple[Device, ...]:
     """What each device number stands for, where the log leaves no doubt.
 
-    A number counts ports, or what NCCL has merged from them: up to 2.22 the listed places; later
+    A number counts ports, or what NCCL has merged from them: up to 2.23 the listed places; later
     the ports first, and then the merged ones, which only the subsystem NET names.
     """
     listed: dict[int, set[str]] = collections.defaultdict(set)
