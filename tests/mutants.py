@@ -290,9 +290,9 @@ MUTANTS = [
     ),
     Mutant(
         "a launch of some of the nodes meets as one of all",
-        "src/railgauge/node/launches.py",
-        "            if own < set(self._job_nodes):\n",
-        "            if False:\n",
+        "src/railgauge/node/job.py",
+        "    if not set(own) < set(of_job):\n",
+        "    if True:\n",
         "tests/unit/node/test_launches.py -k is_told_that_they_are_the_jobs",
     ),
     Mutant(

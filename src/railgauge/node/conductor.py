@@ -23,7 +23,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from railgauge.node import raw, sweep
+from railgauge.node import job, raw, sweep
 from railgauge.node.calls import node_name
 from railgauge.node.limits import LimitProblem, raise_open_files
 
@@ -57,11 +57,8 @@ def allocated(nodes: Sequence[str]) -> list[str]:
     """
     if os.environ.get("SLURM_JOB_NUM_NODES", "") in ("", str(len(nodes))):
         return list(nodes)
-    listed = os.environ.get("SLURM_JOB_NODELIST", "")
-    argv = ["scontrol", "show", "hostnames", listed]
-    shown = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
-    there = set(shown.stdout.split())
-    return [node for node in nodes if node in there] if shown.returncode == 0 else list(nodes)
+    there = set(job.nodes())
+    return [node for node in nodes if node in there] if there else list(nodes)
 
 
 class Launcher:

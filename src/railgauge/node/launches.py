@@ -47,15 +47,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
-from railgauge.node import raw
+from railgauge.node import job, raw
 from railgauge.node.calls import Call, filled, node_name, wait_for_any
 from railgauge.node.processes import end_group
 from railgauge.node.ranks import HANG_S
 
 #: So long a launcher needs beside its ranks: to start tens of thousands, and to see them end.
 START_S = 90.0
-#: So long scontrol may take, which asks no other machine here.
-_SCONTROL_S = 30.0
 #: So long it has to end all that it has started.
 _END_S = 10.0
 #: So many launches run at once at most; each is a process here, and a step of Slurm's.
@@ -223,7 +221,7 @@ class Driver:
         self._orders, self._writer = orders, writer
         self._deadline = time.monotonic() + orders["deadline_s"]
         self._count = 0
-        self._job_nodes = job_nodes()
+        self._job_nodes = job.nodes()
         self._has_hung = False
         self._running: list[LauncherCall] = []
         # On a shared file system each of a hundred thousand files takes a while.
@@ -362,11 +360,7 @@ class Driver:
             # In this order, also where it is not Slurm's; --nodes would contradict it.
             argv += [f"--ntasks={len(hosts)}", "--distribution=arbitrary"]
             environment["SLURM_HOSTFILE"] = str(folder / _HOSTS)
-            own = set(hosts)
-            if own < set(self._job_nodes):
-                environment["SLURM_JOB_NODELIST"] = ",".join(
-                    node for node in self._job_nodes if node in own
-                )
+            environment.update(job.as_if_of(set(hosts), self._job_nodes))
         else:
             argv += ["-np", str(len(hosts)), "--hostfile", str(folder / _HOSTS), "--map-by", "seq"]
         call = LauncherCall(folder, [*argv, *self._orders["program"], _ORDERS], environment)
@@ -462,31 +456,6 @@ class Driver:
             self._writer.flush()
         if self._writer.problem is None:
             self._cleaner.submit(shutil.rmtree, folder, ignore_errors=True)
-
-
-def job_nodes() -> list[str]:
-    """The nodes of this job in Slurm's order; none outside of one, or where scontrol fails.
-
-    A launch on a part of them is told that its nodes are the job's. Otherwise srun --mpi=pmix hangs
-    in MPI_Init in about one of fifteen launches of two nodes: of two that have written to each
-    other the one of the higher number connects, but Slurm's mpi/pmix (24.11,
-    pmixp_dconn_require_connect in pmixp_dconn.h) compares the other's number within the job with
-    its own within the step, so that both wait.
-    """
-    listed = os.environ.get("SLURM_JOB_NODELIST", "")
-    if not listed:
-        return []
-    try:
-        shown = subprocess.run(
-            ["scontrol", "show", "hostnames", listed],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SCONTROL_S,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return shown.stdout.decode(errors="replace").split()
 
 
 def best(launches: Iterable[Launch], spread: float) -> dict[str, float]:
