@@ -542,6 +542,13 @@ MUTANTS = [
         "tests/unit/node/test_inventory_nccl.py -k every_setting",
     ),
     Mutant(
+        "what a receiver threw away is compared with what others wrote",
+        "src/railgauge/report/transfers.py",
+        "            if c == column and is_thrown_away(other) is is_thrown_away(tool)\n",
+        "            if c == column\n",
+        "tests/unit/checks/test_transfer_cases.py -k nothing_that_was_written",
+    ),
+    Mutant(
         "an emulated delay is nobody's business",
         "src/railgauge/checks/rdma.py",
         '            "emulation": "none",\n',

@@ -42,7 +42,8 @@ def verdict(campaign: str, as_json: bool, all_places: bool, provisional: bool) -
 @click.argument("campaign", default="latest")
 @json_option("transfers")
 def show_transfers(campaign: str, as_json: bool) -> None:
-    """Compare the tools that moved files in a campaign: rate, seconds, times the slowest.
+    """Compare the tools that moved files in a campaign: rate, seconds, times the slowest; beside it
+    the ratios that documents state.
 
     CAMPAIGN is an id, a path, or `latest`.
     """
@@ -62,7 +63,7 @@ def show_transfers(campaign: str, as_json: bool) -> None:
         return
     console = text.console()
     text.say_if_simulated(decided, console)
-    transfers.render(decided, console)
+    transfers.render_page(decided, console)
     for line in transfers.left_out(decided):
         console.print(line, highlight=False, soft_wrap=True)
 

@@ -1,11 +1,16 @@
-"""The comparison of transfer tools: tool by set of files and way, on one page."""
+"""The comparison of transfer tools: tool by set of files and way, on one page.
+
+What the receiver threw away measures the network, what it wrote the disk too: a tool is compared
+with those that did the same. Beside it stand the ratios that documents state, where both of their
+sides were measured in the campaign.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import statistics
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -19,13 +24,14 @@ from railgauge.tools.file_transfer import DISCARDED, PROGRAMS, FileSet
 from railgauge.tools.wdt import TOOL as WDT
 from railgauge.verdict.answer import Verdict
 from railgauge.verdict.compare import Case
+from railgauge.verdict.ratios import RatioRow
 
 #: In the order of the rows.
 _TOOLS = (iperf3.TOOL, WDT, *PROGRAMS)
 _SETS = tuple(FileSet(files, 1).name for files in (1, 2))
 
-#: What a cell says in the place of numbers.
-State = Literal["measured", "failed", "left out"]
+#: Behind the name of a tool whose receiver threw the files away.
+_THROWN_AWAY = " (discarded)"
 
 
 def is_of(measurement: Measurement) -> bool:
@@ -76,10 +82,19 @@ class Comparison:
 
     def times_the_slowest(self, tool: str, column: TransferColumn) -> float | None:
         """None where there is nothing to compare with, or no file is moved."""
-        rates = [cell.rate_gbits_s for (_, c), cell in self.cells.items() if c == column]
+        rates = [
+            cell.rate_gbits_s
+            for (other, c), cell in self.cells.items()
+            if c == column and is_thrown_away(other) is is_thrown_away(tool)
+        ]
         if column.size_bytes is None or len(rates) < 2 or min(rates) <= 0:
             return None
         return self.cells[tool, column].rate_gbits_s / min(rates)
+
+
+def is_thrown_away(tool: str) -> bool:
+    """Whether it is a row of files that the receiver threw away."""
+    return tool.endswith(_THROWN_AWAY)
 
 
 def _order(tool: str) -> tuple[int, str]:
@@ -113,7 +128,7 @@ def compare(cases: Sequence[Case]) -> list[Comparison]:
             for row in case.rows if _is_good(case) else ():
                 m = row.measurement
                 thrown = m.operation.endswith(DISCARDED)
-                key = f"{tool} (discarded)" if thrown else tool, _column(m)
+                key = f"{tool}{_THROWN_AWAY}" if thrown else tool, _column(m)
                 values.setdefault(key, {}).setdefault(m.metric, []).append(m.value)
         cells = {
             key: Cell(
@@ -184,6 +199,65 @@ def tables(cases: Sequence[Case]) -> list[Table]:
     return made
 
 
+def stated(verdict: Verdict) -> list[RatioRow]:
+    """The ratios of bandwidths that documents state of transfers, or of a long way: context, which
+    judges nothing.
+    """
+    checks = {case.check for case in verdict.cases if case.transfer_tool}
+    return [
+        row
+        for row in verdict.ratios
+        if row.reference.is_context
+        and row.reference.metric == "bandwidth"
+        and (_sides(row) & checks or _ways_differ(row))
+    ]
+
+
+def _sides(row: RatioRow) -> set[str | None]:
+    return {row.reference.of.check, row.reference.over.check}
+
+
+def _ways_differ(row: RatioRow) -> bool:
+    ways = [side.stated.get("delay_ms", "any") for side in (row.reference.of, row.reference.over)]
+    return "any" not in ways and ways[0] != ways[1]
+
+
+def stated_rows(rows: Sequence[RatioRow]) -> list[tuple[str, ...]]:
+    """Name, measured, stated, and what of: the cells of a line each."""
+    return [
+        (
+            row.name,
+            "-" if row.value is None else f"{row.value:.3g}x",
+            f"{row.reference.value:g}x",
+            row.reference.note or "",
+        )
+        for row in rows
+    ]
+
+
+def _stated_table(rows: Sequence[RatioRow]) -> Table:
+    table = Table(show_edge=False, pad_edge=False, header_style="bold")
+    table.add_column("ratio", overflow="fold")
+    table.add_column("here", justify="right", no_wrap=True)
+    table.add_column("stated", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for cells in stated_rows(rows):
+        table.add_row(*map(escape, cells))
+    return table
+
+
+def render_page(verdict: Verdict, console: Console) -> None:
+    """Print the page, and what documents state beside it."""
+    render(verdict, console)
+    rows = stated(verdict)
+    if rows:
+        console.print(_stated_table(rows))
+        sources = dict.fromkeys(row.reference.provenance.source for row in rows)
+        for source in sources:
+            console.print(f"stated: {source}", highlight=False, markup=False)
+        console.print()
+
+
 def as_dict(verdict: Verdict) -> dict[str, Any]:
     """The page as a document (docs/schema/transfers.json)."""
     compared = compare(verdict.cases)
@@ -201,13 +275,24 @@ def as_dict(verdict: Verdict) -> dict[str, Any]:
         "transfers": [
             {
                 "partition": comparison.partition,
-                "tool": tool,
+                "tool": tool.removesuffix(_THROWN_AWAY),
+                "discarded": is_thrown_away(tool),
                 **dataclasses.asdict(column),
                 **dataclasses.asdict(cell),
                 "times_the_slowest": comparison.times_the_slowest(tool, column),
             }
             for comparison in compared
             for (tool, column), cell in comparison.cells.items()
+        ],
+        "stated": [
+            {
+                "name": row.name,
+                "measured": row.value,
+                "stated": row.reference.value,
+                "note": row.reference.note or "",
+                "source": row.reference.provenance.source,
+            }
+            for row in stated(verdict)
         ],
         "failed": counts("failed"),
         "left_out": counts("left_out"),
@@ -219,8 +304,8 @@ def render(verdict: Verdict, console: Console) -> None:
     for table in tables(verdict.cases):
         console.print(table)
         console.print(
-            "x: times the slowest tool with the same files on the same way; wdt's time is its own, "
-            "that of the others from start to end of the program\n"
+            "x: times the slowest tool with the same files on the same way, thrown away or written "
+            "alike; wdt's time is its own, that of the others from start to end of the program\n"
         )
 
 

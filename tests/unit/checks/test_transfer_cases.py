@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,18 @@ from click.testing import CliRunner, Result
 from railgauge.checks.transfer import TransferCases
 from railgauge.cli import cli
 from railgauge.errors import RailgaugeError
+from railgauge.model import references
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
+from railgauge.model.references import Ratio, RatioSide
 from railgauge.report import transfers as page
 from railgauge.tools.file_transfer import FileSet
 from railgauge.verdict.compare import Case
+from railgauge.verdict.ratios import judge
 from tests.unit.checks.test_rdma_links import WAN, Describe, describe, partition
 from tests.unit.records import names
+from tests.unit.report.test_numbers import verdict as verdict_of
 from tests.unit.verdict.test_rules import Recorded, recorded
 
 __all__ = ["describe", "recorded"]
@@ -183,6 +188,77 @@ def test_what_was_thrown_away_is_a_row_of_its_own() -> None:
     found = only_page(case("WdtTransfer", 9.0), case("WdtTransfer", 12.0, discarded=True))
     assert found.tools == ["wdt", "wdt (discarded)"]
     assert len(found.columns) == 1
+
+
+def test_what_was_thrown_away_is_compared_with_nothing_that_was_written() -> None:
+    found = only_page(
+        case("WdtTransfer", 15.0, discarded=True),
+        case("WdtTransfer", 6.0),
+        case("ScpTransfer", 2.0),
+    )
+    (lan,) = found.columns
+    assert found.times_the_slowest("wdt (discarded)", lan) is None
+    assert found.times_the_slowest("wdt", lan) == pytest.approx(3.0)
+    assert found.times_the_slowest("scp", lan) == 1.0
+
+
+# ---- what documents state ----
+
+
+def ratio(of: str, over: str, value: float = 15, **changes: Any) -> Ratio:
+    """A stated one of LAN, of WDT that throws away where it is WDT's."""
+    provenance = {"source": "a document", "date": "2026-11-21"}
+    sides = {
+        name: {
+            "check": check,
+            "operation": LARGE.name + ("-discarded" if check == "WdtTransfer" else ""),
+            "delay_ms": None,
+        }
+        for name, check in (("of", of), ("over", over))
+    }
+    fields = {"name": f"{of} over {over}", "metric": "bandwidth", "value": value, **sides}
+    return Ratio.model_validate(
+        {**fields, "condition": "unstated", "provenance": provenance, **changes}
+    )
+
+
+def stated(*cases: Case) -> list[tuple[str, ...]]:
+    verdict = dataclasses.replace(verdict_of(cases), ratios=tuple(judge(cases)))
+    return page.stated_rows(page.stated(verdict))
+
+
+def test_a_stated_ratio_stands_beside_what_was_measured_under_its_conditions() -> None:
+    known = (ratio("WdtTransfer", "HpnScpTransfer"),)
+    thrown_away = case("WdtTransfer", 15.0, discarded=True, ratios=known)
+    written = case("WdtTransfer", 6.0, ratios=known)
+    other = case("HpnScpTransfer", 2.0, ratios=known)
+    assert stated(thrown_away, written, other) == [
+        ("WdtTransfer over HpnScpTransfer", "7.5x", "15x", "")
+    ]
+    # What was written is another condition than the one that is stated.
+    assert stated(written, other)[0][1] == "-"
+
+
+def test_a_ratio_of_ways_is_told_whatever_measured_it() -> None:
+    sides = {
+        "of": RatioSide(check="WanTcp", delay_ms=0),
+        "over": RatioSide(check="WanTcp", delay_ms=44),
+    }
+    like = ratio("Lan", "Wan", 12, name="LAN over 44 ms")
+    known = (like.model_copy(update=sides),)
+    found = stated(case("ScpTransfer", 1.0), case("WanTcp", None, ratios=known))
+    assert found == [("LAN over 44 ms", "-", "12x", "")]
+
+
+def test_ratios_of_other_checks_are_not_of_the_page() -> None:
+    known = (ratio("NcclAll", "NcclPair"),)
+    assert stated(case("ScpTransfer", 1.0), case("NcclAll", None, ratios=known)) == []
+
+
+def test_the_documents_ratios_are_stated_of_the_lab_and_of_400_gigabit_ethernet() -> None:
+    for system in ("lab", "eth400g"):
+        values = {r.value for r in references.load(system).ratios if r.is_context}
+        assert {15, 2, 12} <= values, system
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from railgauge.verdict.answer import Finding, Verdict
 from tests import pages
 from tests.unit import measured
 from tests.unit.checks.test_transfer_cases import case as transfer
+from tests.unit.report.test_numbers import verdict as verdict_of
 from tests.unit.verdict.test_rules import Recorded
 
 UPLOT = paths.SOURCE / "railgauge" / "report" / "page" / "uplot-1.6.32"
@@ -294,7 +295,7 @@ def test_a_node_that_is_not_as_it_was_accepted_is_told(tmp_path: Path) -> None:
 
 def test_tools_that_moved_files_stand_beside_each_other() -> None:
     (table_of,) = content.transfer_tables(
-        [transfer("WdtTransfer", 15.0), transfer("ScpTransfer", 1.0)]
+        verdict_of([transfer("WdtTransfer", 15.0), transfer("ScpTransfer", 1.0)])
     )
     fast, slow = table_of.rows
     assert (fast[0], slow[0]) == ("wdt", "scp") and fast[1].startswith("15") and "x" in fast[1]

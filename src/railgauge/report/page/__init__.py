@@ -147,7 +147,7 @@ def html(verdict: Verdict) -> str:
         missing=before_after.missing(earlier.compared) if earlier else None,
         changed=before_after.changed(earlier.drift) if earlier else None,
         changes=columns["changes"],
-        transfers=content.transfer_tables(verdict.cases),
+        transfers=content.transfer_tables(verdict),
         counters=content.counters(verdict.cases),
         drift=content.drift(verdict),
         not_run=content.not_run(verdict),

@@ -489,10 +489,10 @@ def drift(verdict: Verdict) -> TableOf:
     return table("Inventory drift", columns, rows, (3,))
 
 
-def transfer_tables(cases: Sequence[Case]) -> list[TableOf]:
-    """The tools that moved files, beside each other."""
+def transfer_tables(verdict: Verdict) -> list[TableOf]:
+    """The tools that moved files, beside each other, and what documents state."""
     tables = []
-    for comparison in transfers.compare(cases):
+    for comparison in transfers.compare(verdict.cases):
         columns = tuple(str(column).replace("\n", ", ") for column in comparison.columns)
         rows = [
             (
@@ -504,6 +504,8 @@ def transfer_tables(cases: Sequence[Case]) -> list[TableOf]:
         ]
         columns = ("tool", *columns, "remark")
         tables.append(table(f"Transfers, {comparison.partition}", columns, rows))
+    if tables and (told := transfers.stated_rows(transfers.stated(verdict))):
+        tables.append(table("As stated elsewhere", ("ratio", "here", "stated", "of"), told))
     return tables
 
 

@@ -91,4 +91,7 @@ def test_transfers_are_as_their_schema(tmp_path: Path) -> None:
     document = transfers.as_dict(verdict_of(cases))
     require("transfers", document)
     assert [line["rate_gbits_s"] for line in document["transfers"]] == [15.0, 1.0]
+    assert document["transfers"][0].keys() == set(
+        schema("transfers")["properties"]["transfers"]["items"]["properties"]
+    )
     assert document["failed"] == [{"partition": "ns", "tool": "scp", "cases": 1}]
