@@ -93,6 +93,20 @@ MUTANTS = [
         "tests/unit/checks/test_protections.py",
     ),
     Mutant(
+        "a tool that could not measure accuses its nodes",
+        "src/railgauge/checks/protections.py",
+        "    if reading is not None and reading.unfit:\n",
+        "    if False:\n",
+        "tests/unit/checks/test_protections.py -k unfit",
+    ),
+    Mutant(
+        "words of a clock excuse what else is wrong with a run",
+        "src/railgauge/tools/perftest/judge.py",
+        "if not sides.parsed and (spread",
+        "if (spread",
+        "tests/unit/tools/test_perftest.py -k clock",
+    ),
+    Mutant(
         "words of what a cluster lacks excuse a job whose ranks all ended",
         "src/railgauge/checks/protections.py",
         "[] if len(ended) == evidence.ranks else [evidence.job_error]",

@@ -112,6 +112,10 @@ def job_completed(evidence: Evidence) -> Iterator[Failure]:
         yield Failure("exit-code", f"the job's exit code is {evidence.job_exit_code}, expected 0")
 
 
+#: What to type where a tool could not measure on nodes that were too busy for it.
+_AGAIN = "run it again, when less else runs there: railgauge accept --resume latest"
+
+
 def environment_serves(evidence: Evidence) -> Iterator[Failure]:
     """A folder, a Python or a launcher that is not there as the job needs it is no node's fault.
 
@@ -145,6 +149,8 @@ def environment_serves(evidence: Evidence) -> Iterator[Failure]:
     for trouble in dict.fromkeys(trouble for trouble in found if trouble):
         yield Failure(ENVIRONMENT, trouble.words, trouble.nodes, trouble.next_step)
     reading = evidence.reading
+    if reading is not None and reading.unfit:
+        yield Failure(ENVIRONMENT, reading.reason, (), _AGAIN)
     alone = reading is not None and not reading.ok and reading.seen.get("ranks") == 1
     if reading is not None and alone and evidence.ranks > 1:
         words = f"the launcher started every rank of MPI alone: {reading.reason}"

@@ -64,7 +64,8 @@ class Reading:
     `seen` holds the conditions that the output itself states (streams, mtu_bytes, congestion,
     sizes, ranks, hosts); a check compares them with what it requested. `moved` is what the tool
     says went over the network, which the devices' own counters are held against. `simulated` output
-    comes from a stand-in program. `notes` are worth knowing, and speak against nothing.
+    comes from a stand-in program. `notes` are worth knowing, and speak against nothing. Of a tool
+    that was `unfit` to measure the reason says so, and nothing of what it was to measure.
     """
 
     ok: bool
@@ -75,6 +76,7 @@ class Reading:
     simulated: bool = False
     notes: tuple[str, ...] = ()
     moved: tuple[Moved, ...] = ()
+    unfit: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -119,5 +121,8 @@ class Reading:
         simulated: bool = False,
         notes: tuple[str, ...] = (),
         moved: tuple[Moved, ...] = (),
+        unfit: bool = False,
     ) -> Reading:
-        return cls(False, reason, completeness, measurements, seen or {}, simulated, notes, moved)
+        return cls(
+            *(False, reason, completeness, measurements, seen or {}, simulated, notes, moved, unfit)
+        )

@@ -183,6 +183,7 @@ BAD = [
     ("exit-code-unknown", but(job_exit_code=None), "exit-code"),
     # what a job needs of its cluster
     ("unresolved", but(seen_on={**GOOD.seen_on, "n2": {"unresolved": {"n1": "no"}}}), ENVIRONMENT),
+    ("unfit", but(reading=Reading.refused("no clock", unfit=True)), ENVIRONMENT),
     ("unseen-results", but(calls=(), left_output=False, reading=None), ENVIRONMENT),
     ("no-python", but(calls=GOOD.calls[:1], job_error=NO_PYTHON, job_state="FAILED"), ENVIRONMENT),
     ("unseen-by-one", but(calls=GOOD.calls[:1], job_error=recorded("chdir")), ENVIRONMENT),

@@ -1046,3 +1046,29 @@ def test_half_of_what_was_asked_for_is_a_usage_error(files: dict[str, str]) -> N
     answer = command(files["client"], "--expect", "size_bytes=1MiB")
     assert answer.returncode == 3
     assert "needs either iterations or duration_s" in answer.stderr
+
+
+# ---- a clock that it could not calibrate ----
+
+
+def test_a_tool_without_a_clock_measured_nothing_and_says_so() -> None:
+    """Recorded on a busy machine: it exits 0, and every rate is 0."""
+    options = perftest.Options("write", "bw", size_bytes=65536, duration_s=2)
+    client, server = recorded("no-clock"), recorded("no-clock", "server")
+    reading = perftest.read(client, server=server, calls=calls(), options=options)
+    assert reading.unfit and not reading.ok and not reading.measurements
+    assert reading.reason.startswith("client on node1: Correlation coefficient r^2: 0.892656 < 0.9")
+
+
+def test_rates_of_0_without_such_words_speak_against_the_run() -> None:
+    client = recorded("no-clock").replace("Correlation coefficient", "Coefficient")
+    reading = perftest.read(client, server=recorded("no-clock", "server"), calls=calls())
+    assert not (reading.unfit or reading.ok) and "expected a bandwidth above 0" in reading.reason
+
+
+def test_words_of_a_clock_excuse_nothing_else() -> None:
+    """What is wrong with a table that has its numbers still counts."""
+    words = "STDERR: Correlation coefficient r^2: 0.892656 < 0.9\n"
+    other = perftest.Options("read", "bw", size_bytes=65536, duration_s=2)
+    reading = perftest.read(recorded("duration") + words, options=other)
+    assert not (reading.unfit or reading.ok) and "operation write" in reading.reason

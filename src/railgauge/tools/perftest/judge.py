@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,6 +17,11 @@ from railgauge.tools.perftest.text import parse
 
 # A run with -D counts in the middle half of its time, older versions in all but 4 s.
 _SHORT, _LONG, _LONG_S = 0.2, 1.1, 1.0
+# Before it measures it holds 200 readings of the CPU's counter against the time of day; where they
+# do not lie on a line (an unstable counter, or a machine so busy that it was stopped between two of
+# them) it says so on standard error, goes on, and prints 0 for every rate.
+# https://github.com/linux-rdma/perftest, src/get_clock.c: sample_get_cpu_mhz
+_NO_CLOCK = re.compile(r"Correlation coefficient r\^2: [0-9.e+-]+ < 0\.9\b")
 # The two sides of one number may round it to another count of digits.
 _AGREE, _AGREE_GBITS_S = 0.01, 0.01
 
@@ -43,6 +49,10 @@ def read(
         if server is not None:
             complaints += _disagreements(outputs["client"], outputs["server"], names)
     if complaints:
+        for role, text in (("client", client), ("server", server or "")):
+            if not sides.parsed and (spread := _NO_CLOCK.search(text)):
+                why = f"{names[role]}: {spread[0]}, so that it could not calibrate its clock"
+                return Reading.refused(why, unfit=True)
         return Reading.refused("; ".join(complaints))
     measured = outputs["client"]
     return Reading.accepted(
