@@ -73,6 +73,8 @@ def test_all_of_a_rehearsal_says_simulated(railgauge: Run, area: Path, verdict: 
     assert len(logs) == 2
     for text in (sides["rank0"].out, *logs):
         assert "SIMULATED" in text.splitlines()[0]
+    # A stand-in moves nothing: whatever a node counts meanwhile is not of it.
+    assert all(s.line["facts"]["counters"] == {"simulated": True} for s in sides.values())
     for name in ("report.html", "summary.md", "junit.xml"):
         assert "SIMULATED" in (campaign / name).read_text()
     results = list(campaign.glob("stage/**/railgauge.jsonl"))

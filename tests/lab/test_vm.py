@@ -192,6 +192,7 @@ def test_a_lowered_mtu_is_a_field_of_the_node_with_its_mend(broken_paths: dict[s
 def test_a_removed_device_is_named_with_its_node(broken_paths: dict[str, Any]) -> None:
     said = messages(broken_paths)
     assert "n5: the number of RDMA devices like rxe[0-9]+ is 1 (rxe0), expected 2" in said
+    assert "expected 2, rail 1 (rxe1) is not there" in said
 
 
 def test_a_lost_link_of_a_bond_is_named(broken_paths: dict[str, Any]) -> None:

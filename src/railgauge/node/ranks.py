@@ -174,13 +174,22 @@ def watched(spec: Spec, facts: dict[str, Any]) -> Iterator[None]:
 
 
 def _ways(wanted: dict[str, Any], facts: dict[str, Any]) -> dict[str, list[str]]:
-    """The interfaces beneath each device; over sockets each interface, and its links if a bond."""
+    """The interfaces beneath each device; over sockets each interface, and its links if a bond.
+
+    Where nobody names them, only those with a cable: containers' come and go.
+    """
     if wanted["devices"]:
         facts["netdevs"] = netdevs = netdevs_of(wanted["devices"])
         return {d: [m for n in names for m in way.members_of(n)] for d, names in netdevs.items()}
     there = rdma.names_in(Path("/sys/class/net"))
     facts["socket_interfaces"] = allowed = allowed_interfaces(wanted["interfaces"], there)
-    return {name: way.members_of(name) for name in allowed}
+    named = allowed if wanted["interfaces"] else filter(_has_cable, allowed)
+    return {name: way.members_of(name) for name in named}
+
+
+def _has_cable(interface: str) -> bool:
+    home = Path("/sys/class/net", interface)
+    return (home / "device").exists() or (home / "bonding").exists()
 
 
 def _link(name: str, interfaces: list[str]) -> dict[str, Any]:

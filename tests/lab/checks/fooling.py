@@ -210,6 +210,16 @@ class Simulated(ProbeCheck):
 
 
 @rfm.simple_test
+class CountersSimulated(ProbeCheck):
+    """A stand-in's counters, where nobody rehearses."""
+
+    def read(self):
+        observed = super().read()
+        facts = {n: {"counters": {"simulated": True}} for n in self.nodes_here()}
+        return dataclasses.replace(observed, facts=facts)
+
+
+@rfm.simple_test
 class OutOfReference(ProbeCheck):
     script = "echo 1 1.5; echo 2 1.6; echo 4 99"
 

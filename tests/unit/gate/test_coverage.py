@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from railgauge import systems
 from railgauge.campaign.folder import STANDING
 from railgauge.cli import cli
 from railgauge.gate import coverage
@@ -236,6 +237,20 @@ def test_programs_get_the_same(results: Path, monkeypatch: pytest.MonkeyPatch) -
     assert nodes["n6"]["age_days"] is None and nodes["n6"]["state"] == "unknown"
     # Who waits longest comes first.
     assert [line["node"] for line in shown["nodes"]] == ["n6", "n5"]
+
+
+def test_a_rail_that_a_node_is_known_to_lack_is_not_waited_for(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = systems.load("lab")
+    vm = system.partition("vm")
+    absent = [systems.Absent(node="n6", devices=["rxe1"], why="cable")]
+    extras = vm.extras.model_copy(update={"absent": absent})
+    lacking = vm.model_copy(update={"extras": extras})
+    changed = system.model_copy(update={"partitions": [lacking]})
+    monkeypatch.setattr(systems, "load", lambda name: changed)
+    found = {line.node: line.rails for line in coverage.lines("lab", ["n5", "n6"], {}, NOW)}
+    assert found == {"n5": {"0": None, "1": None}, "n6": {"0": None}}
 
 
 def test_only_those_that_wait_longer_are_listed(

@@ -208,7 +208,9 @@ def watched(tmp_path: Path, **changes: Any) -> dict[str, Any]:
 def test_every_interface_is_watched_where_nothing_names_one(tmp_path: Path) -> None:
     facts = watched(tmp_path)
     there = {entry.name for entry in Path("/sys/class/net").iterdir()} - {"lo"}
-    assert set(facts["links"]) == set(facts["socket_interfaces"]) == there
+    assert set(facts["socket_interfaces"]) == there
+    cables = {name for name in there if Path("/sys/class/net", name, "device").exists()}
+    assert cables <= set(facts["links"]) <= there
     assert {"bytes", "counters", "gone", "reset"} <= facts["counters"].keys()
     assert all(link["before"]["states"] == [] for link in facts["links"].values())
 
@@ -223,6 +225,13 @@ def test_what_is_set_of_nccl_is_among_the_facts(tmp_path: Path) -> None:
     told = json.loads((tmp_path / "rank0.json").read_text())["facts"]["nccl"]
     assert told["variables"]["NCCL_ALGO"] == "Ring" and "NCCL_DEBUG" not in told["variables"]
     assert told.keys() == {"variables", "plugins"}
+
+
+def test_an_interface_that_is_named_is_watched_whatever_it_is(tmp_path: Path) -> None:
+    there = sorted({entry.name for entry in Path("/sys/class/net").iterdir()} - {"lo"})
+    if there:
+        facts = watched(tmp_path, interfaces=f"={there[0]}")
+        assert set(facts["links"]) == {there[0]}
 
 
 def test_a_budget_that_no_counter_matches_is_told(tmp_path: Path) -> None:
