@@ -119,6 +119,15 @@ def _folders(root: str) -> Iterator[tuple[str, Path]]:
         yield f"net/{interface}", Path(root, "class/net", interface, "statistics")
 
 
+def _names(folder: Path) -> list[str]:
+    """The files of a folder; none where there is no such folder."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries)
+    except OSError:
+        return []
+
+
 def _number(path: str) -> int:
     """What a file of sysfs counts. A node has hundreds: by Python's own files each took an emulated
     CPU a millisecond more.
@@ -140,7 +149,7 @@ def snapshot(
     counts: dict[str, int] = {}
     unread: dict[str, list[str]] = {}
     for prefix, folder in _folders(root):
-        for name in names_in(folder):
+        for name in _names(folder):
             # How long the driver keeps its counters, in ms: a setting.
             if name == "lifespan":
                 continue

@@ -11,7 +11,7 @@ is judged here.
 from __future__ import annotations
 
 import json
-import platform
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -210,7 +210,7 @@ def state(spec: Facts, root: str = "/sys", proc: str = "/proc") -> Facts:
         del sections["bond"]
     return {
         "node": node_name(),
-        "kernel": platform.release(),
+        "kernel": os.uname().release,
         "rails": [],
         "bond": None,
         "interfaces": {},
