@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from railgauge.node.calls import read_sysfs
-from railgauge.node.rdma import Unknown, ask, devices, names_in, ports
+from railgauge.node.rdma import Unknown, ask, devices, listed, names_in, ports
 
 #: How often the byte counters are read.
 PERIOD_S = 0.25
@@ -119,15 +119,6 @@ def _folders(root: str) -> Iterator[tuple[str, Path]]:
         yield f"net/{interface}", Path(root, "class/net", interface, "statistics")
 
 
-def _names(folder: Path) -> list[str]:
-    """The files of a folder; none where there is no such folder."""
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries)
-    except OSError:
-        return []
-
-
 def _number(path: str) -> int:
     """What a file of sysfs counts. A node has hundreds: by Python's own files each took an emulated
     CPU a millisecond more.
@@ -149,7 +140,7 @@ def snapshot(
     counts: dict[str, int] = {}
     unread: dict[str, list[str]] = {}
     for prefix, folder in _folders(root):
-        for name in _names(folder):
+        for name in sorted(listed(folder)):
             # How long the driver keeps its counters, in ms: a setting.
             if name == "lifespan":
                 continue
