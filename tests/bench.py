@@ -10,6 +10,7 @@ Runs in clones and labs of its own, beside a lab that may be up.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -29,6 +30,7 @@ from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.model import record
 from railgauge.model.record import Record
+from railgauge.node import raw
 from railgauge.tools import iperf2, nccl_tests
 from tests import bench_compare, bench_locate, bench_page, bench_sweep
 from tests.unit.tools import nccl_outputs
@@ -157,20 +159,32 @@ def job() -> None:
 def campaign() -> None:
     """What it adds over a whole campaign: all that is not a tool's own run."""
     with lab_up():
-        seconds, tools, cases = [], [], 0
         command = (str(paths.HOME / "bin/railgauge"), "accept")
-        for _ in range(3):
-            seconds.append(timed(lambda: must(*command, "--partition", "ns")))
-            newest = max((AREA / "campaigns").iterdir())
-            found = list(records(newest / "stage"))
-            calls = [[c.seconds for r in one.results for c in r.calls] for one in found]
-            tools.append(sum(map(max, calls)))
-            cases = len(found)
-        rest = [all_of_it - part for all_of_it, part in zip(seconds, tools, strict=True)]
-        whole = timed(lambda: must(*command))
-    print(f"a campaign of {cases} cases on partition ns:     {spread(seconds)}")
-    print(f"of that, not the tools' own time:          {spread(rest)}")
-    print(f"the whole lab, RDMA included:              {whole:.0f} s (n=1)")
+        for what, options in (("partition ns", ("--partition", "ns")), ("the whole lab", ())):
+            seconds, ratios, cases = [], [], 0
+            for _ in range(3):
+                seconds.append(timed(functools.partial(must, *command, *options)))
+                cases, tools = _tools(max((AREA / "campaigns").iterdir()) / "stage")
+                ratios.append(seconds[-1] / tools)
+            print(f"a campaign of {cases} cases, {what}: {spread(seconds)}")
+            print(f"over the tools' own time:                  {spread(ratios, '')}")
+
+
+def _tools(stage: Path) -> tuple[int, float]:
+    """The cases of a campaign, and its tools' own time: of each round, or job of ranks, the longest
+    call.
+    """
+    cases, seconds = 0, 0.0
+    for path in stage.glob(f"**/{RESULT_FILE}"):
+        cases += 1
+        swept = path.with_name(raw.FILE)
+        if swept.exists():
+            seconds += sum(one["tool_seconds"] or 0 for one in raw.read(swept).rounds.values())
+        else:
+            found = record.read_record(path)
+            assert found is not None
+            seconds += max(call.seconds for result in found.results for call in result.calls)
+    return cases, seconds
 
 
 def plan() -> None:

@@ -54,7 +54,10 @@ def take_labs_down() -> None:
 
 
 #: What takes longest of each: begun last, it would keep one worker at work when the others end.
-LONGEST = ("test_vm", "test_accept", "test_lab", "test_golden", "test_update")
+LONGEST = (
+    *("test_vm", "test_accept", "test_rehearsal", "test_gate", "test_before_after", "test_leaves"),
+    *("test_slurm_trouble", "test_sweep_ends", "test_fooling", "test_golden", "test_update"),
+)
 
 
 def _is_of_lab(file: str) -> bool:

@@ -47,7 +47,7 @@ class Options:
 
 def argv(orders: str) -> list[str]:
     """`orders` are those of `Options.orders`, as JSON."""
-    return ["python3", "-m", "railgauge.node.path_state", orders]
+    return ["python3", "-S", "-m", "railgauge.node.path_state", orders]
 
 
 def version_argv() -> list[str]:

@@ -35,7 +35,7 @@ class Options:
 
 
 def argv(file: str) -> list[str]:
-    return ["python3", "-m", "railgauge.node.inventory", "--output", file]
+    return ["python3", "-S", "-m", "railgauge.node.inventory", "--output", file]
 
 
 def parse(text: str) -> Inventory:

@@ -215,9 +215,9 @@ class SweepCheck(StrictCheck):
         self.job.launcher = getlauncher("local")()
         source = shlex.quote(str(paths.SOURCE))
         self.executable = "env"
-        self.executable_opts = [
-            *(f"PYTHONPATH={source}", "python3", "-m", f"railgauge.node.{self.driver}", ORDERS),
-        ]
+        # Without `site`: a sweep's programs need nothing that is installed beside Python.
+        python = (f"PYTHONPATH={source}", "python3", "-S")
+        self.executable_opts = [*python, "-m", f"railgauge.node.{self.driver}", ORDERS]
 
     def orders(self) -> Mapping[str, Any]:
         """What the conductor and its agents are told (railgauge.node.conductor)."""

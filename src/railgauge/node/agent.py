@@ -10,7 +10,6 @@ ends, or loses its conductor, so does all that it has started.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import json
@@ -24,10 +23,16 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from railgauge.node import processes, sweep, wire, worker
-from railgauge.node.calls import address_of, look_up, node_name
+from railgauge.node import lean
 from railgauge.node.limits import LimitProblem, raise_open_files
-from railgauge.node.pair import search_path
+
+if __name__ == "__main__":
+    lean.begin()
+
+import asyncio
+
+from railgauge.node import processes, sweep, wire, worker
+from railgauge.node.calls import address_of, look_up, node_name, search_path
 
 #: A side that is told to end has so long to change back what it has changed.
 STOP_S = 5.0
@@ -418,6 +423,8 @@ def main() -> int:
         print(f"agent on {node}: {error}", file=sys.stderr)
         return 2
     processes.adopt_orphans()
+    worker.load({place.program for place in orders.places.values() if node in place.roles.values()})
+    lean.loaded()
     look_ahead(orders, node)
     return asyncio.run(run(orders, node, conductor))
 

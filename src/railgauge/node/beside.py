@@ -148,7 +148,7 @@ def beside(spec: Spec, role: str, rank: int) -> bool:
 def main() -> int:
     spec: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     processes.adopt_orphans()
-    signal.signal(signal.SIGTERM, pair.terminate)
+    signal.signal(signal.SIGTERM, processes.terminate)
     name = node_name()
     roles = [role for role in ("server", "client") if name == spec[f"{role}_host"]]
     if not roles:

@@ -7,17 +7,19 @@ import fcntl
 import functools
 import json
 import os
-import platform
 import select
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from railgauge.node import provenance
+
+#: Where servers are, which a user's PATH may not have.
+SERVER_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 #: How often the end of a process is looked for where the kernel does not tell of it.
 LOOK_S = 0.05
@@ -46,7 +48,9 @@ def host_name() -> str:
 
 def read_sysfs(path: str) -> str | None:
     try:
-        return Path(path).read_text(encoding="ascii").strip()
+        # By no more than the system call: nodes read hundreds of these.
+        with Path(path).open("rb", buffering=0) as stream:
+            return stream.read().decode("ascii").strip()
     except (OSError, UnicodeDecodeError):
         return None
 
@@ -75,7 +79,7 @@ def path_facts(peer: str, names: Sequence[str] = ()) -> dict[str, Any]:
     `names` are those that Slurm has for it beside its own, tried in this order where that is not
     known here.
     """
-    facts: dict[str, Any] = {"kernel": platform.release()}
+    facts: dict[str, Any] = {"kernel": os.uname().release}
     try:
         address = address_of([peer, *names])
     except OSError as error:
@@ -128,6 +132,12 @@ def folders_without_room() -> dict[str, int]:
             found[folder] = free
         seen.add(device)
     return found
+
+
+def search_path(spec: Mapping[str, Any]) -> str:
+    """Where the programs of a side are looked for, by its orders."""
+    given = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(dict.fromkeys([*spec.get("path", ()), *given, *SERVER_FOLDERS]))
 
 
 def filled(argv: list[str], values: dict[str, str]) -> list[str]:

@@ -282,7 +282,6 @@ def run(
 ) -> int:
     """As `conduct`, for a program that has no loop."""
     # What thousands of agents say makes no circles; looking for them costs a tenth of all the work.
-    gc.freeze()
     gc.set_threshold(_COLLECT_OBJECTS)
     return asyncio.run(conduct(orders, secret, listening, launcher, writer))
 

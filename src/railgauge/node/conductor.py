@@ -23,7 +23,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from railgauge.node import job, raw, sweep
+from railgauge.node import job, lean, raw, sweep
 from railgauge.node.calls import node_name
 from railgauge.node.limits import LimitProblem, raise_open_files
 
@@ -47,7 +47,7 @@ def launch_argv(orders: sweep.Sweep, file: str, nodes: Sequence[str]) -> list[st
         *("--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none", "--input=all"),
         *some,
         *orders.launch,
-        *("env", f"PYTHONPATH={source}", "python3", "-m", "railgauge.node.agent", file),
+        *("env", f"PYTHONPATH={source}", "python3", "-S", "-m", "railgauge.node.agent", file),
     ]
 
 
@@ -122,8 +122,10 @@ def main() -> int:
         listening = socket.create_server(("", 0), backlog=len(orders.nodes))
         launcher = Launcher(orders, file, listening.getsockname()[1], secret)
         # Its imports take longer than all the rest, while the agents start.
+        lean.begin()
         from railgauge.node import conducting
 
+        lean.loaded()
         code = conducting.run(orders, secret, listening, launcher, writer)
     except FileNotFoundError as error:
         print(

@@ -25,16 +25,14 @@ import contextlib
 import os
 import re
 import shutil
-import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from railgauge.node import back, rdma, way
-from railgauge.node.calls import Call, exit_line, filled
+from railgauge.node.calls import Call, exit_line, filled, search_path
 from railgauge.node.counters import Watch
 from railgauge.node.peer import Peer
 
@@ -43,9 +41,6 @@ POLL_S = 0.02
 _DRAIN_S = 10.0
 #: So long a server may still run when its client has ended.
 _AFTER_S = 10.0
-
-#: Where servers are, which a user's PATH may not have.
-SERVER_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 #: The number of a side in its exit line.
 _RANKS = {"server": 0, "client": 1}
@@ -269,12 +264,6 @@ def find_programs(spec: Spec, role: str, facts: Facts) -> None:
         raise way.NoWay(f"{', '.join(missing)} not found on this node")
 
 
-def search_path(spec: Spec) -> str:
-    """Where the programs of a side are looked for."""
-    given = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return os.pathsep.join(dict.fromkeys([*spec.get("path", ()), *given, *SERVER_FOLDERS]))
-
-
 def run(spec: Spec, role: str, peer: Peer, work: Work) -> dict[str, Any]:
     """This side's part; leaves its exit lines, also where the tool could not be started. The line
     of the first way.
@@ -314,9 +303,3 @@ def measure(spec: Spec, role: str, peer: Peer, works: Mapping[str, Work]) -> Non
 def side(spec: Spec, role: str, peer: Peer) -> None:
     """A side of a place of the program `pair`."""
     measure(spec, role, peer, {"server": serve, "client": connect})
-
-
-def terminate(*_: object) -> None:
-    """At the first signal, change back what was changed for the test; undisturbed by others."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(143)

@@ -11,7 +11,7 @@ whatever the node lacks. Nothing is judged here.
 from __future__ import annotations
 
 import json
-import platform
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -215,7 +215,7 @@ def state(spec: Facts, root: str = "/sys", proc: str = "/proc") -> Facts:
         del sections["bond"]
     return {
         "node": node_name(),
-        "kernel": platform.release(),
+        "kernel": os.uname().release,
         "rails": [],
         "bond": None,
         "interfaces": {},

@@ -100,17 +100,25 @@ def natural(name: str) -> list[Any]:
     return [int(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
-def names_in(folder: Path) -> list[str]:
-    """The entries of a folder in natural order; none where there is no such folder."""
+def listed(folder: Path) -> list[str]:
+    """The entries of a folder as they come; none where there is no such folder."""
     try:
-        return sorted((entry.name for entry in folder.iterdir()), key=natural)
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries]
     except OSError:
         return []
 
 
+def names_in(folder: Path) -> list[str]:
+    """The entries of a folder in natural order; none where there is no such folder."""
+    return sorted(listed(folder), key=natural)
+
+
 def numbers_in(folder: Path) -> list[int]:
-    """The entries of a folder that are numbers, in order: ports, or places in a table."""
-    return [int(name) for name in names_in(folder) if re.fullmatch("[0-9]+", name)]
+    """The entries of a folder that are numbers, in order: ports, or places in a table, which may
+    have a thousand.
+    """
+    return sorted(int(n) for n in listed(folder) if n.isascii() and n.isdigit())
 
 
 def devices(pattern: str, root: str = "/sys") -> list[str]:

@@ -61,7 +61,7 @@ def tools(asked: dict[str, list[str]]) -> dict[str, str]:
     """
     for name in PROGRAMS:
         importlib.import_module(f"railgauge.node.{name}")
-    servers = importlib.import_module("railgauge.node.pair").SERVER_FOLDERS
+    servers = importlib.import_module("railgauge.node.calls").SERVER_FOLDERS
     folders = [os.environ.get("PATH", os.defpath), *servers]
     os.environ["PATH"] = os.pathsep.join(folders)
     found = {program: shutil.which(program) or "" for program in asked}

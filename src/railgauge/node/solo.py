@@ -12,8 +12,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from railgauge.node.calls import Call, exit_line, filled, folders_without_room, host_name
-from railgauge.node.pair import search_path
+from railgauge.node.calls import (
+    Call,
+    exit_line,
+    filled,
+    folders_without_room,
+    host_name,
+    search_path,
+)
 from railgauge.node.peer import Peer
 from railgauge.node.ranks import result_of
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import secrets
+import os
 import socket
 from collections.abc import Callable
 from typing import Any, cast
@@ -236,7 +236,7 @@ def document_of(line: bytes) -> Message:
 
 
 def nonce() -> str:
-    return secrets.token_hex(_NONCE_BYTES)
+    return os.urandom(_NONCE_BYTES).hex()
 
 
 def _nonce_of(document: Message) -> str:

@@ -7,25 +7,27 @@ is in a session of its own, adopts what its tools leave behind, and ends all of 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 
-from railgauge.node import pair, processes, solo, transfer
+from railgauge.node import processes
 from railgauge.node.calls import watch_clock
 from railgauge.node.peer import Channel, Peer
 from railgauge.node.sweep import Spec
 
-#: What a side does, by the name of its program (sweep.ROLES).
-SIDES: dict[str, Callable[[Spec, str, Peer], None]] = {
-    "pair": pair.side,
-    "transfer": transfer.side,
-    "solo": solo.side,
-}
+
+def load(programs: Iterable[str]) -> None:
+    """The modules of these programs (sweep.ROLES), which sides then have from the start: those of
+    one list need few of them, and each takes an emulated CPU a tenth of a second.
+    """
+    for program in programs:
+        importlib.import_module(f"{__package__}.{program}")
 
 
 def start(program: str, spec: Spec, role: str) -> tuple[int, socket.socket]:
@@ -49,7 +51,7 @@ def _become_worker(parent: int, keep: int) -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, pair.terminate)
+    signal.signal(signal.SIGTERM, processes.terminate)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     os.setsid()
     # Among them the agent's connection, which would stay open with this process.
@@ -64,7 +66,8 @@ def _become_worker(parent: int, keep: int) -> None:
 
 def _run(program: str, spec: Spec, role: str, channel: Channel) -> int:
     try:
-        SIDES[program](spec, role, Peer(channel))
+        side = importlib.import_module(f"{__package__}.{program}").side
+        side(spec, role, Peer(channel))
         return 0
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1

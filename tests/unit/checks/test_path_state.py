@@ -528,4 +528,4 @@ def test_nothing_to_look_at_is_told_too() -> None:
 
 def test_node_program_is_given_its_orders() -> None:
     argv = path_state.argv("{}")
-    assert argv == ["python3", "-m", "railgauge.node.path_state", "{}"]
+    assert argv == ["python3", "-S", "-m", "railgauge.node.path_state", "{}"]

@@ -53,6 +53,25 @@ def test_an_agent_without_a_conductor_says_what_to_look_at(tmp_path: Path) -> No
     assert code == 1 and "port 1: no connection within 1 s" in said and "next: " in said
 
 
+def loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The modules that an agent of pairs has loaded when it looks for its conductor."""
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    code, said = run_agent(folder, told())
+    assert code == 1
+    lines = [line for line in said.splitlines() if line.startswith("import time:")]
+    return {line.rpartition("|")[2].strip() for line in lines}
+
+
+def test_an_agent_loads_nothing_that_its_list_does_not_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = loaded(tmp_path, monkeypatch)
+    assert {"asyncio", "railgauge.node.counters"} <= modules
+    # An emulated CPU takes seconds for these together, in every job.
+    others = {"_ssl", "argparse", "random", "platform", "railgauge.node.file_set"}
+    assert not modules & others
+
+
 def test_a_conductor_whose_name_leads_nowhere_is_named(tmp_path: Path) -> None:
     code, said = run_agent(tmp_path, told(host="no-such-host.invalid", names=["127.0.0.1.invalid"]))
     assert code == 1 and "no-such-host.invalid or 127.0.0.1.invalid" in said
