@@ -187,3 +187,18 @@ def test_the_others_do_not_and_none_where_nobody_asked(
 def test_environments_are_dropped_at_any_depth(name: str) -> None:
     document = {"a": [{name: {"KEY": "x"}, "b": 1}]}
     assert without_environment(document) == {"a": [{"b": 1}]}
+
+
+def test_the_steps_of_a_job_leave_lines_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "ranks.json").write_text(json.dumps(spec(["echo", "{rank}"])))
+    for step in ("run1", "run2"):
+        subprocess.run([*PROGRAM, step], cwd=tmp_path, env=environment(3), check=True)
+    lines = {
+        name: json.loads((tmp_path / f"{name}-rank3.json").read_text()) for name in ("run1", "run2")
+    }
+    assert {name: line["call"]["role"] for name, line in lines.items()} == {
+        "run1": "run1-rank3",
+        "run2": "run2-rank3",
+    }
+    assert (tmp_path / "run2-rank3.out").read_text() == "3\n"
+    assert not (tmp_path / "rank3.json").exists()
