@@ -499,6 +499,27 @@ MUTANTS = [
         f"{_BAD} -k Singletons",
     ),
     Mutant(
+        "rails that are to be measured at once may follow each other",
+        "src/railgauge/checks/rails.py",
+        "        if apart_s <= _APART * duration_s:\n",
+        "        if True:\n",
+        "tests/unit/checks/test_rails.py -k at_work_at_once",
+    ),
+    Mutant(
+        "the bytes of one of many rails may take another",
+        "src/railgauge/checks/rails.py",
+        "                    if moved:\n",
+        "                    if False:\n",
+        "tests/unit/checks/test_rails.py -k did_not_take_it",
+    ),
+    Mutant(
+        "NCCL with P2P off may use NVLink",
+        "src/railgauge/systems/nccl.py",
+        '            facts["within_nodes"] = ("SHM",)\n',
+        '            facts["within_nodes"] = ("P2P",)\n',
+        "tests/unit/systems/test_nccl_fabric.py -k p2p_off",
+    ),
+    Mutant(
         "an application that comes to another value counts",
         "src/railgauge/tools/application.py",
         "        _require(value, options)\n",
