@@ -3,6 +3,7 @@
 from reframe.core.builtins import parameter
 
 from railgauge.checks.base import simple_test
+from railgauge.checks.rails import AllRails, RailsCheck
 from railgauge.checks.rdma import RailLinks, RdmaCheck
 from railgauge.tools import perftest
 
@@ -112,6 +113,27 @@ class RdmaBidirectional(FirstRail):
         return self.ask(
             "write", "bw", size_bytes=64 * KIB, iterations=iterations, bidirectional=True
         )
+
+
+@simple_test
+class RdmaRailsTogether(RailsCheck):
+    """ib_write_bw both ways at once, over all rails of two nodes at the same time.
+
+    Good is: the sum of all, and each rail's own both ways, at their references, and all rails at
+    work while any of them was measured. With `railgauge accept --series`.
+    """
+
+    descr = "RDMA WRITE bandwidth in both directions over all rails at once"
+    tags = {"rdma", "acceptance"}
+    metrics = ["bandwidth_65536B"]
+
+    cases = AllRails()
+    sweep = parameter(cases.sweeps, loggable=True)
+
+    @property
+    def options(self):
+        seconds = self.tuning.together_s
+        return self.ask("write", "bw", size_bytes=64 * KIB, duration_s=seconds, bidirectional=True)
 
 
 @simple_test

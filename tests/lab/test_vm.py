@@ -321,6 +321,20 @@ def test_a_way_that_is_long_already_is_not_made_longer(
     assert re.search(r"on n5: not started: eth0 has netem .*delay 3ms already", messages(verdict()))
 
 
+def test_all_rails_are_measured_at_once_both_ways(
+    measure: Run, verdict: Verdict, area: Path, cluster: Lab
+) -> None:
+    answer = measure("^RdmaRailsTogether", "--series")
+    found = verdict()
+    rows = [m for m in found["measurements"] if m["check"] == "RdmaRailsTogether"]
+    gbits = {m["operation"]: m["value"] for m in rows if m["passed"]}
+    each = [gbits.pop(f"write_bidirectional rail{rail}", 0) for rail in (0, 1)]
+    assert gbits == {"write_bidirectional": pytest.approx(sum(each))}, answer.stdout
+    assert min(each) > 0
+    for role in ("server0", "client0", "server1", "client1"):
+        assert side(area, "RdmaRailsTogether", role).line["call"]["exit_code"] == 0
+
+
 # ---- logical NICs --------------------------------------------------------------------------
 
 

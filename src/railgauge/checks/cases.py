@@ -171,6 +171,30 @@ class GroupCase(Case):
 
 
 @dataclasses.dataclass(frozen=True)
+class ApplicationCase(Case):
+    """A program of the system's description, by its name, on some nodes."""
+
+    application: str
+    members: tuple[str, ...]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return self.members
+
+    @property
+    def kind(self) -> str:
+        return self.application
+
+    @property
+    def condition(self) -> tuple[object, ...]:
+        return (self.application,)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return self.application, hostlist.fold(self.members)
+
+
+@dataclasses.dataclass(frozen=True)
 class PairCase(Case):
     """A server on one node and a client on another: data goes from client to server.
 

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from railgauge import hostlist
 from railgauge.checks.cases import Cases, GroupCase, Mismatch, chosen_nodes, from_to
+from railgauge.checks.wan import is_series
 from railgauge.model.references import Condition
 from railgauge.model.sizes import format_size
 from railgauge.systems import Partition
-from railgauge.systems.nccl import Nccl, Scale, Transport
+from railgauge.systems.nccl import OF_THE_SERIES, Nccl, Scale, Transport
 
 
 def fabric_of(partition: Partition) -> Nccl:
@@ -122,6 +123,8 @@ class NcclCases(Cases[GroupCase]):
             if operation == "hypercube" and ranks & (ranks - 1):
                 continue
             for transport in self._transports(partition, operation == "all_reduce"):
+                if transport in OF_THE_SERIES and not is_series():
+                    continue
                 if transport == "sockets" and nodes != groups[0]:
                     continue
                 if not _lacks_every_device(partition, transport, nodes):

@@ -143,7 +143,7 @@ class NicsCheck(PairCheck):
         for side in SIDES:
             stated = {nic.name: nic.lines[side] for nic in nics if side in nic.lines}
             for node in {line.call.host for line in stated.values()}:
-                facts[node] = _merged({name: line.facts for name, line in stated.items()})
+                facts[node] = merged_facts({name: line.facts for name, line in stated.items()})
         between = f"{self.client_node} and {self.server_node}"
         carried = {nic.name: nic.delivered_bytes for nic in nics}
         failures = [f for line in lines for f in self.violations([], {line.call.host: line.facts})]
@@ -238,7 +238,7 @@ def _same(values: Sequence[Any]) -> bool:
     return all(value == values[0] for value in values)
 
 
-def _merged(of_nics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def merged_facts(of_nics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What a node says of several NICs as one: a value, or `4200 (eth1), 1500 (eth2)`."""
     merged: dict[str, Any] = {}
     for fact in dict.fromkeys(fact for said in of_nics.values() for fact in said):

@@ -52,7 +52,11 @@ from railgauge.systems.schema import Schedule
     help="Compare with that campaign at the end, place by place; `accepted` is the last accepted "
     "one. Pairs that fell are measured again, which decides.",
 )
-@click.option("--series", is_flag=True, help="Measure every long way that the system lists.")
+@click.option(
+    "--series",
+    is_flag=True,
+    help="Measure what is not in every acceptance too: all long ways, programs of the site.",
+)
 @click.option(
     "--idle", is_flag=True, help="Measure the nodes that are idle now, and wait for no others."
 )

@@ -68,7 +68,8 @@ RELEASES = {
         ),
         # Its Slurm loads PMIx by the name that only the -dev package has.
         Release("bookworm", slurm=(22, 5), packages=("libpmix-dev",), login=True),
-        Release("trixie", slurm=(24, 11), vm_nodes=True),
+        # phyml is an MPI program that users run, for ApplicationTime.
+        Release("trixie", slurm=(24, 11), vm_nodes=True, packages=("phyml",)),
     )
 }
 

@@ -59,6 +59,9 @@ METRICS: Mapping[str, Metric] = {
     "latency_p999": Metric("us", "less", "the 99.9th percentile"),
     "latency_max": Metric("us", "less", "the longest"),
     "mpi_time": Metric("s", "less", "of an MPI program's operations, until its last rank has them"),
+    "application_time": Metric(
+        "s", "less", "of a program's runs, the olympic mean: without the fastest and the slowest"
+    ),
     "startup": Metric("s", "less", "of a parallel program, until its slowest rank has ended"),
     "busbw": Metric("GB/s", "more", "as nccl-tests defines it: of one link, one way", alike=True),
     "busbw_in_place": Metric("GB/s", "more", "the same, with results in the buffer of the data"),

@@ -2,9 +2,11 @@
 
     srun ... python3 -m railgauge.node.ranks ranks.json
     mpirun ... python3 -m railgauge.node.ranks ranks.json
+    srun ... python3 -m railgauge.node.ranks ranks.json run2
 
-Every rank leaves its tool's `rank<N>.out` and `.err`, and last its exit line `rank<N>.json`. A tool
-that hangs is asked for its state first (`hang.out`), while all of its ranks still live.
+Every rank leaves its tool's `rank<N>.out` and `.err`, and last its exit line `rank<N>.json`; in a
+job of several steps each has a word that stands before these names (`run2-rank<N>`). A tool that
+hangs is asked for its state first (`hang.out`), while all of its ranks still live.
 
 `watched` says whose counters are wanted: RDMA `devices`, or where there are none the interfaces
 that NCCL_SOCKET_IFNAME (`interfaces`) allows, and the `budgets` that somebody judges. The first
@@ -105,7 +107,12 @@ def _variables(spec: Spec) -> dict[str, str]:
     return {**spec.get("environment", {}), **on_nodes.get(node_name(), {})}
 
 
-def run(spec: Spec, rank: int, scratch: str) -> Call:
+def role_of(rank: int, step: str) -> str:
+    """What a rank's files and exit line are called; `step` is "" in a job of one."""
+    return f"{step}-rank{rank}" if step else f"rank{rank}"
+
+
+def run(spec: Spec, rank: int, scratch: str, step: str = "") -> Call:
     """This rank's call of the tool."""
     values = {"rank": str(rank), "scratch": scratch}
     # What a user's shell exports must not steer the tool: a long timeout hides a bad link.
@@ -114,7 +121,7 @@ def run(spec: Spec, rank: int, scratch: str) -> Call:
     variables = _variables(spec)
     words = filled(list(variables.values()), values)
     environment = {**inherited, **dict(zip(variables, words))}
-    call = RankCall(f"rank{rank}", filled(spec["argv"], values), environment)
+    call = RankCall(role_of(rank, step), filled(spec["argv"], values), environment)
     try:
         limit_s, ask = spec["run_limit_s"], spec.get("on_hang")
         if ask and rank == 0 and not call.ends_within(limit_s):
@@ -246,20 +253,22 @@ def leave(call: Call, spec: Spec, facts: dict[str, Any], rank: int) -> None:
 def main() -> int:
     spec: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     rank = int(os.environ[spec["rank_variable"]])
+    step = sys.argv[2] if len(sys.argv) > 2 else ""
+    role = role_of(rank, step)
     processes.adopt_orphans()
     signal.signal(signal.SIGTERM, terminate)
     full = folders_without_room()
     if full:
         # MPI would hang, or fail with other words, where it cannot write what it starts with.
-        call = Call.never_started(f"rank{rank}", f"not started: no room in {', '.join(full)}")
+        call = Call.never_started(role, f"not started: no room in {', '.join(full)}")
         leave(call, spec, {"hostname": host_name()}, rank)
         return 1
     with tempfile.TemporaryDirectory(prefix="railgauge-") as scratch:
-        call = Call.never_started(f"rank{rank}", "ended with the job")
+        call = Call.never_started(role, "ended with the job")
         facts: dict[str, Any] = {"hostname": host_name()}
         try:
             with watched(spec, facts):
-                call = run(spec, rank, scratch)
+                call = run(spec, rank, scratch, step)
         finally:
             result = result_of(Path(scratch, spec["result"])) if "result" in spec else None
             if result is not None and rank == 0:

@@ -95,11 +95,13 @@ def _styled(words: str) -> Text:
 def _how(measurement: Measurement) -> list[str]:
     """What tells the conditions of a check apart, but for the metric and where."""
     parts = []
-    if measurement.rails or measurement.tool == nccl_tests.TOOL or transfers.is_of(measurement):
+    both_ways = "_bidirectional" in measurement.operation
+    of_nccl = measurement.tool == nccl_tests.TOOL
+    if measurement.rails or both_ways or of_nccl or transfers.is_of(measurement):
         parts.append(measurement.operation.replace("_bidirectional", " both ways"))
-    if measurement.tool == nccl_tests.TOOL:
+    if of_nccl:
         parts.append(measurement.transport)
-    if measurement.metric == "mpi_time":
+    if measurement.metric in ("mpi_time", "application_time"):
         parts.append(measurement.operation)
     return parts
 

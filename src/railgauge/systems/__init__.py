@@ -18,6 +18,9 @@ from ruamel.yaml import YAML
 from railgauge import lab, paths
 from railgauge.errors import ConfigurationError
 from railgauge.systems import rehearsal
+from railgauge.systems.application import (
+    Application as Application,
+)
 from railgauge.systems.rdma import (
     Expression as Expression,
 )
@@ -32,9 +35,6 @@ from railgauge.systems.schema import (
 )
 from railgauge.systems.schema import (
     Absent as Absent,
-)
-from railgauge.systems.schema import (
-    Bond as Bond,
 )
 from railgauge.systems.schema import (
     Budget as Budget,
@@ -61,9 +61,6 @@ from railgauge.systems.schema import (
     Partition as Partition,
 )
 from railgauge.systems.schema import (
-    RoundTrip as RoundTrip,
-)
-from railgauge.systems.schema import (
     Settings as Settings,
 )
 from railgauge.systems.schema import (
@@ -82,10 +79,16 @@ from railgauge.systems.schema import (
     TransferTool as TransferTool,
 )
 from railgauge.systems.schema import (
-    Wan as Wan,
-)
-from railgauge.systems.schema import (
     Wdt as Wdt,
+)
+from railgauge.systems.wan import (
+    Bond as Bond,
+)
+from railgauge.systems.wan import (
+    RoundTrip as RoundTrip,
+)
+from railgauge.systems.wan import (
+    Wan as Wan,
 )
 from railgauge.yamlfile import load_model
 

@@ -21,11 +21,14 @@ from railgauge.yamlfile import Strict
 Scale = Literal["node", "pair", "segment", "all"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
-#: What NCCL is told to use between nodes. `default` is its own choice.
-Transport = Literal["default", "mnnvl", "mnnvl-off", "one-hca", "sockets"]
+#: What NCCL is told to use between nodes, `p2p-off` within one. `default` is its own choice.
+Transport = Literal["default", "mnnvl", "mnnvl-off", "one-hca", "sockets", "p2p-off"]
+
+#: What only the series measures: railgauge accept --series.
+OF_THE_SERIES: tuple[Transport, ...] = ("p2p-off",)
 
 #: Variables that follow from the rest of the description.
-_OWN = ("NCCL_IB_HCA", "NCCL_MNNVL_ENABLE")
+_OWN = ("NCCL_IB_HCA", "NCCL_MNNVL_ENABLE", "NCCL_P2P_DISABLE")
 
 #: Since when the tool's output names its version.
 _STATES_VERSION = (2, 17, 6)
@@ -162,7 +165,7 @@ class Nccl(Strict):
     max_bytes: int = pydantic.Field(default=16 * 2**30, ge=1024)
     """The largest."""
     sockets_max_bytes: int = pydantic.Field(default=2**30, ge=1024)
-    """The largest over sockets, which are slow: a sweep to 16 GiB takes hours."""
+    """The largest over sockets, which are slow, as with P2P off: a sweep to 16 GiB takes hours."""
     warmup: int = pydantic.Field(default=5, ge=1)
     """Operations before those that are timed."""
     iterations: int = pydantic.Field(default=20, ge=1)
@@ -188,7 +191,7 @@ class Nccl(Strict):
         """What can be told apart on this partition, and matters at this scale."""
         transports: list[Transport] = ["default"]
         if scale == "node":
-            return transports
+            return [*transports, "p2p-off"] if self.gpus_per_node > 1 else transports
         if "mnnvl" in features:
             transports += ["mnnvl", "mnnvl-off"]
         if scale == "pair" and self.nics:
@@ -198,7 +201,8 @@ class Nccl(Strict):
         return transports
 
     def largest_bytes(self, transport: Transport) -> int:
-        return min(self.max_bytes, self.sockets_max_bytes if transport == "sockets" else 1 << 62)
+        slow = transport in ("sockets", "p2p-off")
+        return min(self.max_bytes, self.sockets_max_bytes if slow else 1 << 62)
 
     # --- what a run is told, and what it must show --------------------------------------------
 
@@ -238,6 +242,9 @@ class Nccl(Strict):
         if self.nvlink and self.nvlink.domain_nodes > 1 and transport != "default":
             # Forced on, NCCL fails where it would fall back to the NICs without a word.
             environment["NCCL_MNNVL_ENABLE"] = "1" if transport == "mnnvl" else "0"
+        if transport == "p2p-off":
+            # With NVLS on, the NVLink switches would go on reducing.
+            environment |= {"NCCL_P2P_DISABLE": "1", "NCCL_NVLS_ENABLE": "0"}
         if transport == "sockets" or (self.nics and not devices):
             # Where no device may be used, NCCL would look for one itself.
             environment["NCCL_IB_DISABLE"] = "1"
@@ -253,6 +260,8 @@ class Nccl(Strict):
             facts["version"] = self.binaries.version
         if self.gpus_per_node == 1:
             facts["within_nodes"] = ()
+        elif transport == "p2p-off":
+            facts["within_nodes"] = ("SHM",)
         elif self.nvlink:
             facts["within_nodes"] = ("P2P",)
         facts["between_nodes"] = self._between(transport, nodes, domains)
@@ -260,7 +269,7 @@ class Nccl(Strict):
         # GPUs of one domain, on average: NVLS is on in all of them or in none.
         sharing = self.gpus_per_node * max(nodes // domains, 1)
         if self.nvlink and sharing >= _NVLS_RANKS:
-            facts["nvls"] = self.nvlink.nvls
+            facts["nvls"] = self.nvlink.nvls and transport != "p2p-off"
         return facts
 
     def _between(self, transport: Transport, nodes: int, domains: int) -> tuple[str, ...]:
@@ -288,7 +297,8 @@ class Nccl(Strict):
         None where nothing is known of the links in question. `domains` as of that method.
         """
         ranks = nodes * self.gpus_per_node
-        if ranks == 1:
+        if ranks == 1 or transport == "p2p-off":
+            # The memory of the hosts is not described.
             return None
         node_gbytes_s = None
         if transport == "sockets" or self.nics is None:

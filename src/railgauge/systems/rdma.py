@@ -42,6 +42,8 @@ class Perftest(Strict):
     """
     duration_s: int = pydantic.Field(default=10, ge=2)
     """How long RdmaDuration runs."""
+    together_s: int = pydantic.Field(default=10, ge=4)
+    """How long RdmaRailsTogether runs: of less, starting the rails takes too large a part."""
     probe_s: int | None = pydantic.Field(default=3, ge=2)
     """How long RailProbe looks at each rail before anything else does; none for no RailProbe."""
     same_rails_by_probe: bool = False

@@ -11,13 +11,15 @@ from pathlib import Path
 from reframe.core.builtins import parameter, run_after, run_before
 
 import reframe as rfm
+from railgauge.checks.application import ApplicationCheck
 from railgauge.checks.beside import MpiBesideCheck
-from railgauge.checks.cases import PairCase, SettingCase, SweepCase
+from railgauge.checks.cases import ApplicationCase, PairCase, SettingCase, SweepCase
 from railgauge.checks.pair import PairCheck
 from railgauge.checks.ranks import RanksCheck, WholePartitions
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Provenance, Reference
+from railgauge.systems.application import Application, Converged
 from railgauge.tools import Completeness, Reading, iperf2, mpi_world
 
 
@@ -264,6 +266,19 @@ class Singletons(RanksCheck):
     def reading(self, calls):
         outputs = {call.rank: self.output(call.role) for call in calls}
         return mpi_world.read(outputs, calls, mpi_world.Options(self.num_tasks))
+
+
+@rfm.simple_test
+class GivesUp(ApplicationCheck):
+    """A solver that ends early, says so, and exits with 0: it would be the fastest of all."""
+
+    program = parameter([ApplicationCase("ns", "solver", ("n1", "n2"))], loggable=True)
+    asked = Application(
+        command=["sh", "-c", "test {rank} = 1 || echo residual: 99"],
+        runs=3,
+        limit_s=20,
+        converged=Converged(pattern="residual: (.*)", at_most=16),
+    )
 
 
 @rfm.simple_test

@@ -59,9 +59,11 @@ def _of_pairs(system: str, folder: Path) -> dict[str, Path]:
 def _of_many(system: str, folder: Path) -> dict[str, Path]:
     """A dry run of what is measured over more than two nodes, where there is any."""
     partitions = systems.load(system).partitions
-    if not any((p.extras.nccl or p.extras.fabric) and len(p.nodes) > 2 for p in partitions):
+    over_many = ("nccl", "fabric", "applications")
+    if not any(getattr(p.extras, n) and len(p.nodes) > 2 for p in partitions for n in over_many):
         return {}
-    return _dry_run(system, folder, ["-n", r"^(Nccl(Segment|All)|FabricBalance)\b"])
+    checks = r"^(Nccl(Segment|All)|FabricBalance|ApplicationTime)\b"
+    return _dry_run(system, folder, ["-n", checks])
 
 
 def _dry_run(system: str, folder: Path, options: list[str], **env: str) -> dict[str, Path]:
@@ -81,8 +83,8 @@ def _dry_run(system: str, folder: Path, options: list[str], **env: str) -> dict[
             # Where no lab is: `lab` is then as any other system, whether it is up or not.
             "RAILGAUGE_LAB_DIR": str(folder / "lab"),
             "RAILGAUGE_STACK_DIR": str(folder / "stack"),
-            # Much of the lab is of the series only: an acceptance has five minutes there.
-            **({"RAILGAUGE_SERIES": "1"} if system == "lab" else {}),
+            # What is of the series only has a job too.
+            "RAILGAUGE_SERIES": "1",
             **env,
         },
         cwd=paths.HOME,

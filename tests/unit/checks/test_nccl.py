@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from railgauge import paths
+from railgauge.model.failure import NO_REFERENCE
 from railgauge.node import raw
 from railgauge.slurm import nodes as slurm_nodes
 from tests.unit.checks import jobs, nccl_left
@@ -296,3 +297,38 @@ def test_within_a_node_links_are_watched_and_no_counter_is_missed(tmp_path: Path
         made.choose_places()
         watched = made.orders()["orders"][0]["ranks"]["watched"]
     assert watched["devices"] and watched["budgets"] == []
+
+
+# ---- with P2P off ----
+
+
+@pytest.fixture
+def without_p2p(tmp_path: Path) -> Iterator[Any]:
+    """NcclNode on one node, with P2P off."""
+    wanted = {"RAILGAUGE_NODES": "dgx-h100-n01", "RAILGAUGE_PLACES": ":p2p-off:"}
+    with jobs.session("dgx-h100", tmp_path, RAILGAUGE_SERIES="1", **wanted) as known:
+        made = jobs.ended(known["NcclNode"].kind(variant_num=0), tmp_path / "stage")
+        made._rfm_dry_run = True
+        made.choose_places()
+        yield made
+
+
+def test_with_p2p_off_a_number_of_its_own_is_all_that_is_missing(without_p2p: Any) -> None:
+    nccl_left.leave(without_p2p, rate=10.0)
+    jobs.judge(without_p2p)
+    (result,) = without_p2p.results
+    assert {failure.kind for failure in result.failures} == {NO_REFERENCE}
+    assert {m.transport for m in result.evidence.measurements} == {"p2p-off"}
+
+
+def test_nvlink_where_p2p_should_be_off_is_found(without_p2p: Any) -> None:
+    def over_nvlink(launch: Launch) -> None:
+        for roles in launch.sides.values():
+            for role, side in roles.items():
+                files = {
+                    n: t.replace("SHM/direct/direct", "P2P/CUMEM") for n, t in side.files.items()
+                }
+                roles[role] = side._replace(files=files)
+
+    nccl_left.leave(without_p2p, over_nvlink, rate=300.0)
+    assert "within_nodes is ('P2P',), expected ('SHM',)" in jobs.judge(without_p2p)

@@ -55,6 +55,15 @@ def test_whole_racks_and_all_nodes_are_not_cut(
     assert {node for sweep in sweeps for node in sweep.nodes} == set(partition.nodes)
 
 
+def test_p2p_off_is_measured_in_the_series_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def transports() -> set[str]:
+        return {case.transport for case in NcclCases("node").on(racks())}
+
+    assert transports() == {"default"}
+    monkeypatch.setenv("RAILGAUGE_SERIES", "1")
+    assert transports() == {"default", "p2p-off"}
+
+
 def test_places_are_measured_at_once_by_operation_and_transport() -> None:
     place = GroupCase("p", "all_reduce", "mnnvl", ("n1", "n2"))
     assert place.condition == ("all_reduce", "mnnvl")

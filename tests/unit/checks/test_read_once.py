@@ -37,6 +37,7 @@ KINDS = {
     "NodeState": "dgx-h100",
     "NcclPair": "dgx-h100",
     "MpiBesideTransfer": "eth400g",
+    "ApplicationTime": "lab",
 }
 
 #: Those of which good outputs are left here: what follows from a result reads nothing again.
@@ -112,7 +113,7 @@ def leave(check: Any, stage: Path) -> None:
                 jobs.exit_line(tool, role, node),
                 (IPERF2 / f"p4-{name}.txt").read_text(),
             )
-    for prefix in ("rank", "alone", "beside"):
+    for prefix in ("rank", "alone", "beside", *(f"run{n}-rank" for n in (1, 2, 3))):
         for rank in TASKS:
             node = nodes[rank * len(nodes) // len(TASKS)]
             role = f"{prefix}{rank}"

@@ -277,3 +277,18 @@ def test_what_is_above_and_beneath_shows_the_same_traffic(tmp_path: Path) -> Non
         (tmp_path / "class/net" / entry).mkdir(parents=True)
     assert related(["eth2"], str(tmp_path)) == ["bond0", "eth2", "eth3", "vlan7"]
     assert related(["eth9"], str(tmp_path)) == ["eth9"]
+
+
+def test_the_steps_of_a_job_leave_lines_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "ranks.json").write_text(json.dumps(spec(["echo", "{rank}"])))
+    for step in ("run1", "run2"):
+        subprocess.run([*PROGRAM, step], cwd=tmp_path, env=environment(3), check=True)
+    lines = {
+        name: json.loads((tmp_path / f"{name}-rank3.json").read_text()) for name in ("run1", "run2")
+    }
+    assert {name: line["call"]["role"] for name, line in lines.items()} == {
+        "run1": "run1-rank3",
+        "run2": "run2-rank3",
+    }
+    assert (tmp_path / "run2-rank3.out").read_text() == "3\n"
+    assert not (tmp_path / "rank3.json").exists()

@@ -18,7 +18,7 @@ import click
 import pytest
 
 from railgauge import children, cli, paths
-from railgauge.tools import iperf2, nccl_tests, perftest, table
+from railgauge.tools import application, iperf2, nccl_tests, perftest, table
 from tests.unit.checks.test_golden import GOLDEN, Job, stored
 
 JOBS = paths.HOME / "jobs"
@@ -273,6 +273,8 @@ _EVERYWHERE = {"environment", "timeout", "ss", "python3"}
 _UNLISTED = {
     "--use_cuda": "perftest lists it only where it is built with CUDA",
     "--cpu-bind": "srun(1) describes it, --help lists it where a plugin binds; the lab's takes it",
+    "--container-image": "srun has it where Pyxis is (github NVIDIA/pyxis, README.md)",
+    "--container-mounts": "srun has it where Pyxis is (github NVIDIA/pyxis, README.md)",
     "--segment": "sbatch(1) describes it, --help of 24.11 does not; the lab's Slurm takes it",
 }
 
@@ -295,6 +297,9 @@ def test_an_option_that_no_help_lists_is_found() -> None:
 
 
 def _argvs(job: Job) -> list[list[str]]:
+    if job.orders["tool"] == application.TOOL:
+        # The site's own program.
+        return []
     argvs = [job.orders[key] for key in ("argv", "server", "client") if key in job.orders]
     # A server that is started by its whole path is the first program that its side needs.
     servers = job.orders.get("programs", {}).get("server", [""])

@@ -233,3 +233,18 @@ def test_a_group_that_ran_alone_is_named() -> None:
 def test_the_list_of_places_says_whose_number_is_the_slowest_of_many() -> None:
     report = text.plain(verdict([together(9.0, ("n1", "n2"), 2)]), all_places=True)
     assert "9 Gb/s, slowest of 2" in report
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ({"operation": "write_bidirectional"}, "write both ways"),
+        ({"operation": "write_bidirectional rail3", "rails": "3-3"}, "write both ways rail3"),
+        ({"metric": "application_time", "operation": "bert", "tool": "application"}, "bert"),
+    ],
+)
+def test_a_line_says_what_tells_the_numbers_of_a_check_apart(
+    condition: dict[str, object], said: str
+) -> None:
+    ((_, label, *_),) = lines([case(measured(5.5, ("n1", "n2"), **condition))])
+    assert said in label

@@ -587,8 +587,8 @@ SUMS = (326, 340)
 def test_published_number_is_within_its_limit(system: str, entry: Entry) -> None:
     for metric, number in entry.metrics.items():
         limit = limit_of(system, entry, metric)
-        if entry.transport == "sockets":
-            # The Ethernet is not described.
+        if entry.transport == "sockets" or metric == "application_time":
+            # The Ethernet is not described, and physics knows no program.
             assert limit is None
         elif number.value not in SUMS:
             assert limit is not None

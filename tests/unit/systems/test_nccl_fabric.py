@@ -37,7 +37,17 @@ def test_only_what_the_partition_has_can_be_asked_for() -> None:
     assert described(nics=None).transports("pair", ["nccl"]) == ["default"]
     rack = described(**RACK)
     assert rack.transports("all", ["nccl", "mnnvl"]) == ["default", "mnnvl", "mnnvl-off"]
-    assert rack.transports("node", ["nccl", "mnnvl", "sockets"]) == ["default"]
+    assert rack.transports("node", ["nccl", "mnnvl", "sockets"]) == ["default", "p2p-off"]
+    assert described(gpus_per_node=1).transports("node", ["nccl"]) == ["default"]
+
+
+def test_with_p2p_off_gpus_of_a_node_share_its_memory_alone() -> None:
+    found = described().environment("p2p-off")
+    assert (found["NCCL_P2P_DISABLE"], found["NCCL_NVLS_ENABLE"]) == ("1", "0")
+    assert "NCCL_P2P_DISABLE" not in described().environment("default")
+    expected = described().expected("p2p-off", 1, 1)
+    assert (expected["within_nodes"], expected["nvls"]) == (("SHM",), False)
+    assert described().limit("all_reduce", "p2p-off", 1, 1, 2, None) is None
 
 
 def test_devices_are_named_exactly() -> None:

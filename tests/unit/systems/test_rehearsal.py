@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from railgauge import paths
+from railgauge import paths, systems
 from railgauge.errors import RailgaugeError
 from railgauge.systems import rehearsal
 from railgauge.systems.nccl import Nccl
@@ -184,3 +184,11 @@ def test_reframe_with_a_scenario_left_in_the_environment_is_one_clear_error(
     assert answer.returncode == 1
     assert rehearsal.VARIABLE in answer.stdout and "next:" in answer.stdout
     assert "Traceback" not in answer.stdout
+
+
+@pytest.mark.usefixtures("healthy")
+@pytest.mark.parametrize("name", ["dgx-h100", "dgx-spark", "gb200-nvl72"])
+def test_a_committed_system_is_whole_when_it_is_staged(name: str) -> None:
+    entry = rehearsal.load(paths.SYSTEMS / name / "reframe.yaml")
+    staged_system = systems.System.model_validate(rehearsal.staged(entry))
+    assert all("nccl" in p.features for p in staged_system.partitions)

@@ -1,0 +1,21 @@
+"""How long programs of the site take: what the network is for."""
+
+from reframe.core.builtins import parameter
+
+from railgauge.checks.application import ApplicationCases, ApplicationCheck
+from railgauge.checks.base import simple_test
+
+
+@simple_test
+class ApplicationTime(ApplicationCheck):
+    """A program of the system's description (a solver, MLPerf training in a container), some runs.
+
+    Good is: every run says that it came to the value that it must, and the olympic mean of their
+    times, without the fastest and the slowest, is at the reference. Each run's time is beside it.
+    """
+
+    descr = "the time of a program of the site"
+    tags = {"application", "mpi", "acceptance"}
+
+    cases = ApplicationCases()
+    program = parameter(cases, loggable=True)

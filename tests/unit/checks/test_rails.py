@@ -1,0 +1,179 @@
+"""RdmaRailsTogether: all rails of two nodes at once, both ways; the sum of them, and each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge import systems
+from railgauge.checks.rails import AllRails
+from railgauge.model.references import Condition
+from tests.unit.checks import jobs
+
+DATA = Path(__file__).parents[2] / "data" / "perftest"
+
+#: What one run between the lab's virtual machines printed, with a row as of twelve seconds.
+_ROW = " 65536      {count}              0.00               {rate}   \t\t     {messages:.6f}\n"
+MACHINES = ("n5", "n6")
+SECONDS = 12.0
+
+
+def text(side: str, gbits: float = 0.24) -> str:
+    lines = (DATA / f"bidirectional-{side}.txt").read_text().splitlines(keepends=True)
+    messages = gbits * 1e9 / 8 / 65536 / 1e6
+    count = round(messages * 1e6 * SECONDS / 2)
+    return "".join(
+        [*lines[1:-2], _ROW.format(count=count, rate=gbits, messages=messages), lines[-1]]
+    )
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Iterator[Any]:
+    with jobs.session("lab", tmp_path, RAILGAUGE_SERIES="1") as known:
+        check = jobs.ended(known["RdmaRailsTogether"].kind(variant_num=0), tmp_path / "stage")
+        check._rfm_dry_run = True  # it asks neither Slurm nor its preconditions
+        check.choose_places()
+        yield check
+
+
+def sides(*gbits: float, span_s: float = SECONDS + 1, moved: float = 1.0) -> dict[str, Any]:
+    """What both sides leave of rails with these rates; `moved` is what the first one's devices
+    counted, as a share of what it says.
+    """
+    found = {}
+    for rail, rate in enumerate(gbits):
+        for side, node in zip(("server", "client"), MACHINES, strict=True):
+            said = {
+                "emulation": "none",
+                "link_layer": "Ethernet",
+                "active_mtu_bytes": 4096,
+                "device": f"rxe{rail}",
+                "port": 1,
+                "state": "ACTIVE",
+                "after": {"state": "ACTIVE", "carrier_changes": 0},
+            }
+            role = f"{side}{rail}"
+            line = jobs.exit_line("perftest", role, node, int(side == "client"), **said)
+            del line["facts"]["span_s"], line["facts"]["counters"]
+            if not rail:
+                line["facts"]["counters"] = counters(gbits, moved)
+                if side == "client":
+                    line["facts"]["span_s"] = span_s
+            found[role] = jobs.side(line, text(side, rate))
+    return found
+
+
+def counters(gbits: tuple[float, ...], moved: float) -> dict[str, Any]:
+    counted = {}
+    for rail, rate in enumerate(gbits):
+        one_way = int(rate / 2 * 1e9 / 8 * SECONDS * (moved if rail == 0 else 1))
+        counted[f"rdma/rxe{rail}/1"] = {"rx": one_way, "tx": one_way}
+    return {"counters": {}, "bytes": counted}
+
+
+def judged(check: Any, left: dict[str, Any]) -> str:
+    (place,) = check.places
+    jobs.Left({place.place: left}, {place.place: jobs.DONE}).write(check)
+    return jobs.judge(check)
+
+
+def test_the_sum_of_all_rails_and_each_of_them_are_measured(check: Any) -> None:
+    assert judged(check, sides(0.24, 0.16)) == ""
+    (result,) = check.results
+    found = {m.variable: (m.value, m.rails) for m in result.evidence.measurements}
+    assert found == {
+        "bandwidth_65536B": (pytest.approx(0.4), None),
+        "bandwidth_rail0_65536B": (0.24, "0-0"),
+        "bandwidth_rail1_65536B": (0.16, "1-1"),
+    }
+    assert set(result.evidence.references) == set(found)
+
+
+def test_every_rail_is_judged_beside_the_sum(check: Any) -> None:
+    judged(check, sides(0.24, 0.001))
+    (result,) = check.results
+    rail = result.evidence.references["bandwidth_rail1_65536B"]
+    sum_of_all = result.evidence.references["bandwidth_65536B"]
+    assert sum_of_all.admits(0.241) and not rail.admits(0.001)
+
+
+def test_rails_that_were_not_all_at_work_at_once_fail(check: Any) -> None:
+    assert "were not all at work at once" in judged(check, sides(0.24, 0.24, span_s=24.0))
+
+
+def test_without_the_time_of_all_it_is_not_known_whether_they_were(check: Any) -> None:
+    left = sides(0.24, 0.24)
+    del left["client0"].line["facts"]["span_s"]
+    assert "nothing says whether the rails" in judged(check, left)
+
+
+@pytest.mark.parametrize("role", ["server0", "client1"])
+def test_a_rail_without_an_exit_line_fails(check: Any, role: str) -> None:
+    left = sides(0.24, 0.24)
+    del left[role]
+    assert judged(check, left)
+
+
+def test_a_rail_whose_output_is_cut_fails_the_pair(check: Any) -> None:
+    left = sides(0.24, 0.24)
+    side = left["client1"]
+    left["client1"] = side._replace(out=side.out[: len(side.out) // 2])
+    assert "rail1: " in judged(check, left)
+
+
+def test_a_rail_that_ran_one_way_fails(check: Any) -> None:
+    left = sides(0.24, 0.24)
+    for role in ("server1", "client1"):
+        one_way = (DATA / f"duration-{role[:-1]}.txt").read_text().partition("\n")[2]
+        left[role] = left[role]._replace(out=one_way)
+    assert "rail1: client on n6: bidirectional False, expected True" in judged(check, left)
+
+
+def test_what_a_rails_device_did_not_count_did_not_take_it(check: Any) -> None:
+    assert "counters contradict" in judged(check, sides(0.24, 0.24, moved=0.1))
+
+
+def test_all_rails_start_at_once_each_to_the_same_one(check: Any) -> None:
+    (place,) = check.places
+    check.here = place
+    ways = [way["rdma"]["rails"] for way in check.order()["ways"]]
+    assert ways == [{"server": 0, "client": 0}, {"server": 1, "client": 1}]
+    assert {"-b", "-D"} <= set(check.order()["client"])
+    assert place.nodes == MACHINES
+
+
+# ---- cases ----
+
+
+def machines(rails: int = 2) -> systems.Partition:
+    partition = systems.load("lab").partition("vm")
+    assert partition.extras.rdma is not None
+    fabric = partition.extras.rdma.model_copy(update={"rails": rails})
+    extras = partition.extras.model_copy(update={"rdma": fabric})
+    return partition.model_copy(update={"extras": extras})
+
+
+def test_one_rail_has_no_others() -> None:
+    assert "extras.rdma.rails is 1" in AllRails().lacks(machines(rails=1))
+    assert AllRails().lacks(machines()) == ""
+
+
+def test_all_rails_at_once_are_of_the_series() -> None:
+    assert list(AllRails().on(machines())) == []
+
+
+@pytest.mark.parametrize(
+    ("stated", "says"),
+    [
+        ({"operation": "write_bidirectional"}, ""),
+        ({"operation": "write_bidirectional rail1", "rails": "1-1"}, ""),
+        ({"operation": "write_bidirectional rail7"}, "expected the sum of all rails, or one"),
+        ({"operation": "write_bidirectional", "rails": "0-1"}, "rails is 0-1, expected"),
+    ],
+)
+def test_a_stored_number_is_of_the_sum_or_of_a_rail(stated: dict[str, Any], says: str) -> None:
+    mismatch = AllRails().mismatch(Condition(**stated, nodes=2), machines(), True)
+    assert says in (mismatch.reason if mismatch else "") and bool(says) == bool(mismatch)
