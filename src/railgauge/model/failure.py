@@ -31,6 +31,9 @@ LOST = "node-lost"
 #: against what lies between them, and against neither.
 UNREACHED = "unreached"
 
+#: A host that was not as busy, or as idle, as what was measured beside it says.
+HOST_STATE = "host-state"
+
 #: What the other way round of a slow pair showed, beside its number.
 DIRECTION = "direction"
 
@@ -51,4 +54,4 @@ ALONE = (DISTURBED, ENVIRONMENT)
 
 #: Kinds of failure that say nothing against a node: something was not measured, and why; or not
 #: alone; or there is nothing yet to compare it with.
-NOT_MEASURED = ("tool-missing", "counters-exceeded", NO_REFERENCE, *ALONE)
+NOT_MEASURED = ("tool-missing", "counters-exceeded", HOST_STATE, NO_REFERENCE, *ALONE)

@@ -18,6 +18,15 @@ from ruamel.yaml import YAML
 from railgauge import lab, paths
 from railgauge.errors import ConfigurationError
 from railgauge.systems import rehearsal
+from railgauge.systems.contention import (
+    Contention as Contention,
+)
+from railgauge.systems.contention import (
+    HostState as HostState,
+)
+from railgauge.systems.fabric import (
+    Fabric as Fabric,
+)
 from railgauge.systems.schema import (
     DESCRIBED as DESCRIBED,
 )
@@ -35,9 +44,6 @@ from railgauge.systems.schema import (
 )
 from railgauge.systems.schema import (
     Extras as Extras,
-)
-from railgauge.systems.schema import (
-    Fabric as Fabric,
 )
 from railgauge.systems.schema import (
     FilesOfOneSize as FilesOfOneSize,

@@ -81,8 +81,9 @@ def _dry_run(system: str, folder: Path, options: list[str], **env: str) -> dict[
             # Where no lab is: `lab` is then as any other system, whether it is up or not.
             "RAILGAUGE_LAB_DIR": str(folder / "lab"),
             "RAILGAUGE_STACK_DIR": str(folder / "stack"),
-            # Much of the lab is of the series only: an acceptance has five minutes there.
-            **({"RAILGAUGE_SERIES": "1"} if system == "lab" else {}),
+            # Much of the lab is of the series only, as an acceptance has five minutes there, and of
+            # vm-pair what its hypervisor takes part in.
+            **({"RAILGAUGE_SERIES": "1"} if system in ("lab", "vm-pair") else {}),
             **env,
         },
         cwd=paths.HOME,
