@@ -117,8 +117,22 @@ MUTANTS = [
         "who keeps stressors outlives its side",
         "src/railgauge/node/stressor.py",
         "        for _ in sys.stdin:\n",
-        "        while sys.stdin.readline() or time.sleep(99) is None:\n",
+        "        for _ in [*sys.stdin] or [time.sleep(1)]:\n",
         "tests/unit/node/test_contention.py -k end_with_the_input",
+    ),
+    Mutant(
+        "numbers of one mode of the leaves are those of any",
+        "src/railgauge/checks/fabric.py",
+        'f"{what} {mode}" if mode else what',
+        "what",
+        "tests/unit/checks/test_fabric.py -k session_says",
+    ),
+    Mutant(
+        "what the uplinks carried for others is spread by the leaf too",
+        "src/railgauge/lab/switches.py",
+        "    ours = f'iifname \"{network.BRIDGE}\"'\n",
+        '    ours = ""\n',
+        "tests/unit/lab/test_switches.py -k marked",
     ),
     Mutant(
         "what a cluster lacks accuses its nodes",

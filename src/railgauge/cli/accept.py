@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from typing import NoReturn, get_args
 
@@ -54,6 +55,12 @@ from railgauge.systems.schema import Schedule
 )
 @click.option("--series", is_flag=True, help="Measure every long way that the system lists.")
 @click.option(
+    "--fabric-mode",
+    metavar="MODE",
+    help="How the leaves spread what they send over their uplinks now, as ecmp, flowlet or packet: "
+    "FabricBalance's numbers are of that mode.",
+)
+@click.option(
     "--idle", is_flag=True, help="Measure the nodes that are idle now, and wait for no others."
 )
 @click.option(
@@ -77,6 +84,7 @@ def accept(
     runs: int,
     compare: str | None,
     series: bool,
+    fabric_mode: str | None,
     idle: bool,
     resume: str | None,
     plan_only: bool,
@@ -104,9 +112,11 @@ def accept(
     if resume is not None:
         _resume(chosen, resume, shown)
     running.enter(chosen, partition)
+    from railgauge.checks.fabric import MODE_VARIABLE
     from railgauge.checks.queue import IDLE_VARIABLE
     from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
     from railgauge.checks.wan import SERIES_VARIABLE
+    from railgauge.systems.fabric import MODE
 
     running.choose(places)
     if schedule is not None:
@@ -116,6 +126,13 @@ def accept(
     for variable, wanted in ((SERIES_VARIABLE, series), (IDLE_VARIABLE, idle)):
         if wanted:
             os.environ[variable] = "1"
+    if fabric_mode is not None:
+        if re.fullmatch(MODE, fabric_mode) is None:
+            raise RailgaugeError(
+                f"--fabric-mode is {fabric_mode!r}, expected a word of small letters, digits and -",
+                next_step="railgauge accept --fabric-mode ecmp",
+            )
+        os.environ[MODE_VARIABLE] = fabric_mode
     if compare is not None:
         from railgauge.acceptance.accept import compared_with
 
@@ -138,6 +155,7 @@ _OF_THE_CAMPAIGN = (
         "runs",
         "compare",
         "series",
+        "fabric_mode",
         "idle",
         "plan_only",
     ),
