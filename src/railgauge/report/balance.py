@@ -16,9 +16,9 @@ from railgauge.model.failure import NO_REFERENCE
 from railgauge.verdict.answer import Verdict
 from railgauge.verdict.compare import Case
 
-#: The metric that only these checks have without a link of a node's own (`bond`, `nics`), and the
-#: first words of their operations.
+#: The first words of what is measured over uplinks, and the numbers of it.
 _TRAFFIC = ("uplinks", "alltoall")
+_METRICS = ("jain_index", "bandwidth")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,11 +44,13 @@ def compare(verdicts: Sequence[Verdict]) -> list[Balance]:
     for verdict in verdicts:
         for case in filter(_is_good, verdict.cases):
             for row in case.rows:
-                traffic, _, mode = row.measurement.operation.partition(" ")
-                if traffic in _TRAFFIC and row.measurement.tool == "iperf2":
+                m = row.measurement
+                traffic, _, mode = m.operation.partition(" ")
+                # NCCL's alltoall has neither.
+                if traffic in _TRAFFIC and m.metric in _METRICS:
                     key = verdict.campaign.system, case.partition, traffic, mode
-                    values = found.setdefault(key, {"jain_index": [], "bandwidth": []})
-                    values[row.measurement.metric].append(row.measurement.value)
+                    values = found.setdefault(key, {metric: [] for metric in _METRICS})
+                    values[m.metric].append(m.value)
     balances: list[Balance] = []
     for key, values in found.items():
         if not values["jain_index"] or not values["bandwidth"]:
