@@ -95,12 +95,13 @@ def _styled(words: str) -> Text:
 def _how(measurement: Measurement) -> list[str]:
     """What tells the conditions of a check apart, but for the metric and where."""
     parts = []
-    if measurement.rails or measurement.tool == nccl_tests.TOOL or transfers.is_of(measurement):
+    by_nccl = measurement.tool == nccl_tests.TOOL
+    # As of "tcp busy".
+    in_state = " " in measurement.operation
+    if measurement.rails or by_nccl or transfers.is_of(measurement) or in_state:
         parts.append(measurement.operation.replace("_bidirectional", " both ways"))
-    if measurement.tool == nccl_tests.TOOL:
+    if by_nccl:
         parts.append(measurement.transport)
-    if measurement.metric == "mpi_time":
-        parts.append(measurement.operation)
     return parts
 
 
