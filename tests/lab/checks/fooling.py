@@ -312,7 +312,7 @@ class StressorsEndEarly(InState, PairCheck):
 
     def order_of_tool(self):
         told = super().order_of_tool()
-        early = ["sh", "-c", 'exec stress-ng "$@" --timeout 1', "sh"]
+        early = ["sh", "-c", 'exec stress-ng "$@" --timeout 2', "sh"]
         return {**told, "contention": {**told["contention"], "program": early}}
 
     def expected_run_s(self):
