@@ -45,8 +45,8 @@ MODES: Mapping[str, Mapping[str, int | str]] = {
     "packet": {"net.ipv4.fib_multipath_hash_policy": 3},
 }
 
-#: The pause after which a flow may take another way.
-FLOWLET_MS = 5
+#: The pause after which a flow may take another way: a tick of the kernel (250 Hz).
+FLOWLET_MS = 4
 
 #: The n-th spine of a leaf has the mark n, and routing table and priority this plus n.
 _BY_MARK = 100
