@@ -144,6 +144,15 @@ class InState(_OfPair):
             reading, measurements=tuple(measured), notes=(*reading.notes, *told)
         )
 
+    def _missing_program(self, facts: Facts) -> Failure | None:
+        """Without the state nothing was run, as without a program."""
+        no_state = {node: said["no_state"] for node, said in facts.items() if "no_state" in said}
+        if not no_state:
+            return super()._missing_program(facts)
+        told = "; ".join(f"{node} could not be {self.state}: {w}" for node, w in no_state.items())
+        step = "extras.contention: states, cores, hypervisors"
+        return Failure(HOST_STATE, told, tuple(no_state), step)
+
     def violations(self, calls: Sequence[Call], facts: Facts) -> Sequence[Failure]:
         tool_s = max((call.seconds for call in calls if call.role == "client"), default=0.0)
         nodes = {"server": self.server_node, "client": self.client_node}

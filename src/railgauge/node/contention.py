@@ -41,12 +41,26 @@ _CLIENT_S = 30.0
 _SSH = ("ssh", "-oBatchMode=yes", "-oConnectTimeout=10")
 
 
+@contextlib.contextmanager
+def _told(facts: Facts) -> Iterator[None]:
+    """That the state cannot be had is no fault of the tool: it is in `facts`, as `no_state`."""
+    try:
+        yield
+    except NoWay as error:
+        facts["no_state"] = str(error)
+        raise
+
+
 def place(order: Facts | None, role: str, facts: Facts) -> None:
     """Choose the tool's CPUs, and those to be kept busy, and put them into `facts`; NoWay where
     this node has no such.
     """
-    if order is None:
-        return
+    if order is not None:
+        with _told(facts):
+            _place(order, role, facts)
+
+
+def _place(order: Facts, role: str, facts: Facts) -> None:
     allowed = frozenset(os.sched_getaffinity(0))
     near = cpus_of(facts) & allowed
     device, state = facts.get("netdev") or facts.get("device"), order["state"]
@@ -179,9 +193,11 @@ def made(order: Facts | None, role: str, facts: Facts, peer: Peer) -> Iterator[N
         return
     said = facts["contention"]
     loads = not order["on"].get(role, {}).get("by_other")
-    stressors = _Stressors(_argv(order, role, said)) if loads else None
+    with _told(facts):
+        stressors = _Stressors(_argv(order, role, said)) if loads else None
     try:
-        before = stressors.hear(_BEGIN_S) if stressors else None
+        with _told(facts):
+            before = stressors.hear(_BEGIN_S) if stressors else None
         own_s = _own_user_s()
         yield
         said["own_s"] = round(_own_user_s() - own_s, 3)

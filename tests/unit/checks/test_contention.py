@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge import systems
-from railgauge.checks import contention
+from railgauge.checks import contention, queue
 from railgauge.checks.contention import RailStates, TcpStates, hypervisors, in_other_state
 from railgauge.model.failure import HOST_STATE, NOT_MEASURED
 from railgauge.systems import Contention
+from tests.unit.checks import jobs
 from tests.unit.checks.test_rdma_links import Describe, describe, partition, rails  # noqa: F401
 from tests.unit.records import names
 
@@ -190,6 +192,36 @@ def test_what_a_hypervisor_s_guests_use_is_not_taken_off_twice() -> None:
 
 def test_a_host_in_another_state_is_not_measured_and_nobody_s_fault() -> None:
     assert HOST_STATE in NOT_MEASURED
+
+
+# ---- a job that has ended ----
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("results")
+    with jobs.session("lab", folder, RAILGAUGE_SERIES="1") as checks:
+        yield checks["ContentionTcp"].kind
+
+
+def test_a_state_that_cannot_be_had_is_not_measured_and_nobody_s_fault(
+    known: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue.session, "takes_no_job", lambda asked: {})
+    check = jobs.ended(known(variant_num=0), tmp_path)
+    check.choose_places()
+    sides = {}
+    for place in check.places:
+        sides[place.place] = {}
+        for rank, (role, node) in enumerate((("server", "n1"), ("client", "n2"))):
+            facts = {"emulation": "none", "mtu_bytes": 4200, "no_state": "no ssh"}
+            line = jobs.exit_line("iperf2", role, node, rank, **facts)
+            line["call"].update(exit_code=None, note="not started: no ssh")
+            sides[place.place][role] = jobs.side(line, "")
+    jobs.Left(sides, dict.fromkeys(sides, jobs.DONE)).write(check)
+    assert "n1 could not be idle: no ssh" in jobs.judge(check)
+    kinds = [[failure.kind for failure in judged.failures] for judged in check.results]
+    assert kinds == [[HOST_STATE]] * 3
 
 
 SECONDS = st.floats(0, 1e6, allow_nan=False)

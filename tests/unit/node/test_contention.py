@@ -134,8 +134,9 @@ def test_a_tool_does_not_run_beside_stressors_that_do_not(
         monkeypatch.setenv(environment, "1")
     else:
         stress_ng.write_text("no program")
-    call = measured(order())["client"]["call"]
-    assert call["exit_code"] is None and "not started" in call["note"]
+    line = measured(order())["client"]
+    assert line["call"]["exit_code"] is None and "not started" in line["call"]["note"]
+    assert line["facts"]["no_state"] in line["call"]["note"]
 
 
 def test_without_another_cpu_nothing_runs_beside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,8 +187,8 @@ def test_a_hypervisor_that_does_not_answer_measures_nothing(stress_ng: Path) -> 
     ssh.write_text("#!/bin/sh\necho 'epyc: Permission denied' >&2\nexit 255\n")
     ssh.chmod(0o755)
     on = {"server": {"host": "epyc", "cpus": "0"}, "client": {"host": "epyc", "cpus": "0"}}
-    call = measured(order(on=on))["client"]["call"]
-    assert call["exit_code"] is None and "Permission denied" in call["note"]
+    line = measured(order(on=on))["client"]
+    assert line["call"]["exit_code"] is None and "Permission denied" in line["facts"]["no_state"]
 
 
 # ---- whatever dies ----
