@@ -11,12 +11,14 @@ class FabricBalance(FabricCheck):
     """iperf2 between all nodes at once, to nodes of other leaves.
 
     Good is: the uplinks of every leaf carried about as much as each other, both ways: Jain's index
-    of the least even ones at the reference, by the switches' own counters.
+    of the least even ones at the reference, by the switches' own counters. Beside it stands what
+    all nodes sent together, which `railgauge balance` compares by the way in which leaves spread it.
     """
 
     descr = "how evenly the uplinks of a leaf share the traffic"
     tags = {"tcp", "fabric", "acceptance"}
-    metrics = ["jain_index"]
+    metrics = ["jain_index", "bandwidth"]
+    gating = ("jain_index",)
 
     cases = FabricCases()
     sweep = parameter(cases.sweeps, loggable=True)

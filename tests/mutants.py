@@ -72,6 +72,12 @@ def _sweep(what: str, old: str, new: str, test: str) -> Mutant:
     return Mutant(what, file, old, new, f"tests/unit/checks/test_sweep.py -k {test}")
 
 
+def _contention(what: str, old: str, test: str, new: str = "False") -> Mutant:
+    """Something that tells a host that was busy from one that was idle."""
+    file = "src/railgauge/checks/contention.py"
+    return Mutant(what, file, old, new, f"tests/unit/checks/test_contention.py {test}")
+
+
 MUTANTS = [
     _without("job_completed", "Cancelled"),
     _without("every_rank_reported", "RankMissing"),
@@ -85,6 +91,49 @@ MUTANTS = [
     _without("counters_agree", "Inflated"),
     _without("within_limits", "AboveLimit"),
     _without("every_number_has_a_reference", "NoReference"),
+    _contention("stressors that ended early are load", 'not after.get("running")', "-k not_there"),
+    _contention("stressors that had no CPU are load", "share < data.least_share", "-k not_there"),
+    _contention(
+        "stressors on any CPUs are load where it should be",
+        'after["bound_to"] != after["cpus"]',
+        "-k not_there",
+    ),
+    _contention("a part of the test is all of it", "seconds < _WITHIN * tool_s", "-k not_there"),
+    _contention("a busy host is idle", "max(here, everywhere) > data.most_idle", "-k not_idle"),
+    _contention(
+        "any NUMA node is far",
+        'state == "far" and (home is None',
+        "-k numa",
+        "False and (home is None",
+    ),
+    Mutant(
+        "stressors outlive who keeps them",
+        "src/railgauge/node/stressor.py",
+        "            preexec_fn=lambda: _die_with_parent(signal.SIGKILL),\n",
+        "",
+        "tests/unit/node/test_contention.py -k whatever_dies",
+    ),
+    Mutant(
+        "who keeps stressors outlives its side",
+        "src/railgauge/node/stressor.py",
+        "        for _ in sys.stdin:\n",
+        "        for _ in [*sys.stdin] or [time.sleep(1)]:\n",
+        "tests/unit/node/test_contention.py -k end_with_the_input",
+    ),
+    Mutant(
+        "numbers of one mode of the leaves are those of any",
+        "src/railgauge/checks/fabric.py",
+        'f"{what} {mode}" if mode else what',
+        "what",
+        "tests/unit/checks/test_fabric.py -k session_says",
+    ),
+    Mutant(
+        "what the uplinks carried for others is spread by the leaf too",
+        "src/railgauge/lab/switches.py",
+        "    ours = f'iifname \"{network.BRIDGE}\"'\n",
+        '    ours = ""\n',
+        "tests/unit/lab/test_switches.py -k marked",
+    ),
     Mutant(
         "what a cluster lacks accuses its nodes",
         "src/railgauge/checks/protections.py",

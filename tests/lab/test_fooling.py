@@ -125,6 +125,7 @@ def bad_runs(cluster: Lab, request: pytest.FixtureRequest) -> Iterator[dict[str,
             r"counters contradict: iperf2 .client. says it moved .* \(8[.0-9]* Gb/s\), eth0",
         ),
         ("ClaimsNothing", "nothing says how much the tool moved"),
+        ("StressorsEndEarly", "n[12] was not busy all the time: stress-ng ended early"),
         ("TransferTooShort", "the transfer had ended on n[12] before the MPI program did"),
     ],
 )

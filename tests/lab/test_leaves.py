@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from railgauge import paths
-from railgauge.lab import faults, network, uplinks
+from railgauge.lab import faults, network, switches, uplinks
 from railgauge.lab.cluster import Lab
 from railgauge.model.uplinks import Uplink, carried, parse
 from railgauge.processes import Process
@@ -171,6 +171,59 @@ def test_a_flow_keeps_to_its_spine_and_flows_spread_over_all(leaves: Lab) -> Non
         ways.append(busiest(leaves, "leaf1", before))
     assert ways[:8] == ways[40:]
     assert set(ways) == {"spine1", "spine2", "spine3", "spine4"}
+
+
+#: A flow of 40 segments with pauses between, from the same port each time, once somebody listens.
+_SEND = """\
+import socket, time
+deadline = time.monotonic() + 20
+while True:
+    try:
+        flow = socket.create_connection(("n32", 5009), 5, ("", 41009))
+        break
+    except ConnectionRefusedError:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+flow.setsockopt(6, 1, 1)
+for _ in range(40):
+    flow.sendall(bytes(3000))
+    time.sleep(0.02)
+flow.setsockopt(1, 13, bytes([1, 0, 0, 0, 0, 0, 0, 0]))  # ends at once: the port is free again
+"""
+_TAKE = """\
+import socket
+flow = socket.create_server(("", 5009)).accept()[0]
+try:
+    while flow.recv(9999):
+        pass
+except ConnectionResetError:
+    pass
+"""
+
+
+def used(lab: Lab) -> set[str]:
+    """The spines to which leaf1 sends a part of one flow with pauses, from n1 to n32."""
+    taking = subprocess.Popen(lab.enter("n32", "python3", "-c", _TAKE))
+    try:
+        before = uplinks.count(lab)
+        on(lab, "n1", "python3", "-c", _SEND)
+        sent = [one for one in carried(before, uplinks.count(lab)) if one.leaf == "leaf1"]
+    finally:
+        taking.kill()
+        taking.wait(20)
+    return {one.spine for one in sent if one.sent_bytes > 0.1 * 40 * 3000}
+
+
+def test_a_flow_takes_the_ways_of_the_leaves_mode(leaves: Lab) -> None:
+    """How packets are marked and routed is the kernel's."""
+    try:
+        counts = {}
+        for mode in switches.MODES:
+            assert lab_command(leaves, "uplinks", "--mode", mode).returncode == 0
+            counts[mode] = len(used(leaves))
+    finally:
+        switches.spread(leaves, "ecmp")
+    assert counts == {"ecmp": 1, "ecmp-l3": 1, "flowlet": 4, "packet": 4}
 
 
 def test_a_slow_uplink_slows_the_flows_that_go_by_it(mended: Lab) -> None:

@@ -38,6 +38,7 @@ from railgauge.campaign.folder import (
 )
 from railgauge.checks import guard, schedule
 from railgauge.checks.cases import NODES_VARIABLE, PLACES_VARIABLE
+from railgauge.checks.fabric import MODE_VARIABLE
 from railgauge.checks.queue import IDLE_VARIABLE
 from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
 from railgauge.checks.wan import SERIES_VARIABLE
@@ -69,7 +70,8 @@ _ENDING_S = 60
 #: What of the environment says what is measured; a resumed session gets the same.
 _ASKED = (
     *("RFM_SYSTEM", NODES_VARIABLE, PLACES_VARIABLE, SERIES_VARIABLE, IDLE_VARIABLE),
-    *(SCHEDULE_VARIABLE, SEED_VARIABLE, COMPARE_VARIABLE, "RAILGAUGE_REFERENCES"),
+    *(SCHEDULE_VARIABLE, SEED_VARIABLE, COMPARE_VARIABLE, MODE_VARIABLE),
+    "RAILGAUGE_REFERENCES",
 )
 
 #: How the guard's own words begin: it saw the checks, and refused the session.

@@ -24,7 +24,7 @@ from reframe.core.exceptions import ReframeFatalError
 
 from railgauge import hostlist, systems
 from railgauge.model.references import Condition
-from railgauge.systems import Partition, Tcp
+from railgauge.systems import HostState, Partition, Tcp
 from railgauge.systems.nccl import Transport
 from railgauge.tools.file_transfer import DISCARDED
 
@@ -247,6 +247,36 @@ class RailCase(PairCase):
     @property
     def parts(self) -> tuple[str, ...]:
         return *super().parts, self.rails
+
+
+@dataclasses.dataclass(frozen=True)
+class StateCase(PairCase):
+    """With the hosts in a state."""
+
+    state: HostState
+
+    @property
+    def condition(self) -> tuple[object, ...]:
+        return (self.state,)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return *super().parts, self.state
+
+
+@dataclasses.dataclass(frozen=True)
+class RailStateCase(RailCase):
+    """Over one rail of each, with the hosts in a state."""
+
+    state: HostState
+
+    @property
+    def condition(self) -> tuple[object, ...]:
+        return *super().condition, self.state
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return *super().parts, self.state
 
 
 @dataclasses.dataclass(frozen=True)

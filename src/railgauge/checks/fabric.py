@@ -1,13 +1,18 @@
 """Checks of a fabric of leaves and spines: how evenly its uplinks share the traffic.
 
-All nodes send to nodes of other leaves, in rounds; before the job and after it a command of the
-site reads what every uplink has carried.
+All nodes send to nodes of other leaves, in rounds or all at once; before the job and after it a
+command of the site reads what every uplink has carried.
+
+How the leaves spread it (`mode`) is a part of what is measured, as in `alltoall packet`: the site's
+own word, which no measurement can prove.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
+import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +21,7 @@ from typing import Any
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import paths, systems
+from railgauge.checks import topology
 from railgauge.checks.base import StrictCheck
 from railgauge.checks.cases import Case, Cases, PairCase, PartitionCase, chosen_nodes
 from railgauge.checks.observation import Judged, Observation
@@ -24,6 +30,7 @@ from railgauge.checks.schedule import rounds
 from railgauge.checks.sweep import SweepCheck
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
+from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
 from railgauge.model.uplinks import (
     CountersUnread,
@@ -40,6 +47,9 @@ from railgauge.tools import Completeness, Reading, iperf2
 #: What the uplinks counted is held against what iperf2 moved: a pair may be on one leaf, and
 #: headers, acknowledgements and Slurm's own messages come along.
 LEAST_SHARE, MOST_SHARE = 0.5, 1.25
+
+#: How the leaves spread what they send, in this session: `railgauge accept --fabric-mode`.
+MODE_VARIABLE = "RAILGAUGE_FABRIC_MODE"
 
 #: What each uplink carried, in the case's folder.
 CARRIED = "uplinks.json"
@@ -79,6 +89,15 @@ def flows(partition: str, nodes: Sequence[str]) -> list[list[PairCase]]:
         pairs = [PairCase(partition, nodes[(i + shift) % count], nodes[i]) for i in range(count)]
         found += [[pairs[n] for n in numbers] for numbers in rounds(pairs, systems.Sweep())]
     return found
+
+
+def all_to_all(partition: str, nodes: Sequence[str], leaves: Leaves | None) -> list[list[PairCase]]:
+    """One round, in which every node sends to all nodes that are not on its own leaf; where leaves
+    are not known, to all others.
+    """
+    ends = itertools.permutations(nodes, 2)
+    apart = [e for e in ends if leaves is None or leaves.within(e) != "leaf"]
+    return [[PairCase(partition, server, client) for server, client in apart]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,8 +170,22 @@ class FabricCheck(SweepCheck):
 
     # --- the job -------------------------------------------------------------------------------
 
+    @property
+    def operation(self) -> str:
+        """What is measured, with the mode as its state: `uplinks`, `alltoall packet`."""
+        what = "alltoall" if self.fabric.traffic == "alltoall" else "uplinks"
+        mode = os.environ.get(MODE_VARIABLE) or self.fabric.mode
+        return f"{what} {mode}" if mode else what
+
+    def required_metrics(self) -> Sequence[str]:
+        state = self.operation.partition(" ")[2]
+        return [f"{name}_{state}" if state else name for name in self.metrics]
+
     @functools.cached_property
     def _flows(self) -> list[list[PairCase]]:
+        if self.fabric.traffic == "alltoall":
+            leaves = topology.leaves_of(self.partition_data)
+            return all_to_all(self.target.partition, self.target.nodes, leaves)
         return flows(self.target.partition, self.target.nodes)
 
     def rounds_of(self, places: Sequence[Case]) -> list[list[Case]]:
@@ -268,13 +301,19 @@ class FabricCheck(SweepCheck):
             return Reading.refused("; ".join([refused[0], *more, *hint]))
         unproved = [r for _, r in readings if r.completeness is not Completeness.PROVED]
         like = Measurement(
-            "jain_index", found[0].jain, iperf2.TOOL, "uplinks", "tcp", streams=self.fabric.streams
+            *("jain_index", found[0].jain, iperf2.TOOL, self.operation, "tcp"),
+            streams=self.fabric.streams,
+        )
+        rates = [m.value for _, r in readings for m in r.measurements if m.metric == "bandwidth"]
+        # What all pairs of a round get together.
+        together = dataclasses.replace(
+            like, metric="bandwidth", value=sum(rates) / len(self._flows)
         )
         return Reading(
             True,
             unproved[0].reason if unproved else f"{len(readings)} pairs over {len(found)} ways",
             unproved[0].completeness if unproved else Completeness.PROVED,
-            (like,),
+            (like, together),
             dict(readings[0][1].seen),
             notes=(_told(found),),
         )

@@ -33,6 +33,7 @@ _COMMANDS = {
     "stack": "railgauge.cli.stack:stack",
     "system": "railgauge.cli.system:system",
     "transfers": "railgauge.cli.campaigns:show_transfers",
+    "balance": "railgauge.cli.campaigns:show_balance",
     "trend": "railgauge.cli.trend:trend",
     "verdict": "railgauge.cli.campaigns:verdict",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from typing import NoReturn, get_args
 
@@ -58,6 +59,12 @@ from railgauge.systems.schema import Schedule
     help="Measure what is not in every acceptance too: all long ways, programs of the site.",
 )
 @click.option(
+    "--fabric-mode",
+    metavar="MODE",
+    help="How the leaves spread what they send over their uplinks now, as ecmp, flowlet or packet: "
+    "FabricBalance's numbers are of that mode.",
+)
+@click.option(
     "--idle", is_flag=True, help="Measure the nodes that are idle now, and wait for no others."
 )
 @click.option(
@@ -81,6 +88,7 @@ def accept(
     runs: int,
     compare: str | None,
     series: bool,
+    fabric_mode: str | None,
     idle: bool,
     resume: str | None,
     plan_only: bool,
@@ -108,9 +116,11 @@ def accept(
     if resume is not None:
         _resume(chosen, resume, shown)
     running.enter(chosen, partition)
+    from railgauge.checks.fabric import MODE_VARIABLE
     from railgauge.checks.queue import IDLE_VARIABLE
     from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
     from railgauge.checks.wan import SERIES_VARIABLE
+    from railgauge.systems.fabric import MODE
 
     running.choose(places)
     if schedule is not None:
@@ -120,6 +130,13 @@ def accept(
     for variable, wanted in ((SERIES_VARIABLE, series), (IDLE_VARIABLE, idle)):
         if wanted:
             os.environ[variable] = "1"
+    if fabric_mode is not None:
+        if re.fullmatch(MODE, fabric_mode) is None:
+            raise RailgaugeError(
+                f"--fabric-mode is {fabric_mode!r}, expected a word of small letters, digits and -",
+                next_step="railgauge accept --fabric-mode ecmp",
+            )
+        os.environ[MODE_VARIABLE] = fabric_mode
     if compare is not None:
         from railgauge.acceptance.accept import compared_with
 
@@ -142,6 +159,7 @@ _OF_THE_CAMPAIGN = (
         "runs",
         "compare",
         "series",
+        "fabric_mode",
         "idle",
         "plan_only",
     ),

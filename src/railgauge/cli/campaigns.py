@@ -1,4 +1,4 @@
-"""What was measured before: `railgauge campaigns`, `verdict` and `transfers`."""
+"""What was measured before: `railgauge campaigns`, `verdict`, `transfers` and `balance`."""
 
 from __future__ import annotations
 
@@ -66,6 +66,37 @@ def show_transfers(campaign: str, as_json: bool) -> None:
     transfers.render_page(decided, console)
     for line in transfers.left_out(decided):
         console.print(line, highlight=False, soft_wrap=True)
+
+
+@click.command("balance")
+@click.argument("campaign", nargs=-1)
+@json_option("balance")
+def show_balance(campaign: tuple[str, ...], as_json: bool) -> None:
+    """Compare the modes in which leaves spread their traffic: Jain's index of their uplinks, and
+    what all nodes sent together, as times the first.
+
+    CAMPAIGN is an id, a path, or `latest`, as it is if none is given; of several, each was measured
+    in a mode of its own (accept --fabric-mode).
+    """
+    from railgauge.campaign import folder as campaigns
+    from railgauge.report import balance, text
+    from railgauge.verdict.rules import decide
+
+    decided = [decide(campaigns.load(name)) for name in campaign or ("latest",)]
+    compared = balance.compare(decided)
+    if not compared:
+        raise RailgaugeError(
+            f"no uplinks in {', '.join(one.campaign.id for one in decided)}",
+            next_step="railgauge campaigns lists the others; a partition with feature fabric "
+            "measures them: railgauge accept --fabric-mode ecmp",
+        )
+    if as_json:
+        print_json(balance.as_dict(decided))
+        return
+    console = text.console()
+    for one in decided:
+        text.say_if_simulated(one, console)
+    balance.render(compared, console)
 
 
 @click.command()

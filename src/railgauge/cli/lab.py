@@ -16,7 +16,16 @@ import click
 from railgauge import hostlist, systems, terminal
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.lab import SYSTEM, fault_kinds, faults, releases, spec, system_in, uplinks
+from railgauge.lab import (
+    SYSTEM,
+    fault_kinds,
+    faults,
+    releases,
+    spec,
+    switches,
+    system_in,
+    uplinks,
+)
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import VM
 from railgauge.model.uplinks import carried, document, shares
@@ -217,8 +226,15 @@ def _faults(cluster: Lab) -> list[dict[str, Any]]:
 
 @lab.command("uplinks")
 @click.option("--seconds", type=click.FloatRange(min=0.1), help="What goes over them in that time.")
+@click.option(
+    "--mode",
+    type=click.Choice(list(switches.MODES)),
+    help="Let the leaves spread what their nodes send so from now on: ecmp, flows by addresses and "
+    "ports, as at first; ecmp-l3, by addresses alone; flowlet, parts of flows; packet, each to the "
+    "next spine.",
+)
 @json_option("uplinks")
-def show_uplinks(seconds: float | None, as_json: bool) -> None:
+def show_uplinks(seconds: float | None, mode: str | None, as_json: bool) -> None:
     """Bytes that each leaf has sent to each spine and received from it, and Jain's index of them.
 
     The index is 1 where a leaf's uplinks carried the same, 1/n where one of n carried all, 0 where
@@ -231,6 +247,8 @@ def show_uplinks(seconds: float | None, as_json: bool) -> None:
         raise RailgaugeError(
             "this lab has no leaves and spines", next_step="railgauge lab up --system lab32"
         )
+    if mode is not None:
+        switches.spread(cluster, mode)
     if seconds is not None:
         time.sleep(seconds)
         counted = carried(counted, uplinks.count(cluster))

@@ -189,8 +189,7 @@ def lose(arriving: End, percent: float) -> None:
     As on a bad cable nobody is told. Packets that arrive as one of 64 KiB are lost as one:
     `segment` the other end.
     """
-    if shutil.which("nft") is None:
-        raise EnvironmentProblem("not installed: nft", next_step="apt-get install nftables")
+    _require_nft()
     table = f"netdev loss_{arriving.device.replace('-', '_')}"
     rules = f"add table {table}\ndelete table {table}\n"
     if percent:
@@ -203,6 +202,33 @@ def lose(arriving: End, percent: float) -> None:
             "}\n"
         )
     _run(inside(arriving.process, "nft", "--file", "-"), rules)
+
+
+def mark(process: Process, rules: str) -> None:
+    """Let packets be marked before they are routed, by nftables' rules; none where these are ""."""
+    _require_nft()
+    table = "table ip spread"
+    text = f"add {table}\ndelete {table}\n"
+    if rules:
+        text += (
+            f"{table} {{\n"
+            "  map flows {\n"
+            "    type ipv4_addr . ipv4_addr . inet_service . inet_service : mark\n"
+            "    flags dynamic, timeout\n"
+            "    size 65535\n"
+            "  }\n"
+            "  chain arriving {\n"
+            "    type filter hook prerouting priority mangle;\n"
+            f"{rules}"
+            "  }\n"
+            "}\n"
+        )
+    _run(inside(process, "nft", "--file", "-"), text)
+
+
+def _require_nft() -> None:
+    if shutil.which("nft") is None:
+        raise EnvironmentProblem("not installed: nft", next_step="apt-get install nftables")
 
 
 def shaper(gbits: float, mtu: int) -> str:

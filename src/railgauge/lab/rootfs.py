@@ -29,7 +29,7 @@ PACKAGES = (
     # RDMA, and what looks at the network
     *("rdma-core", "ibverbs-utils", "iproute2", "ethtool", "iputils-ping", "pciutils"),
     # what a machine needs to start and to run the node programs
-    *("tini", "kmod", "busybox-static", "procps", "python3", "qemu-guest-agent"),
+    *("tini", "kmod", "busybox-static", "procps", "python3", "qemu-guest-agent", "stress-ng"),
 )
 
 #: Left out of the image: 200 MB that nothing here reads.

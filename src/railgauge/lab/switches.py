@@ -1,12 +1,12 @@
 """Leaves and spines: network namespaces that route, each held by a process of the lab.
 
 A leaf bridges its nodes and is their gateway. It spreads flows over the spines by a hash of
-addresses and ports (ECMP); the head does as a leaf does.
+addresses and ports (ECMP), or in another of `MODES`; the head does ECMP.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,23 @@ ROUTING = {
     "net.ipv4.fib_multipath_hash_policy": 3,
     "net.ipv4.fib_multipath_hash_fields": 0x37,
 }
+
+
+#: How leaves spread what their nodes send to other leaves: flows by addresses and ports, or by
+#: addresses alone; flowlets, which take the next spine after each pause of a flow; each packet to
+#: the next spine (one that is of 64 KiB while it goes from namespace to namespace stays whole).
+MODES: Mapping[str, Mapping[str, int | str]] = {
+    "ecmp": {"net.ipv4.fib_multipath_hash_policy": 3},
+    "ecmp-l3": {"net.ipv4.fib_multipath_hash_policy": 0},
+    "flowlet": {"net.ipv4.fib_multipath_hash_policy": 3},
+    "packet": {"net.ipv4.fib_multipath_hash_policy": 3},
+}
+
+#: The pause after which a flow may take another way: a tick of the kernel (250 Hz).
+FLOWLET_MS = 4
+
+#: The n-th spine of a leaf has the mark n, and routing table and priority this plus n.
+_BY_MARK = 100
 
 
 class SwitchLinks(VethLinks[Switch]):
@@ -134,6 +151,52 @@ def set_leaf(lab: Lab, leaf: Switch, up: bool) -> None:
         far = [End(p, "eth0") for node in nodes if (p := lab.machine(node))]
         far += [End(p, leaf.name) for spine in spines if (p := lab.machine(spine))]
         network.wait_until_up([*near, *far])
+
+
+def spread(lab: Lab, mode: str) -> None:
+    """Let all leaves spread what their nodes send in that mode, until they are started anew."""
+    for leaf in (switch for switch in lab.spec.all_switches() if switch.kind == "leaf"):
+        process = lab.require_machine(leaf.name)
+        network.ip(process, *ways(lab.spec, leaf.name))
+        network.set_kernel(process, MODES[mode])
+        spines = sum(link.lower == leaf.name for link in lab.spec.uplinks())
+        network.mark(process, marking(mode, spines))
+
+
+def ways(spec: LabSpec, leaf: str) -> list[str]:
+    """The commands for `ip -batch` that let what has the mark of a spine go by it: what has none,
+    or whose spine is not there, goes by the routes that all have.
+    """
+    lines = ["rule flush"]
+    lines += [f"rule add priority {32766 + n} lookup {name}" for n, name in enumerate(_MAIN)]
+    up = [link for link in spec.uplinks() if link.lower == leaf]
+    for number, link in enumerate(up, start=1):
+        table = _BY_MARK + number
+        lines += [
+            f"route replace {spec.network.subnet} via {link.subnet[1]} table {table}",
+            f"rule add priority {table} fwmark {number} lookup {table}",
+        ]
+    return lines
+
+
+#: The tables that come last, of every network namespace.
+_MAIN = ("main", "default")
+
+
+def marking(mode: str, spines: int) -> str:
+    """What nft is told of packets that come from a leaf's nodes; "" where the routes decide."""
+    turn = f"numgen inc mod {spines} offset 1"
+    ours = f'iifname "{network.BRIDGE}"'
+    if mode == "packet":
+        return f"    {ours} meta mark set {turn}\n"
+    if mode != "flowlet":
+        return ""
+    flow = "ip saddr . ip daddr . tcp sport . tcp dport"
+    # A flow that is known keeps its mark, and has its pause anew.
+    return (
+        f"    {ours} meta l4proto tcp update @flows {{ {flow} timeout {FLOWLET_MS}ms : {turn} }}\n"
+        f"    {ours} meta l4proto tcp meta mark set {flow} map @flows\n"
+    )
 
 
 def _complete(lab: Lab) -> Path:

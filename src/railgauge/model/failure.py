@@ -37,6 +37,9 @@ RAIL_MISSING = "rail-missing"
 #: against what lies between them, and against neither.
 UNREACHED = "unreached"
 
+#: A host that was not as busy, or as idle, as what was measured beside it says.
+HOST_STATE = "host-state"
+
 #: What the other way round of a slow pair showed, beside its number.
 DIRECTION = "direction"
 
@@ -57,4 +60,11 @@ ALONE = (DISTURBED, TAKEN, ENVIRONMENT)
 
 #: Kinds of failure that say nothing against a node: something was not measured, and why; or not
 #: alone; or there is nothing yet to compare it with.
-NOT_MEASURED = ("tool-missing", "counters-exceeded", "counters-elsewhere", NO_REFERENCE, *ALONE)
+NOT_MEASURED = (
+    "tool-missing",
+    "counters-exceeded",
+    "counters-elsewhere",
+    HOST_STATE,
+    NO_REFERENCE,
+    *ALONE,
+)

@@ -13,6 +13,8 @@ In the tools' argv, {port} is the server's port, {server} its address; {own_addr
 `interface` that the side should use; {device}, {ib_port} and {gid_index} are those of the rail that
 `rdma` names for the side.
 
+With `contention` the tool runs on CPUs that are kept busy, or beside such (contention.py).
+
 With `least_gbits` the other direction is measured too where the first was slower (back.py).
 
 A side that finds one of its `programs` neither in the folders of `path` nor on PATH starts nothing
@@ -31,7 +33,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import back, rdma, way
+from railgauge.node import back, contention, rdma, way
 from railgauge.node.calls import Call, exit_line, filled, search_path
 from railgauge.node.counters import Watch
 from railgauge.node.peer import Peer
@@ -163,7 +165,9 @@ def measured(spec: Spec, lanes: list[Lane], role: str, peer: Peer) -> Iterator[N
     peer.wait_go()
     for lane in lanes:
         lane.facts.update(way.state_before(lane.facts))
-    with watched(spec, lanes), way.made(spec.get("wan"), role, lanes[0].facts):
+    facts = lanes[0].facts
+    loaded = contention.made(spec.get("contention"), role, facts, peer)
+    with watched(spec, lanes), way.made(spec.get("wan"), role, facts), loaded:
         yield
 
 
@@ -274,6 +278,7 @@ def run(spec: Spec, role: str, peer: Peer, work: Work) -> dict[str, Any]:
     try:
         for lane in lanes:
             lane.values = way.describe(lane.spec, role, spec[f"{other}_host"], lane.facts)
+            contention.place(spec.get("contention"), role, lane.facts)
         find_programs(spec, role, first.facts)
         calls = work(spec, lanes, peer)
     except way.NoWay as error:

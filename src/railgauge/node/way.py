@@ -83,7 +83,7 @@ def _near_cpus(facts: Facts, members: list[str]) -> str:
         folders.insert(0, f"/sys/class/infiniband/{facts['device']}/device")
     said = [read_sysfs(f"{folder}/local_cpulist") for folder in folders]
     near = cpus_of({"cpus": next((text for text in said if text), "")})
-    return _folded(near & os.sched_getaffinity(0))
+    return folded(near & os.sched_getaffinity(0))
 
 
 def cpus_of(facts: Facts) -> frozenset[int]:
@@ -97,7 +97,7 @@ def cpus_of(facts: Facts) -> frozenset[int]:
     return frozenset(found)
 
 
-def _folded(cpus: frozenset[int]) -> str:
+def folded(cpus: frozenset[int]) -> str:
     """{0, 1, 2, 8} as 0-2,8."""
     parts: list[list[int]] = []
     for cpu in sorted(cpus):

@@ -97,7 +97,10 @@ def _how(measurement: Measurement) -> list[str]:
     parts = []
     both_ways = "_bidirectional" in measurement.operation
     of_nccl = measurement.tool == nccl_tests.TOOL
-    if measurement.rails or both_ways or of_nccl or transfers.is_of(measurement):
+    # As of "tcp busy".
+    in_state = " " in measurement.operation
+    of_its_operation = both_ways or of_nccl or in_state or transfers.is_of(measurement)
+    if measurement.rails or of_its_operation:
         parts.append(measurement.operation.replace("_bidirectional", " both ways"))
     if of_nccl:
         parts.append(measurement.transport)

@@ -21,6 +21,15 @@ from railgauge.systems import rehearsal
 from railgauge.systems.application import (
     Application as Application,
 )
+from railgauge.systems.contention import (
+    Contention as Contention,
+)
+from railgauge.systems.contention import (
+    HostState as HostState,
+)
+from railgauge.systems.fabric import (
+    Fabric as Fabric,
+)
 from railgauge.systems.rdma import (
     Expression as Expression,
 )
@@ -41,9 +50,6 @@ from railgauge.systems.schema import (
 )
 from railgauge.systems.schema import (
     Extras as Extras,
-)
-from railgauge.systems.schema import (
-    Fabric as Fabric,
 )
 from railgauge.systems.schema import (
     FilesOfOneSize as FilesOfOneSize,

@@ -15,6 +15,8 @@ from railgauge.errors import ConfigurationError
 from railgauge.model.measurement import CONGESTION_CONTROL
 from railgauge.model.shares import LeastShare
 from railgauge.systems.application import Applications
+from railgauge.systems.contention import Contention
+from railgauge.systems.fabric import Fabric
 from railgauge.systems.nccl import Nccl
 from railgauge.systems.rdma import Expression, Rdma
 from railgauge.systems.wan import Bond, Wan
@@ -137,21 +139,6 @@ class Mpi(Strict):
     """How long the transfer runs; it must outlast the program."""
     series_only: bool = False
     """Not measured unless the series is asked for: railgauge accept --series."""
-
-
-class Fabric(Strict):
-    """Leaves and spines between the nodes of a partition, whose switches count what they carry."""
-
-    counters: list[str] = pydantic.Field(min_length=1)
-    """A command and its arguments, run in this checkout's folder where ReFrame runs, that prints
-    what every uplink has carried so far: `{"uplinks": [{"leaf": "leaf1", "spine": "spine1",
-    "sent_bytes": 1, "received_bytes": 2}, ...]}`, as the leaf sent and received it. A collector's
-    file will do: `[cat, FILE]`.
-    """
-    streams: int = pydantic.Field(default=8, ge=1, le=128)
-    """TCP streams of each pair of nodes: of few flows, a hash puts several on one uplink."""
-    duration_s: int = pydantic.Field(default=3, ge=2)
-    """Of one round, of which there are six or nine."""
 
 
 TransferTool = Literal["iperf3", "wdt", "lftp", "scp", "hpn-scp", "bbcp"]
@@ -344,6 +331,8 @@ class Extras(Strict):
     """With the feature nccl."""
     fabric: Fabric | None = None
     """With the feature fabric."""
+    contention: Contention | None = None
+    """With the feature contention."""
 
     @pydantic.field_validator("nodes")
     @classmethod
@@ -413,7 +402,10 @@ class Extras(Strict):
 
 
 #: A partition with one of these features describes it in its extras, in the field of that name.
-DESCRIBED = ("rdma", "wan", "bond", "nics", "nccl", "transfers", "fabric", "applications")
+DESCRIBED = (
+    *("rdma", "wan", "bond", "nics", "nccl", "transfers"),
+    *("fabric", "applications", "contention"),
+)
 
 
 class Partition(pydantic.BaseModel):

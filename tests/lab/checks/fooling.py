@@ -13,7 +13,14 @@ from reframe.core.builtins import parameter, run_after, run_before
 import reframe as rfm
 from railgauge.checks.application import ApplicationCheck
 from railgauge.checks.beside import MpiBesideCheck
-from railgauge.checks.cases import ApplicationCase, PairCase, SettingCase, SweepCase
+from railgauge.checks.cases import (
+    ApplicationCase,
+    PairCase,
+    SettingCase,
+    StateCase,
+    SweepCase,
+)
+from railgauge.checks.contention import InState
 from railgauge.checks.pair import PairCheck
 from railgauge.checks.ranks import RanksCheck, WholePartitions
 from railgauge.model.limits import Limit
@@ -320,6 +327,30 @@ class TransferTooShort(MpiBesideCheck):
     @property
     def options(self):
         return dataclasses.replace(super().options, duration_s=2)
+
+
+@rfm.simple_test
+class StressorsEndEarly(InState, PairCheck):
+    """A host that is busy for a part of the test only."""
+
+    sweep = parameter([SweepCase("ns", (StateCase("ns", "n1", "n2", "busy"),))])
+    tool = iperf2
+    metrics = ["bandwidth_busy"]
+    options = iperf2.Options(streams=1, duration_s=3)
+
+    def commands(self):
+        return iperf2.commands(self.options)
+
+    def order_of_tool(self):
+        told = super().order_of_tool()
+        early = ["sh", "-c", 'exec stress-ng "$@" --timeout 2', "sh"]
+        return {**told, "contention": {**told["contention"], "program": early}}
+
+    def expected_run_s(self):
+        return 3
+
+    def run_limit_s(self):
+        return 20
 
 
 class ByFake(PairCheck):

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from railgauge import systems
 from railgauge.campaign.folder import RESULT_FILE
 from railgauge.checks import fabric, queue
+from railgauge.model.leaves import Leaves
+from railgauge.model.measurement import Measurement
 from railgauge.model.record import read_record
 from railgauge.model.uplinks import CountersUnread, Uplink, parse
 from railgauge.node import raw
@@ -137,7 +139,10 @@ def check(balance: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The check on 32 nodes, with counters that agree with what iperf2 moved."""
     monkeypatch.setattr(queue.session, "takes_no_job", lambda asked: {})
     reading = Reading(
-        True, "all", Completeness.PROVED, seen={"streams": 8}, moved=(Moved(MOVED, 3),)
+        *(True, "all", Completeness.PROVED),
+        (Measurement("bandwidth", 0.05, "iperf2", "tcp", "tcp", streams=8),),
+        seen={"streams": 8},
+        moved=(Moved(MOVED, 3),),
     )
     monkeypatch.setattr(fabric.iperf2, "read", lambda *_, **__: reading)
     one = jobs.ended(balance(variant_num=0), tmp_path / "stage")
@@ -157,11 +162,56 @@ def left_by(check: Any) -> jobs.Left:
     return jobs.Left(sides, dict.fromkeys(sides, jobs.DONE))
 
 
-def value(check: Any) -> float:
+def measured(check: Any) -> list[Measurement]:
     record = read_record(Path(check.stagedir, RESULT_FILE))
     assert record is not None
-    ((row,),) = (result.rows for result in record.results)
-    return row.measurement.value
+    ((jain, together),) = (result.rows for result in record.results)
+    assert jain.gates and not together.gates
+    return [jain.measurement, together.measurement]
+
+
+def value(check: Any) -> float:
+    return measured(check)[0].value
+
+
+def test_what_the_pairs_of_a_round_get_together_stands_beside(check: Any) -> None:
+    left_by(check).write(check)
+    jobs.judge(check)
+    together = measured(check)[1]
+    assert (together.metric, together.unit) == ("bandwidth", "Gb/s")
+    assert together.value == pytest.approx(16 * 0.05)
+
+
+def test_the_mode_that_the_session_says_is_a_part_of_the_condition(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(fabric.MODE_VARIABLE, "packet")
+    left_by(check).write(check)
+    said = jobs.judge(check)
+    # What is stored for a mode that nobody said is no reference of this one.
+    assert "no reference for jain_index_packet" in said
+    assert [m.operation for m in measured(check)] == ["uplinks packet"] * 2
+
+
+@given(st.integers(2, 24), st.integers(1, 6))
+def test_all_to_all_is_each_node_to_every_node_of_other_leaves_at_once(
+    count: int, leaves: int
+) -> None:
+    names = [f"n{number}" for number in range(count)]
+    of_node = {name: f"leaf{index * leaves // count}" for index, name in enumerate(names)}
+    (members,) = fabric.all_to_all("ns", names, Leaves(of_node))
+    ways = [(pair.client, pair.server) for pair in members]
+    assert len(set(ways)) == len(ways)
+    assert set(ways) == {(a, b) for a in names for b in names if of_node[a] != of_node[b]}
+
+
+def test_where_leaves_are_not_known_all_to_all_is_with_every_other_node() -> None:
+    assert len(fabric.all_to_all("ns", ["n1", "n2", "n3"], None)[0]) == 6
+
+
+def test_a_mode_is_one_word() -> None:
+    with pytest.raises(ValueError, match="mode"):
+        systems.Fabric.model_validate({"counters": ["x"], "mode": "per packet"})
 
 
 def test_even_uplinks_are_a_pass(check: Any) -> None:

@@ -10,7 +10,7 @@ import pydantic
 import pytest
 
 from railgauge import hostlist, systems
-from railgauge.lab import render, spec, switches
+from railgauge.lab import network, render, spec, switches
 from railgauge.lab.releases import RELEASES
 from railgauge.lab.spec import LabSpec
 
@@ -85,6 +85,34 @@ def test_a_leaf_spreads_what_leaves_it_over_all_spines() -> None:
         "route replace 10.9.0.0/20 src 10.9.2.1 "
         "nexthop via 10.9.15.13 nexthop via 10.9.15.15 nexthop via 10.9.15.17"
     )
+
+
+def test_a_packet_with_the_mark_of_a_spine_goes_by_it_and_others_as_ever() -> None:
+    lines = switches.ways(SPEC, "leaf2")
+    assert lines[:3] == [
+        "rule flush",
+        "rule add priority 32766 lookup main",
+        "rule add priority 32767 lookup default",
+    ]
+    assert lines[3:5] == [
+        "route replace 10.9.0.0/20 via 10.9.15.13 table 101",
+        "rule add priority 101 fwmark 1 lookup 101",
+    ]
+    assert len(lines) == 3 + 2 * 3
+
+
+@pytest.mark.parametrize(
+    ("mode", "rules"), [("ecmp", 0), ("ecmp-l3", 0), ("flowlet", 2), ("packet", 1)]
+)
+def test_only_what_comes_from_a_leaf_s_own_nodes_is_marked(mode: str, rules: int) -> None:
+    lines = switches.marking(mode, 4).splitlines()
+    assert len(lines) == rules
+    assert all(line.strip().startswith(f'iifname "{network.BRIDGE}" meta ') for line in lines)
+
+
+def test_every_mode_says_how_flows_are_hashed() -> None:
+    policies = {m: s["net.ipv4.fib_multipath_hash_policy"] for m, s in switches.MODES.items()}
+    assert policies == {"ecmp": 3, "ecmp-l3": 0, "flowlet": 3, "packet": 3}
 
 
 def test_the_head_does_as_a_leaf_does() -> None:

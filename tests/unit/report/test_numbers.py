@@ -134,6 +134,11 @@ def test_within_a_leaf_and_across_are_conditions_of_their_own() -> None:
     )
 
 
+def test_states_of_the_hosts_are_conditions_of_their_own_and_named() -> None:
+    both = [*pairs((9.0,), operation="tcp idle"), *pairs((7.0,), operation="tcp busy")]
+    assert [line[1] for line in lines(both)] == ["bandwidth tcp idle", "bandwidth tcp busy"]
+
+
 def test_a_number_alone_has_no_median() -> None:
     assert lines(pairs((9.0,)))[0][5] == "-"
 

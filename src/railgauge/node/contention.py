@@ -1,0 +1,222 @@
+"""A side's part in a measurement beside load: which CPUs its tool has, and which are kept busy.
+
+The order names the `state` of the host: idle; busy, on the tool's own CPUs; beside, on others; far,
+where the host is idle and the tool on another NUMA node than its NIC. The tool is bound to `cores`
+CPUs near its NIC. What loads the machine is `stressor.py`, here or on the hypervisor of this node,
+from before the tool starts until it has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import resource
+import select
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from railgauge.node import stressor
+from railgauge.node.calls import read_sysfs
+from railgauge.node.peer import Peer
+from railgauge.node.way import NoWay, cpus_of, folded
+
+Facts = dict[str, Any]
+
+#: So long the first line of the stressors may take: theirs, and that of a connection.
+_BEGIN_S = stressor.BEGIN_S + 10
+_LOOK_S = 10.0
+_END_S = 10.0
+
+#: The client's word that it has ended, and so long the server's side waits for it.
+_MEASURED = "measured"
+_CLIENT_S = 30.0
+
+_SSH = ("ssh", "-oBatchMode=yes", "-oConnectTimeout=10")
+
+
+@contextlib.contextmanager
+def _told(facts: Facts) -> Iterator[None]:
+    """That the state cannot be had is no fault of the tool: it is in `facts`, as `no_state`."""
+    try:
+        yield
+    except NoWay as error:
+        facts["no_state"] = str(error)
+        raise
+
+
+def place(order: Facts | None, role: str, facts: Facts) -> None:
+    """Choose the tool's CPUs, and those to be kept busy, and put them into `facts`; NoWay where
+    this node has no such.
+    """
+    if order is not None:
+        with _told(facts):
+            _place(order, role, facts)
+
+
+def _place(order: Facts, role: str, facts: Facts) -> None:
+    allowed = frozenset(os.sched_getaffinity(0))
+    near = cpus_of(facts) & allowed
+    device, state = facts.get("netdev") or facts.get("device"), order["state"]
+    if state == "far":
+        home = near and allowed - near
+        if not home:
+            known = f"near {device}" if near else f"as near to {device} as others, as far as known"
+            raise NoWay(f"all of this node's CPUs, {folded(allowed)}, are {known}")
+    else:
+        home = near or allowed
+    tool = frozenset(sorted(home)[: order["cores"]])
+    facts["cpus"] = folded(tool)
+    said: Facts = {"state": state, "tool_cpus": folded(tool), "nic_numa_node": _numa_of_nic(facts)}
+    said["tool_numa_nodes"] = sorted({node for cpu in tool for node in _numa_of(cpu)})
+    facts["contention"] = said
+    on = order["on"].get(role)
+    if on is not None:
+        said["on"] = on["host"]
+        return
+    beside = allowed - {sibling for cpu in tool for sibling in _siblings(cpu)}
+    if state == "beside" and not beside:
+        raise NoWay(f"this node has no CPU beside {folded(tool)}, the tool's, of {folded(allowed)}")
+    said["stressed"] = folded(beside if state == "beside" else tool)
+
+
+def _numa_of_nic(facts: Facts) -> int | None:
+    """None where the machine has one node only, or nothing says it (-1)."""
+    folders = [f"/sys/class/infiniband/{facts['device']}/device"] if "port" in facts else []
+    folders += [f"/sys/class/net/{facts.get(name)}/device" for name in ("netdev", "device")]
+    said = next((text for one in folders if (text := read_sysfs(f"{one}/numa_node"))), "-1")
+    return None if int(said) < 0 else int(said)
+
+
+def _numa_of(cpu: int) -> list[int]:
+    names = (entry.name for entry in Path(f"/sys/devices/system/cpu/cpu{cpu}").glob("node*"))
+    return [int(found[1]) for name in names if (found := re.fullmatch("node([0-9]+)", name))]
+
+
+def _siblings(cpu: int) -> frozenset[int]:
+    """The hardware threads of its core: what one of them does slows the others down."""
+    path = f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
+    return cpus_of({"cpus": read_sysfs(path) or ""}) | {cpu}
+
+
+def _argv(order: Facts, role: str, said: Facts) -> list[str]:
+    """How the stressors, or whoever looks at an idle host, are started."""
+    wanted: Facts = {"program": order["program"]} if order["state"] in ("busy", "beside") else {}
+    on = order["on"].get(role)
+    if on is None:
+        wanted["cpus"] = said["stressed"]
+        return [sys.executable, "-E", "-S", stressor.__file__, json.dumps(wanted)]
+    wanted["but" if "but" in on else "cpus"] = on.get("but") or on["cpus"]
+    text = Path(stressor.__file__).read_text(encoding="utf-8")
+    return [*_SSH, on["host"], shlex.join(["python3", "-c", text, json.dumps(wanted)])]
+
+
+class _Stressors:
+    """The process that keeps this node, or its hypervisor, busy."""
+
+    def __init__(self, argv: list[str]) -> None:
+        try:
+            self._call = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise NoWay(f"{argv[0]} cannot be started: {error}") from None
+        assert self._call.stdin and self._call.stdout and self._call.stderr
+        self._in, self._out, self._errors = self._call.stdin, self._call.stdout, self._call.stderr
+        self._rest = b""
+
+    def hear(self, limit_s: float) -> Facts:
+        """Its next line; NoWay where none comes."""
+        deadline = time.monotonic() + limit_s
+        while b"\n" not in self._rest:
+            left_s = deadline - time.monotonic()
+            ready = select.select([self._out], [], [], max(left_s, 0))[0]
+            data = os.read(self._out.fileno(), 1 << 16) if ready else b""
+            if not data:
+                self._fail(f"said nothing within {limit_s:g} s" if left_s <= 0 else "ended")
+            self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        try:
+            said: Facts = json.loads(line)
+        except ValueError:
+            self._fail(f"said {line[:80].decode('utf-8', 'replace')!r}")
+        if "refused" in said:
+            self._fail(said["refused"])
+        return said
+
+    def _fail(self, why: str) -> NoReturn:
+        self.end()
+        words = self._errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
+        raise NoWay(": ".join(["what keeps the host busy", why, *words]))
+
+    def look(self) -> Facts:
+        """How it is now."""
+        with contextlib.suppress(BrokenPipeError):
+            self._in.write(b"\n")
+            self._in.flush()
+        return self.hear(_LOOK_S)
+
+    def end(self) -> None:
+        """End the stressors: with its input."""
+        with contextlib.suppress(BrokenPipeError):
+            self._in.close()
+        try:
+            self._call.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._call.kill()
+            self._call.wait()
+
+
+def _own_user_s() -> float:
+    """What this side and its tool used of their CPUs so far, without the kernel's part."""
+    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(resource.getrusage(one).ru_utime for one in whose)
+
+
+@contextlib.contextmanager
+def made(order: Facts | None, role: str, facts: Facts, peer: Peer) -> Iterator[None]:
+    """The host in the state that is asked for while what is inside runs, on the server's side until
+    the client has ended, and in `facts` how it was before and after. NoWay where it cannot be had.
+    """
+    if order is None:
+        yield
+        return
+    said = facts["contention"]
+    loads = not order["on"].get(role, {}).get("by_other")
+    with _told(facts):
+        stressors = _Stressors(_argv(order, role, said)) if loads else None
+    try:
+        with _told(facts):
+            before = stressors.hear(_BEGIN_S) if stressors else None
+        own_s = _own_user_s()
+        yield
+        said["own_s"] = round(_own_user_s() - own_s, 3)
+        if role == "client":
+            peer.tell(_MEASURED)
+        else:
+            peer.hear(_MEASURED, _CLIENT_S)
+        if stressors and before:
+            said["before"] = before
+            _look_back(stressors, said)
+    finally:
+        if stressors:
+            stressors.end()
+
+
+def _look_back(stressors: _Stressors, said: Facts) -> None:
+    try:
+        said["after"] = stressors.look()
+        stressors.end()
+        said["end"] = stressors.hear(_LOOK_S) if "running" in said["before"] else {}
+    except NoWay as error:
+        said["lost"] = str(error)

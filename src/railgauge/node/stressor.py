@@ -1,0 +1,215 @@
+"""Keep CPUs of a machine busy while something is measured, and say what came of it.
+
+    python3 stressor.py '{"program": ["stress-ng"], "cpus": "0-3"}'
+
+Prints a line of JSON once all stressors are at work, one more for every line of standard input, and
+a last one when that is over: the stressors then end, as they do however this process ends. `cpus`
+are those to load, or with `but` all others of the machine; without `program` nothing is started,
+and the lines say what else loads these CPUs.
+
+Nothing but the standard library (Python 3.7) is imported: a node gives this file's text to the
+Python of its hypervisor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+#: So long stressors may take until each of them has used some of its CPU.
+BEGIN_S = 20.0
+
+#: So long they may take to end before they are killed.
+_END_S = 1.0
+_LOOK_S = 0.02
+
+#: Should nobody end them, they do so themselves.
+_LONGEST_S = 3600
+
+#: prctl(2)
+_SET_PDEATHSIG = 1
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpus_in(text: str) -> list[int]:
+    """0-2,8 as 0, 1, 2, 8 (cpuset(7))."""
+    found: list[int] = []
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return sorted(set(found))
+
+
+def _fields(process: int) -> list[str] | None:
+    """What proc(5) says of a process in `stat`, from its state on; None where it has ended."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+
+
+def _die_with_parent(number: int) -> None:
+    ctypes.CDLL(None).prctl(_SET_PDEATHSIG, number, 0, 0, 0)
+
+
+class Stressors:
+    """stress-ng with one process a CPU, in a session of its own."""
+
+    def __init__(self, program: list[str], cpus: list[int]) -> None:
+        self._program, self._cpus = program[0], cpus
+        count, where = str(len(cpus)), ",".join(map(str, cpus))
+        self.began = time.monotonic()
+        self._call = subprocess.Popen(
+            [*program, "--cpu", count, "--taskset", where, "--timeout", str(_LONGEST_S)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=lambda: _die_with_parent(signal.SIGKILL),
+        )
+
+    def _members(self) -> Iterator[list[str]]:
+        for entry in Path("/proc").glob("[0-9]*"):
+            fields = _fields(int(entry.name))
+            if fields and int(fields[3]) == self._call.pid and fields[0] not in "ZX":
+                yield [entry.name, *fields]
+
+    def cpu_s(self) -> float:
+        """What all of them have used so far, those that have ended too."""
+        used = sum(sum(map(int, member[12:16])) for member in self._members())
+        return used / _TICKS
+
+    def workers(self) -> list[int]:
+        """The CPU time of each process below the first, in ticks."""
+        below = [m for m in self._members() if int(m[0]) != self._call.pid]
+        return [int(member[12]) + int(member[13]) for member in below]
+
+    def bound_to(self) -> list[int]:
+        """The CPUs on which some of them may run."""
+        found: set[int] = set()
+        for member in self._members():
+            if int(member[0]) != self._call.pid:
+                with contextlib.suppress(OSError):
+                    found |= os.sched_getaffinity(int(member[0]))
+        return sorted(found)
+
+    @property
+    def is_running(self) -> bool:
+        return self._call.poll() is None and len(self.workers()) >= len(self._cpus)
+
+    def begin(self) -> None:
+        """Wait until each has used some of its CPU; ends this process where they do not."""
+        deadline = time.monotonic() + BEGIN_S
+        while True:
+            at_work = [ticks for ticks in self.workers() if ticks]
+            if len(at_work) >= len(self._cpus):
+                return
+            if self._call.poll() is not None or time.monotonic() > deadline:
+                self.end()
+                why = f"exit code {self._call.returncode}, {len(at_work)} of {len(self._cpus)} ran"
+                _refuse(f"{self._program} keeps no CPU busy: {why}")
+            time.sleep(_LOOK_S)
+
+    def end(self) -> int:
+        """All of them, soon; the exit code."""
+        deadline = time.monotonic() + _END_S
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._call.pid, signal.SIGTERM)
+        while self._call.poll() is None and time.monotonic() < deadline:
+            time.sleep(_LOOK_S)
+        for member in self._members():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(member[0]), signal.SIGKILL)
+        return self._call.wait()
+
+
+def _refuse(why: str) -> NoReturn:
+    print(json.dumps({"refused": why}), flush=True)
+    sys.exit(1)
+
+
+def _busy_s() -> dict[int, float]:
+    """By CPU the time of its programs, and of other guests (proc(5)): not the kernel's, which works
+    for whoever sends, nor that of this machine's own guests.
+    """
+    found = {}
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *words = line.split()
+        if name[:3] == "cpu" and name[3:].isdigit():
+            user, nice, _, _, _, _, _, steal, guest, guest_nice = map(int, words[:10])
+            found[int(name[3:])] = (user + nice + steal - guest - guest_nice) / _TICKS
+    return found
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def look(cpus: list[int], stressors: Stressors | None) -> Any:
+    """What can be said now."""
+    busy_s = _busy_s()
+    return {
+        "at": time.monotonic(),
+        "cpus": cpus,
+        "busy_s": sum(busy_s.get(cpu, 0.0) for cpu in cpus),
+        "online": len(busy_s),
+        "online_busy_s": sum(busy_s.values()),
+        "load": os.getloadavg()[0],
+        "isolated": _read("/sys/devices/system/cpu/isolated"),
+        **(
+            {
+                "running": stressors.is_running,
+                "cpu_s": stressors.cpu_s(),
+                "bound_to": stressors.bound_to(),
+            }
+            if stressors
+            else {}
+        ),
+    }
+
+
+def main() -> int:
+    orders = json.loads(sys.argv[1])
+    # Before anything is started that would be left behind.
+    _die_with_parent(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    online = cpus_in(_read("/sys/devices/system/cpu/online") or f"0-{(os.cpu_count() or 1) - 1}")
+    chosen = cpus_in(orders["cpus"]) if "cpus" in orders else []
+    but = cpus_in(orders.get("but", ""))
+    cpus = [cpu for cpu in online if (cpu in chosen if "cpus" in orders else cpu not in but)]
+    if not cpus:
+        _refuse(f"no such CPUs: {sys.argv[1]}; there are {','.join(map(str, online))}")
+    stressors = None
+    try:
+        if "program" in orders:
+            try:
+                stressors = Stressors(orders["program"], cpus)
+            except OSError as error:
+                _refuse(f"cannot be started: {error}")
+            stressors.begin()
+        print(json.dumps(look(cpus, stressors)), flush=True)
+        for _ in sys.stdin:
+            print(json.dumps(look(cpus, stressors)), flush=True)
+    finally:
+        if stressors:
+            seconds, code = time.monotonic() - stressors.began, stressors.end()
+            with contextlib.suppress(OSError):
+                print(json.dumps({"exit_code": code, "seconds": seconds}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

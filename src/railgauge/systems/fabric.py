@@ -1,0 +1,37 @@
+"""What a partition's data says of the switches between its nodes: `extras.fabric`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import pydantic
+
+from railgauge.yamlfile import Strict
+
+#: How leaves spread what they send over their uplinks, in the site's own words: ecmp, flowlet, ...
+MODE = "[a-z][a-z0-9-]*"
+Mode = Annotated[str, pydantic.Field(pattern=f"^{MODE}$")]
+
+
+class Fabric(Strict):
+    """Leaves and spines between the nodes of a partition, whose switches count what they carry."""
+
+    counters: list[str] = pydantic.Field(min_length=1)
+    """A command and its arguments, run in this checkout's folder where ReFrame runs, that prints
+    what every uplink has carried so far: `{"uplinks": [{"leaf": "leaf1", "spine": "spine1",
+    "sent_bytes": 1, "received_bytes": 2}, ...]}`, as the leaf sent and received it. A collector's
+    file will do: `[cat, FILE]`.
+    """
+    streams: int = pydantic.Field(default=8, ge=1, le=128)
+    """TCP streams of each pair of nodes: of few flows, a hash puts several on one uplink."""
+    duration_s: int = pydantic.Field(default=3, ge=2)
+    """Of one round; of shifts there are six or nine."""
+    traffic: Literal["shifts", "alltoall"] = "shifts"
+    """shifts: every node sends to those a quarter, a half and three quarters of all away, in rounds
+    in which it has one partner. alltoall: every node to all nodes of other leaves at once, in one
+    round; of many nodes that is more processes than a small machine has room for.
+    """
+    mode: Mode | None = None
+    """How the leaves spread it: `ecmp`, `flowlet`, `packet`, ... Numbers of each have references of
+    their own. None where nobody says it; of one campaign `railgauge accept --fabric-mode` does.
+    """
