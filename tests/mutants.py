@@ -359,6 +359,13 @@ MUTANTS = [
         "tests/unit/node/test_launches.py -k is_told_that_they_are_the_jobs",
     ),
     Mutant(
+        "what slows a leaf for a moment is taken for one of its uplinks",
+        "src/railgauge/verdict/locating/fabric.py",
+        "_some(evidence, leaf, _not_of_a_moment(evidence, strong))",
+        "_some(evidence, leaf, strong)",
+        "tests/unit/verdict/locating/test_scenarios.py -k for_a_moment",
+    ),
+    Mutant(
         "two bad groups clear each other where no number is stored",
         "src/railgauge/node/launches.py",
         '        count = len(places) if not order["together"] else 1 if is_known else _PARTS\n',

@@ -432,8 +432,10 @@ def test_a_pair_that_is_measured_again_is_of_the_list_and_its_nodes(
         await asyncio.sleep(0.1)
         message = {"do": "prepare", "place": 1, "role": "server", "again": again}
         running.conductor._send("n1", message)
-        await asyncio.sleep(0.2)
         # The conductor of this test knows no such place, and sends who speaks of it away.
+        deadline = loop.time() + 20
+        while not agent.closed and loop.time() < deadline:
+            await asyncio.sleep(0.02)
         assert agent.closed
         server.close()
 

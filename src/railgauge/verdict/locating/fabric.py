@@ -11,7 +11,7 @@ from typing import Literal
 
 from railgauge.node.rdma import natural
 from railgauge.verdict.locating import scoring
-from railgauge.verdict.locating.evidence import End, Evidence, Low, Tally
+from railgauge.verdict.locating.evidence import End, Evidence, Low, Observation, Tally
 
 #: Weight from which on a low result counts as one of an uplink, in nats.
 _STRONG = 4.0
@@ -25,8 +25,16 @@ _NODES = 3
 #: Low results of an uplink count so many times for each node.
 _TIMES_A_NODE = 3
 
+#: Of so many flows between two leaves in a round the better ones say what was usual then, and at
+#: least so much of what a flow of an uplink has lost, it has lost beside them.
+_FLOWS, _OWN = 4, 0.5
+
 #: An uplink's own counter stands out at so many times the median of the leaf's others.
 _TIMES = 10
+
+
+#: A round, and two leaves.
+_Way = tuple[int | None, frozenset[str | None]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +92,7 @@ def _of_leaf(evidence: Evidence, leaf: str, lows: Sequence[Low], at_leaf: int) -
             return _whole(evidence, leaf, here, stays_good=False)
         return _whole(evidence, leaf, across, stays_good=True)
     strong = [low for low in lows if low.always >= _STRONG and evidence.crosses(low)]
-    return _some(evidence, leaf, strong)
+    return _some(evidence, leaf, _not_of_a_moment(evidence, strong))
 
 
 def _whole(
@@ -159,6 +167,31 @@ def _some(evidence: Evidence, leaf: str, lows: Sequence[Low]) -> Gathering | Non
         len({low.round for low in here}) > 1,
         "other leaves, more flows",
     )
+
+
+def _not_of_a_moment(evidence: Evidence, lows: Sequence[Low]) -> list[Low]:
+    """Those that are low beside others between the same leaves in the same round, too: a bad uplink
+    of several hits some of these, and what slows leaves for a moment all.
+    """
+    results = evidence.observations
+    values: dict[_Way, list[float]] = {_way(evidence, results[low.number]): [] for low in lows}
+    for o in results if lows else ():
+        if o.value and (way := _way(evidence, o)) in values:
+            values[way].append(o.value)
+    found = []
+    for low in lows:
+        value, expected = results[low.number].value, evidence.expected[low.number]
+        others = values[_way(evidence, results[low.number])]
+        if value and expected and len(others) >= _FLOWS:
+            usual = statistics.quantiles(others, n=4, method="inclusive")[-1]
+            if usual - value < _OWN * (expected - value):
+                continue
+        found.append(low)
+    return found
+
+
+def _way(evidence: Evidence, o: Observation) -> _Way:
+    return o.round, frozenset((evidence.leaves.get(o.a), evidence.leaves.get(o.b)))
 
 
 def _by_chance(evidence: Evidence, leaf: str, lows: Sequence[Low], rate: float) -> list[Low]:
