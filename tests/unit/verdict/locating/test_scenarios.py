@@ -258,7 +258,7 @@ def test_leaves_that_each_differ_by_3_percent_a_round_are_rarely_accused() -> No
     """
     kinds = [(seed, size) for seed in range(250) for size in (4, 6, 8, 32)]
     accused = [of for seed, size in kinds for of in _accused(seed, size, 1.0, normal, 0.03)]
-    assert len(accused) <= 2 and {kind for kind, _ in accused} <= {"leaf"}
+    assert len(accused) <= 3 and {kind for kind, _ in accused} <= {"leaf"}
 
 
 def test_what_slows_a_leaf_for_a_moment_is_no_uplink() -> None:
