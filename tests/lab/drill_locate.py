@@ -101,7 +101,7 @@ DRILLS = {
 
 def drops(lab: Lab) -> dict[tuple[str, str], int]:
     """What both ends of each uplink had to drop, as their queues were full, by leaf and spine."""
-    found = {}
+    found: dict[tuple[str, str], int] = {}
     for link in lab.spec.uplinks():
         if link.lower == lab.spec.head.name:
             continue
