@@ -971,8 +971,8 @@ MUTANTS = [
     Mutant(
         "a node that was taken is accepted",
         "src/railgauge/verdict/standing.py",
-        "if not case.taken or node in case.taken:",
-        "if not case.taken:",
+        "if not taken or node in taken:",
+        "if not taken:",
         "tests/unit/verdict/test_standing.py -k taken",
     ),
     Mutant(

@@ -23,12 +23,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from railgauge import hostlist, paths, systems
-from railgauge.lab import faults, network, spec, vm
+from railgauge.lab import faults, spec, vm
 from railgauge.lab.cluster import Lab
 
 from . import drills_links
@@ -49,8 +49,6 @@ class Drill:
     """Faults as `railgauge lab fault` takes them, the nodes that are measured, and who is at fault:
     node names, `leaf1`, or of two nodes that nobody can tell apart their pair. `lossy_port` is a
     VM's interface of which the switch loses one packet in twenty, where the node cannot see it.
-    With `counters` `railgauge locate` gets what the switches dropped at each uplink, and is to name
-    that, `leaf1:spine2`.
     """
 
     faults: tuple[str, ...]
@@ -60,7 +58,6 @@ class Drill:
     checks: tuple[str, ...] = ("Iperf2Pair",)
     system: str = "lab32"
     lossy_port: str = ""
-    counters: bool = False
 
 
 def _uplinks(nodes: str) -> Drill:
@@ -75,13 +72,6 @@ DRILLS = {
     "four-nodes": Drill(("rate n2 0.03",), frozenset({"n2"}), "n[1-4]"),
     "lossy-rail": Drill(("rail-loss n5 5",), frozenset({"n5"})),
     "uplink": Drill(("uplink-rate leaf1:spine2 0.002",), frozenset({"leaf1"}), "n[1-32]", _COVER),
-    "uplink-counters": Drill(
-        ("uplink-rate leaf1:spine2 0.002",),
-        frozenset({"leaf1:spine2"}),
-        _FOUR_LEAVES,
-        _COVER,
-        counters=True,
-    ),
     "uplinks": _uplinks(_FOUR_LEAVES),
     "uplinks-of-three": _uplinks(_THREE_LEAVES),
     "flap": Drill(("flap n5",), frozenset({"n5"})),
@@ -97,45 +87,6 @@ DRILLS = {
         "n5:eth1",
     ),
 }
-
-
-def drops(lab: Lab) -> dict[tuple[str, str], int]:
-    """What both ends of each uplink had to drop, as their queues were full, by leaf and spine."""
-    found = {}
-    for link in lab.spec.uplinks():
-        if link.lower == lab.spec.head.name:
-            continue
-        for switch, device in ((link.lower, link.spine), (link.spine, link.lower)):
-            shown = subprocess.run(
-                network.inside(
-                    lab.require_machine(switch), *("tc", "-s", "-j", "qdisc", "show", "dev", device)
-                ),
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            count = sum(one.get("drops", 0) for one in json.loads(shown.stdout))
-            key = link.lower, link.spine
-            found[key] = found.get(key, 0) + count
-    return found
-
-
-def located(area: Path, campaign: str, dropped: Mapping[tuple[str, str], int]) -> dict[str, Any]:
-    """What `railgauge locate` says of a campaign with the counters of the uplinks."""
-    file = area / "uplinks.csv"
-    rows = [f"{leaf},{spine},{events}" for (leaf, spine), events in dropped.items()]
-    file.write_text("\n".join(["leaf,spine,events", *rows, ""]), encoding="utf-8")
-    words = ("locate", campaign, "--json", "--uplink-counters", str(file))
-    done = subprocess.run(
-        [str(paths.HOME / "bin/railgauge"), *words],
-        env={**os.environ, "RAILGAUGE_RESULTS": str(area)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.startswith("{"), done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
 
 
 def accept(area: Path, drill: Drill) -> dict[str, Any]:
@@ -155,16 +106,16 @@ def accept(area: Path, drill: Drill) -> dict[str, Any]:
     return verdict
 
 
-def named(suspects: Sequence[dict[str, Any]], uplinks: bool = False) -> set[str]:
+def named(suspects: Sequence[dict[str, Any]]) -> set[str]:
     """The nodes that are named, or have a rail that is, the leaves that are, or have an uplink that
-    is, and pairs; with `uplinks` themselves.
+    is, and pairs.
     """
     found = set()
     for suspect in suspects:
         if suspect["kind"] in ("node", "rail"):
             found.update(suspect["nodes"])
         elif suspect["kind"] in ("leaf", "uplink"):
-            found.add(suspect["name"] if uplinks else suspect["name"].partition(":")[0])
+            found.add(suspect["name"].partition(":")[0])
         elif suspect["kind"] == "pair":
             found.add(suspect["name"])
     return found
@@ -184,19 +135,17 @@ def run(lab: Lab, name: str) -> dict[str, Any]:
             node, _, interface = drill.lossy_port.partition(":")
             port = vm.tap(lab.node(node), interface)
             in_place.enter_context(drills_links.port_loss(lab, port, 50))
-        before = drops(lab) if drill.counters else {}
         began = time.monotonic()
         verdict = accept(area, drill)
-        suspects = verdict["suspects"]
-        if drill.counters:
-            dropped = {uplink: count - before[uplink] for uplink, count in drops(lab).items()}
-            suspects = located(area, verdict["campaign"], dropped)["suspects"]
         seconds = time.monotonic() - began
-    said = [f"{s['kind']} {s['name']}{', not confirmed' if s['confirm'] else ''}" for s in suspects]
+    suspects = verdict["suspects"]
+    said = [
+        f"{s['kind']} {s['name']}{'' if s['confirmed'] else ', not confirmed'}" for s in suspects
+    ]
     return {
         "drill": name,
         "when": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "right": named(suspects, drill.counters) == drill.guilty,
+        "right": named(suspects) == drill.guilty,
         "rounds": sum(len(sweep.rounds) for check in drill.checks for sweep in sweeps(area, check)),
         "seconds": round(seconds, 1),
         "load": os.getloadavg()[0],

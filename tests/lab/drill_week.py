@@ -173,10 +173,10 @@ def jobs_of_users() -> tuple[int, list[str]]:
     """How many jobs of users there were, and those that did not come to their end."""
     words = ("--noheader", "--allocations", "--parsable2", "--name=user,urgent")
     # By itself it begins at midnight.
-    words += ("--starttime=now-12hours",)
+    since = "--starttime=now-12hours"
     rows = [
         line.split("|")
-        for line in client.output("sacct", *words, "--format=jobid,state").splitlines()
+        for line in client.output("sacct", *words, since, "--format=jobid,state").splitlines()
     ]
     fine = ("COMPLETED", "RUNNING", "PENDING")
     return len(rows), [" ".join(row) for row in rows if not row[1].startswith(fine)]

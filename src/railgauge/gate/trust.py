@@ -30,7 +30,9 @@ CONFIDENCE = 0.95
 
 @dataclasses.dataclass(frozen=True)
 class Count:
-    """Of one check. A node-test is a node on which a finished campaign had it measured."""
+    """Of one check. A node-test is a node on which a finished campaign had it measured, or one that
+    broke off accused it.
+    """
 
     tests: int = 0
     confirmed: int = 0

@@ -58,6 +58,9 @@ OF_THE_NUMBER = (DIRECTION, NO_REFERENCE)
 #: Kinds after which nothing else that is wrong with a case counts: it may follow from them.
 ALONE = (DISTURBED, TAKEN, ENVIRONMENT)
 
+#: Kinds that say only that somebody else was in the way: it is to be measured yet.
+BY_OTHERS = (DISTURBED, TAKEN)
+
 #: Kinds of failure that say nothing against a node: something was not measured, and why; or not
 #: alone; or there is nothing yet to compare it with.
 NOT_MEASURED = (

@@ -15,17 +15,10 @@ from typing import Any
 import pydantic
 
 from railgauge.campaign.folder import ENDED, PLAN, POSSIBLE, RESULT_FILE, Campaign
+from railgauge.model import failure as kinds
 from railgauge.model import record
 from railgauge.model.call import Call
-from railgauge.model.failure import (
-    ALONE,
-    DISTURBED,
-    NO_REFERENCE,
-    NOT_MEASURED,
-    PRECONDITION_FAILED,
-    TAKEN,
-    Failure,
-)
+from railgauge.model.failure import ALONE, NO_REFERENCE, NOT_MEASURED, PRECONDITION_FAILED, Failure
 from railgauge.model.record import (
     BrokenRecordError,
     Ended,
@@ -157,14 +150,9 @@ class Case:
         return any(failure.kind in ALONE for failure in self.failures)
 
     @property
-    def taken(self) -> tuple[str, ...]:
-        """Those of its nodes that were somebody else's, where only idle ones are measured."""
-        return tuple(n for failure in self.failures if failure.kind == TAKEN for n in failure.nodes)
-
-    @property
     def to_measure(self) -> bool:
         """It was not measured, for no fault of its nodes, and is to be measured yet."""
-        by_others = {failure.kind for failure in self.failures} <= {DISTURBED, TAKEN}
+        by_others = all(failure.kind in kinds.BY_OTHERS for failure in self.failures)
         return self.outcome is Outcome.UNMEASURED and not self.damage and by_others
 
     @functools.cached_property

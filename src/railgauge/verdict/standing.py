@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from railgauge.model.failure import TAKEN
 from railgauge.model.record import Standing, StandingOutcome
 from railgauge.verdict.answer import Finding, Verdict
 from railgauge.verdict.compare import Case
@@ -86,7 +87,8 @@ def _is_made_up_for(case: Case, node: str, good: Sequence[Case]) -> bool:
     the same of this one: what this check measures there, and in the same role, as it may be bad in
     one direction.
     """
-    if not case.taken or node in case.taken:
+    taken = {n for failure in case.failures if failure.kind == TAKEN for n in failure.nodes}
+    if not taken or node in taken:
         return False
     return any(
         (one.check, one.partition, one.kind) == (case.check, case.partition, case.kind)

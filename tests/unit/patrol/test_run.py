@@ -24,6 +24,7 @@ from railgauge.cluster import rights, store
 from railgauge.cluster.store import GateRules, PatrolRules
 from railgauge.errors import RailgaugeError
 from railgauge.model import record
+from railgauge.model.failure import TAKEN, Failure
 from railgauge.model.leaves import Leaves
 from railgauge.model.record import Listed, Standing, write_standings
 from railgauge.patrol import journal, run
@@ -331,7 +332,7 @@ class Ran:
                 unreferenced=False,
                 result="",
                 was_left_out=False,
-                taken=self.taken if set(self.taken) & set(pair) else (),
+                failures=[Failure(TAKEN, "busy", self.taken)] * bool(set(self.taken) & set(pair)),
                 to_measure=bool(set(self.taken) & set(pair)),
                 kind="",
                 rows=(),

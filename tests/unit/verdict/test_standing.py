@@ -194,7 +194,8 @@ TAKEN_N2 = Failure(TAKEN, "not measured: n2 busy with job 7", ("n2",))
 
 def pair(*nodes: str, taken: tuple[str, ...] = (), **other: Any) -> SimpleNamespace:
     content = {"check": "C", "partition": "ns", "kind": "", "was_left_out": False}
-    told = {"nodes": nodes, "taken": taken, "passed": not taken, "to_measure": bool(taken)}
+    told = {"nodes": nodes, "passed": not taken, "to_measure": bool(taken)}
+    told["failures"] = [Failure(TAKEN, "busy", taken)] * bool(taken)
     return SimpleNamespace(**{**content, **told, "result": "fail" if taken else "pass", **other})
 
 
