@@ -23,11 +23,11 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from railgauge.node import lean
+from railgauge.node import startup
 from railgauge.node.limits import LimitProblem, raise_open_files
 
 if __name__ == "__main__":
-    lean.begin()
+    startup.begin()
 
 import asyncio
 
@@ -424,7 +424,7 @@ def main() -> int:
         return 2
     processes.adopt_orphans()
     worker.load({place.program for place in orders.places.values() if node in place.roles.values()})
-    lean.loaded()
+    startup.loaded()
     look_ahead(orders, node)
     return asyncio.run(run(orders, node, conductor))
 

@@ -24,6 +24,8 @@ SERVER_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 #: How often the end of a process is looked for where the kernel does not tell of it.
 LOOK_S = 0.05
 _STEP_S = 0.5
+#: More than a page, which is all that a file of sysfs has (sysfs(5)).
+_SYSFS_BYTES = 1 << 16
 
 
 def write_whole(path: str, document: Any) -> None:
@@ -47,12 +49,20 @@ def host_name() -> str:
 
 
 def read_sysfs(path: str) -> str | None:
+    """The text of a file of sysfs or /proc/sys; None where it cannot be read.
+
+    By its descriptor: nodes read hundreds, and an object of a path takes an emulated CPU longer.
+    """
     try:
-        # By no more than the system call: nodes read hundreds of these.
-        with Path(path).open("rb", buffering=0) as stream:
-            return stream.read().decode("ascii").strip()
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return os.read(file, _SYSFS_BYTES).decode("ascii").strip()
     except (OSError, UnicodeDecodeError):
         return None
+    finally:
+        os.close(file)
 
 
 def address_of(names: Sequence[str]) -> str:

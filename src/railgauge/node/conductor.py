@@ -23,7 +23,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from railgauge.node import job, lean, raw, sweep
+from railgauge.node import job, raw, startup, sweep
 from railgauge.node.calls import node_name
 from railgauge.node.limits import LimitProblem, raise_open_files
 
@@ -122,10 +122,10 @@ def main() -> int:
         listening = socket.create_server(("", 0), backlog=len(orders.nodes))
         launcher = Launcher(orders, file, listening.getsockname()[1], secret)
         # Its imports take longer than all the rest, while the agents start.
-        lean.begin()
+        startup.begin()
         from railgauge.node import conducting
 
-        lean.loaded()
+        startup.loaded()
         code = conducting.run(orders, secret, listening, launcher, writer)
     except FileNotFoundError as error:
         print(

@@ -272,6 +272,11 @@ def test_kernel_is_told_the_nodes_name_and_no_path(lab: Lab, tmp_path: Path) -> 
     assert told == {"railgauge.node": "n5"}
 
 
+def test_a_guest_does_not_take_its_timer_for_broken_where_it_had_no_cpu(lab: Lab) -> None:
+    (line,) = after(command(lab), "-append")
+    assert "no_timer_check" in line.split()
+
+
 def test_folders_are_those_that_qemu_shares_in_their_order(lab: Lab, tmp_path: Path) -> None:
     assert vm.shares(lab) == [lab.folders.run, tmp_path / "checkout"]
 
