@@ -668,6 +668,13 @@ MUTANTS = [
         "tests/unit/checks/test_rails.py -k at_work_at_once",
     ),
     Mutant(
+        "a time both ways may have next to no messages",
+        "src/railgauge/tools/perftest/judge.py",
+        "        if sent < _SHORT * options.duration_s * (rate - 0.5):\n",
+        "        if False:\n",
+        "tests/unit/tools/test_perftest.py -k rate_of_both_ways",
+    ),
+    Mutant(
         "the bytes of one of many rails may take another",
         "src/railgauge/checks/rails.py",
         "                    if moved:\n",

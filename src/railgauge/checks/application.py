@@ -146,6 +146,18 @@ class ApplicationCheck(RanksCheck):
         self.num_tasks = len(self.pinned_nodes) * self.num_tasks_per_node
         self.time_limit = f"{asked.runs * (asked.limit_s + _MARGIN_S)}s"
 
+    @property
+    def expected_seconds(self) -> float:
+        """All runs, by the number that is stored of the program; without one by their limit."""
+        known = [
+            number.value
+            for entry in self.stored.entries
+            if (entry.check, entry.operation) == (type(self).__name__, self.program.application)
+            for number in entry.metrics.values()
+            if number.kind != "floor"
+        ]
+        return self.asked.runs * min(known, default=float(self.asked.limit_s))
+
     def command(self) -> list[str]:
         folder = str(paths.SYSTEMS / self.current_system.name)
         return [word.replace("{system}", folder) for word in self.asked.command]

@@ -84,6 +84,11 @@ def test_a_run_that_did_not_end_well_fails(check: Any, change: dict[str, Any]) -
     assert "run 3 of 3" in jobs.judge(check)
 
 
+def test_a_plan_has_the_time_of_all_runs(check: Any) -> None:
+    # A floor says nothing of how long it takes.
+    assert check.expected_seconds == 3 * 60
+
+
 # ---- cases ----
 
 

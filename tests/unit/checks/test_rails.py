@@ -24,7 +24,8 @@ SECONDS = 12.0
 def text(side: str, gbits: float = 0.24) -> str:
     lines = (DATA / f"bidirectional-{side}.txt").read_text().splitlines(keepends=True)
     messages = gbits * 1e9 / 8 / 65536 / 1e6
-    count = round(messages * 1e6 * SECONDS / 2)
+    # What one side sent in the middle half.
+    count = round(messages * 1e6 / 2 * SECONDS / 2)
     return "".join(
         [*lines[1:-2], _ROW.format(count=count, rate=gbits, messages=messages), lines[-1]]
     )

@@ -1072,3 +1072,46 @@ def test_words_of_a_clock_excuse_nothing_else() -> None:
     other = perftest.Options("read", "bw", size_bytes=65536, duration_s=2)
     reading = perftest.read(recorded("duration") + words, options=other)
     assert not (reading.unfit or reading.ok) and "operation write" in reading.reason
+
+
+# ---- a time, both ways ----
+
+BOTH_WAYS = perftest.Options("write", "bw", 65536, duration_s=12, bidirectional=True)
+
+
+def both_ways(client: int, server: int) -> Reading:
+    """Of the messages that each side sent in the middle half of twelve seconds."""
+    rate = (client + server) / 6
+    row = f" 65536      {{}}   0.00   {rate * 65536 * 8e-9:.6f}   {rate / 1e6:.6f}\n"
+    texts = {}
+    for side, count in (("client", client), ("server", server)):
+        lines = (RECORDED / f"bidirectional-{side}.txt").read_text().splitlines(keepends=True)
+        texts[side] = "".join([*lines[:-2], row.format(count), lines[-1]])
+    ended = [Call("perftest", side, n, f"n{n}", 0, 13.0) for n, side in enumerate(texts)]
+    return perftest.read(texts["client"], server=texts["server"], calls=ended, options=BOTH_WAYS)
+
+
+@pytest.mark.parametrize(("client", "server"), [(3000, 3000), (5000, 1000), (600, 5400)])
+def test_each_way_has_the_messages_of_its_own_sender(client: int, server: int) -> None:
+    reading = both_ways(client, server)
+    assert reading.completeness is PROVED, reading.reason
+    moved = {m.to: m.payload_bytes // 65536 for m in reading.moved}
+    assert moved == {"server": client, "client": server}
+    assert [m.seconds for m in reading.moved] == pytest.approx([6.0, 6.0], rel=0.01)
+
+
+def test_fewer_messages_than_the_rate_of_both_ways_has_are_refused() -> None:
+    shown = both_ways(3000, 3000).measurements[0]
+    assert shown.value == pytest.approx(0.524, rel=0.01)
+    client = (RECORDED / "bidirectional-client.txt").read_text()
+    server = (RECORDED / "bidirectional-server.txt").read_text()
+    # 200 messages each at this rate took less than a second.
+    reading = perftest.read(
+        client.replace("0.27  ", "0.00  "),
+        server=server.replace("0.27  ", "0.00  "),
+        calls=[
+            Call("perftest", s, n, f"n{n}", 0, 13.0) for n, s in enumerate(("client", "server"))
+        ],
+        options=BOTH_WAYS,
+    )
+    assert not reading.ok and "400 iterations of both sides, too few for 12 s" in reading.reason

@@ -48,6 +48,7 @@ def read(
             complaints += [f"{names[role]}: {why}" for why in _complaints(output, role, options)]
         if server is not None:
             complaints += _disagreements(outputs["client"], outputs["server"], names)
+            complaints += _too_few_both_ways(outputs, options)
     if complaints:
         for role, text in (("client", client), ("server", server or "")):
             if not sides.parsed and (spread := _NO_CLOCK.search(text)):
@@ -61,15 +62,15 @@ def read(
         [*sides.missing, *_missing(outputs)],
         tuple(m for row in measured.rows for m in _measurements(measured, row, sides.nodes)),
         _seen(outputs),
-        moved=_moved(measured, options),
+        moved=_moved(measured, outputs.get("server"), options),
     )
 
 
-def _moved(output: Output, options: Options | None) -> tuple[Moved, ...]:
+def _moved(output: Output, theirs: Output | None, options: Options | None) -> tuple[Moved, ...]:
     """Every size's messages, each way that they went; a latency's are next to nothing.
 
-    Without the options it is not known whether it was a time that was measured (-D): then what was
-    counted is a part.
+    Both ways (-b) each side counts those that it sent. Without the options it is not known whether
+    it was a time that was measured (-D): then what was counted is a part.
     """
     at_least = options is None or options.duration_s is not None
     ways: tuple[Literal["server", "client"], ...] = (
@@ -81,11 +82,32 @@ def _moved(output: Output, options: Options | None) -> tuple[Moved, ...]:
     for row in output.rows:
         if not isinstance(row, Bandwidth) or not row.bandwidth_gbits_s:
             continue
-        payload = row.size_bytes * row.iterations
+        sent = dict.fromkeys(ways, row.iterations)
+        if output.bidirectional and theirs is not None:
+            back = {r.size_bytes: r.iterations for r in theirs.rows}
+            sent["client"] = back.get(row.size_bytes, row.iterations)
         # Of both ways the rate is the sum.
-        seconds = 8e-9 * payload * len(ways) / row.bandwidth_gbits_s
-        moved += [Moved(payload, seconds, to, row.size_bytes, at_least) for to in ways]
+        seconds = 8e-9 * row.size_bytes * sum(sent.values()) / row.bandwidth_gbits_s
+        moved += [
+            Moved(row.size_bytes * count, seconds, to, row.size_bytes, at_least)
+            for to, count in sent.items()
+        ]
     return tuple(moved)
+
+
+def _too_few_both_ways(outputs: Mapping[str, Output], options: Options | None) -> list[str]:
+    """Of a time both ways each side counts what it sent, and prints the rate of both."""
+    if options is None or options.duration_s is None or not options.bidirectional:
+        return []
+    sizes = {row.size_bytes for output in outputs.values() for row in output.rows}
+    for size in sorted(sizes):
+        rows = [row for output in outputs.values() for row in output.rows if row.size_bytes == size]
+        sent = sum(row.iterations for row in rows)
+        rate = min(r.message_rate_mmsg_s for r in rows if isinstance(r, Bandwidth)) * 1e6
+        if sent < _SHORT * options.duration_s * (rate - 0.5):
+            lasted = f"{options.duration_s} s at their rate"
+            return [f"{size} bytes: {sent} iterations of both sides, too few for {lasted}"]
+    return []
 
 
 def _one_sided(output: Output) -> bool:
@@ -160,7 +182,8 @@ def _row_complaint(row: Bandwidth | Latency, options: Options) -> str | None:
         return "iterations one by one, expected an average over a duration"
     else:
         rate, half = row.transactions_per_s, 0.005
-    if row.iterations < _SHORT * options.duration_s * (rate - half):
+    # Both ways a side counts what it sent alone, and either may have sent less.
+    if not options.bidirectional and row.iterations < _SHORT * options.duration_s * (rate - half):
         return f"{row.iterations} iterations, too few for {options.duration_s} s at its rate"
     if row.iterations > (_LONG * options.duration_s + _LONG_S) * (rate + half):
         return f"{row.iterations} iterations, too many for {options.duration_s} s at its rate"
