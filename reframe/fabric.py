@@ -12,7 +12,7 @@ class FabricBalance(FabricCheck):
 
     Good is: the uplinks of every leaf carried about as much as each other, both ways: Jain's index
     of the least even ones at the reference, by the switches' own counters. Beside it stands what
-    all nodes sent together, which `railgauge balance` compares by how the leaves spread it.
+    all nodes sent together, which `railgauge balance` compares by the leaves' modes.
     """
 
     descr = "how evenly the uplinks of a leaf share the traffic"

@@ -54,6 +54,9 @@ MODE_VARIABLE = "RAILGAUGE_FABRIC_MODE"
 #: What each uplink carried, in the case's folder.
 CARRIED = "uplinks.json"
 
+#: So long flows may drain that have shared an uplink: one of 48 in the lab took 10 s.
+_DRAIN_TOGETHER_S = 15
+
 #: So long the site's command may take.
 _COMMAND_S = 60
 
@@ -164,8 +167,10 @@ class FabricCheck(SweepCheck):
 
     @property
     def options(self) -> iperf2.Options:
+        # All to all, several flows may meet on one uplink, and drain what they have buffered there.
+        drain_s = _DRAIN_TOGETHER_S if self.fabric.traffic == "alltoall" else 5
         return iperf2.Options(
-            streams=self.fabric.streams, duration_s=self.fabric.duration_s, drain_s=5
+            streams=self.fabric.streams, duration_s=self.fabric.duration_s, drain_s=drain_s
         )
 
     # --- the job -------------------------------------------------------------------------------
@@ -199,7 +204,7 @@ class FabricCheck(SweepCheck):
     def order(self) -> Mapping[str, Any]:
         return {
             "start_limit_s": self.start_limit_s,
-            "run_limit_s": self.fabric.duration_s + 20,
+            "run_limit_s": self.fabric.duration_s + self.options.drain_s + 15,
             "budgets": [],
             **iperf2.commands(self.options),
         }
@@ -208,7 +213,7 @@ class FabricCheck(SweepCheck):
         return float(self.fabric.duration_s) + 1
 
     def longest_run_s(self) -> float:
-        return 2 * self.start_limit_s + self.fabric.duration_s + 40
+        return 2 * self.start_limit_s + self.fabric.duration_s + self.options.drain_s + 35
 
     def _count(self) -> Sequence[Uplink] | CountersUnread:
         try:
