@@ -232,6 +232,8 @@ def uneven(between: str, carried: Mapping[str, int], least_share: float) -> list
 
 #: What a side says of all its NICs together, with the first.
 _SAID_ONCE = ("counters", "span_s")
+#: What is of each call alone.
+_OF_ONE = ("ended_s",)
 
 
 def _same(values: Sequence[Any]) -> bool:
@@ -241,7 +243,8 @@ def _same(values: Sequence[Any]) -> bool:
 def merged_facts(of_nics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What a node says of several NICs as one: a value, or `4200 (eth1), 1500 (eth2)`."""
     merged: dict[str, Any] = {}
-    for fact in dict.fromkeys(fact for said in of_nics.values() for fact in said):
+    facts = dict.fromkeys(fact for said in of_nics.values() for fact in said)
+    for fact in [fact for fact in facts if fact not in _OF_ONE]:
         told = {
             name: said.get(fact, "not stated")
             for name, said in of_nics.items()

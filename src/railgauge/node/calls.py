@@ -328,8 +328,13 @@ class Call:
 
 
 def wait_for_any(calls: Iterable[Call], limit_s: float, *files: int) -> None:
-    """Return when a call has ended, one of the files has something to read, or at the limit."""
+    """Return when a call has ended, one of the files has something to read, or at the limit.
+
+    At once where nothing is left to wait for: the last call may have ended since its caller looked.
+    """
     watched = [call for call in calls if not call.ended]
+    if not watched and not files:
+        return
     ready = select.poll()
     for file in (*files, *(call._pidfd for call in watched if call._pidfd is not None)):
         ready.register(file, select.POLLIN)

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge.node import back, contention, rdma, way
-from railgauge.node.calls import Call, exit_line, filled, search_path
+from railgauge.node.calls import Call, exit_line, filled, search_path, wait_for_any
 from railgauge.node.counters import Watch
 from railgauge.node.peer import Peer
 
@@ -235,6 +235,21 @@ def find_servers(spec: Spec, lane: Lane, peer: Peer, limit_s: float) -> list[dic
     return ready
 
 
+def _as_they_end(
+    calls: Sequence[Call], lanes: Sequence[Lane], deadline: float
+) -> Iterator[tuple[Call, Lane]]:
+    """Each call with its lane at the moment when it has ended, by itself or at the deadline."""
+    left = list(zip(calls, lanes))
+    while left:
+        wait_for_any([call for call, _ in left], max(deadline - time.monotonic(), 0.0))
+        over = time.monotonic() >= deadline
+        ended = [(call, lane) for call, lane in left if call.ended or over]
+        for call, lane in ended:
+            call.wait(0)
+            yield call, lane
+        left = [one for one in left if one not in ended]
+
+
 def connect(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
     clients: list[Call] = []
     with measured(spec, lanes, "client", peer):
@@ -244,8 +259,8 @@ def connect(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
             for lane, there in zip(lanes, ready):
                 values = {"server": there["address"], "port": str(there["port"])}
                 clients.append(lane.call("client", **values))
-            for client in clients:
-                client.wait(began + spec["run_limit_s"] - time.monotonic())
+            for _, lane in _as_they_end(clients, lanes, began + spec["run_limit_s"]):
+                lane.facts["ended_s"] = round(time.monotonic() - began, 3)
             # From the start of the first to the end of the last: what they moved took that long.
             lanes[0].facts["span_s"] = round(time.monotonic() - began, 3)
             for lane, there in zip(lanes, ready):

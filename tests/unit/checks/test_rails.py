@@ -40,9 +40,9 @@ def check(tmp_path: Path) -> Iterator[Any]:
         yield check
 
 
-def sides(*gbits: float, span_s: float = SECONDS + 1, moved: float = 1.0) -> dict[str, Any]:
-    """What both sides leave of rails with these rates; `moved` is what the first one's devices
-    counted, as a share of what it says.
+def sides(*gbits: float, apart_s: float = 0.1, moved: float = 1.0) -> dict[str, Any]:
+    """What both sides leave of rails with these rates, that ended so far apart; `moved` is what the
+    first one's devices counted, as a share of what it says.
     """
     found = {}
     for rail, rate in enumerate(gbits):
@@ -61,8 +61,8 @@ def sides(*gbits: float, span_s: float = SECONDS + 1, moved: float = 1.0) -> dic
             del line["facts"]["span_s"], line["facts"]["counters"]
             if not rail:
                 line["facts"]["counters"] = counters(gbits, moved)
-                if side == "client":
-                    line["facts"]["span_s"] = span_s
+            if side == "client":
+                line["facts"]["ended_s"] = SECONDS + 5 + rail * apart_s
             found[role] = jobs.side(line, text(side, rate))
     return found
 
@@ -102,12 +102,18 @@ def test_every_rail_is_judged_beside_the_sum(check: Any) -> None:
 
 
 def test_rails_that_were_not_all_at_work_at_once_fail(check: Any) -> None:
-    assert "were not all at work at once" in judged(check, sides(0.24, 0.24, span_s=24.0))
+    assert "were not all at work at once" in judged(check, sides(0.24, 0.24, apart_s=3.1))
 
 
-def test_without_the_time_of_all_it_is_not_known_whether_they_were(check: Any) -> None:
+def test_how_long_all_rails_took_to_start_is_another_matter(check: Any) -> None:
+    """Each ended 5 s after its time was over."""
+    assert judged(check, sides(0.24, 0.24, apart_s=2.9)) == ""
+
+
+@pytest.mark.parametrize("role", ["client0", "client1"])
+def test_without_the_time_of_all_it_is_not_known_whether_they_were(check: Any, role: str) -> None:
     left = sides(0.24, 0.24)
-    del left["client0"].line["facts"]["span_s"]
+    del left[role].line["facts"]["ended_s"]
     assert "nothing says whether the rails" in judged(check, left)
 
 

@@ -22,6 +22,16 @@ def test_a_clock_that_is_set_has_moved(monkeypatch: pytest.MonkeyPatch, step_s: 
     assert calls.clock()["moved_s"] == pytest.approx(step_s, abs=0.05)
 
 
+def test_of_calls_that_have_ended_nothing_is_waited_for() -> None:
+    """One may end after its caller has looked, and nothing tells of its end a second time."""
+    call = calls.Call("client", ["true"])
+    assert call.ends_within(20)
+    began = time.monotonic()
+    calls.wait_for_any([call], 20)
+    assert time.monotonic() - began < 10
+    call.wait(0)
+
+
 # ---- signals ----
 
 

@@ -464,6 +464,7 @@ def test_what_concerns_all_ways_is_said_with_the_first(ways: Ran) -> None:
     first, second = (ways["good"].facts(f"client{number}") for number in (0, 1))
     assert first["span_s"] >= ways["good"].line("client1")["seconds"]
     assert "counters" in first and not {"counters", "span_s"} & set(second)
+    assert max(first["ended_s"], second["ended_s"]) <= first["span_s"]
 
 
 @pytest.mark.parametrize("role", ["server0", "server1"])
