@@ -392,8 +392,8 @@ def test_an_up_that_was_killed_is_made_good_by_the_next(leaves: Lab) -> None:
 #: Stands in for python3 on a node: its agent is another one.
 _OTHER_AGENT = """\
 #!/bin/sh
-case "$2" in
-railgauge.node.agent) exec "{python}" "{agent}" "$3" ;;
+case "$3" in
+railgauge.node.agent) exec "{python}" "$1" "{agent}" "$4" ;;
 *) exec "{python}" "$@" ;;
 esac
 """

@@ -103,7 +103,7 @@ def test_idle_nodes_are_measured_while_others_are_busy(
     assert answer.returncode == 2, answer.stdout
     found = verdict()
     assert {tuple(m["nodes"]) for m in found["measurements"]} == {("n3", "n4"), ("n4", "n1")}
-    (finding,) = [f for f in found["findings"] if f["kind"] == "job-disturbed"]
+    (finding,) = [f for f in found["findings"] if f["kind"] == "node-taken"]
     assert f"not measured: {busy} busy with job" in finding["message"]
 
 

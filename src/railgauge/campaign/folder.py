@@ -64,7 +64,7 @@ STANDING = "standing.json"
 ENDED = "ended"
 #: What went at each place in the campaign that this one is compared with.
 BEFORE = "before.json"
-#: Once this file is there, a sweep that runs ends before its end.
+#: Once this file has something in it, a sweep that runs ends before its end.
 ENOUGH = "enough"
 #: The campaign that this one is compared with at its end, an id or a path.
 COMPARE_VARIABLE = "RAILGAUGE_COMPARE"
@@ -231,6 +231,7 @@ class Campaign:
 
     def begin_again(self, command: list[str]) -> None:
         """Another session, after one that broke off."""
+        (self.folder / ENOUGH).unlink(missing_ok=True)
         self.earlier.append(Earlier(self.state, self.context, self.session, self.finished))
         self.state, self.context = "running", _context(command)
         self.session, self.finished = None, None

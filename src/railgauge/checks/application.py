@@ -50,6 +50,10 @@ class ApplicationCases(Cases[ApplicationCase]):
         for name, program in _programs(partition).items():
             if program.series_only:
                 return f"is required, and applications.{name}.series_only leaves it out"
+            if program.nodes and program.nodes > len(partition.nodes):
+                return (
+                    f"is required, and {name} needs {program.nodes} nodes of {len(partition.nodes)}"
+                )
             if (program.nodes or len(partition.nodes)) < len(partition.nodes):
                 few = hostlist.fold(partition.nodes[: program.nodes])
                 return f"is required of every node, and {name} runs on {few}"
@@ -96,7 +100,12 @@ class ApplicationCheck(RanksCheck):
 
     @classmethod
     def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
-        return {p.command[0]: [] for p in _programs(partition).values() if not _in_image(p)}
+        """Of one in an image, in the system's folder or on a path of its own nothing is known."""
+        return {
+            p.command[0]: []
+            for p in _programs(partition).values()
+            if not (_in_image(p) or "{" in p.command[0] or "PATH" in p.environment)
+        }
 
     @property
     def target(self) -> ApplicationCase:
@@ -197,8 +206,22 @@ class ApplicationCheck(RanksCheck):
         return Observation(
             application.read([run for run, _ in runs], self.options),
             [line.call for line in lines],
-            {line.call.host: line.facts for line in lines},
+            _by_node(lines),
         )
+
+
+def _by_node(lines: Sequence[ExitLine]) -> dict[str, Mapping[str, Any]]:
+    """What each node states, of its clock the run in which it moved most, of its disks all."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        before, now = found.get(line.call.host, {}), dict(line.facts)
+        clocks = [facts["clock"] for facts in (before, now) if "clock" in facts]
+        if clocks:
+            now["clock"] = max(clocks, key=lambda clock: abs(clock["moved_s"]))
+        if "no_room" in before:
+            now["no_room"] = {**now.get("no_room", {}), **before["no_room"]}
+        found[line.call.host] = {**before, **now}
+    return dict(found)
 
 
 def _in_image(program: Application) -> bool:

@@ -83,6 +83,10 @@ class RailStates(_StateCases[RailStateCase]):
     def case(self, pair: PairCase, state: HostState) -> RailStateCase:
         return RailStateCase(*pair.ends, 0, 0, state)
 
+    def on(self, partition: Partition) -> Iterable[RailStateCase]:
+        has_it = [node for node in partition.nodes if 0 in partition.extras.rails_of(node)]
+        return [case for case in super().on(partition) if set(case.nodes) <= set(has_it)]
+
 
 def contention_of(partition: Partition) -> Contention:
     found = partition.extras.contention

@@ -125,7 +125,9 @@ class FabricCases(Cases[FabricCase]):
     def on(self, partition: Partition) -> Iterable[FabricCase]:
         nodes = chosen_nodes(partition.nodes)
         whole = nodes == partition.nodes and partition.extras.sweep.nodes_per_job is None
-        return [FabricCase(partition.name, nodes)] if whole and len(nodes) > 1 else []
+        return (
+            [FabricCase(partition.name, nodes)] if whole and not self.lacks_nodes(partition) else []
+        )
 
     def lacks_description(self, partition: Partition) -> str:
         if partition.extras.sweep.nodes_per_job is None:
@@ -133,7 +135,14 @@ class FabricCases(Cases[FabricCase]):
         return "needs all nodes in one job, and extras.sweep has nodes_per_job"
 
     def lacks_nodes(self, partition: Partition) -> str:
-        return "" if len(partition.nodes) > 1 else "needs two nodes"
+        if len(partition.nodes) < 2:
+            return "needs two nodes"
+        fabric = partition.extras.fabric
+        if fabric is not None and fabric.traffic == "alltoall":
+            leaves = topology.leaves_of(partition)
+            if not any(all_to_all(partition.name, partition.nodes, leaves)):
+                return "needs nodes of two leaves, and all are on one"
+        return ""
 
     def node_counts(self, partition: Partition) -> Sequence[int]:
         return range(2, len(partition.nodes) + 1)

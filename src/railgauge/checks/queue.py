@@ -138,8 +138,8 @@ class Queue:
         """
         self._look_at_hosts(scheduler, [job for job in jobs if job.state == "RUNNING"])
         now = time.time()
+        self._our_jobs.update(job.jobid for job in jobs)
         for job in jobs:
-            self._our_jobs.add(job.jobid)
             if job.is_cancelling:
                 self._explain(job)
                 continue

@@ -15,7 +15,7 @@ from railgauge.checks.path import nodes_in
 from railgauge.checks.rdma import RdmaCheck, of_rails
 from railgauge.checks.wan import is_series
 from railgauge.model.claim import Claim
-from railgauge.model.failure import Failure
+from railgauge.model.failure import RAILS_APART, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.systems import Partition, Rdma
@@ -34,7 +34,7 @@ def name_of(rail: int) -> str:
 
 
 class AllRails(PairCases[PairCase]):
-    """Neighbouring nodes of each partition with several rails, in the series."""
+    """Neighbouring nodes of each partition with several rails, in the series: with all of them."""
 
     def __init__(self) -> None:
         super().__init__("rdma")
@@ -42,7 +42,12 @@ class AllRails(PairCases[PairCase]):
     def on(self, partition: Partition) -> Iterable[PairCase]:
         if self.lacks_description(partition) or not is_series():
             return []
-        return neighbours(partition)
+        every = tuple(range(_fabric(partition).rails))
+        return [
+            pair
+            for pair in neighbours(partition)
+            if all(partition.extras.rails_of(node) == every for node in pair.ends)
+        ]
 
     def lacks_description(self, partition: Partition) -> str:
         rails = _fabric(partition).rails
@@ -106,6 +111,8 @@ class RailsCheck(RdmaCheck):
     def way(self) -> Mapping[str, Any]:
         common = {
             "devices": self.fabric.devices,
+            "names": self.fabric.names,
+            "count": self.fabric.rails,
             "gid_type": self.fabric.gid_type if self._gid_index else None,
             "connection_manager": False,
         }
@@ -148,9 +155,12 @@ class RailsCheck(RdmaCheck):
         return _Rail(number, lines, reading)
 
     def _together(self, rails: Sequence[_Rail]) -> Reading:
-        refused = [f"{rail.name}: {rail.reading.reason}" for rail in rails if not rail.reading.ok]
+        refused = [rail for rail in rails if not rail.reading.ok]
         if refused:
-            return Reading.refused("; ".join(refused))
+            return Reading.refused(
+                "; ".join(f"{rail.name}: {rail.reading.reason}" for rail in refused),
+                unfit=all(rail.reading.unfit for rail in refused),
+            )
         readings = [rail.reading for rail in rails]
         unproved = [r for r in readings if r.completeness is not Completeness.PROVED]
         return Reading(
@@ -185,7 +195,7 @@ class RailsCheck(RdmaCheck):
         known = [end for end in ended_s if end is not None]
         if len(known) < len(ended_s):
             message = f"nothing says whether the rails between {between} were measured at once"
-            return [Failure("rails-apart", message)]
+            return [Failure(RAILS_APART, message)]
         apart_s, duration_s = max(known) - min(known), self.options.duration_s or 0
         if apart_s <= _APART * duration_s:
             return []
@@ -194,7 +204,7 @@ class RailsCheck(RdmaCheck):
             f"s ended {apart_s:.1f} s apart"
         )
         step = "raise extras.rdma.perftest.together_s: rails may begin a quarter of it apart"
-        return [Failure("rails-apart", message, next_step=step)]
+        return [Failure(RAILS_APART, message, next_step=step)]
 
     def _claims(self, rails: Sequence[_Rail]) -> list[Claim]:
         """Of every rail its own, both ways: all bytes may be there, and have taken another rail."""

@@ -418,7 +418,7 @@ class SweepCheck(StrictCheck):
         if (lacks := protections.lacks(self._whole(), node)) is not None:
             return [lacks]
         if node in ends.launch_failed_on(self._job_error) and not slurm_nodes.dead([node]):
-            launcher = self.pinned_nodes[0]
+            launcher = self._conductors_node
             step = f"can {launcher} reach {node}? ping, and ip route get; then the other way round"
             told = f"{why}; {node} answers Slurm's controller"
             return [Failure(UNREACHED, told, (launcher, node), step)]
@@ -430,11 +430,16 @@ class SweepCheck(StrictCheck):
         end = self._raw.end
         return self._job_state == "COMPLETED" and end is not None and not end["why"]
 
+    @property
+    def _conductors_node(self) -> str:
+        begin = self._raw.begin
+        return str(begin["host"]) if begin else self.pinned_nodes[0]
+
     def _failed_nodes(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
         """No other node's failure ends a job with --no-kill than that of its conductor; accounting
         may name another, on which it looked for the conductor afterwards.
         """
-        host = self._raw.begin["host"] if self._raw.begin else self.pinned_nodes[0]
+        host = self._conductors_node
         failed = self.job.state == "NODE_FAIL" and slurm_nodes.dead([host])
         return (host,) if failed else ()
 

@@ -55,6 +55,9 @@ NO_REFERENCE = "no-reference"
 #: Kinds that say of a number that it is low, or that nothing judges it, and not that it is wrong.
 OF_THE_NUMBER = (DIRECTION, NO_REFERENCE)
 
+#: Rails that were to be measured at once, and were not.
+RAILS_APART = "rails-apart"
+
 #: Kinds after which nothing else that is wrong with a case counts: it may follow from them.
 ALONE = (DISTURBED, TAKEN, ENVIRONMENT)
 
@@ -68,6 +71,7 @@ NOT_MEASURED = (
     "counters-exceeded",
     "counters-elsewhere",
     HOST_STATE,
+    RAILS_APART,
     NO_REFERENCE,
     *ALONE,
 )

@@ -38,7 +38,8 @@ _END_S = 10.0
 _MEASURED = "measured"
 _CLIENT_S = 30.0
 
-_SSH = ("ssh", "-oBatchMode=yes", "-oConnectTimeout=10")
+# A connection of its own: a user's master of several may keep what it prints to open after its end.
+_SSH = ("ssh", "-oBatchMode=yes", "-oConnectTimeout=10", "-oControlMaster=no", "-oControlPath=none")
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ and waited for no more.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import statistics
 import time
@@ -45,8 +46,8 @@ AT_ONCE = 64
 TICK_S = 0.5
 #: How often it is looked whether there is to be an end.
 ENOUGH_S = 2.0
-#: A place that is ended then is late where it ran for so many times what others took, and so much
-#: more.
+#: A place that is ended then is late where it ran for so many times what good ones took, and so
+#: much more.
 SLOW, SLOW_S = 3, 10.0
 
 Send = Callable[[str, wire.Message], None]
@@ -95,8 +96,8 @@ class Rounds:
         self._turned: set[int] = set()
         #: what a place that is measured again is like
         self._like: dict[int, int] = {}
-        #: how long the places took that came to their own end
-        self._took: list[float] = []
+        #: condition -> how long good places took
+        self._took: dict[int, list[float]] = {}
         self._enough = False
         self._looked = 0.0
 
@@ -134,15 +135,19 @@ class Rounds:
         now = time.monotonic()
         if self._sweep.enough and not self._enough and now - self._looked > ENOUGH_S:
             self._looked = now
-            self._enough = Path(self._sweep.enough).exists()
+            # By opening it, of which a network's file system asks the server.
+            with contextlib.suppress(OSError):
+                self._enough = bool(Path(self._sweep.enough).read_bytes())
         return self._enough
 
     def _end_early(self, now: float) -> None:
-        """What runs, or is prepared: late is what took far longer than the others did already."""
-        slow_s = SLOW * statistics.median(self._took) + SLOW_S if self._took else None
+        """What runs, or is prepared: late is what took far longer than good ones of its condition
+        did already.
+        """
         for place in [p for p in self._current.values() if p.stopped is None]:
             ran_s = now - place.went if place.went is not None else 0.0
-            if slow_s is not None and ran_s > slow_s:
+            took = self._took.get(self._sweep.places[place.index].of)
+            if took and ran_s > SLOW * statistics.median(took) + SLOW_S:
                 self._stop(place, "still running", ran_s)
             else:
                 self._stop(place, "not measured, as the time was over", ran_s, "refused")
@@ -355,8 +360,8 @@ class Rounds:
             known = {"done": well, "late": False}
             self._good[place.index] = known.get(outcome)
         seconds = round(time.monotonic() - (place.went or place.asked), 3)
-        if outcome == "done":
-            self._took.append(seconds)
+        if outcome == "done" and self._good.get(place.index) is not False:
+            self._took.setdefault(self._sweep.places[place.index].of, []).append(seconds)
         self._write(
             {
                 "event": "place",

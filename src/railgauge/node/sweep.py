@@ -69,7 +69,7 @@ class Sweep(NamedTuple):
     orders: tuple[Spec, ...]
     connect_limit_s: float
     retests: Retests = Retests()
-    #: once this file is there, no round more is begun, and what runs is ended
+    #: once this file has something in it, no round more is begun, and what runs is ended
     enough: str = ""
 
     def again(self, index: int, like: int, server: str, client: str) -> Place:

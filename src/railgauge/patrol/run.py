@@ -266,6 +266,7 @@ def run(
     def begun(campaign: Campaign) -> None:
         patrol.campaign = campaign.id
         end.campaign = campaign
+        _tell_enough(campaign, "")
         patrol.save()
 
     folded = hostlist.fold(planned.choice.nodes)
@@ -299,9 +300,12 @@ class _End:
         self._spent: float | None = None
 
     def why(self) -> str:
-        """ "" while it may go on; SlurmProblem where Slurm does not answer."""
+        """ "" while it may go on, also where Slurm does not answer."""
         now = time.monotonic()
-        if self.campaign is not None and (gone := _preempted(self.campaign.id)):
+        gone = ""
+        with contextlib.suppress(SlurmProblem):
+            gone = _preempted(self.campaign.id) if self.campaign else ""
+        if gone:
             self._lost = self._lost or now
             return gone if now - self._lost >= _READ_S else ""
         if now - self.began <= self._budget_s:
@@ -309,8 +313,16 @@ class _End:
         if self._spent is None:
             self._spent = now
             if self.campaign is not None:
-                (self.campaign.folder / ENOUGH).touch()
+                _tell_enough(self.campaign, "the budget is used up\n")
         return f"{_SPENT} of {self._budget_s / 60:g} min" if now - self._spent >= _READ_S else ""
+
+
+def _tell_enough(campaign: Campaign, words: str) -> None:
+    """Nothing until it is: of a file that is there a node sees what is written into it at once, and
+    that one has come only after a while. A disk that is full makes the end a harder one.
+    """
+    with contextlib.suppress(OSError):
+        (campaign.folder / ENOUGH).write_text(words, encoding="utf-8")
 
 
 def _preempted(campaign: str) -> str:
@@ -351,7 +363,7 @@ def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_
     untold = 0
     for node in sorted(set(patrol.nodes) - set(good) - accused):
         known = told.get(node)
-        if known is None or not known.measured or known.outcome == "not tested":
+        if known is None or known.outcome == "not tested":
             patrol.not_tested[node] = known.why if known else "nothing was measured on it"
             say(f"{node}: not tested: {patrol.not_tested[node]}")
         else:

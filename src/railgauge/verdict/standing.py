@@ -223,7 +223,7 @@ def _standing(
         # What speaks against it says more than what lacks.
         why = min(obstacles, key=lambda one: one.to_measure).why
         provisional = not _why_not(verdict, node, findings, cases, provisionally=True)
-        lacks = measured and all(one.to_measure for one in obstacles)
+        lacks = all(one.to_measure for one in obstacles)
         outcome = "provisional" if provisional else "not tested" if lacks else "not accepted"
     return Standing(
         measured=measured,

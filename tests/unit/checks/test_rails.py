@@ -184,3 +184,28 @@ def test_all_rails_at_once_are_of_the_series() -> None:
 def test_a_stored_number_is_of_the_sum_or_of_a_rail(stated: dict[str, Any], says: str) -> None:
     mismatch = AllRails().mismatch(Condition(**stated, nodes=2), machines(), True)
     assert says in (mismatch.reason if mismatch else "") and bool(says) == bool(mismatch)
+
+
+def test_a_tool_without_a_clock_on_one_rail_accuses_nobody(check: Any) -> None:
+    left = sides(0.24, 0.24)
+    for role in ("client1", "server1"):
+        out = (DATA / f"no-clock-{role[:-1]}.txt").read_text()
+        left[role] = left[role]._replace(out=out)
+    assert "could not calibrate its clock" in judged(check, left)
+    (result,) = check.results
+    assert {failure.kind for failure in result.failures} == {"environment"}
+
+
+def test_a_node_that_lacks_a_rail_for_now_is_in_no_pair(tmp_path: Path) -> None:
+    with jobs.session("lab", tmp_path, RAILGAUGE_SERIES="1"):
+        partition = systems.load("lab").partition("vm")
+        lacks = [systems.Absent(node="n5", devices=["rxe1"], why="cable")]
+        extras = partition.extras.model_copy(update={"absent": lacks})
+        assert list(AllRails().on(partition)) != []
+        assert list(AllRails().on(partition.model_copy(update={"extras": extras}))) == []
+
+
+def test_rails_are_found_by_the_names_that_they_have(check: Any) -> None:
+    assert {(way["rdma"]["names"][0], way["rdma"]["count"]) for way in check.way()["ways"]} == {
+        ("rxe0", 2)
+    }

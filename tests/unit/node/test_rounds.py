@@ -12,7 +12,7 @@ import pytest
 from railgauge.node import raw, rounds, sweep, wire
 
 ORDER = {"start_limit_s": 0, "run_limit_s": 0.2, "version": [], "server": [], "client": []}
-LINE = {"call": {"role": "client", "seconds": 3.0}, "facts": {}}
+LINE = {"call": {"role": "client", "seconds": 3.0, "exit_code": 0}, "facts": {}}
 
 
 def listed(*pairs: tuple[str, str], rounds: list[list[int]], **order: Any) -> sweep.Sweep:
@@ -182,8 +182,9 @@ def test_a_place_that_is_late_is_told_to_stop() -> None:
 def ended_early(
     tmp_path: Path, orders: sweep.Sweep, monkeypatch: pytest.MonkeyPatch, **answers: Answer
 ) -> Cluster:
-    """`enough` is there 0.4 s after the first go."""
+    """`enough` says something 0.4 s after the first go."""
     file = tmp_path / "enough"
+    file.write_text("")
     monkeypatch.setattr(rounds, "ENOUGH_S", 0.05)
     monkeypatch.setattr(rounds, "ANSWER_S", 60)
     monkeypatch.setattr(rounds, "SLOW_S", 0.1)
@@ -191,7 +192,7 @@ def ended_early(
 
     async def work() -> None:
         made.append(Cluster(orders._replace(enough=str(file)), answers))
-        asyncio.get_running_loop().call_later(0.4, file.touch)
+        asyncio.get_running_loop().call_later(0.4, file.write_text, "now")
         await made[0].rounds.run()
 
     run(work())
@@ -212,8 +213,13 @@ def test_where_it_is_enough_what_takes_far_longer_than_the_others_is_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0, 1]], run_limit_s=60)
-    cluster = ended_early(tmp_path, orders, monkeypatch, n2=stops)
+    alike = {number: place._replace(of=0) for number, place in orders.places.items()}
+    cluster = ended_early(tmp_path, orders._replace(places=alike), monkeypatch, n2=stops)
     assert cluster.outcomes == {0: "late", 1: "done"}
+    # How long those of another condition took says nothing of it.
+    other = {number: place._replace(of=number) for number, place in orders.places.items()}
+    cluster = ended_early(tmp_path, orders._replace(places=other), monkeypatch, n2=stops)
+    assert cluster.outcomes == {0: "refused", 1: "done"}
 
 
 def test_a_node_that_cannot_stop_a_tool_is_lost() -> None:

@@ -291,7 +291,7 @@ class Ran:
     #: nodes that were somebody else's
     taken: tuple[str, ...] = ()
     #: where what it leaves is
-    folder: Path = Path()
+    folder: Path = Path("/nowhere")
     looks: int = 1
 
     def __call__(

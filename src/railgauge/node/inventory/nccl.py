@@ -190,6 +190,14 @@ def _files_below(folder: Path, depth: int) -> Iterator[Path]:
 # ---- plugins ----
 
 
+def _target(path: Path) -> Path:
+    """What it is a link to; itself where that leads round in a circle."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):
+        return path
+
+
 def plugins(root: Path) -> dict[str, str]:
     """Library -> where it is and the first digits of its SHA-256; of several, in order."""
     found: dict[str, dict[Path, None]] = {}
@@ -197,7 +205,7 @@ def plugins(root: Path) -> dict[str, str]:
         for name in names_in(root / folder):
             if _PLUGIN.fullmatch(name):
                 # /usr/lib64 may be a link to /usr/lib.
-                found.setdefault(name, {})[(root / folder / name).resolve()] = None
+                found.setdefault(name, {})[_target(root / folder / name)] = None
     top = root.resolve()
     return {
         name: ", ".join(

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Literal
 
 from railgauge.node.rdma import natural
@@ -33,8 +33,8 @@ _FLOWS, _OWN = 4, 0.5
 _TIMES = 10
 
 
-#: A round, and two leaves.
-_Way = tuple[int | None, frozenset[str | None]]
+#: A condition, a round, and two leaves.
+_Way = tuple[Hashable, int | None, frozenset[str | None]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,7 +182,9 @@ def _not_of_a_moment(evidence: Evidence, lows: Sequence[Low]) -> list[Low]:
     for low in lows:
         value, expected = results[low.number].value, evidence.expected[low.number]
         others = values[_way(evidence, results[low.number])]
-        if value and expected and len(others) >= _FLOWS:
+        # Where no round is known, neither is a moment.
+        known = results[low.number].round is not None
+        if known and value and expected and len(others) >= _FLOWS:
             usual = statistics.quantiles(others, n=4, method="inclusive")[-1]
             if usual - value < _OWN * (expected - value):
                 continue
@@ -191,7 +193,7 @@ def _not_of_a_moment(evidence: Evidence, lows: Sequence[Low]) -> list[Low]:
 
 
 def _way(evidence: Evidence, o: Observation) -> _Way:
-    return o.round, frozenset((evidence.leaves.get(o.a), evidence.leaves.get(o.b)))
+    return o.condition, o.round, frozenset((evidence.leaves.get(o.a), evidence.leaves.get(o.b)))
 
 
 def _by_chance(evidence: Evidence, leaf: str, lows: Sequence[Low], rate: float) -> list[Low]:
