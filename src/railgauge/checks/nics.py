@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from railgauge.checks.cases import Mismatch, NicCase, mismatch_of_settings
-from railgauge.checks.observation import ExitLine, Observation
+from railgauge.checks.observation import ExitLine, Observation, as_one
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.wan import is_series
 from railgauge.model import limits
@@ -18,7 +18,7 @@ from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition
 from railgauge.node.counters import jain
 from railgauge.systems import Nics, NicScale, Partition
-from railgauge.tools import Completeness, ParseError, Reading, iperf2
+from railgauge.tools import ParseError, Reading, iperf2
 
 
 class NicCases(PairCases[NicCase]):
@@ -148,7 +148,9 @@ class NicsCheck(PairCheck):
         carried = {nic.name: nic.delivered_bytes for nic in nics}
         failures = [f for line in lines for f in self.violations([], {line.call.host: line.facts})]
         failures += uneven(between, carried, self.nics.least_share)
-        return Observation(self._together(nics), calls, facts, failures, self._claims(nics))
+        readings = {nic.name: nic.reading for nic in nics}
+        reading = as_one(readings, "NICs", lambda: self._measured(nics), self.requested())
+        return Observation(reading, calls, facts, failures, self._claims(nics))
 
     def _nic(self, number: int, name: str) -> _Nic:
         lines = {side: line for side in SIDES if (line := self.exit_line(f"{side}{number}"))}
@@ -156,25 +158,6 @@ class NicsCheck(PairCheck):
         client, server = self.output(f"client{number}"), self.output(f"server{number}")
         reading = iperf2.read(client, server=server, calls=calls, options=self.options)
         return _Nic(name, lines, reading)
-
-    def _together(self, nics: Sequence[_Nic]) -> Reading:
-        refused = [f"{nic.name}: {nic.reading.reason}" for nic in nics if not nic.reading.ok]
-        if refused:
-            return Reading.refused("; ".join(refused))
-        readings = [nic.reading for nic in nics]
-        unproved = [r for r in readings if r.completeness is not Completeness.PROVED]
-        return Reading(
-            True,
-            unproved[0].reason if unproved else f"{len(nics)} NICs: {readings[0].reason}",
-            unproved[0].completeness if unproved else Completeness.PROVED,
-            tuple(self._measured(nics)),
-            {name: self._seen(name, readings) for name in self.requested()},
-        )
-
-    def _seen(self, name: str, readings: Sequence[Reading]) -> Any:
-        """The value that all NICs' readings state, or all values."""
-        values = [reading.seen.get(name) for reading in readings]
-        return values[0] if _same(values) else dict(zip(self.names, values, strict=True))
 
     def _measured(self, nics: Sequence[_Nic]) -> list[Measurement]:
         by_metric: dict[str, list[Measurement]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from railgauge.checks.cases import Case
@@ -11,7 +11,8 @@ from railgauge.checks.protections import Evidence
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
 from railgauge.model.failure import NO_REFERENCE, Failure
-from railgauge.tools import Reading
+from railgauge.model.measurement import Measurement
+from railgauge.tools import Completeness, Reading
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +21,38 @@ class ExitLine:
 
     call: Call
     facts: Mapping[str, Any]
+
+
+def as_one(
+    readings: Mapping[str, Reading],
+    what: str,
+    measured: Callable[[], Iterable[Measurement]],
+    conditions: Iterable[str],
+) -> Reading:
+    """The reading of several runs that together are one place, by their names; `what` they are, in
+    the plural. Of a condition it has the value that all state, or each one's by its name.
+    """
+    refused = {name: reading for name, reading in readings.items() if not reading.ok}
+    if refused:
+        return Reading.refused(
+            "; ".join(f"{name}: {reading.reason}" for name, reading in refused.items()),
+            unfit=all(reading.unfit for reading in refused.values()),
+        )
+
+    def stated(condition: str) -> Any:
+        values = {name: reading.seen.get(condition) for name, reading in readings.items()}
+        first, *others = values.values()
+        return first if all(value == first for value in others) else values
+
+    each = list(readings.values())
+    unproved = [r for r in each if r.completeness is not Completeness.PROVED]
+    return Reading(
+        True,
+        unproved[0].reason if unproved else f"{len(each)} {what}: {each[0].reason}",
+        unproved[0].completeness if unproved else Completeness.PROVED,
+        tuple(measured()),
+        {condition: stated(condition) for condition in conditions},
+    )
 
 
 #: What each node stated of itself (device, mtu_bytes, ...), by its name.

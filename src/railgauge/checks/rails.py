@@ -9,7 +9,7 @@ from typing import Any
 
 from railgauge.checks.cases import Case, PairCase
 from railgauge.checks.nics import SIDES, merged_facts
-from railgauge.checks.observation import ExitLine, Observation
+from railgauge.checks.observation import ExitLine, Observation, as_one
 from railgauge.checks.pair import PairCases, neighbours
 from railgauge.checks.path import nodes_in
 from railgauge.checks.rdma import RdmaCheck, of_rails
@@ -19,7 +19,7 @@ from railgauge.model.failure import RAILS_APART, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.systems import Partition, Rdma
-from railgauge.tools import Completeness, Reading, perftest
+from railgauge.tools import Reading, perftest
 
 #: The operation of the sum; that of a rail is followed by its name.
 OPERATION = "write_bidirectional"
@@ -109,19 +109,7 @@ class RailsCheck(RdmaCheck):
         return before
 
     def way(self) -> Mapping[str, Any]:
-        common = {
-            "devices": self.fabric.devices,
-            "names": self.fabric.names,
-            "count": self.fabric.rails,
-            "gid_type": self.fabric.gid_type if self._gid_index else None,
-            "connection_manager": False,
-        }
-        return {
-            "ways": [
-                {"rdma": {**common, "rails": {"server": rail, "client": rail}}}
-                for rail in self._rails
-            ]
-        }
+        return {"ways": [self.way_over(rail, rail) for rail in self._rails]}
 
     def required_metrics(self) -> Sequence[str]:
         size = self.options.size_bytes
@@ -141,7 +129,8 @@ class RailsCheck(RdmaCheck):
             for node in {line.call.host for line in stated.values()}:
                 facts[node] = merged_facts({name: line.facts for name, line in stated.items()})
         failures = [f for line in lines for f in self.violations([], {line.call.host: line.facts})]
-        reading = self._together(rails)
+        readings = {rail.name: rail.reading for rail in rails}
+        reading = as_one(readings, "rails", lambda: self._measured(rails), self.requested())
         if reading.ok:
             failures += self._apart([rail.facts("client").get("ended_s") for rail in rails])
         calls = [line.call for line in lines]
@@ -153,29 +142,6 @@ class RailsCheck(RdmaCheck):
         client, server = self.output(f"client{number}"), self.output(f"server{number}")
         reading = perftest.read(client, server=server, calls=calls, options=self.options)
         return _Rail(number, lines, reading)
-
-    def _together(self, rails: Sequence[_Rail]) -> Reading:
-        refused = [rail for rail in rails if not rail.reading.ok]
-        if refused:
-            return Reading.refused(
-                "; ".join(f"{rail.name}: {rail.reading.reason}" for rail in refused),
-                unfit=all(rail.reading.unfit for rail in refused),
-            )
-        readings = [rail.reading for rail in rails]
-        unproved = [r for r in readings if r.completeness is not Completeness.PROVED]
-        return Reading(
-            True,
-            unproved[0].reason if unproved else f"{len(rails)} rails: {readings[0].reason}",
-            unproved[0].completeness if unproved else Completeness.PROVED,
-            tuple(self._measured(rails)),
-            {name: self._seen(name, rails) for name in self.requested()},
-        )
-
-    def _seen(self, name: str, rails: Sequence[_Rail]) -> Any:
-        """The value that all rails' readings state, or all values."""
-        values = {rail.name: rail.reading.seen.get(name) for rail in rails}
-        first = values[rails[0].name]
-        return first if all(value == first for value in values.values()) else values
 
     def _measured(self, rails: Sequence[_Rail]) -> list[Measurement]:
         """The sum of all rails, both ways, and each of them."""

@@ -272,7 +272,10 @@ class RdmaCheck(PairCheck):
         }
 
     def way(self) -> Mapping[str, Any]:
-        link = self.here
+        return self.way_over(self.here.server_rail, self.here.client_rail)
+
+    def way_over(self, server_rail: int, client_rail: int) -> Mapping[str, Any]:
+        """How both sides find these rails."""
         return {
             "rdma": {
                 "devices": self.fabric.devices,
@@ -280,7 +283,7 @@ class RdmaCheck(PairCheck):
                 "count": self.fabric.rails,
                 "gid_type": self.fabric.gid_type if self._gid_index else None,
                 "connection_manager": self.options.rdma_cm,
-                "rails": {"server": link.server_rail, "client": link.client_rail},
+                "rails": {"server": server_rail, "client": client_rail},
             }
         }
 
