@@ -2,7 +2,8 @@
 
     make bench                 all
     python -m tests.bench NAME...  some of: nothing up job campaign plan link rdma counters parse
-                               fuzz rehearsal agents place locate compare promote power page
+                               fuzz rehearsal agents place locate suspects compare promote power
+                               page
 
 Runs in clones and labs of its own, beside a lab that may be up.
 """
@@ -32,7 +33,7 @@ from railgauge.model import record
 from railgauge.model.record import Record
 from railgauge.node import raw
 from railgauge.tools import iperf2, nccl_tests
-from tests import bench_compare, bench_locate, bench_page, bench_sweep
+from tests import bench_compare, bench_locate, bench_page, bench_suspects, bench_sweep
 from tests.unit.tools import nccl_outputs
 
 AREA = paths.HOME / "results" / "bench"
@@ -290,7 +291,7 @@ def rdma() -> None:
     with lab_up():
         # Of the lab RailProbe measures the bandwidth of the same rails.
         bandwidth = measured(r"^RdmaBandwidth\b", 10, "^n5:n6:0-1$")
-        latency = measured(r"^RdmaLatency\b.*=write", 10, "^n5:n6:0-0$")
+        latency = measured(r"^RdmaLatency\b", 10, "^n5:n6:0-0:write$")
     for name, values in {**bandwidth, **latency}.items():
         # Of one place the worst is all that there is.
         variable, _, rails = name.split()[-1].removesuffix("_worst").rpartition("B_")
@@ -380,6 +381,11 @@ def locate() -> None:
     bench_locate.figures()
 
 
+def suspects() -> None:
+    """What a verdict's suspects cost, and how often they are wrong, in campaigns of one ring."""
+    bench_suspects.figures()
+
+
 def compare() -> None:
     """Before and after: its cost, what it finds, and how often it is wrong."""
     bench_compare.compare(AREA)
@@ -402,7 +408,7 @@ def page() -> None:
 
 _ALL = (
     *(nothing, up, job, campaign, plan, link, rdma, counters, parse, fuzz, rehearsal),
-    *(agents, place, locate, compare, promote, power, page),
+    *(agents, place, locate, suspects, compare, promote, power, page),
 )
 
 BENCHES = {f.__name__: f for f in _ALL}

@@ -82,13 +82,17 @@ def sweeps(count: int) -> None:
         print(f"{what}: {times} of {count} sweeps")
 
 
+def figures(nodes: int = 4608, count: int = 4000) -> None:
+    cost(nodes)
+    sweeps(count)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=4608)
     parser.add_argument("--sweeps", type=int, default=4000)
     asked = parser.parse_args()
-    cost(asked.nodes)
-    sweeps(asked.sweeps)
+    figures(asked.nodes, asked.sweeps)
 
 
 if __name__ == "__main__":

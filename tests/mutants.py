@@ -38,6 +38,8 @@ class Mutant(NamedTuple):
 _BAD = "tests/lab/test_fooling.py::test_a_bad_run_is_failed_with_its_reason"
 _FOOLING = "tests/lab/test_fooling.py"
 _GUARD = "src/railgauge/checks/guard.py"
+_PLAN = "src/railgauge/checks/plan.py"
+_ATTEMPTS = "src/railgauge/verdict/attempts.py"
 _COMPARE = "src/railgauge/verdict/compare.py"
 _RESUME = "tests/unit/acceptance/test_resume.py"
 _GATE = "tests/unit/gate"
@@ -69,6 +71,12 @@ def _locate(what: str, module: str, old: str, new: str, test: str) -> Mutant:
 def _sweep(what: str, old: str, new: str, test: str) -> Mutant:
     """A protection of the places of a sweep."""
     file = "src/railgauge/checks/sweep.py"
+    return Mutant(what, file, old, new, f"tests/unit/checks/test_sweep.py -k {test}")
+
+
+def _summary(what: str, old: str, new: str, test: str) -> Mutant:
+    """What ReFrame's own report shows of a sweep."""
+    file = "src/railgauge/checks/summary.py"
     return Mutant(what, file, old, new, f"tests/unit/checks/test_sweep.py -k {test}")
 
 
@@ -106,6 +114,18 @@ MUTANTS = [
         "-k numa",
         "False and (home is None",
     ),
+    _contention(
+        "a tool anywhere in a virtual machine is far from the NIC",
+        '(tool & near) if state == "far"',
+        "-k virtual_machine",
+        'False if state == "far"',
+    ),
+    _contention(
+        "any state that cannot be had is left out",
+        'self.state == "far" and nowhere',
+        "-k cannot_be_had",
+        "True",
+    ),
     Mutant(
         "stressors outlive who keeps them",
         "src/railgauge/node/stressor.py",
@@ -119,6 +139,34 @@ MUTANTS = [
         "        for _ in sys.stdin:\n",
         "        for _ in [*sys.stdin] or [time.sleep(1)]:\n",
         "tests/unit/node/test_contention.py -k end_with_the_input",
+    ),
+    Mutant(
+        "what others sent over the uplinks tells which is at fault",
+        "src/railgauge/checks/pair.py",
+        "            return of_own_traffic(self._counting.carried(), sent, received)\n",
+        "            return self._counting.carried()\n",
+        "tests/unit/checks/test_fabric.py -k unless_others",
+    ),
+    Mutant(
+        "a flow that ended before the others adds its rate",
+        "src/railgauge/checks/fabric.py",
+        "max((m.seconds for m in of_round), default=0.0)",
+        "min((m.seconds for m in of_round), default=0.0)",
+        "tests/unit/checks/test_fabric.py -k ends_early",
+    ),
+    _locate(
+        "an uplink that carried somewhat less is at fault",
+        "fabric",
+        "_STARVED, _RESULTS = 1 / 3, 16",
+        "_STARVED, _RESULTS = 0.9, 16",
+        "test_scenarios.py -k far_less",
+    ),
+    _locate(
+        "of two uplinks that carried little one is at fault",
+        "fabric",
+        'return starved.pop() if len(starved) == 1 else ""',
+        'return found.pop() if found else ""',
+        "test_scenarios.py -k far_less",
     ),
     Mutant(
         "numbers of one mode of the leaves are those of any",
@@ -149,9 +197,51 @@ MUTANTS = [
         "tests/unit/checks/test_protections.py -k unfit",
     ),
     Mutant(
+        "a second run makes up for a first one that failed",
+        "src/railgauge/tools/perftest/judge.py",
+        "            if not (failed or sides.parsed) and (spread",
+        "            if not sides.parsed and (spread",
+        "tests/unit/checks/test_usages.py -k not_made_up_for",
+    ),
+    Mutant(
+        "a second run replaces numbers that the first one has",
+        "src/railgauge/checks/pair.py",
+        "        if reading.unfit and len(second) == len(self.roles()):\n",
+        "        if len(second) == len(self.roles()):\n",
+        "tests/unit/checks/test_usages.py -k numbers_of_a_first_run",
+    ),
+    Mutant(
+        "a second run washes away what the first one showed of the link",
+        "src/railgauge/checks/pair.py",
+        "_unmeasured(first), self._of_link(first), anew.PREFIX\n",
+        "_unmeasured(first), [], anew.PREFIX\n",
+        "tests/unit/checks/test_usages.py -k first_run",
+    ),
+    Mutant(
+        "how a job ends whose rank lacks its program accuses its nodes",
+        "src/railgauge/checks/protections.py",
+        'return self.missing_program is not None and self.job_state == "FAILED"',
+        "return False",
+        "tests/unit/checks/test_protections.py -k without_its_program",
+    ),
+    Mutant(
+        "a rank that lacks its program excuses a dead node",
+        "src/railgauge/checks/protections.py",
+        'return self.missing_program is not None and self.job_state == "FAILED"',
+        "return self.missing_program is not None",
+        "tests/unit/checks/test_protections.py -k without_its_program",
+    ),
+    Mutant(
+        "a placeholder is run",
+        "src/railgauge/checks/application.py",
+        "not program.placeholders and (is_series()",
+        "(is_series()",
+        "tests/unit/checks/test_application.py -k placeholder",
+    ),
+    Mutant(
         "words of a clock excuse what else is wrong with a run",
         "src/railgauge/tools/perftest/judge.py",
-        "if not sides.parsed and (spread",
+        "if not (failed or sides.parsed) and (spread",
         "if (spread",
         "tests/unit/tools/test_perftest.py -k clock",
     ),
@@ -361,8 +451,8 @@ MUTANTS = [
     Mutant(
         "what slows a leaf for a moment is taken for one of its uplinks",
         "src/railgauge/verdict/locating/fabric.py",
-        "_some(evidence, leaf, _not_of_a_moment(evidence, strong))",
-        "_some(evidence, leaf, strong)",
+        "of_flows = set(_not_momentary(evidence, strong))",
+        "of_flows = set(strong)",
         "tests/unit/verdict/locating/test_scenarios.py -k for_a_moment",
     ),
     Mutant(
@@ -396,7 +486,7 @@ MUTANTS = [
     Mutant(
         "a message of any size tells the bandwidth",
         "src/railgauge/checks/nccl.py",
-        "if self._sizes[-1] < _LEAST_SHARE * asked:",
+        "if self._sizes[-1] < _LEAST_SHARE * requested:",
         "if False:",
         "tests/lab/test_rehearsal.py -k no-memory",
     ),
@@ -466,7 +556,7 @@ MUTANTS = [
     Mutant(
         "a program that was replaced is still its package's",
         "src/railgauge/node/provenance.py",
-        "if found.hexdigest() == digest",
+        "if hashed.hexdigest() == digest",
         "if True",
         "tests/unit/verdict/test_provenance.py",
     ),
@@ -489,6 +579,27 @@ MUTANTS = [
         "src/railgauge/stack/fetching.py",
         "        _require_commit(Path(given), source)\n",
         "        return Path(given)\n",
+        "tests/unit/stack/test_fetching.py",
+    ),
+    Mutant(
+        "make stack keeps a tool that was changed since it was built",
+        "src/railgauge/stack/intact.py",
+        "            if origin.startswith(provenance.CHANGED):\n",
+        "            if False:\n",
+        "tests/unit/stack/test_intact.py",
+    ),
+    Mutant(
+        "a solve takes the scopes of another checkout, which used the same folder before",
+        "src/railgauge/stack/build.py",
+        "        beside.replace(folder / name)\n",
+        "        (folder / name).exists() or beside.replace(folder / name)\n",
+        "tests/unit/stack/test_build.py",
+    ),
+    Mutant(
+        "a configuration put into our Spack changes the solve",
+        "src/railgauge/stack/fetching.py",
+        "    if now == came:\n",
+        "    if True:\n",
         "tests/unit/stack/test_fetching.py",
     ),
     Mutant(
@@ -522,7 +633,7 @@ MUTANTS = [
     Mutant(
         "an unknown field is as expected",
         "src/railgauge/checks/state.py",
-        "        if key in one.unknown:\n",
+        "        if key in node_inventory.unknown:\n",
         "        if key in one.unknown:\n            continue\n        if key not in one.fields:\n",
         "tests/unit/checks/test_state.py",
     ),
@@ -549,9 +660,51 @@ MUTANTS = [
         "tests/unit/node/test_way.py -k without_names",
     ),
     Mutant(
+        "a program that makes a way long is interrupted, and goes on behind the one that clears it",
+        "src/railgauge/node/way.py",
+        '    with processes.undisturbed():\n        try:\n            _run_lines(wan["set"]',
+        '    with contextlib.nullcontext():\n        try:\n            _run_lines(wan["set"]',
+        "tests/unit/node/test_way.py -k a_signal_waits",
+    ),
+    Mutant(
+        "SIGTERM comes to the sampler's thread while the main thread keeps it off",
+        "src/railgauge/node/counters.py",
+        "        with processes.undisturbed():\n            self._thread.start()",
+        "        self._thread.start()",
+        "tests/unit/node/test_counters.py -k leaves_signals",
+    ),
+    Mutant(
+        "a round that was lost makes a condition good that fails everywhere",
+        "src/railgauge/verdict/locating/evidence.py",
+        "if len(lows) + lost < len(numbers):",
+        "if len(lows) < len(numbers):",
+        "tests/unit/verdict/locating/test_innocents.py -k fails_everywhere",
+    ),
+    Mutant(
+        "the rails of one pair are a round in which all is lost",
+        "src/railgauge/verdict/locating/evidence.py",
+        "if len(pairs[number]) >= _OF_ROUND",
+        "if runs[number] >= _OF_ROUND",
+        "tests/unit/verdict/locating/test_innocents.py -k bad_node_of_three",
+    ),
+    Mutant(
+        "a node that left no line as another lacks a program is silent by its own doing",
+        "src/railgauge/checks/protections.py",
+        "elif silent and not evidence.ended_without_program:",
+        "elif silent:",
+        "tests/unit/checks/test_protections.py -k takes_the_lines",
+    ),
+    Mutant(
+        "all nodes are accused where srun started no agent at all",
+        "src/railgauge/checks/sweep.py",
+        "if not self._raw.joined and len(self._raw.lost) > 1:",
+        "if False:",
+        "tests/unit/checks/test_sweep.py -k no_agent_at_all",
+    ),
+    Mutant(
         "the partner of a rail that is gone is as suspect",
         "src/railgauge/checks/pair.py",
-        '            if "rail_missing" in said:\n',
+        '            if "rail_missing" in node_facts:\n',
         "            if False:\n",
         "tests/unit/verdict/test_lost_rails.py",
     ),
@@ -593,7 +746,7 @@ MUTANTS = [
     Mutant(
         "a stand-in's counters count as a node's",
         "src/railgauge/checks/protections.py",
-        'if said.get("counters", {}).get("simulated") and not evidence.rehearsal:',
+        'if node_facts.get("counters", {}).get("simulated") and not evidence.rehearsal:',
         "if False:",
         "tests/unit/checks/test_protections.py -k a-stand-ins-counters",
     ),
@@ -698,8 +851,8 @@ MUTANTS = [
     Mutant(
         "an application's ranks may each be a world of their own",
         "src/railgauge/tools/application.py",
-        "    if len(found) != count:\n",
-        "    if not found:\n",
+        "    if len(matches) != count:\n",
+        "    if not matches:\n",
         "tests/unit/tools/test_application.py -k one_bad_run",
     ),
     Mutant(
@@ -712,7 +865,7 @@ MUTANTS = [
     Mutant(
         "an application may print a longer time than it ran",
         "src/railgauge/tools/application.py",
-        "    if said.seconds > wall + max(_CLOCK_S, _CLOCK_SHARE * wall):\n",
+        "    if printed.seconds > wall + max(_CLOCK_S, _CLOCK_SHARE * wall):\n",
         "    if False:\n",
         "tests/unit/tools/test_application.py -k cannot_be",
     ),
@@ -782,7 +935,7 @@ MUTANTS = [
     Mutant(
         "whoever cancelled a job, its nodes are blamed",
         "src/railgauge/checks/protections.py",
-        "    return alone or found\n",
+        "    return alone or failures\n",
         "    return found\n",
         "tests/unit/checks/test_protections.py",
     ),
@@ -817,7 +970,7 @@ MUTANTS = [
     Mutant(
         "a line of a sweep with a wrong MAC is believed",
         "src/railgauge/node/wire.py",
-        "        if not hmac.compare_digest(mac, self._mac.of(said)):\n",
+        "        if not hmac.compare_digest(mac, self._mac.of(body)):\n",
         "        if False:\n",
         "tests/unit/node/test_strangers.py",
     ),
@@ -865,21 +1018,21 @@ MUTANTS = [
     ),
     Mutant(
         "an end of another campaign counts",
-        _COMPARE,
-        "        if found != expected:\n",
+        _ATTEMPTS,
+        "        if actual != expected:\n",
         "        if False:\n",
         f"{_RESUME}::test_an_end_that_is_not_of_this_case_is_no_result",
     ),
     Mutant(
         "an end with another record counts",
-        _COMPARE,
+        _ATTEMPTS,
         "hashlib.sha256(content).hexdigest() == digest",
         "True",
         f"{_RESUME}::test_an_end_that_is_not_of_this_case_is_no_result",
     ),
     Mutant(
         "a session that ended well needs no report",
-        _COMPARE,
+        _ATTEMPTS,
         "return {} if campaign.ended_well(session) else _ended(campaign, session, plan)",
         "return _ended(campaign, session, plan)",
         f"{_RESUME}::test_a_session_that_ended_well_is_known_by_its_report",
@@ -915,8 +1068,8 @@ MUTANTS = [
     Mutant(
         "a patrol takes nodes that are under test for free",
         "src/railgauge/patrol/run.py",
-        "of.max_under_test - len(under_test & everybody)",
-        "of.max_under_test",
+        "patrol_rules.max_under_test - len(under_test & everybody)",
+        "patrol_rules.max_under_test",
         f"{_PATROL}/test_run.py",
     ),
     Mutant(
@@ -929,7 +1082,7 @@ MUTANTS = [
     Mutant(
         "a preempted patrol goes on",
         "src/railgauge/patrol/run.py",
-        "return f\"Slurm preempted job {' '.join(gone)}\"",
+        "return f\"{_PREEMPTED} {' '.join(preempted)}\"",
         'return ""',
         f"{_PATROL}/test_run.py",
     ),
@@ -950,9 +1103,23 @@ MUTANTS = [
     Mutant(
         "a job of a patrol is lost with the first node that somebody takes",
         "src/railgauge/checks/queue.py",
-        "if taken and self._goes_on_without(job, taken):",
+        "if taken and self._goes_on(job, taken):",
         "if False:",
         "tests/unit/slurm/test_waiting.py -k goes_on_without",
+    ),
+    Mutant(
+        "a job of a patrol that has just begun gives its nodes back",
+        "src/railgauge/slurm/jobs.py",
+        '    if state == "PENDING":\n        if refused is not None:\n',
+        "    if state:\n        if refused is not None:\n",
+        "tests/unit/slurm/test_waiting.py -k keeps_all_of_them",
+    ),
+    Mutant(
+        "a session takes its own job in another partition for somebody else's",
+        _GUARD,
+        "        queue.session.submitted(job.jobid)\n",
+        "        pass\n",
+        "tests/unit/slurm/test_waiting.py -k another_partition",
     ),
     Mutant(
         "a node that a job did not get is waited for",
@@ -971,9 +1138,44 @@ MUTANTS = [
     Mutant(
         "a partner that was taken hides the direction that only it would have measured",
         "src/railgauge/verdict/standing.py",
-        "and one.nodes.index(node) == case.nodes.index(node)",
+        "and other.nodes.index(node) == case.nodes.index(node)",
         "and True",
         "tests/unit/verdict/test_standing.py -k taken",
+    ),
+    Mutant(
+        "a good READ makes up for a SEND that nobody measured",
+        "src/railgauge/verdict/standing.py",
+        "case.kind, case.condition",
+        "case.kind",
+        "tests/unit/verdict/test_standing.py -k one_use",
+    ),
+    Mutant(
+        "a check that gate.yaml misspells loses its teeth in silence",
+        "src/railgauge/cluster/store.py",
+        "if why := check_names.unknown(name):",
+        'if why := "":',
+        "tests/unit/cluster/test_check_names.py -k with_its_line",
+    ),
+    Mutant(
+        "switches that cannot be read are not told",
+        "src/railgauge/checks/pair.py",
+        "if unread else ()",
+        "if False else ()",
+        "tests/unit/checks/test_fabric.py -k nobody_could_count",
+    ),
+    Mutant(
+        "a node without the MPI program is accused",
+        "src/railgauge/node/beside.py",
+        "if lacking := ranks.missing(argv[:1], os.environ):",
+        "if lacking := []:",
+        "tests/unit/node/test_beside.py -k is_named",
+    ),
+    Mutant(
+        "who was taken before a preflight is no reason to its partners",
+        "src/railgauge/checks/sweep.py",
+        "taken = self._taken_before(wanted)",
+        "taken = {}",
+        "tests/unit/checks/test_sweep.py -k taken_before",
     ),
     Mutant(
         "a node that was taken is accepted",
@@ -992,8 +1194,8 @@ MUTANTS = [
     Mutant(
         "who was refused for want of results is tested again on its leaf",
         "src/railgauge/patrol/run.py",
-        "tested is not None and tested.open and tested.campaign in across",
-        "tested is not None and tested.campaign in across",
+        "test is not None and test.open and test.campaign in across",
+        "test is not None and test.campaign in across",
         f"{_PATROL}/test_run.py -k tested_again",
     ),
     Mutant(
@@ -1006,9 +1208,30 @@ MUTANTS = [
     Mutant(
         "a patrol whose budget ends judges nobody",
         "src/railgauge/patrol/run.py",
-        "judged = not patrol.stopped or patrol.stopped.startswith(_SPENT)",
-        "judged = not patrol.stopped",
+        "why.startswith((_SPENT, _PREEMPTED))",
+        "why.startswith(_PREEMPTED)",
         f"{_PATROL}/test_run.py -k budget",
+    ),
+    Mutant(
+        "a patrol that a signal ended judges",
+        "src/railgauge/patrol/run.py",
+        "why.startswith((_SPENT, _PREEMPTED))",
+        "True",
+        f"{_PATROL}/test_run.py -k signal",
+    ),
+    Mutant(
+        "leaves met that a patrol which broke off did not measure",
+        "src/railgauge/patrol/run.py",
+        "if all(by_check.values())",
+        "if True",
+        f"{_PATROL}/test_run.py -k every_check",
+    ),
+    Mutant(
+        "what a patrol that broke off left open is forgotten",
+        "src/railgauge/gate/coverage.py",
+        "doubted = standing.alarms is None and standing.open",
+        "doubted = False",
+        f"{_PATROL}/test_run.py -k broke_off",
     ),
     Mutant(
         "what runs when the budget ends is ended unread",
@@ -1076,8 +1299,8 @@ MUTANTS = [
     Mutant(
         "a client of the connection manager comes before its listeners",
         "src/railgauge/node/pair.py",
-        "    return found and server.sleeps\n",
-        "    return found\n",
+        "    return listening and server.sleeps\n",
+        "    return listening\n",
         "tests/unit/node/test_pair.py",
     ),
     Mutant(
@@ -1090,7 +1313,7 @@ MUTANTS = [
     Mutant(
         "a mass restart is tested all at once",
         "src/railgauge/patrol/choose.py",
-        "ready = max(ready, given[-most] + turn_s)",
+        "ready = max(ready, turns[-most] + turn_s)",
         "pass",
         f"{_PATROL}/test_choose.py",
     ),
@@ -1118,21 +1341,21 @@ MUTANTS = [
     Mutant(
         "a rehearsal is told as if it were a verdict",
         "src/railgauge/acceptance/accept.py",
-        "    if not verdict.simulated:\n        told = ",
-        "    if True:\n        told = ",
+        "    if not verdict.simulated:\n        files = ",
+        "    if True:\n        files = ",
         "tests/unit/acceptance/test_told.py",
     ),
     Mutant(
         "a node is readmitted beside too few partners",
         "src/railgauge/gate/readmit.py",
-        "        if len(there) < needed:\n",
+        "        if len(partners_there) < needed:\n",
         "        if False:\n",
         f"{_GATE}/test_readmit.py",
     ),
     Mutant(
         "partners in another partition are counted",
         "src/railgauge/gate/readmit.py",
-        "        if len(there) < needed:\n",
+        "        if len(partners_there) < needed:\n",
         "        if len(lent) < needed:\n",
         f"{_GATE}/test_readmit.py -k partition",
     ),
@@ -1287,8 +1510,8 @@ MUTANTS = [
     Mutant(
         "a process id of before the reboot is the update's",
         "src/railgauge/gate/update.py",
-        "same_boot = here and update.boot_id == boot_id()",
-        "same_boot = here",
+        "same_boot = on_this_host and update.boot_id == boot_id()",
+        "same_boot = on_this_host",
         f"{_GATE}/test_update.py -k cannot_be_seen",
     ),
     Mutant(
@@ -1301,7 +1524,7 @@ MUTANTS = [
     Mutant(
         "a changed node is lent as a partner",
         "src/railgauge/gate/partners.py",
-        "if known is not None and not node_gate.changes(known, one.as_dict(), counted):",
+        "if known is not None and not node_gate.changes(known, inventory.as_dict(), counted):",
         "if known is not None:",
         f"{_GATE}/test_run.py -k partner",
     ),
@@ -1384,14 +1607,14 @@ MUTANTS = [
     ),
     Mutant(
         "uplinks are believed that did not carry the test's traffic",
-        "src/railgauge/checks/fabric.py",
+        "src/railgauge/checks/uplinks.py",
         "    if sent_bytes < LEAST_SHARE * moved_bytes:\n",
         "    if False:\n",
         "tests/unit/checks/test_fabric.py -k of_its_own_traffic",
     ),
     Mutant(
         "uplinks are believed that carried other traffic too",
-        "src/railgauge/checks/fabric.py",
+        "src/railgauge/checks/uplinks.py",
         "    if sent_bytes > MOST_SHARE * moved_bytes:\n",
         "    if False:\n",
         "tests/unit/checks/test_fabric.py -k of_other_traffic",
@@ -1405,8 +1628,8 @@ MUTANTS = [
     ),
     _sweep(
         "a place is measured though what it needs has failed",
-        "            self.not_run.update(self.unmet(wanted))\n",
-        "            self.unmet(wanted)\n",
+        "self.not_run.update(self.unmet(p for p in wanted if not taken.keys() & set(p.nodes)))",
+        "self.unmet(wanted)",
         "unmet_precondition",
     ),
     _sweep(
@@ -1427,15 +1650,15 @@ MUTANTS = [
         "        if False:\n",
         "late",
     ),
-    _sweep(
+    _summary(
         "places that were not measured fail nothing",
-        "        return [*told, *more, *left]\n",
-        "        return [*told, *more]\n",
+        "    return [*named, *more, *not_measured]\n",
+        "    return [*named, *more]\n",
         "refused",
     ),
-    _sweep(
+    _summary(
         "places that were not measured are not counted",
-        "failed + len(self.not_run)",
+        "failed + not_run",
         "failed",
         "not_run_have_failed",
     ),
@@ -1447,7 +1670,7 @@ MUTANTS = [
     ),
     _sweep(
         "a sweep without nodes is submitted",
-        "            self._absent, chosen = {}, wanted\n",
+        "            absent, chosen = {}, free\n",
         "            pass\n",
         "left_to_the_queue",
     ),
@@ -1459,14 +1682,14 @@ MUTANTS = [
     ),
     _sweep(
         "how its job ended says nothing of a sweep",
-        "        found = protections.failures_of_job(self._whole(), began=True)\n"
-        "        if not found",
-        "        found = []\n        if not found",
+        "        failures = protections.failures_of_job(self._whole(), began=True)\n"
+        "        if not failures",
+        "        failures = []\n        if not failures",
         "though_all_places_are",
     ),
     _sweep(
         "a conductor that was ended has come to its end",
-        "        if not found and (end is None or end[",
+        "        if not failures and (end is None or end[",
         "        if False and (end is None or end[",
         "come_to_its_end",
     ),
@@ -1493,27 +1716,27 @@ MUTANTS = [
     ),
     _sweep(
         "what a job left and cannot be read is no failure",
-        '            return [*found, Failure("output", unreadable)]\n',
-        "            return found\n",
+        '            return [*failures, Failure("output", unreadable)]\n',
+        "            return failures\n",
         "damaged",
     ),
-    _sweep(
+    _summary(
         "any place may stand for the worst",
-        "            worst = min(numbers, key=_margin)\n",
-        "            worst = max(numbers, key=_margin)\n",
+        "        worst = min(values, key=_margin)\n",
+        "        worst = max(values, key=_margin)\n",
         "worst",
     ),
     Mutant(
         "a place may have several results",
         _COMPARE,
-        """has several results of {', '.join(twice)}" if twice else ""\n""",
-        """has several results of {', '.join(twice)}" if False else ""\n""",
+        """has several results of {', '.join(repeated)}" if repeated else ""\n""",
+        """has several results of {', '.join(repeated)}" if False else ""\n""",
         "tests/unit/verdict/test_rules.py -k cannot_be_of_this_case",
     ),
     Mutant(
         "a node has two partners in a round",
         "src/railgauge/checks/schedule.py",
-        "            self._busy[one] = self._busy.get(one, 0) | 1 << first\n",
+        "            self._busy[end] = self._busy.get(end, 0) | 1 << first\n",
         "            self._busy[one] = 0\n",
         "tests/unit/checks/test_schedule.py -k two_partners",
     ),
@@ -1569,14 +1792,14 @@ MUTANTS = [
     ),
     Mutant(
         "a preflight that waits for a failed one is measured again",
-        _GUARD,
+        _PLAN,
         "and (*key(case), place.name) not in bad\n",
         "and (*key(case), place.name) not in failed\n",
         f"{_RESUME} -k preflight_that_failed",
     ),
     Mutant(
         "a resumed session measures all places again",
-        _GUARD,
+        _PLAN,
         "                check.only = frozenset(wanted[key(case)])\n",
         "                check.only = frozenset(p.name for p in places[key(case)])\n",
         f"{_RESUME} -k missing_place",
@@ -1619,7 +1842,7 @@ MUTANTS = [
     _locate(
         "what often happens by itself convicts",
         "explain",
-        "if once >= _ENOUGH:",
+        "if once >= _LEAST_COUNT:",
         "if False:",
         "test_scenarios.py -k often_fail_by_themselves",
     ),
@@ -1631,9 +1854,51 @@ MUTANTS = [
         "test_table.py -k no_value_alone",
     ),
     _locate(
+        "what comes by itself convicts",
+        "explain",
+        "        if less == most:\n",
+        "        if True:\n",
+        "test_innocents.py -k fail_by_themselves",
+    ),
+    _locate(
+        "rounds in which all failed accuse",
+        "evidence",
+        "if not value and o.round in self._lost:",
+        "if False:",
+        "test_innocents.py -k all_runs_failed",
+    ),
+    _locate(
+        "a leaf is accused beside a node of it that is good",
+        "fabric",
+        "spared = 0 if stays_good else _most_spared(evidence, leaf, leaving)",
+        "spared = 0",
+        "test_innocents.py -k three_slow",
+    ),
+    _locate(
+        "what is slow within a leaf proves its ways out bad",
+        "evidence",
+        "elif not self._is_below(number) and self._is_low_elsewhere(kind, value):",
+        "elif False:",
+        "test_innocents.py -k ways_out",
+    ),
+    _locate(
+        "a rail that is low everywhere accuses its nodes",
+        "suspects",
+        "fabric = planes(evidence)",
+        "fabric: list[Gathering] = []",
+        "test_innocents.py -k low_everywhere",
+    ),
+    _locate(
+        "a name of two lines is taken",
+        "table",
+        "if column in (*needed, *known) and not cell.isprintable():",
+        "if False:",
+        "test_table.py -k refused",
+    ),
+    _locate(
         "failures that all share accuse",
         "evidence",
-        "elif kind not in self._good:",
+        "elif lows and kind not in self._good:",
         "elif False:",
         "test_scenarios.py -k every_run_failed",
     ),
@@ -1647,7 +1912,7 @@ MUTANTS = [
     _locate(
         "a leaf is accused for slow moments",
         "evidence",
-        " or len(beside) < _BESIDE:",
+        " or len(beside) < _LEAST_ROUNDS:",
         ":",
         "test_scenarios.py -k two_slow_rounds",
     ),
@@ -1661,7 +1926,7 @@ MUTANTS = [
     _locate(
         "groups of a launch that were not told apart accuse",
         "campaign",
-        "    return told\n",
+        '    return next((f.message for f in case.failures if f.kind == NOT_TOLD_APART), "")\n',
         '    return ""\n',
         "test_sources.py -k not_told_apart",
     ),
@@ -1675,8 +1940,8 @@ MUTANTS = [
     Mutant(
         "a slow node that nothing held against it is accused",
         "src/railgauge/verdict/locate.py",
-        "found += [s for s in _of_family(family).suspects if _explains(s, bad)]",
-        "found += _of_family(family).suspects",
+        "known += [suspect for suspect in located if _explains(suspect, bad_ends)]",
+        "known += located",
         "tests/unit/verdict/test_rules.py -k not_named_beside",
     ),
     Mutant(
@@ -1724,14 +1989,14 @@ MUTANTS = [
     Mutant(
         "a place that is worse than in the earlier campaign is no finding",
         "src/railgauge/verdict/earlier.py",
-        "        *_worse(compared, campaign, other),\n",
+        "        *_worse(comparison, campaign, earlier),\n",
         "",
         "tests/unit/verdict/test_earlier.py -k slower_link",
     ),
     Mutant(
         "an earlier campaign that is gone leaves an accept",
         "src/railgauge/verdict/earlier.py",
-        'return [Finding("inconclusive", "not-compared", message, next_step=step)], []',
+        'return [Finding("inconclusive", "not-compared", message, next_step=next_step)], []',
         "return [], []",
         "tests/unit/verdict/test_earlier.py -k gone",
     ),

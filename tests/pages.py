@@ -136,7 +136,7 @@ def sweeps(nodes: list[str]) -> list[Case]:
     ]
     counters = {"counters": {"counters": {"ethtool/eth1/rx_discards_phy": 12, "net/eth1/rx": 9}}}
     return [
-        case("RdmaSweep", ends, "0-0", rows),
+        case("RdmaUsage", ends, "0-0", rows),
         case("RdmaLatency", ends, "0-0", latencies, facts={ends[0]: counters}),
     ]
 

@@ -121,7 +121,7 @@ def start() -> dict[str, Any]:
 
 
 def rdma() -> dict[str, Any]:
-    """One ib_write_bw between the VM nodes, as RdmaQueuePairs runs it over their first rail."""
+    """One ib_write_bw between the VM nodes, as RdmaUsage runs it over their first rail."""
     lab = open_lab()
     fabric = systems.load("lab").partition("vm").extras.rdma
     assert fabric is not None

@@ -14,7 +14,11 @@ _LIMIT_S = 60
 _STANDARD_ERROR = 2
 
 
-def call(variable: str, arguments: Sequence[str], say: Callable[[str], None]) -> None:
+#: Shows a line of progress.
+Say = Callable[[str], None]
+
+
+def call(variable: str, arguments: Sequence[str], say: Say) -> None:
     """Run the command in that variable, where there is one, in words as a shell has them.
 
     What keeps it from being run or from succeeding is said, and is no error of ours.

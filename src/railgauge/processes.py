@@ -70,7 +70,7 @@ class Process:
 def running(*arguments: str) -> list[Process]:
     """Every process whose command line holds these arguments, one after the other."""
     wanted = b"\0" + b"\0".join(argument.encode() for argument in arguments) + b"\0"
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -80,5 +80,5 @@ def running(*arguments: str) -> list[Process]:
             continue
         ticks = _start_ticks(int(entry.name))
         if wanted in command_line and ticks is not None:
-            found.append(Process(int(entry.name), ticks))
-    return found
+            processes.append(Process(int(entry.name), ticks))
+    return processes

@@ -83,9 +83,12 @@ def _validated(path: Path, text: str, model: type[pydantic.BaseModel]) -> pydant
         for problem in error.errors():
             location = problem["loc"]
             line = _line_of(document, location)
-            field = ".".join(str(part) for part in location) or "document"
+            # Of a key itself pydantic says so with a part of its own, and the key is the input.
+            of_key = location[-1:] == ("[key]",)
+            field = ".".join(str(part) for part in location[: -1 if of_key else None]) or "document"
             found = problem.get("input")
-            shown = "" if problem["type"] == "missing" else f" (found {_short(found)})"
+            told = problem["type"] == "missing" or of_key
+            shown = "" if told else f" (found {_short(found)})"
             where = f"{path}:{line}" if line else str(path)
             lines.append(f"{where}: {field}: {problem['msg']}{shown}")
         raise ConfigurationError("\n".join(lines)) from None

@@ -28,8 +28,11 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import hostlist, paths, systems
+from railgauge.campaign.folder import load
 from railgauge.lab import faults, spec, vm
 from railgauge.lab.cluster import Lab
+from railgauge.verdict import compare, locate
+from railgauge.verdict.locating.campaign import read_leaves
 
 from . import drills_links
 from .test_accept import sweeps
@@ -49,6 +52,8 @@ class Drill:
     """Faults as `railgauge lab fault` takes them, the nodes that are measured, and who is at fault:
     node names, `leaf1`, or of two nodes that nobody can tell apart their pair. `lossy_port` is a
     VM's interface of which the switch loses one packet in twenty, where the node cannot see it.
+    `uplink` is the one that must be named where its leaf is guilty: by the switches' counters, and
+    without them no further than to the leaf.
     """
 
     faults: tuple[str, ...]
@@ -58,11 +63,17 @@ class Drill:
     checks: tuple[str, ...] = ("Iperf2Pair",)
     system: str = "lab32"
     lossy_port: str = ""
+    uplink: str = ""
 
 
 def _uplinks(nodes: str) -> Drill:
     every = tuple(f"uplink-rate leaf1:spine{number} 0.03" for number in range(1, 5))
     return Drill(every, frozenset({"leaf1"}), nodes, _COVER)
+
+
+def _uplink(fault: str, nodes: str = "n[1-32]") -> Drill:
+    """One of several behind ECMP."""
+    return Drill((fault,), frozenset({"leaf1"}), nodes, _COVER, uplink="leaf1:spine2")
 
 
 DRILLS = {
@@ -71,7 +82,9 @@ DRILLS = {
     "healthy-between": Drill(("rate n2 0.03", "rate n4 0.03"), frozenset({"n2", "n4"})),
     "four-nodes": Drill(("rate n2 0.03",), frozenset({"n2"}), "n[1-4]"),
     "lossy-rail": Drill(("rail-loss n5 5",), frozenset({"n5"})),
-    "uplink": Drill(("uplink-rate leaf1:spine2 0.002",), frozenset({"leaf1"}), "n[1-32]", _COVER),
+    "uplink": _uplink("uplink-rate leaf1:spine2 0.002"),
+    "lossy-uplink": _uplink("uplink-loss leaf1:spine2 20", _FOUR_LEAVES),
+    "uplink-of-16-nodes": _uplink("uplink-rate leaf1:spine2 0.002", _FOUR_LEAVES),
     "uplinks": _uplinks(_FOUR_LEAVES),
     "uplinks-of-three": _uplinks(_THREE_LEAVES),
     "flap": Drill(("flap n5",), frozenset({"n5"})),
@@ -121,6 +134,19 @@ def named(suspects: Sequence[dict[str, Any]]) -> set[str]:
     return found
 
 
+def fabric_parts(area: Path, counted: bool) -> list[str]:
+    """The leaves and uplinks that the campaign's results name, with or without what the switches
+    have counted.
+    """
+    (folder,) = (area / "campaigns").iterdir()
+    campaign = load(str(folder))
+    cases = compare.read(campaign)
+    if not counted:
+        cases = [dataclasses.replace(case, uplinks=()) for case in cases]
+    located = locate.locate(cases, read_leaves(campaign))
+    return [s.name for s in located.suspects if s.kind in ("leaf", "uplink")]
+
+
 def run(lab: Lab, name: str) -> dict[str, Any]:
     """Whether it was right, and what was said."""
     drill, area = DRILLS[name], AREA / name
@@ -142,10 +168,16 @@ def run(lab: Lab, name: str) -> dict[str, Any]:
     said = [
         f"{s['kind']} {s['name']}{'' if s['confirmed'] else ', not confirmed'}" for s in suspects
     ]
+    right = named(suspects) == drill.guilty
+    if drill.uplink:
+        (leaf,) = drill.guilty
+        by_counters, without = fabric_parts(area, True), fabric_parts(area, False)
+        right &= by_counters == [drill.uplink] and without == [leaf]
+        said.append(f"without counters {', '.join(without) or 'nobody'}")
     return {
         "drill": name,
         "when": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "right": named(suspects) == drill.guilty,
+        "right": right,
         "rounds": sum(len(sweep.rounds) for check in drill.checks for sweep in sweeps(area, check)),
         "seconds": round(seconds, 1),
         "load": os.getloadavg()[0],

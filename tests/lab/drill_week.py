@@ -7,7 +7,8 @@ random moments, the same for a seed, three links get faults that stay (a rate, a
 two flap; ten times somebody wants a node that is under test, three times the patrol is killed,
 unless it is `--undisturbed`.
 Prints the table of docs/patrol.md; the exit code is 1 where a node without a fault was held, a
-job of a user was disturbed, or a fault that stays was not found.
+job of a user was disturbed, or a fault that stays was missed: its node was accepted with it, or
+refused twice and not held. One whose turn did not come in the time is no such.
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import paths, systems
+from railgauge.campaign import folder as campaigns
+from railgauge.campaign.folder import STANDING
 from railgauge.lab import faults, spec
 from railgauge.lab.cluster import Lab
+from railgauge.model import record
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
 
@@ -49,9 +53,16 @@ _SOON_S = 90
 
 @dataclasses.dataclass
 class Week:
-    """What was done, and what came of it; times in seconds since the beginning."""
+    """What was done, and what came of it; times in seconds since the beginning. After `limit_s` no
+    patrol begins, and the one that runs is ended.
+    """
 
+    limit_s: float
     began: float = dataclasses.field(default_factory=time.monotonic)
+    #: the same, as the names of campaigns have it
+    day: datetime.datetime = dataclasses.field(
+        default_factory=lambda: datetime.datetime.now(datetime.timezone.utc)
+    )
     #: node -> (fault, when)
     faulty: dict[str, tuple[str, float]] = dataclasses.field(default_factory=dict)
     #: node -> when it was held
@@ -154,12 +165,14 @@ def one_patrol(week: Week, area: Path, what: str, chance: random.Random) -> None
             time.sleep(0.2)
         time.sleep(chance.uniform(0, 8))
         process.kill()
+    left_s = week.limit_s - week.now
     try:
-        out, _ = process.communicate(timeout=_PATROL_S)
+        out, _ = process.communicate(timeout=max(1, min(_PATROL_S, left_s)))
     except subprocess.TimeoutExpired:
-        process.kill()
+        process.terminate()
         out, _ = process.communicate()
-        week.problems.append(f"a patrol ran for more than {_PATROL_S} s: {out[-300:]}")
+        if left_s > _PATROL_S:
+            week.problems.append(f"a patrol ran for more than {_PATROL_S} s: {out[-300:]}")
     week.codes.append(process.returncode)
     for node, state in slurm_nodes.show(NODES).items():
         if state.drained and node not in week.held:
@@ -191,8 +204,7 @@ def journals(area: Path) -> list[dict[str, Any]]:
 
 def tested(one: dict[str, Any]) -> set[str]:
     """The nodes that a patrol judged."""
-    over = one["stopped"] and not one["stopped"].startswith("used up")
-    return set() if over or not one["ended"] else set(one["nodes"]) - set(one["not_tested"])
+    return set(one["nodes"]) - set(one["not_tested"]) if one["ended"] else set()
 
 
 def minutes(patrols: Sequence[dict[str, Any]]) -> float:
@@ -203,6 +215,22 @@ def minutes(patrols: Sequence[dict[str, Any]]) -> float:
             times = [datetime.datetime.fromisoformat(one[key]) for key in ("started", "ended")]
             total += (times[1] - times[0]).total_seconds() * len(one["nodes"]) / 60
     return total
+
+
+def outcomes(week: Week, area: Path, node: str) -> list[str]:
+    """How the campaigns ended for a faulty node that began with its fault there."""
+    broken = week.day + datetime.timedelta(seconds=week.faulty[node][1])
+    found: list[str] = []
+    for one in journals(area):
+        campaign = one["campaign"]
+        if node in one["nodes"] and campaign and campaigns.began(campaign) > broken:
+            told = record.read_standings(area / "campaigns" / campaign / STANDING)
+            found.append(told[node].outcome if told else "killed")
+    return found
+
+
+def _missed(ended: Sequence[str]) -> bool:
+    return "accepted" in ended or ended.count("not accepted") > 1
 
 
 def _judged(patrols: Sequence[dict[str, Any]]) -> str:
@@ -219,10 +247,12 @@ def table(week: Week, area: Path) -> list[str]:
     week.problems += [f"job {job}" for job in wrong]
     lines = []
     for node, (fault, when) in week.faulty.items():
-        found = week.held.get(node)
+        found, ended = week.held.get(node), outcomes(week, area, node)
         told = f"held after {found - when:.0f} s" if found else "not held"
-        lines.append(f"| {fault} on {node} at {when:.0f} s | {told} |")
-    week.problems += [f"the fault of {node} was not found" for node in week.to_find]
+        tests = ", ".join(ended) or "its turn did not come"
+        lines.append(f"| {fault} on {node} at {when:.0f} s | {told}; tested: {tests} |")
+        if node in week.to_find and _missed(ended):
+            week.problems.append(f"the fault of {node} was missed: {tests}")
     innocent = sorted(set(week.held) - set(week.faulty))
     week.problems += [f"{node} was held, and has no fault" for node in innocent]
     waits = sorted(week.preempted)
@@ -253,10 +283,10 @@ def run(
     events = ["wanted"] * PREEMPTED + ["killed"] * KILLED if disturbed else []
     events = (events + ["alone"] * max(0, patrols - len(events)))[:patrols]
     chance.shuffle(events)
-    week = Week()
+    week = Week(limit_s)
     with users(chance):
         for number, what in enumerate(events):
-            if week.now > limit_s:
+            if week.now > week.limit_s:
                 week.problems.append(f"{patrols - number} patrols were not run: no time was left")
                 break
             for node in [node for node, first in when.items() if first == number]:
@@ -266,11 +296,30 @@ def run(
                 week.say(f"{kind} {value} on {node}")
             one_patrol(week, area, what, chance)
         # A fault of the last days has its turn as well.
-        while len(week.codes) < 2 * patrols and week.now < limit_s and week.to_find:
+        while len(week.codes) < 2 * patrols and week.now < week.limit_s and week.to_find:
             one_patrol(week, area, "alone", chance)
     lines = table(week, area)
     print("\n".join(["| what | outcome |", "|---|---|", *lines]), flush=True)
     return week.problems
+
+
+@contextlib.contextmanager
+def entered_lab(folder: Path) -> Iterator[Lab]:
+    """The larger lab, its commands on the path; taken down if it was not up before."""
+    partitions = {p.name: p.extras.nodes for p in systems.load(SYSTEM).partitions}
+    lab = Lab(spec.load(spec.file(SYSTEM)), partitions, folder, system=SYSTEM)
+    was_up = lab.init is not None
+    lab.up()
+    os.environ["PATH"] = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
+    try:
+        yield lab
+    finally:
+        faults.clear(lab)
+        for node, state in slurm_nodes.show(NODES).items():
+            if state.drained:
+                client.output("scontrol", "update", f"nodename={node}", "state=resume")
+        if not was_up:
+            lab.down()
 
 
 def main(words: Sequence[str]) -> int:
@@ -280,24 +329,12 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--undisturbed", action="store_true")
     chosen = parser.parse_args(words)
-    partitions = {p.name: p.extras.nodes for p in systems.load(SYSTEM).partitions}
-    lab = Lab(spec.load(spec.file(SYSTEM)), partitions, paths.lab_folder(), system=SYSTEM)
-    was_up = lab.init is not None
-    lab.up()
-    os.environ["PATH"] = os.pathsep.join([str(paths.lab_folder() / "bin"), os.environ["PATH"]])
     area = paths.HOME / "results" / "tests" / "week"
     shutil.rmtree(area, ignore_errors=True)
     area.mkdir(parents=True)
-    try:
+    with entered_lab(paths.lab_folder()) as lab:
         limit_s = chosen.minutes * 60
         problems = run(lab, area, chosen.patrols, chosen.seed, limit_s, not chosen.undisturbed)
-    finally:
-        faults.clear(lab)
-        for node, state in slurm_nodes.show(NODES).items():
-            if state.drained:
-                client.output("scontrol", "update", f"nodename={node}", "state=resume")
-        if not was_up:
-            lab.down()
     for problem in problems:
         print(f"WRONG: {problem}")
     return int(bool(problems))

@@ -1,4 +1,6 @@
-"""Transfers between the lab's nodes: by the tools of its image, and WDT by its stand-in."""
+"""Transfers between the lab's nodes: by the tools of its image, by those that `make stack` built
+where it did, and WDT by its stand-in.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,21 @@ import pytest
 
 from railgauge.lab.cluster import Lab
 from railgauge.model.record import read_record
+from railgauge.stack import activation
+from railgauge.tools.file_transfer import PROVIDERS
 
 from .conftest import Run
 
 Verdict = Callable[[], dict[str, Any]]
 
-TRANSFERS = "^(Iperf3Pair|WdtTransfer|FtpTransfer|ScpTransfer)"
+TRANSFERS = "^(Iperf3Pair|WdtTransfer|FtpTransfer|ScpTransfer|HpnScpTransfer|BbcpTransfer)"
+
+#: What Debian has none of, by check: the tool, and its program.
+OPTIONAL = {
+    "WdtTransfer": ("wdt", "wdt"),
+    "HpnScpTransfer": ("hpn-scp", "hpnscp"),
+    "BbcpTransfer": ("bbcp", "bbcp"),
+}
 
 
 def on_node(lab: Lab, node: str, *command: str) -> str:
@@ -26,9 +37,13 @@ def on_node(lab: Lab, node: str, *command: str) -> str:
     return subprocess.run(command_there, stdout=subprocess.PIPE, text=True, check=False).stdout
 
 
+def has_built(program: str) -> bool:
+    return activation.has_built(program, "lab")
+
+
 def left_on(lab: Lab) -> str:
     """Folders and servers of a transfer that are still there."""
-    look = "ls -d /tmp/railgauge-transfer-*; pgrep -l 'sshd|proftpd|wdt'"
+    look = "ls -d /tmp/railgauge-transfer-*; pgrep -l 'sshd|proftpd|wdt|bbcp'"
     return "".join(on_node(lab, node, "sh", "-c", look) for node in ("n1", "n2"))
 
 
@@ -39,15 +54,17 @@ def test_files_arrive_by_every_tool_that_is_there(
     found = verdict()
     # Required checks were left out by the filter; nothing else is missing, or wrong.
     assert {f["kind"] for f in found["findings"]} == {"not-measured"}, answer.stdout
+    built = {check for check, (_, program) in OPTIONAL.items() if has_built(program)}
+    tools = ["scp", "lftp", *(OPTIONAL[check][0] for check in built)]
     operations = {(m["tool"], m["operation"]) for m in found["measurements"] if m["passed"]}
     assert operations == {
         ("iperf3", "tcp"),
-        *((tool, f) for tool in ("scp", "lftp") for f in ("one-large-file", "many-small-files")),
+        *((tool, f) for tool in tools for f in ("one-large-file", "many-small-files")),
     }
-    assert {(c["check"], c["message"]) for c in found["left_out"]} == {
-        ("WdtTransfer", "wdt not found on n1; wdt not found on n2")
-    }
-    assert "next: make stack SYSTEM=lab brings wdt" in answer.stdout
+    assert {c["check"] for c in found["left_out"]} == OPTIONAL.keys() - built
+    for check in OPTIONAL.keys() - built:
+        program = OPTIONAL[check][1]
+        assert (activation.bringing(program, "lab") or PROVIDERS[program]) in answer.stdout
     assert left_on(cluster) == ""
     page = railgauge("transfers")
     assert page.returncode == 0
@@ -55,6 +72,20 @@ def test_files_arrive_by_every_tool_that_is_there(
     # Private keys are one block of this kind, wherever they are.
     for path in area.rglob("*"):
         assert not path.is_file() or b"PRIVATE KEY" not in path.read_bytes(), path
+
+
+def test_every_acceptance_moves_a_file_by_wdt_where_it_was_built(
+    railgauge: Run, verdict: Verdict, cluster: Lab
+) -> None:
+    if not has_built("wdt"):
+        pytest.skip("WDT is not there: make stack SYSTEM=lab ONLY=wdt builds it")
+    answer = railgauge("accept", "--partition", "ns", "--", "-n", TRANSFERS)
+    found = verdict()
+    assert {f["kind"] for f in found["findings"]} == {"not-measured"}, answer.stdout
+    assert {(m["tool"], m["operation"]) for m in found["measurements"] if m["passed"]} == {
+        ("wdt", "one-large-file")
+    }
+    assert left_on(cluster) == ""
 
 
 def test_a_receiver_without_room_is_rejected_and_named(

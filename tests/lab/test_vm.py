@@ -21,13 +21,14 @@ from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import VM
 from railgauge.model.record import read_record
 from railgauge.node import raw
+from railgauge.node.sweep import FILE as ORDERS
 
 from .conftest import PATIENCE_S, Run, area_of, start_dead
 from .test_accept import jobs_left, start, suspects, wait_for_traffic
 
 Verdict = Callable[[], dict[str, Any]]
 
-WRITE_LATENCY = r"^RdmaLatency\b.*=write"
+WRITE_LATENCY = ("^RdmaLatency", "--places", ":0-0:write$")
 PROBE = r"^RailProbe\b"
 
 
@@ -60,10 +61,11 @@ def case_folder(area: Path, check: str) -> Path:
     return next(area.glob(f"campaigns/*/stage/lab/vm/builtin/{check}_*"))
 
 
-def side(area: Path, check: str, role: str) -> raw.Side:
-    """What a side of the only place of a check has left."""
-    (sides,) = raw.read(case_folder(area, check) / raw.FILE).sides.values()
-    return sides[role]
+def side(area: Path, check: str, role: str, place: str = "n5:n6") -> raw.Side:
+    """What a side of a place of a check has left."""
+    folder = case_folder(area, check)
+    places = [one["name"] for one in json.loads((folder / ORDERS).read_text())["places"]]
+    return raw.read(folder / raw.FILE).sides[places.index(place)][role]
 
 
 def run_on(lab: Lab, node: str, *command: str) -> str:
@@ -131,7 +133,7 @@ def test_netem_is_one_setting_of_an_interface(mended: Lab) -> None:
 
 def test_a_delay_is_rejected_and_named(measure: Run, verdict: Verdict, mended: Lab) -> None:
     faults.add(mended, "delay", "n5", 1)
-    answer = measure(WRITE_LATENCY, "--places", ":0-0$")
+    answer = measure(*WRITE_LATENCY)
     assert answer.returncode == 1, answer.stdout
     found = verdict()
     assert re.search(r"emulation on n5 rxe0 is netem .*delay 1ms, expected none", messages(found))
@@ -142,7 +144,7 @@ def test_nothing_more_is_measured_over_a_rail_that_fails_its_probe(
     measure: Run, verdict: Verdict, mended: Lab
 ) -> None:
     faults.add(mended, "delay", "n6", 10)
-    answer = measure(WRITE_LATENCY, "--places", ":0-0$")
+    answer = measure(*WRITE_LATENCY)
     assert answer.returncode == 1, answer.stdout
     left = {f["check"]: f for f in verdict()["findings"] if f["kind"] == "not-run"}
     assert "failed: RailProbe n5:n6:0-0" in left["RdmaLatency"]["message"]
@@ -241,8 +243,8 @@ def test_a_lost_link_halves_a_bond_and_does_not_break_it(mended: Lab) -> None:
 def test_a_rail_that_goes_down_in_mid_transfer_is_named(
     area: Path, verdict: Verdict, mended: Lab
 ) -> None:
-    campaign = start(area, "--partition", "vm", "--", "-n", r"^RdmaSweep")
-    wait_for_traffic(area, check="RdmaSweep")
+    campaign = start(area, "--partition", "vm", "--places", ":sizes$", "--", "-n", "^RdmaUsage")
+    wait_for_traffic(area, check="RdmaUsage")
     faults.add(mended, "link-down", "n6")
     output, _ = campaign.communicate(timeout=PATIENCE_S)
     assert campaign.returncode == 1, output
@@ -384,15 +386,15 @@ def test_a_healthy_lab_is_accepted(
     of_rails = {(m["check"], m["rails"]) for m in found["measurements"] if m["rails"]}
     assert {("RailProbe", "0-0"), ("RailProbe", "1-1")} <= of_rails
     assert {("RdmaBandwidth", "0-1"), ("RdmaBandwidth", "1-0")} <= of_rails
-    sizes = {m["size_bytes"] for m in found["measurements"] if m["check"] == "RdmaSweep"}
+    sizes = {m["size_bytes"] for m in found["measurements"] if m["operation"] == "write sizes"}
     assert {2, 65536, 8 * 2**20} <= sizes
-    facts = side(area, "RdmaDuration", "client").line["facts"]
+    facts = side(area, "RdmaUsage", "client", "n5:n6:0-0:duration").line["facts"]
     # The control connection is by eth0, the data by the rail.
     assert facts["address"].startswith("10.77.0.") and facts["netdev"] == "eth1"
     assert facts["counters"]["counters"]["rdma/rxe0/1/hw_counters/sent_pkts"] > 1000
     assert facts["counters"]["peak_gbits"]["net/eth1"]["tx"] > 0.02
     # Nothing is lost in a healthy lab: what is only slow is not sent again.
-    facts = side(area, "RdmaQueuePairs", "server").line["facts"]
+    facts = side(area, "RdmaUsage", "server", "n5:n6:0-0:queue_pairs").line["facts"]
     grown = facts["counters"]["counters"]
     again = grown.get("rdma/rxe0/1/hw_counters/duplicate_request", 0)
     assert again < 0.1 * grown["rdma/rxe0/1/hw_counters/rcvd_pkts"]

@@ -45,6 +45,7 @@ from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.cluster import ready, store
 from railgauge.cluster.look import from_reframe
 from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.hooks import Say
 from railgauge.model import inventory, record, references, shares
 from railgauge.model.record import BrokenRecordError, Listed, Remaining
 from railgauge.report import page, text
@@ -68,7 +69,7 @@ VERDICT_VARIABLE = "RAILGAUGE_ON_VERDICT"
 _ENDING_S = 60
 
 #: What of the environment says what is measured; a resumed session gets the same.
-_ASKED = (
+_MEASURED_BY = (
     *("RFM_SYSTEM", NODES_VARIABLE, PLACES_VARIABLE, SERIES_VARIABLE, IDLE_VARIABLE),
     *(SCHEDULE_VARIABLE, SEED_VARIABLE, COMPARE_VARIABLE, MODE_VARIABLE),
     "RAILGAUGE_REFERENCES",
@@ -79,8 +80,6 @@ _REFUSED = "run session stopped: reframe error: "
 
 #: How the files of a system's data end.
 _DATA = (".yaml", ".json")
-
-Say = Callable[[str], None]
 
 
 def scope(system: str, partition: str | None, nodes: str | None) -> Scope:
@@ -112,17 +111,17 @@ def scope(system: str, partition: str | None, nodes: str | None) -> Scope:
 
 
 def _variables(chosen: Scope, nodes: str | None) -> dict[str, str | None]:
-    """What of the environment says what is measured."""
+    """The environment variables that say what is measured."""
     wanted = {NODES_VARIABLE: hostlist.fold(n for m in chosen.nodes.values() for n in m)}
-    told = {**os.environ, **(wanted if nodes else {})}
-    return {name: told.get(name) for name in _ASKED}
+    variables = {**os.environ, **(wanted if nodes else {})}
+    return {name: variables.get(name) for name in _MEASURED_BY}
 
 
 def _environment(
     folder: Path, variables: Mapping[str, str | None], number: int = 1
 ) -> dict[str, str]:
-    """What a ReFrame session of a campaign in `folder` is told."""
-    told = {
+    """The environment of a ReFrame session of a campaign in `folder`."""
+    environment = {
         **os.environ,
         **variables,
         "PYTHONUNBUFFERED": "1",
@@ -130,7 +129,7 @@ def _environment(
         paths.CAMPAIGN_VARIABLE: str(folder),
         paths.SESSION_VARIABLE: str(number),
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in environment.items() if value is not None}
 
 
 def _mark() -> list[str]:
@@ -240,7 +239,7 @@ def compared_with(system: str, name: str) -> str:
 
 
 def _rates_of(name: str | None) -> record.Rates | None:
-    """What went at each place of the campaign that a new one is compared with."""
+    """The rate at each place of the campaign that a new one is compared with."""
     if name is None:
         return None
     # Polars takes its time to load, which other campaigns need not wait for.
@@ -282,7 +281,7 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
                 count = len(lacks.missing)
                 say(f"session {campaign.sessions}: {count} missing, and their nodes' preflight")
                 return _session(campaign, lock, say)
-            # All had ended; only the verdict was missing.
+            # All cases had ended; only the verdict was missing.
             before = campaign.earlier[-1].session
             ended = before is not None and not before.interrupted_by
             campaign.session = before if ended else Session(0, "")
@@ -327,7 +326,7 @@ def _require_owner(campaign: Campaign, owner: str | None) -> None:
 
 
 def _owner_in(folder: Path) -> str | None:
-    """Whose campaign the folder has; one that cannot be read is nobody's."""
+    """The owner of the campaign in a folder; `nobody` where it cannot be read."""
     try:
         return campaigns.load(str(folder)).owner
     except RailgaugeError:
@@ -335,7 +334,7 @@ def _owner_in(folder: Path) -> str | None:
 
 
 def _require_resumable(campaign: Campaign) -> None:
-    """What no waiting changes."""
+    """Raise RailgaugeError for what prevents a resume and no waiting changes."""
     if campaign.simulated is not None:
         raise RailgaugeError(
             f"campaign {campaign.id} is a rehearsal",
@@ -364,7 +363,7 @@ def _require_resumable(campaign: Campaign) -> None:
 def _hold(campaign: Campaign, say: Say) -> Iterator[int]:
     """The campaign's lock. A session that lost its `railgauge accept` is given time to end."""
     deadline = time.monotonic() + _ENDING_S
-    told = False
+    warned = False
     while True:
         with contextlib.ExitStack() as stack:
             try:
@@ -375,9 +374,9 @@ def _hold(campaign: Campaign, say: Say) -> Iterator[int]:
             else:
                 yield lock
                 return
-        if not told:
+        if not warned:
             say("waiting for the session that it had to end")
-            told = True
+            warned = True
         time.sleep(0.5)
 
 
@@ -471,12 +470,12 @@ def _require_begun(campaign: Campaign, output: str) -> None:
     if begun or campaign.session.exit_code <= 0:
         return
     last = [line for line in output.splitlines() if line.strip()][-1:]
-    said = campaign.session.last_error or "".join(last) or "it said nothing"
+    reason = campaign.session.last_error or "".join(last) or "it said nothing"
     shutil.rmtree(campaign.folder, ignore_errors=True)
     raise EnvironmentProblem(
-        f"ReFrame ended before it had a plan, and nothing was measured: {said}",
+        f"ReFrame ended before it had a plan, and nothing was measured: {reason}",
         next_step="reframe --help: what stands behind -- is for ReFrame"
-        if said.startswith("reframe: error:")
+        if reason.startswith("reframe: error:")
         else f"railgauge system check {campaign.system}, and of each of the other systems: ReFrame "
         "loads them all",
     )
@@ -498,8 +497,8 @@ def _conclude(campaign: Campaign, state: State, say: Say) -> Verdict:
     campaign.save()
     _write_reports(verdict, say)
     if not verdict.simulated:
-        told = [str(campaign.folder / name) for name in ("verdict.json", markdown.FILE)]
-        hooks.call(VERDICT_VARIABLE, told, say)
+        files = [str(campaign.folder / name) for name in ("verdict.json", markdown.FILE)]
+        hooks.call(VERDICT_VARIABLE, files, say)
     return verdict
 
 
@@ -543,7 +542,9 @@ _FILTERS = ("-n", "-x", "-t", "-T", "-E", "--name", "--exclude", "--tag", "--fil
 
 
 def _require_ready(system: str, chosen: Scope, options: Sequence[str], say: Say) -> None:
-    """That the nodes see what the checks need there. Stand-ins run on other nodes than these."""
+    """Check that the nodes see what the checks need there; not in a rehearsal, whose stand-ins run
+    on other nodes.
+    """
     if rehearsal.scenario() is not None:
         return
     # Of a filter only ReFrame knows whether it leaves MPI in.

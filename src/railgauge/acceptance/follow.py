@@ -1,4 +1,4 @@
-"""A ReFrame session while it runs: its output kept, its progress told, ended where it hangs."""
+"""A running ReFrame session: its output is kept, its progress shown; ended if it hangs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from railgauge.acceptance.progress import Finished, Progress, finished
 from railgauge.campaign.folder import PLAN
 from railgauge.checks import queue
 from railgauge.errors import EnvironmentProblem
+from railgauge.hooks import Say
 from railgauge.model import record
 from railgauge.model.record import BrokenRecordError, Planned
-
-Say = Callable[[str], None]
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -116,7 +115,7 @@ class Watchdog:
             self._timer.cancel()
 
 
-#: So often `stop` is asked.
+#: How often `stop` is called.
 _LOOK_S = 3.0
 
 
@@ -191,7 +190,7 @@ def follow(
                         say(line.rstrip())
                     if (one := finished(line)) is not None:
                         progress.heard(one)
-                        say(_told(one, watchdog.cases))
+                        say(_line_of(one, watchdog.cases))
                         watchdog.restart()
                 code = process.wait()
                 watchdog.stop()
@@ -210,6 +209,6 @@ def _plan(path: Path) -> Sequence[Planned]:
         return ()
 
 
-def _told(one: Finished, cases: Sequence[Planned]) -> str:
+def _line_of(one: Finished, cases: Sequence[Planned]) -> str:
     title = next((case.title for case in cases if case.case == one.case), one.case)
     return f"{one.done:>3}/{one.all} {one.word.lower():<5} {title}"

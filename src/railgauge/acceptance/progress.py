@@ -1,4 +1,4 @@
-"""How far a session is: by what ReFrame prints, and by what its sweeps write as they go on."""
+"""The progress of a session: by what ReFrame prints, and by what its sweeps write meanwhile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FINISHED = re.compile(
     r"\[\s+(?P<word>OK|FAIL|ABORT|SKIP)\s*\]\s*\(\s*(?P<done>\d+)/(?P<all>\d+)\)"
 )
 
-#: So many running checks are named.
+#: How many running checks are named.
 _NAMED = 2
 
 #: Before this share is done nobody can tell how long the rest takes.
@@ -40,11 +40,11 @@ class Finished:
 
 def finished(line: str) -> Finished | None:
     """What a line of ReFrame's output says; None of any other line."""
-    found = _FINISHED.search(line)
-    if found is None:
+    matched = _FINISHED.search(line)
+    if matched is None:
         return None
-    case = line[found.end() :].strip().split(" /", 1)[0]
-    return Finished(found["word"], int(found["done"]), int(found["all"]), case)
+    case = line[matched.end() :].strip().split(" /", 1)[0]
+    return Finished(matched["word"], int(matched["done"]), int(matched["all"]), case)
 
 
 class Sweep:
@@ -98,7 +98,7 @@ class Sweep:
 
 
 class Progress:
-    """Of a session that runs in `folder`."""
+    """The progress of a session that runs in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.cases: Sequence[Planned] = ()
@@ -109,14 +109,14 @@ class Progress:
         self._sweeps: dict[Path, Sweep] = {}
 
     def heard(self, one: Finished) -> None:
-        """A case has ended."""
+        """Take note of a case that has ended."""
         self._last = one
         self._failed += one.word in ("FAIL", "ABORT")
         planned = next((case for case in self.cases if case.case == one.case), None)
         self._places_done += len(planned.places) if planned else 1
 
     def words(self) -> str:
-        """Cases, what runs, what is left, and what was not good."""
+        """The line of progress: cases, what runs, the time left, and what was not good."""
         running = self._running()
         done, of = (self._last.done, self._last.all) if self._last else (0, self._all_cases)
         parts = [f"{done}/{of} cases" if of else "starting"]

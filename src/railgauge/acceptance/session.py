@@ -21,7 +21,7 @@ MOUNTS_VARIABLE = "RAILGAUGE_LAB_MOUNTS"
 #: Set by `railgauge accept`: its own process, without which its session is to end.
 PARENT_VARIABLE = "RAILGAUGE_PARENT"
 
-#: So many objects are made before Python looks for circles among them.
+#: Objects that are made before Python looks for reference cycles among them.
 _COLLECT_OBJECTS = 100_000
 
 

@@ -261,7 +261,7 @@ class Campaign:
         )
 
     def end(self, state: State) -> None:
-        """It is at its end; on disk once it is saved, after what follows from its end."""
+        """Mark it as ended; saved to disk only after everything that follows from its end."""
         self.state, self.finished = state, _now()
 
     @property
@@ -270,7 +270,7 @@ class Campaign:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[int]:
-        """Be the one that works on this campaign; the descriptor is for the session's process.
+        """Take the campaign's lock; the descriptor is passed on to the session's process.
 
         It is held as long as any process has the descriptor, however the others ended. RunningError
         where another one has it.
@@ -299,7 +299,7 @@ class Campaign:
 
     @property
     def broke_off(self) -> bool:
-        """It is not at its end, and nothing on this host works on it."""
+        """Whether it has not ended, and nothing on this host works on it."""
         if self.state != "running" or self.context.get("host") != socket.gethostname():
             return False
         if not self.lock_file.exists():
@@ -325,7 +325,7 @@ def _context(command: list[str]) -> dict[str, Any]:
 
 
 class RunningError(RailgaugeError):
-    """Somebody works on the campaign."""
+    """Another process works on the campaign."""
 
     def __init__(self, campaign: Campaign) -> None:
         host, pid = (campaign.context.get(name, "unknown") for name in ("host", "pid"))
@@ -396,7 +396,7 @@ def _named(name: str) -> re.Match[str]:
 
 
 def decision(campaign: Campaign) -> str | None:
-    """The word of its verdict; None where it has none yet."""
+    """The decision of its verdict; None where it has none yet."""
     path = campaign.folder / "verdict.json"
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["verdict"])

@@ -1,14 +1,23 @@
-"""The check that times programs of the site."""
+"""The check that times the site's own programs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import hostlist, paths
-from railgauge.checks.cases import ApplicationCase, Cases, Mismatch, chosen_nodes
+from railgauge.checks import container
+from railgauge.checks.cases import (
+    ApplicationCase,
+    Cases,
+    LeftOut,
+    Mismatch,
+    chosen_nodes,
+    left_to_the_series,
+)
 from railgauge.checks.observation import ExitLine, Observation
 from railgauge.checks.ranks import RanksCheck
 from railgauge.checks.wan import is_series
@@ -21,12 +30,9 @@ from railgauge.tools import application
 #: What Slurm, the launcher and a rank's own start may take beside a run.
 _MARGIN_S = 60
 
-#: The launcher's options that start the program in an image: nobody can look for it on a node.
-_IN_AN_IMAGE = ("--container", "--image")
-
 
 class ApplicationCases(Cases[ApplicationCase]):
-    """Each program of extras.applications, on the first nodes that it asks for, or on all."""
+    """The programs of extras.applications, each on the first nodes that it wants, or on all."""
 
     grows = True
 
@@ -37,27 +43,34 @@ class ApplicationCases(Cases[ApplicationCase]):
         there = chosen_nodes(partition.nodes)
         for name, program in _programs(partition).items():
             count = program.nodes or len(there)
-            if 0 < count <= len(there) and (is_series() or not program.series_only):
+            measured = not program.placeholders and (is_series() or not program.series_only)
+            if measured and 0 < count <= len(there):
                 yield ApplicationCase(partition.name, name, there[:count])
 
     def lacks_nodes(self, partition: Partition) -> str:
-        least = min(program.nodes or 1 for program in _programs(partition).values())
+        programs = _programs(partition).values()
+        least = min((p.nodes or 1 for p in programs if not p.placeholders), default=1)
         if len(partition.nodes) >= least:
             return ""
         return f"needs {least} nodes, and there are {len(partition.nodes)}"
 
-    def leaves_out(self, partition: Partition) -> str:
+    def leaves_out(self, partition: Partition) -> Sequence[LeftOut]:
+        count, left_out = len(partition.nodes), []
         for name, program in _programs(partition).items():
-            if program.series_only:
-                return f"is required, and applications.{name}.series_only leaves it out"
-            if program.nodes and program.nodes > len(partition.nodes):
-                return (
-                    f"is required, and {name} needs {program.nodes} nodes of {len(partition.nodes)}"
-                )
-            if (program.nodes or len(partition.nodes)) < len(partition.nodes):
+            field = f"extras.applications.{name}"
+            if program.placeholders:
+                fields = ", ".join(program.placeholders)
+                reason = f"{name} never runs: {fields} only stand for what a site has"
+                left_out.append(LeftOut(reason, f"{field}.placeholders"))
+            elif program.series_only:
+                left_out.append(left_to_the_series(f"{field}.series_only"))
+            if program.nodes and program.nodes > count:
+                reason = f"{name} needs {program.nodes} nodes of {count}"
+                left_out.append(LeftOut(reason, f"{field}.nodes"))
+            elif program.nodes and program.nodes < count:
                 few = hostlist.fold(partition.nodes[: program.nodes])
-                return f"is required of every node, and {name} runs on {few}"
-        return ""
+                left_out.append(LeftOut(f"{name} runs on {few} alone", f"{field}.nodes"))
+        return left_out
 
     def node_counts(self, partition: Partition) -> Sequence[int]:
         return range(1, len(partition.nodes) + 1)
@@ -100,12 +113,19 @@ class ApplicationCheck(RanksCheck):
 
     @classmethod
     def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
-        """Of one in an image, in the system's folder or on a path of its own nothing is known."""
+        """None known of a program in an image, in the system's folder or on a path of its own."""
         return {
-            p.command[0]: []
+            program: []
             for p in _programs(partition).values()
-            if not (_in_image(p) or "{" in p.command[0] or "PATH" in p.environment)
+            if not (p.placeholders or p.image or "PATH" in p.environment)
+            for program in (p.command[0], *p.programs)
+            if "{" not in program
         }
+
+    def provider(self, program: str) -> str:
+        field = f"extras.applications.{self.program.application}"
+        where = f"into the image {self.asked.image}" if self.asked.image else "there"
+        return f"install {program} {where}, or mend {field}"
 
     @property
     def target(self) -> ApplicationCase:
@@ -117,18 +137,18 @@ class ApplicationCheck(RanksCheck):
 
     @property
     def options(self) -> application.Options:
-        asked = self.asked
+        described = self.asked
         return application.Options(
             name=self.program.application,
             ranks=self.num_tasks,
-            converged=asked.converged.pattern,
-            equals=asked.converged.equals,
-            at_least=asked.converged.at_least,
-            at_most=asked.converged.at_most,
-            lines=asked.converged.lines,
-            own_time=asked.own_time.pattern if asked.own_time else None,
-            unit=asked.own_time.unit if asked.own_time else "s",
-            end=asked.end,
+            converged=described.converged.pattern,
+            equals=described.converged.equals,
+            at_least=described.converged.at_least,
+            at_most=described.converged.at_most,
+            lines=described.converged.lines,
+            own_time=described.own_time.pattern if described.own_time else None,
+            unit=described.own_time.unit if described.own_time else "s",
+            end=described.end,
         )
 
     def requested(self) -> Mapping[str, Any]:
@@ -138,26 +158,26 @@ class ApplicationCheck(RanksCheck):
         return [*self.metrics, *(f"application_time_run{n}" for n in self._numbers)]
 
     def gates(self, measurement: Measurement) -> bool:
-        """The mean; the runs are recorded beside it."""
+        """The metric that must have a reference: the mean. The runs are recorded beside it."""
         return measurement.variable in self.metrics
 
     # --- the job -------------------------------------------------------------------------------
 
     @property
     def _numbers(self) -> range:
-        """Of its runs, from 1."""
+        """The numbers of its runs, from 1."""
         return range(1, self.asked.runs + 1)
 
     @run_after("init")
     def count_ranks(self) -> None:
-        asked = self.asked
-        self.num_tasks_per_node = asked.ranks_per_node
+        described = self.asked
+        self.num_tasks_per_node = described.ranks_per_node
         self.num_tasks = len(self.pinned_nodes) * self.num_tasks_per_node
-        self.time_limit = f"{asked.runs * (asked.limit_s + _MARGIN_S)}s"
+        self.time_limit = f"{described.runs * (described.limit_s + _MARGIN_S)}s"
 
     @property
     def expected_seconds(self) -> float:
-        """All runs, by the number that is stored of the program; without one by their limit."""
+        """The time of all runs, by the stored number of the program, else by their limit."""
         known = [
             number.value
             for entry in self.stored.entries
@@ -168,19 +188,29 @@ class ApplicationCheck(RanksCheck):
         return self.asked.runs * min(known, default=float(self.asked.limit_s))
 
     def command(self) -> list[str]:
+        return self._filled(self.asked.command)
+
+    def _filled(self, words: Sequence[str]) -> list[str]:
         folder = str(paths.SYSTEMS / self.current_system.name)
-        return [word.replace("{system}", folder) for word in self.asked.command]
+        return [word.replace("{system}", folder) for word in words]
 
     def run_limit_s(self) -> int:
         return self.asked.limit_s
 
     def orders(self) -> Mapping[str, Any]:
-        return {"environment": dict(self.asked.environment)}
+        return {
+            "environment": dict(self.asked.environment),
+            "programs": self._filled(self.asked.programs),
+        }
 
     @run_before("run")
     def run_again_and_again(self) -> None:
-        """The last run is the job's own program, those before it steps of their own."""
-        self.job.launcher.options += list(self.asked.launch_options)
+        """Make the last run the job's own program, and those before it steps of their own."""
+        asked, folder = self.asked, self.stagedir
+        self.job.launcher.options += [
+            *asked.launch_options,
+            *container.launcher_options(asked.image, folder, folder, asked.mounts),
+        ]
         launch = self.job.launcher.run_command(self.job)
         words = " ".join([self.executable, *self.executable_opts])
         *before, last = (f"run{number}" for number in self._numbers)
@@ -191,38 +221,35 @@ class ApplicationCheck(RanksCheck):
 
     def _run(self, number: int) -> tuple[application.Run, list[ExitLine]]:
         roles = [role_of(rank, f"run{number}") for rank in range(self.num_tasks)]
-        found = {rank: self.exit_line(role) for rank, role in enumerate(roles)}
-        lines = [line for line in found.values() if line is not None]
+        line_by_rank = {rank: self.exit_line(role) for rank, role in enumerate(roles)}
+        lines = [line for line in line_by_rank.values() if line is not None]
         outputs = {
             rank: application.Output(self.text(f"{role}.out"), self.text(f"{role}.err"))
             for rank, role in enumerate(roles)
-            if found[rank] is not None
+            if line_by_rank[rank] is not None
         }
         return application.Run(outputs, [line.call for line in lines]), lines
 
     def read(self) -> Observation:
         runs = [self._run(number) for number in self._numbers]
         lines = [line for _, of_run in runs for line in of_run]
+        image = self.asked.image
         return Observation(
             application.read([run for run, _ in runs], self.options),
-            [line.call for line in lines],
+            [replace(line.call, package=container.package(image, line.call)) for line in lines],
             _by_node(lines),
         )
 
 
 def _by_node(lines: Sequence[ExitLine]) -> dict[str, Mapping[str, Any]]:
-    """What each node states, of its clock the run in which it moved most, of its disks all."""
-    found: dict[str, dict[str, Any]] = {}
+    """Node -> its facts: the clock of the run in which it moved most, the disks of all runs."""
+    by_node: dict[str, dict[str, Any]] = {}
     for line in lines:
-        before, now = found.get(line.call.host, {}), dict(line.facts)
+        before, now = by_node.get(line.call.host, {}), dict(line.facts)
         clocks = [facts["clock"] for facts in (before, now) if "clock" in facts]
         if clocks:
             now["clock"] = max(clocks, key=lambda clock: abs(clock["moved_s"]))
         if "no_room" in before:
             now["no_room"] = {**now.get("no_room", {}), **before["no_room"]}
-        found[line.call.host] = {**before, **now}
-    return dict(found)
-
-
-def _in_image(program: Application) -> bool:
-    return any(option.startswith(_IN_AN_IMAGE) for option in program.launch_options)
+        by_node[line.call.host] = {**before, **now}
+    return dict(by_node)

@@ -29,6 +29,7 @@ from railgauge.model.call import Call
 from railgauge.model.failure import ALONE, PRECONDITION_FAILED, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
+from railgauge.model.uplinks import Uplink
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import reservations
 from railgauge.systems import rehearsal
@@ -53,12 +54,12 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     """A check that passes only on complete evidence.
 
     A subclass says what runs (`executable`, `executable_opts`), names its metrics, and implements
-    `read()`. Everything that could let a bad run pass is closed here, by `protections`, for every
-    place by itself: `here` is the one at hand.
+    `read()`. `protections` closes every way in which a bad run could pass, for each place by
+    itself: `here` is the place at hand.
     """
 
     valid_prog_environs = ["*"]
-    #: whole nodes: whatever else runs there would be measured too, another campaign's job also
+    #: whole nodes: another job there, also of another campaign, would be measured, too
     exclusive_access = True
     #: `acceptance` fails without a reference, `baseline` records (reframe --mode baseline)
     gate = variable(str, value="acceptance")
@@ -66,9 +67,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     metrics = variable(list, value=[])
     #: nodes that the job must run on, by name
     pinned_nodes = variable(list, value=[])
-    #: what the tool's own output must state, beside what `read()` judges
+    #: the values that the tool's own output must state, beside what `read()` judges
     expected = variable(dict, value={})
-    #: what every node must state of itself
+    #: the values that every node must state of itself
     expected_on_nodes = variable(dict, value={})
     #: longest stay in the queue: a job that waits longer is cancelled and failed
     max_pending_time = "5m"
@@ -76,23 +77,23 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     #: what moves data, where transfers by several tools are compared
     transfer_tool: str = ""
-    #: the metrics that must have a reference; none: what `gates` says, as a rule all
+    #: the metrics that must have a reference; none: as `gates` says, as a rule all
     gating: tuple[str, ...] = ()
 
     #: the place at hand
     here: Case
-    #: what `read` has read of it
+    #: what `read` has returned for it
     observed: Observation | None = None
-    #: what became of each place, once the job has ended
+    #: the result of each place, once the job has ended
     results: Sequence[Judged] = ()
     #: the places that a resumed session is to measure; None for all
     only: frozenset[str] | None = None
-    #: places that were not measured, and why
+    #: place that was not measured -> why
     not_run: dict[str, str]
 
     # --- without an instance: for `railgauge system check` -------------------------------------
 
-    #: what it measures where, the values of its first parameter: `parameter(cases)`
+    #: its places, which are the values of its first parameter: `parameter(cases)`
     cases: Cases[Any] | None = None
 
     @classmethod
@@ -102,21 +103,21 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     @classmethod
     def unstated(cls, extras: systems.Extras) -> Sequence[str] | None:
-        """What the description must still say for a reference to follow from it alone: nothing
-        where it does follow. None where no description could give one.
+        """The fields that the description lacks for a reference to follow from it alone; empty
+        where it follows, None where no description could give one.
         """
         return None
 
     @classmethod
     def programs_on(cls, partition: systems.Partition) -> Mapping[str, Sequence[str]]:
-        """What it runs on a partition's nodes: program -> the argv that asks its version, none
-        where it has no such.
+        """The programs that it runs on a partition's nodes: name -> the argv that prints the
+        version, empty where there is none.
         """
         return {}
 
     @classmethod
     def programs_unknown(cls, partition: systems.Partition) -> str:
-        """Why nobody but its own job can look for its programs; "" where others can."""
+        """Why only its own job can look for its programs; "" where others can."""
         return ""
 
     @classmethod
@@ -128,27 +129,27 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     @property
     def target(self) -> Case:
-        """What is measured where: the value of the check's first parameter."""
+        """The case: the value of the check's first parameter."""
         raise NotImplementedError
 
     @property
     def places(self) -> Sequence[Case]:
-        """All that the case measures."""
+        """All places of the case."""
         return (self.target,)
 
     @property
     def tool_name(self) -> str:
-        """As exit lines and claims have it."""
+        """The tool's name in exit lines and claims."""
         return str(self.tool.TOOL)
 
     @property
     def ranks(self) -> int:
-        """How many ranks the tool has at a place."""
+        """The number of the tool's ranks at a place."""
         return int(self.num_tasks)
 
     def needs(self, place: Case) -> Sequence[tuple[str, str]]:
-        """The places of other checks that must have passed before: unique name of the case, and
-        place. A case that depends on others (`depends_on`) runs where these passed.
+        """The preconditions of a place: the unique name of another check's case, and its place. A
+        case that depends on others (`depends_on`) measures the places whose preconditions passed.
         """
         return ()
 
@@ -157,23 +158,23 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         raise NotImplementedError
 
     def required_metrics(self) -> Sequence[str]:
-        """The performance variables that a complete result of the place at hand has."""
+        """The performance variables of a complete result of the place at hand."""
         return list(self.metrics)
 
     def requested(self) -> Mapping[str, Any]:
-        """What the tool's own output must state of the place at hand."""
+        """The values that the tool's own output must state, of the place at hand."""
         return dict(self.expected)
 
     def requested_of_nodes(self) -> Mapping[str, Any]:
-        """What every node of the place at hand must state of itself."""
+        """The values that every node of the place at hand must state of itself."""
         return dict(self.expected_on_nodes)
 
     def limit(self, measurement: Measurement) -> Limit | None:
-        """What physics allows for this measurement, where that is known."""
+        """The physical limit of this measurement; None where it is not known."""
         return None
 
     def gates(self, measurement: Measurement) -> bool:
-        """Whether this number must have a reference; else it is recorded, and judged if it has."""
+        """Whether this number must have a reference; others are judged only where they have one."""
         return not self.gating or measurement.metric in self.gating
 
     def own_reference(self, measurement: Measurement) -> references.Reference | None:
@@ -181,7 +182,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return None
 
     def floor(self, measurement: Measurement) -> references.Reference | None:
-        """What proves function only, where no number is stored: from the system's description."""
+        """The bound of the system's description that proves function where nothing is stored."""
         return None
 
     @property
@@ -195,12 +196,12 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return ()
 
     def provider(self, program: str) -> str:
-        """What to type, or to install, for a program that a node lacks."""
+        """The command, or the package to install, for a program that a node lacks."""
         return f"install {program} there"
 
     @property
     def expected_seconds(self) -> float | None:
-        """About how long the job holds its nodes, as `accept --plan` says it; None: unknown."""
+        """How long the job holds its nodes, about, for `accept --plan`; None where unknown."""
         return None
 
     @property
@@ -210,12 +211,12 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     @functools.cached_property
     def stored(self) -> references.References:
-        """The stored numbers of the system, as they are when the case first needs them."""
+        """The stored numbers of the system, read when the case first needs them."""
         return references.load(self.current_system.name)
 
     @property
     def partition_data(self) -> systems.Partition:
-        """The partition that the check is for; known before ReFrame has set one up."""
+        """The partition of the check, known before ReFrame has set one up."""
         return systems.load(rt.runtime().system.name).partition(self.target.partition)
 
     # --- the job -------------------------------------------------------------------------------
@@ -232,31 +233,31 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             self.depends_on(case)
 
     def cases_needed(self) -> Iterable[str]:
-        """Those that are needed for any place."""
+        """The cases that any place needs."""
         # Bound once: ReFrame looks at every access, and a large partition has many places.
         needs = self.needs
         return dict.fromkeys(case for place in self.places for case, _ in needs(place))
 
     def unmet(self, places: Iterable[Case]) -> dict[str, str]:
-        """Why each of the places must not be measured whose needs have not all passed."""
+        """Place -> why it must not be measured, where its preconditions have not all passed."""
         checks: dict[str, str] = {}
         passed: dict[str, set[str]] = {}
-        found = {}
+        reasons = {}
         for place in places:
-            wanting = []
+            unmet_places = []
             for case, name in self.needs(place):
                 if case not in passed:
-                    before = self.getdep(case)
-                    checks[case] = type(before).__name__
-                    passed[case] = {one.place.place for one in before.results if one.serves}
+                    check = self.getdep(case)
+                    checks[case] = type(check).__name__
+                    passed[case] = {judged.place.place for judged in check.results if judged.serves}
                 if name not in passed[case]:
-                    wanting.append(f"{checks[case]} {name}")
-            if wanting:
-                found[place.place] = f"{PRECONDITION_FAILED}{'; '.join(wanting)}"
-        return found
+                    unmet_places.append(f"{checks[case]} {name}")
+            if unmet_places:
+                reasons[place.place] = f"{PRECONDITION_FAILED}{'; '.join(unmet_places)}"
+        return reasons
 
     def choose_places(self) -> None:
-        """Leave out what is not to be measured, before the job is submitted."""
+        """Leave out places that must not be measured, before the job is submitted."""
         if not self.is_dry_run() and (wanting := self.unmet([self.target])):
             self.skip(wanting[self.target.place])
 
@@ -264,10 +265,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def pin_job(self) -> None:
         self.choose_places()
         self.job.options += ["--no-requeue"]
-        campaign = paths.campaign_folder()
-        if campaign:
-            # By which `railgauge accept` finds what an interrupted session left in the queue.
-            self.job.options += [f"--comment=railgauge:{campaign.name}"]
+        if paths.campaign_folder():
+            # By it `railgauge accept` finds what an interrupted session left in the queue.
+            self.job.options += [slurm_jobs.comment()]
         reservation = os.environ.get(reservations.RESERVATION_VARIABLE)
         if reservation:
             self.job.options += [f"--reservation={reservation}"]
@@ -296,29 +296,29 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return True
 
     def places_to_judge(self) -> Sequence[Case]:
-        """Those of which there is something to judge."""
+        """The places that have something to judge."""
         return self.places
 
     def judge_place(self, place: Case) -> Judged:
         self.here = place
-        evidence, found = self._evidence()
-        found = failures(evidence, found)
-        if any(failure.kind in ALONE for failure in found):
-            # What it printed before is of a job that did not come to its own end.
+        evidence, place_failures = self._evidence()
+        place_failures = failures(evidence, place_failures)
+        if any(failure.kind in ALONE for failure in place_failures):
+            # Its output belongs to a job that did not come to its own end.
             evidence = dataclasses.replace(evidence, reading=None)
-        return Judged(place, evidence, found)
+        return Judged(place, evidence, place_failures)
 
     def job_failures(self) -> Sequence[Failure]:
-        """What is wrong with the job as a whole, where that is no failure of a place."""
+        """The failures of the job as a whole, which are of no single place."""
         return ()
 
     def complaints(self) -> list[str]:
-        """What is wrong with the places, for ReFrame's own report."""
+        """The failures of the places, for ReFrame's own report."""
         return [failure.message for judged in self.results for failure in judged.failures]
 
     @run_before("performance")
     def compare(self) -> None:
-        """Hand ReFrame the numbers and their bounds; it compares, reports and keeps history."""
+        """Give ReFrame the numbers and their bounds, which it compares, reports and keeps."""
         if self.is_dry_run():
             return
         shown = self.numbers()
@@ -343,20 +343,22 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         }
 
     def _evidence(self) -> tuple[Evidence, list[Failure]]:
-        """All that is known of the place at hand; output that cannot be read is evidence too."""
-        found: list[Failure] = []
+        """The evidence of the place at hand, and the failures in reading it."""
+        place_failures: list[Failure] = []
         if self.gate not in ("acceptance", "baseline"):
-            found.append(Failure("gate", f"gate is {self.gate!r}, expected acceptance or baseline"))
+            place_failures.append(
+                Failure("gate", f"gate is {self.gate!r}, expected acceptance or baseline")
+            )
         self.observed = None
         try:
             self.observed = self.read()
-            found += self.observed.failures
+            place_failures += self.observed.failures
         except (OSError, ValueError) as error:
-            found.append(Failure("output", f"{type(error).__name__}: {error}"))
+            place_failures.append(Failure("output", f"{type(error).__name__}: {error}"))
         nodes = self.nodes_here()
         observed = self.observed
         reading, calls = (observed.reading, tuple(observed.calls)) if observed else (None, ())
-        facts = observed.facts if observed else {}
+        facts, prefix = (observed.facts, observed.prefix) if observed else ({}, "")
         if reading is not None:
             placed = tuple(map(self.placed, reading.measurements))
             reading = dataclasses.replace(reading, measurements=placed)
@@ -368,7 +370,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             job_state=self._job_state,
             job_exit_code=self.job.exitcode,
             job_error=self._job_error,
-            tool_errors={call.role: self.text(f"{call.role}.err") for call in calls},
+            tool_errors={call.role: self.text(f"{prefix}{call.role}.err") for call in calls},
             left_output=self._left_output,
             failed_nodes=self._failed_nodes(nodes),
             nodes=nodes,
@@ -383,18 +385,18 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             references=self._references(measurements),
             recorded=frozenset(m.variable for m in measurements if not self.gates(m)),
             budgets=self.budgets,
-            # What stands in for a tool moves nothing.
+            # A tool's stand-in moves nothing.
             claims=tuple(observed.claims) if observed and vouched and not self.rehearsal else (),
             counted=self.counted and not self.rehearsal,
             acceptance=self.gate == "acceptance",
             rehearsal=self.rehearsal,
             missing_program=self._missing_program(facts),
-            optional=self.is_optional(self.partition_data),
+            optional=self.may_be_left_out(facts),
             settled=self.is_settled(),
-        ), found
+        ), place_failures
 
     def placed(self, m: Measurement) -> Measurement:
-        """A number with what the place at hand adds to its condition."""
+        """A measurement with the place at hand as part of its condition."""
         rails = self.here.rails if isinstance(self.here, RailCase) else None
         nodes = m.nodes or self.nodes_here()
         return dataclasses.replace(m, nodes=nodes, ranks=self.ranks, rails=rails)
@@ -402,6 +404,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def nodes_here(self) -> tuple[str, ...]:
         """The nodes of the place at hand."""
         return tuple(self.pinned_nodes) or tuple(self.job.nodelist or ())
+
+    def may_be_left_out(self, facts: Facts) -> bool:
+        """Whether the place at hand fails nothing where its nodes lack what it needs."""
+        return self.is_optional(self.partition_data)
 
     def is_settled(self) -> bool:
         """Whether the end of the place at hand was recorded before the job's own."""
@@ -413,14 +419,16 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def _missing_program(self, facts: Facts) -> Failure | None:
         lacking = {
-            node: said["missing"] for node, said in sorted(facts.items()) if said.get("missing")
+            node: node_facts["missing"]
+            for node, node_facts in sorted(facts.items())
+            if node_facts.get("missing")
         }
         if not lacking:
             return None
-        told = "; ".join(f"{', '.join(names)} not found on {n}" for n, names in lacking.items())
+        message = "; ".join(f"{', '.join(names)} not found on {n}" for n, names in lacking.items())
         programs = dict.fromkeys(name for names in lacking.values() for name in names)
         steps = dict.fromkeys(self.provider(program) for program in programs)
-        return Failure("tool-missing", told, tuple(lacking), "; ".join(steps))
+        return Failure("tool-missing", message, tuple(lacking), "; ".join(steps))
 
     @functools.cached_property
     def _job_error(self) -> str:
@@ -432,7 +440,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     @functools.cached_property
     def _job_state(self) -> str | None:
-        """Slurm's word, and of a job that was cancelled by whom."""
+        """Slurm's state of the job; of a cancelled one with who cancelled it."""
         state = self.job.state
         if state and state.startswith("CANCELLED"):
             return slurm_jobs.cancelled(self.job.jobid) or str(state)
@@ -440,7 +448,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def _references(self, measurements: Sequence[Measurement]) -> dict[str, references.Reference]:
         if self.gate == "baseline":
-            # A baseline is recorded to be looked at; the numbers of before do not judge it.
+            # A baseline is only recorded: earlier numbers do not judge it.
             return {}
         stored, of_system = self.stored, self.partition_data.extras.least_shares
         check, partition = type(self).__name__, self.current_partition.name
@@ -484,15 +492,23 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         )
 
     def like(self, place: Case) -> str:
-        """The planned place that one is like that was not; "" of a planned one."""
+        """The planned place that an added one is like; "" for a planned one."""
         return ""
 
+    def uplinks_carried(self) -> Sequence[Uplink]:
+        """The bytes that each uplink between the nodes carried; empty where they are not known."""
+        return ()
+
+    def notes_of_job(self) -> Sequence[str]:
+        """What is worth knowing of the job as a whole, and speaks against nothing."""
+        return ()
+
     def round_of(self, place: Case) -> int | None:
-        """In which round of its job a place was measured, from 0; None where there are none."""
+        """The round of its job in which a place was measured, from 0; None without rounds."""
         return None
 
     def _store(self, of_job: Sequence[Failure]) -> None:
-        """Leave the results for the campaign, whole or not at all."""
+        """Write the results for the campaign, whole or not at all."""
         extras = self.partition_data.extras
         readings = [judged.evidence.reading for judged in self.results]
         record.Record(
@@ -515,20 +531,22 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             not_run=dict(self.not_run),
             failures=tuple(of_job),
             results=tuple(self._result(judged) for judged in self.results),
+            uplinks=tuple(self.uplinks_carried()),
+            notes=tuple(self.notes_of_job()),
         ).write(Path(self.stagedir, RESULT_FILE))
 
     # --- for the kinds of job in this package ------------------------------------------------
 
     def run_on_nodes(self, program: str, spec: Mapping[str, Any]) -> None:
-        """Let the job start `railgauge.node.<program>` on every task, and give it its orders."""
+        """Make the job start `railgauge.node.<program>` on every task, and write its orders."""
         by_mpirun = self.job.launcher.registered_name == "mpirun"
-        told = {
-            # By which a rank knows its number: the launcher's own, not what MPI makes of it.
+        job_orders = {
+            # A rank knows its number by the launcher's own variable, not by MPI's.
             "rank_variable": "OMPI_COMM_WORLD_RANK" if by_mpirun else "SLURM_PROCID",
             **spec,
         }
         orders = Path(self.stagedir, f"{program}.json")
-        orders.write_text(json.dumps(told, indent=2), encoding="utf-8")
+        orders.write_text(json.dumps(job_orders, indent=2), encoding="utf-8")
         # The nodes see this checkout at the same place, and need nothing else of it.
         source = shlex.quote(str(paths.SOURCE))
         self.executable = "env"
@@ -538,7 +556,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         ]
 
     def exit_line(self, role: str) -> ExitLine | None:
-        """What `role` left when its tool had ended; None where it left nothing."""
+        """The exit line that `role` left when its tool had ended; None where it left none."""
         path = Path(self.stagedir, f"{role}.json")
         if not path.exists():
             return None
@@ -549,11 +567,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             raise ValueError(f"{path.name}: not an exit line: {error!r}") from None
 
     def text(self, file: str) -> str:
-        """A file that the place at hand left; "" where there is none."""
+        """The text of a file that the place at hand left; "" where there is none."""
         return _text_of(Path(self.stagedir, file))
 
     def output(self, role: str) -> str:
-        """What the tool of `role` printed; lines of its standard error are marked as such."""
+        """What the tool of `role` printed, with the lines of its standard error marked."""
         errors = self.text(f"{role}.err").splitlines()
         return self.text(f"{role}.out") + "".join(f"STDERR: {line}\n" for line in errors)
 

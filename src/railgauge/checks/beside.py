@@ -9,9 +9,15 @@ from typing import Any
 from reframe.core.builtins import run_before
 
 from railgauge.checks.base import StrictCheck
-from railgauge.checks.cases import Mismatch, SettingCase, mismatch_of_settings
-from railgauge.checks.observation import Observation
-from railgauge.checks.pair import OfPair, PairCases, neighbours
+from railgauge.checks.cases import (
+    LeftOut,
+    Mismatch,
+    SettingCase,
+    left_to_the_series,
+    mismatch_of_settings,
+)
+from railgauge.checks.observation import ExitLine, Observation
+from railgauge.checks.pair import OfPair, PairCases, first_pair_alone, neighbours
 from railgauge.checks.wan import is_series
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
@@ -48,6 +54,11 @@ class MpiCases(PairCases[SettingCase]):
             return ""
         return "runs the program of extras.mpi, and there is none"
 
+    def leaves_out(self, partition: Partition) -> Sequence[LeftOut]:
+        only = _mpi(partition).series_only
+        found = [left_to_the_series("extras.mpi.series_only")] if only else []
+        return [*found, *first_pair_alone(partition)]
+
     def mismatch(self, condition: Condition, partition: Partition, gates: bool) -> Mismatch | None:
         return super().mismatch(condition, partition, gates) or mismatch_of_settings(
             condition, "mpi", _mpi(partition).settings
@@ -79,6 +90,10 @@ class MpiBesideCheck(OfPair, StrictCheck):
         program = _mpi(partition).program
         own = [program] if program != "allreduce" else []
         return {**super().programs_on(partition), **{name: [] for name in own}}
+
+    def provider(self, program: str) -> str:
+        step = activation.bringing(program, self.current_system.name)
+        return f"{step or super().provider(program)}; or extras.mpi.program: allreduce"
 
     @property
     def target(self) -> SettingCase:
@@ -155,23 +170,26 @@ class MpiBesideCheck(OfPair, StrictCheck):
 
     def read(self) -> Observation:
         transfer = super().read()
-        calls = {phase: self._calls(phase) for phase in PHASES}
+        lines = {phase: self._lines(phase) for phase in PHASES}
+        calls = {phase: [line.call for line in lines[phase]] for phase in PHASES}
         readings = {phase: self._mpi(phase, calls[phase]) for phase in PHASES}
-        of_mpi = [call for phase in PHASES for call in calls[phase]]
+        of_mpi = [line for phase in PHASES for line in lines[phase]]
+        facts: dict[str, dict[str, Any]] = {}
+        # What the transfer's side says of its node is the last word.
+        stated = [(line.call.host, line.facts) for line in of_mpi]
+        for node, said in [*stated, *transfer.facts.items()]:
+            facts.setdefault(node, {}).update(said)
         return dataclasses.replace(
             transfer,
             reading=self._together({TRANSFER: transfer.reading, **readings}),
-            calls=[*transfer.calls, *of_mpi],
-            failures=[
-                *transfer.failures,
-                *self._not_started(of_mpi),
-                *self._not_beside(transfer),
-            ],
+            calls=[*transfer.calls, *(line.call for line in of_mpi)],
+            facts=facts,
+            failures=[*transfer.failures, *self._not_beside(transfer)],
         )
 
-    def _calls(self, phase: str) -> list[Call]:
+    def _lines(self, phase: str) -> list[ExitLine]:
         lines = (self.exit_line(f"{phase}{rank}") for rank in range(self.num_tasks))
-        return [line.call for line in lines if line is not None]
+        return [line for line in lines if line is not None]
 
     def _together(self, readings: Mapping[str, Reading]) -> Reading:
         refused = [f"{name}: {r.reason}" for name, r in readings.items() if not r.ok]
@@ -198,20 +216,10 @@ class MpiBesideCheck(OfPair, StrictCheck):
 
     def _of(self, phase: str, measurement: Measurement) -> Measurement:
         """With the transfer that it ran beside, if it did, as a part of its condition."""
-        named = dataclasses.replace(measurement, operation=f"{measurement.operation} {phase}")
+        named = measurement.under(phase)
         if phase == "alone":
             return named
         return dataclasses.replace(named, **self.setting.model_dump())
-
-    def _not_started(self, calls: Sequence[Call]) -> list[Failure]:
-        found = []
-        for call in calls:
-            if call.note.startswith("cannot be started"):
-                message = f"{self.mpi.program} is not on the path of {call.host}"
-                step = activation.bringing(self.mpi.program, self.current_system.name)
-                steps = f"{step or 'install it there'}; or extras.mpi.program: allreduce"
-                found.append(Failure("no-program", message, (call.host,), steps))
-        return found
 
     def _not_beside(self, transfer: Observation) -> list[Failure]:
         """A transfer that was not there all the time: the program ran beside nothing."""

@@ -1,12 +1,12 @@
-"""What a check measures where: its cases, and where they come from.
+"""The cases of checks: what is measured where, and how the cases of a session are made.
 
-`str()` of a case is how ReFrame's names have it, and what `-n` selects: parts that colons join,
-the partition first. Nothing else reads these names.
+`str()` of a case is its part of ReFrame's names, which `-n` selects: parts joined by colons, the
+partition first. Nothing else reads these names.
 
 A check names the `Cases` that its first parameter takes its values from. They generate the cases of
-a session, and tell `railgauge system check`, which has no session, why a partition has none and
-which conditions of a stored number no case can be under. Where a check measures many places in one
-job its parameter takes the `sweeps` of its cases, each of which is then a place of a `SweepCase`.
+a session. Without a session they tell `railgauge system check` why a partition has none, and which
+conditions of a stored number no case can have. A check that measures many places in one job takes
+the `sweeps` of its cases as parameter: each case is then a place of a `SweepCase`.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ class Case:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Those that the job must run on, in the check's own order."""
+        """The nodes that the job must run on, in the check's own order."""
         raise NotImplementedError
 
     @property
     def kind(self) -> str:
-        """What it says something of, where a check measures several things of the same nodes."""
+        """The thing measured, where a check measures several of the same nodes."""
         return ""
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What stands behind the partition in its name."""
+        """The parts of its name after the partition."""
         raise NotImplementedError
 
     @property
     def condition(self) -> tuple[object, ...]:
-        """What it measures, without where: places of one round have the same."""
+        """What it measures, without where; places of one round have the same condition."""
         return ()
 
     @functools.cached_property
@@ -67,17 +67,17 @@ class Case:
         return ":".join((self.partition, *self.parts))
 
     def __deepcopy__(self, memo: object) -> Case:
-        """ReFrame copies a check for each of its cases; nothing changes this."""
+        """Itself, as nothing changes a case; ReFrame copies a check for each of its cases."""
         return self
 
     def __rfm_json_encode__(self) -> str:
-        """In ReFrame's report and history a case is its name; without this, `null`."""
+        """Its name, for ReFrame's report and history; without this they have `null`."""
         return str(self)
 
 
 class Places(Sequence["Case"]):
-    """A tuple of places that ReFrame does not look into: of every check that it loads it asks all
-    that it finds in it whether it can be copied.
+    """A tuple of places that ReFrame does not look into: it would ask every value within a check
+    whether it can be copied.
     """
 
     __slots__ = ("_places",)
@@ -105,7 +105,7 @@ class SweepCase(Case):
 
     places: Sequence[Case]
     group: str = ""
-    #: how many places there are without a restriction to some
+    #: the number of places without any restriction
     possible: int = 0
 
     @functools.cached_property
@@ -198,7 +198,7 @@ class ApplicationCase(Case):
 class PairCase(Case):
     """A server on one node and a client on another: data goes from client to server.
 
-    `again` is the round of those in which pairs are measured again, 0 for one that was planned.
+    `again` numbers the added round in which the pair is measured again; 0 for a planned pair.
     """
 
     server: str
@@ -216,7 +216,7 @@ class PairCase(Case):
 
     @property
     def ends(self) -> tuple[str, str, str]:
-        """By which a case of the same pair is made: its partition, server and client."""
+        """Partition, server and client, from which another case of the same pair is made."""
         return self.partition, self.server, self.client
 
     @property
@@ -226,14 +226,14 @@ class PairCase(Case):
 
 @dataclasses.dataclass(frozen=True)
 class RailCase(PairCase):
-    """Over one rail of each, by their numbers."""
+    """A pair over one rail of each node, by their numbers."""
 
     server_rail: int
     client_rail: int
 
     @property
     def rails(self) -> str:
-        """The server's and the client's: `0-1`."""
+        """The server's and the client's rail: `0-1`."""
         return f"{self.server_rail}-{self.client_rail}"
 
     @property
@@ -251,7 +251,7 @@ class RailCase(PairCase):
 
 @dataclasses.dataclass(frozen=True)
 class StateCase(PairCase):
-    """With the hosts in a state."""
+    """A pair with the hosts in a state."""
 
     state: HostState
 
@@ -266,7 +266,7 @@ class StateCase(PairCase):
 
 @dataclasses.dataclass(frozen=True)
 class RailStateCase(RailCase):
-    """Over one rail of each, with the hosts in a state."""
+    """A pair over one rail of each node, with the hosts in a state."""
 
     state: HostState
 
@@ -280,8 +280,23 @@ class RailStateCase(RailCase):
 
 
 @dataclasses.dataclass(frozen=True)
+class RailUsageCase(RailCase):
+    """A pair over one rail of each node, used in one of several ways."""
+
+    usage: str
+
+    @property
+    def condition(self) -> tuple[object, ...]:
+        return *super().condition, self.usage
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return *super().parts, self.usage
+
+
+@dataclasses.dataclass(frozen=True)
 class SettingCase(PairCase):
-    """With a setting of the system's description, by its name."""
+    """A pair with a setting of the system's description, by its name."""
 
     setting: str
 
@@ -296,7 +311,7 @@ class SettingCase(PairCase):
 
 @dataclasses.dataclass(frozen=True)
 class NicCase(PairCase):
-    """Over some logical NICs at the same time, each to its peer, with a setting."""
+    """A pair over some logical NICs at the same time, each to its peer, with a setting."""
 
     nics: tuple[str, ...]
     setting: str
@@ -312,7 +327,7 @@ class NicCase(PairCase):
 
 @dataclasses.dataclass(frozen=True)
 class WanCase(PairCase):
-    """Over a way of this round trip; without a window the kernel's own choice."""
+    """A pair over a way of this round trip; without a window the kernel chooses."""
 
     round_trip_ms: float
     window_bytes: int | None
@@ -330,9 +345,8 @@ class WanCase(PairCase):
 
 @dataclasses.dataclass(frozen=True)
 class TransferCase(PairCase):
-    """A set of files, by its name, that the receiver may throw away; none for a mere stream.
-
-    Over the path as it is, or over a way of this round trip.
+    """A transfer between a pair: of a set of files, by its name, that the receiver may discard, or
+    of a stream (None); over the path as it is (None), or over a way of this round trip.
     """
 
     file_set: str | None
@@ -356,36 +370,51 @@ class TransferCase(PairCase):
 
 @dataclasses.dataclass(frozen=True)
 class Mismatch:
-    """Why no case is under a condition; `by_count` where the system is only too small for it."""
+    """Why no case has a condition; `by_count` where the system is only too small for it."""
 
     reason: str
     by_count: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class LeftOut:
+    """Why nodes, or whole acceptances, have no result of a check; `field` of the system's data says
+    so, where one does: `extras.transfers.series_only`.
+    """
+
+    reason: str
+    field: str = ""
+
+
+def left_to_the_series(field: str = "") -> LeftOut:
+    """The reason for what only `railgauge accept --series` measures."""
+    return LeftOut("railgauge accept --series alone measures that", field)
 
 
 AnyCase = TypeVar("AnyCase", bound=Case)
 
 
 class Cases(Generic[AnyCase]):
-    """What a check measures on a partition.
+    """The cases of a check.
 
-    Iterated: the cases of the session's system, on the partitions that have all `features`. Reasons
-    are without the check's name: "runs where features has rdma".
+    Iteration gives the cases of the session's system, on the partitions that have all `features`.
+    Reasons are without the check's name: "runs where features has rdma".
     """
 
-    #: whether something of the partition's network is measured, which its features describe
+    #: whether the partition's network is measured, which its features describe
     measures_features = True
-    #: whether a partition with more nodes has cases of more nodes
+    #: whether cases of a larger partition have more nodes
     grows = False
-    #: whether they are measured whatever places a session is restricted to: others need them
+    #: whether they are measured in spite of a restriction to other places, which need them
     always = False
-    #: whether a large partition is measured in the groups that `nodes_per_job` makes
+    #: whether a large partition is measured in groups of `nodes_per_job` nodes
     in_groups = True
 
     def __init__(self, *features: str) -> None:
         self.features = features
 
     def on(self, partition: Partition) -> Iterable[AnyCase]:
-        """The cases on a partition that has the features, as this session is to have them."""
+        """The cases of this session on a partition that has the features."""
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[AnyCase]:
@@ -394,10 +423,10 @@ class Cases(Generic[AnyCase]):
 
     @property
     def sweeps(self) -> Sequence[SweepCase]:
-        """The cases of the session's system as places of sweeps: one a partition, or one a group
-        of as many nodes as its data allows for a job.
+        """The cases of the session's system as places of sweeps: a sweep for each partition, or for
+        each group of as many nodes as its data allows for a job.
         """
-        found = []
+        sweeps = []
         for partition in self._partitions():
             of_jobs = groups(partition) if self.in_groups else [()]
             for nodes in of_jobs:
@@ -405,11 +434,11 @@ class Cases(Generic[AnyCase]):
                 places = tuple(self.of_group(partition, nodes) if name else self.on(partition))
                 chosen = places if self.always else _chosen_places(places)
                 if chosen:
-                    found.append(SweepCase(partition.name, Places(chosen), name, len(places)))
-        return found
+                    sweeps.append(SweepCase(partition.name, Places(chosen), name, len(places)))
+        return sweeps
 
     def of_group(self, partition: Partition, nodes: tuple[str, ...]) -> Iterable[AnyCase]:
-        """The cases among some of the session's nodes, which have a job of their own."""
+        """The cases among the nodes of a group, which has a job of its own."""
         return self.on(partition.of_nodes(nodes))
 
     def _partitions(self) -> Iterator[Partition]:
@@ -431,40 +460,40 @@ class Cases(Generic[AnyCase]):
         return f"runs where features has {', '.join(missing)}" if missing else ""
 
     def lacks_description(self, partition: Partition) -> str:
-        """What its extras do not say, or not as it must be; "" where they do."""
+        """What its extras lack, or have wrong; "" where they are right."""
         return ""
 
     def lacks_nodes(self, partition: Partition) -> str:
-        """What it needs that a larger partition would have; "" where this one has it."""
+        """What a larger partition would have and this one lacks; "" for nothing."""
         return ""
 
     def is_described(self, partition: Partition) -> bool:
-        """Whether there are cases, as far as features and extras say."""
+        """Whether features and extras allow for cases."""
         return not (self._lacks_features(partition) or self.lacks_description(partition))
 
     def would_grow(self, partition: Partition) -> bool:
-        """Whether a partition that has no case would have one with more nodes."""
+        """Whether a partition without a case would have one if it had more nodes."""
         return not self._lacks_features(partition) and bool(self.lacks_nodes(partition))
 
-    def leaves_out(self, partition: Partition) -> str:
-        """Which nodes, or acceptances, have no result of it; "" where each has one."""
-        return ""
+    def leaves_out(self, partition: Partition) -> Sequence[LeftOut]:
+        """The nodes, or acceptances, without a result of the check; empty where each has one."""
+        return ()
 
     def node_counts(self, partition: Partition) -> Sequence[int]:
-        """How many nodes a case may have."""
+        """The numbers of nodes that a case may have."""
         raise NotImplementedError
 
     def values(self, partition: Partition) -> Mapping[str, Sequence[object]]:
-        """What parts of the condition may be here; a part that is not named may be anything."""
+        """Part of the condition -> its possible values here; other parts may have any value."""
         return {}
 
     #: where `values` come from: "one that extras.wan has"
     described = ""
 
     def mismatch(self, condition: Condition, partition: Partition, gates: bool) -> Mismatch | None:
-        """Why none of the cases that a partition has is under the condition; None where one is.
+        """Why no case of a partition has the condition; None where one has.
 
-        `gates` is false of numbers that are only looked at.
+        `gates` is false for numbers that are only looked at.
         """
         counts = self.node_counts(partition)
         if isinstance(condition.nodes, int) and condition.nodes not in counts:
@@ -478,17 +507,17 @@ class Cases(Generic[AnyCase]):
         return None
 
 
-#: Restricts a session to some nodes, as a host list: `railgauge accept --nodes`.
+#: The variable with the nodes of a session, as a host list: `railgauge accept --nodes`.
 NODES_VARIABLE = "RAILGAUGE_NODES"
 
 
 def chosen_nodes(nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of a partition's nodes that this session is about."""
+    """The nodes of a partition that this session is about."""
     wanted = os.environ.get(NODES_VARIABLE)
     return tuple(n for n in nodes if n in _expanded(wanted)) if wanted else nodes
 
 
-#: Restricts a session to some places, by a regular expression: `railgauge accept --places`.
+#: The variable with a regular expression for the places of a session: `railgauge accept --places`.
 PLACES_VARIABLE = "RAILGAUGE_PLACES"
 
 
@@ -503,12 +532,12 @@ def _expanded(wanted: str) -> frozenset[str]:
 
 
 def groups(partition: Partition) -> list[tuple[str, ...]]:
-    """The session's nodes of a partition, as many together as a job of a sweep may have."""
+    """The session's nodes of a partition, in groups of as many as a job of a sweep may have."""
     nodes = chosen_nodes(partition.nodes)
     most = partition.extras.sweep.nodes_per_job
     if most is None or len(nodes) <= most:
         return [nodes]
-    # As equal as may be: a group of one node has no pairs.
+    # As equal as possible: a group of one node has no pairs.
     count = -(-len(nodes) // most)
     ends = [round(len(nodes) * number / count) for number in range(count + 1)]
     return [nodes[first:last] for first, last in itertools.pairwise(ends)]
@@ -518,13 +547,13 @@ def _session_partitions() -> Sequence[Partition]:
     try:
         system = rt.runtime().system.name
     except ReframeFatalError:
-        # No session: a check's declaration is read, and nothing is to be run.
+        # Without a session only the check's declaration is read, and nothing runs.
         return ()
     return systems.load(system).partitions
 
 
 def from_to(counts: Sequence[int]) -> str:
-    """`3 to 8`, `2`, or `none`."""
+    """A range of counts in words: `3 to 8`, `2`, or `none`."""
     if not counts:
         return "none"
     return f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
@@ -533,7 +562,7 @@ def from_to(counts: Sequence[int]) -> str:
 def mismatch_of_settings(
     condition: Condition, field: str, settings: Mapping[str, Tcp]
 ) -> Mismatch | None:
-    """Why none of the settings of extras.`field` is what the condition states."""
+    """Why no setting of extras.`field` is the one that the condition states; None where one is."""
     stated = {part: v for part, v in condition.stated.items() if part in Tcp.model_fields}
     if any(all(getattr(s, part) == v for part, v in stated.items()) for s in settings.values()):
         return None

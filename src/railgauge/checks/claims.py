@@ -1,11 +1,11 @@
-"""What a tool claims to have moved, against what the node's own devices counted meanwhile.
+"""The bytes that a tool claims to have moved, against the counters of the node's own devices.
 
 Every result is measured twice. A tool that counts wrongly, or was made to, prints any number; the
-byte counters of the interface or RDMA port that it names do not come from it. Pure: claims come
+byte counters of the interface or RDMA port that it names are independent of it. Pure: claims come
 from a check, records from `railgauge.node.counters.Watch`.
 
 The tolerance follows from the limit model: no counter shows less than the payload, and none more
-than the payload with the headers of its layer and what was sent again.
+than the payload with the headers of its layer and with retransmissions.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from typing import Any, NamedTuple
 from railgauge.model.claim import Claim, Counted
 from railgauge.node.counters import PERIOD_S, WINDOW_S
 
-#: Clocks of tool and counter differ, and what a tool rounds.
+#: The tolerance for rounding, and for the clocks of tool and counter.
 _SLACK = 0.01
-#: What leaves after the counters were read, or is shown rounded; claims below it are not judged.
+#: The tolerance for what leaves after the last reading, or is shown rounded; smaller claims are not
+#: judged.
 _SLACK_BYTES = 2**20
-#: Beside the headers a counter shows what was sent again, and a job's own small traffic. More than
-#: that was somebody else's.
+#: Beside the headers a counter shows retransmissions, and a job's own small traffic: this share and
+#: these bytes. More than that was somebody else's.
 _SENT_AGAIN = 0.25
 _OTHERS_BYTES = 2**26
-#: Another device that counted this share of what is missing is where it went.
+#: The missing bytes went over another device that counted this share of them.
 _WENT = 0.5
 
 #: A node's record of a test, as `Watch.stop` leaves it.
@@ -32,7 +33,7 @@ Record = Mapping[str, Any]
 
 
 class Contradiction(NamedTuple):
-    """Why a claim cannot be believed: a kind of failure, in words, and what to do."""
+    """Why a claim is not believed: a kind of failure, the message, and the next step."""
 
     kind: str
     message: str
@@ -40,7 +41,7 @@ class Contradiction(NamedTuple):
 
 
 class _Carried(NamedTuple):
-    """What devices counted: bytes, the sum of their peaks in Gb/s, and under which names."""
+    """The counts of devices: bytes, the sum of their peaks in Gb/s, and their counters' names."""
 
     counted_bytes: int
     peak_gbits: float | None
@@ -48,7 +49,7 @@ class _Carried(NamedTuple):
 
 
 def contradictions(claim: Claim, record: Record) -> Iterator[Contradiction]:
-    """What the counters of the claim's node say against it; nothing for less than 1 MiB."""
+    """The contradictions of the node's counters to a claim; none for less than 1 MiB."""
     if claim.payload_bytes <= _SLACK_BYTES:
         return
     carried = _carried(claim, record)
@@ -64,13 +65,13 @@ def contradictions(claim: Claim, record: Record) -> Iterator[Contradiction]:
     mean_gbits = 8e-9 * claim.payload_bytes / claim.seconds if claim.seconds > 0 else 0.0
     counted_by = ", ".join(_shown((name,)) for name in carried.names)
     beneath = f" (by {counted_by})" if counted_by != _named(claim) else ""
-    told = (
+    message = (
         f"{claim.tool} says it moved {_gb(claim.payload_bytes)} in {claim.seconds:.3g} s "
         f"({mean_gbits:.3g} Gb/s), {_named(claim)}{beneath} of {claim.node} "
         f"{_verb(claim.direction)} {_gb(carried.counted_bytes)}"
     )
     if carried.peak_gbits is not None:
-        told += f", at most {carried.peak_gbits:.3g} Gb/s"
+        message += f", at most {carried.peak_gbits:.3g} Gb/s"
     missing = (1 - _SLACK) * claim.payload_bytes - _SLACK_BYTES - carried.counted_bytes
     gap_s = max(record.get("sampler_gap_s", 0), PERIOD_S)
     if missing > 0 or _is_faster(mean_gbits, claim.seconds, carried.peak_gbits, gap_s):
@@ -78,7 +79,7 @@ def contradictions(claim: Claim, record: Record) -> Iterator[Contradiction]:
         elsewhere = elsewhere and f"; in the same time {elsewhere}: the traffic took that way"
         yield Contradiction(
             "counters",
-            f"counters contradict: {told}{elsewhere}",
+            f"counters contradict: {message}{elsewhere}",
             f"ip route get from {claim.node} to its peer; which file is the tool, of which package?"
             if elsewhere
             else "which file is the tool, of which package? compare with another tool",
@@ -88,7 +89,7 @@ def contradictions(claim: Claim, record: Record) -> Iterator[Contradiction]:
         if carried.counted_bytes > most:
             yield Contradiction(
                 "counters-exceeded",
-                f"not alone: {told}, expected at most {_gb(most)} with headers",
+                f"not alone: {message}, expected at most {_gb(most)} with headers",
                 f"who else uses {claim.node}? squeue --nodelist={claim.node}",
             )
     elif claim.related is not None:
@@ -96,7 +97,7 @@ def contradictions(claim: Claim, record: Record) -> Iterator[Contradiction]:
         if elsewhere := _elsewhere(claim, _without_loopback(record), least):
             yield Contradiction(
                 "counters-elsewhere",
-                f"not alone: {told}; in the same time {elsewhere}, which it was not to use",
+                f"not alone: {message}; in the same time {elsewhere}, which it was not to use",
                 f"who else uses {claim.node}? squeue --nodelist={claim.node}; NCCL_IB_HCA and "
                 "NCCL_SOCKET_IFNAME in the logs",
             )
@@ -105,8 +106,8 @@ def contradictions(claim: Claim, record: Record) -> Iterator[Contradiction]:
 def _is_faster(mean_gbits: float, seconds: float, peak_gbits: float | None, gap_s: float) -> bool:
     """Whether a mean over `seconds` is above what a peak allows.
 
-    Windows of the sampler lie side by side over all of the run, and reach beyond it by one window
-    and a reading at either end: what was moved in that time was moved at the peak at most.
+    The windows of the sampler lie side by side over the whole run, and reach beyond it by one
+    window and a reading at either end: nothing in that time was moved faster than the peak.
     """
     if peak_gbits is None:
         return False
@@ -114,38 +115,38 @@ def _is_faster(mean_gbits: float, seconds: float, peak_gbits: float | None, gap_
 
 
 def _carried(claim: Claim, record: Record) -> _Carried | None:
-    """What the claim's devices counted; None where one of them has no count."""
-    found = []
+    """The counts of the claim's devices; None where one of them has no count."""
+    candidates = []
     for direction in ("rx", "tx") if claim.direction == "either" else (claim.direction,):
         of_devices = [_device(ways, direction, record) for ways in claim.devices]
         known = [device for device in of_devices if device is not None]
         if known and len(known) == len(of_devices):
             peaks = [device.peak_gbits for device in known if device.peak_gbits is not None]
-            found.append(
+            candidates.append(
                 _Carried(
                     sum(device.counted_bytes for device in known),
                     sum(peaks) if len(peaks) == len(known) else None,
                     tuple(name for device in known for name in device.names),
                 )
             )
-    return max(found, key=lambda carried: carried.counted_bytes, default=None)
+    return max(candidates, key=lambda carried: carried.counted_bytes, default=None)
 
 
 def _device(ways: Sequence[Counted], direction: str, record: Record) -> _Carried | None:
-    """One device, by the way of counting it that shows most."""
+    """The counts of one device, by the counters that show most."""
     moved, peaks = record.get("bytes", {}), record.get("peak_gbits", {})
-    found = []
+    candidates = []
     for names in ways:
         counts = [moved.get(name, {}).get(direction) for name in names]
         if counts and None not in counts:
             rates = [peaks.get(_sampled(name), {}).get(direction) for name in names]
             peak = None if None in rates else sum(rates)
-            found.append(_Carried(sum(counts), peak, tuple(names)))
-    return max(found, key=lambda carried: carried.counted_bytes, default=None)
+            candidates.append(_Carried(sum(counts), peak, tuple(names)))
+    return max(candidates, key=lambda carried: carried.counted_bytes, default=None)
 
 
 def _sampled(name: str) -> str:
-    """Under which name peaks are kept: an interface stands behind `net/` there."""
+    """The name under which peaks are kept: `net/` before an interface."""
     return name if "/" in name else f"net/{name}"
 
 
@@ -153,27 +154,29 @@ def _elsewhere(claim: Claim, record: Record, least: float) -> str:
     """The other devices of the node that carried so many bytes, in words; "" where none did."""
     own = {name for ways in claim.devices for names in ways for name in names}
     own |= {*(claim.related or ()), *(f"ethtool/{name}" for name in claim.related or ())}
-    found = {}
+    most_by_device = {}
     for name, ways in record.get("bytes", {}).items():
         directions = ("rx", "tx") if claim.direction == "either" else (claim.direction,)
         most = max((ways.get(direction, 0) for direction in directions), default=0)
         if name not in own and most >= least:
-            found[name] = most
-    return ", ".join(f"{_shown((name,))} {_gb(most)}" for name, most in sorted(found.items()))
+            most_by_device[name] = most
+    return ", ".join(
+        f"{_shown((name,))} {_gb(most)}" for name, most in sorted(most_by_device.items())
+    )
 
 
 def _without_loopback(record: Record) -> Record:
-    """What goes there crosses no link, and takes nothing from one."""
+    """The record without `lo`: its traffic crosses no link, and takes nothing from one."""
     return {"bytes": {n: ways for n, ways in record.get("bytes", {}).items() if n != "lo"}}
 
 
 def _named(claim: Claim) -> str:
-    """The devices, by the first way that each is counted."""
+    """The names of the claim's devices, by the first counter of each."""
     return ", ".join(_shown(ways[0]) for ways in claim.devices)
 
 
 def _shown(names: Counted) -> str:
-    """`mlx5_0` of `rdma/mlx5_0/1`, `eth0`."""
+    """The device's name: `mlx5_0` of `rdma/mlx5_0/1`, `eth0`."""
     return "+".join(name.split("/")[1] if "/" in name else name for name in names)
 
 

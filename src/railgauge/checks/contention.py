@@ -12,9 +12,15 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from railgauge.checks.cases import PairCase, RailStateCase, StateCase
+from railgauge.checks.cases import (
+    LeftOut,
+    PairCase,
+    RailStateCase,
+    StateCase,
+    left_to_the_series,
+)
 from railgauge.checks.observation import Facts
-from railgauge.checks.pair import OfPair, PairCases, neighbours
+from railgauge.checks.pair import OfPair, PairCases, first_pair_alone, neighbours
 from railgauge.checks.wan import is_series
 from railgauge.model.call import Call
 from railgauge.model.failure import HOST_STATE, Failure
@@ -54,6 +60,15 @@ class _StateCases(PairCases[AnyState]):
         pairs = neighbours(partition)
         some = pairs[:1] if data.pairs == "first" else pairs
         return [self.case(pair, state) for pair in some for state in data.states]
+
+    def leaves_out(self, partition: Partition) -> Sequence[LeftOut]:
+        data = contention_of(partition)
+        found = []
+        if data.series_only:
+            found.append(left_to_the_series("extras.contention.series_only"))
+        if data.pairs == "first":
+            found += first_pair_alone(partition, "extras.contention.pairs")
+        return found
 
     def values(self, partition: Partition) -> Mapping[str, Sequence[object]]:
         states = contention_of(partition).states
@@ -136,17 +151,11 @@ class InState(_OfPair):
         }
 
     def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
-        reading = super().reading(calls, facts, prefix)
-        measured = [
-            dataclasses.replace(m, operation=f"{m.operation} {self.state}")
-            for m in reading.measurements
-        ]
+        reading = super().reading(calls, facts, prefix).under(self.state)
         told = [
             words for node, said in facts.items() if (words := how(node, said.get("contention")))
         ]
-        return dataclasses.replace(
-            reading, measurements=tuple(measured), notes=(*reading.notes, *told)
-        )
+        return dataclasses.replace(reading, notes=(*reading.notes, *told))
 
     def _missing_program(self, facts: Facts) -> Failure | None:
         """Without the state nothing was run, as without a program."""
@@ -156,6 +165,12 @@ class InState(_OfPair):
         told = "; ".join(f"{node} could not be {self.state}: {w}" for node, w in no_state.items())
         step = "extras.contention: states, cores, hypervisors"
         return Failure(HOST_STATE, told, tuple(no_state), step)
+
+    def may_be_left_out(self, facts: Facts) -> bool:
+        """Where there is one NUMA node, nothing is far from anything."""
+        unable = [said for said in facts.values() if "no_state" in said]
+        nowhere = bool(unable) and all(said.get("one_numa_node") for said in unable)
+        return (self.state == "far" and nowhere) or super().may_be_left_out(facts)
 
     def violations(self, calls: Sequence[Call], facts: Facts) -> Sequence[Failure]:
         tool_s = max((call.seconds for call in calls if call.role == "client"), default=0.0)
@@ -174,7 +189,8 @@ def hypervisors(
     data: Contention, nodes: Mapping[str, str], state: HostState
 ) -> dict[str, dict[str, Any]]:
     """By role, on which hypervisor which CPUs are meant: those of its node, or all but those of
-    the nodes that it carries, which one role alone then keeps busy.
+    the nodes that it carries, which one role alone then keeps busy. `near` are the virtual CPUs
+    near the NIC, where the data say so.
     """
     found: dict[str, dict[str, Any]] = {}
     for role, node in nodes.items():
@@ -188,6 +204,8 @@ def hypervisors(
             found[role] = {"host": one.host, "by_other": True}
         else:
             found[role] = {"host": one.host, "but": ",".join(carried)}
+        if one.near is not None:
+            found[role]["near"] = one.near
     return found
 
 
@@ -276,6 +294,23 @@ def _not_idle(
             f"{said['after']['load']:.1f})",
             "what else runs there? ps -eo pcpu,args --sort=-pcpu",
         )
+    return found + _misplaced(where, said, state, wrong)
+
+
+def _misplaced(where: str, said: Mapping[str, Any], state: HostState, wrong: Any) -> list[Failure]:
+    """A tool on CPUs that are not where the state has them: of a virtual machine whose own NUMA
+    nodes say nothing, by what the data say of its CPUs.
+    """
+    found: list[Failure] = []
+    if "near" in said:
+        tool = set(stressor.cpus_in(said["tool_cpus"]))
+        near = set(stressor.cpus_in(said["near"]))
+        if (tool & near) if state == "far" else (tool - near):
+            found += wrong(
+                f"the tool ran on CPUs {said['tool_cpus']} above {where}, of which {said['near']} "
+                f"are near the NIC, and the state is {state}"
+            )
+        return found
     home, numa = said.get("nic_numa_node"), said.get("tool_numa_nodes")
     if state == "far" and (home is None or not numa or home in numa):
         found += wrong(f"the tool ran on NUMA node {numa} of {where}, and its NIC is on {home}")
@@ -296,4 +331,6 @@ def how(node: str, said: Mapping[str, Any] | None) -> str:
     where = said.get("on") or node
     numa = said.get("nic_numa_node")
     placed = "" if numa is None else f"; NIC on NUMA node {numa}, tool on {said['tool_numa_nodes']}"
+    if "near" in said:
+        placed = f"; the tool on CPUs {said['tool_cpus']} of its own, {said['near']} near the NIC"
     return f"{where}: CPUs {cpus}: {', '.join(parts)}, load {said['after']['load']:.1f}{placed}"

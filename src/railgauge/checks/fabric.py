@@ -13,14 +13,13 @@ import dataclasses
 import functools
 import itertools
 import os
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from reframe.core.builtins import run_after, run_before
 
-from railgauge import paths, systems
+from railgauge import systems
 from railgauge.checks import topology
 from railgauge.checks.base import StrictCheck
 from railgauge.checks.cases import Case, Cases, PairCase, PartitionCase, chosen_nodes
@@ -28,57 +27,23 @@ from railgauge.checks.observation import Judged, Observation
 from railgauge.checks.protections import Evidence
 from railgauge.checks.schedule import rounds
 from railgauge.checks.sweep import SweepCheck
+from railgauge.checks.uplinks import Counting, confirm
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
-from railgauge.model.uplinks import (
-    CountersUnread,
-    Shares,
-    Uplink,
-    carried,
-    document,
-    parse,
-    shares,
-)
+from railgauge.model.uplinks import CountersUnread, Shares, Uplink, document, shares
 from railgauge.systems import Fabric, Partition
 from railgauge.tools import Completeness, Reading, iperf2
 
-#: What the uplinks counted is held against what iperf2 moved: a pair may be on one leaf, and
-#: headers, acknowledgements and Slurm's own messages come along.
-LEAST_SHARE, MOST_SHARE = 0.5, 1.25
-
-#: How the leaves spread what they send, in this session: `railgauge accept --fabric-mode`.
+#: The variable with the leaves' load balancing in this session: `railgauge accept --fabric-mode`.
 MODE_VARIABLE = "RAILGAUGE_FABRIC_MODE"
 
 #: What each uplink carried, in the case's folder.
 CARRIED = "uplinks.json"
 
-#: So long flows may drain that have shared an uplink: one of 48 in the lab took 10 s.
+#: How long flows may drain that have shared an uplink: one of 48 in the lab took 10 s.
 _DRAIN_TOGETHER_S = 15
-
-#: So long the site's command may take.
-_COMMAND_S = 60
-
-
-def count(command: Sequence[str]) -> list[Uplink]:
-    """What the site's command says now; CountersUnread where it says nothing."""
-    try:
-        outcome = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=_COMMAND_S,
-            check=False,
-            cwd=paths.HOME,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CountersUnread(str(error)) from None
-    if outcome.returncode != 0:
-        last = outcome.stderr.strip().splitlines()[-1:] or ["nothing on its standard error"]
-        raise CountersUnread(f"exit code {outcome.returncode}: {last[0]}")
-    return parse(outcome.stdout)
 
 
 def flows(partition: str, nodes: Sequence[str]) -> list[list[PairCase]]:
@@ -87,11 +52,13 @@ def flows(partition: str, nodes: Sequence[str]) -> list[list[PairCase]]:
     leaf by leaf.
     """
     count = len(nodes)
-    found = []
+    rounds_of_pairs = []
     for shift in sorted({count // 4, count // 2, count - count // 4} - {0, count}):
         pairs = [PairCase(partition, nodes[(i + shift) % count], nodes[i]) for i in range(count)]
-        found += [[pairs[n] for n in numbers] for numbers in rounds(pairs, systems.Sweep())]
-    return found
+        rounds_of_pairs += [
+            [pairs[n] for n in numbers] for numbers in rounds(pairs, systems.Sweep())
+        ]
+    return rounds_of_pairs
 
 
 def all_to_all(partition: str, nodes: Sequence[str], leaves: Leaves | None) -> list[list[PairCase]]:
@@ -159,9 +126,7 @@ class FabricCheck(SweepCheck):
     tool = iperf2
     program = "pair"
     start_limit_s = 30
-    #: what the counters said before the job, or why they said nothing
-    _before: Sequence[Uplink] | CountersUnread = ()
-    _after: Sequence[Uplink] | CountersUnread = ()
+    _counting: Counting | None = None
 
     @classmethod
     def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
@@ -186,7 +151,7 @@ class FabricCheck(SweepCheck):
 
     @property
     def operation(self) -> str:
-        """What is measured, with the mode as its state: `uplinks`, `alltoall packet`."""
+        """The operation, with the mode as its state: `uplinks`, `alltoall packet`."""
         what = "alltoall" if self.fabric.traffic == "alltoall" else "uplinks"
         mode = os.environ.get(MODE_VARIABLE) or self.fabric.mode
         return f"{what} {mode}" if mode else what
@@ -203,7 +168,7 @@ class FabricCheck(SweepCheck):
         return flows(self.target.partition, self.target.nodes)
 
     def rounds_of(self, places: Sequence[Case]) -> list[list[Case]]:
-        """Those of the flows, which together are the place."""
+        """The rounds of the flows, which together are the place."""
         return [list(members) for members in self._flows]
 
     def roles(self) -> Mapping[str, str]:
@@ -224,26 +189,20 @@ class FabricCheck(SweepCheck):
     def longest_run_s(self) -> float:
         return 2 * self.start_limit_s + self.fabric.duration_s + self.options.drain_s + 35
 
-    def _count(self) -> Sequence[Uplink] | CountersUnread:
-        try:
-            return count(self.fabric.counters)
-        except CountersUnread as error:
-            return error
-
     @run_before("run")
     def count_before(self) -> None:
         if not self.is_dry_run():
-            self._before = self._count()
+            self._counting = Counting(self.fabric.counters)
 
     @run_after("run")
     def count_after(self) -> None:
-        if not self.is_dry_run():
-            self._after = self._count()
+        if self._counting is not None:
+            self._counting.end()
 
     # --- what it left --------------------------------------------------------------------------
 
     def places_to_judge(self) -> Sequence[Case]:
-        """The whole, where the job began."""
+        """The whole as one place, where the job began."""
         if self._raw.places or self._raw.lost:
             return self.places
         # The failures of the job say why.
@@ -275,14 +234,16 @@ class FabricCheck(SweepCheck):
         finally:
             self.here = whole
         calls = [call for _, _, of_flow, _ in sides for call in of_flow]
-        facts = {node: said for _, _, _, stated in sides for node, said in stated.items()}
+        facts = {
+            node: node_facts for _, _, _, stated in sides for node, node_facts in stated.items()
+        }
         readings = [(flow, reading) for flow, reading, _, _ in sides]
         return Observation(self._together(readings), calls, facts)
 
     def _sides_of_flows(
         self,
     ) -> Iterator[tuple[PairCase, Reading, list[Call], dict[str, Mapping[str, Any]]]]:
-        """Of each flow its reading, its exit lines, and what its nodes stated."""
+        """The reading of each flow, its exit lines, and its nodes' facts."""
         ranks = {node: rank for rank, node in enumerate(self.here.nodes)}
         for flow in (flow for members in self._flows for flow in members):
             self.here = flow
@@ -299,73 +260,66 @@ class FabricCheck(SweepCheck):
         refused = [
             f"{flow.place}: {reading.reason}" for flow, reading in readings if not reading.ok
         ]
-        found: list[Shares] = []
+        least_even: list[Shares] = []
         try:
             uplinks = self._carried()
-            found = least_even_first(uplinks)
+            least_even = least_even_first(uplinks)
             if not refused:
                 moved = sum(m.payload_bytes for _, reading in readings for m in reading.moved)
-                confirm(sum(one.sent_bytes for one in uplinks), moved)
+                confirm(sum(each.sent_bytes for each in uplinks), moved)
         except CountersUnread as error:
             refused.append(f"`{' '.join(self.fabric.counters)}`: {error}")
         if refused:
             more = [f"and {len(refused) - 1} more"] if len(refused) > 1 else []
             # What pairs failed for may be an uplink.
-            hint = [_told(found)] if found else []
+            hint = [_least_even_note(least_even)] if least_even else []
             return Reading.refused("; ".join([refused[0], *more, *hint]))
         unproved = [r for _, r in readings if r.completeness is not Completeness.PROVED]
         like = Measurement(
-            *("jain_index", found[0].jain, iperf2.TOOL, self.operation, "tcp"),
+            *("jain_index", least_even[0].jain, iperf2.TOOL, self.operation, "tcp"),
             streams=self.fabric.streams,
         )
-        rates = [m.value for _, r in readings for m in r.measurements if m.metric == "bandwidth"]
-        # What all pairs of a round get together.
-        together = dataclasses.replace(
-            like, metric="bandwidth", value=sum(rates) / len(self._flows)
-        )
+        by_flow = {flow.place: reading for flow, reading in readings}
+        in_rounds = [[by_flow[flow.place] for flow in members] for members in self._flows]
+        rate = together_gbits(in_rounds)
+        together = dataclasses.replace(like, metric="bandwidth", value=rate)
         return Reading(
             True,
-            unproved[0].reason if unproved else f"{len(readings)} pairs over {len(found)} ways",
+            unproved[0].reason
+            if unproved
+            else f"{len(readings)} pairs over {len(least_even)} ways",
             unproved[0].completeness if unproved else Completeness.PROVED,
             (like, together),
             dict(readings[0][1].seen),
-            notes=(_told(found),),
+            notes=(_least_even_note(least_even),),
         )
 
     def _carried(self) -> list[Uplink]:
         """What each uplink carried; CountersUnread where that is not known."""
-        for counted in (self._before, self._after):
-            if isinstance(counted, CountersUnread):
-                raise counted
-        assert not isinstance(self._before, CountersUnread)
-        assert not isinstance(self._after, CountersUnread)
-        uplinks = carried(self._before, self._after)
+        if self._counting is None:
+            raise CountersUnread("nobody has counted")
+        uplinks = self._counting.carried()
         Path(self.stagedir, CARRIED).write_text(document(uplinks), encoding="utf-8")
         return uplinks
 
 
+def together_gbits(rounds: Iterable[Iterable[Reading]]) -> float:
+    """The rate of all flows of a round together, in Gb/s: their bytes over the time of the longest
+    flow, by its own clock. A flow that ended earlier adds no rate to the time after its end.
+    """
+    moved = [[m for reading in members for m in reading.moved] for members in rounds]
+    seconds = sum(max((m.seconds for m in of_round), default=0.0) for of_round in moved)
+    payload = sum(m.payload_bytes for of_round in moved for m in of_round)
+    return payload * 8e-9 / seconds if seconds else 0.0
+
+
 def least_even_first(uplinks: Sequence[Uplink]) -> list[Shares]:
     """The shares of leaves with several uplinks; CountersUnread where there is none."""
-    found = sorted((s for s in shares(uplinks) if len(s.of_spine) > 1), key=lambda s: s.jain)
-    if not found:
+    uneven = sorted((s for s in shares(uplinks) if len(s.of_spine) > 1), key=lambda s: s.jain)
+    if not uneven:
         raise CountersUnread("no leaf with two uplinks, expected some to share the traffic")
-    return found
+    return uneven
 
 
-def _told(found: Sequence[Shares]) -> str:
-    return f"the least even of {len(found)}: {found[0]}"
-
-
-def confirm(sent_bytes: int, moved_bytes: int) -> None:
-    """CountersUnread where the leaves cannot have sent this of what iperf2 moved between nodes."""
-    told = f"the leaves counted {sent_bytes / 1e6:.4g} MB while iperf2 moved"
-    moved = f"{moved_bytes / 1e6:.4g} MB"
-    if sent_bytes < LEAST_SHARE * moved_bytes:
-        raise CountersUnread(
-            f"{told} {moved}, expected at least {LEAST_SHARE:.0%} of it: are these the uplinks "
-            "between the nodes, and are they counted in time?"
-        )
-    if sent_bytes > MOST_SHARE * moved_bytes:
-        raise CountersUnread(
-            f"{told} {moved}, expected at most {MOST_SHARE:.0%} of it: something else used them"
-        )
+def _least_even_note(uneven: Sequence[Shares]) -> str:
+    return f"the least even of {len(uneven)}: {uneven[0]}"

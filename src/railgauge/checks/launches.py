@@ -27,7 +27,7 @@ from railgauge.node.ranks import HANG_S
 from railgauge.slurm import ends
 from railgauge.slurm import nodes as slurm_nodes
 
-#: Why groups that were not told apart are not measured begins so (railgauge.node.launches).
+#: The beginning of the reason of groups that were not told apart (railgauge.node.launches).
 _NOT_TOLD_APART = "not told apart"
 
 
@@ -54,33 +54,33 @@ class LaunchCheck(SweepCheck):
         raise NotImplementedError
 
     def alike(self) -> Hashable:
-        """What only groups of one launch may have in common, beside size and condition."""
+        """A further key that groups of one launch must share, beside size and condition."""
         return ()
 
     def bounds(self) -> Mapping[str, float]:
-        """The least that is good of the numbers that a launch is judged by, as far as known."""
+        """The least good values of the metrics that a launch is judged by, where they are known."""
         raise NotImplementedError
 
     def least(self) -> Mapping[str, float]:
-        """What none of them may be below where that is not known, as far as anything says so."""
+        """The floors of these metrics where that is not known, as far as there are any."""
         return {}
 
     def ranks_order(self, places: Sequence[GroupCase]) -> Mapping[str, Any]:
-        """What the ranks of these groups are told (railgauge.node.ranks), with `logs`: what they
-        leave beside their outputs, by the ends of the names.
+        """The orders for the ranks of these groups (railgauge.node.ranks), with `logs`: the ends of
+        the names of the files that they leave beside their outputs.
         """
         raise NotImplementedError
 
     def files(self) -> Mapping[str, Any]:
-        """Documents that lie in the folder of a launch, by their names."""
+        """The documents to write into the folder of a launch, by name."""
         return {}
 
     def launcher_options(self) -> list[str]:
-        """Beside those of the system's description; {folder} is that of a launch."""
+        """Variables beside those of the system's description; {folder} is that of a launch."""
         return []
 
     def run_limit_s(self) -> int:
-        """Longest time that the program may take."""
+        """The longest time that the program may take."""
         raise NotImplementedError
 
     # --- the case ------------------------------------------------------------------------------
@@ -95,27 +95,27 @@ class LaunchCheck(SweepCheck):
         self.num_tasks = len(self.pinned_nodes) * self.ranks_per_node
 
     def rounds_of(self, places: Sequence[Case]) -> list[list[Case]]:
-        """Of groups that share no node, and are alike: of these a launch may have many."""
-        found: list[list[Case]] = []
+        """Rounds of groups that share no node, and are alike: a launch may have many of these."""
+        rounds: list[list[Case]] = []
         for members in super().rounds_of(places):
             kinds: dict[Hashable, list[Case]] = {}
             for place in members:
                 assert isinstance(place, GroupCase)
                 self.here = place
                 kinds.setdefault((len(place.nodes), self.alike()), []).append(place)
-            found += kinds.values()
-        return found
+            rounds += kinds.values()
+        return rounds
 
     # --- how long it takes ---------------------------------------------------------------------
 
     def _rounds_s(self, rounds: Sequence[Sequence[Case]], a_launch_s: Any) -> float:
-        """All first launches."""
+        """The time of all first launches."""
         total = 0.0
         for places in rounds:
             assert isinstance(places[0], GroupCase)
             self.here = places[0]
-            one = float(a_launch_s())
-            total += one * (math.ceil(len(places) / AT_ONCE) if self.together() is None else 1)
+            launch_s = float(a_launch_s())
+            total += launch_s * (math.ceil(len(places) / AT_ONCE) if self.together() is None else 1)
         return total
 
     @property
@@ -126,7 +126,7 @@ class LaunchCheck(SweepCheck):
         return self.run_limit_s() + HANG_S
 
     def short_limit_s(self) -> float:
-        """What hangs later costs less than what hung first: how long it should take is known."""
+        """The limit of later launches: by then it is known how long one should take."""
         return min(self.run_limit_s(), SLOW * self.expected_run_s() + 3 * SLOW_S)
 
     def _deadline_s(self, rounds: Sequence[Sequence[Case]]) -> float:
@@ -147,7 +147,7 @@ class LaunchCheck(SweepCheck):
     # --- the job -------------------------------------------------------------------------------
 
     def orders(self) -> Mapping[str, Any]:
-        """What the driver is told (railgauge.node.launches)."""
+        """The orders for the driver (railgauge.node.launches)."""
         places: list[dict[str, Any]] = []
         known: dict[str, int] = {}
         orders: list[Mapping[str, Any]] = []
@@ -215,39 +215,39 @@ class LaunchCheck(SweepCheck):
         return self._raw.launches[self._numbers[self.here.place]]
 
     def exit_lines(self) -> list[ExitLine]:
-        """In the order of the group's ranks, which count from 0."""
-        found = []
+        """The exit lines in the order of the group's ranks, which count from 0."""
+        lines = []
         for rank in range(self.ranks):
             role = f"rank{rank}"
             line = self.exit_line(role)
             if line is not None:
-                found.append(ExitLine(_counted(line.call, rank), line.facts))
-        return found
+                lines.append(ExitLine(_counted(line.call, rank), line.facts))
+        return lines
 
     def launch_sides(self) -> dict[int, raw.Side]:
-        """What every rank of the whole launch left, by its number there."""
-        found = {}
+        """Rank in the whole launch -> what it left."""
+        sides_by_rank = {}
         for group, number in enumerate(self.launch["places"]):
             sides = self._raw.sides.get(number, {})
             for rank in range(self.ranks):
                 if f"rank{rank}" in sides:
-                    found[group * self.ranks + rank] = sides[f"rank{rank}"]
-        return found
+                    sides_by_rank[group * self.ranks + rank] = sides[f"rank{rank}"]
+        return sides_by_rank
 
     def text(self, file: str) -> str:
         """A file of the group at hand, or of its launch."""
         return super().text(file) or str(self.launch["files"].get(file, ""))
 
     def not_launched(self) -> list[Failure]:
-        """Slurm's controller failed the launch, and no node of it is dead: nobody is to blame."""
+        """The failure that Slurm's controller failed the launch, where no node of it is dead."""
         words = "" if self.exit_lines() else ends.controller_trouble(str(self.launch["err"]))
         if not words or slurm_nodes.dead(self.here.nodes):
             return []
         return [Failure(DISTURBED, f"not measured: {words}")]
 
     def job_failures(self) -> Sequence[Failure]:
-        """Of groups that were not told apart one is bad at least, but where it was Slurm's trouble
-        that they were launched in.
+        """The failures of the job, with those of groups that were not told apart: at least one of
+        these is bad, unless Slurm itself had trouble during their launch.
         """
         apart = [
             place.nodes
@@ -257,13 +257,13 @@ class LaunchCheck(SweepCheck):
         reasons = dict.fromkeys(
             why for why in self.not_run.values() if why.startswith(_NOT_TOLD_APART)
         )
-        found = list(super().job_failures())
+        failures = list(super().job_failures())
         if apart:
             message = f"{len(apart)} groups of nodes were {'; '.join(reasons)}"
             step = f"railgauge show CAMPAIGN {apart[0][0]}; measure again: railgauge accept --nodes"
             kind = DISTURBED if ends.controller_trouble(self._job_error) else NOT_TOLD_APART
-            found.append(Failure(kind, message, next_step=step))
-        return found
+            failures.append(Failure(kind, message, next_step=step))
+        return failures
 
 
 def _counted(call: Call, rank: int) -> Call:

@@ -12,16 +12,16 @@ _UP = "ACTIVE"
 
 def lost(facts: Mapping[str, Mapping[str, Any]]) -> list[Failure]:
     """Node -> facts, whose `links` railgauge.node.ranks has left."""
-    found = []
-    for node, said in sorted(facts.items()):
-        for name, link in sorted(said.get("links", {}).items()):
+    failures = []
+    for node, node_facts in sorted(facts.items()):
+        for name, link in sorted(node_facts.get("links", {}).items()):
             before, after = link["before"], link["after"]
             if _UP in before["states"] and after["states"] != before["states"]:
                 now = ", ".join(state or "gone" for state in after["states"]) or "gone"
                 message = f"{name} on {node} was {_UP}, and is {now} now"
-                found.append(Failure("link-lost", message, (node,)))
+                failures.append(Failure("link-lost", message, (node,)))
             changes = after.get("carrier_changes", 0) - before.get("carrier_changes", 0)
             if {"carrier_changes"} <= before.keys() & after.keys() and changes > 0:
                 message = f"the carrier of {name} on {node} changed {changes} times during the test"
-                found.append(Failure("link-flap", message, (node,)))
-    return found
+                failures.append(Failure("link-flap", message, (node,)))
+    return failures

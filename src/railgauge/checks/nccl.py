@@ -6,13 +6,12 @@ import dataclasses
 import functools
 import shlex
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import paths
-from railgauge.checks import links
+from railgauge.checks import container, links
 from railgauge.checks.cases import Case, GroupCase
 from railgauge.checks.launches import LaunchCheck
 from railgauge.checks.nccl_cases import fabric_of, places_of
@@ -164,14 +163,7 @@ class NcclCheck(LaunchCheck):
             self.prerun_cmds += [f'loaded="$({loading})"', 'eval "$loaded"']
 
     def launcher_options(self) -> list[str]:
-        image = self.fabric.binaries.image
-        if not image:
-            return []
-        return [
-            f"--container-image={image}",
-            shlex.quote(f"--container-mounts={paths.HOME},{self.stagedir}"),
-            "--container-workdir={folder}",
-        ]
+        return container.launcher_options(self.fabric.binaries.image, self.stagedir, "{folder}")
 
     def expected_run_s(self) -> float:
         options = self.options
@@ -211,12 +203,12 @@ class NcclCheck(LaunchCheck):
         self, known: Callable[[Measurement], references.Reference | None]
     ) -> dict[str, float]:
         """By what judges the largest message; a baseline is judged by nothing."""
-        found = {}
+        by_metric = {}
         for metric in () if self.gate == "baseline" else ("busbw", "busbw_in_place"):
             reference = known(self._largest(metric))
             if reference is not None and reference.lowest is not None:
-                found[metric] = reference.lowest
-        return found
+                by_metric[metric] = reference.lowest
+        return by_metric
 
     def ranks_order(self, places: Sequence[GroupCase]) -> Mapping[str, Any]:
         fabric, options, transport = self.fabric, self.options, self.transport
@@ -371,7 +363,11 @@ class NcclCheck(LaunchCheck):
         return Observation(
             reading,
             [
-                dataclasses.replace(call, version=version, package=self._package(call))
+                dataclasses.replace(
+                    call,
+                    version=version,
+                    package=container.package(self.fabric.binaries.image, call),
+                )
                 for call in calls
             ],
             facts,
@@ -414,68 +410,62 @@ class NcclCheck(LaunchCheck):
         ]
 
     def _ways(
-        self, devices: Sequence[str], said: Mapping[str, Any]
+        self, devices: Sequence[str], node_facts: Mapping[str, Any]
     ) -> Iterator[tuple[tuple[str, ...], ...]]:
         """How a node counts each device; over sockets all interfaces together that NCCL may use."""
-        moved = said.get("counters", {}).get("bytes", {})
+        moved = node_facts.get("counters", {}).get("bytes", {})
         if not self.fabric.crosses_nics(self.transport, self.domains):
-            allowed = said.get("socket_interfaces", ())
+            allowed = node_facts.get("socket_interfaces", ())
             yield (tuple(name for name in moved if name in allowed),)
             return
         for device in devices:
             ports = tuple(name for name in moved if name.startswith(f"rdma/{device}/"))
-            netdevs = tuple(said.get("netdevs", {}).get(device, ()))
+            netdevs = tuple(node_facts.get("netdevs", {}).get(device, ()))
             beneath = (netdevs, tuple(f"ethtool/{name}" for name in netdevs)) if netdevs else ()
             yield (ports or (f"rdma/{device}/1",), *beneath)
 
-    def _package(self, call: Call) -> str:
-        """The image, where the program came with one; this checkout is mounted into it."""
-        image = self.fabric.binaries.image
-        inside = call.path and not Path(call.path).is_relative_to(paths.HOME)
-        return f"image {image}" if image and inside else call.package
-
     def _job_failures(self, calls: Sequence[Call], logs: Mapping[int, str]) -> list[Failure]:
         """A hang, NCCL's last words, and ranks in other places than requested."""
-        found = self._nccl_last_words(calls, logs)
+        failures = self._nccl_last_words(calls, logs)
         for node in self.here.nodes:
             ranks = sum(call.host == node for call in calls)
             if len(calls) == self.ranks and ranks != self.ranks_per_node:
                 message = f"{ranks} ranks ran on {node}, expected {self.ranks_per_node}"
-                found.append(Failure("ranks", message, (node,)))
-        return found
+                failures.append(Failure("ranks", message, (node,)))
+        return failures
 
     def _fabric_failures(self, used: nccl_log.Used) -> list[Failure]:
         """A sweep that memory ended early, and whatever NCCL's logs say is wrong."""
-        found = []
-        asked = self.options.sizes()[-1]
-        if self._sizes[-1] < _LEAST_SHARE * asked:
-            found.append(
+        failures = []
+        requested = self.options.sizes()[-1]
+        if self._sizes[-1] < _LEAST_SHARE * requested:
+            failures.append(
                 Failure(
                     "memory",
                     f"the memory of the GPUs ended the sweep at {self._sizes[-1]} bytes, "
-                    f"expected {asked}, or at least a {1 / _LEAST_SHARE:.0f}th of it",
+                    f"expected {requested}, or at least a {1 / _LEAST_SHARE:.0f}th of it",
                     next_step="does something else hold GPU memory there? nvidia-smi",
                 )
             )
         # Where a node has no device left, NCCL knows other networks there; nothing crosses them.
         uneven = not all(self.devices) and any(self.devices)
-        found += [
+        failures += [
             Failure("nccl-log", f"NCCL's log: {problem}")
             for problem in used.problems
             if not (uneven and "network" in problem)
         ]
         if self.fabric.crosses_nics(self.transport, self.domains):
-            found += self._devices(used.seen.get("hcas", {}))
-        return found
+            failures += self._devices(used.seen.get("hcas", {}))
+        return failures
 
     def _devices(self, seen: Mapping[str, Sequence[str]]) -> list[Failure]:
         """Rails that NCCL left out without a word, or used without being asked to."""
-        found = []
+        failures = []
         for node in self.here.nodes:
             wanted = set(self.fabric.devices(self.transport, self.absent(node)))
             used = set(seen.get(node, ()))
             for device in sorted(wanted - used):
-                found.append(
+                failures.append(
                     Failure(
                         "rail",
                         f"NCCL did not use {device} on {node}",
@@ -486,23 +476,23 @@ class NcclCheck(LaunchCheck):
             if used - wanted:
                 strangers = ", ".join(sorted(used - wanted))
                 message = f"NCCL used {strangers} on {node}, which it was not to"
-                found.append(Failure("rail", message, (node,)))
-        return found
+                failures.append(Failure("rail", message, (node,)))
+        return failures
 
     def _nccl_last_words(self, calls: Sequence[Call], logs: Mapping[int, str]) -> list[Failure]:
         """What NCCL said before the tool failed, or had to be ended because it hung."""
-        found = []
+        failures = []
         hung = [call for call in calls if "still running" in call.note]
         if hung:
             state = " ".join(self.text("hang.out").split())[:400] or "no answer"
-            found.append(Failure("hang", f"{hung[0].note}; ncclras says: {state}"))
+            failures.append(Failure("hang", f"{hung[0].note}; ncclras says: {state}"))
         failed = {call.rank for call in calls if call.failure}
         # Of a hang all: the one that lags behind is what one looks for.
-        told = {rank: log for rank, log in logs.items() if hung or rank in failed}
-        if words := nccl_log.last_words_of_all(told):
-            said = "; ".join(words.splitlines())
-            found.append(Failure("last-words", f"NCCL's last words: {said}"))
-        return found
+        relevant = {rank: log for rank, log in logs.items() if hung or rank in failed}
+        if words := nccl_log.last_words_of_all(relevant):
+            lines = "; ".join(words.splitlines())
+            failures.append(Failure("last-words", f"NCCL's last words: {lines}"))
+        return failures
 
     def gates(self, measurement: Measurement) -> bool:
         """The largest message that fits into the GPUs; all are recorded."""
@@ -529,11 +519,11 @@ class NcclCheck(LaunchCheck):
         if left == whole or not crosses or not measurement.metric.startswith("busbw"):
             return None
         partition = self.partition_data.name
-        found = self.stored.find(type(self).__name__, partition, measurement)
-        if found is None:
+        reference = self.stored.find(type(self).__name__, partition, measurement)
+        if reference is None:
             return None
-        note = f"{found.note}; {left} of {whole} RDMA devices".removeprefix("; ")
-        return found.model_copy(update={"value": found.value * left / whole, "note": note})
+        note = f"{reference.note}; {left} of {whole} RDMA devices".removeprefix("; ")
+        return reference.model_copy(update={"value": reference.value * left / whole, "note": note})
 
 
 def _output(out: str, err: str) -> str:

@@ -59,11 +59,11 @@ def node_groups(
 
 def _operations(partition: Partition, scale: Scale) -> list[str]:
     fabric = fabric_of(partition)
-    found = list(fabric.operations.get(scale, []))
+    operations = list(fabric.operations.get(scale, []))
     if scale == "all" and len(_segments(partition)) == 1:
         # The only segment is measured as all.
-        found += fabric.operations.get("segment", [])
-    return list(dict.fromkeys(found))
+        operations += fabric.operations.get("segment", [])
+    return list(dict.fromkeys(operations))
 
 
 def _ring(nodes: tuple[str, ...]) -> list[tuple[str, str]]:

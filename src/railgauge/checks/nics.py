@@ -6,7 +6,13 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from railgauge.checks.cases import Mismatch, NicCase, mismatch_of_settings
+from railgauge.checks.cases import (
+    LeftOut,
+    Mismatch,
+    NicCase,
+    left_to_the_series,
+    mismatch_of_settings,
+)
 from railgauge.checks.observation import ExitLine, Observation, as_one
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.wan import is_series
@@ -45,6 +51,10 @@ class NicCases(PairCases[NicCase]):
             return ""
         return f"finds no such NICs in extras.nics.cables: {nics.cables}"
 
+    def leaves_out(self, partition: Partition) -> Sequence[LeftOut]:
+        only = _nics(partition).series_only
+        return (left_to_the_series("extras.nics.series_only"),) if only else ()
+
     def mismatch(self, condition: Condition, partition: Partition, gates: bool) -> Mismatch | None:
         if mismatch := super().mismatch(condition, partition, gates):
             return mismatch
@@ -66,7 +76,7 @@ SIDES = ("server", "client")
 
 @dataclasses.dataclass(frozen=True)
 class _Nic:
-    """What went over one NIC: its exit lines by side, and the reading of both outputs."""
+    """The results of one NIC: its exit lines by side, and the reading of both outputs."""
 
     name: str
     lines: Mapping[str, ExitLine]
@@ -74,7 +84,7 @@ class _Nic:
 
     @property
     def delivered_bytes(self) -> int:
-        """What its server received; nothing where an output is no result."""
+        """What its server received; 0 where an output is no result."""
         return sum(moved.payload_bytes for moved in self.reading.moved)
 
     def facts(self, side: str) -> Mapping[str, Any]:
@@ -170,21 +180,21 @@ class NicsCheck(PairCheck):
         span_s = facts.get("span_s", 0)
         if not span_s > 0:
             raise ParseError(0, "no time from the first start to the last end", "span_s")
-        found = {
+        values = {
             "bandwidth": 8e-9 * sum(nic.delivered_bytes for nic in nics) / span_s,
             "stream_bandwidth_min": min(m.value for m in by_metric["stream_bandwidth_min"]),
         }
         again = by_metric.get("retransmits", [])
         if len(again) == len(nics):
-            found["retransmits"] = sum(m.value for m in again)
+            values["retransmits"] = sum(m.value for m in again)
         counted = facts.get("counters", {}).get("bytes", {})
         sent = [counted[n]["tx"] for n in self.names if "tx" in counted.get(n, {})]
         if len(self.names) > 1 and len(sent) == len(self.names) and any(sent):
-            found["jain_index"] = jain(sent)
-        return [dataclasses.replace(like, metric=name, value=v) for name, v in found.items()]
+            values["jain_index"] = jain(sent)
+        return [dataclasses.replace(like, metric=name, value=v) for name, v in values.items()]
 
     def _claims(self, nics: Sequence[_Nic]) -> list[Claim]:
-        """Of every NIC its own: all bytes may be there, and have taken another NIC."""
+        """The claims of every NIC: its bytes may have taken another NIC."""
         return [
             self.claim(nic.reading.moved, side, node, side == "server", nic.facts(side))
             for nic in nics
@@ -199,7 +209,7 @@ class NicsCheck(PairCheck):
 
 
 def uneven(between: str, carried: Mapping[str, int], least_share: float) -> list[Failure]:
-    """NICs that carried nothing, or far less than the busiest in the same time, in bytes."""
+    """Failures of NICs that carried no bytes, or far fewer than the busiest in the same time."""
     most = max(carried, key=lambda name: carried[name])
     return [
         Failure(
@@ -224,23 +234,25 @@ def _same(values: Sequence[Any]) -> bool:
 
 
 def merged_facts(of_nics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What a node says of several NICs as one: a value, or `4200 (eth1), 1500 (eth2)`."""
+    """A node's facts of several NICs as one: a value, or `4200 (eth1), 1500 (eth2)`."""
     merged: dict[str, Any] = {}
-    facts = dict.fromkeys(fact for said in of_nics.values() for fact in said)
+    facts = dict.fromkeys(fact for nic_facts in of_nics.values() for fact in nic_facts)
     for fact in [fact for fact in facts if fact not in _OF_ONE]:
-        told = {
-            name: said.get(fact, "not stated")
-            for name, said in of_nics.items()
-            if fact in said or fact not in _SAID_ONCE
+        by_nic = {
+            name: nic_facts.get(fact, "not stated")
+            for name, nic_facts in of_nics.items()
+            if fact in nic_facts or fact not in _SAID_ONCE
         }
         if fact == "sampled":
-            merged[fact] = sorted({d for said in of_nics.values() for d in said.get(fact, ())})
+            merged[fact] = sorted(
+                {d for nic_facts in of_nics.values() for d in nic_facts.get(fact, ())}
+            )
         elif fact == "clock":
             # Of one node's clock over each call: that over which it was set, if it was.
-            watched = [said[fact] for said in of_nics.values() if fact in said]
+            watched = [nic_facts[fact] for nic_facts in of_nics.values() if fact in nic_facts]
             merged[fact] = max(watched, key=lambda clock: abs(clock["moved_s"]))
-        elif _same(list(told.values())):
-            merged[fact] = next(iter(told.values()))
+        elif _same(list(by_nic.values())):
+            merged[fact] = next(iter(by_nic.values()))
         else:
-            merged[fact] = ", ".join(f"{value} ({name})" for name, value in told.items())
+            merged[fact] = ", ".join(f"{value} ({name})" for name, value in by_nic.items())
     return {**merged, "device": "+".join(of_nics)}

@@ -51,9 +51,9 @@ class NodeStateCheck(NodeCheck):
 
     @property
     def node_expected(self) -> Expected:
-        found = expected.load(rt.runtime().system.name)
-        assert found is not None  # or there would be no case
-        return found
+        loaded = expected.load(rt.runtime().system.name)
+        assert loaded is not None  # or there would be no case
+        return loaded
 
     @property
     def options(self) -> node_state.Options:
@@ -71,38 +71,42 @@ class NodeStateCheck(NodeCheck):
         line = self.exit_line("rank0")
         calls = [line.call] if line else []
         try:
-            one = node_state.parse(self.text(inventory.FILE))
+            node_inventory = node_state.parse(self.text(inventory.FILE))
         except ParseError as error:
             return Observation(Reading.refused(str(error)), calls)
-        reading = node_state.read(one, calls, self.options)
-        return Observation(reading, calls, self._facts(one), self._violations(one))
+        reading = node_state.read(node_inventory, calls, self.options)
+        return Observation(
+            reading, calls, self._facts(node_inventory), self._violations(node_inventory)
+        )
 
-    def _facts(self, one: Inventory) -> Facts:
-        """What the verdict compares with the node's peers, and stores with every number."""
+    def _facts(self, node_inventory: Inventory) -> Facts:
+        """The facts that the verdict compares with the peers', and stores with every number."""
         fabric = inventory.fabric_of(self.current_system.name)
         extras = self.partition_data.extras
-        absent = extras.absent_devices(one.node)
-        agreed = node_state.agreed(one, self.node_expected, extras.rdma, absent)
+        absent = extras.absent_devices(node_inventory.node)
+        agreed = node_state.agreed(node_inventory, self.node_expected, extras.rdma, absent)
         mends = {
             name: node_state.mend(agreed["keys"].get(name, name), self.options)
             for name in agreed["fields"]
         }
         return {
-            one.node: {
-                "boot_id": one.boot_id,
-                "fingerprint": inventory.fingerprint(fabric.beside(one) if fabric else one),
+            node_inventory.node: {
+                "boot_id": node_inventory.boot_id,
+                "fingerprint": inventory.fingerprint(
+                    fabric.beside(node_inventory) if fabric else node_inventory
+                ),
                 "agreed": {**agreed, "mends": {n: mend for n, mend in mends.items() if mend}},
             }
         }
 
-    def _violations(self, one: Inventory) -> Sequence[Failure]:
-        """All that is not as expected, and a document that is another node's."""
+    def _violations(self, node_inventory: Inventory) -> Sequence[Failure]:
+        """Failures for fields that are not as expected, and for another node's document."""
         node = self.here.node
-        if one.node != node:
-            return [Failure("state", f"the inventory is of {one.node}, expected {node}")]
+        if node_inventory.node != node:
+            return [Failure("state", f"the inventory is of {node_inventory.node}, expected {node}")]
         return [
             Failure("state", f"{node}: {difference}", (node,), difference.mend)
-            for difference in node_state.differences(one, self.options)
+            for difference in node_state.differences(node_inventory, self.options)
         ]
 
     def own_reference(self, measurement: Measurement) -> references.Reference:

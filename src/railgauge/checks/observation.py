@@ -1,4 +1,4 @@
-"""What a place left, as it is read once, and what became of it."""
+"""The observation of a place, which is read once, and its judgement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from railgauge.tools import Completeness, Reading
 
 @dataclasses.dataclass(frozen=True)
 class ExitLine:
-    """The proof that a tool's call has ended, and what its node said of itself."""
+    """The proof that a tool's call has ended, and the facts of its node."""
 
     call: Call
     facts: Mapping[str, Any]
@@ -64,7 +64,7 @@ class Observation:
     """What a place left, read once: its tool's reading, its exit lines, what each node stated of
     itself (device, mtu_bytes, ...) by its name, and what is wrong beside what every check is judged
     by. `claims` are what the tool says that the nodes' devices carried, to be held against their
-    counters.
+    counters. `prefix` stands before the roles of the run that is judged.
     """
 
     reading: Reading
@@ -72,11 +72,12 @@ class Observation:
     facts: Facts = dataclasses.field(default_factory=dict)
     failures: Sequence[Failure] = ()
     claims: Sequence[Claim] = ()
+    prefix: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """What became of one place: what is known of it, and what is wrong."""
+    """The judgement of a place: its evidence and its failures."""
 
     place: Case
     evidence: Evidence
@@ -84,7 +85,7 @@ class Judged:
 
     @property
     def within(self) -> bool:
-        """Whether every number is where its reference wants it."""
+        """Whether every number is within its reference's bounds."""
         known = self.evidence.references
         return all(
             known[m.variable].admits(m.value)

@@ -4,37 +4,48 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from reframe.core.builtins import run_after, run_before
+
 from railgauge import hostlist, systems
-from railgauge.checks import schedule, topology
+from railgauge.checks import protections, schedule, topology
 from railgauge.checks.base import StrictCheck
-from railgauge.checks.cases import Cases, PairCase
+from railgauge.checks.cases import Cases, LeftOut, PairCase
 from railgauge.checks.observation import ExitLine, Facts, Observation
 from railgauge.checks.sweep import SweepCheck
+from railgauge.checks.uplinks import Counting, of_own_traffic
 from railgauge.model import limits
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
 from railgauge.model.failure import DIRECTION, RAIL_MISSING, Failure
 from railgauge.model.leaves import Leaves, Within
 from railgauge.model.measurement import Load, Measurement
-from railgauge.node import back
+from railgauge.model.uplinks import CountersUnread, Uplink
+from railgauge.node import anew, back
 from railgauge.systems import Partition
 from railgauge.tools import Moved, Reading
 
 
 def ring(partition: Partition) -> list[PairCase]:
-    """The pairs of the partition's schedule; of a node with one partner alone both ways."""
+    """The pairs of the partition's schedule; both ways for a node with a single partner."""
     return [PairCase(partition.name, *ends) for ends in schedule.pairs(partition)]
 
 
 def neighbours(partition: Partition) -> list[PairCase]:
-    """The pairs of `ring`, with every two nodes once, also where they are to meet both ways."""
-    found: dict[frozenset[str], PairCase] = {}
+    """The pairs of `ring`, each once, also where its nodes meet both ways."""
+    pairs: dict[frozenset[str], PairCase] = {}
     for pair in ring(partition):
-        found.setdefault(frozenset(pair.nodes), pair)
-    return list(found.values())
+        pairs.setdefault(frozenset(pair.nodes), pair)
+    return list(pairs.values())
+
+
+def first_pair_alone(partition: Partition, field: str = "") -> list[LeftOut]:
+    """What is left out where only the first two nodes are measured, as a field may say."""
+    count = len(partition.nodes)
+    return [LeftOut(f"two of {count} nodes are measured", field)] if count > 2 else []
 
 
 if TYPE_CHECKING:
@@ -59,37 +70,54 @@ class PairCases(Cases[AnyPair]):
 
 
 class RingPairs(PairCases[PairCase]):
-    """Every two neighbours of each partition with the features given."""
+    """The pairs of neighbours of each partition with the given features."""
 
     def on(self, partition: Partition) -> Iterable[PairCase]:
         return ring(partition)
 
 
-def _counted(said: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-    """How a node counts what goes over the device that it names in its facts.
+def _counted(node_facts: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """The counters of the device that a node names in its facts.
 
     RDMA is counted by the port, by the interface beneath it (Soft-RoCE), or by the interfaces of
     both links that are one device. See `railgauge.node.counters.byte_counts`.
     """
-    device = said.get("device")
+    device = node_facts.get("device")
     if device is None:
         return ()
-    if "port" not in said:
+    if "port" not in node_facts:
         return ((device,),)
-    netdev = said.get("netdev")
-    others = tuple(f"ethtool/{n}" for n in said.get("sampled", ()) if n not in (device, netdev))
-    ways: list[tuple[str, ...]] = [(f"rdma/{device}/{said['port']}",)]
+    netdev = node_facts.get("netdev")
+    others = tuple(
+        f"ethtool/{n}" for n in node_facts.get("sampled", ()) if n not in (device, netdev)
+    )
+    ways: list[tuple[str, ...]] = [(f"rdma/{device}/{node_facts['port']}",)]
     if netdev is not None:
         ways += [(netdev,), others or (f"ethtool/{netdev}",)]
     return tuple(ways)
 
 
+def _stated(sides: Sequence[ExitLine]) -> tuple[list[Call], dict[str, Mapping[str, Any]]]:
+    """The calls of a run, and the facts of each node."""
+    return [side.call for side in sides], {side.call.host: side.facts for side in sides}
+
+
+def _unmeasured(sides: Sequence[ExitLine]) -> list[str]:
+    """Why a run was measured anew, in the tool's own words."""
+    return [
+        f"measured a second time: the {side.call.role} on {side.call.host} said "
+        f"{side.facts[anew.FACT]}"
+        for side in sides
+        if anew.FACT in side.facts
+    ]
+
+
 def directions(
     first: str, there: Reading, second: str, back_again: Reading, least_gbits: float
 ) -> list[Failure]:
-    """Which of two directions, `client -> server` and back, is below `least_gbits`.
+    """The failures of two directions, `client -> server` and back, that are below `least_gbits`.
 
-    None is told where the first one is not low: then nothing failed.
+    There is none where the first direction is not low.
     """
 
     def gbits(reading: Reading) -> float | None:
@@ -103,21 +131,21 @@ def directions(
         message = f"{first} carries {rate:.4g} Gb/s; {second} not measured: {back_again.reason}"
         return [Failure(DIRECTION, message)]
     sender, _, receiver = first.split()
-    one = other >= least_gbits
+    only_one_is_slow = other >= least_gbits
     return [
         Failure(
             DIRECTION,
             f"{first} carries {rate:.4g} Gb/s, {second} {other:.4g} Gb/s: "
-            + ("only one direction is slow" if one else "both directions are slow"),
+            + ("only one direction is slow" if only_one_is_slow else "both directions are slow"),
             next_step=f"look at what {sender} sends and {receiver} receives: port, cable, shaping"
-            if one
+            if only_one_is_slow
             else "",
         )
     ]
 
 
 class OfPair(_Check):
-    """What is known of two nodes between which a client/server tool runs, and how it is judged."""
+    """A client/server tool between two nodes: what it is told, and how it is judged."""
 
     here: PairCase
     counted = True
@@ -125,9 +153,9 @@ class OfPair(_Check):
     shares_devices = False
     #: longest time, in seconds, until the server listens
     start_limit_s = 30
-    #: what the nodes' part calls beside the tool, by the argv that asks for the version
+    #: the programs that nodes call beside the tool, as the argv that prints the version
     helpers: tuple[tuple[str, ...], ...] = ()
-    #: whether the client's bandwidth is measured the other way too where it is low
+    #: whether a low bandwidth of the client is measured the other way, too
     both_where_slow = False
 
     @classmethod
@@ -137,30 +165,30 @@ class OfPair(_Check):
     # --- for subclasses ----------------------------------------------------------------------
 
     def commands(self) -> Mapping[str, list[str]]:
-        """argv of `server`, `client` and `version`; {server} and {port} are filled in there."""
+        """The argv of `server`, `client` and `version`; nodes fill in {server} and {port}."""
         raise NotImplementedError
 
     def run_limit_s(self) -> int:
-        """Longest time that the client may take."""
+        """The longest time that the client may take."""
         raise NotImplementedError
 
     def way(self) -> Mapping[str, Any]:
-        """What the nodes are told of the way between them: rdma, interface, wan, ping."""
+        """The orders for the way between the nodes: rdma, interface, wan, ping."""
         return {}
 
     def order_of_tool(self) -> Mapping[str, Any]:
-        """What the nodes are told beside the commands and the way between them."""
+        """The nodes' further orders, beside the commands and the way between them."""
         return {}
 
-    def payload_share(self, moved: Moved, said: Mapping[str, Any]) -> float | None:
+    def payload_share(self, moved: Moved, node_facts: Mapping[str, Any]) -> float | None:
         """The payload's share of what a link carries at most, by the limit model; None where the
-        MTU is not known. `said` are a node's facts.
+        MTU is not known.
         """
-        mtu = said.get("mtu_bytes")
+        mtu = node_facts.get("mtu_bytes")
         return limits.tcp(1, mtu).value if mtu else None
 
     def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
-        """Of both sides' outputs; with a prefix (`back/`) those of the other direction."""
+        """The reading of both outputs; a prefix names the other direction, or a second run."""
         client, server = self.output(f"{prefix}client"), self.output(f"{prefix}server")
         reading: Reading = self.tool.read(client, server=server, calls=calls, options=self.options)
         return reading
@@ -168,7 +196,7 @@ class OfPair(_Check):
     # --- the job -------------------------------------------------------------------------------
 
     def least_gbits(self) -> float | None:
-        """The bandwidth below which the pair fails, as far as that is known before it runs."""
+        """The bandwidth below which the pair fails; None where it is not known before the run."""
         if self.gate != "acceptance":
             return None
         check, partition = type(self).__name__, self.current_partition.name
@@ -180,7 +208,7 @@ class OfPair(_Check):
 
     @property
     def load(self) -> Load | None:
-        """Whether other pairs are measured at the same time; None where nobody knows."""
+        """Whether other pairs are measured at the same time; None where that is not known."""
         return None
 
     @property
@@ -208,13 +236,13 @@ class OfPair(_Check):
         return {**super().requested_of_nodes(), **self.expected_path()}
 
     def expected_path(self) -> dict[str, Any]:
-        """What both nodes must say of their way to each other."""
+        """The facts that both nodes must state of their way to each other."""
         mtu = self.partition_data.extras.mtu_bytes
-        # What somebody let tc do to an interface, and forgot.
+        # An interface may still have a queueing discipline that somebody set with tc.
         return {"emulation": "none", **({"mtu_bytes": mtu} if mtu is not None else {})}
 
     def order(self) -> Mapping[str, Any]:
-        """What both nodes are told."""
+        """The orders for both nodes."""
         least = self.least_gbits() if self.both_where_slow else None
         return {
             "start_limit_s": self.start_limit_s,
@@ -229,37 +257,47 @@ class OfPair(_Check):
 
     # --- what it left --------------------------------------------------------------------------
 
-    def sides(self) -> list[ExitLine]:
-        lines = (self.exit_line(role) for role in ("server", "client"))
+    def sides(self, prefix: str = "") -> list[ExitLine]:
+        lines = (self.exit_line(f"{prefix}{role}") for role in ("server", "client"))
         return [line for line in lines if line is not None]
 
     def read(self) -> Observation:
-        sides = self.sides()
-        calls = [side.call for side in sides]
-        facts = {side.call.host: side.facts for side in sides}
-        reading = self.reading(calls, facts)
-        return Observation(
-            reading,
-            calls,
-            facts,
-            [*self._directions(reading), *self.violations(calls, facts)],
-            self.claims(reading, facts),
-        )
+        first, second = self.sides(), self.sides(anew.PREFIX)
+        calls, facts = _stated(first)
+        reading, failures, prefix = self.reading(calls, facts), self._of_link(second), ""
+        # The second run counts for what the first one could not tell, and for nothing that it told.
+        if reading.unfit and len(second) == len(self.roles()):
+            notes, failures, prefix = _unmeasured(first), self._of_link(first), anew.PREFIX
+            calls, facts = _stated(second)
+            reading = self.reading(calls, facts, prefix)
+            reading = dataclasses.replace(reading, notes=(*reading.notes, *notes))
+        failures += [*self._directions(reading), *self.violations(calls, facts)]
+        return Observation(reading, calls, facts, failures, self.claims(reading, facts), prefix)
+
+    def _of_link(self, sides: Sequence[ExitLine]) -> list[Failure]:
+        """The failures of links and counters in the run, of two, that is not judged by its numbers;
+        none of a run that did not take place.
+        """
+        if not sides:
+            return []
+        calls, facts = _stated(sides)
+        failures = [*protections.beyond_budgets(facts, self.budgets)]
+        return [*failures, *self.violations(calls, facts)]
 
     @property
     def budgets(self) -> tuple[systems.Budget, ...]:
         return tuple(self.partition_data.extras.counters)
 
     def claims(self, reading: Reading, facts: Facts) -> Sequence[Claim]:
-        """Of each side, in each direction: what its device must have counted."""
-        found = []
+        """The claims of each side in each direction: what its device must have counted."""
+        claims = []
         for role, node in (("server", self.server_node), ("client", self.client_node)):
-            said = facts.get(node, {})
+            node_facts = facts.get(node, {})
             for inward in (True, False):
                 moved = [m for m in reading.moved if (m.to == role) is inward]
                 if moved:
-                    found.append(self.claim(moved, role, node, inward, said))
-        return found
+                    claims.append(self.claim(moved, role, node, inward, node_facts))
+        return claims
 
     def claim(
         self,
@@ -267,18 +305,18 @@ class OfPair(_Check):
         role: str,
         node: str,
         inward: bool,
-        said: Mapping[str, Any],
+        node_facts: Mapping[str, Any],
     ) -> Claim:
-        """What one side's device must have counted of what was moved to it, or from it."""
-        shares = [self.payload_share(m, said) for m in moved]
+        """The claim of one side: what its device must have counted of what was moved."""
+        shares = [self.payload_share(m, node_facts) for m in moved]
         whole = not self.shares_devices and not any(m.at_least for m in moved)
         known = [share for share in shares if share is not None]
         wire_bytes = None
         if whole and len(known) == len(shares):
             wire_bytes = sum(m.payload_bytes / s for m, s in zip(moved, known, strict=True))
-        ways = _counted(said)
+        ways = _counted(node_facts)
         # What the tool gave to its kernel, which had not sent it when the counters were read.
-        unsent = 0 if inward else said.get("unsent_bytes", 0)
+        unsent = 0 if inward else node_facts.get("unsent_bytes", 0)
         return Claim(
             f"{self.tool_name} ({role})",
             node,
@@ -290,7 +328,7 @@ class OfPair(_Check):
         )
 
     def _directions(self, there: Reading) -> list[Failure]:
-        """Which direction is slow, where the first one was and the other was measured too."""
+        """The failures of slow directions, where the first was slow and the other measured, too."""
         least = self.least_gbits() if self.both_where_slow else None
         lines = [self.exit_line(f"{back.PREFIX}{role}") for role in ("server", "client")]
         if least is None or not any(lines):
@@ -305,29 +343,33 @@ class OfPair(_Check):
         )
 
     def violations(self, calls: Sequence[Call], facts: Facts) -> Sequence[Failure]:
-        """A link that went away during the test, also if it came back."""
-        found = []
-        for node, said in sorted(facts.items()):
-            after, device = said.get("after", {}), said.get("device")
-            if "rail_missing" in said:
-                message = f"{node}: {said['rail_missing']}"
-                found.append(Failure(RAIL_MISSING, message, (node,), f"rdma link, on {node}"))
+        """The failures of links that went away during the test, also if they came back."""
+        failures = []
+        for node, node_facts in sorted(facts.items()):
+            after, device = node_facts.get("after", {}), node_facts.get("device")
+            if "rail_missing" in node_facts:
+                message = f"{node}: {node_facts['rail_missing']}"
+                failures.append(Failure(RAIL_MISSING, message, (node,), f"rdma link, on {node}"))
             if after.get("state", "ACTIVE") != "ACTIVE":
-                message = f"{device} on {node} was {said.get('state')}, and is {after['state']} now"
-                found.append(Failure("link-lost", message, (node,)))
+                message = (
+                    f"{device} on {node} was {node_facts.get('state')}, and is {after['state']} now"
+                )
+                failures.append(Failure("link-lost", message, (node,)))
             for link in after.get("links_down", []):
                 message = f"link {link} of {device} on {node} is down after the test"
-                found.append(Failure("link-lost", message, (node,)))
-            if "way_left" in said:
-                message = f"what made the way long is still there on {node}: {said['way_left']}"
-                found.append(Failure("way-left", message, (node,)))
+                failures.append(Failure("link-lost", message, (node,)))
+            if "way_left" in node_facts:
+                message = (
+                    f"what made the way long is still there on {node}: {node_facts['way_left']}"
+                )
+                failures.append(Failure("way-left", message, (node,)))
             if after.get("carrier_changes"):
                 message = (
-                    f"the carrier of {said.get('netdev', device)} on {node} changed "
+                    f"the carrier of {node_facts.get('netdev', device)} on {node} changed "
                     f"{after['carrier_changes']} times during the test"
                 )
-                found.append(Failure("link-flap", message, (node,)))
-        return found
+                failures.append(Failure("link-flap", message, (node,)))
+        return failures
 
 
 class PairCheck(OfPair, SweepCheck):
@@ -337,16 +379,59 @@ class PairCheck(OfPair, SweepCheck):
     """
 
     program = "pair"
+    #: where switches between the nodes count what they carry
+    _counting: Counting | None = None
+
+    @run_before("run")
+    def count_before(self) -> None:
+        fabric = self.partition_data.extras.fabric
+        if fabric is not None and not self.is_dry_run():
+            self._counting = Counting(fabric.counters, beside=True)
+
+    @run_after("run")
+    def count_after(self) -> None:
+        if self._counting is not None:
+            self._counting.end()
+
+    def uplinks_carried(self) -> Sequence[Uplink]:
+        """The bytes of uplinks that nothing else used; FabricBalance checks that they are read."""
+        leaves = self._leaves
+        if self._counting is None or leaves is None:
+            return ()
+        sent: Counter[str] = Counter()
+        received: Counter[str] = Counter()
+        for judged in self.results:
+            place, reading = judged.place, judged.evidence.reading
+            assert isinstance(place, PairCase)
+            ends = {"server": place.server, "client": place.client}
+            of_role = {role: leaves.of_node.get(node) for role, node in ends.items()}
+            if reading is None or len(set(of_role.values())) == 1 or None in of_role.values():
+                continue
+            for moved in reading.moved:
+                for role, leaf in of_role.items():
+                    (received if role == moved.to else sent)[str(leaf)] += moved.payload_bytes
+        try:
+            return of_own_traffic(self._counting.carried(), sent, received)
+        except CountersUnread:
+            return ()
+
+    def notes_of_job(self) -> Sequence[str]:
+        """Where switches should have counted, and could not be read: who looks for a bad uplink
+        must not take what is missing for what is good.
+        """
+        unread = self._counting.unread if self._counting is not None else ""
+        told = f"the counters of the uplinks could not be read {unread}; run it by hand, or mend"
+        return (f"{told} extras.fabric.counters",) if unread else ()
 
     @functools.cached_property
     def _loads(self) -> Mapping[str, Load | None]:
-        """Of each place of this job, by its name."""
+        """Place -> its load, for the places of this job."""
         return {p.place: schedule.load(p, members) for members in self._rounds for p in members}
 
     @property
     def load(self) -> Load | None:
         if self.here.again:
-            more = (added.place for added in self._left.again.values())
+            more = (added.place for added in self._output.added.values())
             beside = [place for place in more if place.again == self.here.again]
             return schedule.load(self.here, beside)
         return self._loads.get(self.here.place)
@@ -355,5 +440,5 @@ class PairCheck(OfPair, SweepCheck):
         return {"server": self.server_node, "client": self.client_node}
 
     def longest_run_s(self) -> float:
-        directions = 2 if self.both_where_slow else 1
-        return directions * (2 * self.start_limit_s + self.run_limit_s()) + 20
+        runs = 1 + self.both_where_slow + (anew.FACT in self.order_of_tool())
+        return runs * (2 * self.start_limit_s + self.run_limit_s()) + 20

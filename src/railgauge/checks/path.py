@@ -30,7 +30,7 @@ NAME = "Path"
 
 
 class NodeCases(Cases[NodeCase]):
-    """Every node of the session."""
+    """The nodes of the session."""
 
     always = True
 
@@ -42,7 +42,7 @@ class NodeCases(Cases[NodeCase]):
 
 
 class PathCases(NodeCases):
-    """Every node that has rails or a bond, whatever the features are."""
+    """The nodes that have rails or a bond, whatever the features are."""
 
     def on(self, partition: Partition) -> Iterable[NodeCase]:
         return [] if self.lacks_description(partition) else super().on(partition)
@@ -62,10 +62,10 @@ def known_places(
 ) -> Known:
     """The places of a preflight in this session, which the other checks need, by their `key`."""
     system = rt.runtime().system.name
-    told = tuple(
+    variables = tuple(
         os.environ.get(name) for name in (NODES_VARIABLE, SCHEDULE_VARIABLE, SEED_VARIABLE)
     )
-    return _known_places(check, cases, key, system, told, paths.SYSTEMS)
+    return _known_places(check, cases, key, system, variables, paths.SYSTEMS)
 
 
 @functools.cache
@@ -74,10 +74,10 @@ def _known_places(
     cases: Callable[[], Cases[Any]],
     key: Callable[[Any], Hashable],
     system: str,
-    told: tuple[str | None, ...],
+    variables: tuple[str | None, ...],
     folder: Path,
 ) -> Known:
-    """Of one system, what one session is told, and the folder that the systems are in."""
+    """The same by its key: the system, the session's variables, and the systems' folder."""
     sweeps = cases().sweeps
     return {
         key(place): (numbered(check, number, len(sweeps)), place.place)
@@ -108,7 +108,7 @@ def of_nodes(check: str, cases: type[NodeCases], place: Case) -> list[tuple[str,
 
 
 def nodes_in(known: Known, place: Case) -> list[tuple[str, str]]:
-    """Those of a place's nodes, by NODE."""
+    """The places of a place's nodes, by NODE."""
     wanted = [(place.partition, node) for node in place.nodes]
     return [known[key] for key in wanted if key in known]
 
@@ -132,7 +132,7 @@ class NodeCheck(SweepCheck):
         return ()
 
     def command(self) -> Mapping[str, Any]:
-        """What `railgauge.node.solo` is told: argv, version, result, files."""
+        """The order for `railgauge.node.solo`: argv, version, result, files."""
         raise NotImplementedError
 
     def roles(self) -> Mapping[str, str]:
@@ -188,7 +188,7 @@ class PathCheck(NodeCheck):
         )
 
     def own_reference(self, measurement: Measurement) -> references.Reference:
-        """Every rail and every link of the bond, no more and no less."""
+        """The expected number of rails and bonded links, no more and no less."""
         extras = self.partition_data.extras
         rails = len(self.options.rails)
         return references.Reference(

@@ -56,7 +56,7 @@ def version_argv() -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """One thing that is not as it should be, and the command that mends it, if one is known."""
+    """A difference from what should be, and the command that mends it, if one is known."""
 
     what: str
     found: str
@@ -85,28 +85,28 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def differences(document: Mapping[str, Any], options: Options) -> list[Difference]:
-    """All that differs; what the node cannot say differs too, and is given with its reason."""
-    found: list[Difference] = []
+    """All differences; what the node does not know is one, with its reason."""
+    differing: list[Difference] = []
     if options.rdma is not None:
         looked_at = [r for r in document["rails"] if r.get("device") not in options.absent]
-        found += _missing_rails(looked_at, options)
+        differing += _missing_rails(looked_at, options)
         for rail in looked_at:
-            found += _rail(rail, options.rdma)
-        found += _memlock(document, options.rdma)
+            differing += _rail(rail, options.rdma)
+        differing += _memlock(document, options.rdma)
     if options.bond is not None:
-        found += _bond(document, options.bond)
-    return found
+        differing += _bond(document, options.bond)
+    return differing
 
 
-def _said(facts: Mapping[str, Any], name: str) -> str:
-    """The fact as text, or why it is not known."""
+def _stated_value(facts: Mapping[str, Any], name: str) -> str:
+    """The fact as text, or why it is unknown."""
     if facts.get(name) is not None:
         return str(facts[name])
     return f"unknown ({facts.get('unknown', {}).get(name, 'the node does not say')})"
 
 
 def _missing_rails(rails: Sequence[Mapping[str, Any]], options: Options) -> Iterator[Difference]:
-    """Too many or too few, and where names are known, which are not there."""
+    """The difference of too many or too few rails, with the missing ones where names are known."""
     rdma = options.rdma
     assert rdma is not None
     there = {rail.get("rail") for rail in rails}
@@ -145,17 +145,19 @@ def _rail(rail: Mapping[str, Any], rdma: Rdma) -> Iterator[Difference]:
         ),
     ]
     for name, words, expected, mend in wanted:
-        said = _said(rail, name)
-        if said != expected:
-            yield Difference(f"{place}: {words}", said, expected, mend)
+        stated = _stated_value(rail, name)
+        if stated != expected:
+            yield Difference(f"{place}: {words}", stated, expected, mend)
     if rdma.link_layer == "Ethernet" and rail.get("gid_index") is None:
         expected = f"a {rdma.gid_type} entry with an IPv4 address"
         mend = f"ip address show {interface}"
-        yield Difference(f"{place}: the GID table", _said(rail, "gid_index"), expected, mend)
+        yield Difference(
+            f"{place}: the GID table", _stated_value(rail, "gid_index"), expected, mend
+        )
 
 
 def _memlock(document: Mapping[str, Any], rdma: Rdma) -> Iterator[Difference]:
-    said = _said(document, "memlock_kib")
+    stated = _stated_value(document, "memlock_kib")
     least = rdma.memlock_kib
     known = document.get("memlock_kib")
     enough = known == "unlimited" or (
@@ -164,7 +166,7 @@ def _memlock(document: Mapping[str, Any], rdma: Rdma) -> Iterator[Difference]:
     if not enough:
         yield Difference(
             "the memory that a job may lock",
-            said,
+            stated,
             "unlimited" if least is None else f"at least {least} KiB",
             "LimitMEMLOCK=infinity for slurmd, PropagateResourceLimitsExcept=MEMLOCK in slurm.conf",
         )
@@ -172,14 +174,14 @@ def _memlock(document: Mapping[str, Any], rdma: Rdma) -> Iterator[Difference]:
 
 def _bond(document: Mapping[str, Any], bond: Bond) -> Iterator[Difference]:
     state = document.get("bond") or {}
-    mode = _said(state, "mode")
+    mode = _stated_value(state, "mode")
     if mode != bond.mode:
         yield Difference(f"{bond.device}: mode", mode, bond.mode, f"ip -d link show {bond.device}")
     links = {str(link.get("name")): link for link in state.get("links", [])}
     if set(links) != set(bond.links):
-        found = ", ".join(sorted(links)) or "none"
+        actual = ", ".join(sorted(links)) or "none"
         mend = f"ip link set LINK master {bond.device}"
-        yield Difference(f"{bond.device}: links", found, ", ".join(sorted(bond.links)), mend)
+        yield Difference(f"{bond.device}: links", actual, ", ".join(sorted(bond.links)), mend)
     for _, link in sorted(links.items()):
         yield from _bonded(link, state, bond)
 
@@ -196,7 +198,7 @@ def _bonded(link: Mapping[str, Any], state: Mapping[str, Any], bond: Bond) -> It
         yield Difference(
             f"{bond.device}: aggregator of {name}",
             str(link.get("aggregator_id")),
-            f"{_said(state, 'active_aggregator')}, the active one",
+            f"{_stated_value(state, 'active_aggregator')}, the active one",
             "LACP on the switch's port",
         )
 

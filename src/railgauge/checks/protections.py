@@ -26,12 +26,12 @@ from railgauge.tools import Reading
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """All that is known of one test case once its job has ended.
+    """The evidence of one place once its job has ended.
 
-    `expected` are the conditions that were asked for; `reading.seen` and `seen_on` (per node) are
-    those that the tools and the nodes state themselves. `required` names the performance
-    variables that a complete result has, `recorded` those that need no reference. `budgets` say how
-    much counters may grow. `job_error` is the job's standard error, with its launcher's words.
+    `expected` are the requested conditions; `reading.seen` and `seen_on` (by node) are those that
+    the tools and the nodes state themselves. `required` names the performance variables of a
+    complete result, `recorded` those that need no reference. `budgets` say how much counters may
+    grow. `job_error` is the job's standard error, with its launcher's words.
     """
 
     job_id: str | None
@@ -40,7 +40,7 @@ class Evidence:
     job_error: str
     #: the standard error of the tools, by the role of their call
     tool_errors: Mapping[str, str]
-    #: whether the job's own output came to where it was to be written
+    #: whether the job's own output was written where it belongs
     left_output: bool
     #: the nodes whose failure ended the job, where Slurm knows them
     failed_nodes: tuple[str, ...]
@@ -57,21 +57,29 @@ class Evidence:
     recorded: frozenset[str]
     budgets: tuple[Budget, ...]
     acceptance: bool
-    #: stand-ins are what is run here
+    #: whether stand-ins run here
     rehearsal: bool = False
-    #: a node lacks a program, so that nothing was run; with `optional` that fails nothing
+    #: the failure that a node lacks a program, so that nothing was run; if `optional`, it counts
+    #: not
     missing_program: Failure | None = None
     optional: bool = False
     #: what the tool claims that the nodes' devices carried; `counted` where its rates need a claim
     claims: tuple[Claim, ...] = ()
     counted: bool = False
-    #: the end of this place was recorded before its job's: what became of that says nothing of it
+    #: whether the end of this place was recorded before its job's, which then says nothing of it
     settled: bool = False
 
     @property
     def reading_ok(self) -> bool:
-        """Whether there is a result at all; where not, that is the failure, not what follows."""
+        """Whether there is a result at all; without one, only that is the failure."""
         return self.reading is not None and self.reading.ok
+
+    @property
+    def ended_without_program(self) -> bool:
+        """Whether the job failed because a rank could not start its program, so that the launcher
+        ended all ranks.
+        """
+        return self.missing_program is not None and self.job_state == "FAILED"
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
@@ -89,20 +97,24 @@ def job_completed(evidence: Evidence) -> Iterator[Failure]:
         return
     state = evidence.job_state or "unknown"
     words = ends.quoted(evidence.job_error)
-    told = f"Slurm says {state} for the job on {hostlist.fold(evidence.nodes)}, expected COMPLETED"
+    message = (
+        f"Slurm says {state} for the job on {hostlist.fold(evidence.nodes)}, expected COMPLETED"
+    )
     step = f"sacct -j {evidence.job_id} -o jobid,state,exitcode,nodelist,failednode"
     trouble = "" if evidence.calls else ends.controller_trouble(evidence.job_error)
     if state not in ends.OF_THE_NODES or (state != "COMPLETED" and trouble):
         yield Failure(
             DISTURBED,
-            f"not measured: {told}" + (f": {trouble}" if trouble else ""),
+            f"not measured: {message}" + (f": {trouble}" if trouble else ""),
             next_step=step,
         )
+    elif evidence.ended_without_program:
+        return
     elif state != "COMPLETED":
         failed = evidence.failed_nodes
         yield Failure(
             "job-state",
-            told
+            message
             + (f"; {hostlist.fold(failed)} failed" if failed else "")
             + (f"; it says: {words}" if words else ""),
             failed,
@@ -122,7 +134,9 @@ def environment_serves(evidence: Evidence) -> Iterator[Failure]:
     Only what kept a program from its end: of one that ended well its words do not count.
     """
     unresolved = {
-        node: said["unresolved"] for node, said in evidence.seen_on.items() if "unresolved" in said
+        node: node_facts["unresolved"]
+        for node, node_facts in evidence.seen_on.items()
+        if "unresolved" in node_facts
     }
     for node, peers in sorted(unresolved.items()):
         for peer, why in peers.items():
@@ -145,8 +159,8 @@ def environment_serves(evidence: Evidence) -> Iterator[Failure]:
         return
     texts = [] if len(ended) == evidence.ranks else [evidence.job_error]
     texts += [evidence.tool_errors.get(call.role, "") for call in evidence.calls if call.failure]
-    found = (ends.environment_trouble(text) for text in texts if text)
-    for trouble in dict.fromkeys(trouble for trouble in found if trouble):
+    troubles = (ends.environment_trouble(text) for text in texts if text)
+    for trouble in dict.fromkeys(trouble for trouble in troubles if trouble):
         yield Failure(ENVIRONMENT, trouble.words, trouble.nodes, trouble.next_step)
     reading = evidence.reading
     if reading is not None and reading.unfit:
@@ -160,7 +174,7 @@ def environment_serves(evidence: Evidence) -> Iterator[Failure]:
 def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
     """Without its exit line a tool may have been cut short with a plausible table on screen."""
     missing = sorted(set(range(evidence.ranks)) - {call.rank for call in evidence.calls})
-    if missing:
+    if missing and not evidence.ended_without_program:
         named = (
             f"rank {missing[0]}" if len(missing) == 1 else f"ranks {hostlist.fold_numbers(missing)}"
         )
@@ -192,7 +206,7 @@ def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
             next_step=f"can {launcher} reach {hostlist.fold(unreached)}? ping, "
             "and ip route get, from there; then the other way round",
         )
-    elif silent:
+    elif silent and not evidence.ended_without_program:
         yield Failure(
             "silent-node",
             f"no exit line came from {hostlist.fold(silent)}",
@@ -217,15 +231,15 @@ def every_call_succeeded(evidence: Evidence) -> Iterator[Failure]:
 
 
 def every_program_is_there(evidence: Evidence) -> Iterator[Failure]:
-    """What was not run is no pass. An optional one is left out, which the verdict says; it counts
-    as not measured.
+    """A program that was not run has not passed. An optional one is left out, as the verdict says,
+    and counts as not measured.
     """
     if evidence.missing_program and (evidence.measurements or not evidence.optional):
         yield evidence.missing_program
 
 
 def every_node_has_room(evidence: Evidence) -> Iterator[Failure]:
-    """A full disk makes programs hang, or fail with any other word; what passed all the same says
+    """A full disk makes programs hang, or fail with any other message. A pass in spite of it says
     nothing of the next job.
     """
     for node, facts in sorted(evidence.seen_on.items()):
@@ -269,8 +283,8 @@ def output_is_a_result(evidence: Evidence) -> Iterator[Failure]:
 
 def nothing_is_simulated(evidence: Evidence) -> Iterator[Failure]:
     """A stand-in's numbers, or counters, where real tools were to be measured."""
-    for node, said in sorted(evidence.seen_on.items()):
-        if said.get("counters", {}).get("simulated") and not evidence.rehearsal:
+    for node, node_facts in sorted(evidence.seen_on.items()):
+        if node_facts.get("counters", {}).get("simulated") and not evidence.rehearsal:
             yield Failure(
                 "simulated", f"the counters of {node} are a stand-in's, SIMULATED", (node,)
             )
@@ -306,14 +320,14 @@ def conditions_as_asked(evidence: Evidence) -> Iterator[Failure]:
         # A node without an exit line is a failure of its own.
         for node in sorted({call.host for call in evidence.calls} & set(evidence.nodes)):
             on_node = evidence.seen_on.get(node, {})
-            found = on_node.get(name, "not stated")
+            actual = on_node.get(name, "not stated")
             # Of a rail that is not there, that is the failure (checks/pair.py).
-            if found != wanted and "rail_missing" not in on_node:
+            if actual != wanted and "rail_missing" not in on_node:
                 device = f" {on_node['device']}" if "device" in on_node else ""
                 lost = on_node.get("route_unknown")
                 yield Failure(
                     "condition",
-                    f"{name} on {node}{device} is {found}, expected {wanted}"
+                    f"{name} on {node}{device} is {actual}, expected {wanted}"
                     + (f" (no way to the other node: {lost})" if lost else ""),
                     (node,),
                 )
@@ -323,21 +337,28 @@ def nothing_is_missing(evidence: Evidence) -> Iterator[Failure]:
     """A sweep that stopped early, or a metric that could not be read: ReFrame only warns."""
     if not evidence.reading_ok:
         return
-    found = [measurement.variable for measurement in evidence.measurements]
-    missing = [name for name in evidence.required if name not in found]
+    variables = [measurement.variable for measurement in evidence.measurements]
+    missing = [name for name in evidence.required if name not in variables]
     if missing:
         yield Failure("missing", f"not measured: {', '.join(missing)}")
-    if len(found) != len(set(found)):
-        twice = sorted({name for name in found if found.count(name) > 1})
+    if len(variables) != len(set(variables)):
+        twice = sorted({name for name in variables if variables.count(name) > 1})
         yield Failure("ambiguous", f"measured more than once: {', '.join(twice)}")
 
 
 def counters_within_budget(evidence: Evidence) -> Iterator[Failure]:
     """Errors that the tool's number hides: retransmission and redundancy mend a bad link."""
-    for node, facts in sorted(evidence.seen_on.items()):
+    return beyond_budgets(evidence.seen_on, evidence.budgets)
+
+
+def beyond_budgets(
+    seen_on: Mapping[str, Mapping[str, Any]], budgets: Sequence[Budget]
+) -> Iterator[Failure]:
+    """Failures for counters that grew beyond their budgets, by the nodes' own facts."""
+    for node, facts in sorted(seen_on.items()):
         record = facts.get("counters", {})
         for counter, growth in sorted(record.get("counters", {}).items()):
-            budget = next((b for b in evidence.budgets if re.fullmatch(b.counters, counter)), None)
+            budget = next((b for b in budgets if re.fullmatch(b.counters, counter)), None)
             if budget is not None and growth > budget.most:
                 yield Failure(
                     "counter",
@@ -346,7 +367,7 @@ def counters_within_budget(evidence: Evidence) -> Iterator[Failure]:
                     (node,),
                 )
         for counter in record.get("reset", []):
-            if any(re.fullmatch(b.counters, counter) for b in evidence.budgets):
+            if any(re.fullmatch(b.counters, counter) for b in budgets):
                 message = f"{counter} on {node} went backwards: its driver or device was reset"
                 yield Failure("counter", message, (node,))
         for pattern in record.get("unmatched", []):
@@ -375,8 +396,10 @@ def counters_agree(evidence: Evidence) -> Iterator[Failure]:
         yield Failure("counters-unread", message)
     for claim in evidence.claims:
         record = evidence.seen_on.get(claim.node, {}).get("counters", {})
-        for found in contradictions(claim, record):
-            yield Failure(found.kind, found.message, (claim.node,), found.next_step)
+        for contradiction in contradictions(claim, record):
+            yield Failure(
+                contradiction.kind, contradiction.message, (claim.node,), contradiction.next_step
+            )
 
 
 def within_limits(evidence: Evidence) -> Iterator[Failure]:
@@ -449,12 +472,12 @@ PROTECTIONS: tuple[Callable[[Evidence], Iterator[Failure]], ...] = (
 
 
 def failures(evidence: Evidence, others: Sequence[Failure] = ()) -> list[Failure]:
-    """All that is wrong, with what the check itself found (`others`)."""
-    return _alone([*others, *(f for protection in PROTECTIONS for f in protection(evidence))])
+    """All failures of the evidence, after those that the check itself has (`others`)."""
+    return _decisive([*others, *(f for protection in PROTECTIONS for f in protection(evidence))])
 
 
 def lacks(evidence: Evidence, node: str) -> Failure | None:
-    """What a node lacked that its job needs, by the job's own words; None where they do not say."""
+    """The failure of a node that lacked what its job needs, by the job's words; None if none."""
     trouble = ends.environment_trouble(evidence.job_error)
     if trouble is None or (trouble.nodes and node not in trouble.nodes):
         return None
@@ -462,21 +485,21 @@ def lacks(evidence: Evidence, node: str) -> Failure | None:
 
 
 def failures_of_job(evidence: Evidence, began: bool) -> list[Failure]:
-    """What is wrong with the job of a sweep as a whole: how it ended, and where it did not come to
-    its first place (`began`) what it lacked.
+    """The failures of a sweep's job as a whole: how it ended, and, where it did not begin its first
+    place, what it lacked.
     """
-    found = list(job_completed(evidence))
+    failures = list(job_completed(evidence))
     if not began:
-        found += environment_serves(evidence)
+        failures += environment_serves(evidence)
         where = hostlist.fold(evidence.nodes)
         message = f"nothing was measured on {where}: the sweep did not begin"
-        found += [] if found else [Failure("no-exit-line", message)]
-    return _alone(found)
+        failures += [] if failures else [Failure("no-exit-line", message)]
+    return _decisive(failures)
 
 
-def _alone(found: list[Failure]) -> list[Failure]:
-    """Of a job that was disturbed, or lacked what jobs need, that alone: whatever else is wrong may
-    follow from it.
+def _decisive(failures: list[Failure]) -> list[Failure]:
+    """The failures that decide: if the job was disturbed, or lacked what jobs need, only those, as
+    all others may follow from them.
     """
-    alone = [failure for failure in found if failure.kind in ALONE]
-    return alone or found
+    alone = [failure for failure in failures if failure.kind in ALONE]
+    return alone or failures

@@ -1,5 +1,5 @@
-"""What a session knows of Slurm's queue: each obstacle is asked for once, shown, and then decides
-all cases that it keeps from starting, instead of one after the other.
+"""A session's view of Slurm's queue. Each obstacle is asked for once, shown, and then decides all
+cases that it keeps from starting, instead of one after the other.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.slurm.waiting import NOT_AVAILABLE, Obstacle
 
-#: Only nodes that are idle now are measured: `railgauge accept --idle`.
+#: The variable with which only nodes are measured that are idle now: `railgauge accept --idle`.
 IDLE_VARIABLE = "RAILGAUGE_IDLE"
 
-#: So many nodes a job is worth being started for.
+#: The fewest nodes for which a job is worth starting.
 _FEWEST = 2
 
-#: How a line of the session begins that `railgauge accept` shows.
+#: The beginning of the session's lines that `railgauge accept` shows.
 WAITING = "waiting: "
 
 _SLURM_SAYS = "Slurm says "
 
-#: So long a job waits before Slurm is asked why: longer than it takes to start one.
+#: How long a job waits before Slurm is asked why: longer than it takes to start one.
 _PATIENCE_S = 5.0
-#: So long where only idle nodes are measured, and somebody else may have got one.
+#: The same where only idle nodes are measured, and somebody else may have got one.
 _IDLE_S = 2.0
-#: So often while it waits: what it waits for may change.
+#: The interval at which it is asked again: what a job waits for may change.
 _AGAIN_S = 60.0
-#: So often it is looked whether the nodes that run batch scripts still answer.
+#: The interval at which the nodes that run batch scripts must answer.
 _HOSTS_S = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
 class _Place:
-    """Where a job is to run: Slurm's partition, "" for its default, and the nodes it names."""
+    """Where a job is to run: Slurm's partition, "" for the default one, and the nodes it names."""
 
     partition: str
     nodes: frozenset[str]
@@ -55,22 +55,22 @@ def _tell(line: str) -> None:
 
 
 class Queue:
-    """One a session. `tell` gets each obstacle once, as a line."""
+    """The queue of a session. `tell` gets each obstacle once, as a line."""
 
     def __init__(self, tell: Callable[[str], None] = _tell) -> None:
         self._tell = tell
-        self._told: set[str] = set()
-        self._asked: dict[str, float] = {}
+        self._reported: set[str] = set()
+        self._asked_at: dict[str, float] = {}
         self._places: dict[str, _Place] = {}
         #: names of jobs that go on where they get fewer nodes than they asked for
         self.may_shrink: set[str] = set()
         self._our_jobs: set[str] = set()
         self._our_reservations = reservations.ours()
-        #: partitions and nodes for which it was no use to wait, these with what was in the way
+        #: partitions for which it was no use to wait, and nodes with their obstacles
         self._blocked_partitions: set[str] = set()
         self._blocked_nodes: dict[str, Obstacle] = {}
-        #: (partition, Slurm's reason) for which a job has waited in vain
-        self._vain: set[tuple[str, str]] = set()
+        #: (partition, Slurm's reason) with which a job has waited in vain
+        self._waited_in_vain: set[tuple[str, str]] = set()
         #: job -> the node that runs its batch script
         self._hosts: dict[str, str] = {}
         self._hosts_looked_at = 0.0
@@ -79,7 +79,7 @@ class Queue:
         self._lost_hosts: dict[str, SlurmNode] = {}
 
     def begin(self, cases: Sequence[Any]) -> None:
-        """Look at all that the session will need, before it waits for any of it."""
+        """Look for obstacles to all that the session needs, before it waits for any of it."""
         partitions: set[str] = set()
         nodes: set[str] = set()
         for case in cases:
@@ -87,41 +87,49 @@ class Queue:
                 partitions.add(client.option("partition", "p", case.partition.access))
                 nodes.update(getattr(case.check, "pinned_nodes", ()))
         for name in sorted(partitions):
-            obstacle = self._of_partition(name)
+            obstacle = self._partition_obstacle(name)
             if obstacle is not None:
                 self._say(obstacle.why)
                 self._blocked_partitions.add(name)
-        held = {n: o for n, o in self._of_nodes(sorted(nodes)).items() if o.standing}
+        held = {n: o for n, o in self._node_obstacles(sorted(nodes)).items() if o.standing}
         if held:
             self._say(waiting.words(held))
             self._blocked_nodes |= held
 
     def submit(self, job: Any, access: Sequence[str], nodes: Sequence[str]) -> None:
-        """Before a case submits its job: JobError where that is known not to start."""
+        """Note a job before it is submitted; JobError where it is known not to start."""
         options = [*access, *job.options, *job.cli_options]
         place = _Place(client.option("partition", "p", options), frozenset(nodes))
         self._our_reservations.add(client.option("reservation", "", options))
         self._places[job.name] = place
         # What was in the way may be gone since.
         if place.partition in self._blocked_partitions:
-            obstacle = self._of_partition(place.partition)
+            obstacle = self._partition_obstacle(place.partition)
             if obstacle is not None:
                 raise JobError(f"not submitted: {obstacle.why}")
         known = self._blocked_nodes.keys() & place.nodes
-        left = self._of_nodes(sorted(known)) if known else {}
-        # For another job that runs there by now nobody has waited yet.
+        left = self._node_obstacles(sorted(known)) if known else {}
+        # If another job runs there by now, no case has waited for it yet.
         left = {n: o for n, o in left.items() if not o.job or o == self._blocked_nodes[n]}
         if left:
             raise JobError(f"not submitted: {waiting.words(left)}")
 
+    def submitted(self, job_id: str) -> None:
+        """Note that Slurm has accepted a job: it is this session's own from now on."""
+        self._our_jobs.add(job_id)
+
     def takes_no_job(self, nodes: Collection[str]) -> dict[str, Failure]:
-        """Node -> why no job starts there until somebody does something about it; a sweep goes on
-        without it. With RAILGAUGE_IDLE also those that are busy, or reserved, and all of them are
-        somebody else's.
+        """Node -> why no job starts there until somebody acts; a sweep goes on without it. With
+        RAILGAUGE_IDLE also nodes that are busy or reserved, and all of them count as somebody
+        else's.
         """
         all_of_them = idle_only()
-        held = {n: o for n, o in self._of_nodes(sorted(nodes)).items() if o.standing or all_of_them}
-        found = {
+        held = {
+            n: o
+            for n, o in self._node_obstacles(sorted(nodes)).items()
+            if o.standing or all_of_them
+        }
+        failures = {
             node: Failure(
                 TAKEN if all_of_them else DISTURBED, f"not measured: {node} {obstacle.why}", (node,)
             )
@@ -129,53 +137,52 @@ class Queue:
         }
         for node in slurm_nodes.dead(nodes):
             step = f"scontrol show node {node}"
-            found[node] = Failure(UNAVAILABLE, f"{node} does not answer Slurm", (node,), step)
-        return found
+            failures[node] = Failure(UNAVAILABLE, f"{node} does not answer Slurm", (node,), step)
+        return failures
 
     def look_at(self, scheduler: Any, jobs: Sequence[Any]) -> None:
-        """Say once what the pending jobs wait for; those that wait in vain are cancelled, and those
-        whose batch script has gone with its node.
+        """Say once what the pending jobs wait for. Cancel those that wait in vain, and those whose
+        batch script has gone with its node.
         """
         self._look_at_hosts(scheduler, [job for job in jobs if job.state == "RUNNING"])
         now = time.time()
-        self._our_jobs.update(job.jobid for job in jobs)
         for job in jobs:
             if job.is_cancelling:
                 self._explain(job)
                 continue
-            asked = self._asked.get(job.jobid)
-            waited = now - (job.submit_time if asked is None else asked)
+            asked_at = self._asked_at.get(job.jobid)
+            waited = now - (job.submit_time if asked_at is None else asked_at)
             first_s, again_s = (_IDLE_S, _IDLE_S) if idle_only() else (_PATIENCE_S, _AGAIN_S)
-            if job.state != "PENDING" or waited < (first_s if asked is None else again_s):
+            if job.state != "PENDING" or waited < (first_s if asked_at is None else again_s):
                 continue
-            self._asked[job.jobid] = now
-            obstacle = self._of(job)
+            self._asked_at[job.jobid] = now
+            obstacle = self._obstacle(job)
             if obstacle is None:
                 continue
             self._say(f"job {job.jobid} on {self._where(job)}: {obstacle.why}", obstacle.why)
             taken = self._taken(job)
-            if taken and self._goes_on_without(job, taken):
+            if taken and self._goes_on(job, taken):
                 continue
             if obstacle.standing or taken:
                 self.give_up(job)
                 scheduler.cancel(job)
 
     def lost_host(self, job_id: str | None) -> Failure | None:
-        """Of a job that was cancelled because the node of its batch script did not answer: a
-        failure of that node, unless it answers by now.
+        """The failure of a job that was cancelled because the node of its batch script did not
+        answer: of that node, unless it answers by now.
         """
         node = self._lost_hosts.get(job_id or "")
         if node is None:
             return None
-        told = f"the conductor of the sweep ran on {_silence(node)}"
+        message = f"the conductor of the sweep ran on {_silence(node)}"
         step = f"scontrol show node {node.name}"
         if slurm_nodes.stays_silent(node.name):
-            return Failure(LOST, told, (node.name,), step)
-        return Failure(DISTURBED, f"not measured: {told}, for a while", (node.name,), step)
+            return Failure(LOST, message, (node.name,), step)
+        return Failure(DISTURBED, f"not measured: {message}, for a while", (node.name,), step)
 
     def _look_at_hosts(self, scheduler: Any, running: Sequence[Any]) -> None:
-        """Slurm ends a job whose batch script's node is gone, but not one with --no-kill: that goes
-        on to its time limit, with nobody who conducts it.
+        """Cancel jobs whose batch script's node is gone. Slurm does so except for --no-kill: such a
+        job goes on to its time limit without its conductor.
         """
         jobs = {j.jobid: j for j in running if "--no-kill" in j.options and not j.is_cancelling}
         now = time.monotonic()
@@ -187,63 +194,65 @@ class Queue:
             silent = slurm_nodes.silent({self._hosts[job] for job in jobs if job in self._hosts})
         except EnvironmentProblem:
             return
-        # A controller that was started anew takes nodes for silent until they have registered.
+        # To a restarted controller nodes are silent until they have registered.
         self._silent_since = {node: self._silent_since.get(node, now) for node in silent}
         for number, job in jobs.items():
             node = silent.get(self._hosts.get(number, ""))
             if node is None:
                 continue
             long = now - self._silent_since[node.name] > slurm_nodes.REGISTERED_S
-            # A node that it gave up Slurm has taken out of the job.
+            # Slurm has taken a node that it gave up out of the job.
             if node.given_up or long:
                 self._lost_hosts[number] = node
                 self._say(f"job {number} is cancelled: its conductor's node {_silence(node)}")
                 scheduler.cancel(job)
 
     def ends_by_itself(self, job: Any, reason: str) -> bool:
-        """Slurm's `reason` is that the nodes are not available, and jobs that run there are all
-        that is in the way: under load Slurm has that word for nodes that are busy, too.
+        """Whether Slurm's `reason` is that nodes are not available, and only jobs that run there
+        are in the way: under load Slurm gives this reason for busy nodes, too.
         """
         if not reason.startswith(NOT_AVAILABLE) or "Unavailable" in reason:
             return False
-        held = self._of_nodes(sorted(self._place(job).nodes))
+        held = self._node_obstacles(sorted(self._place(job).nodes))
         return bool(held) and all(obstacle.job for obstacle in held.values())
 
     def give_up(self, job: Any) -> None:
-        """This job has waited long enough; so has every other for what is in its way."""
-        obstacle = self._of(job)
+        """End the wait of a job, and of every other with the same obstacle."""
+        obstacle = self._obstacle(job)
         why = f": {obstacle.why}" if obstacle else ""
-        # How long is no word of a reason that stands: two cases have the same one.
+        # A standing reason has no duration in it, so that several cases have the same one.
         waited = f"waited {time.time() - job.submit_time:.0f} s for its nodes"
         begins = "not started" if obstacle and obstacle.standing else waited
         job._exception = JobError(f"{begins}{why}", job.jobid)
         self._remember(job)
         if obstacle and obstacle.why.startswith(_SLURM_SAYS):
-            self._vain.add((self._place(job).partition, obstacle.why.removeprefix(_SLURM_SAYS)))
+            self._waited_in_vain.add(
+                (self._place(job).partition, obstacle.why.removeprefix(_SLURM_SAYS))
+            )
 
     def _explain(self, job: Any) -> None:
-        """ReFrame has cancelled it for the reason that Slurm gives; that says not who, nor why."""
+        """Add who is in the way, and why, to the error of a job that ReFrame has cancelled."""
         if type(job._exception) is not JobBlockedError:
             return
-        held = self._of_nodes(sorted(self._place(job).nodes))
+        held = self._node_obstacles(sorted(self._place(job).nodes))
         why = f"; {waiting.words(held)}" if held else ""
         job._exception = JobError(f"{_message(job._exception)}{why}", job.jobid)
         self._remember(job)
 
     def _remember(self, job: Any) -> None:
         place = self._place(job)
-        # The nodes that are in the way, not the others of this case.
-        self._blocked_nodes |= self._of_nodes(sorted(place.nodes))
-        if self._of_partition(place.partition):
+        # Only the nodes that are in the way, not the others of this case.
+        self._blocked_nodes |= self._node_obstacles(sorted(place.nodes))
+        if self._partition_obstacle(place.partition):
             self._blocked_partitions.add(place.partition)
 
-    def _of(self, job: Any) -> Obstacle | None:
-        """What this job waits for, else Slurm's own word."""
+    def _obstacle(self, job: Any) -> Obstacle | None:
+        """The obstacle that a job waits for, or else Slurm's own reason."""
         place = self._place(job)
-        obstacle = self._of_partition(place.partition)
+        obstacle = self._partition_obstacle(place.partition)
         if obstacle is not None:
             return obstacle
-        held = self._of_nodes(sorted(place.nodes))
+        held = self._node_obstacles(sorted(place.nodes))
         if held:
             return Obstacle(waiting.words(held), any(o.standing for o in held.values()))
         try:
@@ -252,29 +261,34 @@ class Queue:
             return Obstacle(f"{_SLURM_SAYS}{error.message}", standing=False)
         if not reason:
             return None
-        # Of a job with several nodes Slurm says only that some are down, drained or reserved.
+        # For a job with several nodes Slurm says only that some are down, drained or reserved.
         if "DOWN" in reason and (dead := slurm_nodes.dead(place.nodes)):
             words = f"{NOT_AVAILABLE}, UnavailableNodes:{hostlist.fold(dead)}"
             return Obstacle(f"{_SLURM_SAYS}{words}", standing=True)
-        # As one job has waited, so would the others.
-        standing = reason in waiting.STANDING or (place.partition, reason) in self._vain
+        # Where one job has waited in vain, others would, too.
+        standing = reason in waiting.STANDING or (place.partition, reason) in self._waited_in_vain
         return Obstacle(f"{_SLURM_SAYS}{reason}", standing)
 
     def _taken(self, job: Any) -> Collection[str]:
-        """Where only idle nodes are measured, those of the job that are somebody else's by now."""
-        return self._of_nodes(sorted(self._place(job).nodes)).keys() if idle_only() else ()
+        """The nodes of a job that are somebody else's by now; none unless only idle ones count."""
+        return self._node_obstacles(sorted(self._place(job).nodes)).keys() if idle_only() else ()
 
-    def _goes_on_without(self, job: Any, taken: Collection[str]) -> bool:
-        """Whether it now waits for its other nodes only: two are left, and Slurm let it."""
+    def _goes_on(self, job: Any, taken: Collection[str]) -> bool:
+        """Whether a job has begun meanwhile with all of its nodes, or could be shrunk to its other
+        nodes, of which two at least are left.
+        """
         place = self._place(job)
         left = place.nodes - set(taken)
-        if job.name not in self.may_shrink or len(left) < _FEWEST:
-            return False
         try:
+            if not slurm_jobs.hold(job.jobid):
+                return True
+            if job.name not in self.may_shrink or len(left) < _FEWEST:
+                return False
             slurm_jobs.shrink(job.jobid, left)
+            self._places[job.name] = _Place(place.partition, left)
+            slurm_jobs.release(job.jobid)
         except EnvironmentProblem:
             return False
-        self._places[job.name] = _Place(place.partition, left)
         return True
 
     def _place(self, job: Any) -> _Place:
@@ -283,28 +297,28 @@ class Queue:
     def _where(self, job: Any) -> str:
         return hostlist.fold(self._place(job).nodes) or "any nodes"
 
-    # A controller that is silent is no obstacle that anybody knows.
+    # A silent controller is no known obstacle.
 
-    def _of_partition(self, name: str) -> Obstacle | None:
+    def _partition_obstacle(self, name: str) -> Obstacle | None:
         try:
             return waiting.of_partition(name) if name else None
         except EnvironmentProblem:
             return None
 
-    def _of_nodes(self, nodes: Sequence[str]) -> dict[str, Obstacle]:
+    def _node_obstacles(self, nodes: Sequence[str]) -> dict[str, Obstacle]:
         try:
             return waiting.of_nodes(nodes, self._our_jobs, self._our_reservations)
         except EnvironmentProblem:
             return {}
 
     def _say(self, words: str, about: str | None = None) -> None:
-        if (about or words) not in self._told:
-            self._told.add(about or words)
+        if (about or words) not in self._reported:
+            self._reported.add(about or words)
             self._tell(words)
 
 
 def idle_only() -> bool:
-    """Whether nobody waits for a node: `railgauge accept --idle`."""
+    """Whether only idle nodes are measured: `railgauge accept --idle`."""
     return bool(os.environ.get(IDLE_VARIABLE))
 
 

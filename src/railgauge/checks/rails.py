@@ -7,18 +7,19 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from railgauge.checks.cases import Case, PairCase
+from railgauge.checks.cases import Case, LeftOut, PairCase, left_to_the_series
 from railgauge.checks.nics import SIDES, merged_facts
 from railgauge.checks.observation import ExitLine, Observation, as_one
 from railgauge.checks.pair import PairCases, neighbours
 from railgauge.checks.path import nodes_in
-from railgauge.checks.rdma import RdmaCheck, of_rails
+from railgauge.checks.rdma import RdmaCheck, fabric_of, of_rails
 from railgauge.checks.wan import is_series
 from railgauge.model.claim import Claim
 from railgauge.model.failure import RAILS_APART, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
-from railgauge.systems import Partition, Rdma
+from railgauge.node import anew
+from railgauge.systems import Partition
 from railgauge.tools import Reading, perftest
 
 #: The operation of the sum; that of a rail is followed by its name.
@@ -34,7 +35,7 @@ def name_of(rail: int) -> str:
 
 
 class AllRails(PairCases[PairCase]):
-    """Neighbouring nodes of each partition with several rails, in the series: with all of them."""
+    """The pairs of neighbours of each partition with several rails, in the series."""
 
     def __init__(self) -> None:
         super().__init__("rdma")
@@ -42,7 +43,7 @@ class AllRails(PairCases[PairCase]):
     def on(self, partition: Partition) -> Iterable[PairCase]:
         if self.lacks_description(partition) or not is_series():
             return []
-        every = tuple(range(_fabric(partition).rails))
+        every = tuple(range(fabric_of(partition).rails))
         return [
             pair
             for pair in neighbours(partition)
@@ -50,29 +51,23 @@ class AllRails(PairCases[PairCase]):
         ]
 
     def lacks_description(self, partition: Partition) -> str:
-        rails = _fabric(partition).rails
+        rails = fabric_of(partition).rails
         return "" if rails > 1 else f"needs several rails, and extras.rdma.rails is {rails}"
 
-    def leaves_out(self, partition: Partition) -> str:
-        return "is required, and is of the series: railgauge accept --series"
+    def leaves_out(self, partition: Partition) -> Sequence[LeftOut]:
+        return (left_to_the_series(),)
 
     described = "the sum of all rails, or one"
 
     def values(self, partition: Partition) -> Mapping[str, Sequence[object]]:
-        rails = range(_fabric(partition).rails)
+        rails = range(fabric_of(partition).rails)
         operations = [OPERATION, *(f"{OPERATION} {name_of(rail)}" for rail in rails)]
         return {"operation": operations, "rails": [None, *(f"{rail}-{rail}" for rail in rails)]}
 
 
-def _fabric(partition: Partition) -> Rdma:
-    fabric = partition.extras.rdma
-    assert fabric is not None  # a partition with the feature has it
-    return fabric
-
-
 @dataclasses.dataclass(frozen=True)
 class _Rail:
-    """What went over one rail: its exit lines by side, and the reading of both outputs."""
+    """The results of one rail: its exit lines by side, and the reading of both outputs."""
 
     number: int
     lines: Mapping[str, ExitLine]
@@ -111,6 +106,10 @@ class RailsCheck(RdmaCheck):
     def way(self) -> Mapping[str, Any]:
         return {"ways": [self.way_over(rail, rail) for rail in self._rails]}
 
+    def order_of_tool(self) -> Mapping[str, Any]:
+        # Of all rails at once there is no second run.
+        return {name: order for name, order in super().order_of_tool().items() if name != anew.FACT}
+
     def required_metrics(self) -> Sequence[str]:
         size = self.options.size_bytes
         return [*self.metrics, *(f"bandwidth_{name_of(rail)}_{size}B" for rail in self._rails)]
@@ -144,18 +143,20 @@ class RailsCheck(RdmaCheck):
         return _Rail(number, lines, reading)
 
     def _measured(self, rails: Sequence[_Rail]) -> list[Measurement]:
-        """The sum of all rails, both ways, and each of them."""
+        """The measurements: the sum of all rails, both ways, and each rail."""
         each = []
         for rail in rails:
-            (one,) = (m for m in rail.reading.measurements if m.metric == "bandwidth")
+            (measurement,) = (m for m in rail.reading.measurements if m.metric == "bandwidth")
             operation, number = f"{OPERATION} {rail.name}", rail.number
-            each.append(dataclasses.replace(one, operation=operation, rails=f"{number}-{number}"))
+            each.append(
+                dataclasses.replace(measurement, operation=operation, rails=f"{number}-{number}")
+            )
         like = dataclasses.replace(each[0], operation=OPERATION, rails=None, samples=None)
         return [dataclasses.replace(like, value=sum(m.value for m in each)), *each]
 
     def _apart(self, ended_s: Sequence[float | None]) -> list[Failure]:
-        """Rails of which one was measured while another had not begun, or had ended: each ends so
-        long after it began as all others.
+        """The failure of rails that were not measured all at once: all take equally long, so that
+        their ends show how far apart they began.
         """
         between = f"{self.client_node} and {self.server_node}"
         known = [end for end in ended_s if end is not None]
@@ -173,19 +174,27 @@ class RailsCheck(RdmaCheck):
         return [Failure(RAILS_APART, message, next_step=step)]
 
     def _claims(self, rails: Sequence[_Rail]) -> list[Claim]:
-        """Of every rail its own, both ways: all bytes may be there, and have taken another rail."""
-        found = []
+        """The claims of every rail, both ways: its bytes may have taken another rail."""
+        claims = []
         for rail in rails:
             for side, node in (("server", self.server_node), ("client", self.client_node)):
                 for inward in (True, False):
                     moved = [m for m in rail.reading.moved if (m.to == side) is inward]
                     if moved:
-                        found.append(self.claim(moved, side, node, inward, rail.facts(side)))
-        return found
+                        claims.append(self.claim(moved, side, node, inward, rail.facts(side)))
+        return claims
 
     def limit(self, measurement: Measurement) -> Limit | None:
-        one = super().limit(measurement)
-        if one is None or measurement.operation != OPERATION:
-            return one
-        count = self.fabric.rails
-        return Limit(count * one.value, one.unit, f"{one.reason}, {count} rails")
+        rail_limit = super().limit(measurement)
+        if rail_limit is None or measurement.operation != OPERATION:
+            return rail_limit
+        # Rails may share a cable, or the PCIe lanes behind their NIC.
+        count, node_gbits = self.fabric.rails, self.partition_data.extras.node_gbits
+        together = Limit(
+            count * rail_limit.value, rail_limit.unit, f"{rail_limit.reason}, {count} rails"
+        )
+        if node_gbits is None:
+            return together
+        of_node = self._payload(node_gbits, measurement.size_bytes, "write").both_ways()
+        of_node = dataclasses.replace(of_node, reason=f"{of_node.reason}, a node's NICs together")
+        return min(together, of_node, key=lambda limit: limit.value)

@@ -46,19 +46,19 @@ class RanksCheck(StrictCheck):
         return self.partition
 
     def command(self) -> list[str]:
-        """argv of the program; {rank} and {scratch} (a folder of the node's own) are filled in."""
+        """The argv of the program; nodes fill in {rank} and {scratch}, a folder of their own."""
         raise NotImplementedError
 
     def reading(self, calls: Sequence[Call]) -> Reading:
-        """Of the ranks' outputs."""
+        """The reading of the ranks' outputs."""
         raise NotImplementedError
 
     def run_limit_s(self) -> int:
-        """Longest time that the program may take."""
+        """The longest time that the program may take."""
         return 60
 
     def orders(self) -> Mapping[str, Any]:
-        """What `railgauge.node.ranks` is told beside the program: environment, on_hang, result."""
+        """Further orders for `railgauge.node.ranks`: environment, on_hang, result."""
         return {}
 
     # --- the job -------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ class RanksCheck(StrictCheck):
     # --- what they left ------------------------------------------------------------------------
 
     def exit_lines(self) -> list[ExitLine]:
-        """In the order of the ranks."""
+        """The exit lines in the order of the ranks."""
         lines = (self.exit_line(f"rank{rank}") for rank in range(self.num_tasks))
         return [line for line in lines if line is not None]
 

@@ -21,6 +21,7 @@ from railgauge.model import limits, references
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition
+from railgauge.node import anew
 from railgauge.systems import Extras, Partition, Perftest, Rdma
 from railgauge.tools import Moved, perftest
 
@@ -29,12 +30,12 @@ Rails = Literal["first", "same", "each", "all"]
 #: The concrete check in reframe/, by whose name others depend on it.
 PROBE = "RailProbe"
 
-#: Less than this share of what the link can carry is no healthy rail.
+#: A healthy rail carries at least this share of what its link can.
 LEAST_SHARE = 0.7
 
 
 class RailLinks(PairCases[RailCase]):
-    """Rails of neighbouring nodes of each partition with RDMA.
+    """The rails of neighbouring nodes of each partition with RDMA.
 
     Over the first rail only, over every rail to the same one, over each likewise and of two nodes
     alone both ways, or over all: then also from each rail to the next one, where the fabric
@@ -48,7 +49,7 @@ class RailLinks(PairCases[RailCase]):
         self.only = only
 
     def on(self, partition: Partition) -> Iterable[RailCase]:
-        fabric = _fabric(partition)
+        fabric = fabric_of(partition)
         if self.lacks_description(partition):
             return
         shift = self.rails == "all" and schedule.of(partition).schedule == "shift"
@@ -68,14 +69,14 @@ class RailLinks(PairCases[RailCase]):
                     yield RailCase(*pair.ends, server, client)
 
     def lacks_description(self, partition: Partition) -> str:
-        if self.only and not attrgetter(self.only)(_fabric(partition)):
+        if self.only and not attrgetter(self.only)(fabric_of(partition)):
             return f"runs where extras.rdma.{self.only} is true"
         return ""
 
     def mismatch(self, condition: Condition, partition: Partition, gates: bool) -> Mismatch | None:
         if mismatch := super().mismatch(condition, partition, gates):
             return mismatch
-        rails = [str(number) for number in range(_fabric(partition).rails)]
+        rails = [str(number) for number in range(fabric_of(partition).rails)]
         ends = condition.rails.split("-") if condition.rails is not None else [rails[0]] * 2
         if len(ends) == 2 and set(ends) <= set(rails):
             return None
@@ -83,7 +84,7 @@ class RailLinks(PairCases[RailCase]):
         return Mismatch(f"rails is {condition.rails!r}, expected two of {known} such as '0-0'")
 
 
-def _fabric(partition: Partition) -> Rdma:
+def fabric_of(partition: Partition) -> Rdma:
     fabric = partition.extras.rdma
     assert fabric is not None  # a partition with the feature has it
     return fabric
@@ -98,13 +99,13 @@ def _rails(fabric: Rdma, which: Rails) -> list[tuple[int, int]]:
 
 
 def _shifted(fabric: Rdma) -> list[tuple[int, int]]:
-    """Every rail with every other one, in the order of rounds in which each has one partner."""
+    """All pairs of rails, in the order of rounds in which each has one partner."""
     count = fabric.rails
     return [(rail, (rail + by) % count) for by in range(1, count) for rail in range(count)]
 
 
 class RailProbes(RailLinks):
-    """The links that RailProbe looks at: each rail, where the system gives the time for it."""
+    """The links that RailProbe measures: each rail, where the system gives the time for it."""
 
     always = True
 
@@ -112,7 +113,7 @@ class RailProbes(RailLinks):
         super().__init__("each")
 
     def lacks_description(self, partition: Partition) -> str:
-        if _fabric(partition).perftest.probe_s is None:
+        if fabric_of(partition).perftest.probe_s is None:
             return "runs where extras.rdma.perftest.probe_s is a time"
         return ""
 
@@ -120,7 +121,7 @@ class RailProbes(RailLinks):
 def of_rails(
     partition: str, server: str, client: str, rails: Collection[int]
 ) -> list[tuple[str, str]]:
-    """The RailProbes from one node to another, of some rails, as far as there are any."""
+    """The RailProbes from one node to another over these rails, as far as there are any."""
     return _rails_in(known_places(PROBE, RailProbes, _RAIL), (partition, server, client), rails)
 
 
@@ -131,7 +132,7 @@ def _rails_in(
     return [known[key] for key in wanted if key in known]
 
 
-#: Both ends of what RailProbe looks at are of the same number.
+#: The key of a RailProbe, whose ends have the same rail number.
 _RAIL = attrgetter("partition", "server", "client", "server_rail")
 
 
@@ -156,12 +157,12 @@ def _probes(
     system: str, nodes: str | None, folder: Path
 ) -> Mapping[tuple[str, str], Sequence[tuple[str, tuple[str, str]]]]:
     """Of one system, the nodes of one session, and the folder that the systems are in."""
-    found: dict[tuple[str, str], list[tuple[str, tuple[str, str]]]] = {}
+    probes: dict[tuple[str, str], list[tuple[str, tuple[str, str]]]] = {}
     for key, need in known_places(PROBE, RailProbes, _RAIL).items():
         assert isinstance(key, tuple)
         partition, server, client, _ = key
-        found.setdefault((partition, server), []).append((client, need))
-    return found
+        probes.setdefault((partition, server), []).append((client, need))
+    return probes
 
 
 class RdmaCheck(PairCheck):
@@ -178,15 +179,15 @@ class RdmaCheck(PairCheck):
 
     @classmethod
     def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
-        _, *asked = perftest.version_argv()
-        all_of_them = {program: [program, *asked] for program in perftest.PACKAGES[perftest.TOOL]}
+        _, *options = perftest.version_argv()
+        all_of_them = {program: [program, *options] for program in perftest.PACKAGES[perftest.TOOL]}
         return {**super().programs_on(partition), **all_of_them}
 
     # --- for subclasses ----------------------------------------------------------------------
 
     @property
     def options(self) -> perftest.Options:
-        """What perftest is asked for."""
+        """The options of perftest."""
         raise NotImplementedError
 
     def ask(self, operation: str, test: str, gpu: bool = False, **options: Any) -> perftest.Options:
@@ -208,7 +209,7 @@ class RdmaCheck(PairCheck):
 
     @property
     def fabric(self) -> Rdma:
-        return _fabric(self.partition_data)
+        return fabric_of(self.partition_data)
 
     @property
     def tuning(self) -> Perftest:
@@ -218,19 +219,19 @@ class RdmaCheck(PairCheck):
         return self._before(place)
 
     def cases_needed(self) -> Iterable[str]:
-        """As of all places; a few of a hundred thousand tell where there is one case of each."""
+        """The cases that all places need; a few places tell where there is one case of each."""
         there = {case for known in self._preflights for case, _ in known.values()}
-        found: dict[str, None] = {}
+        needed: dict[str, None] = {}
         before = self._before
         for place in self.places:
-            if len(found) == len(there):
+            if len(needed) == len(there):
                 break
-            found.update(dict.fromkeys(case for case, _ in before(place)))
-        return found
+            needed.update(dict.fromkeys(case for case, _ in before(place)))
+        return needed
 
     @property
     def _preflights(self) -> tuple[Known, Known]:
-        """Those of paths, and of rails."""
+        """The preconditions of paths, and of rails."""
         probes = known_places(PROBE, RailProbes, _RAIL) if self.needs_rails else {}
         return known_places(NAME, PathCases, NODE), probes
 
@@ -275,7 +276,7 @@ class RdmaCheck(PairCheck):
         return self.way_over(self.here.server_rail, self.here.client_rail)
 
     def way_over(self, server_rail: int, client_rail: int) -> Mapping[str, Any]:
-        """How both sides find these rails."""
+        """The order with which both sides find these rails."""
         return {
             "rdma": {
                 "devices": self.fabric.devices,
@@ -293,13 +294,16 @@ class RdmaCheck(PairCheck):
     def run_limit_s(self) -> int:
         return int(self.expected_run_s()) + 60
 
+    def order_of_tool(self) -> Mapping[str, Any]:
+        return {**super().order_of_tool(), anew.FACT: perftest.NO_CLOCK.pattern}
+
     # --- what it left --------------------------------------------------------------------------
 
     def gates(self, measurement: Measurement) -> bool:
         """What the check names; peaks, rates and means are recorded beside it."""
         return measurement.variable in self.required_metrics()
 
-    def payload_share(self, moved: Moved, said: Mapping[str, Any]) -> float | None:
+    def payload_share(self, moved: Moved, node_facts: Mapping[str, Any]) -> float | None:
         return self._payload(1, moved.size_bytes, self.options.operation).value
 
     def _payload(self, gbits: float, size_bytes: int | None, operation: str) -> Limit:
@@ -310,7 +314,7 @@ class RdmaCheck(PairCheck):
     def limit(self, measurement: Measurement) -> Limit | None:
         if measurement.unit != "Gb/s" or self.fabric.line_gbits is None:
             return None
-        operation, _, both = measurement.operation.partition("_")
+        operation, _, both = measurement.operation.partition(" ")[0].partition("_")
         one_way = self._payload(self.fabric.line_gbits, measurement.size_bytes, operation)
         return one_way.both_ways() if both else one_way
 
@@ -318,7 +322,7 @@ class RdmaCheck(PairCheck):
 class RailProbeCheck(RdmaCheck):
     """Some seconds of ib_write_bw over one rail: a link may look healthy and carry a tenth.
 
-    Judged by what the link can carry, where its rate is known, and else by a stored floor.
+    It is judged by what the link can carry where its rate is known, else by a stored floor.
     """
 
     needs_rails = False

@@ -1,8 +1,8 @@
-"""Which places of a sweep are measured at once: its rounds.
+"""The rounds of a sweep: the places that are measured at once.
 
-In a round no node, or where the rails are measured at once no rail of a node, has two partners; and
-all places of a round are under one condition, so that what they share is loaded alike: nobody
-crosses the fabric in a round of pairs within leaves.
+In a round no node has two partners; no rail of a node where the rails are measured at once. All
+places of a round are under one condition, so that what they share is loaded alike: in a round of
+pairs within leaves none crosses the fabric.
 """
 
 from __future__ import annotations
@@ -23,34 +23,36 @@ from railgauge.model.measurement import Load
 from railgauge.systems import Partition
 from railgauge.systems.schema import Schedule
 
-#: Another schedule than the partitions' own, for one session: `railgauge accept --schedule`.
+#: The variable with the schedule of a session, instead of the partitions' own: `railgauge accept
+#: --schedule`.
 SCHEDULE_VARIABLE = "RAILGAUGE_SCHEDULE"
 
-#: Another seed than theirs for the schedule `random`: `railgauge accept --seed`.
+#: The variable with the seed for the schedule `random`, instead of theirs: `railgauge accept
+#: --seed`.
 SEED_VARIABLE = "RAILGAUGE_SEED"
 
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
-#: How many places a check may have on a partition by those schedules of which every node has many
-#: partners: a dozen checks list them, and a session keeps all in memory.
+#: The most places of a check on a partition by schedules in which every node has many partners: a
+#: dozen checks list them, and a session keeps all in memory.
 MOST_PLACES = 150_000
 
 
 def of(partition: Partition) -> systems.Sweep:
-    """How this session measures a partition: as its data says, or as the session is told.
+    """How this session measures a partition: by the session's variables, or else by its data.
 
-    Where the data says `cover`, and the nodes of the session are of one leaf, as those that the
-    gate tests may be, they are measured as neighbours.
+    Where the data says `cover`, and all nodes of the session are on one leaf, as the gate's may be,
+    they are measured as neighbours.
     """
-    told: dict[str, object] = {}
+    changes: dict[str, object] = {}
     if partition.extras.sweep.schedule == "cover" and _is_of_one_leaf(partition):
-        told["schedule"] = "neighbours"
+        changes["schedule"] = "neighbours"
     schedule, seed = os.environ.get(SCHEDULE_VARIABLE), os.environ.get(SEED_VARIABLE)
     if schedule:
-        told["schedule"] = schedule
+        changes["schedule"] = schedule
     if seed:
-        told["seed"] = int(seed) if seed.isdecimal() else seed
-    return partition.extras.sweep.model_copy(update=told)
+        changes["seed"] = int(seed) if seed.isdecimal() else seed
+    return partition.extras.sweep.model_copy(update=changes)
 
 
 def _is_of_one_leaf(partition: Partition) -> bool:
@@ -59,7 +61,7 @@ def _is_of_one_leaf(partition: Partition) -> bool:
 
 
 def problem(partition: Partition) -> RailgaugeError | None:
-    """Why a partition cannot be measured as this session is told."""
+    """Why a partition cannot be measured by the session's schedule; None where it can."""
     sweep, nodes = of(partition), chosen_nodes(partition.nodes)
     name, thing = sweep.schedule, f"partition {partition.name}: schedule {sweep.schedule}"
     if name not in SCHEDULES:
@@ -108,14 +110,14 @@ def problem(partition: Partition) -> RailgaugeError | None:
 
 
 def session_problem() -> RailgaugeError | None:
-    """The first such of the partitions that this ReFrame session is about."""
+    """The first problem of the partitions of this ReFrame session."""
     session = rt.runtime().system
     chosen = {partition.name for partition in session.partitions}
     return first_problem(p for p in systems.load(session.name).partitions if p.name in chosen)
 
 
 def first_problem(partitions: Iterable[Partition]) -> RailgaugeError | None:
-    """The first such of some partitions."""
+    """The first problem of these partitions."""
     found = (problem(partition) for partition in partitions if is_paired(partition))
     return next((one for one in found if one is not None), None)
 
@@ -156,15 +158,19 @@ def rounds(
     Each goes into the first round of its condition in which all that it uses is free: neighbours in
     a ring of an even number of nodes, in its order, take two rounds, of an odd number three.
     """
-    found: dict[tuple[object, ...], _Rounds] = {}
+    by_condition: dict[tuple[object, ...], _Rounds] = {}
     for number, place in enumerate(places):
         at_once = sweep.rails_at_once and isinstance(place, RailCase)
         how = (leaves and within(place, leaves), *_how(place, at_once))
-        of_condition = found.get(how)
-        if of_condition is None:
-            of_condition = found[how] = _Rounds(sweep.schedule == "quiet")
-        of_condition.add(number, _uses(place, at_once))
-    return [members for of_condition in found.values() for members in of_condition.members]
+        condition_rounds = by_condition.get(how)
+        if condition_rounds is None:
+            condition_rounds = by_condition[how] = _Rounds(sweep.schedule == "quiet")
+        condition_rounds.add(number, _uses(place, at_once))
+    return [
+        members
+        for condition_rounds in by_condition.values()
+        for members in condition_rounds.members
+    ]
 
 
 class _Rounds:
@@ -179,21 +185,22 @@ class _Rounds:
 
     def add(self, number: int, used: Collection[Hashable]) -> None:
         taken = 0
-        for one in used:
-            taken |= self._busy.get(one, 0)
+        for end in used:
+            taken |= self._busy.get(end, 0)
         # The lowest bit that is not set.
         first = len(self.members) if self._alone else (~taken & (taken + 1)).bit_length() - 1
         if first == len(self.members):
             self.members.append([])
         self.members[first].append(number)
-        for one in used:
-            self._busy[one] = self._busy.get(one, 0) | 1 << first
+        for end in used:
+            self._busy[end] = self._busy.get(end, 0) | 1 << first
 
 
 def _how(place: Case, rails_at_once: bool) -> tuple[object, ...]:
     """What places of a round have in common, beside where their nodes are."""
     if rails_at_once and isinstance(place, RailCase):
-        return (place.server_rail == place.client_rail,)
+        _, *others = place.condition
+        return (place.server_rail == place.client_rail, *others)
     return place.condition
 
 

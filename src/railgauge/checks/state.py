@@ -29,7 +29,7 @@ TOOL = "inventory"
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the node should show."""
+    """The entries that a node must show."""
 
     expected: tuple[Expectation, ...]
 
@@ -39,7 +39,7 @@ def argv(file: str) -> list[str]:
 
 
 def parse(text: str) -> Inventory:
-    """The node's document; ParseError where it is not whole."""
+    """The node's inventory; ParseError where the document is not whole."""
     if not text.strip():
         raise ParseError(0, "nothing", "an inventory")
     try:
@@ -48,37 +48,44 @@ def parse(text: str) -> Inventory:
         raise ParseError(0, error.message.partition(", expected ")[0], "an inventory") from None
 
 
-def _matching(one: Inventory, entry: Expectation) -> list[str]:
+def _matching(node_inventory: Inventory, entry: Expectation) -> list[str]:
     pattern = re.compile(entry.fields)
     return sorted(
-        (key for key in (*one.fields, *one.unknown) if pattern.fullmatch(key)), key=natural
+        (
+            key
+            for key in (*node_inventory.fields, *node_inventory.unknown)
+            if pattern.fullmatch(key)
+        ),
+        key=natural,
     )
 
 
-def _of_entry(one: Inventory, entry: Expectation) -> Iterator[Difference]:
-    keys = _matching(one, entry)
+def _of_entry(node_inventory: Inventory, entry: Expectation) -> Iterator[Difference]:
+    keys = _matching(node_inventory, entry)
     if not keys and not entry.where_present:
         yield Difference(
             f"a field like {entry.fields}", "not there", entry.right, entry.mends(entry.fields)
         )
     for key in keys:
-        if key in one.unknown:
-            found = f"unknown ({one.unknown[key]})"
-        elif not entry.admits(one.fields[key]):
-            found = shown(one.fields[key])
+        if key in node_inventory.unknown:
+            actual = f"unknown ({node_inventory.unknown[key]})"
+        elif not entry.admits(node_inventory.fields[key]):
+            actual = shown(node_inventory.fields[key])
         else:
             continue
-        yield Difference(key, found, entry.right, entry.mends(key))
+        yield Difference(key, actual, entry.right, entry.mends(key))
 
 
-def differences(one: Inventory, options: Options) -> list[Difference]:
-    """All that is not as expected; what the node cannot say is not, and its reason is given."""
-    return [difference for entry in options.expected for difference in _of_entry(one, entry)]
+def differences(node_inventory: Inventory, options: Options) -> list[Difference]:
+    """All differences from what is expected; an unknown field is one, with its reason."""
+    return [
+        difference for entry in options.expected for difference in _of_entry(node_inventory, entry)
+    ]
 
 
-def read(one: Inventory, calls: Sequence[Call], options: Options) -> Reading:
-    """The number of entries that hold of what `parse` gives."""
-    good = sum(not list(_of_entry(one, entry)) for entry in options.expected)
+def read(node_inventory: Inventory, calls: Sequence[Call], options: Options) -> Reading:
+    """The reading of an inventory: the number of entries that hold."""
+    good = sum(not list(_of_entry(node_inventory, entry)) for entry in options.expected)
     measured = Measurement("expectations", good, TOOL, operation="state", transport="any")
     ended = bool(calls) and all(call.failure is None for call in calls)
     completeness = Completeness.PROVED if ended else Completeness.UNKNOWN
@@ -88,22 +95,22 @@ def read(one: Inventory, calls: Sequence[Call], options: Options) -> Reading:
 # ---- for the comparison with the node's peers ----
 
 
-def names_of_rails(one: Inventory, rdma: Rdma) -> dict[str, str]:
-    """`nic/mlx5_0` -> `nic/rail0`, and the same for the interface behind it."""
-    keys = [key.split("/") for key in (*one.fields, *one.unknown)]
-    found = {part[1] for part in keys if part[0] == "nic" and re.fullmatch(rdma.devices, part[1])}
-    there = [(device, 1) for device in sorted(found, key=natural)]
+def names_of_rails(node_inventory: Inventory, rdma: Rdma) -> dict[str, str]:
+    """The names of rails: `nic/mlx5_0` -> `nic/rail0`, also for the interface behind it."""
+    keys = [key.split("/") for key in (*node_inventory.fields, *node_inventory.unknown)]
+    devices = {part[1] for part in keys if part[0] == "nic" and re.fullmatch(rdma.devices, part[1])}
+    there = [(device, 1) for device in sorted(devices, key=natural)]
     names = {}
     for rail, (device, _) in rail_ports(rdma.model_dump(include={"names"}), there).items():
         names[f"nic/{device}"] = f"nic/rail{rail}"
-        netdev = one.fields.get(f"nic/{device}/1/netdev")
+        netdev = node_inventory.fields.get(f"nic/{device}/1/netdev")
         if netdev is not None:
             names[f"net/{netdev}"] = f"net/rail{rail}"
     return names
 
 
 def agreed(
-    one: Inventory, expected: Expected, rdma: Rdma | None, absent: Sequence[str] = ()
+    node_inventory: Inventory, expected: Expected, rdma: Rdma | None, absent: Sequence[str] = ()
 ) -> dict[str, Any]:
     """What a node and its peers must agree in: {"fields": {name: value}, "keys": {name: key}}.
 
@@ -111,19 +118,19 @@ def agreed(
     `keys` has the node's own key where that is another. A value that is unknown is None. Of the
     rails of `absent` devices nothing is said: they stand under `absent`, as `nic/rail2/`.
     """
-    names = names_of_rails(one, rdma) if rdma else {}
+    names = names_of_rails(node_inventory, rdma) if rdma else {}
     rails = set(range(rdma.rails)) - set(rdma.rails_without(absent)) if rdma else set()
     left_out = tuple(f"{home}/rail{rail}/" for rail in sorted(rails) for home in ("nic", "net"))
     fields: dict[str, Scalar | None] = {}
     keys = {}
-    for key in sorted({*one.fields, *one.unknown}, key=natural):
+    for key in sorted({*node_inventory.fields, *node_inventory.unknown}, key=natural):
         free = key.startswith("fabric/") or expected.differs_freely(key)
         if kind(key) not in LASTING or free:
             continue
         name = _renamed(key, names)
         if name.startswith(left_out):
             continue
-        fields[name] = one.fields.get(key)
+        fields[name] = node_inventory.fields.get(key)
         if name != key:
             keys[name] = key
     return {"fields": fields, "keys": keys, **({"absent": list(left_out)} if left_out else {})}

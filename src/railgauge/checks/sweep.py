@@ -1,7 +1,7 @@
 """Checks that measure many places in one job: a sweep.
 
-The job's first node runs the conductor (railgauge.node.conductor), which starts an agent on every
-node and has them measure the places in rounds. What it leaves is read here, place by place.
+The job's first node runs the conductor (railgauge.node.conductor). It starts an agent on every node
+and has them measure the places in rounds. Its output is judged here, place by place.
 """
 
 from __future__ import annotations
@@ -10,23 +10,22 @@ import dataclasses
 import functools
 import json
 import shlex
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_before
 
 from railgauge import paths, systems
 from railgauge.campaign.folder import BEFORE, ENOUGH
-from railgauge.checks import protections, queue, schedule, topology
+from railgauge.checks import protections, queue, schedule, summary, sweep_output, topology
 from railgauge.checks.base import StrictCheck
 from railgauge.checks.cases import Case, PairCase, SweepCase
 from railgauge.checks.observation import ExitLine, Judged
 from railgauge.checks.protections import Evidence
+from railgauge.checks.sweep_output import SweepOutput, call_of
 from railgauge.model import record
-from railgauge.model.call import Call
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, TAKEN, UNREACHED, Failure
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import STANDS_OUT
@@ -48,26 +47,6 @@ _CONNECT_S = 60
 #: Why a place was not measured of which there is no event.
 _NO_EVENT, _UNREAD = "its job ended before it", "what its job left cannot be read"
 
-#: ReFrame's own report names so many of the places that failed.
-_SHOWN = 5
-
-
-class _Again(NamedTuple):
-    """A place that the conductor has added, and the listed one that it is like."""
-
-    place: PairCase
-    like: str
-
-
-class _Left(NamedTuple):
-    """What the conductor recorded, nothing where it did not begin; and why none of it counts, where
-    the file cannot be read. The places that it added have their numbers.
-    """
-
-    recorded: raw.Raw = raw.Raw()
-    again: Mapping[int, _Again] = {}
-    unreadable: str = ""
-
 
 class SweepCheck(StrictCheck):
     """One job over all nodes of its places, which it measures in rounds.
@@ -78,11 +57,11 @@ class SweepCheck(StrictCheck):
 
     sweep: SweepCase
     num_tasks_per_node = 1
-    #: what measures all places, in the job's batch script, of railgauge.node
+    #: the module of railgauge.node that the job's batch script runs: it measures all places
     driver = "conductor"
-    #: what runs at a place, of railgauge.node: pair, transfer or solo
+    #: the module of railgauge.node that runs at a place: pair, transfer or solo
     program: str
-    #: what the reasons are for which a node was left out of this job
+    #: node -> why it was left out of this job
     _absent: Mapping[str, Failure]
     #: the places that this session is to measure, also those on nodes that were left out
     _wanted: Sequence[Case] = ()
@@ -95,11 +74,11 @@ class SweepCheck(StrictCheck):
         raise NotImplementedError
 
     def order(self) -> Mapping[str, Any]:
-        """What the nodes are told of the place at hand, beside their roles."""
+        """The orders for the nodes of the place at hand, beside their roles."""
         raise NotImplementedError
 
     def expected_run_s(self) -> float:
-        """About how long the place at hand takes."""
+        """How long the place at hand takes, about."""
         raise NotImplementedError
 
     def longest_run_s(self) -> float:
@@ -126,18 +105,18 @@ class SweepCheck(StrictCheck):
     def rounds_of(self, places: Sequence[Case]) -> list[list[Case]]:
         partition = self.partition_data
         leaves = topology.leaves_of(partition)
-        found = schedule.rounds(places, schedule.of(partition), leaves)
-        return [[places[n] for n in numbers] for numbers in found]
+        rounds = schedule.rounds(places, schedule.of(partition), leaves)
+        return [[places[n] for n in numbers] for numbers in rounds]
 
     @property
     def paired_by(self) -> systems.Sweep | None:
-        """How its pairs follow from its nodes; None where it measures none."""
+        """How its pairs follow from its nodes; None for a check without pairs."""
         between = isinstance(self.places[0], PairCase)
         return schedule.of(self.partition_data) if between else None
 
     @functools.cached_property
     def _all_rounds(self) -> Sequence[Sequence[Case]]:
-        """Those of all places, whether or not this session measures them."""
+        """The rounds of all places, whether or not this session measures them."""
         return self.rounds_of(self.places)
 
     @property
@@ -156,21 +135,27 @@ class SweepCheck(StrictCheck):
     # --- the job -------------------------------------------------------------------------------
 
     def choose_places(self) -> None:
-        """Without those whose preconditions failed, and those on nodes that take no job."""
+        """Choose the places of this job: without those whose preconditions failed, and without
+        those on nodes that take no job, or took none when the preconditions were to be measured.
+        """
         wanted = [p for p in self.places if self.only is None or p.place in self.only]
-        self._absent = {}
+        taken: Mapping[str, Failure] = {}
+        absent: Mapping[str, Failure] = {}
+        free = wanted
         if not self.is_dry_run():
-            self.not_run.update(self.unmet(wanted))
+            taken = self._taken_before(wanted)
+            self.not_run.update(self.unmet(p for p in wanted if not taken.keys() & set(p.nodes)))
             wanted = [place for place in wanted if place.place not in self.not_run]
-            if not wanted:
-                self.skip(next(iter(self.not_run.values())))
-            nodes = {node for place in wanted for node in place.nodes}
-            self._absent = queue.session.takes_no_job(nodes)
-        chosen = [place for place in wanted if not self._absent.keys() & set(place.nodes)]
+            free = [place for place in wanted if not taken.keys() & set(place.nodes)]
+            if not free:
+                reasons = [*self.not_run.values(), *(failure.message for failure in taken.values())]
+                self.skip(reasons[0])
+            absent = queue.session.takes_no_job({node for place in free for node in place.nodes})
+        chosen = [place for place in free if not absent.keys() & set(place.nodes)]
         if not chosen:
             # The queue says why, of a job with all of their nodes.
-            self._absent, chosen = {}, wanted
-        self._wanted = wanted
+            absent, chosen = {}, free
+        self._wanted, self._absent = wanted, {**taken, **absent}
         self._rounds = self.rounds_of(chosen)
         there = {node for place in chosen for node in place.nodes}
         self.pinned_nodes = [node for node in self.sweep.nodes if node in there]
@@ -179,9 +164,18 @@ class SweepCheck(StrictCheck):
         self.job.options += ["--no-kill", "--mem=0"]
         self.time_limit = f"{int(self._longest_s(self._rounds)) + 1}s"
 
+    def _taken_before(self, places: Sequence[Case]) -> Mapping[str, Failure]:
+        """Node -> why, of the nodes that were somebody else's when the places' preconditions were
+        to be measured: their partners are judged as if they still were.
+        """
+        needed = dict.fromkeys(case for place in places for case, _ in self.needs(place))
+        results = (judged for case in needed for judged in self.getdep(case).results)
+        failures = (failure for judged in results for failure in judged.failures)
+        return {n: failure for failure in failures if failure.kind == TAKEN for n in failure.nodes}
+
     def _longest_s(self, rounds_of_job: Sequence[Sequence[Case]]) -> float:
-        """Time for every round on a slow day, and for some that come to their limit: what hangs in
-        one is lost, and costs no other.
+        """Time for every round on a slow day, and for some rounds that come to their limit. What
+        hangs in one of these is lost, and costs no other round its time.
         """
         total = most = slow = 0.0
         for places in rounds_of_job:
@@ -194,15 +188,15 @@ class SweepCheck(StrictCheck):
 
     @property
     def _retests(self) -> int:
-        """How many rounds more there may be, of pairs that tell who is at fault."""
+        """The most rounds that may be added, of pairs that tell who is at fault."""
         pairs = getattr(self, "program", "") == "pair" and all(
-            isinstance(p, PairCase) for p in self.places
+            isinstance(place, PairCase) for place in self.places
         )
         return self.partition_data.extras.sweep.locate_rounds if pairs else 0
 
     @property
     def longest_seconds(self) -> float:
-        """The longest that its job may take, with all of its places."""
+        """The longest that the job may take, with all of its places."""
         return self._longest_s(self._all_rounds)
 
     @run_before("run")
@@ -220,9 +214,9 @@ class SweepCheck(StrictCheck):
         self.executable_opts = [*python, "-m", f"railgauge.node.{self.driver}", ORDERS]
 
     def orders(self) -> Mapping[str, Any]:
-        """What the conductor and its agents are told (railgauge.node.conductor)."""
+        """The orders for the conductor and its agents (railgauge.node.conductor)."""
         places: list[dict[str, Any]] = []
-        known: dict[str, int] = {}
+        spec_numbers: dict[str, int] = {}
         specs: list[Mapping[str, Any]] = []
         numbers = []
         conditions: dict[object, int] = {}
@@ -232,9 +226,9 @@ class SweepCheck(StrictCheck):
             for place in members:
                 self.here = place
                 spec = self.order()
-                text = json.dumps(spec, sort_keys=True)
-                if text not in known:
-                    known[text] = len(specs)
+                spec_text = json.dumps(spec, sort_keys=True)
+                if spec_text not in spec_numbers:
+                    spec_numbers[spec_text] = len(specs)
                     specs.append(spec)
                 condition = place.condition, schedule.within(place, leaves)
                 places.append(
@@ -242,7 +236,7 @@ class SweepCheck(StrictCheck):
                         "name": place.place,
                         "program": self.program,
                         "roles": self.roles(),
-                        "order": known[text],
+                        "order": spec_numbers[spec_text],
                         "of": conditions.setdefault(condition, len(conditions)),
                     }
                 )
@@ -271,7 +265,7 @@ class SweepCheck(StrictCheck):
         }
 
     def _rates_before(self) -> Mapping[str, float]:
-        """What went at each place in the campaign that this one is compared with."""
+        """The rate of each place in the campaign that this one is compared with."""
         campaign = paths.campaign_folder()
         try:
             rates = record.read_rates(campaign / BEFORE) if campaign else None
@@ -283,24 +277,18 @@ class SweepCheck(StrictCheck):
     # --- what it left --------------------------------------------------------------------------
 
     @functools.cached_property
-    def _left(self) -> _Left:
-        try:
-            left = raw.read(Path(self.stagedir, raw.FILE))
-            return _Left(left, _again(self._chosen, left.again))
-        except FileNotFoundError:
-            return _Left()
-        except (OSError, ValueError) as error:
-            return _Left(unreadable=str(error))
+    def _output(self) -> SweepOutput:
+        return sweep_output.read(Path(self.stagedir, raw.FILE), self._chosen)
 
     @property
     def _raw(self) -> raw.Raw:
-        return self._left.recorded
+        return self._output.recorded
 
     @functools.cached_property
     def _numbers(self) -> Mapping[str, int]:
         """The numbers that the conductor has for the places of this job."""
         numbers = {place.place: number for number, place in enumerate(self._chosen)}
-        return {**numbers, **{one.place.place: n for n, one in self._left.again.items()}}
+        return {**numbers, **{added.place.place: n for n, added in self._output.added.items()}}
 
     @property
     def _chosen(self) -> list[Case]:
@@ -309,8 +297,8 @@ class SweepCheck(StrictCheck):
 
     @functools.cached_property
     def _likes(self) -> Mapping[str, str]:
-        """Of the places that the conductor has added those that they are like."""
-        return {one.place.place: one.like for one in self._left.again.values()}
+        """Added place -> the planned place that it is like."""
+        return {added.place.place: added.like for added in self._output.added.values()}
 
     def like(self, place: Case) -> str:
         return self._likes.get(place.place, "")
@@ -331,7 +319,7 @@ class SweepCheck(StrictCheck):
         side = self._sides().get(role)
         if side is None:
             return None
-        call, facts = _call(side.line), side.line.get("facts")
+        call, facts = call_of(side.line), side.line.get("facts")
         if call is None or not isinstance(facts, dict):
             raise ValueError(f"{role} of {self.here.place}: not an exit line: {side.line}")
         return ExitLine(call, facts)
@@ -344,75 +332,79 @@ class SweepCheck(StrictCheck):
         return next((side.files[file] for side in sides.values() if file in side.files), "")
 
     def places_to_judge(self) -> Sequence[Case]:
-        """Those that came to an end; of the others it is said why not.
+        """The places that came to an end. `not_run` gets the others, with the reason.
 
-        A node that is lost fails the first place that it is lost in, and no other. Where the job
-        was ended from outside, its agents were too, and none of them is lost.
+        A lost node fails the first place in which it is lost, and no other. If the job was ended
+        from outside, its agents were too, and none of them is lost.
         """
         gone = [node for node, why in self._raw.lost.items() if why == raw.NOT_OURS]
         why = "not measured: it was somebody else's when the job began"
         self._absent = {**self._absent, **{n: Failure(TAKEN, f"{why}: {n}", (n,)) for n in gone}}
         judged: list[Case] = [p for p in self._wanted if self._absent.keys() & set(p.nodes)]
-        told: set[str] = set()
-        for place in (*self._chosen, *(one.place for one in self._left.again.values())):
+        known_lost: set[str] = set()
+        for place in (*self._chosen, *(added.place for added in self._output.added.values())):
             if self._absent.keys() & set(place.nodes):
                 continue
             event = self._raw.places.get(self._numbers[place.place])
             is_lost = event is not None and event["outcome"] == "lost"
             lost = {node for node in place.nodes if node in self._raw.lost} if is_lost else set()
-            told_something = event is not None and event["outcome"] in ("done", "late")
-            news = told_something or (lost - told and self._came_to_its_end)
-            if self.like(place) and not news:
-                # It told nothing new, and nobody had asked for it.
+            has_output = event is not None and event["outcome"] in ("done", "late")
+            is_news = has_output or (lost - known_lost and self._came_to_its_end)
+            if self.like(place) and not is_news:
+                # It was not planned, and says nothing new.
                 continue
             if event is None:
-                self.not_run[place.place] = _UNREAD if self._left.unreadable else _NO_EVENT
+                self.not_run[place.place] = _UNREAD if self._output.unreadable else _NO_EVENT
             elif is_lost and not self._came_to_its_end:
                 self.not_run[place.place] = _NO_EVENT
-            elif event["outcome"] == "refused" or (lost and lost <= told):
+            elif event["outcome"] == "refused" or (lost and lost <= known_lost):
                 self.not_run[place.place] = event["why"]
             else:
                 judged.append(place)
-                told |= lost
+                known_lost |= lost
         return judged
 
     def judge_place(self, place: Case) -> Judged:
-        found = [self._absent[node] for node in place.nodes if node in self._absent]
-        event = {} if found else self._raw.places[self._numbers[place.place]]
+        failures = [self._absent[node] for node in place.nodes if node in self._absent]
+        event = {} if failures else self._raw.places[self._numbers[place.place]]
         if event.get("outcome") == "lost":
             lost = [node for node in place.nodes if node in self._raw.lost]
-            found = [failure for node in lost for failure in self._lost(node)]
-        if not found:
+            failures = [failure for node in lost for failure in self._lost(node)]
+        if not failures:
             judged = super().judge_place(place)
             if judged.passed or not self._was_cut(event):
                 return judged
-            found = [Failure(DISTURBED, f"not measured: Slurm says {self._job_state} for its job")]
+            failures = [
+                Failure(DISTURBED, f"not measured: Slurm says {self._job_state} for its job")
+            ]
         self.here = place
-        return Judged(place, dataclasses.replace(self._whole(), nodes=place.nodes), found)
+        return Judged(place, dataclasses.replace(self._whole(), nodes=place.nodes), failures)
 
     def _was_cut(self, event: raw.Event) -> bool:
-        """Whether somebody ended the job, and with it the tools, in the round of this place: what
-        had failed in a round before, did so by itself.
+        """Whether somebody ended the job, and with it the tools, in the round of this place. What
+        failed in an earlier round failed by itself.
         """
         by_others = self.driver == "conductor" and self._job_state not in ends.OF_THE_NODES
         return by_others and event["round"] not in self._raw.rounds
 
     def _lost(self, node: str) -> list[Failure]:
-        """A node whose agent did not come, or went."""
+        """The failure of a node whose agent did not come, or went away."""
         why = f"{node}: {self._raw.lost[node]}"
         if self._raw.lost[node] == raw.TERMINATED:
             return [Failure(DISTURBED, f"not measured: {why}", (node,))]
-        if (words := ends.out_of_memory_on(self._job_error, node)) is not None:
+        if (slurm_words := ends.out_of_memory_on(self._job_error, node)) is not None:
             step = "a larger memory limit of the partition's jobs: DefMemPerNode, MaxMemPerNode"
             return [
-                Failure(ENVIRONMENT, f"Slurm ended the agent of {node}: {words}", (node,), step)
+                Failure(
+                    ENVIRONMENT, f"Slurm ended the agent of {node}: {slurm_words}", (node,), step
+                )
             ]
         if node in self._raw.joined:
             failed = ends.launch_failed_on(self._job_error)
             if failed and self._raw.joined.keys() <= self._raw.lost.keys():
                 # Told so late that the rounds had begun, srun ends the tasks that it has started.
-                told = f"not measured: {why}; srun started no task on {', '.join(failed)}"
-                return [Failure(DISTURBED, told, (node,))]
+                message = f"not measured: {why}; srun started no task on {', '.join(failed)}"
+                return [Failure(DISTURBED, message, (node,))]
             step = f"scontrol show node {node}; dmesg there: was it started again, out of memory?"
             return [Failure(LOST, why, (node,), step)]
         if (lacks := protections.lacks(self._whole(), node)) is not None:
@@ -420,13 +412,17 @@ class SweepCheck(StrictCheck):
         if node in ends.launch_failed_on(self._job_error) and not slurm_nodes.dead([node]):
             launcher = self._conductors_node
             step = f"can {launcher} reach {node}? ping, and ip route get; then the other way round"
-            told = f"{why}; {node} answers Slurm's controller"
-            return [Failure(UNREACHED, told, (launcher, node), step)]
+            message = f"{why}; {node} answers Slurm's controller"
+            return [Failure(UNREACHED, message, (launcher, node), step)]
+        if not self._raw.joined and len(self._raw.lost) > 1:
+            # The conductor's own agent is as near as can be: the launch itself came to nothing.
+            message = f"not measured: {why}, nor did any other that srun was to start"
+            return [Failure(DISTURBED, message, (node,))]
         return [Failure("silent-node", why, (node,), f"scontrol show node {node}")]
 
     @property
     def _came_to_its_end(self) -> bool:
-        """Whether nobody, and nothing but its conductor, has ended the job."""
+        """Whether the job ended by itself, by its conductor alone."""
         end = self._raw.end
         return self._job_state == "COMPLETED" and end is not None and not end["why"]
 
@@ -436,8 +432,8 @@ class SweepCheck(StrictCheck):
         return str(begin["host"]) if begin else self.pinned_nodes[0]
 
     def _failed_nodes(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
-        """No other node's failure ends a job with --no-kill than that of its conductor; accounting
-        may name another, on which it looked for the conductor afterwards.
+        """The conductor's node, if it died: only its failure ends a job with --no-kill. Accounting
+        may name another node, on which it looked for the conductor afterwards.
         """
         host = self._conductors_node
         failed = self.job.state == "NODE_FAIL" and slurm_nodes.dead([host])
@@ -447,31 +443,31 @@ class SweepCheck(StrictCheck):
         return self._numbers.get(self.here.place) in self._raw.places
 
     def _evidence(self) -> tuple[Evidence, list[Failure]]:
-        evidence, found = super()._evidence()
+        evidence, failures = super()._evidence()
         event = self._raw.places[self._numbers[self.here.place]]
         if event["outcome"] != "done" and not evidence.missing_program:
-            found.append(Failure("late", f"{event['outcome']}: {event['why']}"))
-        return evidence, found
+            failures.append(Failure("late", f"{event['outcome']}: {event['why']}"))
+        return evidence, failures
 
     def job_failures(self) -> Sequence[Failure]:
-        """Of a job that did not come to its own end."""
+        """The failures of a job that did not come to its own end."""
         if (lost := queue.session.lost_host(self.job.jobid)) is not None:
             return [lost]
-        end, unreadable = self._raw.end, self._left.unreadable
+        end, unreadable = self._raw.end, self._output.unreadable
         if unreadable:
-            found = protections.failures_of_job(self._whole(), began=True)
-            return [*found, Failure("output", unreadable)]
+            failures = protections.failures_of_job(self._whole(), began=True)
+            return [*failures, Failure("output", unreadable)]
         if end is None and not self._raw.places:
             # Nothing of it began.
             return protections.failures_of_job(self._whole(), began=False)
-        found = protections.failures_of_job(self._whole(), began=True)
-        if not found and (end is None or end["why"]):
+        failures = protections.failures_of_job(self._whole(), began=True)
+        if not failures and (end is None or end["why"]):
             why = end["why"] if end else "it left no end"
-            found.append(Failure("no-exit-line", f"the conductor of the sweep: {why}"))
-        return found
+            failures.append(Failure("no-exit-line", f"the conductor of the sweep: {why}"))
+        return failures
 
     def _whole(self) -> Evidence:
-        """What is known of the job, without its places."""
+        """The evidence of the job itself, without its places."""
         lines = [side.line for sides in self._raw.sides.values() for side in sides.values()]
         return Evidence(
             job_id=self.job.jobid,
@@ -483,7 +479,7 @@ class SweepCheck(StrictCheck):
             failed_nodes=self._failed_nodes(tuple(self.pinned_nodes)),
             nodes=tuple(self.pinned_nodes),
             ranks=0,
-            calls=tuple(call for line in lines if (call := _call(line)) is not None),
+            calls=tuple(call for line in lines if (call := call_of(line)) is not None),
             reading=None,
             expected={},
             expected_on={},
@@ -499,81 +495,9 @@ class SweepCheck(StrictCheck):
     # --- for ReFrame ---------------------------------------------------------------------------
 
     def complaints(self) -> list[str]:
-        bad = [judged for judged in self.results if judged.failures]
-        told = [
-            f"{judged.place.place}: {'; '.join(failure.message for failure in judged.failures)}"
-            for judged in bad[:_SHOWN]
-        ]
-        more = [f"and {len(bad) - _SHOWN} more places"] if len(bad) > _SHOWN else []
-        reasons = dict.fromkeys(self.not_run.values())
-        left = [
-            f"{sum(r == why for r in self.not_run.values())} places not measured: {why}"
-            for why in reasons
-        ]
-        return [*told, *more, *left]
+        return summary.complaints(self.results, self.not_run)
 
     def numbers(self) -> Mapping[str, tuple[float, str, Reference | None]]:
         """Of each condition the worst, the median, and how many places failed."""
-        measured: dict[str, list[tuple[float, str, Reference | None]]] = {}
         planned = [judged for judged in self.results if not self.like(judged.place)]
-        ways = {(m.within, m.load) for one in planned for m in one.evidence.measurements}
-        for judged in planned:
-            for m in judged.evidence.measurements:
-                # Of the way and the load only what tells some of its places from others.
-                parts = (*judged.place.condition, *((m.within, m.load) if len(ways) > 1 else ()))
-                label = "_".join(_word(part) for part in parts if part is not None)
-                name = f"{m.variable}_{label}" if label else m.variable
-                reference = judged.evidence.references.get(m.variable)
-                measured.setdefault(name, []).append((m.value, m.unit, reference))
-        shown: dict[str, tuple[float, str, Reference | None]] = {}
-        for name, numbers in measured.items():
-            worst = min(numbers, key=_margin)
-            shown[f"{name}_worst"] = worst
-            shown[f"{name}_median"] = (statistics.median(n for n, _, _ in numbers), worst[1], None)
-        failed = sum(not judged.passed for judged in planned)
-        shown["places_failed"] = (failed + len(self.not_run), "1", None)
-        return shown
-
-
-def _again(chosen: Sequence[Case], added: Mapping[int, raw.Added]) -> dict[int, _Again]:
-    """The places that the conductor has added, by their numbers; ValueError where one cannot be."""
-    nodes = {node for place in chosen for node in place.nodes}
-    found = {}
-    for number, (name, like, server, client) in added.items():
-        listed = chosen[like] if 0 <= like < len(chosen) else None
-        if not isinstance(listed, PairCase) or not {server, client} <= nodes or server == client:
-            raise ValueError(f"place {number} is like {like}, with {server} and {client}")
-        again = int(name.rpartition("@")[2])
-        place = dataclasses.replace(listed, server=server, client=client, again=again)
-        if place.place != name:
-            raise ValueError(f"place {number} is named {name}, expected {place.place}")
-        found[number] = _Again(place, listed.place)
-    return found
-
-
-def _word(part: object) -> str:
-    text = "+".join(map(str, part)) if isinstance(part, tuple) else str(part)
-    return "".join(c if c.isalnum() else "_" for c in text)
-
-
-def _call(line: Mapping[str, Any]) -> Call | None:
-    """Of an exit line; None where it is none."""
-    try:
-        return Call(**line["call"])
-    except (KeyError, TypeError):
-        return None
-
-
-def _margin(number: tuple[float, str, Reference | None]) -> float:
-    """How far a number is within its bounds, as a share of its reference: below 0 where that does
-    not admit it. The least is the worst.
-    """
-    value, _, reference = number
-    if reference is None:
-        return value
-    away = [
-        (value - reference.lowest) if reference.lowest is not None else None,
-        (reference.highest - value) if reference.highest is not None else None,
-    ]
-    known = [distance for distance in away if distance is not None]
-    return min(known, default=value) / (reference.value or 1)
+        return summary.numbers(planned, len(self.not_run))

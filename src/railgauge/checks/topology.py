@@ -30,25 +30,25 @@ def leaves_of(partition: Partition) -> Leaves | None:
 
 
 def described(system: str) -> record.KnownLeaves:
-    """The leaves of those partitions of a system that have such."""
-    found: record.KnownLeaves = {}
+    """Partition -> its leaves, of the partitions of a system that have some."""
+    described: record.KnownLeaves = {}
     for partition in systems.load(system).partitions:
         leaves = leaves_of(partition)
         if leaves is not None:
-            found[partition.name] = {
+            described[partition.name] = {
                 leaves.of_node[members[0]]: hostlist.fold(members)
                 for members in leaves.groups(partition.nodes)
             }
-    return found
+    return described
 
 
 def switch_ports(system: str) -> dict[str, dict[str, str]]:
     """Node -> device -> switch and port, as the system's data says."""
-    found: dict[str, dict[str, str]] = {}
+    ports: dict[str, dict[str, str]] = {}
     for partition in systems.load(system).partitions:
         for node, of_node in partition.extras.switch_ports.items():
-            found.setdefault(node, {}).update(of_node)
-    return found
+            ports.setdefault(node, {}).update(of_node)
+    return ports
 
 
 @functools.lru_cache(maxsize=64)

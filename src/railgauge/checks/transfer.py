@@ -1,4 +1,4 @@
-"""Checks that move files between two nodes, and streams beside them, by the tools in use."""
+"""Checks that move files between two nodes, and streams beside them, by the site's tools."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+import reframe.core.runtime as rt
 from reframe.core.builtins import variable
 
-from railgauge.checks.cases import TransferCase
+from railgauge.checks.cases import LeftOut, TransferCase, left_to_the_series
 from railgauge.checks.observation import Facts
-from railgauge.checks.pair import PairCases, PairCheck, neighbours
+from railgauge.checks.pair import PairCases, PairCheck, first_pair_alone, neighbours
 from railgauge.checks.wan import is_series, long_way, of_another_length
 from railgauge.model import limits
 from railgauge.model.call import Call
@@ -23,6 +24,12 @@ from railgauge.stack import activation
 from railgauge.systems import Partition, Transfers, TransferTool, rehearsal
 from railgauge.tools import Moved, Reading, file_transfer, iperf3, wdt
 from railgauge.tools.file_transfer import DISCARDED, FileSet, Login
+
+#: The program that sends or fetches the files, by tool.
+_CLIENTS = {
+    "wdt": "wdt",
+    **{str(tool): client for tool, (client, _) in file_transfer.PROGRAMS.items()},
+}
 
 
 class TransferCases(PairCases[TransferCase]):
@@ -39,20 +46,31 @@ class TransferCases(PairCases[TransferCase]):
 
     def on(self, partition: Partition) -> Iterable[TransferCase]:
         transfers = _transfers(partition)
-        if (transfers.series_only and not is_series()) or self.lacks_description(partition):
+        some = transfers.series_only and not is_series()
+        if self.lacks_description(partition) or (some and not self._is_always(transfers)):
             return []
+        sets = self._file_sets(transfers)
+        if some:
+            sets = [chosen for chosen in sets if chosen[0] == transfers.always[self.tool]][:1]
         ways: list[float | None] = [None]
         if is_series() and "wan" in partition.features and partition.extras.wan:
             ways += [ms for ms in partition.extras.wan.round_trips_ms if ms]
         return [
             TransferCase(*pair.ends, files, discarded, round_trip_ms)
             for pair in neighbours(partition)[: 1 if transfers.pairs == "first" else None]
-            for files, discarded in self._file_sets(transfers)
+            for files, discarded in sets
             for round_trip_ms in ways
         ]
 
+    def _is_always(self, transfers: Transfers) -> bool:
+        """Whether an acceptance without the series measures it, too."""
+        if self.tool not in transfers.always:
+            return False
+        system = rt.runtime().system.name
+        return self.tool in transfers.tools or activation.has_built(_CLIENTS[self.tool], system)
+
     def _file_sets(self, transfers: Transfers) -> list[tuple[str | None, bool]]:
-        """Names of sets, and whether the receiver throws what comes away; None for no files."""
+        """Names of file sets, and whether the receiver discards them; None for no files."""
         if self.tool == "iperf3":
             return [(None, False)]
         skips = transfers.wdt.skip_writes if self.tool == "wdt" else [False]
@@ -65,15 +83,17 @@ class TransferCases(PairCases[TransferCase]):
             return ""
         return f"runs where extras.transfers.tools has {self.tool}; it has {', '.join(tools)}"
 
-    def leaves_out(self, partition: Partition) -> str:
+    def leaves_out(self, partition: Partition) -> Sequence[LeftOut]:
         transfers = _transfers(partition)
+        left_out = []
         if self.tool in transfers.optional:
-            return f"is required, and {self.tool} is optional: where it is not, no accept"
-        if transfers.series_only:
-            return "is required, and transfers.series_only leaves it out of every other acceptance"
-        if transfers.pairs == "first" and len(partition.nodes) > 2:
-            return "is required of every node, and transfers.pairs: first measures two of them"
-        return ""
+            reason = "a node that lacks its tool is not measured"
+            left_out.append(LeftOut(reason, "extras.transfers.optional"))
+        if transfers.series_only and self.tool not in transfers.always:
+            left_out.append(left_to_the_series("extras.transfers.series_only"))
+        if transfers.pairs == "first":
+            left_out += first_pair_alone(partition, "extras.transfers.pairs")
+        return left_out
 
     def values(self, partition: Partition) -> Mapping[str, Sequence[object]]:
         transfers, wan = _transfers(partition), partition.extras.wan
@@ -121,7 +141,7 @@ class TransferPairCheck(PairCheck):
 
     @property
     def round_trip_ms(self) -> float | None:
-        """That of the long way; none over the path as it is."""
+        """The round trip of the long way; None over the path as it is."""
         return self.here.round_trip_ms
 
     @classmethod
@@ -133,30 +153,33 @@ class TransferPairCheck(PairCheck):
         return step or f"{program}: {file_transfer.PROVIDERS[program]}"
 
     def programs(self) -> Mapping[str, list[str]]:
-        """What each side runs; the first is the tool itself, or its server."""
+        """The commands of each side; the first is the tool itself, or its server."""
         raise NotImplementedError
 
     def order_of_tool(self) -> Mapping[str, Any]:
         return {"programs": self.programs(), "path": self.transfers.path}
 
     def expected_path(self) -> dict[str, Any]:
-        said = super().expected_path()
+        expected = super().expected_path()
         if self.round_trip_ms is not None:
             # The emulation is the job's own.
-            del said["emulation"]
-        return said
+            del expected["emulation"]
+        return expected
 
     def way(self) -> Mapping[str, Any]:
         wan, round_trip_ms = self.partition_data.extras.wan, self.round_trip_ms
         return {} if wan is None or round_trip_ms is None else long_way(wan, round_trip_ms)
 
     def violations(self, calls: Sequence[Call], facts: Facts) -> Sequence[Failure]:
-        found = list(super().violations(calls, facts))
-        missing = any("missing" in said for said in facts.values())
+        failures = list(super().violations(calls, facts))
+        missing = any("missing" in node_facts for node_facts in facts.values())
         if self.round_trip_ms is not None and not missing:
-            said, nodes = facts.get(self.client_node, {}), (self.client_node, self.server_node)
-            found += of_another_length(said, nodes, self.round_trip_ms, self.slack_ms)
-        return found
+            node_facts, nodes = (
+                facts.get(self.client_node, {}),
+                (self.client_node, self.server_node),
+            )
+            failures += of_another_length(node_facts, nodes, self.round_trip_ms, self.slack_ms)
+        return failures
 
     def limit(self, measurement: Measurement) -> Limit | None:
         path = self.partition_data.extras
@@ -165,7 +188,7 @@ class TransferPairCheck(PairCheck):
         return None
 
     def on_this_way(self, reading: Reading) -> Reading:
-        """Numbers that say over how long a way they were taken."""
+        """The measurements, with the length of the way."""
         measured = tuple(
             dataclasses.replace(m, delay_ms=self.round_trip_ms) for m in reading.measurements
         )
@@ -173,7 +196,7 @@ class TransferPairCheck(PairCheck):
 
 
 class StreamCheck(TransferPairCheck):
-    """iperf3 beside the transfers: what TCP carries without any file."""
+    """iperf3 beside the transfers, to show what TCP carries without files."""
 
     tool = iperf3
     transfer_tool: TransferTool = "iperf3"
@@ -232,7 +255,7 @@ class TransferCheck(TransferPairCheck):
         return {}
 
     def arrives(self) -> str | None:
-        """Where the files should be in the end; none where they are thrown away."""
+        """Where the files should be in the end; none where they are discarded."""
         return "{scratch}/into/set"
 
     # --- the job -------------------------------------------------------------------------------
@@ -277,7 +300,7 @@ class TransferCheck(TransferPairCheck):
         }
 
     def for_stand_in(self) -> Mapping[str, Any]:
-        """What a stand-in is told, where one runs in the tool's place."""
+        """The orders for a stand-in, where one runs in the tool's place."""
         return {}
 
     def expected_run_s(self) -> float:
@@ -301,42 +324,44 @@ class TransferCheck(TransferPairCheck):
         return dataclasses.replace(reading, moved=self._moved(reading))
 
     def _moved(self, reading: Reading) -> tuple[Moved, ...]:
-        """All files to the receiver, in the time that the tool's call took."""
+        """The claim of all files to the receiver, in the time of the tool's call."""
         times = [m.value for m in reading.measurements if m.metric == "transfer_time"]
         to: Literal["server", "client"] = "client" if self.sender == "server" else "server"
         return tuple(Moved(self.files.total_bytes, seconds, to) for seconds in times[:1])
 
     def judged(self, calls: Sequence[Call], arrived: str | None, sent: str | None) -> Reading:
-        """By the tool's reader: what its calls, and the files on the other side, prove."""
+        """The tool's reading, by its calls and the files on the other side."""
         options = self.options
         assert isinstance(options, file_transfer.Options)
         return file_transfer.read(arrived, sent=sent, calls=calls, options=options)
 
     def violations(self, calls: Sequence[Call], facts: Facts) -> Sequence[Failure]:
-        """Also what the tool said before it failed, and files that a node has kept."""
-        found = list(super().violations(calls, facts))
-        for node, said in sorted(facts.items()):
-            if "scratch_left" in said:
-                message = f"{said['scratch_left']} could not be removed from {node}"
-                found.append(Failure("scratch-left", message, (node,)))
-            if "arrived_unknown" in said:
-                message = f"what arrived on {node} cannot be verified: {said['arrived_unknown']}"
-                found.append(Failure("output", message, (node,)))
+        """The failures, also the tool's last words, and files that a node has kept."""
+        failures = list(super().violations(calls, facts))
+        for node, node_facts in sorted(facts.items()):
+            if "scratch_left" in node_facts:
+                message = f"{node_facts['scratch_left']} could not be removed from {node}"
+                failures.append(Failure("scratch-left", message, (node,)))
+            if "arrived_unknown" in node_facts:
+                message = (
+                    f"what arrived on {node} cannot be verified: {node_facts['arrived_unknown']}"
+                )
+                failures.append(Failure("output", message, (node,)))
         for call in calls:
             words = self._last_words_of(call.role) if call.failure else ""
             if words:
                 message = f"{call.tool} ({call.role}) on {call.host} said last: {words}"
-                found.append(Failure("last-words", message))
-        return found
+                failures.append(Failure("last-words", message))
+        return failures
 
     def _last_words_of(self, role: str) -> str:
         lines = wdt_url.redacted(self.output(role)).splitlines()
-        said = [line.removeprefix("STDERR: ").strip() for line in lines]
-        return next((line[:300] for line in reversed(said) if line), "")
+        lines_said = [line.removeprefix("STDERR: ").strip() for line in lines]
+        return next((line[:300] for line in reversed(lines_said) if line), "")
 
 
 class WdtCheck(TransferCheck):
-    """WDT: many connections, and threads on both sides. Both ends must say that all went well."""
+    """WDT: many connections, and threads on both sides. Both ends must report success."""
 
     tool = wdt
     transfer_tool: TransferTool = "wdt"
@@ -381,7 +406,7 @@ class WdtCheck(TransferCheck):
 
 
 class _ByProgram(TransferCheck):
-    """A tool that is known by its exit code and the files that have arrived."""
+    """A tool that is judged by its exit code and the files that have arrived."""
 
     tool = file_transfer
     transfer_tool: file_transfer.Tool
@@ -431,7 +456,7 @@ class FtpCheck(_ByProgram):
 
 
 class SshCheck(_ByProgram):
-    """A tool that comes in by ssh, to an sshd of this job's own. The client pushes."""
+    """A tool that connects by ssh, to an sshd of this job's own. The client pushes."""
 
     by = "ssh"
     login = Login(user="{user}", identity="{scratch}/user", known_hosts="{scratch}/known_hosts")
@@ -462,7 +487,13 @@ class SshCheck(_ByProgram):
 
     def configuration(self) -> Mapping[str, Mapping[str, str]]:
         server = file_transfer.sshd_configuration(
-            "{address}", "{port}", "{scratch}/host", "{scratch}/authorized_keys", "{user}"
+            "{address}",
+            "{port}",
+            "{scratch}/host",
+            "{scratch}/authorized_keys",
+            "{user}",
+            # bbcp's other side may be in the stack, of which sshd's own path has nothing.
+            "{search_path}" if self.transfer_tool == "bbcp" else "",
         )
         known = file_transfer.known_hosts_line("{server}", "{port}", "{host_key}")
         return {

@@ -32,7 +32,7 @@ def is_series() -> bool:
 
 
 def long_way(wan: Wan, round_trip_ms: float) -> dict[str, Any]:
-    """What the nodes are told of a way that the job makes as long as it should be."""
+    """The orders for a way that the job makes as long as it should be."""
     return {
         "wan": {
             "set": wan.set,
@@ -46,15 +46,15 @@ def long_way(wan: Wan, round_trip_ms: float) -> dict[str, Any]:
 
 
 def of_another_length(
-    said: Mapping[str, Any], nodes: Sequence[str], wanted_ms: float, slack_ms: float
+    client_facts: Mapping[str, Any], nodes: Sequence[str], wanted_ms: float, slack_ms: float
 ) -> list[Failure]:
     """The way must be as long as was asked for, or every number is about another one.
 
-    `said` are the facts of the side that measured the round trip.
+    `client_facts` are those of the side that measured the round trip.
     """
-    measured = said.get("rtt_min_ms")
+    measured = client_facts.get("rtt_min_ms")
     if measured is None:
-        return [Failure("condition", f"no round trip: {said.get('rtt_unknown')}")]
+        return [Failure("condition", f"no round trip: {client_facts.get('rtt_unknown')}")]
     if wanted_ms * 0.98 <= measured <= wanted_ms + slack_ms:
         return []
     return [
@@ -165,14 +165,14 @@ class WanCheck(PairCheck):
         return dataclasses.replace(reading, measurements=tuple(measured))
 
     def violations(self, calls: Sequence[Call], facts: Facts) -> Sequence[Failure]:
-        said, nodes = facts.get(self.client_node, {}), (self.client_node, self.server_node)
+        client_facts, nodes = facts.get(self.client_node, {}), (self.client_node, self.server_node)
         return [
             *super().violations(calls, facts),
-            *of_another_length(said, nodes, self.round_trip_ms, self.slack_ms),
+            *of_another_length(client_facts, nodes, self.round_trip_ms, self.slack_ms),
         ]
 
     def limit(self, measurement: Measurement) -> Limit | None:
-        """What one window per round trip carries, or the link if that is less."""
+        """The limit of one window per round trip, or of the link if that is less."""
         if measurement.metric != "bandwidth":
             return None
         path = self.partition_data.extras
@@ -195,11 +195,11 @@ class WanCheck(PairCheck):
         wanted = self.options.window_bytes
         buffers: list[int | None] = []
         for node, kind in ((self.client_node, "wmem"), (self.server_node, "rmem")):
-            said = facts.get(node, {})
+            node_facts = facts.get(node, {})
             if wanted is None:
-                buffers.append(said.get(f"tcp_{kind}_max_bytes"))
-            elif f"{kind}_max_bytes" in said:
-                buffers.append(2 * min(wanted, said[f"{kind}_max_bytes"]))
+                buffers.append(node_facts.get(f"tcp_{kind}_max_bytes"))
+            elif f"{kind}_max_bytes" in node_facts:
+                buffers.append(2 * min(wanted, node_facts[f"{kind}_max_bytes"]))
         known = [size for size in buffers if size is not None]
         return min(known) if len(known) == 2 else None
 
@@ -216,9 +216,9 @@ class BondCheck(PairCheck):
 
     @property
     def bond(self) -> Bond:
-        found = self.partition_data.extras.bond
-        assert found is not None
-        return found
+        bond = self.partition_data.extras.bond
+        assert bond is not None
+        return bond
 
     @property
     def options(self) -> iperf2.Options:

@@ -100,30 +100,30 @@ def _age(days: float) -> str:
 
 
 def _to_know(line: Line) -> list[str]:
-    found = []
+    remarks = []
     accepted, tested = line.accepted, line.tested
     if tested is None:
-        found.append("never tested")
+        remarks.append("never tested")
     elif tested != accepted:
-        found.append(f"{tested.outcome} by {tested.campaign}: {tested.why}")
+        remarks.append(f"{tested.outcome} by {tested.campaign}: {tested.why}")
     if accepted is not None and accepted.outcome == "provisional":
-        found.append("provisionally")
+        remarks.append("provisionally")
     if line.changed:
         assert tested is not None
-        found.append(f"changed since: its fingerprint is {tested.fingerprint}")
+        remarks.append(f"changed since: its fingerprint is {tested.fingerprint}")
     if line.flaps:
-        found.append(line.flapped)
+        remarks.append(line.flapped)
     never = [rail for rail, age in line.rails.items() if age is None]
     if never and tested is not None:
-        found.append(f"rail {', '.join(never)} never well")
+        remarks.append(f"rail {', '.join(never)} never well")
     if line.age_days is not None:
         older = {r: age for r, age in line.rails.items() if age is not None and age > line.age_days}
-        found += [f"rail {rail} last well {_age(age)} ago" for rail, age in older.items()]
-    return found
+        remarks += [f"rail {rail} last well {_age(age)} ago" for rail, age in older.items()]
+    return remarks
 
 
 def _summary(lines: Sequence[Line]) -> str:
-    def told(what: str, of: list[str]) -> str:
+    def part(what: str, of: list[str]) -> str:
         return f"{len(of)} {what} ({hostlist.fold(of)})" if of else f"0 {what}"
 
     never = [line.node for line in lines if line.accepted is None]
@@ -131,5 +131,5 @@ def _summary(lines: Sequence[Line]) -> str:
     out = [line.node for line in lines if line.state.startswith("out of service")]
     ages = [line.age_days for line in lines if line.age_days is not None]
     oldest = f"; the oldest acceptance is {_age(max(ages))} old" if ages else ""
-    parts = [told("never accepted", never), told("held", held), told("out of service", out)]
+    parts = [part("never accepted", never), part("held", held), part("out of service", out)]
     return f"{len(lines)} nodes: {', '.join(parts)}{oldest}"

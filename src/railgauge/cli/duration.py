@@ -15,7 +15,7 @@ class Duration(click.ParamType[float]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh])", str(value))
-        if found is None or float(found[1]) <= 0:
+        matched = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh])", str(value))
+        if matched is None or float(matched[1]) <= 0:
             self.fail(f"{value!r}, expected a number with s, m or h behind it: 20m", param, ctx)
-        return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
+        return float(matched[1]) * {"s": 1, "m": 60, "h": 3600}[matched[2]]

@@ -15,6 +15,7 @@ from railgauge.acceptance import session
 from railgauge.cli.lazy import LazyGroup
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EXIT_SUSPECT, ConfigurationError, EnvironmentProblem, RailgaugeError
+from railgauge.hooks import Say
 
 if TYPE_CHECKING:
     from railgauge.gate.journal import Run
@@ -230,8 +231,10 @@ def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoR
     outcomes = [node_gate.HoldOutcome(n, "was held", why=states[n].reason) for n in held]
     outcomes += answered(lambda: node_gate.hold(store.folder(chosen), seen, act))
     if as_json:
-        found = [dataclasses.asdict(one) for one in outcomes]
-        print_json({"system": chosen, "act": act, "nodes": found, "not_looked_at": dict(silent)})
+        described = [dataclasses.asdict(one) for one in outcomes]
+        print_json(
+            {"system": chosen, "act": act, "nodes": described, "not_looked_at": dict(silent)}
+        )
     else:
         for outcome in outcomes:
             click.echo(outcome)
@@ -359,9 +362,7 @@ def _begin_roll(
     answered(lambda: roll.begin(system, nodes, update, batch, wait_s, despite))
 
 
-def _run_all(
-    system: str, wanted: list[str] | None, despite_reservations: bool, say: Callable[[str], None]
-) -> Ended:
+def _run_all(system: str, wanted: list[str] | None, despite_reservations: bool, say: Say) -> Ended:
     """What broke off, then the held nodes, then the batches that are left."""
     from railgauge.gate import journal, roll, run
 

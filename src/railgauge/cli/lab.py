@@ -185,7 +185,7 @@ def status(as_json: bool) -> None:
             running = "running" if cluster.service_runs(service) else "not running"
             click.echo(f"{cluster.spec.head.name:<8} {service:<10} {running}")
     for fault in faults.active(cluster):
-        click.echo(f"fault    {_told(cluster, fault)}")
+        click.echo(f"fault    {_line_of(cluster, fault)}")
 
 
 def _status(cluster: Lab, states: Mapping[str, str]) -> dict[str, Any]:
@@ -353,10 +353,10 @@ def list_faults(as_json: bool) -> None:
         print_json(_faults(cluster))
         return
     for item in faults.active(cluster):
-        click.echo(_told(cluster, item))
+        click.echo(_line_of(cluster, item))
 
 
-def _told(cluster: Lab, fault: fault_kinds.Fault) -> str:
+def _line_of(cluster: Lab, fault: fault_kinds.Fault) -> str:
     problem = fault_kinds.problem(cluster, fault)
     return f"{fault}  ({problem})" if problem else str(fault)
 

@@ -85,7 +85,8 @@ def _located(source: str, uplink_counters: Path | None) -> Located:
 
     path = Path(source)
     uplinks = _uplinks(uplink_counters) if uplink_counters is not None else {}
-    if path.is_file():
+    if path.exists() and not path.is_dir():
+        # Also a pipe: <(zcat results.csv.gz).
         evidence = _of_table(path)
     elif path.is_dir() and not (path / "campaign.json").exists():
         evidence = _of_logs(path)

@@ -16,10 +16,9 @@ from railgauge.acceptance import session
 from railgauge.cli import running
 from railgauge.cli.duration import Duration
 from railgauge.cli.output import json_option, print_json
+from railgauge.hooks import Say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from railgauge.patrol.run import Fleet, Plan
 
 
@@ -99,8 +98,8 @@ def patrol(
             store.publish_rules(chosen)
             ended = run.run(chosen, rules, planned, budget, running.typed(), say)
     if as_json:
-        told = dataclasses.asdict(ended) if ended else None
-        print_json({**_facts(chosen, fleet, planned, most), "patrol": told})
+        outcome = dataclasses.asdict(ended) if ended else None
+        print_json({**_facts(chosen, fleet, planned, most), "patrol": outcome})
     sys.exit(ended.exit_code if ended else 0)
 
 
@@ -147,7 +146,7 @@ def _facts(system: str, fleet: Fleet, planned: Plan | None, most: int) -> dict[s
     }
 
 
-def _say_plan(fleet: Fleet, planned: Plan | None, most: int, say: Callable[[str], None]) -> None:
+def _say_plan(fleet: Fleet, planned: Plan | None, most: int, say: Say) -> None:
     if planned is None:
         at_a_time = max(0, min(most, fleet.most))
         say(f"nobody to test: {_idle(fleet)} nodes may be tested, {at_a_time} at a time")

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -16,6 +16,7 @@ from railgauge.acceptance import session
 from railgauge.campaign.folder import Gate
 from railgauge.cli.output import print_json
 from railgauge.errors import EXIT_ACCEPT, RailgaugeError
+from railgauge.hooks import Say
 from railgauge.systems import rehearsal
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def typed() -> list[str]:
     return ["railgauge", *sys.argv[1:]]
 
 
-def say() -> Callable[[str], None]:
+def say() -> Say:
     """Tells of progress, on standard error."""
     return lambda line: terminal.console().print(line)
 

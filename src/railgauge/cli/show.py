@@ -76,9 +76,9 @@ def _chosen(campaign: Campaign, cases: Sequence[Case], place: str, check: str | 
             f"campaign {campaign.id} has no check {check}, expected one of: {', '.join(checks)}"
         )
     cases = [case for case in cases if check in (None, case.check)]
-    found = [case for case in cases if place in _names(case)]
-    if found:
-        return found
+    there = [case for case in cases if place in _names(case)]
+    if there:
+        return there
     known = dict.fromkeys(name for case in cases for name in _names(case))
     nearest = difflib.get_close_matches(place, known, n=_NEAREST, cutoff=0.4) or list(known)
     of_check = f" of {check}" if check else ""

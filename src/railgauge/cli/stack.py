@@ -12,10 +12,10 @@ from railgauge import atomic
 from railgauge.cli import commands
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import ConfigurationError, RailgaugeError
-from railgauge.stack import activation, externals, manifest
+from railgauge.stack import activation, externals, intact, manifest
 from railgauge.stack import build as building
 from railgauge.stack import lock as locks
-from railgauge.stack.fetching import Supply
+from railgauge.stack.fetching import Purpose, Supply
 
 #: What writes the reference locks.
 SOLVE = "bin/stack solve --write"
@@ -72,6 +72,8 @@ def check(systems: tuple[str, ...], as_json: bool) -> None:
 def build(system: str, mirror: Path | None, only: tuple[str, ...], jobs: int | None) -> None:
     """Solve with what SYSTEM's site has, store its lock, install, and write the activation.
 
+    A tool whose programs were changed or removed since it was built is built anew.
+
     $SPACK_ROOT and $SPACK_PACKAGES name checkouts to copy the pinned commits of Spack and of its
     recipes from; else they are fetched. Nothing else of such a checkout is used.
 
@@ -84,10 +86,19 @@ def build(system: str, mirror: Path | None, only: tuple[str, ...], jobs: int | N
     solved = building.solve(spack)
     require_none(locks.differences(wanted, locks.read(solved), site=True))
     folder = building.state_folder() / system
-    for tool in activation.require_all(wanted, spack.describe(), only, folder):
+    packages = spack.describe()
+    damaged = intact.damaged(packages)
+    for tool in activation.require_all(wanted, packages, only, folder):
         click.echo(f"left out, as spack.yaml no longer asks for it: {tool}")
+    needed = spack.describe(only) if only else packages
+    for package in needed:
+        package["installed"] = package["installed"] and package["hash"] not in damaged
     if spack.supply.mirror:
-        building.require_sources(spack.describe(only), spack.supply, system)
+        building.require_sources(needed, spack.supply, system)
+    if again := [package["hash"] for package in needed if package["hash"] in damaged]:
+        for each in again:
+            click.echo(f"built anew: {damaged[each]}")
+        building.forget(spack, again)
     parallel = [f"-j{jobs}"] if jobs else []
     spack.run("install", "install", "--only-concrete", *parallel, *only)
     for tool in activation.write(wanted, spack.describe(), folder):
@@ -111,7 +122,7 @@ def mirror(system: str, mirror: Path) -> None:
             "MIRROR: found none, expected the folder to fill",
             next_step=f"make mirror SYSTEM={system} MIRROR=dir",
         )
-    spack = building.prepare(wanted, Supply(filling=True))
+    spack = building.prepare(wanted, Supply(purpose=Purpose.FILL))
     building.solve(spack)
     building.fill_mirror(spack, mirror.absolute())
     click.echo(f"{mirror} has all of {system}")
@@ -130,7 +141,7 @@ def solve(systems: tuple[str, ...], write: bool) -> None:
         wanted = manifest.read(system)
         if not write:
             locks.read(wanted.lock)
-        spack = building.prepare(wanted, Supply())
+        spack = building.prepare(wanted, Supply(purpose=Purpose.SOLVE))
         with building.solved_in_a_copy(spack) as fresh:
             require_none(locks.differences(wanted, locks.read(fresh)))
             if write:

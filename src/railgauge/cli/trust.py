@@ -33,15 +33,15 @@ def trust(system: str | None, as_json: bool) -> None:
     from railgauge.cluster import store
     from railgauge.gate import trust as records
 
-    found = records.read(chosen, store.rules(chosen))
+    trusts = records.read(chosen, store.rules(chosen))
     if as_json:
-        content = [{**dataclasses.asdict(one), "alarms": one.count.alarms} for one in found]
+        content = [{**dataclasses.asdict(one), "alarms": one.count.alarms} for one in trusts]
         print_json({"system": chosen, "checks": content})
         return
     from railgauge.report import text
 
-    text.console().print(_table(found))
-    for one in found:
+    text.console().print(_table(trusts))
+    for one in trusts:
         if one.proposed != one.teeth:
             click.echo(
                 f"{one.check}: {one.teeth} -> {one.proposed}: edit teeth in "
@@ -49,7 +49,7 @@ def trust(system: str | None, as_json: bool) -> None:
             )
 
 
-def _table(found: Sequence[Trust]) -> Table:
+def _table(trusts: Sequence[Trust]) -> Table:
     from railgauge.report.numbers import new_table
 
     table = new_table()
@@ -59,7 +59,7 @@ def _table(found: Sequence[Trust]) -> Table:
         table.add_column(name, justify="right")
     table.add_column("false, per 1,000 node-tests", justify="right")
     table.add_column("proposed", overflow="fold")
-    for one in found:
+    for one in trusts:
         count = one.count
         numbers = (count.tests, count.alarms, count.confirmed, count.false, count.open)
         rate = f"{one.lower * 1000:.2g} to {one.upper * 1000:.3g}" if count.tests else "-"

@@ -14,11 +14,12 @@ from railgauge.errors import (
 from railgauge.model import inventory
 from railgauge.model.inventory import Inventory
 from railgauge.slurm import client
+from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 
 #: How long a node may be busy before its job gives up.
 _QUEUE_S = 60
-#: So many jobs at once.
+#: Jobs that run at once.
 _AT_ONCE = 32
 
 
@@ -49,6 +50,7 @@ def collect(
         try:
             printed = client.output(
                 *("srun", "--quiet", "--nodes=1", "--ntasks=1", f"--nodelist={node}"),
+                slurm_jobs.comment(),
                 *("--overlap", f"--immediate={_QUEUE_S}", "--input=none", *access[node]),
                 *("env", f"PYTHONPATH={paths.SOURCE}", "python3", "-m", "railgauge.node.inventory"),
                 *(["--quick"] if quick else []),
@@ -65,11 +67,11 @@ def collect(
 
 
 def _closed(nodes: Sequence[str]) -> dict[str, str]:
-    """Those of `nodes` on which Slurm starts no job of ours, and why: none has to wait for it."""
+    """The nodes on which Slurm starts no job of ours, and why; no one waits for them."""
     try:
         states = slurm_nodes.show(nodes) if nodes else {}
     except client.SlurmProblem:
-        # The job's own words will do.
+        # The job's own message is enough.
         return {}
     invited = "SLURM_RESERVATION" in os.environ
     return {

@@ -1,4 +1,4 @@
-"""What the nodes of a partition see, as they say themselves: one `srun` over those that are idle.
+"""What the nodes of a partition see, as reported by themselves: one `srun` over the idle ones.
 
 It comes back over the network: what a node does not share with the login node cannot come back by
 a file. First a shell, which needs nothing of the checkout, then `railgauge.node.site_look`.
@@ -22,6 +22,7 @@ from railgauge import hostlist, paths
 from railgauge.errors import EnvironmentProblem
 from railgauge.node.site_look import MARK, source_digest
 from railgauge.slurm import client, ends, reservations
+from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import option
 from railgauge.stack import installed
@@ -29,7 +30,7 @@ from railgauge.systems import Partition
 
 #: The longest that a look may take; on idle nodes it is done in a second.
 LIMIT_S = 60
-#: So long srun waits for its nodes, which were idle a moment ago.
+#: How long srun waits for its nodes, which were idle a moment ago.
 _START_S = 15
 
 #: Runs on every node: say WHAT VALUE, a line each; a newline within a value is a 036, a tab a 035.
@@ -89,7 +90,7 @@ class NodeLook:
     unseen: list[str] = dataclasses.field(default_factory=list)
     unreadable: list[str] = dataclasses.field(default_factory=list)
     unwritable: str = ""
-    #: it wrote there, and here nothing of it is seen
+    #: folders in which it wrote and nothing of that is seen here
     unshared: bool = False
     unprepared: str = ""
     #: what python3 said when it failed, whole
@@ -163,14 +164,15 @@ def allocating(
     """srun for one task on each of `nodes`, that ends where they are not free at once."""
     return [
         *("srun", "--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--chdir=/", "--quiet"),
-        *(f"--immediate={_START_S}", "--time=2", f"--job-name={name}"),
+        *(f"--immediate={_START_S}", "--time=2", f"--job-name={name}", slurm_jobs.comment()),
         *(*job_options(partition, more), f"--nodelist={hostlist.fold(nodes)}"),
         *(f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--ntasks-per-node=1"),
     ]
 
 
 def environment() -> dict[str, str]:
-    """Of a process outside of any job: inside of one srun would start a step of it.
+    """The environment without Slurm's variables of a job: with them srun would start a step of that
+    job.
 
     sbatch takes some options from variables, and srun from others.
     """
@@ -194,7 +196,7 @@ def prepared(system: str, partition: Partition) -> str:
 
 @contextlib.contextmanager
 def _probe() -> Iterator[tuple[Path, str]]:
-    """A folder in the results area that nobody has seen before, and what nodes write there."""
+    """A new folder in the results area, in which the nodes write a token."""
     token = secrets.token_hex(8)
     root = paths.results_root()
     folder = root / f".look-{token}"
@@ -227,10 +229,11 @@ def look(
         "names": {node: [node, *names.get(node, ())] for node in partition.nodes},
         "tools": {program: list(argv) for program, argv in tools.items()},
     }
-    seen = [str(paths.HOME), str(paths.SOURCE / "railgauge/node/site_look.py")]
     stack = installed.folder(system) / "activate.sh"
     with _probe() as (probe, token):
-        files = [*seen, *([str(stack)] if stack.is_file() else []), str(probe)]
+        files = [str(paths.HOME), str(paths.SOURCE / "railgauge/node/site_look.py")]
+        files += [str(stack)] if stack.is_file() else []
+        files += [str(probe)]
         shell = _SHELL.replace("PREPARE", prepared(system, partition))
         name = f"railgauge-look-{token}"
         command = [
@@ -332,7 +335,7 @@ def _take_from_python(node_look: NodeLook, about: str, value: str) -> None:
 
 
 def own_source() -> str:
-    """What a node that sees this checkout says of it."""
+    """The digest that a node reports which sees this checkout."""
     return source_digest(paths.SOURCE / "railgauge/node")
 
 

@@ -16,6 +16,7 @@ from railgauge import hostlist, paths, systems
 from railgauge.cluster import mpi
 from railgauge.cluster.look import Look, NodeLook, idle, job_options, look, own_source
 from railgauge.errors import EnvironmentProblem
+from railgauge.hooks import Say
 from railgauge.slurm import ends
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
@@ -78,7 +79,7 @@ def require(
     system: str,
     nodes: Mapping[str, Collection[str]],
     more: Sequence[str] = (),
-    say: Callable[[str], None] = lambda _: None,
+    say: Say = lambda _: None,
     with_mpi: Collection[str] = (),
 ) -> None:
     """EnvironmentProblem, with all that is wrong, where an acceptance would fail for want of it.
@@ -88,13 +89,13 @@ def require(
     """
     problems = [*refusals(system, nodes, more)]
     if not problems:
-        seen = looks(system, nodes, more)
-        for one in seen:
+        looked = looks(system, nodes, more)
+        for one in looked:
             if one.problem:
                 say(f"partition {one.partition}: what its nodes see is not known: {one.problem}")
             problems += troubles(one.nodes.values())
         if not problems:
-            problems += _of_mpi(system, [one for one in seen if one.partition in with_mpi], more)
+            problems += _of_mpi(system, [one for one in looked if one.partition in with_mpi], more)
     if problems:
         steps = dict.fromkeys(trouble.next_step for trouble in problems if trouble.next_step)
         lacking = {node for trouble in problems for node in trouble.nodes}
@@ -124,7 +125,7 @@ def refusals(system: str, names: Iterable[str], more: Sequence[str] = ()) -> lis
 
 
 def troubles(looks: Iterable[NodeLook]) -> list[Trouble]:
-    """What these nodes lack, those that lack the same together."""
+    """What these nodes lack, grouped by what is lacking."""
     source = own_source()
     by_trouble: dict[Trouble, list[str]] = {}
     for one in looks:
@@ -133,10 +134,10 @@ def troubles(looks: Iterable[NodeLook]) -> list[Trouble]:
     return [dataclasses.replace(t, nodes=tuple(sorted(nodes))) for t, nodes in by_trouble.items()]
 
 
-def _of_mpi(system: str, seen: Iterable[Look], more: Sequence[str]) -> Iterator[Trouble]:
+def _of_mpi(system: str, looked: Iterable[Look], more: Sequence[str]) -> Iterator[Trouble]:
     """MPI that finds no launcher, or does not start, in a partition."""
     description = systems.load(system)
-    for one in seen:
+    for one in looked:
         partition = description.partition(one.partition)
         if mpi.can_be_started(partition, one.nodes):
             trouble = mpi.start(system, partition, sorted(one.nodes), more).trouble

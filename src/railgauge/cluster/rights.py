@@ -1,4 +1,4 @@
-"""Whether Slurm lets this user do what the gate needs: asked before anything is changed.
+"""Whether Slurm lets this user do what the gate needs; checked before anything is changed.
 
 Slurm looks at the user's right first and at the request then, so a request about a node or a
 reservation that does not exist tells whether the right is there, and changes nothing. By Slurm's
@@ -143,7 +143,7 @@ def _next_step(user: str, level: str) -> str:
 
 
 def _words(question: Callable[[], str]) -> str:
-    """What it answers; "" where it does not: it only makes the message better."""
+    """The output of a Slurm command; "" where it fails, as it only improves a message."""
     try:
         return question()
     except SlurmProblem:

@@ -18,12 +18,14 @@ import datetime
 import getpass
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
+from pydantic_core import PydanticCustomError
 
 from railgauge import paths
 from railgauge.atomic import write_json
+from railgauge.cluster import check_names
 from railgauge.errors import ConfigurationError, EnvironmentProblem
 from railgauge.model import inventory
 from railgauge.node import gate as node_gate
@@ -33,9 +35,20 @@ from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 from railgauge.yamlfile import Strict, load_model
 
-#: What becomes of a node in service that a check accuses: it is only written down, Slurm's comment
-#: of the node says it, or the node is held.
+#: What happens to a node in service that a check accuses: it is only recorded, or Slurm's comment
+#: of the node says so too, or the node is held.
 Teeth = Literal["record", "comment", "hold"]
+
+
+def _known(name: str) -> str:
+    """A misspelt check would lose its teeth in silence: one that is not named only records."""
+    if why := check_names.unknown(name):
+        raise PydanticCustomError("unknown_check", "{why}", {"why": why})
+    return name
+
+
+#: A check in reframe/, a site's own as well.
+CheckName = Annotated[str, pydantic.AfterValidator(_known)]
 
 
 class PatrolRules(Strict):
@@ -64,7 +77,8 @@ class GateRules(Strict):
     is for a person to look at. `partners` is how many healthy nodes a test borrows at least, so
     that a bad pair can be told from a bad node; `budget` how many nodes of the system a rolling
     update may have out of service. `teeth` says of a check what a patrol does with a node in
-    service that it accuses; a check that is not there is new, and what it finds is recorded.
+    service that it accuses; a check that is not there is new, and what it finds is recorded. A name
+    that is no check's is an error.
     """
 
     ignore: list[str] = []
@@ -72,12 +86,14 @@ class GateRules(Strict):
     window_s: int = pydantic.Field(default=900, ge=1)
     partners: int = pydantic.Field(default=2, ge=0)
     budget: int = pydantic.Field(default=4, ge=1)
-    teeth: dict[str, Teeth] = {}
+    teeth: dict[CheckName, Teeth] = {}
     patrol: PatrolRules = PatrolRules()
 
     @property
     def counted(self) -> node_gate.Rules:
-        """As the nodes have it: which fields count, and how many nodes may be held."""
+        """The rules in the form that nodes read: which fields count, and how many nodes may be
+        held.
+        """
         return node_gate.Rules(tuple(self.ignore), self.max_hold, self.window_s)
 
 
@@ -193,7 +209,7 @@ def accepted(system: str, node: str) -> Accepted | None:
 
 
 def readable(system: str, node: str) -> Accepted | None:
-    """The same; a damaged record accepts nothing."""
+    """As `accepted`, but None for a damaged record."""
     try:
         return accepted(system, node)
     except ConfigurationError:
@@ -248,7 +264,7 @@ def suspect(system: str, node: str, why: str, by: str) -> None:
 
 
 def clear_suspect(system: str, node: str) -> None:
-    """It is no suspect any more, and Slurm's comment of it says so no more, if it was ours."""
+    """Remove a node from the suspects, and its comment in Slurm if that was ours."""
     path = _suspect_path(system, node)
     if path.exists():
         path.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""What was tested of each node, when, and how that ended: `railgauge coverage`.
+"""What was tested of each node, when, and with what outcome: `railgauge coverage`.
 
-Each campaign leaves `standing.json` when it ends. What follows from all of them is kept in
-`coverage-4.json` of the store, which every call brings up to date: with ten thousand campaigns only
-those are read that have ended, or went on, since the last call. Without the file all are.
+Each campaign leaves `standing.json` when it ends. Their summary is kept in `coverage-5.json` of the
+store, which every call brings up to date: of ten thousand campaigns only those are read that ended,
+or went on, since the last call. Without the file all are read.
 """
 
 from __future__ import annotations
@@ -25,33 +25,35 @@ from railgauge.model.record import BrokenRecordError, Standing, StandingOutcome
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.yamlfile import Strict
 
-_FILE = "coverage-4.json"
+_FILE = "coverage-5.json"
 
 
 class Tested(Strict):
-    """How a campaign ended for a node."""
+    """The outcome of a campaign for a node."""
 
     campaign: str
     outcome: StandingOutcome
     why: str
     checks: tuple[str, ...]
     fingerprint: str | None
-    #: something was wrong there, and nobody confirmed to be the reason
+    #: whether something was wrong there, with no node confirmed to be the reason
     open: bool = False
 
 
 class NodeCoverage(Strict):
     """The last campaign that measured a node, the last that accepted it, also provisionally, and
-    by rail the last in which all was well that was measured over it.
+    for each rail the last in which all results over it were good.
 
     `carriers` are the changes of each device's carrier at the end of the last campaign, `flaps`
-    those between that one and the one before, which was `flaps_since`.
+    those since the campaign before it, which is `flaps_since`.
     """
 
     tested: Tested | None = None
     accepted: Tested | None = None
-    #: the last that came to its end, and had all that it was to measure there
+    #: the last campaign that came to its end, and measured all that it was to measure there
     judged: Tested | None = None
+    #: the last campaign that broke off, and left something open there
+    doubted: Tested | None = None
     rails: dict[str, str] = {}
     carriers: dict[str, int] = {}
     flaps: int = 0
@@ -59,7 +61,7 @@ class NodeCoverage(Strict):
 
     @property
     def changed(self) -> bool:
-        """Whether it was seen since with another firmware or tuning than was accepted."""
+        """Whether it was tested since with another firmware or tuning than was accepted."""
         if self.tested is None or self.accepted is None:
             return False
         now, then = self.tested.fingerprint, self.accepted.fingerprint
@@ -67,7 +69,9 @@ class NodeCoverage(Strict):
 
 
 class Coverage(Strict):
-    """Of all campaigns read, by name, with the time of their standing.json in ns."""
+    """What all campaigns read say of each node; `campaigns` has the time of their standing.json in
+    ns.
+    """
 
     campaigns: dict[str, int] = {}
     nodes: dict[str, NodeCoverage] = {}
@@ -76,12 +80,12 @@ class Coverage(Strict):
 def with_campaign(
     known: Mapping[str, NodeCoverage], campaign: str, standings: Mapping[str, Standing]
 ) -> dict[str, NodeCoverage]:
-    """What is known, and what one more campaign says; in whatever order they come."""
-    found = dict(known)
+    """The coverage with one more campaign added; the order of campaigns does not matter."""
+    nodes = dict(known)
     for node, standing in standings.items():
         if not standing.measured:
             continue
-        before = found.get(node, NodeCoverage())
+        before = nodes.get(node, NodeCoverage())
         now = Tested(
             campaign=campaign,
             outcome=standing.outcome,
@@ -96,19 +100,21 @@ def with_campaign(
                 rails[rail] = max(campaign, rails.get(rail, ""))
         accepted = standing.outcome in ("accepted", "provisional")
         judged = standing.alarms is not None and standing.outcome != "not tested"
-        found[node] = NodeCoverage(
-            tested=_later(before.tested, now),
-            accepted=_later(before.accepted, now) if accepted else before.accepted,
-            judged=_later(before.judged, now) if judged else before.judged,
+        doubted = standing.alarms is None and standing.open
+        nodes[node] = NodeCoverage(
+            tested=_later_of(before.tested, now),
+            accepted=_later_of(before.accepted, now) if accepted else before.accepted,
+            judged=_later_of(before.judged, now) if judged else before.judged,
+            doubted=_later_of(before.doubted, now) if doubted else before.doubted,
             rails=rails,
-            **_links(before, campaign, standing),
+            **_link_fields(before, campaign, standing),
         )
-    return found
+    return nodes
 
 
-def _links(before: NodeCoverage, campaign: str, standing: Standing) -> dict[str, Any]:
-    """What is known of its links after this campaign; fewer changes than before are those of a node
-    that started again.
+def _link_fields(before: NodeCoverage, campaign: str, standing: Standing) -> dict[str, Any]:
+    """The fields of a node's links after this campaign. Fewer changes than before mean that the
+    node started again.
     """
     known = {name: getattr(before, name) for name in ("carriers", "flaps", "flaps_since")}
     older = before.tested is not None and before.tested.campaign > campaign
@@ -127,42 +133,42 @@ def _links(before: NodeCoverage, campaign: str, standing: Standing) -> dict[str,
     }
 
 
-def _later(one: Tested | None, other: Tested) -> Tested:
+def _later_of(known: Tested | None, new: Tested) -> Tested:
     # Names of campaigns begin with their time.
-    return other if one is None or other.campaign >= one.campaign else one
+    return new if known is None or new.campaign >= known.campaign else known
 
 
 def read(system: str) -> Coverage:
-    """As the campaigns say that have ended by now; the file of the store is brought up to date
-    where it can be.
+    """The coverage by all campaigns that have ended by now. The file of the store is brought up to
+    date where it can be written.
     """
     path = store.folder(system) / _FILE
-    known = _kept(path)
-    there = dict(ended(system))
-    if any(there.get(name) != time for name, time in known.campaigns.items()):
-        # One that went on, or was removed: what it had said is part of what is kept.
-        known = Coverage()
-    more = {name: time for name, time in there.items() if name not in known.campaigns}
-    if not more:
-        return known
-    nodes: dict[str, NodeCoverage] = dict(known.nodes)
-    for name in sorted(more):
+    kept = _stored(path)
+    ended_campaigns = dict(ended(system))
+    if any(ended_campaigns.get(name) != time for name, time in kept.campaigns.items()):
+        # One of them went on, or was removed: what is stored has its earlier result in it.
+        kept = Coverage()
+    unread = {name: time for name, time in ended_campaigns.items() if name not in kept.campaigns}
+    if not unread:
+        return kept
+    nodes: dict[str, NodeCoverage] = dict(kept.nodes)
+    for name in sorted(unread):
         try:
             standings = record.read_standings(campaigns.campaigns_folder() / name / STANDING)
         except BrokenRecordError:
-            # It says nothing of any node.
+            # A damaged standing says nothing of any node.
             continue
         nodes = with_campaign(nodes, name, standings or {})
-    found = Coverage(campaigns={**known.campaigns, **more}, nodes=nodes)
+    updated = Coverage(campaigns={**kept.campaigns, **unread}, nodes=nodes)
     try:
-        write_text(path, found.model_dump_json())
+        write_text(path, updated.model_dump_json())
     except OSError:
-        # Whoever may not write there reads all again the next time.
-        return found
-    return found
+        # A user who may not write there reads all again the next time.
+        return updated
+    return updated
 
 
-def _kept(path: Path) -> Coverage:
+def _stored(path: Path) -> Coverage:
     try:
         return Coverage.model_validate_json(path.read_bytes())
     except (OSError, pydantic.ValidationError):
@@ -177,8 +183,8 @@ def ended(system: str) -> Iterator[tuple[str, int]]:
 
 
 def last_accepts(system: str) -> dict[str, str]:
-    """Node -> when (ISO 8601) the newest campaign began that accepted it, also provisionally;
-    a node of none is not there.
+    """Node -> when (ISO 8601) the newest campaign began that accepted it, also provisionally. Nodes
+    that no campaign accepted are left out.
     """
     return {
         node: campaigns.began(covered.accepted.campaign).isoformat(timespec="seconds")
@@ -188,10 +194,11 @@ def last_accepts(system: str) -> dict[str, str]:
 
 
 class Line(Strict):
-    """A node for people and programs. `age_days` is of its last acceptance; `tested` may be a
-    campaign that broke off, `judged` is the last that judged it; `rails` are all that its partition
-    has, with the days since each was last well, None for never; `flaps` is how often its links went
-    or came between its last two tests, and `flapped` says so with their times, "" of none.
+    """A node for people and programs. `age_days` is the age of its last acceptance. `tested` may be
+    a campaign that broke off, `judged` is the last that judged it, `doubted` a later one that broke
+    off and left something open there. `rails` are all rails of its partition, with the days since
+    each was last well, None for never. `flaps` is how often its links went or came between its last
+    two tests; `flapped` says so with their times, "" for none.
     """
 
     node: str
@@ -201,6 +208,7 @@ class Line(Strict):
     accepted: Tested | None
     tested: Tested | None
     judged: Tested | None
+    doubted: Tested | None
     changed: bool
     rails: dict[str, float | None]
     flaps: int = 0
@@ -213,20 +221,20 @@ def lines(
     states: Mapping[str, SlurmNode],
     now: datetime.datetime,
 ) -> list[Line]:
-    """Of these nodes, by partition; those that were accepted longest ago first, and before them
-    those that never were. `states` are Slurm's, none where it does not answer.
+    """A line for each of these nodes and each of its partitions: first the nodes that were never
+    accepted, then those accepted longest ago. `states` are Slurm's, empty where it does not answer.
     """
-    found, known = [], read(system).nodes
+    lines, coverage_of = [], read(system).nodes
     for partition in systems.load(system).partitions:
         for node in partition.nodes:
             if node not in nodes:
                 continue
-            covered = known.get(node, NodeCoverage())
+            covered = coverage_of.get(node, NodeCoverage())
             ages = {
                 rail: days_since(covered.rails.get(rail), now)
                 for rail in map(str, partition.extras.rails_of(node))
             }
-            found.append(
+            lines.append(
                 Line(
                     node=node,
                     partition=partition.name,
@@ -237,13 +245,19 @@ def lines(
                     accepted=covered.accepted,
                     tested=covered.tested,
                     judged=covered.judged,
+                    doubted=_if_newer(covered.doubted, covered.judged),
                     changed=covered.changed,
                     rails=ages,
                     flaps=covered.flaps,
                     flapped=_flapped(covered),
                 )
             )
-    return sorted(found, key=lambda line: (line.age_days is not None, -(line.age_days or 0)))
+    return sorted(lines, key=lambda line: (line.age_days is not None, -(line.age_days or 0)))
+
+
+def _if_newer(doubted: Tested | None, judged: Tested | None) -> Tested | None:
+    """The doubted test, where it is newer than the judged one."""
+    return doubted if doubted and (judged is None or doubted.campaign > judged.campaign) else None
 
 
 def _flapped(covered: NodeCoverage) -> str:
@@ -257,14 +271,14 @@ def _flapped(covered: NodeCoverage) -> str:
 
 
 def days_since(campaign: str | None, now: datetime.datetime) -> float | None:
-    """How long ago a campaign began, by its name; None of none."""
+    """How many days ago a campaign began, by its name; None for none."""
     if campaign is None:
         return None
     return max(0.0, (now - campaigns.began(campaign)).total_seconds() / 86400)
 
 
 def _state(states: Mapping[str, SlurmNode], node: str) -> str:
-    """In service, held by Railgauge, or out of service by anybody else."""
+    """The state in words: in service, held by Railgauge, or out of service by somebody else."""
     state = states.get(node)
     if state is None:
         return "unknown" if not states else "not in Slurm"

@@ -13,15 +13,13 @@ import secrets
 import shutil
 import socket
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import pydantic
 
 from railgauge.cluster import store
 from railgauge.slurm.nodes import OUR_RESERVATIONS
 from railgauge.slurm.reservations import UNTESTED
-
-_Journal = TypeVar("_Journal", "Run", "Roll")
 
 
 def new_id() -> str:
@@ -37,9 +35,9 @@ def me() -> str:
 class Run:
     """The journal of a gate run.
 
-    `nodes` are those to be tested, `partners` healthy ones borrowed for it. `campaigns` are the ids
-    of its campaigns, one a round, `judged` of those that have decided something. `decided` has of
-    every node that a round decided why it stays out, "" for one that may return.
+    `nodes` are to be tested, `partners` are healthy nodes borrowed for it. `campaigns` are the ids
+    of its campaigns, one for each round, `judged` those that have decided something. `decided` has
+    for every decided node why it stays out, "" for one that may return.
     """
 
     id: str
@@ -53,15 +51,15 @@ class Run:
     decided: dict[str, str] = dataclasses.field(default_factory=dict)
     #: partners that turned out to be at fault themselves
     bad_partners: list[str] = dataclasses.field(default_factory=list)
-    #: those whose reservation was deleted in the middle: decided without a test
+    #: nodes whose reservation was deleted in the middle: decided without a test
     lost: list[str] = dataclasses.field(default_factory=list)
-    #: for ReFrame: how often all is measured
+    #: options for ReFrame: how often all is measured
     options: list[str] = dataclasses.field(default_factory=list)
-    #: somebody's word that nodes in reservations of others are tested too
+    #: whether an operator allowed to test nodes in reservations of others, too
     despite_reservations: bool = False
-    #: of the accepted nodes at the end: why Slurm starts no job on them after all
+    #: accepted node -> why Slurm starts no job on it after all
     outside: dict[str, str] = dataclasses.field(default_factory=dict)
-    #: of the nodes that were resumed: the reason with which they had been drained
+    #: resumed node -> the reason with which it had been drained
     reasons: dict[str, str] = dataclasses.field(default_factory=dict)
     #: why it measured nothing and left everything as it was; "" where it did not
     undone: str = ""
@@ -70,7 +68,7 @@ class Run:
 
     @property
     def reservation(self) -> str:
-        """That of its jobs, on its nodes and partners; it ends soon after the run."""
+        """The reservation of its jobs, on its nodes and partners; it ends soon after the run."""
         return f"{OUR_RESERVATIONS}{self.id}"
 
     @property
@@ -80,12 +78,12 @@ class Run:
 
     @property
     def open_nodes(self) -> list[str]:
-        """Those that no round has decided yet."""
+        """The nodes that no round has decided yet."""
         return [node for node in self.nodes if node not in self.decided]
 
     @property
     def kept_out(self) -> list[str]:
-        """Those that do not take anybody's jobs afterwards."""
+        """The nodes that take nobody's jobs afterwards."""
         return [node for node, why in self.decided.items() if why or node in self.outside]
 
     def save(self) -> None:
@@ -94,8 +92,8 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Update:
-    """The process that installs an update: a process id alone may be used again, or be of another
-    start of the machine.
+    """The process that installs an update. Its id alone would not identify it: the id may be used
+    again, or belong to another boot of the machine.
     """
 
     host: str
@@ -115,8 +113,8 @@ Phase = Literal["take", "update", "test"]
 class Roll:
     """The journal of a rolling update.
 
-    `waiting` are the nodes whose batch has not begun, `batch` are those of the present one and
-    `number` says which it is, `update` what installs it, `run` the gate run that tests it.
+    `waiting` are the nodes whose batch has not begun, `batch` those of the present one, the
+    `number`-th. `update` is the process that installs it, `run` the gate run that tests it.
     """
 
     id: str
@@ -134,7 +132,7 @@ class Roll:
     phase: Phase = "take"
     update: Update | None = None
     run: str | None = None
-    #: what operators have said of nodes that an update had
+    #: what operators have declared of nodes in an update
     words: list[str] = dataclasses.field(default_factory=list)
     ended: str | None = None
 
@@ -143,12 +141,12 @@ class Roll:
 
     @property
     def end_file(self) -> Path:
-        """Where the batch's update leaves how it ended."""
+        """The file in which the batch's update leaves how it ended."""
         return store.folder(self.system) / "rolls" / f"{self.id}.{self.number}.end"
 
     @property
     def log_file(self) -> Path:
-        """What the batch's update prints."""
+        """The file of what the batch's update prints."""
         return store.folder(self.system) / "rolls" / f"{self.id}.{self.number}.log"
 
 

@@ -1,11 +1,11 @@
-"""The reservation that a gate run's tests use lapses with the run: it has an end, which is moved on
-while the run lives.
+"""The lease of the reservation that a gate run's tests use: its end is moved on while the run
+lives, so that it lapses with the run.
 
     python -m railgauge.gate.lease RESERVATION SECONDS
 
-renews it until its standard input ends, which it does with the process that started it, however
-that ended. So healthy partners of a run that was killed are back in service within LEASE_S and the
-minute in which Slurm looks at it. What is untested is in a reservation of its own, without an end.
+renews it until its standard input ends. That ends with the process that started it, however it
+ends. So healthy partners of a killed run are back in service within LEASE_S and the minute after
+which Slurm looks at it. Untested nodes are in a reservation of their own, without an end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RENEWALS = 10
 
 @contextlib.contextmanager
 def renewed(reservation: str) -> Iterator[None]:
-    """Let the reservation's end move on; one that does not exist yet is waited for."""
+    """Keep moving the reservation's end on, also of one that does not exist yet."""
     keeper = subprocess.Popen(
         [sys.executable, "-m", "railgauge.gate.lease", reservation, str(LEASE_S)],
         stdin=subprocess.PIPE,

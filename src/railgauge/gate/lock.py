@@ -1,4 +1,4 @@
-"""One at a time changes what a gate holds: runs, releases, adoptions, an operator's word."""
+"""The lock of all that changes what a gate holds: runs, releases, adoptions, an operator's word."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _FILES = {"gate": "run.lock", "patrol": "patrol.lock"}
 
 @contextlib.contextmanager
 def alone(system: str, who: Literal["gate", "patrol"] = "gate") -> Iterator[None]:
-    """The lock ends with the process, however it ends. What a journal says is read inside of it.
-    A patrol has one of its own: it tests nodes in service, and the gate those that are not.
+    """Hold the lock, which ends with the process, however it ends. Journals are read inside of it.
+    A patrol has a lock of its own: it tests nodes in service, and the gate those that are not.
 
-    RailgaugeError that names the holder where another one has it.
+    RailgaugeError with the holder's name where another process has it.
     """
     path = store.folder(system) / _FILES[who]
     try:

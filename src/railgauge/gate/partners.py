@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from railgauge import hooks, hostlist, systems
 from railgauge.cluster import inventories, store
 from railgauge.gate.journal import Run
+from railgauge.hooks import Say
 from railgauge.node import gate as node_gate
 from railgauge.slurm import nodes as slurm_nodes
 
-Say = Callable[[str], None]
-
-#: A command that gets a suspect node and why it is one; none if it is not set.
+#: The variable with the command that is run with a suspect node and the reason, where it is set.
 ALARM_VARIABLE = "RAILGAUGE_ON_SUSPECT"
 
 
 def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[str]:
-    """Nodes to test `nodes` with, as many as gate.yaml says, so that of a failing pair the one at
-    fault can be told.
+    """Partners for a test of `nodes`, as many as gate.yaml says, which tell the node at fault of a
+    failing pair.
 
-    They are idle, in service, of the same partitions, no suspects, and accepted as they are now:
-    each is looked at by a job. Those that were lent `before` come first.
+    They are idle, in service, of the same partitions, no suspects, and as they were accepted: a job
+    looks at each. Nodes that were lent `before` come first.
     """
     wanted = store.rules(system).partners
     states = slurm_nodes.show(sorted({n for p in systems.load(system).partitions for n in p.nodes}))
@@ -53,16 +52,16 @@ def by_partition(
     system: str, nodes: Collection[str], lent: Collection[str]
 ) -> dict[str, tuple[list[str], list[str]]]:
     """Partition -> the tested nodes there, and their partners there; where a node is tested."""
-    found = {}
+    by_name = {}
     for partition in systems.load(system).partitions:
         tested = [name for name in partition.nodes if name in nodes]
         if tested:
-            found[partition.name] = tested, [name for name in partition.nodes if name in lent]
-    return found
+            by_name[partition.name] = tested, [name for name in partition.nodes if name in lent]
+    return by_name
 
 
 def words(system: str, nodes: Collection[str], lent: Collection[str]) -> str:
-    """Who is tested with whom: `n7 with n8 n9, m3 with nobody`; a partition's cases stay in it."""
+    """Who is tested with whom, by partition: `n7 with n8 n9, m3 with nobody`."""
     parts = [
         f"{hostlist.fold(tested)} with {' '.join(beside) or 'nobody'}"
         for tested, beside in by_partition(system, nodes, lent).values()
@@ -71,20 +70,20 @@ def words(system: str, nodes: Collection[str], lent: Collection[str]) -> str:
 
 
 def _as_accepted(system: str, nodes: Sequence[str]) -> list[str]:
-    """Those of `nodes` that are now as they were accepted."""
+    """The nodes among `nodes` that are now as they were accepted."""
     taken, _ = inventories.collect(system, nodes, quick=True)
     counted = store.rules(system).counted
     as_accepted = set()
-    for one in taken:
-        record = store.readable(system, one.node)
+    for inventory in taken:
+        record = store.readable(system, inventory.node)
         known = {"fields": record.fields, "unknown": record.unknown} if record else None
-        if known is not None and not node_gate.changes(known, one.as_dict(), counted):
-            as_accepted.add(one.node)
+        if known is not None and not node_gate.changes(known, inventory.as_dict(), counted):
+            as_accepted.add(inventory.node)
     return [node for node in nodes if node in as_accepted]
 
 
 def accuse(run: Run, node: str, why: str, say: Say) -> None:
-    """A partner is at fault: it is a suspect from now on, held if the cap lets, and an alarm."""
+    """Record a partner at fault as a suspect, hold it where the cap lets, and raise an alarm."""
     known = store.suspected(run.system, node)
     if known is not None and known.by == run.id:
         return
@@ -103,5 +102,5 @@ def accuse(run: Run, node: str, why: str, say: Say) -> None:
 
 
 def alarm(node: str, words: str, say: Say) -> None:
-    """Tell a suspect and why to the command of RAILGAUGE_ON_SUSPECT, where there is one."""
+    """Run the command of RAILGAUGE_ON_SUSPECT, where it is set, with a suspect and the reason."""
     hooks.call(ALARM_VARIABLE, [node, words], say)

@@ -1,12 +1,12 @@
 """`railgauge gate readmit`: nodes that come back from repair are tested, and returned.
 
-A gate run of nodes that a person names, with partners that a person may name.
+It is a gate run of nodes that a person names, with partners that a person may name.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from railgauge import hostlist
 from railgauge.acceptance import accept
@@ -15,17 +15,16 @@ from railgauge.cluster.store import Accepted
 from railgauge.errors import RailgaugeError
 from railgauge.gate import journal, partners, run
 from railgauge.gate.journal import Run
+from railgauge.hooks import Say
 from railgauge.node import gate as node_gate
 from railgauge.slurm import nodes as slurm_nodes
-
-Say = Callable[[str], None]
 
 
 def plan(
     system: str, nodes: Sequence[str], beside: Sequence[str], soak_s: float, despite: bool
 ) -> Run:
-    """The run, with nothing changed yet: `nodes` beside these partners, or as many healthy ones as
-    gate.yaml says, as often as fits into `soak_s`, and once at least.
+    """The planned run, with nothing changed yet: `nodes` beside the partners `beside`, or as many
+    healthy ones as gate.yaml says, as often as fits into `soak_s`, and at least once.
 
     RailgaugeError where a node is not held by Railgauge, a partner is not free, or too few are in
     a partition of the nodes.
@@ -38,14 +37,14 @@ def plan(
         )
     held = sorted(run.candidates(system, nodes, despite).nodes)
     lent = _required(system, nodes, beside) if beside else partners.lent(system, held)
-    # Named ones are as many as the person wants, and one in each partition at least.
+    # A person names as many as they want, and at least one in each partition.
     needed = 1 if beside else store.rules(system).partners
-    for name, (tested, there) in partners.by_partition(system, held, lent).items():
-        if len(there) < needed:
+    for name, (tested, partners_there) in partners.by_partition(system, held, lent).items():
+        if len(partners_there) < needed:
             which = "named" if beside else "idle and as they were accepted"
             raise RailgaugeError(
-                f"{hostlist.fold(tested)} in partition {name}: {len(there)} partners are {which} "
-                f"there, expected at least {needed}, to tell a bad node from a bad pair",
+                f"{hostlist.fold(tested)} in partition {name}: {len(partners_there)} partners are "
+                f"{which} there, expected at least {needed}, to tell a bad node from a bad pair",
                 next_step="railgauge gate status; then again, or with partners that you name, in "
                 "each partition: --with n8",
             )
@@ -64,7 +63,7 @@ def plan(
 
 
 def _required(system: str, nodes: Sequence[str], beside: Sequence[str]) -> list[str]:
-    """The partners that a person named."""
+    """The partners that a person named; RailgaugeError for one that is not free."""
     states = slurm_nodes.show(beside)
     for name in sorted(beside):
         suspect = store.suspected(system, name)
@@ -84,7 +83,7 @@ def _required(system: str, nodes: Sequence[str], beside: Sequence[str]) -> list[
 
 
 def _times(planned: Run, soak_s: float) -> int:
-    """How often all is measured so that it takes `soak_s`, by what the cases say of themselves."""
+    """How often all is measured to take `soak_s`, by the durations that the cases expect."""
     names = hostlist.fold([*planned.nodes, *planned.partners])
     scope = accept.scope(planned.system, None, names)
     seconds = sum(
@@ -94,7 +93,7 @@ def _times(planned: Run, soak_s: float) -> int:
 
 
 def finish(planned: Run, command: list[str], say: Say) -> Run:
-    """Test and return them, or keep them out with the reason; what changed in between is said."""
+    """Test and return the nodes, or keep them out with the reason; say what of them has changed."""
     before = {node: store.readable(planned.system, node) for node in planned.nodes}
     ended = run.finish(planned, command, say)
     for node, record in before.items():
@@ -109,7 +108,7 @@ def _changes(system: str, node: str, before: Accepted | None, now: Accepted) -> 
     if before is None:
         yield f"{node}: accepted for the first time, firmware {now.fingerprint}"
         return
-    then = {"fields": before.fields, "unknown": before.unknown}
-    seen = {"fields": now.fields, "unknown": now.unknown}
-    for change in node_gate.changes(then, seen, store.rules(system).counted):
+    before_fields = {"fields": before.fields, "unknown": before.unknown}
+    now_fields = {"fields": now.fields, "unknown": now.unknown}
+    for change in node_gate.changes(before_fields, now_fields, store.rules(system).counted):
         yield f"{node}: since it was last accepted: {change.brief}"

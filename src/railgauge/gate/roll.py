@@ -1,24 +1,23 @@
 """Rolling updates: nodes are taken out in batches, updated, tested and returned.
 
-The journal is ahead of what is done: a batch is written down before it is drained, and its update
-before it starts. A node is tested only after its update is known to have ended well, by its own
-end or on an operator's word.
+The journal is written first: a batch before it is drained, and its update before it starts. A node
+is tested only after its update is known to have ended well, by its own end or by an operator's
+word.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from railgauge import hostlist
 from railgauge.cluster import store
 from railgauge.errors import EXIT_REJECT, RailgaugeError
 from railgauge.gate import journal, run, update
 from railgauge.gate.journal import Roll, Run
+from railgauge.hooks import Say
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
-
-Say = Callable[[str], None]
 
 _POLL_S = 2.5
 
@@ -46,11 +45,11 @@ def begin(
 
     RailgaugeError where there is one already, or where a node is somebody else's.
     """
-    open_one = journal.rolling(system)
-    if open_one is not None:
+    unended = journal.rolling(system)
+    if unended is not None:
         raise RailgaugeError(
-            f"rolling update {open_one.id} of {open_one.by} has not ended; not begun: "
-            f"{hostlist.fold([*open_one.batch, *open_one.waiting])}",
+            f"rolling update {unended.id} of {unended.by} has not ended; not begun: "
+            f"{hostlist.fold([*unended.batch, *unended.waiting])}",
             next_step="railgauge gate run --act goes on with it; railgauge gate update-done "
             "--no-more --act drops the batches that it has not begun",
         )
@@ -94,10 +93,11 @@ def _require_free(states: Sequence[SlurmNode], despite_reservations: bool) -> No
 
 
 def finish_batch(roll: Roll, command: list[str], say: Say) -> list[Run]:
-    """Bring the batch whose update has begun to its end; none where there is no such batch.
+    """Bring the batch whose update has begun to its end; its gate run, none where there is no such
+    batch.
 
     Waits for an update that runs. StuckError where nothing tells how it ended; run.Interrupted
-    where its test was.
+    where its test was interrupted.
     """
     ended = []
     if roll.phase == "update":
@@ -111,7 +111,7 @@ def finish_batch(roll: Roll, command: list[str], say: Say) -> list[Run]:
         try:
             tested = _test(roll, command, say)
         except run.Interrupted:
-            # Its nodes are held ones from now on, and the next run begins with those that are left.
+            # From now on its nodes are held ones: the next run begins with those that are left.
             next_batch(roll)
             raise
         ended = [tested] if tested else []
@@ -147,11 +147,11 @@ def _how(state: update.State) -> str:
 
 
 def _test(roll: Roll, command: list[str], say: Say) -> Run | None:
-    """The batch's gate run, brought to its end; None where none of its nodes is ours any more."""
+    """The batch's gate run, at its end; None where none of its nodes is ours any more."""
     known = journal.run_of(roll.system, roll.run)
     if known is not None and not known.undone:
         return known if known.ended else run.finish(known, command, say)
-    # From here on the nodes are held ones to everybody.
+    # From here on the nodes count as held.
     ours = [name for name, node in slurm_nodes.show(roll.batch).items() if node.ours]
     slurm_nodes.drain(ours, run.UPDATED)
     if not ours:
@@ -163,7 +163,7 @@ def _test(roll: Roll, command: list[str], say: Say) -> Run | None:
 
 
 def next_batch(roll: Roll) -> None:
-    """The present one is tested, or left to whoever tests held nodes."""
+    """Close the present batch: it is tested, or left to the next run that tests held nodes."""
     roll.batch, roll.phase, roll.run, roll.update = [], "take", None, None
     if not roll.waiting:
         roll.ended = store.now()
@@ -171,7 +171,7 @@ def next_batch(roll: Roll) -> None:
 
 
 def go_on(roll: Roll, command: list[str], say: Say) -> list[Run]:
-    """The batches that are left, one after the other, while gate.yaml's budget lasts."""
+    """The gate runs of the remaining batches, one after the other, as gate.yaml's budget lets."""
     ended = finish_batch(roll, command, say)
     while roll.ended is None:
         if not roll.batch and not _choose(roll):
@@ -184,7 +184,7 @@ def go_on(roll: Roll, command: list[str], say: Say) -> list[Run]:
 
 
 def _choose(roll: Roll) -> bool:
-    """The next batch, if there is one: no more nodes than the budget lets be out of service."""
+    """Choose the next batch, of no more nodes than the budget lets; False where none is left."""
     if not roll.waiting:
         next_batch(roll)
         return False
@@ -193,15 +193,15 @@ def _choose(roll: Roll) -> bool:
     budget = store.rules(roll.system).budget
     size = min(roll.size, budget - len(out))
     if size < 1:
-        goes_on = "; railgauge gate run --act goes on then"
+        afterwards = "; railgauge gate run --act goes on then"
         if roll.number == 0:
-            # Nobody expects a later run to begin what was refused.
-            roll.ended, goes_on = store.now(), ", and the same command again"
+            # What was refused at once must not begin with a later run.
+            roll.ended, afterwards = store.now(), ", and the same command again"
             roll.save()
         raise RailgaugeError(
             f"{len(out)} nodes are out of service ({hostlist.fold(out)}), and the budget is "
             f"{budget}; not begun: {hostlist.fold(roll.waiting)}",
-            next_step=f"railgauge gate status; or raise budget in gate.yaml{goes_on}",
+            next_step=f"railgauge gate status; or raise budget in gate.yaml{afterwards}",
         )
     roll.batch, roll.waiting = roll.waiting[:size], roll.waiting[size:]
     roll.number += 1
@@ -226,7 +226,7 @@ def _take(roll: Roll) -> None:
 
 
 def _require_drained(roll: Roll) -> None:
-    """Somebody may have taken them over, or resumed them, while we waited."""
+    """RailgaugeError where somebody took over or resumed nodes of the batch while we waited."""
     states = slurm_nodes.show(roll.batch)
     lost = [name for name, node in states.items() if not node.ours]
     if lost:
@@ -241,7 +241,7 @@ def _require_drained(roll: Roll) -> None:
 
 
 def require_ended(system: str, nodes: Sequence[str]) -> None:
-    """RailgaugeError where an update of one of these nodes is seen to run."""
+    """RailgaugeError where the update of one of these nodes still runs."""
     roll = journal.rolling(system)
     if roll is None or roll.phase != "update" or not set(nodes) & set(roll.batch):
         return
@@ -254,7 +254,7 @@ def require_ended(system: str, nodes: Sequence[str]) -> None:
 
 
 def let_go(system: str, nodes: Sequence[str], words: str) -> None:
-    """An operator answers for these nodes: the rolling update has no more to do with them."""
+    """Take these nodes out of the rolling update, on an operator's word."""
     roll = journal.rolling(system)
     if roll is None or not set(nodes) & set(roll.batch):
         return
@@ -267,7 +267,7 @@ def let_go(system: str, nodes: Sequence[str], words: str) -> None:
 
 
 def drop_rest(system: str) -> list[str]:
-    """Forget the batches that have not begun; which nodes they were."""
+    """Drop the batches that have not begun; return their nodes."""
     roll = journal.rolling(system)
     if roll is None:
         return []

@@ -2,9 +2,9 @@
 
 Slurm starts no job on a drained node, reserved or not. So the nodes get a reservation without an
 end, are resumed inside it, and leave it only accepted, or drained with a reason. At every moment a
-node that is not accepted is drained or reserved; whatever kills a run, the next one goes on from
-its journal. A second reservation, over the first and the healthy partners, is the one that the
-tests' jobs enter; it lapses when the run does (`railgauge.gate.lease`).
+node that is not accepted is drained or reserved. When a run is killed, the next one goes on from
+its journal. The tests' jobs enter a second reservation, over the first and the healthy partners; it
+lapses when the run ends (`railgauge.gate.lease`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from railgauge import hostlist, systems
 from railgauge.acceptance import accept
@@ -23,21 +23,20 @@ from railgauge.cluster import store
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, lease, partners
 from railgauge.gate.journal import Lost, Run
+from railgauge.hooks import Say
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm import reservations
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.verdict import rules, standing
 from railgauge.verdict.answer import Verdict
 
-Say = Callable[[str], None]
-
 #: How long a node may take to answer after it was resumed.
 _ANSWER_LIMIT_S = 60
 _POLL_S = 0.5
 
-#: How a node's reason begins from before its update starts until somebody knows that it is done.
+#: The beginning of a node's reason from before its update starts until it is known to be done.
 UPDATE = "update"
-#: And then, until it is tested.
+#: Its reason then, until it is tested.
 UPDATED = "updated, to be tested"
 
 
@@ -143,7 +142,7 @@ def all_nodes(system: str) -> list[str]:
 
 
 def plan(system: str, nodes: Sequence[str], despite_reservations: bool = False) -> Run:
-    """A new run for these nodes, with its partners; nothing is changed yet."""
+    """A new run for these nodes, with its partners, and nothing changed yet."""
     return Run(
         id=journal.new_id(),
         system=system,
@@ -156,11 +155,11 @@ def plan(system: str, nodes: Sequence[str], despite_reservations: bool = False) 
 
 
 def finish(run: Run, command: list[str], say: Say) -> Run:
-    """Bring a run to its end, from wherever it is: every step leaves what is done alone.
+    """Bring a run to its end, from wherever it is: every step skips what is done.
 
-    What fails before anything is measured leaves nothing behind. With what fails later the next
-    run goes on, and the partners are not kept for it. Raises Interrupted, once the run is at its
-    end, where a campaign was.
+    A failure before anything is measured leaves nothing behind. After a later failure the next run
+    goes on, and the partners are not kept for it. Raises Interrupted, once the run is at its end,
+    where a campaign was interrupted.
     """
     interrupted: Interrupted | None = None
     try:
@@ -178,7 +177,7 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
         if not run.campaigns:
             _undo(run, str(error) or type(error).__name__, say)
         else:
-            # One in which a job still runs is not deleted; it lapses.
+            # A reservation in which a job still runs cannot be deleted; it lapses.
             with contextlib.suppress(EnvironmentProblem):
                 reservations.unreserve(run.reservation)
         raise
@@ -190,7 +189,7 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
 
 
 def _undo(run: Run, why: str, say: Say) -> None:
-    """The nodes are drained again for what they were; then the reservations go."""
+    """Drain the nodes again with their former reasons; then delete the reservations."""
     try:
         for node, state in slurm_nodes.show(run.nodes).items():
             if not state.drained:
@@ -210,7 +209,7 @@ def _unreserve(run: Run) -> None:
 
 
 def recover(system: str, lost: Lost, say: Say) -> None:
-    """Take back the nodes of a run whose journal is lost: drained, they are tested as any other."""
+    """Take back the nodes of a run whose journal is lost: drain them, to be tested as any other."""
     reserved = {
         name: nodes
         for name in lost.reservations
@@ -218,7 +217,7 @@ def recover(system: str, lost: Lost, say: Say) -> None:
     }
     words = f"journal {lost.path} is damaged ({lost.why})"
     if reserved:
-        # Where there is none of the untested nodes, it is not known which they are.
+        # Without the reservation of the untested nodes it is not known which they are.
         nodes = next(iter(reserved.values()))
         say(f"{words}; draining what its run had reserved: {hostlist.fold(nodes)}")
         slurm_nodes.drain(nodes, f"gate run {lost.path.stem} lost its journal")
@@ -233,7 +232,7 @@ def recover(system: str, lost: Lost, say: Say) -> None:
 
 
 def reserve(run: Run, command: list[str], say: Say) -> None:
-    """Nobody else's job starts on the nodes, also once they are resumed."""
+    """Reserve the nodes, so that nobody else's job starts on them once they are resumed."""
     run.save()
     taken_up = reservations.nodes_of(run.untested) is not None
     if not taken_up:
@@ -248,7 +247,7 @@ def reserve(run: Run, command: list[str], say: Say) -> None:
         reservations.renew(run.reservation, lease.LEASE_S)
         return
     if taken_up:
-        # It lapsed, and its partners are in service since.
+        # It lapsed, and its partners have been in service since then.
         run.partners = partners.lent(run.system, run.open_nodes, before=run.partners)
         run.save()
     both = [*run.open_nodes, *run.partners]
@@ -257,14 +256,14 @@ def reserve(run: Run, command: list[str], say: Say) -> None:
 
 
 def resume(run: Run, command: list[str], say: Say) -> None:
-    """The nodes take the jobs of the reservation."""
+    """Resume the nodes, so that they take the jobs of the reservation."""
     if not run.open_nodes:
         return
     _require_reserved(run)
     states = slurm_nodes.show(run.open_nodes)
     for name, node in states.items():
         if node.drained and not node.ours:
-            # Somebody else drained it since: it is theirs now.
+            # Somebody else has drained it since: it is theirs now.
             run.decided[name] = node.outside
         elif node.foreign_reservations and not run.despite_reservations:
             run.decided[name] = f"inside reservation {' '.join(node.foreign_reservations)}"
@@ -288,23 +287,23 @@ def resume(run: Run, command: list[str], say: Say) -> None:
 
 
 def test(run: Run, command: list[str], say: Say) -> None:
-    """Campaigns until every node is decided: one that the evidence points at leaves the others.
+    """Run campaigns until every node is decided. A node at fault leaves the others after a round.
 
-    Raises Interrupted, with every node decided, where a campaign was.
+    Raises Interrupted, with every node decided, where a campaign was interrupted.
     """
     os.environ[reservations.RESERVATION_VARIABLE] = run.reservation
     try:
         while run.open_nodes:
             _require_reserved(run)
-            broken = _broken_off(run)
+            broken = _unjudged_campaign(run)
             verdict = (
-                _begin(run, command, say)
+                _begin_campaign(run, command, say)
                 if broken is None
-                else _continue(run, broken, command, say)
+                else _resume_campaign(run, broken, command, say)
             )
             if verdict is None:
                 continue
-            # What failed for want of it accuses nobody.
+            # A failure for want of the reservation accuses no node.
             _require_reserved(run)
             _judge(run, verdict, say)
             run.judged.append(verdict.campaign.id)
@@ -319,17 +318,17 @@ def test(run: Run, command: list[str], say: Say) -> None:
         del os.environ[reservations.RESERVATION_VARIABLE]
 
 
-def _broken_off(run: Run) -> Campaign | None:
-    """The campaign of this round, where one has begun already and has not been judged."""
+def _unjudged_campaign(run: Run) -> Campaign | None:
+    """The campaign of this round, where it has begun already and was not judged."""
     last = _loaded(run.campaigns[-1]) if run.campaigns else None
     if last is None or last.id in run.judged or not set(run.open_nodes) <= _nodes_of(last):
         return None
     return last
 
 
-def _continue(run: Run, broken: Campaign, command: list[str], say: Say) -> Verdict | None:
-    """The verdict of the campaign that broke off; None where it cannot be continued, and who failed
-    in it is kept out.
+def _resume_campaign(run: Run, broken: Campaign, command: list[str], say: Say) -> Verdict | None:
+    """The verdict of the campaign that broke off; None where it cannot be continued. Then the nodes
+    that failed in it are kept out.
     """
     if broken.state == "finished":
         return rules.decide(broken)
@@ -346,14 +345,14 @@ def _continue(run: Run, broken: Campaign, command: list[str], say: Say) -> Verdi
 
 
 def _keep_failed(run: Run, broken: Campaign, say: Say) -> None:
-    """Decide those that failed in a campaign that cannot be continued: a fault that comes and goes
-    may pass in the next one.
+    """Keep out the nodes that failed in a campaign that cannot be continued: a fault that comes and
+    goes may pass in the next one.
     """
     verdict = rules.decide(broken)
     failed = {node: why for node in run.open_nodes if (why := standing.failed(verdict, node))}
     guilty = standing.culprits(verdict, _nodes_of(broken))
     for node, why in failed.items():
-        # Those that failed beside a guilty one are tested again, without it.
+        # Nodes that failed beside a guilty one are tested again, without it.
         if node in guilty or not guilty:
             run.decided[node] = f"failed in {broken.id}, which could not be continued: {why}"
     _accuse_partners(run, verdict, guilty, say)
@@ -363,8 +362,8 @@ def _keep_failed(run: Run, broken: Campaign, say: Say) -> None:
     run.save()
 
 
-def _begin(run: Run, command: list[str], say: Say) -> Verdict:
-    """A new campaign of what is not decided, and its partners."""
+def _begin_campaign(run: Run, command: list[str], say: Say) -> Verdict:
+    """The verdict of a new campaign of the undecided nodes and their partners."""
     names = hostlist.fold([*run.open_nodes, *run.partners])
     say(f"testing {partners.words(run.system, run.open_nodes, run.partners)}")
     records = {node: store.readable(run.system, node) for node in run.open_nodes}
@@ -390,7 +389,7 @@ def _owner(run: Run) -> str:
 
 
 def _loaded(campaign: str) -> Campaign | None:
-    """The campaign; None where its folder is gone, or holds no record: it is measured anew."""
+    """The campaign; None where its folder is gone or damaged: then all is measured anew."""
     try:
         return load(campaign)
     except RailgaugeError:
@@ -402,16 +401,18 @@ def _nodes_of(campaign: Campaign) -> set[str]:
 
 
 def _judge(run: Run, verdict: Verdict, say: Say) -> None:
-    """Decide all of the round, or first those that are at fault for sure."""
+    """Decide all nodes of the round, or first those that are at fault for sure."""
     kept = {node: why for node in run.open_nodes if (why := standing.why_not(verdict, node))}
     guilty = standing.culprits(verdict, [*run.open_nodes, *run.partners])
-    # Those that failed beside a guilty one are tested again, without it.
+    # Nodes that failed beside a guilty one are tested again, without it.
     again = set(kept) - guilty if guilty else set()
     if verdict.campaign.state == "interrupted":
         again = set()
     for node in run.open_nodes:
         if node not in again:
-            run.decided[node] = _told(verdict, node, kept[node]) if node in kept else ""
+            run.decided[node] = (
+                _reason_to_stay_out(verdict, node, kept[node]) if node in kept else ""
+            )
     _accuse_partners(run, verdict, guilty, say)
     if again:
         # Drained before the next round, so that nothing can open it.
@@ -420,7 +421,7 @@ def _judge(run: Run, verdict: Verdict, say: Say) -> None:
 
 
 def _accuse_partners(run: Run, verdict: Verdict, guilty: Collection[str], say: Say) -> None:
-    """Partners at fault are suspects from now on, and lent no more."""
+    """Record partners at fault as suspects, which are lent no more."""
     for node in sorted(set(guilty) & set(run.partners)):
         why = standing.failed(verdict, node) or standing.why_not(verdict, node)
         partners.accuse(run, node, f"{why} ({verdict.campaign.id})", say)
@@ -428,15 +429,15 @@ def _accuse_partners(run: Run, verdict: Verdict, guilty: Collection[str], say: S
         run.bad_partners.append(node)
 
 
-def _told(verdict: Verdict, node: str, why: str) -> str:
-    """Why a node stays out; where it is not known to be at fault, what would tell."""
+def _reason_to_stay_out(verdict: Verdict, node: str, why: str) -> str:
+    """Why a node stays out, with what would confirm or clear it where it is only suspect."""
     open_questions = standing.to_measure(verdict, node)
-    told = f"; not confirmed: {open_questions[0]}" if open_questions else ""
-    return f"{why} ({verdict.campaign.id}){told}"
+    question = f"; not confirmed: {open_questions[0]}" if open_questions else ""
+    return f"{why} ({verdict.campaign.id}){question}"
 
 
 def record(run: Run, command: list[str], say: Say) -> None:
-    """What was accepted is written down before its node returns."""
+    """Record the accepted nodes before they return."""
     for node in [name for name, why in run.decided.items() if not why]:
         known = store.readable(run.system, node)
         if known is not None and known.by in run.campaigns:
@@ -453,7 +454,7 @@ def record(run: Run, command: list[str], say: Say) -> None:
 
 
 def drain(run: Run, command: list[str], say: Say) -> None:
-    """Who stays out is drained before the reservation goes."""
+    """Drain the nodes that stay out before the reservation goes."""
     _drain_rejected(run)
 
 
@@ -466,7 +467,7 @@ def _drain_rejected(run: Run) -> None:
 
 
 def unreserve(run: Run, command: list[str], say: Say) -> None:
-    """The accepted nodes, and the partners, are everybody's again; what Slurm says is shown."""
+    """Return the accepted nodes and the partners to everybody, and say what Slurm says of them."""
     if run.open_nodes:
         raise RuntimeError(f"{run.open_nodes} are not decided")
     _unreserve(run)
@@ -486,7 +487,7 @@ STEPS = (reserve, resume, test, record, drain, unreserve)
 
 
 def _require_reserved(run: Run) -> None:
-    """Somebody may have deleted one of them; then the nodes must not be open."""
+    """Drain nodes that lost their reservation; LostReservationError where a whole one is gone."""
     reserved = [reservations.nodes_of(name) for name in (run.reservation, run.untested)]
     covered = set.intersection(*(set(nodes or ()) for nodes in reserved))
     missing = sorted(set(run.open_nodes) - covered)

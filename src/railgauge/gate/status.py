@@ -1,4 +1,4 @@
-"""What `railgauge gate status` says: of every node what was accepted, and what holds it."""
+"""The lines of `railgauge gate status`: what was accepted of every node, and what holds it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ _PHASES = {"take": "being drained for it", "test": "updated, being tested"}
 
 
 def unknown(nodes: Sequence[str]) -> list[str]:
-    """Those of `nodes` that Slurm does not know; SlurmProblem where it does not answer."""
+    """The nodes that Slurm does not know; SlurmProblem where it does not answer."""
     known = slurm_nodes.show()
     return [name for name in nodes if name not in known]
 
 
 def lines(system: str, nodes: Sequence[str]) -> list[str]:
-    """A line a node that Slurm knows, then what has not ended; SlurmProblem where it is silent."""
-    found = _known(system, nodes)
-    width = max((len(line.node) for line in found), default=0)
-    rows = [f"{line.node:<{width}}  {line.state:<16}  {line.words}" for line in found]
+    """A line for each node that Slurm knows, then what has not ended; SlurmProblem if Slurm is
+    silent.
+    """
+    known = _known(system, nodes)
+    width = max((len(line.node) for line in known), default=0)
+    rows = [f"{line.node:<{width}}  {line.state:<16}  {line.words}" for line in known]
     return [*rows, *_unended(system)]
 
 
@@ -40,11 +42,11 @@ def as_dict(system: str, nodes: Sequence[str]) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A node that Slurm knows; "" and None stand for what is not so."""
+    """A node that Slurm knows; "" and None where a field does not apply."""
 
     node: str
     state: str
-    #: what was accepted of it, in words; its fingerprint then
+    #: what was accepted of it, in words, and its fingerprint then
     accepted: str
     fingerprint: str | None
     #: why it is drained, by whom and since when
@@ -52,7 +54,7 @@ class Line:
     gate_run: str
     in_update: str
     suspect: str
-    #: those of others
+    #: the reservations of others
     reservations: tuple[str, ...]
 
     @property
@@ -71,11 +73,11 @@ def _known(system: str, nodes: Sequence[str]) -> list[Line]:
     states = slurm_nodes.show()
     broken = journal.unended(system)
     updating = run.in_update(system, states)
-    found = []
-    for name in (one for one in nodes if one in states):
+    lines = []
+    for name in (node for node in nodes if node in states):
         state = states[name]
         words, fingerprint = _accepted(system, name)
-        found.append(
+        lines.append(
             Line(
                 node=name,
                 state=state.state,
@@ -88,7 +90,7 @@ def _known(system: str, nodes: Sequence[str]) -> list[Line]:
                 reservations=tuple(state.foreign_reservations),
             )
         )
-    return found
+    return lines
 
 
 def _unended(system: str) -> Iterator[str]:

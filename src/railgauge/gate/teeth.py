@@ -8,7 +8,7 @@ hold      the node is drained, as far as the cap lets
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from railgauge.cluster import store
 from railgauge.cluster.store import GateRules, Teeth
@@ -16,8 +16,6 @@ from railgauge.node import gate as node_gate
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.verdict import standing
 from railgauge.verdict.answer import Verdict
-
-Say = Callable[[str], None]
 
 #: From the mildest to the sharpest.
 LEVELS: Sequence[Teeth] = ("record", "comment", "hold")

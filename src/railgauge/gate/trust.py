@@ -1,10 +1,9 @@
-"""How far each check can be trusted: what its alarms turned out to be, over all campaigns.
+"""How far each check can be trusted: which of its alarms were right, over all campaigns.
 
 An alarm is a node that a check accuses in a campaign. It was right where a retest in the same job
-confirmed it, else where the campaign before or behind it that has the check on this node accuses it
-too; it was false where none of these does. So a fault that was mended before anybody measured it
-again counts as a false alarm: these figures rather accuse the check. Until there is a next campaign
-the alarm is open.
+confirmed it, or where the previous or the next campaign with this check on the node accuses it,
+too; else it was false. So a fault that was mended before it was measured again counts as a false
+alarm: these figures rather accuse the check. Until there is a next campaign the alarm is open.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from railgauge.gate import coverage, teeth
 from railgauge.model import record
 from railgauge.model.record import BrokenRecordError, Standing
 
-#: A check that may hold nodes is wrong less often than this, as a share of node-tests.
+#: A check may hold nodes when it is wrong less often than this, as a share of node-tests.
 MOST_FALSE = 1 / 1000
 
-#: How sure that must be; and how sure that it is more often wrong, for a step down.
+#: The confidence that this needs; and, for a step down, that it is wrong more often.
 CONFIDENCE = 0.95
 
 
 @dataclasses.dataclass(frozen=True)
 class Count:
-    """Of one check. A node-test is a node on which a finished campaign had it measured, or one that
-    broke off accused it.
+    """The alarms of a check. A node-test is a node on which it was measured in a finished campaign,
+    or which it accused in one that broke off.
     """
 
     tests: int = 0
@@ -46,10 +45,11 @@ class Count:
 
 @dataclasses.dataclass(frozen=True)
 class Trust:
-    """What a check may do now, and what its record lets it: `proposed`.
+    """What a check may do now, and what its record allows: `proposed`.
 
-    `lower` and `upper` are the bounds of its share of false alarms, each with CONFIDENCE; an open
-    alarm counts for the upper one. `lacking` node-tests without a false alarm would let it hold.
+    `lower` and `upper` are the bounds of its share of false alarms, each with CONFIDENCE; open
+    alarms count for the upper one. After `lacking` more node-tests without a false alarm it may
+    hold.
     """
 
     check: str
@@ -62,11 +62,13 @@ class Trust:
 
 
 def counts(standings: Iterable[Mapping[str, Standing]]) -> dict[str, Count]:
-    """By check, of campaigns from the oldest to the newest; of what nothing judged none."""
+    """Check -> its count, by campaigns from the oldest to the newest; what nothing judged is left
+    out.
+    """
     tests: dict[str, int] = {}
-    ended: dict[str, list[int]] = {}
-    #: (node, check) -> of a node that was accused when it was tested last, whether rightly so;
-    #: None where that is not decided
+    right_and_wrong: dict[str, list[int]] = {}
+    #: (node, check) of a node that was accused when it was tested last -> whether rightly so; None
+    #: where that is not decided
     accused: dict[tuple[str, str], bool | None] = {}
     for campaign in standings:
         for node, standing in campaign.items():
@@ -74,23 +76,23 @@ def counts(standings: Iterable[Mapping[str, Standing]]) -> dict[str, Count]:
                 continue
             for check in {*standing.checks, *standing.alarms}:
                 tests[check] = tests.get(check, 0) + 1
-                right_wrong, key = ended.setdefault(check, [0, 0]), (node, check)
+                counted, key = right_and_wrong.setdefault(check, [0, 0]), (node, check)
                 again = key in accused
                 undecided = again and accused[key] is None
                 if check in standing.alarms:
-                    # With the one before it, which it confirms.
+                    # It confirms an undecided alarm before it.
                     right = again or standing.alarms[check]
-                    right_wrong[0] += int(right) + int(undecided)
+                    counted[0] += int(right) + int(undecided)
                     accused[key] = True if right else None
                 elif again:
-                    right_wrong[1] += int(undecided)
+                    counted[1] += int(undecided)
                     del accused[key]
     waiting = [check for (_, check), right in accused.items() if right is None]
     return {
         check: Count(
             tests=tests[check],
-            confirmed=ended[check][0],
-            false=ended[check][1],
+            confirmed=right_and_wrong[check][0],
+            false=right_and_wrong[check][1],
             open=waiting.count(check),
         )
         for check in sorted(tests)
@@ -98,7 +100,7 @@ def counts(standings: Iterable[Mapping[str, Standing]]) -> dict[str, Count]:
 
 
 def bounds(count: Count) -> tuple[float, float]:
-    """The share of false alarms that is too low, and too high, with CONFIDENCE each.
+    """The lower and the upper bound of the share of false alarms, with CONFIDENCE each.
 
     Exact for a binomial: C. J. Clopper and E. S. Pearson, Biometrika 26 (1934) 404.
     """
@@ -111,24 +113,24 @@ def bounds(count: Count) -> tuple[float, float]:
     return lower, _upper(count.false + count.open, tests)
 
 
-def _upper(wrong: int, tests: int) -> float:
-    if wrong >= tests:
+def _upper(false_alarms: int, tests: int) -> float:
+    if false_alarms >= tests:
         return 1.0
-    return float(special.betaincinv(wrong + 1, tests - wrong, CONFIDENCE))
+    return float(special.betaincinv(false_alarms + 1, tests - false_alarms, CONFIDENCE))
 
 
 def lacking(count: Count) -> int:
-    """How many node-tests more, without another false alarm, would let it hold."""
-    wrong, enough = count.false + count.open, count.tests
+    """How many more node-tests without another false alarm would let a check hold."""
+    false_alarms, tests = count.false + count.open, count.tests
     step = 1
-    while _upper(wrong, enough + step) >= MOST_FALSE:
+    while _upper(false_alarms, tests + step) >= MOST_FALSE:
         step *= 2
     too_few = step // 2
-    if _upper(wrong, enough) < MOST_FALSE:
+    if _upper(false_alarms, tests) < MOST_FALSE:
         return 0
     while step - too_few > 1:
         middle = (step + too_few) // 2
-        if _upper(wrong, enough + middle) < MOST_FALSE:
+        if _upper(false_alarms, tests + middle) < MOST_FALSE:
             step = middle
         else:
             too_few = middle
@@ -136,7 +138,7 @@ def lacking(count: Count) -> int:
 
 
 def propose(now: Teeth, count: Count) -> Teeth:
-    """`hold` below MOST_FALSE, a step down above, else as it is."""
+    """The proposed teeth: `hold` below MOST_FALSE, a step down above, else as they are."""
     lower, upper = bounds(count)
     if upper < MOST_FALSE:
         return "hold"
@@ -146,22 +148,22 @@ def propose(now: Teeth, count: Count) -> Teeth:
 
 
 def read(system: str, rules: GateRules) -> list[Trust]:
-    """Of every check that gate.yaml names or a campaign has."""
-    found = counts(_standings(system))
-    told = []
-    for check in sorted({*found, *rules.teeth}):
-        count, now = found.get(check, Count()), teeth.of(rules, check)
-        told.append(Trust(check, now, count, *bounds(count), propose(now, count), lacking(count)))
-    return told
+    """The trust in every check that gate.yaml names or a campaign has."""
+    counts_by_check = counts(_standings(system))
+    trusts = []
+    for check in sorted({*counts_by_check, *rules.teeth}):
+        count, now = counts_by_check.get(check, Count()), teeth.of(rules, check)
+        trusts.append(Trust(check, now, count, *bounds(count), propose(now, count), lacking(count)))
+    return trusts
 
 
 def _standings(system: str) -> Sequence[Mapping[str, Standing]]:
-    found = []
+    by_campaign = []
     for name in sorted(name for name, _ in coverage.ended(system)):
         try:
             standings = record.read_standings(campaigns.campaigns_folder() / name / STANDING)
         except BrokenRecordError:
             # It says nothing of any node.
             continue
-        found.append(standings or {})
-    return found
+        by_campaign.append(standings or {})
+    return by_campaign

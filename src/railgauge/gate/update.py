@@ -19,7 +19,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,10 +27,9 @@ from railgauge import hostlist
 from railgauge.cluster import store
 from railgauge.errors import EnvironmentProblem
 from railgauge.gate.journal import Roll, Update
+from railgauge.hooks import Say
 from railgauge.node.calls import write_whole
 from railgauge.processes import Process
-
-Say = Callable[[str], None]
 
 _POLL_S = 0.2
 _BEGIN = b"begin"
@@ -43,11 +42,11 @@ def boot_id() -> str:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What is known of a batch's update.
+    """The known state of a batch's update.
 
-    running: its process of this host lives. elsewhere: it is another host's, and from here it
-    cannot be seen. ended: it has left its exit code (negative for a signal's number). unknown: its
-    process is gone, and it has left nothing.
+    running: its process lives on this host. elsewhere: it is on another host, and cannot be seen
+    from here. ended: it has left its exit code (negative for a signal's number). unknown: its
+    process is gone, and has left nothing.
     """
 
     word: Literal["running", "elsewhere", "ended", "unknown"]
@@ -91,35 +90,35 @@ def start(roll: Roll) -> None:
         except BaseException:
             roll.phase, roll.update = "take", None
             raise
-        # Gone already: then it has left no end, and that is what is found.
+        # If it is gone already it has left no end, and its state is unknown.
         with contextlib.suppress(BrokenPipeError):
             os.write(process.stdin.fileno(), _BEGIN)
 
 
 def state(roll: Roll) -> State:
-    """Where the update of the batch is."""
+    """The state of the batch's update."""
     update = roll.update
     if update is None:
         return State("unknown", "its journal does not say which process installs it")
-    who = (
+    process_words = (
         f"process {update.pid} on {update.host}, since {update.started}: `{update.command}` "
         f"(log {roll.log_file})"
     )
-    here = update.host == socket.gethostname()
-    same_boot = here and update.boot_id == boot_id()
+    on_this_host = update.host == socket.gethostname()
+    same_boot = on_this_host and update.boot_id == boot_id()
     alive = same_boot and Process(update.pid, update.start_ticks).alive
-    # Read after the look at the process: who has ended in between has written it.
+    # Read after the look at the process: one that ended in between has written it.
     end = _end(roll.end_file)
     if end is not None:
         code = end["exit_code"]
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return State("ended", f"ended with {how}: {who}", code)
+        ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return State("ended", f"ended with {ending}: {process_words}", code)
     if alive:
-        return State("running", who)
-    if not here:
-        return State("elsewhere", who)
+        return State("running", process_words)
+    if not on_this_host:
+        return State("elsewhere", process_words)
     why = "its process is gone" if same_boot else f"{update.host} was started again since"
-    return State("unknown", f"{why}, and how it ended is not known: {who}")
+    return State("unknown", f"{why}, and how it ended is not known: {process_words}")
 
 
 def _end(path: Path) -> dict[str, Any] | None:
@@ -131,12 +130,12 @@ def _end(path: Path) -> dict[str, Any] | None:
 
 
 def wait(roll: Roll, say: Say) -> State:
-    """The state of the batch's update once its process, if it is this host's, has ended.
+    """The state of the batch's update once its process, if it is on this host, has ended.
 
-    Ctrl-C, SIGTERM and SIGHUP are kept until then; with a second Ctrl-C the update is left to
-    itself. KeyboardInterrupt for all.
+    Ctrl-C, SIGTERM and SIGHUP are deferred until then; with a second Ctrl-C the update is left to
+    itself. All of them end in KeyboardInterrupt.
     """
-    with _kept_interrupts(say) as interrupted:
+    with _deferred_interrupts(say) as interrupted:
         while (current := state(roll)).word == "running":
             time.sleep(_POLL_S)
     if interrupted:
@@ -145,12 +144,12 @@ def wait(roll: Roll, say: Say) -> State:
 
 
 @contextlib.contextmanager
-def _kept_interrupts(say: Say) -> Iterator[list[int]]:
-    seen: list[int] = []
+def _deferred_interrupts(say: Say) -> Iterator[list[int]]:
+    signals: list[int] = []
 
     def keep(number: int, _: object) -> None:
-        seen.append(number)
-        if seen.count(signal.SIGINT) > 1:
+        signals.append(number)
+        if signals.count(signal.SIGINT) > 1:
             say("left to itself; railgauge gate run --act goes on with it")
             raise KeyboardInterrupt
         say(
@@ -161,7 +160,7 @@ def _kept_interrupts(say: Say) -> Iterator[list[int]]:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, keep) for number in numbers}
     try:
-        yield seen
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

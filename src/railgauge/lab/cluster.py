@@ -19,6 +19,7 @@ from typing import Any
 from railgauge import children, hostlist, lab, paths, processes
 from railgauge.atomic import write_text
 from railgauge.errors import EnvironmentProblem
+from railgauge.hooks import Say
 from railgauge.lab import network, releases, render, rootfs, switches, vm
 from railgauge.lab.links import Links
 from railgauge.lab.nodes import KINDS, NAMESPACE
@@ -236,7 +237,7 @@ class Lab:
 
     def up(
         self,
-        say: Callable[[str], None] = _ignore,
+        say: Say = _ignore,
         timeout_s: float = IDLE_LIMIT_S,
         nodes: Sequence[str] | None = None,
     ) -> None:
@@ -246,7 +247,8 @@ class Lab:
         EnvironmentProblem, naming what is missing or which node did not come.
         """
         _require_host()
-        _require_usable([self.folders.lab, paths.HOME, paths.results_root()])
+        folders = [paths.HOME, paths.results_root(), paths.stack_folder()]
+        _require_usable([self.folders.lab, *folders])
         wanted = [self.node(name) for name in nodes] if nodes else self._nodes_of_release(say)
         if any(node.kind == "vm" for node in wanted):
             self._require_vm_nodes(wanted)
@@ -281,7 +283,7 @@ class Lab:
                 KINDS[node.kind].wait_until_up(self, node)
             self.wait_until_idle(timeout_s)
 
-    def _mend_network(self, say: Callable[[str], None]) -> None:
+    def _mend_network(self, say: Say) -> None:
         """Start the switches that do not run, and give nodes that are on the link that they lack:
         theirs ended with their leaf's process, or an `up` was killed before it made them.
         """
@@ -293,7 +295,7 @@ class Lab:
             if node.kind == "namespace" and self.machine(node.name) is not None:
                 NAMESPACE.plug_unless_plugged(self, node)
 
-    def _nodes_of_release(self, say: Callable[[str], None]) -> list[Node]:
+    def _nodes_of_release(self, say: Say) -> list[Node]:
         """All nodes, where the release has the kernel and the emulator for those that are VMs."""
         every = self.spec.all_nodes()
         able = [node for node in every if node.kind != "vm" or self.release.vm_nodes]
@@ -326,7 +328,7 @@ class Lab:
         names = recorded.read_text().split() if recorded.exists() else []
         return [node for node in self.spec.all_nodes() if node.name in names]
 
-    def _start_namespaces(self, image: Path, say: Callable[[str], None]) -> None:
+    def _start_namespaces(self, image: Path, say: Say) -> None:
         self._remove_leftovers()
         say("starting the lab's namespaces and bridge")
         run = self.folders.run
@@ -359,13 +361,17 @@ class Lab:
 
     def _to_share(self) -> list[Path]:
         """What every machine sees at the same path, beside /home: of a cluster of somebody else
-        only the lab's scripts, else this checkout and its results area.
+        only the lab's scripts, else this checkout, its results area and what `make stack` built.
         """
         if self.spec.slurm_conf:
             return [_BOOT]
         results = paths.results_root()
         results.mkdir(parents=True, exist_ok=True)
-        return [paths.HOME] if results.is_relative_to(paths.HOME) else [paths.HOME, results]
+        folders = [paths.HOME]
+        for folder in (results, paths.stack_folder()):
+            if folder.is_dir() and not any(folder.is_relative_to(one) for one in folders):
+                folders.append(folder)
+        return folders
 
     def _make_homes(self) -> None:
         """The folder that every machine has as /home, with the homes that are shared."""
@@ -375,7 +381,7 @@ class Lab:
                 home.mkdir(parents=True, mode=0o755)
                 os.chown(home, user.uid, user.uid)
 
-    def _prepare_vms(self, say: Callable[[str], None]) -> None:
+    def _prepare_vms(self, say: Say) -> None:
         """What the first VM node of a lab needs, and the others take."""
         run = self.folders.run
         if (run / "accelerator").exists():
@@ -435,7 +441,7 @@ class Lab:
     def service_runs(self, service: str) -> bool:
         return self.on_head("pgrep", "-x", _daemon(service), check=False).returncode == 0
 
-    def _restart_dead_services(self, say: Callable[[str], None]) -> None:
+    def _restart_dead_services(self, say: Say) -> None:
         for service in self.spec.services:
             if not self.service_runs(service):
                 say(f"starting {service} again")
@@ -453,9 +459,9 @@ class Lab:
             if not waiting:
                 return
             if time.monotonic() > deadline:
-                seen = ", ".join(f"{n}: {states.get(n, 'unknown')}" for n in waiting)
+                shown = ", ".join(f"{n}: {states.get(n, 'unknown')}" for n in waiting)
                 raise EnvironmentProblem(
-                    f"after {timeout_s:.0f} s not every node is idle: {seen}",
+                    f"after {timeout_s:.0f} s not every node is idle: {shown}",
                     next_step="railgauge lab logs slurmctld",
                 )
             if self.machine(self.spec.head.name) is None:

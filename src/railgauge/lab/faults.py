@@ -123,13 +123,13 @@ def _interface(lab: Lab, kind: str, name: str | None, interface: str | None) -> 
     links, _ = lab.links(name)
     if interface is None and isinstance(member, Switch) and on != "interface":
         raise RailgaugeError(f"fault {kind} on {name}: which of its links? {_usage(kind)}")
-    found = interface or links.default_interface(lab)
+    chosen = interface or links.default_interface(lab)
     rails = links.interfaces(lab, rdma=True) if on == "rail" or kind == "rdma-removed" else []
     # A namespace node has one, and no RDMA.
     known = rails or links.interfaces(lab)
-    if found not in known:
-        raise RailgaugeError(f"fault {kind} on {name}: no interface {found!r}; {', '.join(known)}")
-    return found
+    if chosen not in known:
+        raise RailgaugeError(f"fault {kind} on {name}: no interface {chosen!r}; {', '.join(known)}")
+    return chosen
 
 
 #: What some faults strike is of one kind of machine only, as people call it.

@@ -1,5 +1,5 @@
 """The small initial file system that a VM node starts from: busybox, and the few kernel modules
-that it takes to reach the image over 9p, and where the shared folders belong.
+that it takes to mount its root and the shared folders, and where these belong.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from railgauge.errors import EnvironmentProblem
 
 _INIT = Path(__file__).parent / "boot" / "initrd-init"
 
-_MODULES = ("virtio_pci", "virtio_net", "virtio_console", "9pnet_virtio", "9p", "overlay")
+_MODULES = (
+    *("virtio_pci", "virtio_net", "virtio_console", "virtio_blk", "9pnet_virtio", "9p", "overlay"),
+    # What EROFS asks for by name only, and itself.
+    *("crc32c_generic", "erofs"),
+)
 
 _FOLDERS = ("bin", "proc", "sys", "dev", "ro", "rw", "newroot", "modules")
 

@@ -27,7 +27,7 @@ _LARGEST_PACKET_BYTES = 72 * 1024
 #: How finely a share of lost packets can be told.
 _LOSS_STEPS = 1_000_000
 
-#: So long it is waited for links that were set up.
+#: How long links that were set up are waited for.
 _CARRIER_S = 5.0
 
 

@@ -49,7 +49,7 @@ def render(
 
 
 def environment(spec: LabSpec) -> str:
-    """What the scripts in `boot/` are told of the cluster, as shell assignments."""
+    """The cluster's settings for the scripts in `boot/`, as shell assignments."""
     users = " ".join(f"{user.name}:{user.uid}:{user.folder}" for user in spec.users)
     return (
         f"head={spec.head.name}\n"

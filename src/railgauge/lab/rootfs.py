@@ -7,10 +7,11 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 from railgauge.errors import EnvironmentProblem
+from railgauge.hooks import Say
 from railgauge.lab.releases import DEFAULT, LOGIN_PACKAGES, RELEASES, Release
 
 _KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}
@@ -18,6 +19,8 @@ _KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}
 #: For the VM nodes. The image's own QEMU, whatever the host has: emulation of older ones (7.2)
 #: corrupts a guest that is busy with RDMA.
 _EMULATORS = {"x86_64": "qemu-system-x86"}
+
+_IMAGE_MAKER = "erofs-utils"
 
 PACKAGES = (
     # Slurm with accounting
@@ -34,6 +37,9 @@ PACKAGES = (
 
 #: Left out of the image: 200 MB that nothing here reads.
 _EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*")
+
+#: Left out of what VM nodes see of it, as only the host and the head need it.
+_NOT_IN_GUESTS = r"^boot/|^var/lib/mysql/|^usr/bin/qemu-system-|/libLLVM[^/]*$"
 
 _NEEDED_DISK = 3 * 2**30
 
@@ -72,6 +78,7 @@ def _mmdebstrap(target: Path, release: Release) -> list[str]:
 
 def _packages(machine: str, release: Release) -> list[str]:
     virtual = [tables[machine] for tables in (_KERNELS, _EMULATORS) if machine in tables]
+    virtual.append(_IMAGE_MAKER)
     own = [*release.packages, *(LOGIN_PACKAGES if release.login else ())]
     common = [package for package in PACKAGES if package not in release.without]
     return [*common, *(virtual if release.vm_nodes else []), *own]
@@ -80,7 +87,8 @@ def _packages(machine: str, release: Release) -> list[str]:
 def recipe(release: Release = DEFAULT) -> str:
     """A hash of all that decides what is in the image of a release."""
     machine = platform.machine()
-    described = "\n".join((machine, release.name, *_packages(machine, release), *_EXCLUDED))
+    packages = _packages(machine, release)
+    described = "\n".join((machine, release.name, *packages, *_EXCLUDED, _NOT_IN_GUESTS))
     return hashlib.sha256(described.encode()).hexdigest()[:12]
 
 
@@ -95,13 +103,22 @@ def program(image: Path, name: str) -> list[str]:
     return [str(loader), "--library-path", libraries, str(image / "usr" / "bin" / name)]
 
 
+def disk(image: Path) -> Path:
+    """What VM nodes have for their root: the image as a file system of its own (EROFS).
+
+    Beside it over 9p each look for a file is a question to the host: a start of Python in a guest
+    took twice the CPU time.
+    """
+    return image / "boot" / "root.erofs"
+
+
 def location(lab: Path, release: Release = DEFAULT) -> Path:
     """Where the image for today's recipe belongs; `RAILGAUGE_LAB_ROOTFS` may share another's."""
     shared = os.environ.get("RAILGAUGE_LAB_ROOTFS")
     return Path(shared) if shared else lab / "rootfs" / recipe(release)
 
 
-def ensure(lab: Path, say: Callable[[str], None], release: Release = DEFAULT) -> Path:
+def ensure(lab: Path, say: Say, release: Release = DEFAULT) -> Path:
     """The image of a release, built first if it is not there; those of others stay beside it.
 
     A build that broke off leaves nothing usable.
@@ -134,32 +151,45 @@ def ensure(lab: Path, say: Callable[[str], None], release: Release = DEFAULT) ->
     return target
 
 
-def _build(target: Path, release: Release, say: Callable[[str], None]) -> None:
+def _build(target: Path, release: Release, say: Say) -> None:
     partial = target.with_suffix(".part")
     log = target.with_suffix(".log")
     say(f"building the image (Debian {release.name}, once; a minute or two; log: {log})")
-    # In a PID namespace of its own, so that Ctrl-C or a crash leaves no half of a build running.
-    alone = ["unshare", "--pid", "--fork", "--mount", "--kill-child"]
     with log.open("wb") as output:
-        outcome = subprocess.run(
-            [*alone, *_mmdebstrap(partial, release)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            check=False,
+        _step(
+            _mmdebstrap(partial, release),
+            partial,
+            output,
+            "is a Debian mirror reachable? `RAILGAUGE_LAB_MIRROR=URL` names another one",
         )
-    if outcome.returncode != 0:
-        tail = log.read_text(errors="replace").splitlines()
-        reasons = [line for line in tail if line.startswith("E:")] or tail
-        remove(partial)
-        raise EnvironmentProblem(
-            "building the lab's image failed (mmdebstrap, exit code "
-            f"{outcome.returncode}):\n    " + "\n    ".join(reasons[-4:]),
-            next_step=f"read {log}; is a Debian mirror reachable? `RAILGAUGE_LAB_MIRROR=URL` "
-            "names another one; then again: railgauge lab up",
-        )
+        if release.vm_nodes:
+            _step(_mkfs(partial), partial, output, "is the disk full?")
     partial.rename(target)
     log.unlink()
+
+
+def _step(command: list[str], partial: Path, log: IO[bytes], likely: str) -> None:
+    """One of the commands that make `partial`, which a failed one removes."""
+    # In a PID namespace of its own, so that Ctrl-C or a crash leaves no half of a build running.
+    alone = ["unshare", "--pid", "--fork", "--mount", "--kill-child"]
+    outcome = subprocess.run(
+        [*alone, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
+    )
+    if outcome.returncode == 0:
+        return
+    tail = Path(log.name).read_text(errors="replace").splitlines()
+    reasons = [line for line in tail if line.startswith("E:")] or tail
+    remove(partial)
+    raise EnvironmentProblem(
+        f"building the lab's image failed (exit code {outcome.returncode}):\n    "
+        + "\n    ".join(reasons[-4:]),
+        next_step=f"read {log.name}; {likely}; then again: railgauge lab up",
+    )
+
+
+def _mkfs(image: Path) -> list[str]:
+    make = [*program(image, "mkfs.erofs"), "--quiet", f"--exclude-regex={_NOT_IN_GUESTS}"]
+    return [*make, str(disk(image)), str(image)]
 
 
 def remove(folder: Path) -> None:

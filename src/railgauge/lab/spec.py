@@ -84,7 +84,7 @@ class Blocks(Strict):
 
 
 class User(Strict):
-    """Somebody who is not root, on every machine. The home folder of `shared` is one for all
+    """A user other than root, on every machine. The home folder of `shared` is one for all
     machines, /home/NAME; that of `local` each machine has its own of, /local/NAME.
     """
 
@@ -160,7 +160,7 @@ class LabSpec(Strict):
 
     @property
     def slurm_user(self) -> str:
-        """Whose slurmctld and slurmdbd are: root's in the lab's own slurm.conf."""
+        """The user of slurmctld and slurmdbd: root in the lab's own slurm.conf."""
         return "slurm" if self.slurm_conf else "root"
 
     def host_name(self, machine: str) -> str:
@@ -273,7 +273,7 @@ class LabSpec(Strict):
 
 
 def file(system: str = lab.SYSTEM) -> Path:
-    """Where a system that the lab stages says what its cluster is made of."""
+    """The file in which a system that the lab stages describes its cluster."""
     return paths.SYSTEMS / system / "lab.yaml"
 
 

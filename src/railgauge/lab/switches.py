@@ -88,7 +88,7 @@ KINDS = {"leaf": SwitchLinks("spine"), "spine": SwitchLinks("leaf")}
 
 
 def missing(lab: Lab) -> list[Switch]:
-    """The switches that do not run; all of them where `start` did not come to its end."""
+    """The switches that do not run; all of them where `start` did not finish."""
     every, complete = lab.spec.all_switches(), _complete(lab).exists()
     return [each for each in every if not complete or lab.machine(each.name) is None]
 
@@ -140,7 +140,7 @@ def set_leaf(lab: Lab, leaf: Switch, up: bool) -> None:
     if lab.machine(leaf.name) is None:
         return
     process = lab.require_machine(leaf.name)
-    # A node that is off has no port.
+    # A switched-off node has no port.
     nodes = [n for n in lab.spec.nodes_of(leaf.name) if network.exists(process, network.port(n))]
     spines = [link.spine for link in lab.spec.uplinks() if link.lower == leaf.name]
     devices = [*map(network.port, nodes), *spines]
@@ -184,7 +184,7 @@ _MAIN = ("main", "default")
 
 
 def marking(mode: str, spines: int) -> str:
-    """What nft is told of packets that come from a leaf's nodes; "" where the routes decide."""
+    """nft's rules for packets from a leaf's nodes; "" where the routes decide."""
     turn = f"numgen inc mod {spines} offset 1"
     ours = f'iifname "{network.BRIDGE}"'
     if mode == "packet":
@@ -200,12 +200,12 @@ def marking(mode: str, spines: int) -> str:
 
 
 def _complete(lab: Lab) -> Path:
-    """A file that is there once all switches have their links."""
+    """The file that exists once all switches have their links."""
     return lab.folders.run / "switches"
 
 
 def _process(lab: Lab, name: str) -> Process:
-    """Whose network namespace it is: the head's is that of the lab's first process."""
+    """The process whose network namespace a switch is; for the head the lab's first process."""
     return lab.require_up() if name == lab.spec.head.name else lab.require_machine(name)
 
 

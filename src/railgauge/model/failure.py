@@ -46,10 +46,10 @@ DIRECTION = "direction"
 #: Groups of a launch that was bad, and good in both halves: nobody is accused of it.
 NOT_TOLD_APART = "not-told-apart"
 
-#: Begins the reason of what was not measured because what it needs, which follows, did not pass.
+#: Begins the reason of what was not measured because the case named next did not pass.
 PRECONDITION_FAILED = "its precondition failed: "
 
-#: A number that nothing stored says anything of.
+#: A number without a reference.
 NO_REFERENCE = "no-reference"
 
 #: Kinds that say of a number that it is low, or that nothing judges it, and not that it is wrong.
@@ -61,7 +61,7 @@ RAILS_APART = "rails-apart"
 #: Kinds after which nothing else that is wrong with a case counts: it may follow from them.
 ALONE = (DISTURBED, TAKEN, ENVIRONMENT)
 
-#: Kinds that say only that somebody else was in the way: it is to be measured yet.
+#: Kinds that say only that somebody else was in the way: the place is still to be measured.
 BY_OTHERS = (DISTURBED, TAKEN)
 
 #: Kinds of failure that say nothing against a node: something was not measured, and why; or not

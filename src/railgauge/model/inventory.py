@@ -102,7 +102,7 @@ def fingerprint(inventory: Inventory) -> str:
 
 
 def diff(before: Inventory, after: Inventory) -> list[Change]:
-    """All that is not the same, in the order of the keys."""
+    """All differences, in the order of the keys."""
     return changes(before.fields, after.fields, before.unknown, after.unknown)
 
 
@@ -145,7 +145,7 @@ class FabricFile(pydantic.BaseModel):
         return fields
 
     def beside(self, inventory: Inventory) -> Inventory:
-        """The node's inventory with what serves it."""
+        """The node's inventory with the fields of the fabric devices that serve it."""
         return dataclasses.replace(
             inventory, fields={**inventory.fields, **self.fields_of(inventory.node)}
         )
@@ -176,5 +176,5 @@ def fabric_of(system: str) -> FabricFile | None:
     return fabric(path) if path.exists() else None
 
 
-#: What a NodeState case leaves in its stage folder.
+#: File that a NodeState case leaves in its stage folder.
 FILE = "inventory.json"

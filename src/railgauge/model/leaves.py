@@ -1,4 +1,4 @@
-"""Which leaf switch each node hangs on, and whether two nodes meet within one."""
+"""The leaf switch of each node, and whether two nodes share one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Leaves:
     of_node: Mapping[str, str]
 
     def within(self, nodes: Iterable[str]) -> Within:
-        """KeyError for a node that is on none."""
+        """`leaf` where the nodes share one, else `fabric`; KeyError for a node without a leaf."""
         return "leaf" if len({self.of_node[node] for node in nodes}) == 1 else "fabric"
 
     def groups(self, nodes: Sequence[str]) -> list[tuple[str, ...]]:
         """The nodes leaf by leaf, both in the order of `nodes`."""
-        found: dict[str, list[str]] = {}
+        groups: dict[str, list[str]] = {}
         for node in nodes:
-            found.setdefault(self.of_node[node], []).append(node)
-        return [tuple(members) for members in found.values()]
+            groups.setdefault(self.of_node[node], []).append(node)
+        return [tuple(members) for members in groups.values()]

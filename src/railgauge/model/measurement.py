@@ -147,6 +147,10 @@ class Measurement:
         )
         return ", ".join(filter(None, parts))
 
+    def under(self, state: str) -> Measurement:
+        """The same, with a state as part of what was measured: `tcp busy`, `write rdma_cm`."""
+        return dataclasses.replace(self, operation=f"{self.operation} {state}")
+
     def as_dict(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "unit": self.unit, "nodes": list(self.nodes)}
 

@@ -23,6 +23,7 @@ from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Ratio, Reference
+from railgauge.model.uplinks import Uplink
 
 #: By which a case is the same in the plan, in reports and in records: unique name, partition.
 Key = tuple[str, str]
@@ -59,13 +60,15 @@ class Document(pydantic.BaseModel):
 class Place:
     """Where a case measures: its nodes, server first, and what it tells apart of the same nodes
     (`kind`: a transport, the rails). `needs` are the places that must have passed before, each by
-    its case's unique name and its own.
+    its case's unique name and its own. `condition` is all of what it measures but where: also the
+    use of a link, the state of the hosts, the round trip.
     """
 
     name: str
     nodes: tuple[str, ...]
     kind: str = ""
     needs: tuple[tuple[str, str], ...] = ()
+    condition: str = ""
 
 
 class Planned(Document):
@@ -109,9 +112,7 @@ class Planned(Document):
 
 
 def title(case: str, places: int) -> str:
-    """A case for people: `RdmaOperation ib read, 4 places` of `RdmaOperation %sweep=ib
-    %operation=read`.
-    """
+    """A case for people: `RdmaLatency ib, 4 places` of `RdmaLatency %sweep=ib`."""
     name = " ".join(word.partition("=")[2] or word for word in case.split())
     return name if places < 2 else f"{name}, {places} places"
 
@@ -266,7 +267,9 @@ class Record(Document):
     job as a whole, not of a place. `ratios` are the stored ones that the check has a side of; what
     is left out of a ratio's condition must stay out, so that only what was set is written.
     `strict_provenance`: only tools that are as their package brought them count; `peer_spread`:
-    what equal places differ by at least, as a share of their median.
+    what equal places differ by at least, as a share of their median; `uplinks`: what those between
+    the nodes carried meanwhile, where switches count it. `notes` of the job are worth knowing, and
+    speak against nothing.
     """
 
     check: str
@@ -283,6 +286,8 @@ class Record(Document):
     not_run: dict[str, str]
     failures: tuple[Failure, ...]
     results: tuple[Result, ...]
+    uplinks: tuple[Uplink, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def write(self, path: Path) -> None:
         """Whole, or not at all."""

@@ -1,4 +1,4 @@
-"""Writing into a file of references: baselines come and go, all else stays as somebody wrote it."""
+"""Writing baselines into a file of references; everything else in it stays as written."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def with_baselines(system: str, path: Path, entries: Sequence[Entry]) -> tuple[s
 
 
 def _keep_anchors(node: Any) -> None:
-    """Also those that nothing refers to."""
+    """Keep also anchors that nothing refers to."""
     if isinstance(node, (CommentedMap, CommentedSeq)):
         if node.yaml_anchor() is not None:
             node.yaml_set_anchor(node.yaml_anchor().value, always_dump=True)
@@ -108,7 +108,7 @@ def _replace(metrics: Any, metric: str, number: dict[str, Any]) -> None:
     """The fields of a number anew; what else stands there, and comments, stay."""
     standing = metrics[metric]
     if standing.yaml_anchor() is not None:
-        # Others may have it too, and keep it.
+        # Other entries may share the anchor, and keep it.
         metrics[metric] = _commented(number)
         return
     for field in ("lower", "upper"):
@@ -128,7 +128,7 @@ def _plain(model: Strict) -> dict[str, Any]:
 
 
 def _commented(value: Any) -> Any:
-    """What was plain as ruamel's, which keeps the order of fields and takes comments."""
+    """A plain value as ruamel.yaml's types, which keep the order of fields and take comments."""
     if isinstance(value, str) and len(value) > _WIDTH:
         return _folded(value)
     if not isinstance(value, dict):

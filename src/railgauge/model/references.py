@@ -49,12 +49,12 @@ class Provenance(Strict):
     samples: int | None = pydantic.Field(default=None, ge=1)
 
     def __hash__(self) -> int:
-        # A mapping has none; the rest tells provenances apart.
+        # Mappings are not hashable; the other fields tell provenances apart.
         return hash((self.source, self.date))
 
 
 def _wrong(field: str, message: LiteralString) -> ValidationError:
-    """An error that is found when all is there, and is of one field."""
+    """A validation error of one field, found once all fields are read."""
     details = InitErrorDetails(
         type=PydanticCustomError("wrong_value", message), loc=(field,), input=None
     )
@@ -327,7 +327,7 @@ class References:
         self.entries = entries
         self.ratios = ratios or []
         self._gating: dict[tuple[object, ...], Reference] = {}
-        self._found: dict[tuple[object, ...], Reference | None] = {}
+        self._by_condition: dict[tuple[object, ...], Reference | None] = {}
         for entry in entries:
             self._add(entry)
         names = [ratio.name for ratio in self.ratios]
@@ -358,10 +358,10 @@ class References:
         """
         parts = _condition(check, partition, measurement)
         key = (*parts.values(), measurement.metric)
-        if key not in self._found:
+        if key not in self._by_condition:
             # Thousands of places have the same condition.
-            self._found[key] = self._find(parts, measurement.metric)
-        return self._found[key]
+            self._by_condition[key] = self._find(parts, measurement.metric)
+        return self._by_condition[key]
 
     def _find(self, parts: Mapping[str, object], metric: str) -> Reference | None:
         options = {part: dict.fromkeys((parts[part], more)) for part, more in _OPEN.items()}

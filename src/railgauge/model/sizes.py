@@ -13,12 +13,12 @@ _UNITS = {
 
 def parse_size(text: str) -> int:
     """`64KiB` -> 65536, `1MB` -> 1000000, `4096` -> 4096; ValueError for anything else."""
-    found = re.fullmatch(r"\s*([0-9]+)\s*([A-Za-z]*)\s*", text)
-    if not found or found[2] not in _UNITS or int(found[1]) == 0:
+    matched = re.fullmatch(r"\s*([0-9]+)\s*([A-Za-z]*)\s*", text)
+    if not matched or matched[2] not in _UNITS or int(matched[1]) == 0:
         raise ValueError(
             f"size is {text!r}, expected a number above 0 with KiB, MiB, GiB, kB, MB, GB or B"
         )
-    return int(found[1]) * _UNITS[found[2]]
+    return int(matched[1]) * _UNITS[matched[2]]
 
 
 def format_size(size_bytes: int) -> str:

@@ -3,6 +3,9 @@
 A site's command says it as JSON, as the lab's does (`railgauge lab uplinks --json`):
 
     {"uplinks": [{"leaf": "leaf1", "spine": "spine1", "sent_bytes": 1, "received_bytes": 2}, ...]}
+
+and with "errors" also what its ports counted of errors (CRC, symbols, FEC): not what they discarded
+under congestion, which a healthy uplink does too.
 """
 
 from __future__ import annotations
@@ -25,12 +28,14 @@ class CountersUnread(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Uplink:
-    """What a leaf has sent to a spine, and received from it, since whenever."""
+    """Bytes that a leaf has sent to a spine and received from it, since its counters began."""
 
     leaf: str
     spine: str
     sent_bytes: Bytes
     received_bytes: Bytes
+    #: errors of its ports, where a site counts them
+    errors: Bytes = 0
 
     def __str__(self) -> str:
         return f"{self.leaf}:{self.spine}"
@@ -52,7 +57,7 @@ def document(uplinks: Sequence[Uplink]) -> str:
 def parse(text: str) -> list[Uplink]:
     """The uplinks of such a document; CountersUnread where it is none."""
     try:
-        found = _DOCUMENT.validate_python(json.loads(text)).uplinks
+        uplinks = _DOCUMENT.validate_python(json.loads(text)).uplinks
     except ValueError as error:
         first = error.errors()[0] if isinstance(error, pydantic.ValidationError) else None
         what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)
@@ -60,31 +65,32 @@ def parse(text: str) -> list[Uplink]:
             f'{what}, expected {{"uplinks": [{{"leaf": ..., "spine": ..., "sent_bytes": ..., '
             '"received_bytes": ...}, ...]}'
         ) from None
-    names = [str(one) for one in found]
+    names = [str(one) for one in uplinks]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise CountersUnread(f"{', '.join(twice)} twice, expected each uplink once")
-    return found
+    return uplinks
 
 
 def carried(before: Sequence[Uplink], after: Sequence[Uplink]) -> list[Uplink]:
-    """What went over each uplink between two counts; CountersUnread where one began anew, or is in
-    one of them only.
+    """Bytes over each uplink between two counts; CountersUnread where a counter was reset, or an
+    uplink is in one count only.
     """
     first = {str(one): one for one in before}
     once = first.keys() ^ {str(one) for one in after}
     if once:
         names = ", ".join(sorted(once))
         raise CountersUnread(f"{names} was counted once, expected before and after")
-    found = []
+    differences = []
     for one in after:
         was = first[str(one)]
         sent = one.sent_bytes - was.sent_bytes
         received = one.received_bytes - was.received_bytes
-        if sent < 0 or received < 0:
+        errors = one.errors - was.errors
+        if sent < 0 or received < 0 or errors < 0:
             raise CountersUnread(f"{one} went backwards: its counters were reset")
-        found.append(Uplink(one.leaf, one.spine, sent, received))
-    return found
+        differences.append(Uplink(one.leaf, one.spine, sent, received, errors))
+    return differences
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,12 +116,12 @@ class Shares:
 
 
 def shares(uplinks: Sequence[Uplink]) -> list[Shares]:
-    """Of every leaf, of what it sent and of what it received."""
-    found = []
+    """The shares of every leaf, of what it sent and of what it received."""
+    shared = []
     for leaf in dict.fromkeys(one.leaf for one in uplinks):
         own = [one for one in uplinks if one.leaf == leaf]
-        found += [
+        shared += [
             Shares(leaf, "sent", {one.spine: one.sent_bytes for one in own}),
             Shares(leaf, "received", {one.spine: one.received_bytes for one in own}),
         ]
-    return found
+    return shared

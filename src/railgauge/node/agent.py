@@ -1,4 +1,4 @@
-"""The part of a sweep that runs on every node of it: starts the sides that its conductor names.
+"""The part of a sweep that runs on each of its nodes: it starts the sides that the conductor names.
 
     srun --input=all ... python3 -m railgauge.node.agent sweep.json
 
@@ -34,11 +34,11 @@ import asyncio
 from railgauge.node import processes, sweep, wire, worker
 from railgauge.node.calls import address_of, look_up, node_name, search_path
 
-#: A side that is told to end has so long to change back what it has changed.
+#: Time that a side, once told to end, has to undo what it changed on the node.
 STOP_S = 5.0
-#: What clears up after it has so long; Slurm kills all of a job 30 s after its SIGTERM (KillWait).
+#: Time for what clears up after it; Slurm kills all of a job 30 s after its SIGTERM (KillWait).
 CLEAR_S = 20.0
-#: After so long a side that is being prepared says that it is there.
+#: A side that is still being prepared reports after this time that it is there.
 _TAKEN_S = 5.0
 #: The longest line on standard input, in bytes.
 _ORDERS_BYTES = 65536
@@ -47,7 +47,7 @@ _FILES_A_SIDE = 4
 _FILES = 64
 _CHUNK_BYTES = 1 << 18
 
-Said = Callable[[wire.Message], None]
+Answered = Callable[[wire.Message], None]
 Ended = Callable[[str], None]
 
 
@@ -55,24 +55,26 @@ class Side(Protocol):
     """A side of a place that has been started."""
 
     def tell(self, message: wire.Message) -> None:
-        """What the conductor has for it."""
+        """Pass on a message of the conductor."""
 
     def stop(self) -> None:
-        """End it, soon."""
+        """Begin to end it; its end is reported later."""
 
 
-#: Starts a side: its program, its orders, its role, and what is called with what it says, and once
-#: with why it ended ("" where it ended as it should); that it broke it has said before.
-Start = Callable[[str, sweep.Spec, str, Said, Ended], Side]
+#: Starts a side: its program, its orders, its role, a call for each of its messages, and one for
+#: its end with the reason ("" for a normal end; a side that broke has said so before).
+Start = Callable[[str, sweep.Spec, str, Answered, Ended], Side]
 
 
 class ForkedSide:
     """A side in a process of its own."""
 
-    def __init__(self, process: int, connection: socket.socket, said: Said, ended: Ended) -> None:
+    def __init__(
+        self, process: int, connection: socket.socket, answered: Answered, ended: Ended
+    ) -> None:
         self.process = process
         self._connection = connection
-        self._said, self._ended = said, ended
+        self._answered, self._ended = answered, ended
         self._parts: list[bytes] = []
         self._unsent = bytearray()
         self._why: str | None = None
@@ -86,7 +88,7 @@ class ForkedSide:
         self._write()
 
     def _write(self) -> None:
-        """As much as it takes now; what it does not take waits until it does."""
+        """Write as much as the socket takes now; the rest waits until it takes more."""
         file = self._connection.fileno()
         # A side that has ended does not need it any more.
         if file < 0:
@@ -131,10 +133,10 @@ class ForkedSide:
         self._parts = [rest] if newline else [*self._parts, rest]
         for line in lines:
             message = json.loads(line)
-            self._said(message)
+            self._answered(message)
 
     def reaped(self, status: int) -> None:
-        """Its process has ended."""
+        """Called when its process has ended."""
         code = os.waitstatus_to_exitcode(status)
         if code == 0 or self._stopped:
             self._why = ""
@@ -144,7 +146,7 @@ class ForkedSide:
         self._end()
 
     def _end(self) -> None:
-        """Once both are over: its process, and all that it has said has been read."""
+        """Report its end once its process is over and all that it wrote has been read."""
         if self._why is not None and self._connection.fileno() < 0:
             self._ended(self._why)
 
@@ -155,14 +157,16 @@ class Sides:
     def __init__(self) -> None:
         self._running: dict[int, ForkedSide] = {}
 
-    def start(self, program: str, spec: sweep.Spec, role: str, said: Said, ended: Ended) -> Side:
+    def start(
+        self, program: str, spec: sweep.Spec, role: str, answered: Answered, ended: Ended
+    ) -> Side:
         process, connection = worker.start(program, spec, role)
-        side = ForkedSide(process, connection, said, ended)
+        side = ForkedSide(process, connection, answered, ended)
         self._running[process] = side
         return side
 
     def reap(self) -> None:
-        """At SIGCHLD: of sides, and of orphans of theirs."""
+        """Reap the sides that have ended, and their orphans; called at SIGCHLD."""
         ended = False
         while True:
             try:
@@ -179,7 +183,7 @@ class Sides:
             self.end_strays()
 
     def end_strays(self) -> None:
-        """What a side that was killed has left: it may clear up, but not for long."""
+        """End what a killed side has left behind, which gets a moment to clear up."""
         self._signal_strays(signal.SIGTERM)
         loop = asyncio.get_running_loop()
         loop.call_later(STOP_S, self._signal_strays, signal.SIGKILL)
@@ -192,7 +196,7 @@ class Sides:
                 processes.end_group(child, number)
 
     async def end(self) -> None:
-        """All of them; nothing is left when it returns."""
+        """End all sides; no process of theirs is left when it returns."""
         for side in list(self._running.values()):
             side.stop()
         deadline = time.monotonic() + STOP_S
@@ -227,7 +231,7 @@ class Agent(wire.AgentLink):
         self._orders = orders
         self._start, self._done = start, done
         self._sides: dict[tuple[int, str], Side] = {}
-        self._heard: set[tuple[int, str]] = set()
+        self._have_answered: set[tuple[int, str]] = set()
         self._over = False
 
     def message_received(self, message: wire.Message) -> None:
@@ -265,7 +269,7 @@ class Agent(wire.AgentLink):
         return index, role
 
     def _again(self, index: int, message: wire.Message) -> sweep.Place:
-        """A place of the list with other nodes of the list."""
+        """Add a place of the list with other nodes of the list."""
         again = message.get("again")
         if not isinstance(again, dict) or set(again) != {"like", "server", "client"}:
             raise wire.Refused(f"no place of the list: {index}")
@@ -279,25 +283,28 @@ class Agent(wire.AgentLink):
         if key in self._sides:
             raise wire.Refused(f"place {index} is prepared twice")
         program, spec = self._orders.places[index].program, self._orders.spec(index)
-        said, ended = functools.partial(self._said, key), functools.partial(self._ended, key)
+        answered, ended = (
+            functools.partial(self._answered, key),
+            functools.partial(self._ended, key),
+        )
         asyncio.get_running_loop().call_later(_TAKEN_S, self._take, key)
         try:
-            self._sides[key] = self._start(program, spec, role, said, ended)
+            self._sides[key] = self._start(program, spec, role, answered, ended)
         except OSError as error:
             self._ended(key, f"no process for it: {error}")
 
     def _take(self, key: tuple[int, str]) -> None:
-        if key in self._sides and key not in self._heard:
-            self._said(key, {"do": "taken"})
+        if key in self._sides and key not in self._have_answered:
+            self._answered(key, {"do": "taken"})
 
-    def _said(self, key: tuple[int, str], message: wire.Message) -> None:
-        self._heard.add(key)
+    def _answered(self, key: tuple[int, str], message: wire.Message) -> None:
+        self._have_answered.add(key)
         # "role" of an exit line may have a number, and another direction, in it.
         self.send({**message, "place": key[0], "from": key[1]})
 
     def _ended(self, key: tuple[int, str], why: str) -> None:
         self._sides.pop(key, None)
-        self._heard.discard(key)
+        self._have_answered.discard(key)
         self.send({"do": "ended", "place": key[0], "from": key[1], "why": why})
 
     def lost(self, why: str) -> None:
@@ -308,7 +315,7 @@ class Agent(wire.AgentLink):
 
 
 def read_orders(limit_s: float) -> dict[str, Any]:
-    """Where the conductor is, from standard input; ValueError where nothing comes of it."""
+    """The address of the conductor, from standard input; ValueError where it cannot be read."""
     poll = select.poll()
     poll.register(sys.stdin.fileno(), select.POLLIN)
     line, deadline = b"", time.monotonic() + limit_s
@@ -326,17 +333,17 @@ def read_orders(limit_s: float) -> dict[str, Any]:
 
 
 def look_ahead(orders: sweep.Sweep, node: str) -> None:
-    """Ask for versions and packages of all tools of this node now: its sides inherit the answers,
-    and no measurement waits for them, or is disturbed.
+    """Look up the versions and packages of all tools of this node now: its sides inherit the
+    answers, so that no measurement waits for them or is disturbed.
     """
     before = os.environ.get("PATH", os.defpath)
-    asked = {
+    roles = {
         (place.order, role)
         for place in orders.places.values()
         for role, host in place.roles.items()
         if host == node
     }
-    for order, role in asked:
+    for order, role in roles:
         spec = orders.orders[order]
         argv = spec.get("argv" if role == "node" else role) or [""]
         os.environ["PATH"] = search_path(spec)
@@ -347,8 +354,8 @@ def look_ahead(orders: sweep.Sweep, node: str) -> None:
 
 
 async def connect(address: str, port: int, make: Callable[[], Agent], limit_s: float) -> Agent:
-    """A connection to the conductor, which has proved itself; tried again where none comes about.
-    OSError at the limit.
+    """A connection to the conductor, which has proved itself; retried where it fails. OSError at
+    the limit.
     """
     deadline, pause_s = time.monotonic() + limit_s, 0.05
     loop = asyncio.get_running_loop()
@@ -381,7 +388,7 @@ async def run(orders: sweep.Sweep, node: str, conductor: dict[str, Any]) -> int:
     sides = Sides()
     loop.add_signal_handler(signal.SIGCHLD, sides.reap)
     loop.add_signal_handler(signal.SIGTERM, done, "SIGTERM")
-    # On the conductor's own node its name may lead to the loopback.
+    # On the conductor's own node its name may resolve to the loopback.
     here = conductor["host"] == node
     names = [conductor["host"], *conductor["names"]]
     try:

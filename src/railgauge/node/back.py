@@ -1,4 +1,4 @@
-"""The other direction of a pair, measured in the same place where the first was slow.
+"""The other direction of a pair, measured at the same place if the first one was slow.
 
 The client's side decides, by what its interface sent, and says so; then both sides change roles.
 What they leave has the roles `back/server` and `back/client`.
@@ -14,11 +14,11 @@ from railgauge.node.peer import Peer
 PREFIX = "back/"
 DECISION = "decision"
 
-#: By so much more than the bound an interface may carry, of what is below the bound: it counts
-#: headers too. `least_gbits` of an order has that in it.
+#: How far above the bound an interface's rate may be while the payload is still below it, as
+#: interfaces count headers too. `least_gbits` of an order includes this.
 HEADROOM = 1.05
 
-#: So long the server's side waits for the decision, once its own tool has ended.
+#: How long the server's side waits for the decision, once its own tool has ended.
 ANSWER_S = 30
 
 Spec = dict[str, Any]

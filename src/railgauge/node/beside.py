@@ -4,13 +4,15 @@
     srun --ntasks=2 --ntasks-per-node=1 python3 -m railgauge.node.beside beside.json beside
 
 Two steps of one job, as every step can start one MPI world. Exit lines: `alone<rank>` and
-`beside<rank>` of the MPI program, `server` and `client` of the tool. In the second step the MPI
-program starts when the client's interface has carried bytes of the transfer; `beside` in the facts
-says whether the transfer still ran when the program had ended.
+`beside<rank>` of the MPI program, `server` and `client` of the tool. Where the program is not on a
+node, the facts name it (`missing`). In the second step the MPI program starts when the client's
+interface has carried bytes of the transfer; `beside` in the facts says whether the transfer still
+ran when the program had ended.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -19,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import pair, processes, way
+from railgauge.node import pair, processes, ranks, way
 from railgauge.node.calls import (
     Call,
     exit_line,
@@ -35,9 +37,13 @@ FLOWING_BYTES = 2**20
 Spec = dict[str, Any]
 
 
-def mpi(spec: Spec, phase: str, rank: int) -> Call:
-    """One rank of the MPI program, to its end."""
-    program = Call(f"{phase}{rank}", spec["mpi"]["argv"])
+def mpi(spec: Spec, phase: str, rank: int, facts: dict[str, Any]) -> Call:
+    """One rank of the MPI program, to its end; where it is not there, `missing` in the facts."""
+    role, argv = f"{phase}{rank}", spec["mpi"]["argv"]
+    if lacking := ranks.missing(argv[:1], os.environ):
+        facts["missing"] = lacking
+        return Call.never_started(role, f"not started: {lacking[0]} not found on this node")
+    program = Call(role, argv)
     try:
         program.wait(spec["mpi"]["run_limit_s"])
     finally:
@@ -45,13 +51,13 @@ def mpi(spec: Spec, phase: str, rank: int) -> Call:
     return program
 
 
-def leave(spec: Spec, program: Call, rank: int) -> None:
-    line = exit_line(program, spec["mpi"]["tool"], spec["mpi"]["version"], {}, rank)
+def leave(spec: Spec, program: Call, rank: int, facts: dict[str, Any]) -> None:
+    line = exit_line(program, spec["mpi"]["tool"], spec["mpi"]["version"], facts, rank)
     leave_files(program, line)
 
 
 def wait_for(path: str, limit_s: float, given_up: str = "") -> bool:
-    """Whether `path` came within the limit; no longer waited for once `given_up` is there."""
+    """Whether `path` appeared within the limit; the wait ends early once `given_up` exists."""
     deadline = time.monotonic() + limit_s
     while True:
         # Listing the folder makes an NFS client look again; a stat may be answered from its cache.
@@ -72,7 +78,7 @@ def sent_bytes(lane: pair.Lane) -> int:
 def run_beside(spec: Spec, lane: pair.Lane, transfer: Call, rank: int) -> Call:
     """The MPI program while `transfer` runs; what became of that is in the facts."""
     before, began = sent_bytes(lane), time.monotonic()
-    program = mpi(spec, "beside", rank)
+    program = mpi(spec, "beside", rank, lane.facts)
     lane.facts["beside"] = {
         "outlasted": not transfer.ended,
         "seconds": round(time.monotonic() - began, 3),
@@ -127,9 +133,25 @@ def connect(spec: Spec, lane: pair.Lane, rank: int) -> tuple[Call, Call]:
         client.kill("ended with the job")
 
 
+def alone(spec: Spec, role: str, rank: int) -> bool:
+    """The first step's part of this node; whether the program ended well. Also where nothing comes
+    after it the way to the other node is known.
+    """
+    lane = pair.lanes_of(spec)[0]
+    with contextlib.suppress(way.NoWay):
+        way.describe(spec, role, _peer(spec, role), lane.facts)
+    program = mpi(spec, "alone", rank, lane.facts)
+    leave(spec, program, rank, lane.facts)
+    return program.exit_code == 0
+
+
+def _peer(spec: Spec, role: str) -> str:
+    return str(spec["client_host" if role == "server" else "server_host"])
+
+
 def beside(spec: Spec, role: str, rank: int) -> bool:
     """The second step's part of this node; whether both programs ended well."""
-    peer = spec["client_host" if role == "server" else "server_host"]
+    peer = _peer(spec, role)
     work = serve if role == "server" else connect
     lane = pair.lanes_of(spec)[0]
     try:
@@ -141,7 +163,7 @@ def beside(spec: Spec, role: str, rank: int) -> bool:
         program = Call.never_started(f"beside{rank}", transfer.note)
     lane.facts.update(way.state_after(lane.facts))
     leave_files(transfer, exit_line(transfer, spec["tool"], spec["version"], lane.facts, rank))
-    leave(spec, program, rank)
+    leave(spec, program, rank, {})
     return transfer.exit_code == 0 and program.exit_code == 0
 
 
@@ -158,11 +180,8 @@ def main() -> int:
     # The launcher's own number of this task.
     rank = int(os.environ.get(spec.get("rank_variable", "SLURM_PROCID"), roles[0] == "client"))
     try:
-        if sys.argv[2] == "alone":
-            program = mpi(spec, "alone", rank)
-            leave(spec, program, rank)
-            return 0 if program.exit_code == 0 else 1
-        return 0 if beside(spec, roles[0], rank) else 1
+        step = alone if sys.argv[2] == "alone" else beside
+        return 0 if step(spec, roles[0], rank) else 1
     finally:
         # A signal may come while a tool is being started.
         processes.end_children()

@@ -21,7 +21,7 @@ from railgauge.node import provenance
 #: Where servers are, which a user's PATH may not have.
 SERVER_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
-#: How often the end of a process is looked for where the kernel does not tell of it.
+#: How often the end of a process is polled where the kernel does not report it.
 LOOK_S = 0.05
 _STEP_S = 0.5
 #: More than a page, which is all that a file of sysfs has (sysfs(5)).
@@ -44,14 +44,13 @@ def node_name() -> str:
 
 
 def host_name() -> str:
-    """What programs call this machine; Slurm may know it by another name."""
+    """The name by which programs know this machine; Slurm may use another one."""
     return socket.gethostname().partition(".")[0]
 
 
 def read_sysfs(path: str) -> str | None:
-    """The text of a file of sysfs or /proc/sys; None where it cannot be read.
-
-    By its descriptor: nodes read hundreds, and an object of a path takes an emulated CPU longer.
+    """The text of a file of sysfs or /proc/sys; None where it cannot be read. Read by descriptor,
+    not by Path: nodes read hundreds of them, and emulated CPUs are slow.
     """
     try:
         file = os.open(path, os.O_RDONLY)
@@ -117,20 +116,19 @@ def path_facts(peer: str, names: Sequence[str] = ()) -> dict[str, Any]:
     return facts
 
 
-#: Where programs put what they need for themselves: sockets, sessions, shared memory, their spool.
+#: Where programs put their own files: sockets, sessions, shared memory, their spool.
 _OWN_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/var/spool")
 
-#: Less than this, and a program that needs room may hang or fail with any other word.
+#: With less room than this a program may hang, or fail with an unrelated message.
 _LEAST_BYTES = 64 * 1024
 
 
 def folders_without_room() -> dict[str, int]:
-    """Folder -> bytes that are free there, of those in which a program can write next to nothing.
-
-    By file system: of two folders on one the first is told.
+    """Folder -> free bytes, for folders in which a program can write next to nothing. Of two
+    folders on one file system only the first is named.
     """
-    found = {}
-    seen = set()
+    full = {}
+    devices = set()
     for folder in dict.fromkeys((os.environ.get("TMPDIR") or "/tmp", *_OWN_FOLDERS)):
         try:
             device, state = Path(folder).stat().st_dev, os.statvfs(folder)
@@ -138,14 +136,14 @@ def folders_without_room() -> dict[str, int]:
             continue
         free = state.f_bavail * state.f_frsize
         # Mounted to be read only, it is full on purpose.
-        if device not in seen and free < _LEAST_BYTES and not state.f_flag & os.ST_RDONLY:
-            found[folder] = free
-        seen.add(device)
-    return found
+        if device not in devices and free < _LEAST_BYTES and not state.f_flag & os.ST_RDONLY:
+            full[folder] = free
+        devices.add(device)
+    return full
 
 
 def search_path(spec: Mapping[str, Any]) -> str:
-    """Where the programs of a side are looked for, by its orders."""
+    """The PATH for the programs of a side, by its orders."""
     given = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(dict.fromkeys([*spec.get("path", ()), *given, *SERVER_FOLDERS]))
 
@@ -172,7 +170,7 @@ def tool_version(argv: list[str]) -> str:
     return lines[0].strip() if lines else "unknown"
 
 
-#: A tool's output beyond this is a runaway's: its writes fail, and the call's note says so.
+#: Longest output that is kept: beyond it the tool's writes fail, and the call's note says so.
 OUTPUT_BYTES = 4 * 2**20
 
 KINDS = ("out", "err")
@@ -189,7 +187,7 @@ def memory_file(name: str) -> int:
 
 @contextlib.contextmanager
 def bound_to(cpus: Iterable[int]) -> Iterator[None]:
-    """What is started inside may use these CPUs alone; where there are none, as before."""
+    """Bind what is started inside to these CPUs; no change where there are none."""
     before, wanted = os.sched_getaffinity(0), frozenset(cpus)
     if wanted:
         os.sched_setaffinity(0, wanted)
@@ -350,7 +348,7 @@ def wait_for_any(calls: Iterable[Call], limit_s: float, *files: int) -> None:
 
 
 def boot_id() -> str:
-    """What tells one boot of this node from the next (random(4)); "" where the kernel says none."""
+    """The id of this boot of the node (random(4)); "" where the kernel gives none."""
     return read_sysfs("/proc/sys/kernel/random/boot_id") or ""
 
 
@@ -372,13 +370,14 @@ _FIRST_LEAD, _FIRST_TIME = _clock_lead(), time.monotonic()
 
 
 def watch_clock() -> None:
-    """From now on, not from this program's begin, is it told what becomes of the clock."""
+    """Watch the clock from now on, rather than from this program's start."""
     global _FIRST_LEAD, _FIRST_TIME
     _FIRST_LEAD, _FIRST_TIME = _clock_lead(), time.monotonic()
 
 
 def clock() -> dict[str, float]:
-    """By how many seconds this node's clock was set since it is watched, and how long that is.
+    """By how many seconds this node's clock was set since the watch began, and how long ago that
+    was.
 
     Tools measure with that clock, and Slurm's credentials and time limits rest on it.
     """
@@ -399,24 +398,23 @@ def _provenance_on(path: str, program: str) -> tuple[str, str]:
 
 
 def look_up(version: Sequence[str], program: str, path: str | None = None) -> tuple[str, str, str]:
-    """A tool's version, and the file and package that a call runs; of each `path` one time only.
-
-    A program that has looked gives it to those that it forks.
+    """A tool's version, and the file and package that a call runs. Looked up once for each `path`;
+    forked programs inherit the answers.
     """
     search = os.environ.get("PATH", os.defpath) if path is None else path
-    said = _version_on(os.environ.get("PATH", os.defpath), tuple(version)) if version else ""
-    return (said, *(_provenance_on(search, program) if program else ("", "")))
+    shown = _version_on(os.environ.get("PATH", os.defpath), tuple(version)) if version else ""
+    return (shown, *(_provenance_on(search, program) if program else ("", "")))
 
 
 def exit_line(
     call: Call, tool: str, version: list[str], facts: dict[str, Any], rank: int
 ) -> dict[str, Any]:
-    """The proof that this call has ended, and how: {"call": ..., "facts": ...}.
+    """The exit line, which proves that this call has ended, and how: {"call": ..., "facts": ...}.
 
     `version` is the argv that asks the tool for its version, none where its output states it;
     `facts` is what the node says of itself.
     """
-    said, path, package = look_up(version, call.program, call.search)
+    shown, path, package = look_up(version, call.program, call.search)
     line = {
         "tool": tool,
         "role": call.role,
@@ -424,16 +422,16 @@ def exit_line(
         "host": node_name(),
         "exit_code": call.exit_code,
         "seconds": round(call.seconds, 3),
-        "version": said,
+        "version": shown,
         "path": path,
         "package": package,
         "note": call.note or (f"wrote more than {OUTPUT_BYTES} bytes" if call.is_cut else ""),
     }
     full = folders_without_room()
-    told = {"boot_id": boot_id(), "clock": clock(), **facts}
+    host_facts = {"boot_id": boot_id(), "clock": clock(), **facts}
     if full:
-        told["no_room"] = full
-    return {"call": line, "facts": told}
+        host_facts["no_room"] = full
+    return {"call": line, "facts": host_facts}
 
 
 def leave_files(call: Call, line: dict[str, Any]) -> None:

@@ -1,6 +1,5 @@
-"""A sweep as its conductor has it: who comes in, who is sent away, and the rounds (rounds.py).
-
-Who cannot prove that he is an agent of this sweep is counted, and has no other effect.
+"""The conductor's side of a sweep: which connections are accepted, and the rounds (rounds.py). A
+connection that cannot prove to be an agent of this sweep is counted, and has no other effect.
 """
 
 from __future__ import annotations
@@ -19,27 +18,27 @@ from railgauge.node import raw, sweep, wire
 from railgauge.node.calls import node_name
 from railgauge.node.rounds import Rounds
 
-#: So long somebody has to prove that he is an agent: thousands of agents come at once.
+#: Time to prove to be an agent; generous, because thousands of agents connect at once.
 PROOF_S = 30.0
-#: So many may be at it at once, beside agents that are yet to come; of more the oldest are dropped.
+#: Connections that may be unproved at once, besides expected agents; beyond that the oldest drop.
 MOST_UNPROVED = 512
-#: So long agents, and srun, have to end.
+#: Time that agents, and srun, have to end.
 END_S = 10.0
-#: So many objects are made before Python looks for circles among them.
+#: Objects that are made before Python looks for reference cycles among them.
 _COLLECT_OBJECTS = 100_000
-#: Addresses of strangers that are recorded.
+#: How many addresses of strangers are recorded.
 _NAMED = 10
 
 
 class Launcher(Protocol):
-    """What starts the agents; `unreached` has the nodes on which it could not, and why."""
+    """Starts the agents; `unreached` has the nodes on which it could not, and why."""
 
     unreached: dict[str, str]
     #: those that the job got
     nodes: list[str]
 
     def start(self, nodes: Sequence[str]) -> None:
-        """Once more, on these."""
+        """Start it again, on these nodes."""
 
     def wait(self) -> int:
         """Its exit code, at its end."""
@@ -48,7 +47,7 @@ class Launcher(Protocol):
 
 
 class Door:
-    """Where connections come in; those that prove to be agents go on to the sweep."""
+    """Accepts connections; those that prove to be agents are handed to the sweep."""
 
     def __init__(self, secret: bytes, nodes: tuple[str, ...], welcome: Callable[[AgentEnd], None]):
         self._secret, self._nodes, self._welcome = secret, frozenset(nodes), welcome
@@ -69,11 +68,11 @@ class Door:
         """Refused where that node has an agent already."""
         self._welcome(end)
         self._unproved.pop(end, None)
-        # Together they never have more sockets than this process may have.
+        # Together they never exceed the open files that this process may have.
         self._most -= 1
 
     def left(self, end: AgentEnd) -> None:
-        """Somebody has gone, or was sent away, without having proved anything."""
+        """A connection ended before it proved to be an agent's."""
         address = self._unproved.pop(end, None)
         if address is None:
             return
@@ -87,7 +86,7 @@ class Door:
 
 
 class AgentEnd(wire.ConductorLink):
-    """A connection that has come in."""
+    """An accepted connection."""
 
     def __init__(self, secret: bytes, nodes: frozenset[str], door: Door) -> None:
         super().__init__(secret, nodes, lambda _: door.proved(self))
@@ -189,8 +188,8 @@ class Conductor:
             self._stopped.set_result(why)
 
     def to_start_again(self, unreached: Mapping[str, str]) -> list[str]:
-        """The nodes that are left where srun ended because it did not reach some; none where that
-        is not why, or where rounds go on.
+        """The nodes on which to start again after srun ended because it did not reach some; none
+        where it ended for another reason, or rounds go on.
         """
         new = [n for n in unreached if n in self.orders.nodes and n not in self.rounds.lost]
         if self._going or not new:
@@ -233,7 +232,7 @@ class Conductor:
         await self.rounds.run()
 
     def end(self) -> None:
-        """Send all agents away."""
+        """Close the connections of all agents."""
         for end in self._agents.values():
             end.ended = None
             end.send({"do": "end"})
@@ -280,14 +279,15 @@ def run(
     launcher: Launcher,
     writer: raw.Writer,
 ) -> int:
-    """As `conduct`, for a program that has no loop."""
-    # What thousands of agents say makes no circles; looking for them costs a tenth of all the work.
+    """As `conduct`, for a program without an event loop."""
+    # Messages of thousands of agents form no reference cycles; looking for them costs a tenth of
+    # all the work.
     gc.set_threshold(_COLLECT_OBJECTS)
     return asyncio.run(conduct(orders, secret, listening, launcher, writer))
 
 
 async def _attend(conductor: Conductor, launcher: Launcher) -> None:
-    """Until srun has ended, and is not started again without nodes that it did not reach."""
+    """Wait until srun has ended for good; it is started again without nodes that it missed."""
     loop = asyncio.get_running_loop()
     while True:
         code = await loop.run_in_executor(None, launcher.wait)

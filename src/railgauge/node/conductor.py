@@ -27,14 +27,14 @@ from railgauge.node import job, raw, startup, sweep
 from railgauge.node.calls import node_name
 from railgauge.node.limits import LimitProblem, raise_open_files
 
-#: Beside a connection for each node: strangers, and the files of the sweep itself.
+#: Open files besides a connection for each node: strangers, and the sweep's own files.
 _FILES = 600
 
 _SECRET_BYTES = 32
 
 
-#: How srun names a node on which it starts no task; it ends all others with that, also those that
-#: are to go on where one dies.
+#: srun's message about a node on which it starts no task; it then ends all other tasks, also those
+#: that should go on when one dies.
 _UNREACHED = re.compile(rb"Task launch for \S+ failed on node (?P<node>\S+): (?P<why>.*)")
 
 
@@ -52,8 +52,8 @@ def launch_argv(orders: sweep.Sweep, file: str, nodes: Sequence[str]) -> list[st
 
 
 def allocated(nodes: Sequence[str]) -> list[str]:
-    """Those that the job got: one that waited for a node that somebody else had by then may have
-    been given fewer (SLURM_JOB_NUM_NODES, sbatch(1)). All where Slurm does not say.
+    """The nodes that the job got, which may be fewer than requested if one was taken meanwhile
+    (SLURM_JOB_NUM_NODES, sbatch(1)); all where Slurm does not say.
     """
     if os.environ.get("SLURM_JOB_NUM_NODES", "") in ("", str(len(nodes))):
         return list(nodes)
@@ -68,9 +68,9 @@ class Launcher:
         """OSError where there is no srun."""
         host = node_name()
         names = orders.names.get(host, [])
-        told = {"host": host, "names": names, "port": port, "secret": secret.hex()}
+        address = {"host": host, "names": names, "port": port, "secret": secret.hex()}
         self._orders, self._file = orders, file
-        self._line = json.dumps(told).encode() + b"\n"
+        self._line = json.dumps(address).encode() + b"\n"
         #: node -> why, in srun's words
         self.unreached: dict[str, str] = {}
         self.nodes = allocated(orders.nodes)
@@ -88,7 +88,7 @@ class Launcher:
             stdin.write(self._line)
 
     def _pass_on(self) -> None:
-        """What it says belongs to the job's standard error."""
+        """Copy srun's messages to the job's standard error."""
         assert self._process.stderr is not None
         for line in self._process.stderr:
             sys.stderr.buffer.write(line)
@@ -99,7 +99,7 @@ class Launcher:
                 self.unreached[node] = why
 
     def wait(self) -> int:
-        """Its exit code, once it has ended and all that it said is known."""
+        """The exit code of srun, once it has ended and all of its messages are read."""
         code = self._process.wait()
         self._words.join()
         return code

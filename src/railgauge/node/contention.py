@@ -2,8 +2,9 @@
 
 The order names the `state` of the host: idle; busy, on the tool's own CPUs; beside, on others; far,
 where the host is idle and the tool on another NUMA node than its NIC. The tool is bound to `cores`
-CPUs near its NIC. What loads the machine is `stressor.py`, here or on the hypervisor of this node,
-from before the tool starts until it has ended.
+CPUs near its NIC, of a virtual machine to those that the order calls `near`. What loads the machine
+is `stressor.py`, here or on the hypervisor of this node, from before the tool starts until it has
+ended.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import resource
 import select
 import shlex
@@ -29,7 +29,7 @@ from railgauge.node.way import NoWay, cpus_of, folded
 
 Facts = dict[str, Any]
 
-#: So long the first line of the stressors may take: theirs, and that of a connection.
+#: Time for the stressors' first line: their own start, and a connection's.
 _BEGIN_S = stressor.BEGIN_S + 10
 _LOOK_S = 10.0
 _END_S = 10.0
@@ -43,8 +43,8 @@ _SSH = ("ssh", "-oBatchMode=yes", "-oConnectTimeout=10", "-oControlMaster=no", "
 
 
 @contextlib.contextmanager
-def _told(facts: Facts) -> Iterator[None]:
-    """That the state cannot be had is no fault of the tool: it is in `facts`, as `no_state`."""
+def _no_state_in(facts: Facts) -> Iterator[None]:
+    """Record as `no_state` in `facts` why the state cannot be had: the tool is not at fault."""
     try:
         yield
     except NoWay as error:
@@ -57,61 +57,78 @@ def place(order: Facts | None, role: str, facts: Facts) -> None:
     this node has no such.
     """
     if order is not None:
-        with _told(facts):
+        with _no_state_in(facts):
             _place(order, role, facts)
 
 
 def _place(order: Facts, role: str, facts: Facts) -> None:
     allowed = frozenset(os.sched_getaffinity(0))
-    near = cpus_of(facts) & allowed
+    on = order["on"].get(role)
+    stated = (on or {}).get("near")
+    near = cpus_of({"cpus": stated} if stated else facts) & allowed
     device, state = facts.get("netdev") or facts.get("device"), order["state"]
+    if stated and not near:
+        raise NoWay(f"none of this node's CPUs, {folded(allowed)}, is of {stated}, near {device}")
     if state == "far":
         home = near and allowed - near
         if not home:
             known = f"near {device}" if near else f"as near to {device} as others, as far as known"
-            raise NoWay(f"all of this node's CPUs, {folded(allowed)}, are {known}")
+            numa = stressor.numa_nodes(sorted(_online()))
+            _nowhere_far(facts, f"all of this node's CPUs, {folded(allowed)}, are {known}", numa)
     else:
         home = near or allowed
     tool = frozenset(sorted(home)[: order["cores"]])
     facts["cpus"] = folded(tool)
-    said: Facts = {"state": state, "tool_cpus": folded(tool), "nic_numa_node": _numa_of_nic(facts)}
-    said["tool_numa_nodes"] = sorted({node for cpu in tool for node in _numa_of(cpu)})
-    facts["contention"] = said
-    on = order["on"].get(role)
+    contention: Facts = {
+        "state": state,
+        "tool_cpus": folded(tool),
+        "nic_numa_node": _numa_of_nic(facts),
+        "tool_numa_nodes": stressor.numa_nodes(sorted(tool)),
+    }
+    facts["contention"] = contention
+    if stated:
+        contention["near"] = folded(near)
     if on is not None:
-        said["on"] = on["host"]
+        contention["on"] = on["host"]
         return
     beside = allowed - {sibling for cpu in tool for sibling in _siblings(cpu)}
     if state == "beside" and not beside:
         raise NoWay(f"this node has no CPU beside {folded(tool)}, the tool's, of {folded(allowed)}")
-    said["stressed"] = folded(beside if state == "beside" else tool)
+    contention["stressed"] = folded(beside if state == "beside" else tool)
+
+
+def _nowhere_far(facts: Facts, why: str, numa: list[int]) -> NoReturn:
+    """Of a machine with one NUMA node that is a fact, and no fault; `numa` are those known."""
+    if len(numa) == 1:
+        facts["one_numa_node"] = True
+    raise NoWay(why)
+
+
+def _online() -> frozenset[int]:
+    """The CPUs of this node, whichever of them a job may use."""
+    return cpus_of({"cpus": read_sysfs("/sys/devices/system/cpu/online") or ""})
 
 
 def _numa_of_nic(facts: Facts) -> int | None:
-    """None where the machine has one node only, or nothing says it (-1)."""
+    """The NUMA node of the NIC; None where the machine has one only, or does not say (-1)."""
     folders = [f"/sys/class/infiniband/{facts['device']}/device"] if "port" in facts else []
     folders += [f"/sys/class/net/{facts.get(name)}/device" for name in ("netdev", "device")]
-    said = next((text for one in folders if (text := read_sysfs(f"{one}/numa_node"))), "-1")
-    return None if int(said) < 0 else int(said)
-
-
-def _numa_of(cpu: int) -> list[int]:
-    names = (entry.name for entry in Path(f"/sys/devices/system/cpu/cpu{cpu}").glob("node*"))
-    return [int(found[1]) for name in names if (found := re.fullmatch("node([0-9]+)", name))]
+    number = next((text for one in folders if (text := read_sysfs(f"{one}/numa_node"))), "-1")
+    return None if int(number) < 0 else int(number)
 
 
 def _siblings(cpu: int) -> frozenset[int]:
-    """The hardware threads of its core: what one of them does slows the others down."""
+    """The hardware threads of the CPU's core: what one of them does slows the others down."""
     path = f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
     return cpus_of({"cpus": read_sysfs(path) or ""}) | {cpu}
 
 
-def _argv(order: Facts, role: str, said: Facts) -> list[str]:
+def _argv(order: Facts, role: str, contention: Facts) -> list[str]:
     """How the stressors, or whoever looks at an idle host, are started."""
     wanted: Facts = {"program": order["program"]} if order["state"] in ("busy", "beside") else {}
     on = order["on"].get(role)
     if on is None:
-        wanted["cpus"] = said["stressed"]
+        wanted["cpus"] = contention["stressed"]
         return [sys.executable, "-E", "-S", stressor.__file__, json.dumps(wanted)]
     wanted["but" if "but" in on else "cpus"] = on.get("but") or on["cpus"]
     text = Path(stressor.__file__).read_text(encoding="utf-8")
@@ -137,7 +154,7 @@ class _Stressors:
         self._rest = b""
 
     def hear(self, limit_s: float) -> Facts:
-        """Its next line; NoWay where none comes."""
+        """The next line of the stressors; NoWay where none comes."""
         deadline = time.monotonic() + limit_s
         while b"\n" not in self._rest:
             left_s = deadline - time.monotonic()
@@ -148,12 +165,12 @@ class _Stressors:
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
         try:
-            said: Facts = json.loads(line)
+            report: Facts = json.loads(line)
         except ValueError:
             self._fail(f"said {line[:80].decode('utf-8', 'replace')!r}")
-        if "refused" in said:
-            self._fail(said["refused"])
-        return said
+        if "refused" in report:
+            self._fail(report["refused"])
+        return report
 
     def _fail(self, why: str) -> NoReturn:
         self.end()
@@ -161,14 +178,14 @@ class _Stressors:
         raise NoWay(": ".join(["what keeps the host busy", why, *words]))
 
     def look(self) -> Facts:
-        """How it is now."""
+        """The state of the CPUs now."""
         with contextlib.suppress(BrokenPipeError):
             self._in.write(b"\n")
             self._in.flush()
         return self.hear(_LOOK_S)
 
     def end(self) -> None:
-        """End the stressors: with its input."""
+        """End the stressors, by closing their input."""
         with contextlib.suppress(BrokenPipeError):
             self._in.close()
         try:
@@ -192,32 +209,37 @@ def made(order: Facts | None, role: str, facts: Facts, peer: Peer) -> Iterator[N
     if order is None:
         yield
         return
-    said = facts["contention"]
+    contention = facts["contention"]
     loads = not order["on"].get(role, {}).get("by_other")
-    with _told(facts):
-        stressors = _Stressors(_argv(order, role, said)) if loads else None
+    with _no_state_in(facts):
+        stressors = _Stressors(_argv(order, role, contention)) if loads else None
     try:
-        with _told(facts):
+        with _no_state_in(facts):
             before = stressors.hear(_BEGIN_S) if stressors else None
+            host = contention.get("on")
+            numa = before["numa_nodes"] if before and host else []
+            if before and host and order["state"] == "far" and len(numa) < 2:
+                nodes = f"NUMA node {numa[0]}" if numa else "NUMA nodes that nobody knows"
+                _nowhere_far(facts, f"the CPUs of {host}, {before['cpus']}, are of {nodes}", numa)
         own_s = _own_user_s()
         yield
-        said["own_s"] = round(_own_user_s() - own_s, 3)
+        contention["own_s"] = round(_own_user_s() - own_s, 3)
         if role == "client":
             peer.tell(_MEASURED)
         else:
             peer.hear(_MEASURED, _CLIENT_S)
         if stressors and before:
-            said["before"] = before
-            _look_back(stressors, said)
+            contention["before"] = before
+            _look_back(stressors, contention)
     finally:
         if stressors:
             stressors.end()
 
 
-def _look_back(stressors: _Stressors, said: Facts) -> None:
+def _look_back(stressors: _Stressors, contention: Facts) -> None:
     try:
-        said["after"] = stressors.look()
+        contention["after"] = stressors.look()
         stressors.end()
-        said["end"] = stressors.hear(_LOOK_S) if "running" in said["before"] else {}
+        contention["end"] = stressors.hear(_LOOK_S) if "running" in contention["before"] else {}
     except NoWay as error:
-        said["lost"] = str(error)
+        contention["lost"] = str(error)

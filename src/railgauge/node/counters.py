@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from railgauge.node import processes
 from railgauge.node.calls import read_sysfs
 from railgauge.node.rdma import Unknown, ask, devices, listed, names_in, ports
 
@@ -43,7 +44,7 @@ RDMA_WORD_BYTES = 4
 SETTLE_S = 1.2
 STEP_BYTES = 2**20
 
-#: No more counters than this are sampled: 64 take 0.6 % of a core of a small VM.
+#: Most counters that are sampled: 64 take 0.6 % of a core of a small VM.
 MOST_SAMPLED = 96
 
 Counts = Mapping[str, int]
@@ -198,13 +199,13 @@ def byte_counts(counts: Counts) -> dict[str, dict[str, int]]:
 
     `eth0` is an interface, `rdma/mlx5_0/1` a port, `ethtool/eth0` RDMA that an interface counts.
     """
-    found: dict[str, dict[str, int]] = {}
+    totals: dict[str, dict[str, int]] = {}
     for pattern, unit_bytes in _BYTE_COUNTERS:
         for name, value in counts.items():
             match = pattern.fullmatch(name)
             if match:
-                found.setdefault(match["of"], {})[_WAYS[match["way"]]] = value * unit_bytes
-    return found
+                totals.setdefault(match["of"], {})[_WAYS[match["way"]]] = value * unit_bytes
+    return totals
 
 
 def _bytes(before: Counts, after: Counts) -> dict[str, dict[str, int]]:
@@ -225,8 +226,8 @@ def _loopback(root: str) -> dict[str, int]:
     """The loopback's byte counters, in the names of a snapshot: what went there crossed no link."""
     folder = Path(root, "class/net/lo/statistics")
     names = ("rx_bytes", "tx_bytes")
-    said = {name: read_sysfs(str(folder / name)) for name in names}
-    return {f"net/lo/{name}": int(text) for name, text in said.items() if text and text.isdigit()}
+    texts = {name: read_sysfs(str(folder / name)) for name in names}
+    return {f"net/lo/{name}": int(text) for name, text in texts.items() if text and text.isdigit()}
 
 
 # ---- the peak rate ----
@@ -282,7 +283,7 @@ class Peak:
 
     @property
     def in_steps(self) -> bool:
-        """Whether the counter grew, but never in two periods running."""
+        """Whether the counter grew, but never in two periods in a row."""
         return self._grew and not self._steady
 
     @property
@@ -319,7 +320,7 @@ class _Counter:
 
     @property
     def may_lag(self) -> bool:
-        """Whether it looks like an interface's counter that its driver refreshes now and then."""
+        """Whether it looks like a counter that its driver refreshes only now and then."""
         grown = self._last - (self._first or 0)
         return self.device.startswith("net/") and self.peak.in_steps and grown > STEP_BYTES
 
@@ -367,7 +368,9 @@ class Sampler:
             self.notes.append(f"not sampled, more than {MOST_SAMPLED} counters: {devices_left}")
 
     def start(self) -> None:
-        self._thread.start()
+        # A thread that took SIGTERM would let it into what the main thread keeps it from.
+        with processes.undisturbed():
+            self._thread.start()
 
     def stop(self) -> dict[str, Any]:
         """Peak rates in Gb/s by device and direction, the longest time that the sampler was held
@@ -412,7 +415,7 @@ class Sampler:
             live = [counter for counter in live if self._sample(counter, began_s)]
             if ended:
                 break
-            # Turns that were missed are not made up for.
+            # Readings that were missed are not made up for.
             due_s = max(due_s + PERIOD_S, time.monotonic())
             ended = self._ended.wait(due_s - time.monotonic())
         self._cpu_share = (time.thread_time() - began_cpu_s) / (time.monotonic() - began_s)

@@ -1,4 +1,4 @@
-"""What a new system's description can be filled in from, as one line of JSON:
+"""What a node can tell for a new system's description, as one line of JSON:
 
     python3 -m railgauge.node.detect n1 n2 n3
 
@@ -24,7 +24,7 @@ from railgauge.node.inventory.network import is_pci
 
 SCHEMA = "railgauge-detect-1"
 
-#: Of one node more are not of use: they have a name each.
+#: More of one node are of no use: each has a name of its own.
 _PEERS_TRIED = 4
 
 
@@ -90,7 +90,7 @@ def _bond(device: str | None, fields: dict[str, Any]) -> list[str]:
 
 
 def _ports(root: str) -> dict[str, Any]:
-    found = {}
+    ports = {}
     for device in rdma.devices(".*", root):
         # Soft-RoCE has no link of its own whose rate would mean anything.
         hardware = is_pci(Path(root, "class/infiniband", device))
@@ -99,8 +99,8 @@ def _ports(root: str) -> dict[str, Any]:
             types = sorted(
                 name for name in ("RoCE v2", "IB/RoCE v1") if _has_gid(device, port, name, root)
             )
-            found[f"{device}/{port}"] = {**facts, "hardware": hardware, "gid_types": types}
-    return found
+            ports[f"{device}/{port}"] = {**facts, "hardware": hardware, "gid_types": types}
+    return ports
 
 
 def _has_gid(device: str, port: int, gid_type: str, root: str) -> bool:

@@ -66,7 +66,7 @@ def make(folder: str | Path, files: int, file_bytes: int, seed: int = 0) -> Mani
 
 
 def content(name: str, file_bytes: int, seed: int, pool: bytes) -> Iterator[memoryview]:
-    """A file's bytes: a digest that is its own, then pieces of the pool from changing places."""
+    """A file's bytes: a digest of its own, then pieces of the pool from changing offsets."""
     head = hashlib.sha256(f"{seed}/{name}".encode()).digest()[:file_bytes]
     yield memoryview(head)
     left, places = file_bytes - len(head), random.Random(head)
@@ -94,15 +94,15 @@ def manifest_of(entries: dict[str, tuple[int, str]]) -> Manifest:
 def scan(folder: str | Path, workers: int = 0) -> tuple[Manifest, list[str]]:
     """The manifest of the regular files below a folder, and what else is there."""
     root = Path(folder)
-    found, odd = [], []
+    names, odd = [], []
     for name, mode in _walk(root):
         if stat.S_ISREG(mode):
-            found.append(name)
+            names.append(name)
         else:
             odd.append(f"{_kind(mode)}: {name}")
     entries: dict[str, tuple[int, str]] = {}
     with ThreadPoolExecutor(workers or min(8, os.cpu_count() or 1)) as pool:
-        for name, read in zip(found, pool.map(lambda name: _digest(root / name), found)):
+        for name, read in zip(names, pool.map(lambda name: _digest(root / name), names)):
             if isinstance(read, str):
                 odd.append(f"unreadable: {name}: {read}")
             else:
@@ -195,13 +195,13 @@ def main(arguments: list[str] | None = None) -> int:
     checking = orders.add_parser("verify", help="print what arrived and every difference")
     checking.add_argument("folder")
     checking.add_argument("manifest")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        if asked.order == "make":
-            print(json.dumps(make(asked.folder, asked.files, asked.bytes, asked.seed)))
+        if options.order == "make":
+            print(json.dumps(make(options.folder, options.files, options.bytes, options.seed)))
             return 0
-        manifest = json.loads(Path(asked.manifest).read_text(encoding="utf-8"))
-        report = verify(asked.folder, manifest)
+        manifest = json.loads(Path(options.manifest).read_text(encoding="utf-8"))
+        report = verify(options.folder, manifest)
     except (OSError, ValueError) as error:
         print(f"file_set: {error}", file=sys.stderr)
         return 2

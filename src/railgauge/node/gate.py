@@ -1,4 +1,4 @@
-"""Hold a node back whose firmware is not what was last accepted.
+"""Hold back a node whose firmware differs from what was last accepted.
 
     python3 -m railgauge.node.gate hold --store FOLDER [--act]
 
@@ -89,7 +89,9 @@ class Rules:
 
 
 def changes(accepted: Document, seen: Document, rules: Rules) -> list[Change]:
-    """What of an inventory differs from the accepted one; unknown on either side is no change."""
+    """The fields in which an inventory differs from the accepted one; unknown on either side is no
+    change.
+    """
     differing = compare.changes(
         accepted["fields"], seen["fields"], accepted["unknown"], seen["unknown"]
     )
@@ -100,7 +102,7 @@ def changes(accepted: Document, seen: Document, rules: Rules) -> list[Change]:
 
 
 def _within(limit_s: float, read: Callable[[], Any]) -> Any:
-    """What `read` returns (JSON), by a process of its own: a file server may never answer."""
+    """What `read` returns (JSON), called in its own process: a file server may never answer."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -117,7 +119,7 @@ def _within(limit_s: float, read: Callable[[], Any]) -> Any:
         finally:
             os._exit(code)
     os.close(writer)
-    deadline, said = time.monotonic() + limit_s, b""
+    deadline, received = time.monotonic() + limit_s, b""
     try:
         while True:
             ready, _, _ = select.select([reader], [], [], max(deadline - time.monotonic(), 0))
@@ -127,14 +129,14 @@ def _within(limit_s: float, read: Callable[[], Any]) -> Any:
             piece = os.read(reader, 1 << 16)
             if not piece:
                 break
-            said += piece
+            received += piece
     finally:
         os.close(reader)
         # One that hangs in the file server's hands is left to it.
         ended, status = os.waitpid(child, os.WNOHANG if time.monotonic() >= deadline else 0)
     if not ended or status != 0:
-        raise NoStore(said.decode("utf-8", "replace") or "the reader ended without a word")
-    return json.loads(said)
+        raise NoStore(received.decode("utf-8", "replace") or "the reader ended without a word")
+    return json.loads(received)
 
 
 def _load(path: Path) -> Any:
@@ -256,11 +258,11 @@ def _alone(store: Path) -> Iterator[float]:
 
 
 def _held_lately(store: Path, earliest: float) -> list[dict[str, Any]]:
-    """What was held since then, as `holds.json` has it; NoStore where that cannot be told."""
+    """What was held since `earliest`, as `holds.json` has it; NoStore where that cannot be read."""
     path = store / HOLDS
     try:
-        found = _within(STORE_LIMIT_S, lambda: _load(path)) or []
-        return [dict(one) for one in found if float(one["at"]) >= earliest]
+        held = _within(STORE_LIMIT_S, lambda: _load(path)) or []
+        return [dict(one) for one in held if float(one["at"]) >= earliest]
     except (NoStore, KeyError, TypeError, ValueError) as error:
         raise NoStore(
             f"{path}: {error}, so it is not known how many were held; next: rm {path}"
@@ -284,13 +286,13 @@ def hold(store: Path, seen: Mapping[str, Document], act: bool) -> list[HoldOutco
             outcomes.append(HoldOutcome(node, "alarm", why=why))
         elif accepted is None:
             outcomes.append(HoldOutcome(node, "unadopted", why="never accepted, not held"))
-        elif found := changes(accepted, document, stored.rules):
-            differing[node] = tuple(found)
+        elif changed := changes(accepted, document, stored.rules):
+            differing[node] = tuple(changed)
         else:
             outcomes.append(HoldOutcome(node, "unchanged"))
     if differing:
         # Slurm is asked only here: where nothing changed it need not even be up.
-        reasons = {node: f"{CHANGED}: {_listed(found)}" for node, found in differing.items()}
+        reasons = {node: f"{CHANGED}: {_listed(changed)}" for node, changed in differing.items()}
         held = keep_out(store, stored.rules, reasons, act)
         outcomes += [dataclasses.replace(one, changes=differing[one.node]) for one in held]
     return sorted(outcomes, key=lambda outcome: outcome.node)
@@ -363,10 +365,10 @@ def main(arguments: list[str] | None = None) -> int:
     holding.add_argument("--store", type=Path, required=True)
     holding.add_argument("--node", default=None, help="Slurm's name of this node")
     holding.add_argument("--act", action="store_true", help="drain; without it, only say so")
-    asked = parser.parse_args(arguments)
-    node = asked.node or node_name()
+    options = parser.parse_args(arguments)
+    node = options.node or node_name()
     try:
-        outcomes = hold(asked.store, {node: take(quick=True)}, asked.act)
+        outcomes = hold(options.store, {node: take(quick=True)}, options.act)
     except (NoStore, client.SlurmProblem) as error:
         print(f"railgauge gate: {error}", file=sys.stderr)
         return 3

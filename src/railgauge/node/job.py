@@ -6,7 +6,7 @@ import os
 import subprocess
 from collections.abc import Collection, Sequence
 
-#: So long scontrol may take, which asks no other machine for this.
+#: Limit of scontrol, which asks no other machine for this.
 _LIMIT_S = 30.0
 
 

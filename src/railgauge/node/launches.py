@@ -52,17 +52,17 @@ from railgauge.node.calls import Call, filled, node_name, wait_for_any
 from railgauge.node.processes import end_group
 from railgauge.node.ranks import HANG_S
 
-#: So long a launcher needs beside its ranks: to start tens of thousands, and to see them end.
+#: Time a launcher needs besides its ranks' own: to start tens of thousands and see them end.
 START_S = 90.0
-#: So long it has to end all that it has started.
+#: Time it has to end everything that it started.
 _END_S = 10.0
-#: So many launches run at once at most; each is a process here, and a step of Slurm's.
+#: Launches that run at once at most; each is a process here and a Slurm step.
 AT_ONCE = 64
-#: So many files are read at once, and so many ranks are in memory.
+#: Files that are read at once, and ranks that are held in memory.
 _READERS, _AT_A_TIME = 16, 512
-#: In so many launches a round begins where no bounds are known.
+#: Launches that a round begins with where no bounds are known.
 _PARTS = 8
-#: What a launcher says is kept up to here.
+#: Characters that are kept of what a launcher prints.
 _WORDS = 65536
 
 _ORDERS, _HOSTS = "ranks.json", "hosts"
@@ -108,15 +108,13 @@ def low(numbers: Numbers, bounds: Numbers) -> str:
     """Which number is below its bound, in words; "" where none is."""
     for metric, least in bounds.items():
         if numbers.get(metric, 0.0) < least:
-            found = f"{numbers[metric]:.4g}" if metric in numbers else "missing"
-            return f"{metric} is {found}, expected at least {least:.4g}"
+            shown = f"{numbers[metric]:.4g}" if metric in numbers else "missing"
+            return f"{metric} is {shown}, expected at least {least:.4g}"
     return ""
 
 
 def failed(lines: Sequence[Spec | None], text: str) -> str:
-    """Why ranks with these exit lines, None of those that left none, did not run well; "" where
-    they did.
-    """
+    """Why ranks with these exit lines (None where missing) did not run well; "" where they did."""
     ranks = len(lines)
     silent = [rank for rank, line in enumerate(lines) if line is None]
     if silent:
@@ -132,7 +130,9 @@ def failed(lines: Sequence[Spec | None], text: str) -> str:
 
 
 def cut(places: Sequence[int], parts: int) -> list[Sequence[int]]:
-    """Into so many parts, or as many as there are places, of as many places but for one."""
+    """Cut into `parts` parts (fewer where there are fewer places) whose sizes differ by one at
+    most.
+    """
     count = min(parts, len(places))
     ends = [-(-len(places) * number // count) for number in range(count + 1)]
     return [places[first:last] for first, last in zip(ends, ends[1:])]
@@ -164,8 +164,8 @@ class Launch:
 
     @property
     def is_explained(self) -> bool:
-        """Whether what is wrong with it is as wrong in a part of it: another fault may hide one
-        that comes and goes.
+        """Whether a part of it shows the same fault as strongly; otherwise another fault may hide
+        one that comes and goes.
         """
         return len(self.places) == 1 or any(
             half.is_bad and (not half.is_low or (self.is_low and self._is_as_low(half)))
@@ -245,8 +245,8 @@ class Driver:
             self._settle(launch, number)
 
     def _first(self, places: Sequence[int], number: int) -> tuple[list[Launch], Numbers]:
-        """The first launches of a round, and what bounds its numbers: where that is not known, the
-        best of some parts, and the least that any may have.
+        """The first launches of a round, and the bounds of its numbers: where these are not known,
+        they follow from the best of some parts.
         """
         order = self._orders["orders"][number]
         is_known = bool(order["bounds"])
@@ -313,7 +313,7 @@ class Driver:
     # --- launches at once ---
 
     def _launch(self, launches: Sequence[Launch], bounds: Numbers) -> None:
-        """Run them, as many at once as may be, and judge each: a number below its bound is bad."""
+        """Run the launches, several at once, and judge each: a number below its bound is bad."""
         for first in range(0, len(launches), AT_ONCE):
             started = [
                 (launch, limit_s)
@@ -408,7 +408,7 @@ class Driver:
 
     @staticmethod
     def _bound(launch: Launch, bounds: Numbers) -> None:
-        """Of one that is good so far: whether its numbers are."""
+        """Judge the numbers of a launch that is good otherwise."""
         if launch.why == "":
             launch.why = low(launch.numbers, bounds)
             launch.is_low = bool(launch.why)
@@ -422,9 +422,7 @@ class Driver:
         table: str,
         words: str,
     ) -> None:
-        """Put all that it left into the record, and no longer into files: there are as many as
-        there are ranks, times four.
-        """
+        """Move all that a launch left from its files, four a rank, into the record."""
         spec = self._orders["orders"][launch.order]["ranks"]
         names = [name for name in (spec.get("result", ""), "hang.out") if name]
         self._writer.write(
@@ -460,21 +458,21 @@ class Driver:
 
 def best(launches: Iterable[Launch], spread: float) -> dict[str, float]:
     """The bounds of groups that are alike, from the best of the launches."""
-    found: dict[str, float] = {}
+    highest: dict[str, float] = {}
     for launch in launches:
         for metric, value in launch.numbers.items():
-            found[metric] = max(found.get(metric, 0.0), value)
-    return {metric: (1 - spread) * value for metric, value in found.items()}
+            highest[metric] = max(highest.get(metric, 0.0), value)
+    return {metric: (1 - spread) * value for metric, value in highest.items()}
 
 
 def _left(folder: Path, rank: int, role: str, logs: Sequence[str]) -> Spec:
-    """What a rank printed and logged."""
+    """What a rank printed and logged, and its exit line."""
     own = f"rank{rank}"
-    found = {suffix: _text(folder / f"{own}{suffix}") for suffix in logs}
+    texts = {suffix: _text(folder / f"{own}{suffix}") for suffix in logs}
     return {
         "out": _text(folder / f"{own}.out"),
         "err": _text(folder / f"{own}.err"),
-        "files": {f"{role}{suffix}": text for suffix, text in found.items() if text},
+        "files": {f"{role}{suffix}": text for suffix, text in texts.items() if text},
     }
 
 

@@ -1,4 +1,4 @@
-"""What a process may have of the system, raised to what it needs."""
+"""Limits of a process, raised to what it needs."""
 
 from __future__ import annotations
 

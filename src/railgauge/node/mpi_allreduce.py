@@ -17,7 +17,7 @@ import time
 
 from railgauge.node.mpi_world import World, library_version
 
-#: Until connections are made and buffers found.
+#: Untimed iterations, until connections are made and buffers allocated.
 WARM_UP = 5
 
 
@@ -45,8 +45,8 @@ def main() -> int:
     if any(value != expected for value in total):
         print(f"mpi_allreduce: a sum is wrong, expected {expected}", file=sys.stderr)
         return 1
-    said = f"allreduce of {size_bytes} bytes, {iterations} times: {seconds:.6f} s"
-    print(f"{said}, rank {world.rank} of {world.size} on {world.host}", flush=True)
+    measured = f"allreduce of {size_bytes} bytes, {iterations} times: {seconds:.6f} s"
+    print(f"{measured}, rank {world.rank} of {world.size} on {world.host}", flush=True)
     world.finalize()
     return 0
 

@@ -15,7 +15,8 @@ In the tools' argv, {port} is the server's port, {server} its address; {own_addr
 
 With `contention` the tool runs on CPUs that are kept busy, or beside such (contention.py).
 
-With `least_gbits` the other direction is measured too where the first was slower (back.py).
+With `least_gbits` the other direction is measured too where the first was slower (back.py); with
+`unmeasured` the same one once more where a tool says that it could not measure (anew.py).
 
 A side that finds one of its `programs` neither in the folders of `path` nor on PATH starts nothing
 and says so; the check decides what that means.
@@ -33,15 +34,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import back, contention, rdma, way
+from railgauge.node import anew, back, contention, rdma, way
 from railgauge.node.calls import Call, exit_line, filled, search_path, wait_for_any
 from railgauge.node.counters import Watch
 from railgauge.node.peer import Peer
 
 POLL_S = 0.02
-#: So long what a client left in its socket may take to be sent.
+#: Limit for sending what a client left in its socket.
 _DRAIN_S = 10.0
-#: So long a server may still run when its client has ended.
+#: How long a server may still run when its client has ended.
 _AFTER_S = 10.0
 
 #: The number of a side in its exit line.
@@ -85,11 +86,11 @@ def is_listening_by_cm(port: int, server: Call) -> bool:
         shown = rdma.ask(["rdma", "resource", "show", "cm_id"])
     except rdma.Unknown:
         return False
-    found = any(
+    listening = any(
         re.search(rf"\bstate LISTEN\b.*\bsrc-addr \S*:{port}\b", line)
         for line in shown.splitlines()
     )
-    return found and server.sleeps
+    return listening and server.sleeps
 
 
 def by_connection_manager(spec: Spec) -> bool:
@@ -299,6 +300,8 @@ def run(spec: Spec, role: str, peer: Peer, work: Work) -> dict[str, Any]:
     except way.NoWay as error:
         note = f"not started: {error}"
         calls = [Call.never_started(f"{role}{lane.number}", note) for lane in lanes]
+    if anew.FACT in spec:
+        anew.note(spec, calls, first.facts)
     lines = []
     for lane, call in zip(lanes, calls):
         lane.facts.update(way.state_after(lane.facts))
@@ -310,12 +313,14 @@ def run(spec: Spec, role: str, peer: Peer, work: Work) -> dict[str, Any]:
 
 
 def measure(spec: Spec, role: str, peer: Peer, works: Mapping[str, Work]) -> None:
-    """This side of a place: one direction, and the other where that is asked for."""
-    line = run(spec, role, peer, works[role])
+    """This side of a place: one direction, and what follows it where that is asked for."""
 
-    def again(spec: Spec, role: str, peer: Peer) -> None:
-        run(spec, role, peer, works[role])
+    def again(spec: Spec, role: str, peer: Peer) -> dict[str, Any]:
+        return run(spec, role, peer, works[role])
 
+    line = again(spec, role, peer)
+    if anew.FACT in spec:
+        line = anew.measure(spec, role, peer, line, again)
     if "least_gbits" in spec:
         back.measure(spec, role, peer, line, again)
 

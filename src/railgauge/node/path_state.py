@@ -139,12 +139,12 @@ def _gid(device: str, port: int, gid_type: str | None, root: str) -> Facts:
     if gid_type is None:
         path = Path(root, "class/infiniband", device, "ports", str(port), "gids/0")
         return {"gid_index": 0, "gid": text_of(path)}
-    found = gid_index(device, port, gid_type, root=root)
+    gid = gid_index(device, port, gid_type, root=root)
     return {
-        "gid_index": found.number,
-        "gid": found.gid,
-        "address": found.address,
-        "gid_candidates": list(found.candidates),
+        "gid_index": gid.number,
+        "gid": gid.gid,
+        "address": gid.address,
+        "gid_candidates": list(gid.candidates),
     }
 
 
@@ -189,14 +189,14 @@ def bond(device: str, root: str, proc: str) -> Facts:
     home = Path(root, "class/net", device)
     shown = collect({"links": lambda: parse_bond(text_of(Path(proc, "net/bonding", device)))})
     # sysfs says both to everyone, but is not there for a bond of another network namespace.
-    told = collect(
+    more = collect(
         {
             "mode": lambda: text_of(home / "bonding/mode").partition(" ")[0],
             "active_aggregator": lambda: int_of(home / "bonding/ad_aggregator"),
         }
     )
-    facts = {"device": device, "links": [], **shown, **told}
-    unknown = {**shown["unknown"], **told["unknown"]}
+    facts = {"device": device, "links": [], **shown, **more}
+    unknown = {**shown["unknown"], **more["unknown"]}
     facts["unknown"] = {name: why for name, why in unknown.items() if not facts.get(name)}
     return facts
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-#: So long `end_children` tries.
+#: How long `end_children` tries.
 _LIMIT_S = 10.0
 _LOOK_S = 0.01
 
@@ -38,10 +38,19 @@ def terminate(*_: object) -> None:
     sys.exit(143)
 
 
-@contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
+def undisturbed() -> contextlib.AbstractContextManager[None]:
     """SIGTERM comes behind what happens inside."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    return _with_sigterm(signal.SIG_BLOCK)
+
+
+def disturbed() -> contextlib.AbstractContextManager[None]:
+    """SIGTERM comes inside, and what it interrupts is `undisturbed` again behind it."""
+    return _with_sigterm(signal.SIG_UNBLOCK)
+
+
+@contextlib.contextmanager
+def _with_sigterm(how: int) -> Iterator[None]:
+    before = signal.pthread_sigmask(how, [signal.SIGTERM])
     try:
         yield
     finally:
@@ -60,18 +69,18 @@ def children() -> list[int]:
 
 def _children_of_all() -> list[int]:
     """The same where the kernel keeps no list of children (CONFIG_PROC_CHILDREN)."""
-    found = []
+    children = []
     for process in Path("/proc").glob("[0-9]*"):
         # It may have ended since.
         with contextlib.suppress(OSError, ValueError, IndexError):
             fields = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()
             if int(fields[1]) == os.getpid():
-                found.append(int(process.name))
-    return found
+                children.append(int(process.name))
+    return children
 
 
 def end_group(process: int, number: signal.Signals) -> None:
-    """Signal a child and the group that it is in, unless that is this process's own."""
+    """Signal a child and its process group, unless that is this process's own group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         group = os.getpgid(process)
         if group != os.getpgid(0):

@@ -19,10 +19,13 @@ from typing import Any
 #: dpkg's database.
 DPKG = Path("/var/lib/dpkg")
 
-#: On the node's own disk: what was found. Where the CPU is emulated, a look takes a second.
-FOUND = Path(f"/tmp/railgauge-{os.geteuid()}")
+#: Earlier answers, on the node's own disk: where the CPU is emulated, a look takes a second.
+CACHE = Path(f"/tmp/railgauge-{os.geteuid()}")
 
 NO_PACKAGE = "unknown (of no package of Spack, dpkg or rpm)"
+
+#: Begins what is said of a file that is another than its package brought.
+CHANGED = "unknown (changed since "
 
 #: The algorithm of rpm's digests, by their length in hexadecimal digits.
 _RPM_DIGESTS = {32: "md5", 40: "sha1", 64: "sha256", 96: "sha384", 128: "sha512"}
@@ -45,7 +48,7 @@ def of(program: str, search: str | None = None) -> tuple[str, str]:
         return "", f"unknown (no program {program} on the path)"
     try:
         stamp = _stamp(path)
-        package = _found_before(path, stamp)
+        package = _cached(path, stamp)
         if package is None:
             package = look(path)
             # What is wrong with a package may be mended without a change of the file.
@@ -82,11 +85,11 @@ def _unless_changed(path: str, package: str, algorithm: str, digest: str | None)
     # Its import takes longer than all the rest, and is needed once on a node.
     import hashlib
 
-    found = hashlib.new(algorithm, usedforsecurity=False)
+    hashed = hashlib.new(algorithm, usedforsecurity=False)
     with Path(path).open("rb") as stream:
         for block in iter(lambda: stream.read(1 << 20), b""):
-            found.update(block)
-    return package if found.hexdigest() == digest else f"unknown (changed since {package})"
+            hashed.update(block)
+    return package if hashed.hexdigest() == digest else f"{CHANGED}{package})"
 
 
 def _by_spack(path: str) -> str | None:
@@ -171,7 +174,7 @@ def _by_rpm(path: str) -> str | None:
     return _unless_changed(path, f"rpm {owners[0]}", algorithm or "", digest if algorithm else None)
 
 
-# ---- what was found before -----------------------------------------------------------------
+# ---- earlier answers -----------------------------------------------------------------------
 
 
 def _stamp(path: str) -> list[Any]:
@@ -182,19 +185,19 @@ def _stamp(path: str) -> list[Any]:
 
 
 def _file(path: str) -> Path:
-    return FOUND / f"{binascii.crc32(path.encode()):08x}"
+    return CACHE / f"{binascii.crc32(path.encode()):08x}"
 
 
 def _is_ours(folder: Path) -> bool:
     """Whether nobody else can have written in it: /tmp is everybody's."""
-    said = os.lstat(folder)
-    private = stat.S_ISDIR(said.st_mode) and not stat.S_IMODE(said.st_mode) & 0o077
-    return private and said.st_uid == os.geteuid()
+    status = os.lstat(folder)
+    private = stat.S_ISDIR(status.st_mode) and not stat.S_IMODE(status.st_mode) & 0o077
+    return private and status.st_uid == os.geteuid()
 
 
-def _found_before(path: str, stamp: list[Any]) -> str | None:
+def _cached(path: str, stamp: list[Any]) -> str | None:
     try:
-        if not _is_ours(FOUND):
+        if not _is_ours(CACHE):
             return None
         document = json.loads(_file(path).read_text(encoding="utf-8"))
         return str(document["package"]) if document["stamp"] == stamp else None
@@ -206,8 +209,8 @@ def _keep(path: str, stamp: list[Any], package: str) -> None:
     """For the next call on this node; without it there is only another look."""
     with contextlib.suppress(OSError):
         with contextlib.suppress(FileExistsError):
-            FOUND.mkdir(mode=0o700)
-        if not _is_ours(FOUND):
+            CACHE.mkdir(mode=0o700)
+        if not _is_ours(CACHE):
             return
         # Every rank of a job may be writing it.
         file = _file(path)

@@ -6,7 +6,9 @@
 
 Every rank leaves its tool's `rank<N>.out` and `.err`, and last its exit line `rank<N>.json`; in a
 job of several steps each has a word that stands before these names (`run2-rank<N>`). A tool that
-hangs is asked for its state first (`hang.out`), while all of its ranks still live.
+hangs is asked for its state first (`hang.out`), while all of its ranks still live. Nothing is
+started where the tool, or another of the `programs` that it runs, is not there: the facts name them
+(`missing`).
 
 `watched` says whose counters are wanted: RDMA `devices`, or where there are none the interfaces
 that NCCL_SOCKET_IFNAME (`interfaces`) allows, and the `budgets` that somebody judges. The first
@@ -21,11 +23,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +115,13 @@ def role_of(rank: int, step: str) -> str:
     return f"{step}-rank{rank}" if step else f"rank{rank}"
 
 
-def run(spec: Spec, rank: int, scratch: str, step: str = "") -> Call:
+def missing(programs: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """Those that are not here, or in an image not in it, as the tool's own PATH has them."""
+    path = environment.get("PATH", os.defpath)
+    return [name for name in dict.fromkeys(programs) if shutil.which(name, path=path) is None]
+
+
+def run(spec: Spec, rank: int, scratch: str, facts: dict[str, Any], step: str = "") -> Call:
     """This rank's call of the tool."""
     values = {"rank": str(rank), "scratch": scratch}
     # What a user's shell exports must not steer the tool: a long timeout hides a bad link.
@@ -121,7 +130,11 @@ def run(spec: Spec, rank: int, scratch: str, step: str = "") -> Call:
     variables = _variables(spec)
     words = filled(list(variables.values()), values)
     environment = {**inherited, **dict(zip(variables, words))}
-    call = RankCall(role_of(rank, step), filled(spec["argv"], values), environment)
+    role, argv = role_of(rank, step), filled(spec["argv"], values)
+    if lacking := missing([argv[0], *spec.get("programs", ())], environment):
+        facts["missing"] = lacking
+        return Call.never_started(role, f"not started: {', '.join(lacking)} not found on this node")
+    call = RankCall(role, argv, environment)
     try:
         limit_s, ask = spec["run_limit_s"], spec.get("on_hang")
         if ask and rank == 0 and not call.ends_within(limit_s):
@@ -142,13 +155,13 @@ LOCAL_RANK = {
 
 def netdevs_of(devices: list[str]) -> dict[str, list[str]]:
     """The interfaces beneath each RDMA device, those of them that are known."""
-    found: dict[str, list[str]] = {}
+    netdevs: dict[str, list[str]] = {}
     for device in devices:
-        found[device] = []
+        netdevs[device] = []
         for port in rdma.ports(device):
             with contextlib.suppress(rdma.Unknown):
-                found[device].append(rdma.netdev(device, port))
-    return found
+                netdevs[device].append(rdma.netdev(device, port))
+    return netdevs
 
 
 @contextlib.contextmanager
@@ -228,15 +241,15 @@ def related(interfaces: Sequence[str], root: str = "/sys") -> list[str]:
     """All that shows the traffic of these interfaces too: bonds, bridges, VLANs, what is beneath
     (Linux, Documentation/ABI/testing/sysfs-class-net: `upper_*`, `lower_*`).
     """
-    found = dict.fromkeys(interfaces)
+    known = dict.fromkeys(interfaces)
     left = list(interfaces)
     while left:
         for entry in rdma.names_in(Path(root, "class/net", left.pop())):
             side, _, name = entry.partition("_")
-            if side in ("upper", "lower") and name not in found:
-                found[name] = None
+            if side in ("upper", "lower") and name not in known:
+                known[name] = None
                 left.append(name)
-    return sorted(found)
+    return sorted(known)
 
 
 def terminate(*_: object) -> None:
@@ -268,7 +281,7 @@ def main() -> int:
         facts: dict[str, Any] = {"hostname": host_name()}
         try:
             with watched(spec, facts):
-                call = run(spec, rank, scratch, step)
+                call = run(spec, rank, scratch, facts, step)
         finally:
             result = result_of(Path(scratch, spec["result"])) if "result" in spec else None
             if result is not None and rank == 0:

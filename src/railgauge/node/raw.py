@@ -17,7 +17,7 @@ written of them comes up to `COLLECT_S` later. The events, by `event`:
     end        seconds, why ("" where all places came to an event)
 
 A role is that of the exit line: `server`, `client1`, `rank0`, and `back/server` where the other
-direction was measured too.
+direction was measured too, `anew/server` of a second run where a tool could not measure.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ NOT_OURS = "it is not of the job"
 
 Event = dict[str, Any]
 
-#: Within so long so many events are written as they come; more wait for its end, and are written
-#: together.
+#: Per COLLECT_S seconds, the first AT_ONCE events are written as they come; the rest are written
+#: together when that time is over.
 COLLECT_S, AT_ONCE = 0.5, 100
 
 #: zlib's number for a stream with gzip's head and tail

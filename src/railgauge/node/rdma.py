@@ -140,14 +140,14 @@ def rail_ports(
     """
     names = wanted.get("names", ())
     left = list(there)
-    found = {}
+    ports = {}
     for rail, name in enumerate(names):
         port = next((one for one in left if one[0] == name), None)
         if port is not None:
-            found[rail] = port
+            ports[rail] = port
             left.remove(port)
-    found.update(enumerate(left, start=len(names)))
-    return found
+    ports.update(enumerate(left, start=len(names)))
+    return ports
 
 
 def _home(device: str, root: str) -> Path:
@@ -220,8 +220,8 @@ def netdev(device: str, port: int, root: str = "/sys") -> str:
 def _active_mtu(device: str, port: int, root: str) -> dict[str, Any]:
     """sysfs has no active MTU. `ibv_devinfo` says it; for RoCE it follows from the interface."""
     try:
-        asked = active_mtu(ask(["ibv_devinfo", "-d", device, "-i", str(port)]), port)
-        return {"active_mtu_bytes": asked, "active_mtu_from": "ibv_devinfo"}
+        mtu_bytes = active_mtu(ask(["ibv_devinfo", "-d", device, "-i", str(port)]), port)
+        return {"active_mtu_bytes": mtu_bytes, "active_mtu_from": "ibv_devinfo"}
     except Unknown as error:
         unasked = error
     if read_sysfs(str(_port(device, port, root) / "link_layer")) != "Ethernet":
@@ -281,8 +281,8 @@ def mapped_ipv4(gid: str) -> str | None:
     return socket.inet_ntoa(packed[12:]) if mapped else None
 
 
-#: After so many empty entries a GID table has no more. Of up to 1024 a few are filled, the first
-#: ones; all of them would take a slow machine a second to read.
+#: After this many empty entries the rest of a GID table is taken as empty. Of up to 1024 entries
+#: only the first few are filled; reading all would take a slow machine a second.
 EMPTY_ENTRIES = 32
 
 
@@ -294,24 +294,24 @@ def gid_index(
     The index differs by node and port. Unknown where no entry will do.
     """
     at = _port(device, port, root)
-    found = {}
+    gids = {}
     empty = 0
     for index in numbers_in(at / "gids"):
         # The type of an empty entry is an error to read (EINVAL).
-        said = read_sysfs(str(at / f"gid_attrs/types/{index}"))
-        empty = empty + 1 if said is None else 0
+        kind = read_sysfs(str(at / f"gid_attrs/types/{index}"))
+        empty = empty + 1 if kind is None else 0
         if empty == EMPTY_ENTRIES:
             break
-        if said == gid_type:
+        if kind == gid_type:
             gid = read_sysfs(str(at / f"gids/{index}")) or ""
             ipv4 = mapped_ipv4(gid)
             if ipv4 is not None:
-                found[index] = (gid, ipv4)
-    if not found:
+                gids[index] = (gid, ipv4)
+    if not gids:
         raise Unknown(f"{device} port {port} has no {gid_type} GID with an IPv4 address")
-    same = [index for index, (_, ipv4) in found.items() if ipv4 == address]
-    chosen = min(same or found)
-    return Gid(chosen, *found[chosen], candidates=tuple(sorted(found)))
+    same = [index for index, (_, ipv4) in gids.items() if ipv4 == address]
+    chosen = min(same or gids)
+    return Gid(chosen, *gids[chosen], candidates=tuple(sorted(gids)))
 
 
 def memlock_kib() -> int | str:

@@ -12,10 +12,10 @@ import collections
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-#: Bad with so many partners that are good with others a node is at fault.
+#: A node is at fault if it is bad with this many partners that are good with others.
 PARTNERS = 2
 
-#: Among at least so many pairs of a round one is judged by the others.
+#: Pairs that a round needs at least for one of them to be judged by the others.
 LEAST_PAIRS = 4
 
 
@@ -61,8 +61,8 @@ def rate_gbits(line: Mapping[str, Any]) -> float | None:
 
 
 def bound(rates: Sequence[float | None], slower: float) -> float:
-    """Below which rate a pair of a round is bad, by its peers: so much slower than their median; 0
-    where there are too few.
+    """The rate (Gb/s) below which a pair of a round is bad: the share `slower` below the median of
+    all pairs; 0 where there are too few.
     """
     known = sorted(rate for rate in rates if rate is not None)
     if len(known) < LEAST_PAIRS or not slower:
@@ -77,7 +77,8 @@ def next_round(
     there: Sequence[str],
     alike: Callable[[str, str], object] = lambda one, other: True,
 ) -> list[Again]:
-    """The pairs that tell most of what is still open; none where nothing is, or nobody can tell.
+    """The pairs to measure next, which tell most of what is still open; none where nothing is open
+    or no pair can tell.
 
     `there` are the nodes that may be measured. `alike` says of two nodes what their pair must have
     in common with the bad one that it is to explain: whether they are on one leaf.
@@ -85,7 +86,7 @@ def next_round(
     results = [one for one in met if one.good is not None]
     bad = [one for one in results if not one.good]
     well = {node for one in results if one.good for node in one.ends}
-    # Who was never in a bad pair is the better witness.
+    # A node that was never in a bad pair is the better witness.
     doubted = {node for one in bad for node in one.ends}
     witnesses = sorted((node for node in there if node in well), key=lambda node: node in doubted)
     decided = well | _at_fault(bad, well)
@@ -94,11 +95,11 @@ def next_round(
         for node in one.ends:
             partners.setdefault(node, set()).add(one.other(node))
     present, free = set(there), dict.fromkeys(witnesses)
-    found: list[Again] = []
+    again: list[Again] = []
     taken: set[str] = set()
 
     def measure(like: int, server: str, client: str) -> None:
-        found.append(Again(like, server, client))
+        again.append(Again(like, server, client))
         for node in (server, client):
             taken.add(node)
             free.pop(node, None)
@@ -119,12 +120,12 @@ def next_round(
         # Both are good with others, and this pair was measured once.
         if both <= well and both <= present and not both & taken and pairs[both] == 1:
             measure(one.like, *one.ends)
-    if len(found) == 1 and len(results) > 1:
+    if len(again) == 1 and len(results) > 1:
         # Alone in its round it would be measured under another condition: nobody beside it.
         others = list(free)[:2]
         if len(others) == 2:
-            measure(found[0].like, *others)
-    return found
+            measure(again[0].like, *others)
+    return again
 
 
 def _at_fault(bad: Iterable[Met], well: set[str]) -> set[str]:

@@ -27,24 +27,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import back, retest, wire
+from railgauge.node import anew, back, retest, wire
 from railgauge.node.raw import Event
 from railgauge.node.sweep import Sweep
 
-#: Until an agent says that it has taken an order, or that it is there. One that has something to
-#: do, and says nothing for so long, is asked.
+#: Time for an agent to say that it has taken an order, or that it is there. One that has work and
+#: says nothing for this long is asked.
 ANSWER_S = 20.0
-#: Until an agent has ended a side that it was told to end.
+#: Time for an agent to end a side that it was told to end.
 STOPPED_S = 20.0
-#: So long a round waits for places that are not prepared when the one before has ended.
+#: Time a round waits for places that are not prepared when the round before has ended.
 GRACE_S = 5.0
-#: So long after its go the next round is prepared: the tools have begun, and are not disturbed.
+#: The next round is prepared this long after the go: the tools have begun and are not disturbed.
 EARLY_S = 1.0
-#: So many places are told to go before others are attended to.
+#: Places that are told to go before other messages are handled.
 AT_ONCE = 64
-#: How often limits are looked at.
+#: How often limits are checked.
 TICK_S = 0.5
-#: How often it is looked whether there is to be an end.
+#: How often the file that asks for an early end is looked at.
 ENOUGH_S = 2.0
 #: A place that is ended then is late where it ran for so many times what good ones took, and so
 #: much more.
@@ -59,13 +59,13 @@ class Place:
 
     def __init__(self, index: int, number: int, roles: dict[str, str]) -> None:
         self.index, self.round, self.roles = index, number, roles
-        #: roles of which an answer came, that are not prepared yet, that have not ended yet
-        self.heard: set[str] = set()
+        #: roles that have answered; that are not prepared yet; that have not ended yet
+        self.answered: set[str] = set()
         self.waits, self.live = set(roles), set(roles)
         self.outcome, self.why = "done", ""
-        self.asked = time.monotonic()
-        self.went: float | None = None
-        self.stopped: float | None = None
+        self.asked_at = time.monotonic()
+        self.started_at: float | None = None
+        self.stopped_at: float | None = None
 
 
 class Rounds:
@@ -79,12 +79,13 @@ class Rounds:
         self.lost: dict[str, str] = {}
         self._begun: set[int] = set()
         self._current: dict[int, Place] = {}
-        #: of each round that was asked to prepare: places that have not ended
+        #: round that was told to prepare -> its places that have not ended
         self._left: dict[int, int] = {}
         self._unready: dict[int, int] = {}
-        #: node -> when it was last heard, and when it was asked since whether it is there
-        self._heard: dict[str, float] = {}
-        self._asked: dict[str, float] = {}
+        #: node -> time of its last message; and time at which it was since asked whether it is
+        #: there
+        self._heard_at: dict[str, float] = {}
+        self._asked_at: dict[str, float] = {}
         self._gone = -1
         self._changed = asyncio.Event()
         self._tool_s = 0.0
@@ -104,7 +105,7 @@ class Rounds:
     # --- a round ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """All of them, in their order, and then those that tell who is at fault."""
+        """Run all rounds in their order, and then the retests that tell which node is at fault."""
         rounds, began, number, listed = self._sweep.rounds, 0.0, 0, len(self._sweep.rounds)
         while number < len(rounds) and not self._is_enough():
             self._prepare(number, early=False)
@@ -131,7 +132,7 @@ class Rounds:
                 self._add_round(number - listed + 1)
 
     def _is_enough(self) -> bool:
-        """Whether the sweep is to end before its end: those who ordered it said so."""
+        """Whether those who ordered the sweep have asked for an early end."""
         now = time.monotonic()
         if self._sweep.enough and not self._enough and now - self._looked > ENOUGH_S:
             self._looked = now
@@ -144,8 +145,8 @@ class Rounds:
         """What runs, or is prepared: late is what took far longer than good ones of its condition
         did already.
         """
-        for place in [p for p in self._current.values() if p.stopped is None]:
-            ran_s = now - place.went if place.went is not None else 0.0
+        for place in [p for p in self._current.values() if p.stopped_at is None]:
+            ran_s = now - place.started_at if place.started_at is not None else 0.0
             took = self._took.get(self._sweep.places[place.index].of)
             if took and ran_s > SLOW * statistics.median(took) + SLOW_S:
                 self._stop(place, "still running", ran_s)
@@ -153,7 +154,9 @@ class Rounds:
                 self._stop(place, "not measured, as the time was over", ran_s, "refused")
 
     def _add_round(self, number: int) -> None:
-        """Pairs to measure again, if any tell more than is known: under one condition."""
+        """Add a round of pairs to measure again under one condition, if any tell more than is
+        known.
+        """
         conditions: dict[int, list[int]] = {}
         for index in self._good:
             conditions.setdefault(self._sweep.places[index].of, []).append(index)
@@ -180,18 +183,18 @@ class Rounds:
         first = [index for index in places if index not in self._like]
         bound = retest.bound([self._rates.get(n) for n in first], self._sweep.retests.slower)
         of_before = retest.bound([self._kept(n) for n in first], self._sweep.retests.change)
-        found = []
+        met = []
         for index in places:
             place, rate, good = self._sweep.places[index], self._rates.get(index), self._good[index]
             if good and rate is not None:
                 kept = self._kept(index)
                 good = rate >= bound and (kept is None or kept >= of_before)
             like = self._like.get(index, index)
-            found.append(retest.Met(like, place.roles["server"], place.roles["client"], good))
-        return found
+            met.append(retest.Met(like, place.roles["server"], place.roles["client"], good))
+        return met
 
     def _kept(self, index: int) -> float | None:
-        """What now goes at a place, as a share of what went between its nodes before."""
+        """The rate at a place now, as a share of the rate between its nodes before."""
         place, rate = self._sweep.places[index], self._rates.get(index)
         planned = self._sweep.places[self._like.get(index, index)]
         before = self._sweep.retests.before.get(place.name)
@@ -205,7 +208,7 @@ class Rounds:
         return not self._left[number]
 
     async def _until(self, holds: Callable[[], bool], limit_s: float | None = None) -> None:
-        """Wait until it holds, or for the limit, and look at the others' limits meanwhile."""
+        """Wait until the condition holds, or for the limit; check all other limits meanwhile."""
         deadline = None if limit_s is None else time.monotonic() + limit_s
         while not holds():
             left_s = TICK_S if deadline is None else min(TICK_S, deadline - time.monotonic())
@@ -218,7 +221,7 @@ class Rounds:
                 self.look()
 
     def _prepare(self, number: int, early: bool) -> None:
-        """All places of a round, or those of it that may be prepared early."""
+        """Prepare all places of a round, or those that may be prepared early."""
         if number not in self._left:
             self._left[number] = self._unready[number] = len(self._sweep.rounds[number])
         for index in self._sweep.rounds[number]:
@@ -248,7 +251,7 @@ class Rounds:
                 await asyncio.sleep(0)
 
     def _go_place(self, place: Place) -> None:
-        place.went = time.monotonic()
+        place.started_at = time.monotonic()
         for role in place.live:
             self._tell(place.roles[role], "go", place.index, role)
 
@@ -260,8 +263,8 @@ class Rounds:
     def received(self, node: str, message: wire.Message) -> None:
         """A message of a node's agent; Refused where it cannot be meant."""
         do, index, role = message.get("do"), message.get("place"), message.get("from")
-        self._heard[node] = time.monotonic()
-        self._asked.pop(node, None)
+        self._heard_at[node] = time.monotonic()
+        self._asked_at.pop(node, None)
         if do == "here":
             return
         if not isinstance(index, int) or not isinstance(role, str) or not isinstance(do, str):
@@ -272,7 +275,7 @@ class Rounds:
         place = self._current.get(index)
         if place is None or role not in place.live:
             raise wire.Refused(f"a message of place {index} as {role}, which has ended")
-        place.heard.add(role)
+        place.answered.add(role)
         if do == "side":
             self._side(place, message)
         elif do == "mail":
@@ -300,7 +303,8 @@ class Rounds:
         event = {"event": "side", "place": place.index, "role": role, "line": line}
         event.update(out=outputs[1], err=outputs[2], **({"files": files} if files else {}))
         self._write(event)
-        if role == "client" and place.round == self._gone:
+        # A second run, where there is one (anew.py), comes after the first.
+        if role in ("client", f"{anew.PREFIX}client") and place.round == self._gone:
             self._rates[place.index] = retest.rate_gbits(line)
         if call.get("exit_code") != 0:
             self._good[place.index] = False
@@ -327,18 +331,18 @@ class Rounds:
         self._note(place.round)
 
     def _note(self, number: int) -> None:
-        """Wake up who waits for all places of a round."""
+        """Wake the waiter for all places of a round."""
         if not self._unready[number] or not self._left[number]:
             self._changed.set()
 
     @staticmethod
     def _note_outcome(place: Place, outcome: str, why: str) -> None:
-        """The first that happened to it is what counts."""
+        """Keep the first outcome of a place: that is what counts."""
         if place.outcome == "done":
             place.outcome, place.why = outcome, why
 
     def _ended(self, place: Place, role: str, outcome: str, why: str) -> None:
-        """A side of a place is over; the other one is told."""
+        """A side of a place is over; tell the other one."""
         if outcome:
             self._note_outcome(place, outcome, why)
         place.live.discard(role)
@@ -349,7 +353,7 @@ class Rounds:
             self._end(place, place.outcome, place.why)
 
     def _end(self, place: Place, outcome: str, why: str) -> None:
-        """The place's event; it is over."""
+        """Write the event of a place that is over."""
         if place.waits:
             self._unready[place.round] -= 1
         del self._current[place.index]
@@ -359,7 +363,7 @@ class Rounds:
             well = self._good.get(place.index, True) and not self._is_low(place.index)
             known = {"done": well, "late": False}
             self._good[place.index] = known.get(outcome)
-        seconds = round(time.monotonic() - (place.went or place.asked), 3)
+        seconds = round(time.monotonic() - (place.started_at or place.asked_at), 3)
         if outcome == "done" and self._good.get(place.index) is not False:
             self._took.setdefault(self._sweep.places[place.index].of, []).append(seconds)
         self._write(
@@ -384,11 +388,11 @@ class Rounds:
     # --- what goes wrong -------------------------------------------------------------------------
 
     def lose(self, node: str, why: str) -> None:
-        """A node is out of the sweep; its places of now and later are not measured."""
+        """Take a node out of the sweep; its places are no longer measured."""
         if node in self.lost:
             return
         self.lost[node] = why
-        self._asked.pop(node, None)
+        self._asked_at.pop(node, None)
         self._write({"event": "lost", "node": node, "why": why})
         self._drop(node, why)
         for place in list(self._current.values()):
@@ -396,41 +400,41 @@ class Rounds:
                 self._ended(place, role, "lost", f"{node}: {why}")
 
     def look(self) -> None:
-        """At the limits of all places."""
+        """Check the limits of all places."""
         now = time.monotonic()
         if self._is_enough():
             self._end_early(now)
         for place in list(self._current.values()):
             if place.index in self._current:
                 self._look_at(place, now)
-        for node, since in list(self._asked.items()):
+        for node, since in list(self._asked_at.items()):
             if now - since > ANSWER_S:
                 self.lose(node, f"did not answer within {ANSWER_S:g} s")
 
     def _look_at(self, place: Place, now: float) -> None:
-        if place.stopped is not None:
-            if now - place.stopped > STOPPED_S:
+        if place.stopped_at is not None:
+            if now - place.stopped_at > STOPPED_S:
                 self._lose_all(place, place.live, f"did not end a tool within {STOPPED_S:g} s")
         elif place.waits:
-            silent = place.live - place.heard
-            if silent and now - place.asked > ANSWER_S:
+            silent = place.live - place.answered
+            if silent and now - place.asked_at > ANSWER_S:
                 self._lose_all(place, silent, f"did not answer within {ANSWER_S:g} s")
-            elif now - place.asked > self._sweep.prepare_limit_s(place.index):
-                self._stop(place, "not prepared", now - place.asked)
-        elif place.went is not None:
-            if now - place.went > self._sweep.run_limit_s(place.index):
-                self._stop(place, "still running", now - place.went)
-            elif now - place.went > ANSWER_S:
-                self._ask(place, place.went, now)
+            elif now - place.asked_at > self._sweep.prepare_limit_s(place.index):
+                self._stop(place, "not prepared", now - place.asked_at)
+        elif place.started_at is not None:
+            if now - place.started_at > self._sweep.run_limit_s(place.index):
+                self._stop(place, "still running", now - place.started_at)
+            elif now - place.started_at > ANSWER_S:
+                self._ask(place, place.started_at, now)
 
     def _ask(self, place: Place, went: float, now: float) -> None:
-        """Its agents whether they are there, where nothing is heard of them for long: one that is
-        stopped keeps its connection.
+        """Ask agents that have been silent for long whether they are there: a stopped process keeps
+        its connection.
         """
         for node in {place.roles[role] for role in place.live}:
-            silent_s = now - max(went, self._heard.get(node, 0.0))
-            if silent_s > ANSWER_S and node not in self._asked:
-                self._asked[node] = now
+            silent_s = now - max(went, self._heard_at.get(node, 0.0))
+            if silent_s > ANSWER_S and node not in self._asked_at:
+                self._asked_at[node] = now
                 self._send(node, {"do": "ask"})
 
     def _lose_all(self, place: Place, roles: Iterable[str], why: str) -> None:
@@ -438,14 +442,14 @@ class Rounds:
             self.lose(node, why)
 
     def _stop(self, place: Place, what: str, seconds: float, outcome: str = "late") -> None:
-        """End a place that is late, or not to go on; what its sides leave yet is kept."""
+        """End a place that is late or no longer wanted; what its sides still leave is kept."""
         roles = ", ".join(f"{role} on {place.roles[role]}" for role in sorted(place.live))
         self._note_outcome(place, outcome, f"{what} after {seconds:.0f} s: {roles}")
-        place.stopped = time.monotonic()
+        place.stopped_at = time.monotonic()
         for role in place.live:
             self._tell(place.roles[role], "stop", place.index, role)
 
 
 def _on_one(leaves: Mapping[str, str], one: str, other: str) -> bool:
-    """Whether two nodes are on one leaf; where leaves are not known all are."""
+    """Whether two nodes are on one leaf; True where leaves are not known."""
     return leaves.get(one) == leaves.get(other)

@@ -45,17 +45,17 @@ def source_digest(folder: Path) -> str:
 
 def unresolved(names: dict[str, list[str]]) -> dict[str, str]:
     """The nodes that none of their names leads to, and why."""
-    found = {}
+    errors = {}
     for node, known in sorted(names.items()):
         if node != node_name():
             try:
                 address_of(known)
             except OSError as error:
-                found[node] = str(error)
-    return found
+                errors[node] = str(error)
+    return errors
 
 
-def tools(asked: dict[str, list[str]]) -> dict[str, str]:
+def tools(wanted: dict[str, list[str]]) -> dict[str, str]:
     """The version of each tool by its program, its path where no argv asks for one; "" where the
     node has no such program. Every program of ours is loaded too.
     """
@@ -64,10 +64,10 @@ def tools(asked: dict[str, list[str]]) -> dict[str, str]:
     servers = importlib.import_module("railgauge.node.calls").SERVER_FOLDERS
     folders = [os.environ.get("PATH", os.defpath), *servers]
     os.environ["PATH"] = os.pathsep.join(folders)
-    found = {program: shutil.which(program) or "" for program in asked}
+    paths = {program: shutil.which(program) or "" for program in wanted}
     return {
-        program: tool_version(argv) if argv and found[program] else found[program]
-        for program, argv in sorted(asked.items())
+        program: tool_version(argv) if argv and paths[program] else paths[program]
+        for program, argv in sorted(wanted.items())
     }
 
 

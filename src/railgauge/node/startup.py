@@ -11,7 +11,7 @@ def begin() -> None:
     """Before a program imports what it needs.
 
     Without ssl, as where Python was built so: asyncio goes on, no sweep uses it (wire.py), and
-    OpenSSL takes long to load. Nobody looks for circles among what is only made to stay.
+    OpenSSL takes long to load. Reference cycles among what is only made to stay are not looked for.
     """
     modules: dict[str, Any] = sys.modules
     modules.setdefault("ssl", None)

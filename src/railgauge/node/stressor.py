@@ -25,10 +25,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-#: So long stressors may take until each of them has used some of its CPU.
+#: Time until each stressor must have used some of its CPU.
 BEGIN_S = 20.0
 
-#: So long they may take to end before they are killed.
+#: Time they have to end before they are killed.
 _END_S = 1.0
 _LOOK_S = 0.02
 
@@ -43,11 +43,11 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 def cpus_in(text: str) -> list[int]:
     """0-2,8 as 0, 1, 2, 8 (cpuset(7))."""
-    found: list[int] = []
+    cpus: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return sorted(set(found))
+        cpus += range(int(first), int(last or first) + 1)
+    return sorted(set(cpus))
 
 
 def _fields(process: int) -> list[str] | None:
@@ -96,12 +96,12 @@ class Stressors:
 
     def bound_to(self) -> list[int]:
         """The CPUs on which some of them may run."""
-        found: set[int] = set()
+        cpus: set[int] = set()
         for member in self._members():
             if int(member[0]) != self._call.pid:
                 with contextlib.suppress(OSError):
-                    found |= os.sched_getaffinity(int(member[0]))
-        return sorted(found)
+                    cpus |= os.sched_getaffinity(int(member[0]))
+        return sorted(cpus)
 
     @property
     def is_running(self) -> bool:
@@ -121,7 +121,7 @@ class Stressors:
             time.sleep(_LOOK_S)
 
     def end(self) -> int:
-        """All of them, soon; the exit code."""
+        """End all stressors soon; their exit code."""
         deadline = time.monotonic() + _END_S
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._call.pid, signal.SIGTERM)
@@ -139,16 +139,16 @@ def _refuse(why: str) -> NoReturn:
 
 
 def _busy_s() -> dict[int, float]:
-    """By CPU the time of its programs, and of other guests (proc(5)): not the kernel's, which works
+    """CPU -> seconds of its programs, and of other guests (proc(5)): not the kernel's, which works
     for whoever sends, nor that of this machine's own guests.
     """
-    found = {}
+    busy_s = {}
     for line in Path("/proc/stat").read_text().splitlines():
         name, *words = line.split()
         if name[:3] == "cpu" and name[3:].isdigit():
             user, nice, _, _, _, _, _, steal, guest, guest_nice = map(int, words[:10])
-            found[int(name[3:])] = (user + nice + steal - guest - guest_nice) / _TICKS
-    return found
+            busy_s[int(name[3:])] = (user + nice + steal - guest - guest_nice) / _TICKS
+    return busy_s
 
 
 def _read(path: str) -> str:
@@ -158,12 +158,19 @@ def _read(path: str) -> str:
         return ""
 
 
+def numa_nodes(cpus: list[int]) -> list[int]:
+    """Of these CPUs; none where the kernel says nothing."""
+    homes = (Path(f"/sys/devices/system/cpu/cpu{cpu}").glob("node[0-9]*") for cpu in cpus)
+    return sorted({int(home.name[4:]) for found in homes for home in found})
+
+
 def look(cpus: list[int], stressors: Stressors | None) -> Any:
-    """What can be said now."""
+    """The state of the stressors now."""
     busy_s = _busy_s()
     return {
         "at": time.monotonic(),
         "cpus": cpus,
+        "numa_nodes": numa_nodes(cpus),
         "busy_s": sum(busy_s.get(cpu, 0.0) for cpu in cpus),
         "online": len(busy_s),
         "online_busy_s": sum(busy_s.values()),

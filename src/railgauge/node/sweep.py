@@ -111,7 +111,7 @@ class Sweep(NamedTuple):
         start_s = float(order.get("start_limit_s", 0))
         run_s = float(order["run_limit_s"]) + float(files_s)
         once = start_s + run_s + MARGIN_S
-        return 2 * once if "least_gbits" in order else once
+        return once * (1 + ("least_gbits" in order) + ("unmeasured" in order))
 
     def is_prepared_early(self, index: int) -> bool:
         """Whether its servers may start while the round before still runs: not where they make

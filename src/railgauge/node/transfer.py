@@ -127,6 +127,7 @@ class Side:
             "group": grp.getgrgid(user.pw_gid).gr_name,
             # sshd starts itself again, and insists on its whole path.
             "program": shutil.which(spec["programs"][role][0]) or "",
+            "search_path": os.environ.get("PATH", ""),
         }
         Path(folder, "into").mkdir()
         if "replay" in self.orders:
@@ -175,11 +176,11 @@ class Side:
         return {**os.environ, "HOME": self.folder}
 
     def secret(self) -> str:
-        """What the other side has told this one alone; NoWay where it has not."""
-        told = self.peer.hear(_SECRET, 0)
-        if told is None:
+        """The secret that the other side sent to this one alone; NoWay where none came."""
+        secret = self.peer.hear(_SECRET, 0)
+        if secret is None:
             raise NoWay("no secret of the other side")
-        return str(told)
+        return str(secret)
 
 
 # ---- servers of this job's own, which end when they are told to ------------------------------
@@ -199,23 +200,23 @@ def _run_quietly(argv: list[str], text: str = "") -> None:
     except (OSError, subprocess.SubprocessError) as error:
         raise NoWay(f"{argv[0]}: {error}") from None
     if answer.returncode != 0:
-        said = " ".join(answer.stdout.decode("utf-8", "replace").split())[:300]
-        raise NoWay(f"{argv[0]} ended with exit code {answer.returncode}: {said}")
+        words = " ".join(answer.stdout.decode("utf-8", "replace").split())[:300]
+        raise NoWay(f"{argv[0]} ended with exit code {answer.returncode}: {words}")
 
 
 class Server:
     """What the sides of one kind of server tell each other before it starts."""
 
     def offer(self, side: Side) -> dict[str, str]:
-        """What the client's side makes, and may be read by anybody."""
+        """What the client's side prepares; anybody may read it."""
         return {}
 
     def prepare(self, side: Side, offer: dict[str, str]) -> dict[str, str]:
-        """What the server's side makes, and tells beside its address."""
+        """What the server's side prepares and sends together with its address."""
         raise NotImplementedError
 
     def environment(self, side: Side) -> dict[str, str]:
-        """By which the client's tool gets what nobody else may know."""
+        """The environment by which the client's tool gets its secret."""
         return {}
 
 
@@ -269,7 +270,7 @@ def stop(server: Call) -> None:
 
 
 def serve_with_daemon(side: Side, offer: dict[str, str]) -> Call:
-    spec, told = side.spec, SERVERS[side.orders["by"]].prepare(side, offer)
+    spec, more = side.spec, SERVERS[side.orders["by"]].prepare(side, offer)
     lane = Lane(spec)
     lane.values, lane.facts = side.values, side.facts
     deadline = time.monotonic() + spec["start_limit_s"]
@@ -280,7 +281,7 @@ def serve_with_daemon(side: Side, offer: dict[str, str]) -> Call:
         return server
     try:
         address = side.values["address"] or spec["server_host"]
-        here = {"address": address, "port": port, "remote": side.folder, **told}
+        here = {"address": address, "port": port, "remote": side.folder, **more}
         with pair.measured(spec, [side.lane], "server", side.peer):
             side.peer.tell("ready", [here])
             side.peer.attend([server], _transfer_limit_s(spec))
@@ -330,7 +331,8 @@ class WdtCall(Call):
             arguments = (source, self._texts[kind], self.urls.put, OUTPUT_BYTES)
             # It ends with the tool, at the end of what that writes.
             reader = threading.Thread(target=wdt_url.keep_redacted, args=arguments, daemon=True)
-            reader.start()
+            with processes.undisturbed():
+                reader.start()
             self._readers.append(reader)
         assert process.stdin is not None
         # A tool that ends at once does not read it; how it ended is what counts.
@@ -400,7 +402,7 @@ def _transfer_limit_s(spec: Spec) -> float:
 
 
 def _needed_bytes(orders: dict[str, Any], role: str) -> int:
-    """The room that a side needs for its files; a receiver that throws them away needs none."""
+    """Bytes that a side needs for its files; a receiver that throws them away needs none."""
     if orders["sender"] != role and not orders["arrives"]:
         return 0
     size: int = orders["files"] * (orders["file_bytes"] + BLOCK_BYTES)

@@ -1,4 +1,6 @@
-"""The way from this node to the other one of a pair: over which device, in what state, how long."""
+"""The way from this node to the other one of a pair: its device, that device's state, and its round
+trip time.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import rdma
+from railgauge.node import processes, rdma
 from railgauge.node.calls import filled, path_facts, read_sysfs
 
 Facts = dict[str, Any]
@@ -81,20 +83,20 @@ def _near_cpus(facts: Facts, members: list[str]) -> str:
     folders = [f"/sys/class/net/{name}/device" for name in members]
     if "port" in facts:
         folders.insert(0, f"/sys/class/infiniband/{facts['device']}/device")
-    said = [read_sysfs(f"{folder}/local_cpulist") for folder in folders]
-    near = cpus_of({"cpus": next((text for text in said if text), "")})
+    lists = [read_sysfs(f"{folder}/local_cpulist") for folder in folders]
+    near = cpus_of({"cpus": next((text for text in lists if text), "")})
     return folded(near & os.sched_getaffinity(0))
 
 
 def cpus_of(facts: Facts) -> frozenset[int]:
     """The CPUs that `facts` name: those to which a tool is bound; none where it is not."""
-    found: set[int] = set()
+    cpus: set[int] = set()
     for part in facts.get("cpus", "").split(","):
         matched = _CPU_RANGE.fullmatch(part)
         if matched:
             first = int(matched[1])
-            found.update(range(first, int(matched[2] or first) + 1))
-    return frozenset(found)
+            cpus.update(range(first, int(matched[2] or first) + 1))
+    return frozenset(cpus)
 
 
 def folded(cpus: frozenset[int]) -> str:
@@ -109,7 +111,9 @@ def folded(cpus: frozenset[int]) -> str:
 
 
 def state_before(facts: Facts) -> Facts:
-    """What may have changed since `describe`: another round was measured meanwhile."""
+    """The facts that may have changed since `describe`, because another round was measured
+    meanwhile.
+    """
     return {"carrier_changes_before": carrier_changes(members_of(_interface_of(facts)))}
 
 
@@ -125,8 +129,8 @@ def _emulation_on(members: list[str], facts: Facts) -> str:
     """The first emulation on any of them; RoCE must have an interface to look at."""
     if not members and facts.get("link_layer") == "Ethernet":
         return "unknown (no interface)"
-    found = [emulation(name) for name in members]
-    return next((words for words in found if words != "none"), "none")
+    settings = [emulation(name) for name in members]
+    return next((words for words in settings if words != "none"), "none")
 
 
 def _interface_of(facts: Facts) -> str | None:
@@ -136,23 +140,23 @@ def _interface_of(facts: Facts) -> str | None:
 
 
 def _socket_buffers() -> Facts:
-    said = {name: read_sysfs(f"/proc/sys/net/{file}") for name, file in _BUFFERS.items()}
+    texts = {name: read_sysfs(f"/proc/sys/net/{file}") for name, file in _BUFFERS.items()}
     # tcp_rmem and tcp_wmem are "least default most".
-    return {name: int(text.split()[-1]) for name, text in said.items() if text}
+    return {name: int(text.split()[-1]) for name, text in texts.items() if text}
 
 
 def _interface(name: str) -> Facts:
     """An interface that is to be used, whatever the route to the other node's name is."""
     try:
         addresses = json.loads(rdma.ask(["ip", "-j", "-4", "address", "show", "dev", name]))
-        found = next(a["local"] for entry in addresses for a in entry.get("addr_info", []))
+        address = next(a["local"] for entry in addresses for a in entry.get("addr_info", []))
     except rdma.Unknown as error:
         raise NoWay(str(error)) from None
     except (ValueError, KeyError, StopIteration):
         raise NoWay(f"{name} has no IPv4 address") from None
     if read_sysfs(f"/sys/class/net/{name}/operstate") == "down":
         raise NoWay(f"{name} is down")
-    facts: Facts = {"device": name, "address": found}
+    facts: Facts = {"device": name, "address": address}
     mtu = read_sysfs(f"/sys/class/net/{name}/mtu")
     if mtu is not None:
         facts["mtu_bytes"] = int(mtu)
@@ -165,8 +169,8 @@ def _interface(name: str) -> Facts:
 def ring_sizes(text: str) -> Facts:
     """The ring buffers of an interface as they are set, in packets, from `ethtool -g`."""
     now = text.partition("Current hardware settings:")[2]
-    found = re.findall(r"^(RX|TX):\s+([0-9]{1,9})$", now, re.MULTILINE)
-    return {f"ring_{direction.lower()}": int(packets) for direction, packets in found}
+    sizes = re.findall(r"^(RX|TX):\s+([0-9]{1,9})$", now, re.MULTILINE)
+    return {f"ring_{direction.lower()}": int(packets) for direction, packets in sizes}
 
 
 def _find_rail(wanted: Facts, rail: int, facts: Facts) -> None:
@@ -207,21 +211,21 @@ def emulation(interface: str | None) -> str:
         text = rdma.ask(["tc", "qdisc", "show", "dev", interface])
     except rdma.Unknown as error:
         return f"unknown ({error})"
-    found = re.search(r"qdisc netem [0-9a-f]+: (?:root|parent \S+) (?:refcnt [0-9]+ )?(.*)", text)
+    matched = re.search(r"qdisc netem [0-9a-f]+: (?:root|parent \S+) (?:refcnt [0-9]+ )?(.*)", text)
     # The seed of its random numbers says nothing.
-    words = re.sub(r"\bseed [0-9]+", "", found[1]).split() if found else []
-    return " ".join(["netem", *words]) if found else "none"
+    words = re.sub(r"\bseed [0-9]+", "", matched[1]).split() if matched else []
+    return " ".join(["netem", *words]) if matched else "none"
 
 
 def carrier_changes(members: list[str]) -> int | None:
     """How often the carrier of any of them has changed so far; None where that is not known."""
-    said = [read_sysfs(f"/sys/class/net/{name}/carrier_changes") for name in members]
-    known = [int(text) for text in said if text is not None]
+    texts = [read_sysfs(f"/sys/class/net/{name}/carrier_changes") for name in members]
+    known = [int(text) for text in texts if text is not None]
     return sum(known) if known else None
 
 
 def state_after(facts: Facts) -> Facts:
-    """What has become of the device during the test."""
+    """The state of the device after the test."""
     interface = _interface_of(facts)
     after: Facts = {}
     before, now = facts.get("carrier_changes_before"), carrier_changes(members_of(interface))
@@ -231,8 +235,8 @@ def state_after(facts: Facts) -> Facts:
     if lost:
         after["links_down"] = lost
     if "port" in facts:
-        said = rdma.port_state(facts["device"], facts["port"])
-        after["state"] = said if said is not None else f"gone: no device {facts['device']}"
+        state = rdma.port_state(facts["device"], facts["port"])
+        after["state"] = state if state is not None else f"gone: no device {facts['device']}"
     return {"after": after}
 
 
@@ -251,10 +255,10 @@ def round_trip(address: str, count: int) -> Facts:
         )
     except (OSError, subprocess.SubprocessError) as error:
         return {"rtt_unknown": f"ping: {error}"}
-    found = _RTT.search(answer.stdout.decode("utf-8", "replace"))
-    if found is None:
+    matched = _RTT.search(answer.stdout.decode("utf-8", "replace"))
+    if matched is None:
         return {"rtt_unknown": f"ping got no answer from {address}"}
-    least, average, most = (float(number) for number in found.groups())
+    least, average, most = (float(number) for number in matched.groups())
     return {"rtt_min_ms": least, "rtt_avg_ms": average, "rtt_max_ms": most}
 
 
@@ -279,20 +283,24 @@ def made(wan: Facts | None, role: str, facts: Facts) -> Iterator[None]:
     if wan["ends"] not in ("both", role) or not wan["round_trip_ms"]:
         yield
         return
-    try:
-        _run_lines(wan["set"], wan, facts)
-    except BaseException:
-        # It may be half made; why it could not be made is what counts.
-        with contextlib.suppress(NoWay):
-            _run_lines(wan["clear"], wan, facts)
-        raise
-    try:
-        yield
-    finally:
+    # A program that a signal interrupts while it starts goes on, and may make the way long behind
+    # the one that clears it.
+    with processes.undisturbed():
         try:
-            _run_lines(wan["clear"], wan, facts)
-        except NoWay as error:
-            facts["way_left"] = str(error)
+            _run_lines(wan["set"], wan, facts)
+        except BaseException:
+            # It may be half made; why it could not be made is what counts.
+            with contextlib.suppress(NoWay):
+                _run_lines(wan["clear"], wan, facts)
+            raise
+        try:
+            with processes.disturbed():
+                yield
+        finally:
+            try:
+                _run_lines(wan["clear"], wan, facts)
+            except NoWay as error:
+                facts["way_left"] = str(error)
 
 
 def _run_lines(lines: list[str], wan: Facts, facts: Facts) -> None:

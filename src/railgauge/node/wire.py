@@ -1,4 +1,4 @@
-"""The lines between a sweep's conductor and its agents: who belongs to it, and that none is forged.
+"""The lines between a sweep's conductor and its agents, authenticated so that none can be forged.
 
 Both know the sweep's secret, which never crosses this connection. Each side says a nonce of its
 own; from both and the secret follow two keys, one a direction. From then on a line is
@@ -26,7 +26,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, cast
 
-#: Longest line of somebody who has not proved yet that he belongs here, in bytes.
+#: Longest line, in bytes, of a connection that has not proved yet that it belongs here.
 HELLO_BYTES = 4096
 #: Longest line of an agent: some outputs of `calls.OUTPUT_BYTES`, as JSON.
 LINE_BYTES = 64 * 2**20
@@ -71,9 +71,9 @@ class Sealer:
         self._number = 0
 
     def line(self, messages: list[Message]) -> bytes:
-        said = f"{self._number} {_encode(messages)}".encode("utf-8", "replace")
+        text = f"{self._number} {_encode(messages)}".encode("utf-8", "replace")
         self._number += 1
-        return b"%s %s\n" % (self._mac.of(said), said)
+        return b"%s %s\n" % (self._mac.of(text), text)
 
 
 class Opener:
@@ -84,10 +84,10 @@ class Opener:
         self._number = 0
 
     def messages(self, line: bytes) -> list[Message]:
-        mac, said = line[:_MAC_DIGITS], line[_MAC_DIGITS + 1 :]
-        if not hmac.compare_digest(mac, self._mac.of(said)):
+        mac, body = line[:_MAC_DIGITS], line[_MAC_DIGITS + 1 :]
+        if not hmac.compare_digest(mac, self._mac.of(body)):
             raise Refused("a line with a wrong MAC")
-        number, _, text = said.partition(b" ")
+        number, _, text = body.partition(b" ")
         if number != b"%d" % self._number:
             raise Refused("a line out of its order")
         self._number += 1
@@ -134,7 +134,7 @@ class Link(asyncio.BufferedProtocol):
         raise NotImplementedError
 
     def lost(self, why: str) -> None:
-        """The connection is over."""
+        """Called when the connection is over."""
 
     # --- the connection ------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class Link(asyncio.BufferedProtocol):
         self._sealer, self._opener = Sealer(sends), Opener(receives)
 
     def say(self, document: Message) -> None:
-        """A line of the handshake."""
+        """Send a line of the handshake."""
         self.transport.write(_encode(document).encode() + b"\n")
 
     def send(self, message: Message) -> None:
@@ -211,7 +211,7 @@ class Link(asyncio.BufferedProtocol):
         self.flush()
         self.closed = True
         self._parts = []
-        # Who does not take what is said to him is not waited for.
+        # An end that does not read is not waited for.
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
@@ -240,10 +240,10 @@ def nonce() -> str:
 
 
 def _nonce_of(document: Message) -> str:
-    said = document.get("nonce")
-    if not isinstance(said, str) or len(said) != 2 * _NONCE_BYTES:
+    nonce = document.get("nonce")
+    if not isinstance(nonce, str) or len(nonce) != 2 * _NONCE_BYTES:
         raise Refused("no nonce")
-    return said
+    return nonce
 
 
 class AgentLink(Link):
@@ -258,14 +258,14 @@ class AgentLink(Link):
         self.say({"railgauge": VERSION, "node": self._node, "nonce": self._nonce})
 
     def line_received(self, line: bytes) -> None:
-        said = _nonce_of(document_of(line))
-        agent, conductor = keys_of(self._secret, self._node, self._nonce, said)
+        nonce = _nonce_of(document_of(line))
+        agent, conductor = keys_of(self._secret, self._node, self._nonce, nonce)
         self.open(sends=agent, receives=conductor)
         self.limit_bytes = LINE_BYTES
 
 
 class ConductorLink(Link):
-    """The conductor's end of a connection of which nobody knows yet whose it is.
+    """The conductor's end of a connection, at first of an unknown node.
 
     `prove` is called with this link when the agent of `node` has proved itself; it may refuse.
     """

@@ -1,9 +1,8 @@
-"""Which nodes a patrol tests: pure, of what is known of each.
+"""The choice of the nodes that a patrol tests, by what is known of each. Pure.
 
-A node waits since it was last tested. What makes it likelier to be bad (another fingerprint than
-the accepted one, a test that did not accept it, a suspect on its leaf) makes it due sooner: each
-reason counts as if it had waited that much longer. So every node has its turn, however many others
-are at risk.
+A node waits since it was last tested. A risk (another fingerprint than the accepted one, a test
+that did not accept it, a suspect on its leaf) makes it due sooner: each counts as if the node had
+waited that much longer. So every node has its turn, however many others are at risk.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-#: A node at risk for one reason is due as one that has waited so many times as long, for two as one
-#: of twice that.
+#: A node with one risk is due as a node that has waited so many times longer, with two risks twice
+#: that much longer.
 RISK_FACTOR = 4.0
 
 #: Two leaves by name, in order.
@@ -25,9 +24,9 @@ Way = tuple[str, str]
 class Candidate:
     """A node that might be tested now.
 
-    `leaf` is "" where it is not known, `days` since it was last tested, infinite where it never
-    was. `risks` are reasons to test it sooner. `retest`: it was not accepted by a patrol across
-    leaves, and not tested since.
+    `leaf` is "" where it is not known. `days` are those since its last test, infinite where there
+    was none. `risks` are reasons to test it sooner. `retest`: a patrol across leaves did not accept
+    it, and it was not tested since.
     """
 
     node: str
@@ -43,7 +42,7 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """The nodes of a patrol; `cover`: they are of several leaves, and each two of these meet."""
+    """The nodes of a patrol; `cover`: they are on several leaves, of which each two meet."""
 
     nodes: tuple[str, ...] = ()
     cover: bool = False
@@ -52,50 +51,50 @@ class Choice:
 def choose(
     candidates: Sequence[Candidate], most: int, least: int, ways: Mapping[Way, float]
 ) -> Choice:
-    """At most `most` of them; none where they are fewer than `least`, as nobody would be there to
-    tell a bad node from its partner.
+    """The choice of `most` candidates at most; of none where there are fewer than `least`, which
+    could not tell a bad node from its partner.
 
-    `ways` has of two leaves the days since nodes of both were measured with each other. The leaf of
-    the most urgent node, and those whose way to the chosen ones waits longest, give about two nodes
-    each, or more where there are fewer leaves.
+    `ways` has for two leaves the days since nodes of both were measured with each other. The leaf
+    of the most urgent node, and the leaves whose way to the chosen ones waits longest, give about
+    two nodes each, or more where there are fewer leaves.
 
-    First of all come those to be tested again, on one leaf with others of it: across leaves a bad
-    node cannot be told from what lies between. That happens once, so that nobody waits for it long.
+    Nodes to be tested again come first, with others of their leaf: across leaves a bad node cannot
+    be told from what lies between. A node is retested only once, so that no other waits long.
     """
     by_leaf: dict[str, list[Candidate]] = {}
-    for one in sorted(candidates, key=lambda one: (-one.urgency, one.node)):
-        by_leaf.setdefault(one.leaf, []).append(one)
-    order = [one.node for one in candidates]
+    for candidate in sorted(candidates, key=lambda candidate: (-candidate.urgency, candidate.node)):
+        by_leaf.setdefault(candidate.leaf, []).append(candidate)
+    order = [candidate.node for candidate in candidates]
     if min(most, len(candidates)) < max(least, 2):
         return Choice()
     for members in by_leaf.values():
-        suspects = [one for one in members if one.retest]
+        suspects = [candidate for candidate in members if candidate.retest]
         if suspects and members[0].leaf and min(most, len(members)) >= max(least, 3):
-            rest = [one for one in members if not one.retest]
-            again = [one.node for one in (*suspects, *rest)][:most]
+            rest = [candidate for candidate in members if not candidate.retest]
+            again = [candidate.node for candidate in (*suspects, *rest)][:most]
             return Choice(tuple(sorted(again, key=order.index)))
     leaves = _leaves(by_leaf, max(2, most // 2), ways)
     turns = itertools.zip_longest(*(by_leaf[leaf] for leaf in leaves))
-    chosen = [one for turn in turns for one in turn if one is not None][:most]
+    chosen = [candidate for turn in turns for candidate in turn if candidate is not None][:most]
     if len(chosen) < max(least, 2):
-        # Too few there: whoever is most urgent, wherever.
-        rest = sorted(candidates, key=lambda one: (-one.urgency, one.node))
-        chosen += [one for one in rest if one not in chosen][: most - len(chosen)]
-    met = {one.leaf for one in chosen}
-    nodes = tuple(sorted((one.node for one in chosen), key=order.index))
+        # These leaves have too few: the most urgent of all others join.
+        rest = sorted(candidates, key=lambda candidate: (-candidate.urgency, candidate.node))
+        chosen += [candidate for candidate in rest if candidate not in chosen][: most - len(chosen)]
+    met = {candidate.leaf for candidate in chosen}
+    nodes = tuple(sorted((candidate.node for candidate in chosen), key=order.index))
     return Choice(nodes, len(met) > 1 and "" not in met)
 
 
 def _leaves(
     by_leaf: Mapping[str, Sequence[Candidate]], most: int, ways: Mapping[Way, float]
 ) -> list[str]:
-    """`by_leaf` begins with that of the most urgent node."""
+    """The chosen leaves, beginning with that of the most urgent node, the first of `by_leaf`."""
     first, *others = by_leaf
     chosen = [first]
     while others and len(chosen) < most:
 
         def waits(leaf: str) -> tuple[float, float]:
-            to_chosen = max(ways.get(way(leaf, one), math.inf) for one in chosen)
+            to_chosen = max(ways.get(way(leaf, chosen_leaf), math.inf) for chosen_leaf in chosen)
             return to_chosen, by_leaf[leaf][0].urgency
 
         following = max(others, key=waits)
@@ -104,29 +103,29 @@ def _leaves(
     return chosen
 
 
-def way(one: str, other: str) -> Way:
-    return (one, other) if one < other else (other, one)
+def way(first: str, second: str) -> Way:
+    return (first, second) if first < second else (second, first)
 
 
 def ways_of(leaves: Collection[str]) -> list[Way]:
-    """All between these leaves."""
+    """All ways between these leaves."""
     return list(itertools.combinations(sorted(leaves), 2))
 
 
 def due_after_restart(
     restarted_s: Mapping[str, float], most: int, settle_s: float, turn_s: float
 ) -> dict[str, float]:
-    """Node -> the moment (s) from which it may be tested, of those that have restarted.
+    """Node -> the moment (s) from which it may be tested, of nodes that have restarted.
 
-    `settle_s` after its restart where few did. Of a mass restart `most` have their turn every
-    `turn_s`: that of a whole fleet is no reason to test all of it at once.
+    That is `settle_s` after the restart where few did. After a mass restart `most` nodes have their
+    turn every `turn_s`, so that not the whole fleet is tested at once.
     """
     due: dict[str, float] = {}
-    given: list[float] = []
+    turns: list[float] = []
     for node, moment in sorted(restarted_s.items(), key=lambda item: (item[1], item[0])):
         ready = moment + settle_s
-        if len(given) >= most:
-            ready = max(ready, given[-most] + turn_s)
-        given.append(ready)
+        if len(turns) >= most:
+            ready = max(ready, turns[-most] + turn_s)
+        turns.append(ready)
         due[node] = ready
     return due

@@ -1,4 +1,4 @@
-"""What patrols did: one file each in the store, `patrols/<id>.json`."""
+"""The journals of patrols, one file each in the store: `patrols/<id>.json`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from collections.abc import Iterator
 import pydantic
 
 from railgauge.cluster import store
-from railgauge.patrol.choose import Way, ways_of
+from railgauge.patrol.choose import Way
 
 _STAMP = "%Y%m%dT%H%M%SZ"
 
 
 @dataclasses.dataclass
 class Patrol:
-    """`leaves` are those of its nodes, as far as they are known; `cover`: each two of them met.
+    """The journal of a patrol. `leaves` are those of its nodes, where they are known; `cover`: each
+    two of them were to meet. `ways` are those that were measured.
 
-    `stopped` is why it broke off, "" where it came to its end; `found` says of each accused node
-    what became of it, `not_tested` of each that was not measured, or not all of it, why.
+    `stopped` is why it broke off, "" where it came to its end. `found` has for each accused node
+    what became of it, `not_tested` for each node that was not measured, or not completely, why.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Patrol:
     cover: bool
     risks: dict[str, list[str]]
     campaign: str | None = None
+    ways: list[Way] = dataclasses.field(default_factory=list)
     stopped: str = ""
     found: dict[str, str] = dataclasses.field(default_factory=dict)
     not_tested: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -48,25 +50,21 @@ _JOURNAL = pydantic.TypeAdapter(Patrol)
 
 
 def ways(system: str, now: datetime.datetime, since_days: float) -> dict[Way, float]:
-    """Of every two leaves that a patrol measured with each other: the days since the last time.
-
-    Those longer ago than `since_days` are not looked for.
+    """Way -> the days since a patrol last measured it. Patrols longer ago than `since_days` are not
+    read.
     """
-    found: dict[Way, float] = {}
-    for one in _read(system, now - datetime.timedelta(days=since_days)):
-        if one.cover and one.ended is not None and not one.stopped:
-            days = (now - _moment(one.id)).total_seconds() / 86400
-            for way in ways_of(
-                [leaf for leaf, of_it in one.leaves.items() if set(of_it) - set(one.not_tested)]
-            ):
-                found[way] = min(days, found.get(way, days))
-    return found
+    days_by_way: dict[Way, float] = {}
+    for patrol in _read(system, now - datetime.timedelta(days=since_days)):
+        days = (now - _moment(patrol.id)).total_seconds() / 86400
+        for way in patrol.ways:
+            days_by_way[way] = min(days, days_by_way.get(way, days))
+    return days_by_way
 
 
 def across(system: str, now: datetime.datetime, since_days: float) -> set[str]:
-    """The campaigns of patrols whose nodes were all measured across leaves."""
+    """The campaigns of patrols that measured across leaves."""
     since = now - datetime.timedelta(days=since_days)
-    return {one.campaign for one in _read(system, since) if one.cover and one.campaign}
+    return {patrol.campaign for patrol in _read(system, since) if patrol.cover and patrol.campaign}
 
 
 def _read(system: str, since: datetime.datetime) -> Iterator[Patrol]:
@@ -74,12 +72,12 @@ def _read(system: str, since: datetime.datetime) -> Iterator[Patrol]:
         if path.stem[:16] < since.strftime(_STAMP):
             continue
         try:
-            one = _JOURNAL.validate_json(path.read_bytes())
-            _moment(one.id)
+            patrol = _JOURNAL.validate_json(path.read_bytes())
+            _moment(patrol.id)
         except (OSError, ValueError):
-            # Of one that cannot be read the ways are seen once more.
+            # The ways of a damaged journal are measured once more.
             continue
-        yield one
+        yield patrol
 
 
 def _moment(identifier: str) -> datetime.datetime:

@@ -1,7 +1,7 @@
 """`railgauge patrol`: an acceptance of a few idle nodes, and what follows for those it accuses.
 
-Nothing is changed before the verdict: whatever ends a patrol, its nodes are in service, and what
-was measured until then is in its campaign.
+Nothing is changed before the verdict: whatever ends a patrol, its nodes stay in service, and the
+results until then are in its campaign.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import dataclasses
 import datetime
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from railgauge import hostlist, systems
 from railgauge.acceptance import accept, session
@@ -25,8 +25,16 @@ from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, Railga
 from railgauge.gate import coverage, partners, teeth
 from railgauge.gate import journal as gate_journal
 from railgauge.gate.coverage import Line
+from railgauge.hooks import Say
 from railgauge.patrol import journal
-from railgauge.patrol.choose import Candidate, Choice, choose, due_after_restart
+from railgauge.patrol.choose import (
+    Candidate,
+    Choice,
+    Way,
+    choose,
+    due_after_restart,
+    ways_of,
+)
 from railgauge.patrol.journal import Patrol
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
@@ -36,20 +44,19 @@ from railgauge.systems import Partition
 from railgauge.verdict.answer import Verdict
 from railgauge.verdict.standing import standings
 
-Say = Callable[[str], None]
-
-#: How long a session goes on that is to end: until it has read what its job measured. Nobody waits
-#: for that.
+#: How long a session that is to end may go on, to read what its job measured. Nobody waits for it.
 _READ_S = 12.0
 
-#: How it begins to say that its time is over.
+#: The beginnings of the reasons that its time is over, and that somebody else wanted its nodes.
+#: What was measured until then is judged.
 _SPENT = "used up: the budget"
+_PREEMPTED = "Slurm preempted job"
 
 
 @dataclasses.dataclass(frozen=True)
 class Fleet:
-    """The nodes of a system by what a patrol may do: `candidates` by partition, those that are left
-    alone and why, and how many may be under test now.
+    """The nodes of a system: `candidates` by partition, nodes that are left alone with the reason,
+    and how many may be under test now.
     """
 
     candidates: Mapping[str, Sequence[Candidate]]
@@ -59,7 +66,7 @@ class Fleet:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What a patrol would test: of which partition, why, for about how long."""
+    """What a patrol would test: in which partition, for which risks, for about how long."""
 
     partition: str
     choice: Choice
@@ -69,26 +76,26 @@ class Plan:
 
 
 def survey(system: str, rules: GateRules, now: datetime.datetime) -> Fleet:
-    """What Slurm and the records say of all nodes at this moment. SlurmProblem where Slurm does not
-    answer.
-    """
+    """All nodes as Slurm and the records have them. SlurmProblem where Slurm does not answer."""
     known = slurm_nodes.show()
     everybody = {node for partition in systems.load(system).partitions for node in partition.nodes}
     states = {node: state for node, state in known.items() if node in everybody}
     restarted = {n: s.booted.timestamp() for n, s in states.items() if s.booted is not None}
-    of = rules.patrol
-    due = due_after_restart(restarted, of.max_under_test, of.settle_s, of.turn_s)
+    patrol_rules = rules.patrol
+    due = due_after_restart(
+        restarted, patrol_rules.max_under_test, patrol_rules.settle_s, patrol_rules.turn_s
+    )
     left_alone = {
         node: why
         for node in sorted(everybody)
-        if (why := _left_alone(states.get(node), due.get(node, 0) - now.timestamp()))
+        if (why := _why_left_alone(states.get(node), due.get(node, 0) - now.timestamp()))
     }
     lines = coverage.lines(system, sorted(everybody), known, now)
     suspects = {
         n for n in everybody if store.suspected(system, n) or (n in states and states[n].ours)
     }
-    across = journal.across(system, now, of.every_days)
-    found: dict[str, list[Candidate]] = {}
+    across = journal.across(system, now, patrol_rules.every_days)
+    candidates: dict[str, list[Candidate]] = {}
     for partition in systems.load(system).partitions:
         leaves = leaves_of(partition)
         of_node = leaves.of_node if leaves else {}
@@ -96,19 +103,19 @@ def survey(system: str, rules: GateRules, now: datetime.datetime) -> Fleet:
             if line.partition == partition.name and line.node not in left_alone:
                 leaf = of_node.get(line.node, "")
                 beside = [n for n in suspects if leaf and of_node.get(n) == leaf and n != line.node]
-                found.setdefault(partition.name, []).append(
+                candidates.setdefault(partition.name, []).append(
                     _candidate(line, leaf, beside, across, now)
                 )
         in_order = partition.nodes.index
-        found.get(partition.name, []).sort(key=lambda one: in_order(one.node))
+        candidates.get(partition.name, []).sort(key=lambda candidate: in_order(candidate.node))
     under_test = slurm_jobs.nodes_of_campaigns()
     broken = gate_journal.unended(system)
     if broken is not None:
         under_test |= set(broken.open_nodes)
-    return Fleet(found, left_alone, of.max_under_test - len(under_test & everybody))
+    return Fleet(candidates, left_alone, patrol_rules.max_under_test - len(under_test & everybody))
 
 
-def _left_alone(state: SlurmNode | None, due_in_s: float) -> str:
+def _why_left_alone(state: SlurmNode | None, due_in_s: float) -> str:
     """Why a node is not tested now; "" where it may be."""
     if state is None:
         return "Slurm does not know it"
@@ -137,19 +144,24 @@ def _candidate(
         risks.append("its fingerprint is not the accepted one")
     if tested is not None and tested.outcome == "not accepted":
         risks.append(f"not accepted by {tested.campaign}")
+    if line.doubted is not None:
+        risks.append(f"something was wrong in {line.doubted.campaign}, which broke off")
     if line.flaps:
         risks.append(line.flapped)
     if suspects_beside:
         risks.append(f"beside {hostlist.fold(suspects_beside)} on {leaf}")
-    told = {} if days is None else {"days": days}
-    retest = tested is not None and tested.open and tested.campaign in across
-    return Candidate(line.node, leaf, risks=tuple(risks), retest=retest, **told)
+    known_days = {} if days is None else {"days": days}
+    retest = any(
+        test is not None and test.open and test.campaign in across
+        for test in (tested, line.doubted)
+    )
+    return Candidate(line.node, leaf, risks=tuple(risks), retest=retest, **known_days)
 
 
 def plan(system: str, rules: GateRules, fleet: Fleet, nodes: int, budget_s: float) -> Plan | None:
-    """The nodes to test now, as many as the budget lets; None where there are too few.
+    """The plan of nodes to test now, as many as the budget lets; None where there are too few.
 
-    RailgaugeError where the budget is too short for the fewest that can be tested.
+    RailgaugeError where the budget is too short for the smallest test.
     """
     now = datetime.datetime.now(datetime.timezone.utc)
     ways = journal.ways(system, now, 4 * rules.patrol.every_days)
@@ -159,7 +171,7 @@ def plan(system: str, rules: GateRules, fleet: Fleet, nodes: int, budget_s: floa
         partition, choice = _choice(system, rules, fleet, most, ways)
         if partition is None:
             break
-        by_name = {one.node: one for one in fleet.candidates[partition.name]}
+        by_name = {candidate.node: candidate for candidate in fleet.candidates[partition.name]}
         leaves: dict[str, list[str]] = {}
         for node in choice.nodes:
             if by_name[node].leaf:
@@ -183,14 +195,14 @@ def plan(system: str, rules: GateRules, fleet: Fleet, nodes: int, budget_s: floa
 def _choice(
     system: str, rules: GateRules, fleet: Fleet, most: int, ways: Mapping[tuple[str, str], float]
 ) -> tuple[Partition | None, Choice]:
-    """Of the partition that has the most urgent node of those with enough idle ones."""
+    """The choice in the partition with the most urgent node, among those with enough idle nodes."""
     best: tuple[float, Partition, Choice] | None = None
     for partition in systems.load(system).partitions:
         candidates = fleet.candidates.get(partition.name, ())
         least = min(rules.partners + 1, len(partition.nodes))
         choice = choose(candidates, most, least, ways)
         if choice.nodes:
-            urgency = max(one.urgency for one in candidates)
+            urgency = max(candidate.urgency for candidate in candidates)
             if best is None or urgency > best[0]:
                 best = (urgency, partition, choice)
     return (best[1], best[2]) if best else (None, Choice())
@@ -198,15 +210,15 @@ def _choice(
 
 def _seconds(system: str, rules: GateRules, partition: Partition, choice: Choice) -> float:
     folded = hostlist.fold(choice.nodes)
-    with _told(system, partition.name, choice):
+    with _environment(system, partition.name, choice):
         scope = accept.scope(system, partition.name, folded)
         listed = accept.plan(system, scope, folded, "acceptance", _options(rules))
     return sum(case.seconds or 0.0 for case in listed)
 
 
 @contextlib.contextmanager
-def _told(system: str, partition: str, choice: Choice) -> Iterator[None]:
-    """What the session of a patrol is told by its environment."""
+def _environment(system: str, partition: str, choice: Choice) -> Iterator[None]:
+    """Set the environment variables that a patrol's session reads."""
     names = (IDLE_VARIABLE, SCHEDULE_VARIABLE, "RFM_SYSTEM")
     before = {name: os.environ.get(name) for name in names}
     os.environ[IDLE_VARIABLE] = "1"
@@ -224,8 +236,8 @@ def _told(system: str, partition: str, choice: Choice) -> Iterator[None]:
 
 
 def _options(rules: GateRules) -> list[str]:
-    """A job that Slurm preempted is not started again: its nodes are somebody else's by then. srun
-    knows no such option, so that it stands as a line of the jobs' scripts.
+    """The options of ReFrame. A preempted job must not start again, as its nodes are somebody
+    else's by then. srun has no such option, so it is a line of the jobs' scripts.
     """
     return [
         word
@@ -242,10 +254,10 @@ def run(
     command: list[str],
     say: Say,
 ) -> Patrol:
-    """Test them, and do with those that checks accuse what `teeth` says.
+    """Test the planned nodes, and treat those that checks accuse as `teeth` says.
 
-    It ends as well when the budget is used up, a job of it is preempted, or a signal comes. What
-    was measured until the budget ended is judged; else nobody is, and what was measured is kept.
+    A patrol ends early when its budget is used up, a job of it is preempted, or a signal comes.
+    What was measured until then is kept and judged; after a signal it is kept only.
     """
     patrol = Patrol(
         id=gate_journal.new_id(),
@@ -261,83 +273,23 @@ def run(
     lacking = rights.missing(system)
     if lacking:
         say(f"what is found is only recorded: {lacking[0]}")
-    end = _End(budget_s)
+    end = _StopReason(budget_s)
 
     def begun(campaign: Campaign) -> None:
         patrol.campaign = campaign.id
         end.campaign = campaign
-        _tell_enough(campaign, "")
+        _write_enough(campaign, "")
         patrol.save()
 
     folded = hostlist.fold(planned.choice.nodes)
-    with _told(system, planned.partition, planned.choice):
+    with _environment(system, planned.partition, planned.choice):
         scope = accept.scope(system, planned.partition, folded)
         verdict = accept.run(
             *(system, scope, folded, "acceptance", _options(rules), command, say),
             begun=begun,
             stop=end.why,
         )
-    # Also where it was the last one, after which the session ended by itself.
-    with contextlib.suppress(SlurmProblem):
-        patrol.stopped = _preempted(verdict.campaign.id)
-    patrol.exit_code = _judge(patrol, rules, verdict, say, bool(lacking))
-    patrol.ended = store.now()
-    patrol.save()
-    minutes = (time.monotonic() - end.began) * len(patrol.nodes) / 60
-    say(f"{verdict.campaign.id}: {verdict.decision}, {minutes:.1f} node-minutes")
-    return patrol
-
-
-class _End:
-    """Why the session of a patrol is to end before its end, asked every few seconds."""
-
-    def __init__(self, budget_s: float) -> None:
-        self.began = time.monotonic()
-        self._budget_s = budget_s
-        self.campaign: Campaign | None = None
-        #: since when a job of it is somebody else's, and the budget used up
-        self._lost: float | None = None
-        self._spent: float | None = None
-
-    def why(self) -> str:
-        """ "" while it may go on, also where Slurm does not answer."""
-        now = time.monotonic()
-        gone = ""
-        with contextlib.suppress(SlurmProblem):
-            gone = _preempted(self.campaign.id) if self.campaign else ""
-        if gone:
-            self._lost = self._lost or now
-            return gone if now - self._lost >= _READ_S else ""
-        if now - self.began <= self._budget_s:
-            return ""
-        if self._spent is None:
-            self._spent = now
-            if self.campaign is not None:
-                _tell_enough(self.campaign, "the budget is used up\n")
-        return f"{_SPENT} of {self._budget_s / 60:g} min" if now - self._spent >= _READ_S else ""
-
-
-def _tell_enough(campaign: Campaign, words: str) -> None:
-    """Nothing until it is: of a file that is there a node sees what is written into it at once, and
-    that one has come only after a while. A disk that is full makes the end a harder one.
-    """
-    with contextlib.suppress(OSError):
-        (campaign.folder / ENOUGH).write_text(words, encoding="utf-8")
-
-
-def _preempted(campaign: str) -> str:
-    """Which of its jobs Slurm ended for somebody else's; "" where it did not."""
-    gone = slurm_jobs.preempted_jobs_of(campaign)
-    return f"Slurm preempted job {' '.join(gone)}" if gone else ""
-
-
-def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_only: bool) -> int:
-    """By what was measured; of a patrol that was stopped for anything but its budget nobody is."""
-    ended = verdict.campaign.session
-    if verdict.campaign.state != "finished":
-        ended_by = ended.interrupted_by if ended else ""
-        patrol.stopped = patrol.stopped or ended_by or verdict.campaign.state
-    judged = not patrol.stopped or patrol.stopped.startswith(_SPENT)
+    patrol.stopped, judged = _stop_reason(verdict)
     if patrol.stopped:
         measured = sum(case.complete for case in verdict.cases)
         say(
@@ -345,35 +297,117 @@ def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_
             f"and are kept in {verdict.campaign.id}"
             + ("" if judged else "; nobody is judged by them")
         )
-    if not judged:
-        return EXIT_INCONCLUSIVE
-    found = teeth.alarms(verdict, rules)
+    patrol.ways = _ways_measured(patrol, verdict)
+    if judged:
+        patrol.exit_code = _judge(patrol, rules, verdict, say, bool(lacking))
+    else:
+        patrol.exit_code = EXIT_INCONCLUSIVE
+        patrol.not_tested = dict.fromkeys(patrol.nodes, patrol.stopped)
+    patrol.ended = store.now()
+    patrol.save()
+    minutes = (time.monotonic() - end.began) * len(patrol.nodes) / 60
+    say(f"{verdict.campaign.id}: {verdict.decision}, {minutes:.1f} node-minutes")
+    return patrol
+
+
+class _StopReason:
+    """Why the session of a patrol must end early; asked every few seconds."""
+
+    def __init__(self, budget_s: float) -> None:
+        self.began = time.monotonic()
+        self._budget_s = budget_s
+        self.campaign: Campaign | None = None
+        #: since when a job of it is preempted, and since when the budget is used up
+        self._lost: float | None = None
+        self._spent: float | None = None
+
+    def why(self) -> str:
+        """The reason; "" while it may go on, also where Slurm does not answer."""
+        now = time.monotonic()
+        preempted = ""
+        with contextlib.suppress(SlurmProblem):
+            preempted = _preempted(self.campaign.id) if self.campaign else ""
+        if preempted:
+            self._lost = self._lost or now
+            return preempted if now - self._lost >= _READ_S else ""
+        if now - self.began <= self._budget_s:
+            return ""
+        if self._spent is None:
+            self._spent = now
+            if self.campaign is not None:
+                _write_enough(self.campaign, "the budget is used up\n")
+        return f"{_SPENT} of {self._budget_s / 60:g} min" if now - self._spent >= _READ_S else ""
+
+
+def _write_enough(campaign: Campaign, words: str) -> None:
+    """Write the file that ends a sweep's rounds; it is empty until then. Nodes see at once what is
+    written into an existing file, a new file only after a while. On a full disk the end is harder.
+    """
+    with contextlib.suppress(OSError):
+        (campaign.folder / ENOUGH).write_text(words, encoding="utf-8")
+
+
+def _preempted(campaign: str) -> str:
+    """Which jobs of a campaign Slurm preempted, in words; "" for none."""
+    preempted = slurm_jobs.preempted_jobs_of(campaign)
+    return f"{_PREEMPTED} {' '.join(preempted)}" if preempted else ""
+
+
+def _stop_reason(verdict: Verdict) -> tuple[str, bool]:
+    """Why a patrol was stopped, "" where it was not; and whether its results are judged."""
+    campaign = verdict.campaign
+    if campaign.state == "finished":
+        # Its last job may have been preempted, after which the session ended by itself.
+        with contextlib.suppress(SlurmProblem):
+            return _preempted(campaign.id), True
+        return "", True
+    why = (campaign.session.interrupted_by if campaign.session else "") or campaign.state
+    return why, campaign.state == "interrupted" and why.startswith((_SPENT, _PREEMPTED))
+
+
+def _ways_measured(patrol: Patrol, verdict: Verdict) -> list[Way]:
+    """The ways between two leaves on which every planned check was completed."""
+    leaf = {node: name for name, nodes in patrol.leaves.items() for node in nodes}
+    completed: dict[Way, dict[str, bool]] = {}
+    for case in verdict.cases:
+        leaves = {leaf[node] for node in case.nodes if node in leaf}
+        if len(case.nodes) == len(leaves) == 2:
+            by_check = completed.setdefault(ways_of(leaves)[0], {})
+            by_check[case.check] = by_check.get(case.check, False) or case.complete
+    return [way for way, by_check in sorted(completed.items()) if all(by_check.values())]
+
+
+def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_only: bool) -> int:
+    """Judge the nodes by what was measured; return the exit code."""
+    alarms = teeth.alarms(verdict, rules)
     if record_only:
-        found = [dataclasses.replace(one, teeth="record") for one in found]
-    for line in teeth.act(patrol.system, rules, found, f"patrol {patrol.id}"):
+        alarms = [dataclasses.replace(alarm, teeth="record") for alarm in alarms]
+    for line in teeth.act(patrol.system, rules, alarms, f"patrol {patrol.id}"):
         node, _, words = line.partition(": ")
         patrol.found[node] = words
         say(line)
-    for one in found:
-        if one.teeth != "record":
-            partners.alarm(one.node, patrol.found[one.node], say)
-    told = standings(verdict)
-    good = [n for n in patrol.nodes if n in told and told[n].outcome == "accepted"]
-    accused = {one.node for one in found}
-    untold = 0
+    for alarm in alarms:
+        if alarm.teeth != "record":
+            partners.alarm(alarm.node, patrol.found[alarm.node], say)
+    node_standings = standings(verdict)
+    good = [
+        n for n in patrol.nodes if n in node_standings and node_standings[n].outcome == "accepted"
+    ]
+    accused = {alarm.node for alarm in alarms}
+    undecided = 0
     for node in sorted(set(patrol.nodes) - set(good) - accused):
-        known = told.get(node)
+        known = node_standings.get(node)
         if known is None or known.outcome == "not tested":
             patrol.not_tested[node] = known.why if known else "nothing was measured on it"
             say(f"{node}: not tested: {patrol.not_tested[node]}")
         else:
-            untold += 1
+            undecided += 1
             say(f"{node}: neither accepted nor accused: {known.why}")
     if not record_only:
         for line in teeth.clear(patrol.system, good):
             say(line)
-    if found:
+    if alarms:
         return EXIT_REJECT
-    if good and not untold:
+    if good and not undecided:
         return EXIT_ACCEPT
     return verdict.exit_code or EXIT_INCONCLUSIVE

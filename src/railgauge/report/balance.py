@@ -37,10 +37,10 @@ class Balance:
 
 
 def compare(verdicts: Sequence[Verdict]) -> list[Balance]:
-    """Of each partition and kind of traffic the modes, in the order of the campaigns; numbers of
-    good runs only.
+    """The modes of each partition and kind of traffic, in the order of the campaigns; good runs
+    only.
     """
-    found: dict[tuple[str, str, str, str], dict[str, list[float]]] = {}
+    by_place: dict[tuple[str, str, str, str], dict[str, list[float]]] = {}
     for verdict in verdicts:
         for case in filter(_is_good, verdict.cases):
             for row in case.rows:
@@ -49,10 +49,10 @@ def compare(verdicts: Sequence[Verdict]) -> list[Balance]:
                 # NCCL's alltoall has neither.
                 if traffic in _TRAFFIC and m.metric in _METRICS:
                     key = verdict.campaign.system, case.partition, traffic, mode
-                    values = found.setdefault(key, {metric: [] for metric in _METRICS})
+                    values = by_place.setdefault(key, {metric: [] for metric in _METRICS})
                     values[m.metric].append(m.value)
     balances: list[Balance] = []
-    for key, values in found.items():
+    for key, values in by_place.items():
         if not values["jain_index"] or not values["bandwidth"]:
             continue
         rate = statistics.median(values["bandwidth"])

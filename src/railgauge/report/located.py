@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from railgauge.verdict.locating import Located, Suspect, not_excluded
 from railgauge.verdict.locating.suspects import Witness
 
-#: So many of what is missing are listed; the others are counted.
+#: How many of the missing results are listed; the others are counted.
 _NAMED = 8
 
 
@@ -33,18 +33,23 @@ def lines(located: Located) -> Iterator[str]:
         )
     if len(watched) > _NAMED:
         yield f"low and no suspect: {len(watched) - _NAMED} more"
-    if located.rounds and not located.suspects:
+    if located.nodes:
         yield (
-            f"not excluded after {located.rounds} rounds: a fault that is there a fifth of the "
-            f"time, {not_excluded(located.rounds):.0%}"
+            "not excluded: a fault that is there a fifth of the time, "
+            f"{not_excluded(located.fewest):.0%} by {located.fewest} good results, the fewest of "
+            "any end"
         )
 
 
 def name(suspect: Suspect) -> str:
-    """As people look for it: a node by its name, `rail n2:mlx5_1`, `the way between n1 and n2`."""
+    """As people look for it: a node by its name, `rail n2:mlx5_1`, `the way between n1 and n2`,
+    `rail 3` of which no leaf is known.
+    """
     if suspect.kind == "pair":
         return f"the way between {' and '.join(suspect.nodes)}"
-    return suspect.name if suspect.kind == "node" else f"{suspect.kind} {suspect.name}"
+    if suspect.kind == "node" or suspect.name.startswith("rail "):
+        return suspect.name
+    return f"{suspect.kind} {suspect.name}"
 
 
 def look(suspect: Suspect) -> str:

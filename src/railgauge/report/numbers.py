@@ -29,10 +29,10 @@ _STYLES = {
     "stands out": "bold yellow",
 }
 
-#: What speaks against a number, the worst first.
+#: Statuses that are bad, the worst first.
 _BAD = ("out", "failed", "stands out")
 
-#: What judges nothing.
+#: Statuses that judge nothing.
 _OPEN = ("no reference", "recorded")
 
 
@@ -87,7 +87,7 @@ def status(case: Case, row: Row) -> str:
 
 
 def _styled(words: str) -> Text:
-    """What is said of a number, or of several: `2 failed, 1 stands out`, by the first."""
+    """The status of a number, or of several (`2 failed, 1 stands out`), coloured by the first."""
     first = words.split(", ")[0].lstrip("0123456789 ")
     return Text(words, style=_STYLES.get(first, "bold red"))
 
@@ -138,17 +138,17 @@ class Number:
 
 
 def collect(verdict: Verdict, all_numbers: bool = False) -> list[Number]:
-    """Those that gate, or are out of a reference all the same; or all."""
+    """The numbers that gate, or that are out of a reference although they do not; or all."""
     far = {(id(outlier.case), outlier.measurement) for outlier in verdict.outliers}
-    found = []
+    numbers = []
     for case in verdict.cases:
         for row in case.rows:
             if all_numbers or row.gates or row.within is False:
                 word = status(case, row)
                 if word in ("ok", "no reference") and (id(case), row.measurement) in far:
                     word = "stands out"
-                found.append(Number(case, row, word))
-    return found
+                numbers.append(Number(case, row, word))
+    return numbers
 
 
 # --- one line a condition ------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def conditions(measured: Iterable[Number]) -> list[ConditionLine]:
 
 
 def by_condition(verdict: Verdict) -> Table:
-    """A line a check and condition."""
+    """The table with a line for each check and condition."""
     partitions = {case.partition for case in verdict.cases}
     # What was measured again is evidence, and no place of its condition.
     numbers = [one for one in collect(verdict) if not one.case.like]
@@ -220,20 +220,20 @@ def by_condition(verdict: Verdict) -> Table:
 
 
 def goodness(one: Number) -> tuple[bool, float]:
-    """The least is the worst: out of its reference first, then by what is better of its metric."""
+    """Sort key, the worst first: out of its reference, then the worst value of its metric."""
     m = one.row.measurement
     sign = 1 if METRICS[m.metric].better == "more" else -1
     return one.row.within is not False, sign * m.value
 
 
 def _loads(numbers: Iterable[Number]) -> Mapping[tuple[str, str], set[str]]:
-    """Under which loads a check measured on a partition: they are told where there are two."""
-    found: dict[tuple[str, str], set[str]] = {}
+    """(check, partition) -> the loads under which it measured; shown where there are two."""
+    loads: dict[tuple[str, str], set[str]] = {}
     for one in numbers:
-        known = found.setdefault((one.case.check, one.case.partition), set())
+        known = loads.setdefault((one.case.check, one.case.partition), set())
         if one.row.measurement.load:
             known.add(one.row.measurement.load)
-    return found
+    return loads
 
 
 def measured(measurement: Measurement, with_load: bool = True) -> str:
@@ -254,7 +254,7 @@ def slowest_of(case: Case) -> int:
 
 
 def worst_at(one: Number) -> str:
-    """Where; of groups that ran at once it is not known which was the slowest."""
+    """The worst place; of groups that ran at once it is not known which was the slowest."""
     count = slowest_of(one.case)
     return f"one of {count}" if count > 1 else at(one)
 
@@ -268,7 +268,9 @@ def at(one: Number) -> str:
 
 
 def _median(members: Sequence[Number]) -> str:
-    """With the farthest that a place is from it, as a share: `0.98 ±3%`; alone there is none."""
+    """The median with the largest deviation of a place, as a share: `0.98 ±3%`; without it for one
+    place.
+    """
     values = [one.row.measurement.value for one in members]
     if len(values) == 1:
         return "-"

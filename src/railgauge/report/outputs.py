@@ -9,7 +9,7 @@ from typing import Any
 from railgauge.node import raw, sweep
 from railgauge.verdict.compare import Case
 
-#: So many ranks of a place are shown, and so many lines of a file that one left.
+#: How many ranks of a place are shown, and how many lines of a file that one left.
 _SIDES, _LINES = 16, 40
 
 
@@ -24,7 +24,7 @@ class Outputs:
         self._left = raw.Raw()
 
     def of(self, case: Case) -> list[tuple[str, str]]:
-        """(role and kind, what was printed) of each call; of a sweep from its raw.jsonl.gz.
+        """(role and kind, text) of each call's outputs; for a sweep from its raw.jsonl.gz.
 
         OSError or ValueError where it cannot be read.
         """

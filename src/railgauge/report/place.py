@@ -1,4 +1,4 @@
-"""A place in a terminal: what was called there, numbers, failures, facts, counters, outputs."""
+"""A place in a terminal: its calls, numbers, failures, facts, counters, outputs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from railgauge.report import numbers
 from railgauge.verdict.answer import row_as_dict
 from railgauge.verdict.compare import Case
 
-#: Of lines of facts.
+#: Width of lines of facts.
 _WIDTH = 118
 
-#: Facts that are told in another way, or to nobody.
+#: Facts that are shown in another way, or not at all.
 _ELSEWHERE = ("counters", "clock", "boot_id", "unknown")
 
 
@@ -33,7 +33,7 @@ def lines(case: Case, outputs: Sequence[tuple[str, str]]) -> Iterator[str]:
         yield f"  {_call(call)}"
     yield from _section("numbers", [_row(case, row) for row in case.rows])
     yield from _section("failures", list(_failures(case)))
-    yield from _section("notes", case.notes)
+    yield from _section("notes", (*case.notes, *case.notes_of_job))
     for node, facts in case.facts.items():
         yield from _section(f"facts of {node}", list(_facts(facts)))
     yield from _section("counters that moved", list(_counters(case.facts)))
@@ -66,7 +66,7 @@ def as_dict(case: Case, outputs: Sequence[tuple[str, str]]) -> dict[str, Any]:
             {**dataclasses.asdict(failure), "nodes": list(failure.nodes)}
             for failure in [*case.failures, *left]
         ],
-        "notes": list(case.notes),
+        "notes": [*case.notes, *case.notes_of_job],
         "facts": {node: dict(facts) for node, facts in case.facts.items()},
         "outputs": [{"of": whose, "text": text} for whose, text in outputs],
     }
@@ -140,11 +140,11 @@ def _is_plain(value: object) -> bool:
 
 
 def _counters(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """A line a counter, a column a node."""
+    """A line for each counter, a column for each node."""
     counted = {
-        node: told["counters"].get("counters", {})
-        for node, told in facts.items()
-        if isinstance(told.get("counters"), Mapping)
+        node: recorded["counters"].get("counters", {})
+        for node, recorded in facts.items()
+        if isinstance(recorded.get("counters"), Mapping)
     }
     names = sorted({name for of_node in counted.values() for name in of_node if of_node[name]})
     if not names:

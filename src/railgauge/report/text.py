@@ -128,7 +128,7 @@ def _sessions(verdict: Verdict) -> list[str]:
 
 
 def _print_tools(console: Console, verdict: Verdict) -> None:
-    """One line a tool and build; several programs of one package are one."""
+    """One line for each tool and build; programs of one package share a line."""
     lines: dict[tuple[str, str], set[str]] = {}
     for build in verdict.tools:
         # Of Railgauge's own programs it is the interpreter's.
@@ -206,9 +206,9 @@ def render(verdict: Verdict, console: Console, all_places: bool = False) -> None
         console.print(f"  left out, declared absent: [bold]{escape(what)}[/]: {escape(why)}")
     for notice in verdict.notices:
         console.print(f"  note: {notice.message}", highlight=False, markup=False, soft_wrap=True)
-    found = _found(verdict)
+    power = _power_lines(verdict)
     left_out = transfers.left_out(verdict)
-    for line in (*found, *left_out):
+    for line in (*power, *left_out):
         console.print(line, highlight=False, soft_wrap=True)
     if (
         verdict.findings
@@ -216,7 +216,7 @@ def render(verdict: Verdict, console: Console, all_places: bool = False) -> None
         or verdict.notices
         or verdict.campaign.earlier
         or left_out
-        or found
+        or power
     ):
         console.print()
     mark = "SIMULATED " if verdict.simulated else ""
@@ -227,8 +227,8 @@ def render(verdict: Verdict, console: Console, all_places: bool = False) -> None
     )
 
 
-def _found(verdict: Verdict) -> list[str]:
-    """What the campaign would have found: where it is sharpest, and under how many conditions."""
+def _power_lines(verdict: Verdict) -> list[str]:
+    """What the campaign would have found: the smallest losses, and under how many conditions."""
     power = verdict.power
     best = power.sharpest
     if best is None:

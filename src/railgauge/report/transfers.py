@@ -310,7 +310,7 @@ def render(verdict: Verdict, console: Console) -> None:
 
 
 def left_out(verdict: Verdict) -> list[str]:
-    """What was not run, why, and what brings it: one line for each check, as markup."""
+    """The checks that were not run, why, and what to install: one line each, as markup."""
     lines: dict[tuple[str, str], str] = {}
     for case in verdict.cases:
         if case.was_left_out and case.left_out:

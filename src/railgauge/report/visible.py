@@ -14,4 +14,4 @@ _UNSAFE = re.compile(
 
 def clean(text: str) -> str:
     """The text with what cannot be seen written as its code."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
+    return _UNSAFE.sub(lambda matched: f"\\u{ord(matched[0]):04x}", text.replace("\r\n", "\n"))

@@ -16,6 +16,7 @@ from railgauge import hostlist, paths
 from railgauge.errors import EnvironmentProblem
 from railgauge.node.detect import SCHEMA
 from railgauge.node.rdma import natural
+from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm.partitions import Cluster, Run
 
 #: So many nodes are asked, to see whether they agree.
@@ -29,7 +30,7 @@ _STATES = ("IDLE", "MIXED")
 
 _DIFFER = "the nodes do not agree"
 
-Value = str | int | float
+Value = str | int | float | tuple[str, ...]
 
 #: A node's document, as `railgauge.node.detect` prints it.
 Document = Mapping[str, Any]
@@ -48,9 +49,14 @@ class Seen:
     missing: Mapping[str, str]
 
     def __str__(self) -> str:
-        parts = [f"{name} {value}" for name, value in self.values.items() if value != ""]
+        parts = [f"{name} {shown(value)}" for name, value in self.values.items() if value != ""]
         parts += [f"{name}: {why}" for name, why in self.missing.items() if why.startswith(_DIFFER)]
         return f"{hostlist.fold(self.nodes)}: {', '.join(parts)}"
+
+
+def shown(value: Value) -> str:
+    """A value as a description has it."""
+    return f"[{', '.join(value)}]" if isinstance(value, tuple) else str(value)
 
 
 def look(partition: str, slurm: Cluster, options: Sequence[str], ask: Run) -> Seen:
@@ -72,7 +78,8 @@ def look(partition: str, slurm: Cluster, options: Sequence[str], ask: Run) -> Se
         answer = ask(
             *("srun", "--quiet", f"--nodes={len(free)}", f"--ntasks={len(free)}"),
             *("--ntasks-per-node=1", f"--nodelist={hostlist.fold(free)}", "--input=none"),
-            *(f"--immediate={_QUEUE_S}", f"--partition={partition}", *options),
+            *(f"--immediate={_QUEUE_S}", slurm_jobs.comment()),
+            *(f"--partition={partition}", *options),
             *("env", f"PYTHONPATH={paths.SOURCE}", "python3", "-m", "railgauge.node.detect"),
             *members[: _ASKED + 1],
             limit_s=3 * _QUEUE_S,
@@ -159,7 +166,10 @@ def agreed(partition: str, documents: Sequence[Document]) -> Seen:
         for document in documents:
             by_value.setdefault(read(document), []).append(str(document["node"]))
         if len(by_value) > 1:
-            parts = (f"{value} on {hostlist.fold(nodes)}" for value, nodes in by_value.items())
+            parts = (
+                f"{'nothing' if value is None else shown(value)} on {hostlist.fold(nodes)}"
+                for value, nodes in by_value.items()
+            )
             missing[name] = f"{_DIFFER}: {', '.join(parts)}"
             continue
         value = next(iter(by_value))
@@ -194,6 +204,12 @@ def _ports(document: Document) -> list[tuple[str, Document]]:
 def _devices(document: Document) -> Value | None:
     names = dict.fromkeys(name.partition("/")[0] for name, _ in _ports(document))
     return "|".join(re.escape(name) for name in names) or None
+
+
+def _names(document: Document) -> Value | None:
+    """The device of each rail; of one with two ports twice."""
+    names = [name.partition("/")[0] for name, _ in _ports(document)]
+    return tuple(sorted(names, key=natural)) or None
 
 
 def _of_ports(field: str) -> Callable[[Document], Value | None]:
@@ -240,6 +256,7 @@ _FIELDS: Mapping[str, tuple[Callable[[Document], Value | None], Callable[[Docume
     "gpu": (lambda d: str(d["gpu_model"]), _unknown("gpus")),
     "devices": (_devices, _no_port),
     "rails": (lambda d: len(_ports(d)) or None, _no_port),
+    "names": (_names, _no_port),
     "link_layer": (_of_ports("link_layer"), _no_port),
     "active_mtu_bytes": (_of_ports("active_mtu_bytes"), _no_port),
     "rate": (_of_ports("rate"), _no_port),

@@ -38,7 +38,7 @@ def proposal(slurm: Cluster, seen: Sequence[Seen] = ()) -> tuple[str, str]:
     for shown in seen:
         count, model = shown.values.get("gpus"), str(shown.values.get("gpu", ""))
         if count:
-            like = _with_gpus(model, int(count))
+            like = _with_gpus(model, int(str(count)))
             why = f"{count} GPUs a node ({model or 'of an unknown model'})"
             return (like, why) if like else ("tcp", f"{why}, and no system with such is described")
     if any(s.values.get("devices") and s.values.get("link_layer") == "Ethernet" for s in seen):

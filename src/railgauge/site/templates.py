@@ -14,7 +14,7 @@ from pathlib import Path
 from railgauge import hostlist, paths
 from railgauge.errors import RailgaugeError
 from railgauge.site import host_pattern
-from railgauge.site.detect import Seen, Value
+from railgauge.site.detect import Seen, Value, shown
 from railgauge.slurm.partitions import Cluster
 from railgauge.systems import System
 from railgauge.yamlfile import load_model
@@ -23,7 +23,7 @@ from railgauge.yamlfile import load_model
 PLACEHOLDER = "# a placeholder: fill in"
 
 #: Fields that a description may lack; all others have a value, if only a placeholder.
-_OPTIONAL = ("mtu_bytes", "link_gbits", "line_gbits")
+_OPTIONAL = ("mtu_bytes", "link_gbits", "line_gbits", "names")
 
 #: What is filled in from the nodes, where the template has it.
 _FILLED = (
@@ -98,11 +98,11 @@ def places(
     ], lines
 
 
-def seen(place: Place, shown: Seen) -> Place:
+def seen(place: Place, show: Seen) -> Place:
     """The partition with what its nodes show; what somebody stated stays."""
-    missing = {name: why for name, why in shown.missing.items() if name not in place.values}
+    missing = {name: why for name, why in show.missing.items() if name not in place.values}
     return dataclasses.replace(
-        place, values={**shown.values, **place.values}, missing={**place.missing, **missing}
+        place, values={**show.values, **place.values}, missing={**place.missing, **missing}
     )
 
 
@@ -128,7 +128,7 @@ def _partition(text: str, place: Place) -> str:
     text = _with(text, "nodes", place.nodes)
     for field in _FILLED:
         if field in place.values:
-            text = _with(text, field, str(place.values[field]))
+            text = _with(text, field, shown(place.values[field]))
         else:
             text = _open(text, field, place.missing.get(field, "not stated"))
     return text

@@ -18,7 +18,7 @@ OF_THE_NODES = frozenset(
 
 _LAUNCH_FAILED = re.compile(r"Task launch for \S+ failed on node (?P<node>[^\s:]+): (?P<why>.*)")
 
-#: srun, where one task's exit code ends all others, and of each node how that went.
+#: srun's message when one task's exit code ends all others, and its messages for each node then.
 _ABORTED = re.compile(r"^srun: .*Job step aborted|^srun: Terminating StepId=", re.MULTILINE)
 _ENDED = re.compile(
     r"^srun: error: (?P<node>[^\s:]+): tasks? [\d,-]+: (?:Killed|Terminated)", re.MULTILINE
@@ -37,7 +37,7 @@ _NO_SPACE = re.compile(
     r"No space left on device|Disk quota exceeded|No usable temporary directory", re.IGNORECASE
 )
 
-#: What a job's end brings with it wherever it began: never the reason.
+#: Lines that follow from a job's end, whatever its reason: never the reason itself.
 _FOLLOWS = re.compile(
     r"task \S+: (Killed|Terminated|Exited with exit code)|tasks \S+: (Killed|Terminated)"
     r"|tasks \S+: Exited with exit code|Force Terminated StepId"
@@ -87,7 +87,7 @@ SEES_STEP = (
     "share; `railgauge system check NAME --run` says what each node sees"
 )
 
-#: How each reads in a job's standard error, what it is called, and what to type.
+#: Pattern in a job's standard error, description, and what to type.
 _ENVIRONMENT: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str], str]] = [
     (
         re.compile(r"OMPI was not built with (SLURM's )?PMI[\w/ -]*support"),
@@ -148,8 +148,37 @@ _ENVIRONMENT: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str], st
 ]
 
 
+#: Pyxis, where a container does not start, and what its importer said of that. The words are those
+#: of https://github.com/NVIDIA/pyxis, and of issues 127 and 135 there.
+_NO_CONTAINER = re.compile(
+    r"^slurmstepd(?:-(?P<node>\S+))?: error: pyxis: couldn't start container", re.MULTILINE
+)
+_IMPORTER = re.compile(r"error: pyxis: +\[ERROR\] (?P<why>.+)")
+#: A hook that failed, as where the GPU's driver is not loaded, is the node's own trouble.
+_HOOK = re.compile(r"hooks\.d/|nvidia-container-cli")
+
+
+def _container_trouble(stderr: str) -> EnvironmentTrouble | None:
+    """Nodes on which Pyxis started no container: they lack its image, as a rule."""
+    found = list(_NO_CONTAINER.finditer(stderr))
+    if not found or _NO_SPACE.search(stderr) or _HOOK.search(stderr):
+        return None
+    # Older Slurm does not say which slurmstepd speaks.
+    nodes = tuple(dict.fromkeys(match["node"] for match in found if match["node"]))
+    why = _IMPORTER.search(stderr)
+    words = f"no container started on {', '.join(nodes) or 'a node'}"
+    return EnvironmentTrouble(
+        f"{words}: {' '.join(why['why'].split())}" if why else words,
+        "is the image where reframe.yaml says, on these nodes, and readable? "
+        "srun --container-image=IMAGE true, there",
+        nodes,
+    )
+
+
 def environment_trouble(stderr: str) -> EnvironmentTrouble | None:
     """What of a job's environment its standard error, or a tool's, says is missing."""
+    if trouble := _container_trouble(stderr):
+        return trouble
     # Open MPI breaks its lines at 70 characters.
     joined = re.sub(r"(?<=\S)\n(?=[a-z])", " ", "\n".join(_lines(stderr)))
     for pattern, words, step in _ENVIRONMENT:

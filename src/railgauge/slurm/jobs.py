@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import pwd
 import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from railgauge import hostlist
+from railgauge import hostlist, paths
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 
-#: What Slurm says of jobs that it refuses, whatever nodes they are for; what to type then.
+#: Begins Slurm's comment of the jobs of campaigns; the campaign's id follows.
+_CAMPAIGN = "railgauge:"
+
+
+def comment() -> str:
+    """The option by which the queue says whose a job is: of the campaign that this process works
+    for, or of Railgauge outside of any.
+    """
+    campaign = paths.campaign_folder()
+    return f"--comment={_CAMPAIGN}{campaign.name}" if campaign else "--comment=railgauge"
+
+
+#: Slurm's messages about jobs that it refuses whatever their nodes are, and what to type then.
 _REFUSED = (
     (
         re.compile(r"Invalid account|Invalid qos|accounting/QOS policy", re.IGNORECASE),
@@ -108,8 +121,36 @@ def batch_hosts(job_ids: Collection[str]) -> dict[str, str]:
     return {job: host for job, _, host in hosts if host not in ("", "n/a")}
 
 
+def hold(job_id: str) -> bool:
+    """Keep a job that waits from beginning, until `release`; False where it has begun meanwhile, or
+    ended. SlurmProblem where Slurm does not answer, or refuses it.
+
+    Slurm holds one that runs as well, without a word, and takes new nodes for that as an order to
+    give the others back (24.11, _update_job): only one that waits after this is held.
+    """
+    # A hold of its owner, which the owner may end; of a job that has ended Slurm refuses it.
+    refused = None
+    try:
+        client.output("scontrol", "uhold", job_id)
+    except SlurmProblem as error:
+        refused = error
+    state = client.output("squeue", "--noheader", f"--jobs={job_id}", "--format=%T").strip()
+    if state == "PENDING":
+        if refused is not None:
+            raise refused
+        return True
+    with contextlib.suppress(SlurmProblem):
+        release(job_id)
+    return False
+
+
+def release(job_id: str) -> None:
+    """Let a job begin that was held; SlurmProblem where Slurm refuses."""
+    client.output("scontrol", "release", job_id)
+
+
 def shrink(job_id: str, nodes: Collection[str]) -> None:
-    """Let a job that waits have these nodes only; SlurmProblem where Slurm refuses."""
+    """Let a job that is held have these nodes only; SlurmProblem where Slurm refuses."""
     count = len(nodes)
     client.output(
         *("scontrol", "update", f"jobid={job_id}", f"reqnodelist={hostlist.fold(nodes)}"),
@@ -120,7 +161,7 @@ def shrink(job_id: str, nodes: Collection[str]) -> None:
 def cancel_jobs_of(campaign: str) -> list[str]:
     """Cancel what a campaign has left in the queue; the ids of the jobs."""
     listed = client.output("squeue", "--noheader", "--format=%A %k").splitlines()
-    left = [line.split()[0] for line in listed if line.split()[1:] == [f"railgauge:{campaign}"]]
+    left = [line.split()[0] for line in listed if line.split()[1:] == [f"{_CAMPAIGN}{campaign}"]]
     if left:
         client.output("scancel", *left)
     return left
@@ -134,14 +175,14 @@ def preempted_jobs_of(campaign: str) -> list[str]:
         *("squeue", "--noheader", "--states=all", "--format=%A|%T|%k"), limit_s=10
     )
     rows = (line.strip().split("|") for line in listed.splitlines())
-    return [row[0] for row in rows if row[1:] == ["PREEMPTED", f"railgauge:{campaign}"]]
+    return [row[0] for row in rows if row[1:] == ["PREEMPTED", f"{_CAMPAIGN}{campaign}"]]
 
 
 def preempts() -> bool:
     """Whether this Slurm ends jobs for those of a higher priority at all."""
     config = client.output("scontrol", "show", "config")
-    found = re.search(r"^PreemptType\s*= (\S+)", config, re.MULTILINE)
-    return found is not None and not found[1].endswith(("none", "(null)"))
+    matched = re.search(r"^PreemptType\s*= (\S+)", config, re.MULTILINE)
+    return matched is not None and not matched[1].endswith(("none", "(null)"))
 
 
 def describe_jobs_of(campaign: str) -> str:
@@ -153,7 +194,7 @@ def describe_jobs_of(campaign: str) -> str:
     ours = [
         line.split("|")[1:]
         for line in answer.splitlines()
-        if line.startswith(f"railgauge:{campaign}|")
+        if line.startswith(f"{_CAMPAIGN}{campaign}|")
     ]
     if not ours:
         return "Slurm has no job of this campaign"
@@ -167,7 +208,7 @@ def nodes_of_campaigns() -> set[str]:
     return {
         node
         for nodes, _, comment in rows
-        if nodes and comment.startswith("railgauge:")
+        if nodes and comment.startswith(_CAMPAIGN)
         for node in hostlist.expand(nodes)
     }
 
@@ -176,7 +217,7 @@ def waiting_for_campaigns() -> dict[str, str]:
     """The jobs of campaigns that wait for nodes on which a campaign's job runs: id -> campaign."""
     listed = client.output("squeue", "--noheader", "--format=%A|%T|%k|%N|%n").splitlines()
     jobs = [line.strip().split("|") for line in listed if line.count("|") == 4]
-    jobs = [job for job in jobs if job[2].startswith("railgauge:")]
+    jobs = [job for job in jobs if job[2].startswith(_CAMPAIGN)]
 
     def names(text: str) -> set[str]:
         try:
@@ -186,7 +227,7 @@ def waiting_for_campaigns() -> dict[str, str]:
 
     taken = {node for _, state, _, nodes, _ in jobs if state != "PENDING" for node in names(nodes)}
     return {
-        number: comment.removeprefix("railgauge:")
+        number: comment.removeprefix(_CAMPAIGN)
         for number, state, comment, _, wanted in jobs
         if state == "PENDING" and names(wanted) & taken
     }

@@ -14,16 +14,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from railgauge.slurm import client
 from railgauge.slurm.client import SlurmProblem
 
-#: How the reason of a node begins that Railgauge drained. By this alone it knows its own.
+#: Beginning of the reason of every node that Railgauge drained; by this alone it recognises them.
 OURS = "railgauge: "
 
-#: How the name of a reservation begins that a gate run made.
+#: Beginning of the name of every reservation that a gate run made.
 OUR_RESERVATIONS = "railgauge_"
 
-#: How long after the start of slurmctld a node may take until it is known to answer.
+#: Time after the start of slurmctld until a node must have registered.
 REGISTERED_S = 30
 
-#: Slurm cuts nothing, but `sinfo -R` gets hard to read.
+#: Longest reason: Slurm cuts nothing, but `sinfo -R` gets hard to read.
 _LONGEST_REASON = 160
 
 _NOT_FOUND = re.compile(r"^(?:.*: )?Node (\S+) not found$", re.MULTILINE)
@@ -71,7 +71,7 @@ class SlurmNode:
 
     @property
     def drained(self) -> bool:
-        """No job starts on it, whether one still runs there or not."""
+        """Whether no job starts on it; one may still run there."""
         return "DRAIN" in self.flags
 
     @property
@@ -84,22 +84,22 @@ class SlurmNode:
 
     @property
     def given_up(self) -> bool:
-        """Slurm waits for its answer no more."""
+        """Whether Slurm no longer waits for its answer."""
         return bool(self.flags & {"DOWN", "FAIL"})
 
     @property
     def ours(self) -> bool:
-        """Drained, and by Railgauge; whoever gives it another reason takes it over."""
+        """Whether Railgauge drained it; somebody who sets another reason takes it over."""
         return self.drained and self.reason.startswith(OURS)
 
     @property
     def foreign_reservations(self) -> tuple[str, ...]:
-        """Those that no gate run made: what happens in them is their owner's."""
+        """Its reservations that no gate run made, whose owners decide what happens in them."""
         return tuple(r for r in self.reservations if not r.startswith(OUR_RESERVATIONS))
 
     @property
     def outside(self) -> str:
-        """Why it does not take anybody's jobs; "" where it does."""
+        """Why it does not take everybody's jobs; "" where it does."""
         if self.drained:
             return f"drained by {self.by or 'somebody'}: {self.reason}"
         if not self.answers:
@@ -110,7 +110,7 @@ class SlurmNode:
 
     @property
     def in_service(self) -> bool:
-        """It takes anybody's jobs."""
+        """Whether it takes everybody's jobs."""
         return not self.outside
 
     @property
@@ -119,7 +119,7 @@ class SlurmNode:
 
     @property
     def gpus(self) -> int:
-        """How many GPUs Slurm gives away on it."""
+        """How many GPUs Slurm can allocate on it."""
         return gpus_in(self.gres)
 
 
@@ -181,7 +181,7 @@ def parse(text: str) -> dict[str, SlurmNode]:
             memory_mib=int(memory) if memory.isdigit() else None,
             features=fields.get("AvailableFeatures", ""),
             other_names=tuple(other for other in others if other not in ("", name)),
-            comment=said[1] if (said := _COMMENT.search(line)) else "",
+            comment=commented[1] if (commented := _COMMENT.search(line)) else "",
             booted=_moment(fields.get("BootTime", "")),
         )
     return nodes
@@ -273,14 +273,14 @@ def resume(names: Iterable[str]) -> None:
 
 
 def _named(names: Iterable[str]) -> dict[str, SlurmNode]:
-    """These nodes, none where none is named."""
+    """The state of these nodes; empty where none is named."""
     wanted = list(names)
     return show(wanted) if wanted else {}
 
 
 @functools.cache
 def other_names() -> Mapping[str, tuple[str, ...]]:
-    """Node -> the other names that it goes by, of those that have any.
+    """Node -> its other names, for nodes that have any.
 
     SlurmProblem where Slurm does not answer.
     """
@@ -289,7 +289,7 @@ def other_names() -> Mapping[str, tuple[str, ...]]:
 
 
 def names_of(nodes: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Those of `other_names` that some nodes have; none where Slurm does not answer."""
+    """The entries of `other_names` for some nodes; empty where Slurm does not answer."""
     try:
         known = other_names()
     except SlurmProblem:
@@ -324,8 +324,8 @@ def silent(nodes: Collection[str]) -> dict[str, SlurmNode]:
 
 
 def stays_silent(node: str) -> bool:
-    """Whether a node does not answer within half a minute: a controller that stood still takes
-    healthy ones for down. Not where Slurm itself does not answer.
+    """Whether a node stays silent for half a minute: a controller that stood still takes healthy
+    nodes for down at first. False where Slurm itself does not answer.
     """
     deadline = time.monotonic() + REGISTERED_S
     try:

@@ -1,4 +1,4 @@
-"""Slurm's partitions and their nodes, for who describes a cluster."""
+"""Slurm's partitions and their nodes, for describing a cluster."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def time_limits_s() -> dict[str, float]:
     limits_s = {}
     for line in answer.splitlines():
         fields = fields_of(line)
-        found = _TIME.fullmatch(fields.get("MaxTime", ""))
-        if found and "PartitionName" in fields:
-            days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+        matched = _TIME.fullmatch(fields.get("MaxTime", ""))
+        if matched and "PartitionName" in fields:
+            days, hours, minutes, seconds = (int(part or 0) for part in matched.groups())
             all_minutes = (24 * days + hours) * 60 + minutes
             limits_s[fields["PartitionName"]] = 60.0 * all_minutes + seconds
     return limits_s

@@ -13,13 +13,13 @@ from railgauge.slurm.nodes import reservations
 #: Set by `railgauge gate run`: the reservation that all jobs of this process's tests run in.
 RESERVATION_VARIABLE = "RAILGAUGE_RESERVATION"
 
-#: How the name of a gate run's other reservation goes on, which no job uses: that of its nodes
-#: which are not accepted yet.
+#: Suffix of the name of a gate run's second reservation, which no job uses: it holds the nodes that
+#: are not accepted yet.
 UNTESTED = "_untested"
 
 
 def ours() -> set[str]:
-    """Those of the gate run that this process works for."""
+    """The reservations of the gate run that this process works for."""
     name = os.environ.get(RESERVATION_VARIABLE)
     return {name, f"{name}{UNTESTED}"} if name else set()
 

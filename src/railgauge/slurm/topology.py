@@ -21,7 +21,7 @@ def leaf_of_nodes() -> Mapping[str, str]:
         answer = client.output("scontrol", "show", "topology", "--oneliner")
     except SlurmProblem:
         return {}
-    found: dict[str, set[str]] = {}
+    leaves: dict[str, set[str]] = {}
     for line in answer.splitlines():
         fields = fields_of(line)
         if fields.get("Level") != "0" or not fields.get("SwitchName") or not fields.get("Nodes"):
@@ -31,5 +31,5 @@ def leaf_of_nodes() -> Mapping[str, str]:
         except ValueError:
             continue
         for node in members:
-            found.setdefault(node, set()).add(fields["SwitchName"])
-    return {node: next(iter(names)) for node, names in found.items() if len(names) == 1}
+            leaves.setdefault(node, set()).add(fields["SwitchName"])
+    return {node: next(iter(names)) for node, names in leaves.items() if len(names) == 1}

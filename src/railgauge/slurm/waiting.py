@@ -23,17 +23,17 @@ STANDING = frozenset(
     }
 )
 
-#: How Slurm's reason of a job begins that waits for nodes it has given up; under load also where
-#: they are only busy, and without naming them.
+#: Beginning of Slurm's reason for a job that waits for unavailable nodes; under load also for nodes
+#: that are only busy, and without their names.
 NOT_AVAILABLE = "ReqNodeNotAvail"
 
-#: How it gives the nodes that keep a job from starting; under load it says only that some do.
+#: How the reason names these nodes; under load it may say only that there are some.
 _UNAVAILABLE = re.compile(r"UnavailableNodes:([\w\[\],.-]+)")
 
 
 @dataclasses.dataclass(frozen=True)
 class Obstacle:
-    """What keeps a job from starting. `standing`: it goes only when somebody removes it."""
+    """What keeps a job from starting; `standing` if it stays until somebody removes it."""
 
     why: str
     standing: bool
@@ -43,9 +43,9 @@ class Obstacle:
 
 def unavailable_nodes(reason: str) -> tuple[str, ...]:
     """The nodes that Slurm's pending reason names as not available."""
-    found = _UNAVAILABLE.search(reason)
+    matched = _UNAVAILABLE.search(reason)
     try:
-        return hostlist.expand(found[1].rstrip(",")) if found else ()
+        return hostlist.expand(matched[1].rstrip(",")) if matched else ()
     except ValueError:
         return ()
 
@@ -93,7 +93,7 @@ def of_pending(jobs: Collection[str]) -> dict[str, str]:
 
 
 def words(obstacles: Mapping[str, Obstacle]) -> str:
-    """All of them, each once, with its nodes."""
+    """All obstacles as text, each once, with its nodes."""
     nodes: dict[str, list[str]] = {}
     for node, obstacle in sorted(obstacles.items()):
         nodes.setdefault(obstacle.why, []).append(node)
@@ -111,7 +111,7 @@ def _drained(states: Mapping[str, SlurmNode]) -> dict[str, Obstacle]:
 
 
 def _reservations(states: Mapping[str, SlurmNode], ours: Collection[str]) -> dict[str, Obstacle]:
-    """They end by themselves, or with what they were made for."""
+    """Reservations, which end by themselves, or with what they were made for."""
     reserved = {name for name, node in states.items() if "RESERVED" in node.flags}
     if not reserved:
         return {}

@@ -15,7 +15,7 @@ from typing import Any
 
 from railgauge import atomic
 from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.stack import installed, manifest
+from railgauge.stack import installed, intact, manifest
 from railgauge.stack.manifest import Stack
 from railgauge.tools.table import programs
 
@@ -26,8 +26,8 @@ _SYSTEM = {
 
 
 def bringing(program: str, system: str) -> str | None:
-    """What to do where a node of `system` lacks `program`; None where the stack has no such."""
-    package = next((name for name, brought in programs().items() if program in brought), None)
+    """What to type where a node of `system` lacks `program`; None where it is not in the stack."""
+    package = _package(program)
     if package is None:
         return None
     if installed.provides(system, package):
@@ -41,6 +41,16 @@ def bringing(program: str, system: str) -> str | None:
             f"after another system's, then make stack SYSTEM={system}"
         )
     return f"make stack SYSTEM={system} brings {program}"
+
+
+def has_built(program: str, system: str) -> bool:
+    """Whether `make stack` has built what brings `program` for `system`."""
+    package = _package(program)
+    return package is not None and installed.provides(system, package)
+
+
+def _package(program: str) -> str | None:
+    return next((name for name, brought in programs().items() if program in brought), None)
 
 
 def write(stack: Stack, packages: Sequence[Mapping[str, Any]], folder: Path) -> list[str]:
@@ -72,11 +82,7 @@ def write(stack: Stack, packages: Sequence[Mapping[str, Any]], folder: Path) -> 
 
 
 def _require_programs(root: Mapping[str, Any]) -> None:
-    folders = [
-        change["value"]
-        for change in root["run_environment"]
-        if change["name"] == "PATH" and change["action"] == "prepend"
-    ]
+    folders = intact.path_folders(root)
     expected = programs().get(root["name"], ())
     lacking = [
         program
@@ -93,7 +99,7 @@ def _require_programs(root: Mapping[str, Any]) -> None:
 
 
 def _shell(changes: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """Spack's changes of the environment, in the words of sh."""
+    """Spack's changes of the environment as sh commands."""
     for change in changes:
         name, value = change["name"], shlex.quote(change.get("value", ""))
         between = change.get("separator", ":")
@@ -136,13 +142,19 @@ def require_all(
         names = " ".join([*only, *(tool["name"] for tool in lost)])
         raise RailgaugeError(
             "\n".join(
-                f"{folder}/activate.sh: found {_named(tool)}, and the solve now asks for "
-                f"{_named(solved[tool['name']])}, which ONLY={' '.join(only)} does not build"
+                f"{folder}/activate.sh: found {_named(tool)}, {_why(tool, solved[tool['name']])}, "
+                f"which ONLY={' '.join(only)} does not build"
                 for tool in lost
             ),
             next_step=f'make stack SYSTEM={stack.system} ONLY="{names}"',
         )
     return [_named(tool) for tool in earlier if tool["name"] not in solved]
+
+
+def _why(tool: Mapping[str, Any], solved: Mapping[str, Any]) -> str:
+    if tool["hash"] == solved["hash"]:
+        return "changed or gone since it was built"
+    return f"and the solve now asks for {_named(solved)}"
 
 
 def _named(tool: Mapping[str, Any]) -> str:

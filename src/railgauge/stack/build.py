@@ -30,8 +30,10 @@ from typing import Any
 from railgauge import paths, terminal
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.stack import fetching, manifest
-from railgauge.stack.fetching import Supply
+from railgauge.stack.fetching import Purpose, Supply
 from railgauge.stack.manifest import Stack
+
+_DAMAGED = "found sha256"
 
 BUILTIN = "repos/spack_repo/builtin"
 
@@ -59,9 +61,12 @@ class Spack:
 
     @property
     def again(self) -> str:
-        """What was typed."""
-        if self.supply.filling:
-            return f"make mirror SYSTEM={self.system} MIRROR=..."
+        """The command to type again."""
+        match self.supply.purpose:
+            case Purpose.FILL:
+                return f"make mirror SYSTEM={self.system} MIRROR=..."
+            case Purpose.SOLVE:
+                return f"bin/stack solve {self.system}"
         mirror = f" MIRROR={self.supply.mirror}" if self.supply.mirror else ""
         return f"make stack SYSTEM={self.system}{mirror}"
 
@@ -146,7 +151,7 @@ class Spack:
 
 
 def failure(what: str, code: int, printed: list[str], spack: Spack) -> EnvironmentProblem:
-    """Spack's own last words, and what to do about them."""
+    """Spack's last error message, and what to do about it."""
     text = "\n".join(printed)
     errors = [
         line
@@ -198,9 +203,11 @@ def environment(folder: Path, home: Path = paths.HOME) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(home / manifest.MANIFEST, folder / manifest.MANIFEST)
     for name in ("configs", "spack"):
-        link = folder / name
-        if not link.is_symlink():
-            link.symlink_to(home / name)
+        # Another checkout with the same $RAILGAUGE_STACK_DIR has left its own.
+        beside = folder / f".{name}.{os.getpid()}"
+        beside.unlink(missing_ok=True)
+        beside.symlink_to(home / name)
+        beside.replace(folder / name)
     return folder
 
 
@@ -233,7 +240,7 @@ def source_problems(
             elif source["sha256"]:
                 actual = _sha256(path)
                 if actual != source["sha256"]:
-                    yield f"{what}: found sha256 {actual}, expected {source['sha256']}"
+                    yield f"{what}: {_DAMAGED} {actual}, expected {source['sha256']}"
 
 
 def _sha256(path: Path) -> str:
@@ -248,14 +255,16 @@ def _sha256(path: Path) -> str:
 def require_sources(packages: Sequence[dict[str, Any]], supply: Supply, system: str) -> None:
     """EnvironmentProblem that lists what the mirror lacks, and what is damaged in it."""
     assert supply.mirror is not None
-    lines = list(source_problems(packages, supply.mirror, all_of_them=supply.filling))
+    filling = supply.purpose is Purpose.FILL
+    lines = list(source_problems(packages, supply.mirror, all_of_them=filling))
     if lines:
+        damage = "remove what is damaged, then " if any(_DAMAGED in li for li in lines) else ""
         step = (
-            "bring each file to the place named, from any machine that reaches its address; remove "
-            "the damaged; then the same command again"
-            if supply.filling
-            else "remove damaged files, then on a connected machine: make mirror "
-            f"SYSTEM={system} MIRROR={supply.mirror}"
+            f"{damage}bring each file to the place named, from any machine that reaches its "
+            "address; then the same command again"
+            if filling
+            else f"{damage}on a connected machine: make mirror SYSTEM={system} "
+            f"MIRROR={supply.mirror}"
         )
         raise EnvironmentProblem(
             "\n".join(lines[:20]) + (f"\n... and {len(lines) - 20} more" if lines[20:] else ""),
@@ -268,6 +277,13 @@ def solve(spack: Spack) -> Path:
     # Without -f Spack keeps what the lock says, and does not notice a changed pin.
     spack.run("solve", "concretize", "-f")
     return spack.environment / manifest.LOCK
+
+
+def forget(spack: Spack, hashes: Sequence[str]) -> None:
+    """Remove what is installed of packages, so that an installation builds them anew."""
+    named = [f"/{each}" for each in hashes]
+    # What needs them stays: the same hash comes back to the same place.
+    spack.run("remove what is damaged", "uninstall", "--force", "--yes-to-all", *named)
 
 
 @contextlib.contextmanager

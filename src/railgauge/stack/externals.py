@@ -1,4 +1,4 @@
-"""Is what a site must provide really there, in the version that its scope says?"""
+"""Whether what a site must provide is there, in the version that its scope states."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ Detect = Callable[[Sequence[tuple[str, str]]], list[list[str]]]
 #: What a distribution ships apart from the libraries that Spack knows a package by.
 _HEADERS = {"rdma-core": "infiniband/verbs.h", "pciutils": "pci/pci.h"}
 
-#: Their pkg-config file is named after the library.
-_PKG_CONFIG = {"pciutils": "pci"}
+#: Their pkg-config file is named after the library. Open MPI's own program, which Spack asks, does
+#: not run where its libraries are on no path yet (HPC-X).
+_PKG_CONFIG = {"openmpi": "ompi", "pciutils": "pci"}
 
 #: How many numbers of a version count where a program says more, of itself: nvcc has a count of
 #: its own behind CUDA's first two numbers.
@@ -73,7 +74,7 @@ def version_problems(stack: Stack, detect: Detect, ask: Ask = ask) -> list[str]:
 
 
 def require(stack: Stack, lines: list[str]) -> None:
-    """EnvironmentProblem that lists what was found, if anything was."""
+    """Raise EnvironmentProblem with the list of problems, if there are any."""
     if lines:
         raise EnvironmentProblem(
             "\n".join(lines),
@@ -159,7 +160,7 @@ def _written(external: External, ask: Ask) -> Iterator[str]:
 
 
 def _plain(name: str) -> str:
-    """libglog, glog and Boost as they compare: glog, glog and boost."""
+    """A library's name for comparing: glog of libglog, boost of Boost."""
     return re.sub(r"[^a-z0-9]", "", name.lower()).removeprefix("lib")
 
 

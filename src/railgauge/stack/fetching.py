@@ -1,12 +1,15 @@
-"""What Spack needs before it can run: its files and recipes of the pinned commits, and its solver.
+"""What Spack needs before it can run: its files and recipes at the pinned commits, and its solver.
 
 All of it comes from upstream, from a mirror that `make mirror` filled, or from a checkout that is
 there ($SPACK_ROOT, $SPACK_PACKAGES). A checkout is only copied from: what lies in it beside the
-commit, such as a configuration below etc/spack or a changed file, reaches no solve.
+commit, such as a configuration below etc/spack or a changed file, reaches no solve. The copy's own
+etc/spack, which Spack reads and no variable turns off, must be as it came.
 """
 
 from __future__ import annotations
 
+import enum
+import hashlib
 import os
 import re
 import shutil
@@ -18,7 +21,11 @@ from pathlib import Path
 
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 
+#: The commit, then the digests of its configuration, as sha256sum writes them.
 _STAMP = ".railgauge-commit"
+
+#: What Spack reads its configuration from, whatever the environment says.
+_CONFIGURATION = "etc"
 
 
 @dataclass(frozen=True)
@@ -53,19 +60,33 @@ PACKAGES = Source(
 )
 
 
+class Purpose(enum.Enum):
+    """What the sources are for: that decides what can help where one cannot be had."""
+
+    BUILD = enum.auto()
+    #: make mirror: it cannot help to say that somebody should run it.
+    FILL = enum.auto()
+    #: bin/stack solve: it takes no mirror.
+    SOLVE = enum.auto()
+
+
 @dataclass(frozen=True)
 class Supply:
-    """Where things come from: a mirror, or the network; and whether a mirror is being filled."""
+    """Where sources come from, a mirror or the network, and what for."""
 
     mirror: Path | None = None
-    #: `make mirror`: it cannot help to say that somebody should run it.
-    filling: bool = False
+    purpose: Purpose = Purpose.BUILD
 
     @property
     def ways_out(self) -> str:
-        """What to do where something cannot be fetched."""
-        if self.filling:
-            return "set https_proxy if that reaches the address, or fill the mirror where one does"
+        """What to type where something cannot be fetched."""
+        match self.purpose:
+            case Purpose.FILL:
+                return (
+                    "set https_proxy if that reaches the address, or fill the mirror where one does"
+                )
+            case Purpose.SOLVE:
+                return "set https_proxy if that reaches the address"
         if self.mirror is None:
             return (
                 "with a network: set https_proxy; without: make stack SYSTEM=... MIRROR=dir, with "
@@ -81,13 +102,13 @@ def checkout(folder: Path, source: Source, supply: Supply) -> Path:
     """The files of the commit at `folder`, fetched once.
 
     EnvironmentProblem where they cannot be had, RailgaugeError where the checkout named by
-    `source.variable` lacks the commit; nothing is left half-fetched.
+    `source.variable` lacks the commit, or where somebody configured the copy at `folder`; nothing
+    is left half-fetched.
     """
     given = os.environ.get(source.variable)
     if given:
         _require_commit(Path(given), source)
-    stamp = folder / _STAMP
-    if stamp.is_file() and stamp.read_text(encoding="utf-8").strip() == source.commit:
+    if _fetched(folder, source):
         return folder
     beside = folder.with_name(f".{folder.name}.{os.getpid()}")
     archive = supply.mirror / source.archive if supply.mirror and not given else None
@@ -101,7 +122,8 @@ def checkout(folder: Path, source: Source, supply: Supply) -> Path:
             _git(beside, "init", "--quiet")
             _git(beside, "fetch", "--quiet", "--depth=1", origin, source.commit)
             _git(beside, "-c", "advice.detachedHead=false", "checkout", "--quiet", "FETCH_HEAD")
-        (beside / _STAMP).write_text(f"{source.commit}\n", encoding="utf-8")
+        lines = [source.commit, *_configuration(beside)]
+        (beside / _STAMP).write_text("".join(f"{li}\n" for li in lines), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         beside.rename(folder)
     except (OSError, tarfile.TarError, subprocess.CalledProcessError) as error:
@@ -117,15 +139,49 @@ def checkout(folder: Path, source: Source, supply: Supply) -> Path:
     return folder
 
 
+def _fetched(folder: Path, source: Source) -> bool:
+    """Whether `folder` has the commit; RailgaugeError where its configuration is not as it came."""
+    stamp = folder / _STAMP
+    if not stamp.is_file():
+        return False
+    commit, *came = stamp.read_text(encoding="utf-8").splitlines() or [""]
+    now = _configuration(folder)
+    # An earlier Railgauge's stamp has no digests: it cannot be told.
+    if commit != source.commit or (now and not came):
+        return False
+    if now == came:
+        return True
+    changed = sorted({line.partition("  ")[2] for line in set(now) ^ set(came)})
+    raise RailgaugeError(
+        "\n".join(f"{folder / path}: found added or changed" for path in changed)
+        + f"; expected {_CONFIGURATION} as in commit {source.commit}: it changes every solve",
+        next_step="put what this site has into configs/systems/SYSTEM/spack/packages.yaml, then "
+        f"rm -r {folder}, which is fetched again",
+    )
+
+
+def _configuration(folder: Path) -> list[str]:
+    """Digest and path of every file of Spack's configuration; none of a repository of recipes."""
+    return [
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder)}"
+        for path in sorted((folder / _CONFIGURATION).rglob("*"))
+        if path.is_file()
+    ]
+
+
 def _require_commit(folder: Path, source: Source) -> None:
     """RailgaugeError unless the repository at `folder` has the pinned commit."""
     commits = [_commit(folder, revision) for revision in (f"{source.commit}^{{commit}}", "HEAD")]
     if commits[0] != source.commit:
+        other = (
+            f"in a checkout of upstream: git -C {folder} fetch {source.url} {source.commit}"
+            if commits[1]
+            else f"{source.variable}=dir of a clone of {source.url}"
+        )
         raise RailgaugeError(
             f"{source.variable}={folder}: found {commits[1] or 'no git checkout'}, expected one of "
             f"{source.url} that has the commit {source.commit}",
-            next_step=f"unset {source.variable}, so that it is fetched, or in a checkout of "
-            f"upstream: git -C {folder} fetch {source.url} {source.commit}",
+            next_step=f"unset {source.variable}, so that it is fetched, or {other}",
         )
 
 

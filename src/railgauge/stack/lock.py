@@ -98,7 +98,7 @@ def _node(key: str, node: Mapping[str, Any]) -> Node:
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that a lock has otherwise than the manifest."""
+    """One difference of a lock from the manifest."""
 
     path: Path
     what: str
@@ -110,7 +110,7 @@ class Difference:
 
 
 def differences(stack: Stack, lock: Lock, *, site: bool = False) -> list[Difference]:
-    """What `lock` has otherwise than the manifest; with `site`, also the versions of externals."""
+    """Differences of `lock` from the manifest; with `site`, also in the versions of externals."""
     return [
         Difference(lock.path, what, actual, expected)
         for what, actual, expected in (

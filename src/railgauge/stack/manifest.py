@@ -17,9 +17,9 @@ from railgauge.errors import ConfigurationError, RailgaugeError
 MANIFEST = "spack.yaml"
 LOCK = "spack.lock"
 SITE_LOCK = "site.lock"
-#: What the comment above an external says that a site must look at.
+#: The mark, in the comment above an external, that a site must check it.
 MARK = "SITE EXTERNAL"
-#: The begin of a prefix that stands for one that only the site knows.
+#: Beginning of a placeholder for a prefix that only the site knows.
 PLACEHOLDER = "/SITE-EXTERNAL"
 
 
@@ -87,7 +87,7 @@ def systems(home: Path = paths.HOME) -> list[str]:
 
 
 def read(system: str, home: Path = paths.HOME) -> Stack:
-    """What is asked of `system`; RailgaugeError when there is no such scope."""
+    """What the manifest and the scope of `system` ask for; RailgaugeError where it has none."""
     folder = home / "configs/systems" / system / "spack"
     if not re.fullmatch(r"[\w.-]+", system) or not folder.is_dir():
         known = ", ".join(systems(home))

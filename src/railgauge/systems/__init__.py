@@ -133,7 +133,9 @@ def _require_known(name: str) -> None:
 
 
 def least_changes(name: str) -> dict[str, float]:
-    """The smallest change that matters, by partition; none of a system that is not described."""
+    """Partition -> the smallest change that matters (a fraction); empty for a system that is not
+    described.
+    """
     if name not in names():
         return {}
     return {one.name: one.extras.least_change for one in load(name).partitions}
@@ -145,7 +147,7 @@ def is_of_lab(name: str) -> bool:
 
 
 def entry(name: str) -> dict[str, Any]:
-    """The system's description as it stands in its file."""
+    """The system's description as written in its file."""
     entry: dict[str, Any] = YAML(typ="safe", pure=True).load(_file(name))
     return entry
 

@@ -1,9 +1,9 @@
-"""What stands in a system's `reframe.yaml` of a program of the site that is timed."""
+"""The part of a system's `reframe.yaml` about a program of the site that is timed."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pydantic
 
@@ -21,7 +21,7 @@ def _with_one_group(pattern: str) -> str:
     return pattern
 
 
-#: A regular expression that is looked for in a line, with one group.
+#: A regular expression with one group, searched for in a line.
 OneGroup = Annotated[str, pydantic.AfterValidator(_with_one_group)]
 
 
@@ -58,6 +58,10 @@ class OwnTime(Strict):
     """What it is in."""
 
 
+#: What differs between sites that run the same program.
+SiteField = Literal["command", "programs", "image", "mounts", "environment", "launch_options"]
+
+
 class Application(Strict):
     """A program that users run, or that stands for theirs."""
 
@@ -65,6 +69,16 @@ class Application(Strict):
     """The program and its arguments, as every rank runs it. {rank} is the rank's number, {scratch}
     a folder of its own that goes with the run, {system} this system's folder, which nodes see.
     """
+    programs: list[str] = []
+    """What the command runs beside its first word, as where that is a shell: a node that lacks one
+    of them is not measured.
+    """
+    image: str | None = None
+    """The container image that the program is in, as `--container-image` of Pyxis has it. This
+    checkout and the results area are mounted into it; it needs a python3, 3.9 or newer.
+    """
+    mounts: list[str] = []
+    """What is mounted into the container beside them: FROM:TO[:FLAGS] each."""
     nodes: int | None = pydantic.Field(default=None, ge=1)
     """On how many nodes: the first so many of the partition's; none for all."""
     ranks_per_node: int = pydantic.Field(default=1, ge=1)
@@ -82,11 +96,23 @@ class Application(Strict):
     same: an output that was cut lacks it.
     """
     launch_options: list[str] = []
-    """What the launcher needs beside the partition's, as `--container-image=IMAGE` of Pyxis."""
+    """What the launcher needs beside the partition's."""
     environment: dict[str, str] = {}
     """Variables of every rank."""
     series_only: bool = False
     """Not measured unless the series is asked for: railgauge accept --series."""
+    placeholders: list[SiteField] = []
+    """Fields of it that only stand for what a site has. While it names any the program never runs,
+    and is listed as left out.
+    """
+
+    @pydantic.model_validator(mode="after")
+    def _image_is_stated_once(self) -> Application:
+        if any(option.startswith("--container-") for option in self.launch_options):
+            raise ValueError("launch_options has --container-..., expected image and mounts")
+        if self.mounts and self.image is None:
+            raise ValueError("mounts without an image")
+        return self
 
     @pydantic.field_validator("end")
     @classmethod

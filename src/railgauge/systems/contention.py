@@ -1,4 +1,4 @@
-"""What a partition's data says of measurements beside load: `extras.contention`."""
+"""`extras.contention` of a partition: measurements beside load."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pydantic
 
 from railgauge.yamlfile import Strict
 
-#: How the host of the tool is while it measures.
+#: State of the tool's host while it measures.
 HostState = Literal["idle", "busy", "beside", "far"]
 
 Cpus = Annotated[str, pydantic.Field(pattern=r"^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
@@ -21,6 +21,10 @@ class Hypervisor(Strict):
     """As `ssh` takes it, from the node without a password; it has Python and stress-ng."""
     cpus: Cpus
     """Those that its virtual CPUs are bound to, as `0-3,8`."""
+    near: Cpus | None = None
+    """Of its virtual CPUs, as it numbers them, those that are bound near its NIC: the tool runs on
+    these, and for `far` on others. None where it sees the NUMA nodes itself.
+    """
 
 
 class Contention(Strict):
@@ -29,7 +33,8 @@ class Contention(Strict):
     states: list[HostState] = pydantic.Field(default=["idle", "busy", "beside"], min_length=2)
     """idle: nothing else runs. busy: stress-ng on the tool's own CPUs, a process each. beside: on
     all others, but not on hardware threads of its cores. far: idle, and the tool on CPUs of
-    another NUMA node than its NIC's, which it is near to in the other states.
+    another NUMA node than its NIC's, which it is near to in the other states; left out where a
+    node shows one NUMA node only.
     """
     cores: int = pydantic.Field(default=2, ge=1)
     """The CPUs that the tool has on each node."""
@@ -57,6 +62,4 @@ class Contention(Strict):
             raise ValueError("states has the same state twice")
         if "idle" not in self.states:
             raise ValueError("states has no idle, which the others are compared with")
-        if self.hypervisors and "far" in self.states:
-            raise ValueError("far: from within a virtual machine its CPUs cannot be moved")
         return self

@@ -1,4 +1,4 @@
-"""What a partition's data says of the switches between its nodes: `extras.fabric`."""
+"""`extras.fabric` of a partition: the switches between its nodes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ class Fabric(Strict):
     counters: list[str] = pydantic.Field(min_length=1)
     """A command and its arguments, run in this checkout's folder where ReFrame runs, that prints
     what every uplink has carried so far: `{"uplinks": [{"leaf": "leaf1", "spine": "spine1",
-    "sent_bytes": 1, "received_bytes": 2}, ...]}`, as the leaf sent and received it. A collector's
-    file will do: `[cat, FILE]`.
+    "sent_bytes": 1, "received_bytes": 2}, ...]}`, as the leaf sent and received it, and with
+    `errors` what its ports counted of errors (CRC, symbols, FEC), without discards. A collector's
+    file will do: `[cat, FILE]`. FabricBalance is measured by it, and a leaf that is at fault
+    located to an uplink.
     """
     streams: int = pydantic.Field(default=8, ge=1, le=128)
     """TCP streams of each pair of nodes: of few flows, a hash puts several on one uplink."""

@@ -8,7 +8,7 @@ rehearsals see one truth.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import pydantic
 
@@ -19,7 +19,6 @@ from railgauge.yamlfile import Strict
 
 #: How many nodes a collective spans: one, two neighbours, a segment (rack, scalable unit), all.
 Scale = Literal["node", "pair", "segment", "all"]
-SCALES: tuple[Scale, ...] = get_args(Scale)
 
 #: What NCCL is told to use between nodes, `p2p-off` within one. `default` is its own choice.
 Transport = Literal["default", "mnnvl", "mnnvl-off", "one-hca", "sockets", "p2p-off"]
@@ -30,7 +29,7 @@ OF_THE_SERIES: tuple[Transport, ...] = ("p2p-off",)
 #: Variables that follow from the rest of the description.
 _OWN = ("NCCL_IB_HCA", "NCCL_MNNVL_ENABLE", "NCCL_P2P_DISABLE")
 
-#: Since when the tool's output names its version.
+#: The first version that names itself in the tool's output.
 _STATES_VERSION = (2, 17, 6)
 
 #: Below this many GPUs that share an NVSwitch NCCL has no use for NVLS.

@@ -1,4 +1,4 @@
-"""RDMA of a partition, as its description says it: a node's rails, and how they are measured."""
+"""RDMA of a partition as described: a node's rails, and how they are measured."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Perftest(Strict):
     maximum.
     """
     sweep_iterations: int = pydantic.Field(default=1000, ge=5)
-    """Messages of each size of RdmaSweep."""
+    """Messages of each size of RdmaUsage's `sizes`."""
     queue_pairs: int = pydantic.Field(default=4, ge=2, le=1024)
-    """Queue pairs of RdmaQueuePairs."""
+    """Queue pairs of RdmaUsage's `queue_pairs`."""
     qp_timeout: int | None = pydantic.Field(default=None, ge=1, le=31)
     """A queue pair sends again what is not acknowledged within 4.096 us x 2^this; none for
     perftest's own 14, 67 ms, which software emulation may need for what is under way.
     """
     duration_s: int = pydantic.Field(default=10, ge=2)
-    """How long RdmaDuration runs."""
+    """How long RdmaUsage's `duration` runs."""
     together_s: int = pydantic.Field(default=10, ge=4)
     """How long RdmaRailsTogether runs: of less, starting the rails takes too large a part."""
     probe_s: int | None = pydantic.Field(default=3, ge=2)

@@ -50,9 +50,9 @@ SCENARIOS = {
     "receiver-gone": "WDT's receiver is killed in the middle",
     "disk-full": "WDT's receiver has no room for the files",
 }
-#: Between which nodes these happen where nobody says.
+#: The nodes between which these happen by default.
 _OF_A_PAIR = {"slow-pair": ("n2", "n3")}
-#: Those that can happen to WDT.
+#: The scenarios that can happen to WDT.
 OF_WDT = (
     *("healthy", "truncated", "wrong-results", "hang", "exit-7"),
     *("receiver-gone", "disk-full"),
@@ -69,7 +69,7 @@ NODES = ("n1", "n2", "n3", "n4")
 #: Variables with the names of a site's interfaces, which the lab's nodes do not have.
 _NAMES_INTERFACES = re.compile("if_include|if_exclude|NET_DEVICES")
 
-#: The folder in the results root that takes all of a rehearsal, away from campaigns and history.
+#: The folder in the results root for everything of a rehearsal, apart from campaigns and history.
 RESULTS = "rehearsals"
 
 REPLAYER = paths.SOURCE / "railgauge" / "lab" / "replay" / "bin"
@@ -224,6 +224,7 @@ def _partition_with_wdt(partition: dict[str, Any]) -> dict[str, Any]:
                 "path": [str(REPLAYER)],
                 "timeout_s": 5 if hangs else 60,
                 "series_only": False,
+                "always": {},
             },
         },
     }

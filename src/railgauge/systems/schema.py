@@ -1,4 +1,4 @@
-"""What stands in a system's `reframe.yaml`: Railgauge's own fields, by feature."""
+"""Railgauge's own fields in a system's `reframe.yaml`, by feature."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Budget(Strict):
 
 
 class Tcp(Strict):
-    """What a transfer asks of the kernel; none is the kernel's own choice."""
+    """What a transfer sets of TCP; None leaves it to the kernel."""
 
     streams: int = pydantic.Field(default=4, ge=1, le=128)
     """Parallel connections."""
@@ -191,6 +191,10 @@ class Transfers(Strict):
     """Which neighbours: all around the ring, or the first two, where one pair stands for all."""
     series_only: bool = False
     """Nothing here is measured unless the series is asked for: railgauge accept --series."""
+    always: dict[TransferTool, str] = {}
+    """By tool, the one of file_sets that every acceptance moves although series_only; by an
+    optional tool where make stack has built it.
+    """
     wdt: Wdt = Wdt()
     """How WDT is run."""
 
@@ -202,6 +206,13 @@ class Transfers(Strict):
             raise ValueError(f"{', '.join(twice)} is listed twice in tools and optional")
         if set(everything) != {"iperf3"} and not self.file_sets:
             raise ValueError("file_sets is empty, and all tools but iperf3 move files")
+        for tool, name in self.always.items():
+            if tool not in everything or tool == "iperf3":
+                raise ValueError(f"always has {tool}, expected one of tools that moves files")
+            if name not in self.file_sets:
+                raise ValueError(f"always.{tool} is {name}, expected one of file_sets")
+        if self.always and not self.series_only:
+            raise ValueError("always says what is measured although series_only, which is not set")
         conditions = [(s.files == 1, s.file_bytes) for s in self.file_sets.values()]
         if len(conditions) != len(set(conditions)):
             raise ValueError(
@@ -385,6 +396,13 @@ class Extras(Strict):
         gone = {missing.node for missing in self.absent if not missing.devices}
         return tuple(node for node in hostlist.expand(self.nodes) if node not in gone)
 
+    @property
+    def node_gbits(self) -> float | None:
+        """What all NICs of a node carry together in one direction, where anything here says it."""
+        of_nccl = self.nccl.nics if self.nccl else None
+        known = (part.node_gbits for part in (self.nics, of_nccl) if part)
+        return min((rate for rate in known if rate), default=None)
+
     def absent_devices(self, node: str) -> tuple[str, ...]:
         """The RDMA devices that a node is known to lack."""
         return tuple(d for missing in self.absent if missing.node == node for d in missing.devices)
@@ -394,9 +412,9 @@ class Extras(Strict):
         return self.rdma.rails_without(self.absent_devices(node)) if self.rdma else ()
 
     def of_nodes(self, nodes: Sequence[str]) -> Extras:
-        """The same of some of the nodes."""
+        """The same description with some of the nodes only."""
         some = self.model_copy(update={"nodes": hostlist.fold(nodes)})
-        # A copy brings along what was known of all nodes.
+        # A copy keeps the cached properties of all nodes.
         some.__dict__.pop("present", None)
         return some
 

@@ -1,4 +1,4 @@
-"""What stands in a system's `reframe.yaml` of long ways between nodes, and of bonds."""
+"""The parts of a system's `reframe.yaml` about long ways between nodes, and about bonds."""
 
 from __future__ import annotations
 

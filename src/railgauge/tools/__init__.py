@@ -78,6 +78,12 @@ class Reading:
     moved: tuple[Moved, ...] = ()
     unfit: bool = False
 
+    def under(self, state: str) -> Reading:
+        """The same, with a state as part of what its numbers measure: `write rdma_cm`."""
+        return dataclasses.replace(
+            self, measurements=tuple(m.under(state) for m in self.measurements)
+        )
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "ok": self.ok,

@@ -52,7 +52,7 @@ class Options:
 
 
 def version_argv() -> list[str]:
-    """None: of each program it would be another; its exit line has the file and its package."""
+    """No command: it differs by program; the exit line has the file and its package."""
     return []
 
 
@@ -66,22 +66,23 @@ class Output:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Of each rank, by the launcher's number, what it has printed; and the exit lines there are."""
+    """The outputs of all ranks, by the launcher's number, and their exit lines."""
 
     outputs: Mapping[int, Output]
     calls: Sequence[Call]
 
 
 @dataclasses.dataclass(frozen=True)
-class Said:
+class Printed:
     """What a run says of itself: the values that it came to, and its own time, if it prints one."""
 
     values: tuple[str, ...]
     seconds: float | None = None
 
 
-def parse(outputs: Mapping[int, Output], options: Options) -> Said:
-    """What the ranks of one run say; ParseError where a line is missing, torn, or there too often.
+def parse(outputs: Mapping[int, Output], options: Options) -> Printed:
+    """What the ranks of one run print; ParseError where a line is missing, torn, or there too
+    often.
 
     Several worlds of one rank each print as many lines too many.
     """
@@ -90,7 +91,7 @@ def parse(outputs: Mapping[int, Output], options: Options) -> Said:
         _require(value, options)
     if options.end is not None:
         _require_end(outputs[min(outputs)].out if outputs else "", options.end)
-    return Said(tuple(values), _own_seconds(outputs, options))
+    return Printed(tuple(values), _own_seconds(outputs, options))
 
 
 def read(runs: Sequence[Run], options: Options) -> Reading:
@@ -141,14 +142,14 @@ def _time_of(run: Run, options: Options) -> float:
         raise ParseError(
             0, f"exit lines of ranks {ranks}", f"one of each, 0 to {options.ranks - 1}"
         )
-    said = parse(run.outputs, options)
+    printed = parse(run.outputs, options)
     wall = max(call.seconds for call in run.calls)
-    if said.seconds is None:
+    if printed.seconds is None:
         return wall
-    if said.seconds > wall + max(_CLOCK_S, _CLOCK_SHARE * wall):
+    if printed.seconds > wall + max(_CLOCK_S, _CLOCK_SHARE * wall):
         expected = f"no more than the {wall:.4g} s that its slowest rank ran"
-        raise ParseError(0, f"a time of {said.seconds:.4g} s", expected)
-    return said.seconds
+        raise ParseError(0, f"a time of {printed.seconds:.4g} s", expected)
+    return printed.seconds
 
 
 def _matches(
@@ -168,24 +169,24 @@ def _groups(
     outputs: Mapping[int, Output], pattern: str, count: int, what: str
 ) -> list[tuple[int, str]]:
     """Line number and group of the lines that match, of which there must be as many."""
-    found = list(_matches(outputs, pattern))
-    if len(found) != count:
-        where = found[-1][0] if found else 0
-        words = f"{len(found)} lines that state {what}"
+    matches = list(_matches(outputs, pattern))
+    if len(matches) != count:
+        where = matches[-1][0] if matches else 0
+        words = f"{len(matches)} lines that state {what}"
         raise ParseError(where, words, f"{count} of all ranks together, like {pattern}")
-    for number, _, whole in found:
+    for number, _, whole in matches:
         if not whole:
             raise ParseError(number, "no end of line", "a whole line")
-    return [(number, match[1] or "") for number, match, _ in found]
+    return [(number, match[1] or "") for number, match, _ in matches]
 
 
 def _values(outputs: Mapping[int, Output], options: Options) -> list[str]:
-    found = _groups(outputs, options.converged, options.lines, "what it came to")
-    return [value for _, value in found]
+    groups = _groups(outputs, options.converged, options.lines, "what it came to")
+    return [value for _, value in groups]
 
 
 def _require(value: str, options: Options) -> None:
-    """The value must be what the data expect; ParseError else."""
+    """ParseError unless the value is as the data expect it."""
     if options.equals is not None:
         if value != options.equals:
             raise ParseError(0, f"that it came to {quote(value)}", quote(options.equals))

@@ -126,7 +126,8 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Login:
-    """How the client gets in. Everything belongs to this run: no key, host or password of a user.
+    """The client's credentials. All of them are made for this run: no key, host or password of a
+    user.
 
     `identity` is the path of a private key that only this user can read; the other two are public.
     {user}, {server} and {port} are filled in on the nodes.
@@ -224,9 +225,17 @@ def server_argv(options: Options, program: str, configuration: str) -> list[str]
 
 
 def sshd_configuration(
-    address: str, port: int | str, host_key: str, authorized_keys: str, user: str
+    address: str,
+    port: int | str,
+    host_key: str,
+    authorized_keys: str,
+    user: str,
+    search_path: str = "",
 ) -> str:
-    """A server for one user and one key, that any user may run."""
+    """A server for one user and one key, that any user may run.
+
+    What is started through it finds programs in `search_path`, else where sshd looks by itself.
+    """
     return "\n".join(
         [
             f"ListenAddress {_bracketed(address)}:{port}",
@@ -247,6 +256,8 @@ def sshd_configuration(
             "Compression no",
             "UseDNS no",
             "Subsystem sftp internal-sftp",
+            # Since OpenSSH 7.8; it may hold a blank.
+            *([f'SetEnv "PATH={search_path}"'] if search_path else []),
             "",
         ]
     )
@@ -417,9 +428,9 @@ def arrival_complaints(
             if (files.count, files.size_bytes) != wanted and not (
                 what == "arrived" and arrival.differences
             ):
-                found = f"{files.count} files of {files.size_bytes} bytes"
+                moved = f"{files.count} files of {files.size_bytes} bytes"
                 complaints.append(
-                    f"{where}: {found} {what}, expected {wanted[0]} of {wanted[1]} bytes"
+                    f"{where}: {moved} {what}, expected {wanted[0]} of {wanted[1]} bytes"
                 )
     return complaints
 

@@ -471,9 +471,11 @@ def _disagreements(sent: Output, received: Output, side: Mapping[str, str]) -> l
     if sent.stream_count != received.stream_count:
         counts = f"{sent.stream_count} and {received.stream_count} streams"
         complaints.append(f"{both}: {counts}")
-    heard, own = sent.received.transferred_bytes, received.received.transferred_bytes
-    if abs(heard - own) > _SLACK * own:
-        complaints.append(f"{both}: {heard} bytes received by one, {own} by the other")
+    received_bytes, own_bytes = sent.received.transferred_bytes, received.received.transferred_bytes
+    if abs(received_bytes - own_bytes) > _SLACK * own_bytes:
+        complaints.append(
+            f"{both}: {received_bytes} bytes received by one, {own_bytes} by the other"
+        )
     return complaints
 
 

@@ -74,7 +74,7 @@ class Proposal:
 
 def propose(measured: Sequence[tuple[Campaign, pl.DataFrame]]) -> Proposal:
     """Of campaigns and their tables; Refused with all that speaks against them."""
-    whole = pl.concat(
+    table = pl.concat(
         [
             frame.filter(pl.col("gates") & ~pl.col("again")).with_columns(
                 campaign=pl.lit(campaign.id), run=pl.format("{}/{}", pl.lit(campaign.id), "run")
@@ -83,20 +83,20 @@ def propose(measured: Sequence[tuple[Campaign, pl.DataFrame]]) -> Proposal:
         ]
     )
     counted = [name for name, metric in METRICS.items() if metric.unit in COUNTS]
-    whole = whole.filter(~pl.col("metric").is_in(counted))
+    table = table.filter(~pl.col("metric").is_in(counted))
     campaigns = [campaign for campaign, _ in measured]
-    reasons = [*_of_campaigns(campaigns), *_of_results(whole), *_of_nodes(campaigns, whole)]
-    if whole.is_empty():
+    reasons = [*_of_campaigns(campaigns), *_of_results(table), *_of_nodes(campaigns, table)]
+    if table.is_empty():
         reasons.append("they have no number that needs a reference")
     if not reasons:
-        reasons += _of_numbers(whole)
+        reasons += _of_numbers(table)
     if reasons:
         text = "\n  ".join(dict.fromkeys(reasons))
         raise Refused(
             f"no baseline of {', '.join(campaign.id for campaign in campaigns)}:\n  {text}",
             next_step="railgauge verdict CAMPAIGN; then promote those in which all was well",
         )
-    return _proposal(campaigns, whole)
+    return _proposal(campaigns, table)
 
 
 # --- refusals ------------------------------------------------------------------------------------
@@ -131,24 +131,24 @@ def _held_against(campaign: Campaign) -> Iterator[str]:
         yield f"{len(findings)} findings that reject, such as: {findings[0].get('message')}"
 
 
-def _of_results(whole: pl.DataFrame) -> Iterator[str]:
+def _of_results(table: pl.DataFrame) -> Iterator[str]:
     for column, wanted, what in (
         ("simulated", True, "simulated numbers"),
         ("passed", False, "results that failed"),
         ("retried", True, "results of a second try"),
     ):
-        bad = whole.filter(pl.col(column) == wanted)
+        bad = table.filter(pl.col(column) == wanted)
         if not bad.is_empty():
             yield f"{what}: {_named(bad['place'].unique(maintain_order=True).to_list())}"
-    versions = whole.select("tool", "version").unique().sort("tool", "version")
+    versions = table.select("tool", "version").unique().sort("tool", "version")
     for (tool,), several in versions.group_by("tool", maintain_order=True):
         if several.height > 1:
             yield f"several versions of {tool}: {_named(several['version'].to_list())}"
 
 
-def _of_nodes(campaigns: Sequence[Campaign], whole: pl.DataFrame) -> Iterator[str]:
+def _of_nodes(campaigns: Sequence[Campaign], table: pl.DataFrame) -> Iterator[str]:
     """Nodes that were not alike, among each other or from one campaign to the next."""
-    by_partition = whole.select("partition", "nodes").unique().sort("partition", "nodes")
+    by_partition = table.select("partition", "nodes").unique().sort("partition", "nodes")
     for (partition,), nodes in by_partition.group_by("partition", maintain_order=True):
         names = {node for text in nodes["nodes"] for node in text.split(",") if node}
         prints: dict[str, set[str]] = {}
@@ -160,11 +160,11 @@ def _of_nodes(campaigns: Sequence[Campaign], whole: pl.DataFrame) -> Iterator[st
             yield f"several fingerprints on {partition}: {_named(sides)}"
 
 
-def _of_numbers(whole: pl.DataFrame) -> Iterator[str]:
-    above = whole.filter(pl.col("share") > 1 + TOLERANCE)
+def _of_numbers(table: pl.DataFrame) -> Iterator[str]:
+    above = table.filter(pl.col("share") > 1 + TOLERANCE)
     for row in above.unique("place", maintain_order=True).head(_NAMED).iter_rows(named=True):
         yield f"above the limit: {row['place']}, {row['condition']}: {row['share']:.1%} of it"
-    medians = whole.group_by("peers", "metric", "place", maintain_order=True).agg(
+    medians = table.group_by("peers", "metric", "place", maintain_order=True).agg(
         pl.median("value")
     )
     for (peers, metric), places in medians.group_by("peers", "metric", maintain_order=True):
@@ -183,11 +183,11 @@ def _named(names: Sequence[str]) -> str:
 # --- numbers -------------------------------------------------------------------------------------
 
 
-def _proposal(campaigns: Sequence[Campaign], whole: pl.DataFrame) -> Proposal:
+def _proposal(campaigns: Sequence[Campaign], table: pl.DataFrame) -> Proposal:
     # The rails of a path across them have numbers of their own; those within a rail share one.
     ends = pl.col("rails").str.split("-")
     across = (ends.list.n_unique() > 1).fill_null(False)
-    whole = whole.with_columns(
+    table = table.with_columns(
         own_rails=pl.when(across).then("rails").otherwise(None),
         log=pl.col("value").log(),
         # What a launch of NCCL gave to all of its groups is one sample, of one place.
@@ -195,7 +195,7 @@ def _proposal(campaigns: Sequence[Campaign], whole: pl.DataFrame) -> Proposal:
     )
     keys = [*_PARTS, "metric"]
     grouped = (
-        whole.lazy()
+        table.lazy()
         .with_columns(places=pl.n_unique("place").over(keys))
         .unique([*keys, "run", "sample"], maintain_order=True)
         .with_columns(of_place=pl.median("log").over([*keys, "sample"]))
@@ -266,7 +266,7 @@ def _condition(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _spread(row: Mapping[str, Any]) -> float:
     """How far the bound of a condition is from its value, as a difference of logarithms."""
-    medians = pl.Series([one["of_place"] for one in row["medians"]])
+    medians = pl.Series([median["of_place"] for median in row["medians"]])
     middle = float(medians.median())  # type: ignore[arg-type]
     between = float((medians - middle).abs().median()) * NORMAL  # type: ignore[arg-type]
     # The median of few runs lies nearer to each of them than the truth does.
@@ -277,7 +277,7 @@ def _spread(row: Mapping[str, Any]) -> float:
 
 def _number(row: Mapping[str, Any], spread: float, campaigns: Sequence[Campaign]) -> dict[str, Any]:
     metric = METRICS[row["metric"]]
-    middle = float(pl.Series([one["of_place"] for one in row["medians"]]).median())  # type: ignore[arg-type]
+    middle = float(pl.Series([median["of_place"] for median in row["medians"]]).median())  # type: ignore[arg-type]
     share = 1 - math.exp(-spread) if metric.better == "more" else math.exp(spread) - 1
     bound = math.ceil(max(share, LEAST_TOLERANCE) * 1000) / 1000
     fingerprints = {
@@ -320,9 +320,9 @@ def stale(entry: Entry, metric: str, newer: pl.DataFrame, prints: Mapping[str, s
     newer campaign. Only its own partition counts.
     """
     provenance = entry.metrics[metric].provenance
-    there = newer.filter(pl.col("partition") == entry.partition)
+    rows = newer.filter(pl.col("partition") == entry.partition)
     used: dict[str, set[str]] = {}
-    for tool, printed in there.select("tool", "version").unique().iter_rows():
+    for tool, printed in rows.select("tool", "version").unique().iter_rows():
         for name, number in version.stated(tool, printed).items():
             used.setdefault(name, set()).add(number)
     reasons = [
@@ -330,7 +330,7 @@ def stale(entry: Entry, metric: str, newer: pl.DataFrame, prints: Mapping[str, s
         for name, known in provenance.tools.items()
         if name in used and used[name] != {version.normal(known)}
     ]
-    nodes = {node for text in there["nodes"].unique() for node in text.split(",")}
+    nodes = {node for text in rows["nodes"].unique() for node in text.split(",")}
     now = {prints[node] for node in nodes if node in prints}
     if provenance.fingerprint and now and now != {provenance.fingerprint}:
         reasons.append(f"fingerprint {provenance.fingerprint}, now {' and '.join(sorted(now))}")

@@ -1,9 +1,10 @@
-"""Two sets of runs against each other, place by place: of campaigns, or of anyone's numbers.
+"""A comparison of two sets of runs, place by place: of campaigns, or of anyone's numbers.
 
-A side is a frame with the columns `place`, `condition`, `of_class`, `family` (a check),
-`partition`, `run`, `value`, `less` (less is better), `unit`, `decides` (what cannot be told of it
-counts), `margin` (the smallest change that matters, a share; of a class the same) and `nodes` (with
-commas between them), a row a measurement. `verdict/contrast.py` has the statistics.
+A side is a frame with a row for each measurement and the columns `place`, `condition`, `of_class`,
+`family` (a check), `partition`, `run`, `value`, `less` (less is better), `unit`, `decides` (an
+unknown result here makes the whole inconclusive), `margin` (the smallest change that matters, a
+share; the same within a class) and `nodes` (separated by commas). `verdict/contrast.py` has the
+statistics.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ from railgauge.verdict import contrast, power
 from railgauge.verdict.contrast import WORDS, Contrast, Samples, Word
 from railgauge.verdict.statistics import Ints, numbered
 
-#: What is steady enough to be told: where nobody can tell of a start's time, or of the worst of a
-#: thousand messages, the rest still has its answer.
+#: Metrics that are steady enough to decide. Where a start's time, or the worst of a thousand
+#: messages, remains unknown, the rest still has its answer.
 DECIDING = ("latency", *(name for name, metric in METRICS.items() if metric.alike))
 
-#: Which share of a link one of several streams gets is up to chance: a second healthy campaign had
-#: 35 % less at one of 8 pairs. A campaign's own verdict judges it, as what is counted.
+#: Metrics that depend on chance: the share of a link that one of several streams gets. A second
+#: healthy campaign had 35 % less at one of 8 pairs. A campaign's own verdict judges them, and
+#: counts.
 BY_CHANCE = ("stream_bandwidth_min",)
 
-#: What of a campaign's table makes its side.
+#: The columns of a campaign's table that its side is made of.
 TABLE_COLUMNS = (
     *("gates", "vouched", "metric", "run", "condition", "launch", "nodes", "place", "peers"),
     *("check", "value", "partition", "again"),
@@ -53,36 +55,36 @@ _EXIT_CODES: dict[Word, int] = {
 def of_tables(
     tables: Sequence[pl.DataFrame], margins: Mapping[str, float], margin: float = contrast.MARGIN
 ) -> pl.DataFrame:
-    """The side of campaigns: what their checks gate by and vouch for. `margins` are by partition;
-    that of another one is `margin`.
+    """The side of campaigns: the numbers that their checks gate by and vouch for. `margins` are by
+    partition; `margin` is that of all other partitions.
     """
     left_out = [*(name for name, m in METRICS.items() if m.unit in COUNTS), *BY_CHANCE]
     less = [name for name, metric in METRICS.items() if metric.better == "less"]
     units = {name: metric.unit for name, metric in METRICS.items()}
-    whole = pl.concat(
+    rows = pl.concat(
         [
-            one.lazy()
+            table.lazy()
             .filter(pl.col("gates") & pl.col("vouched") & ~pl.col("metric").is_in(left_out))
             .with_columns(pl.format("{}/{}", pl.lit(number), "run").alias("run"))
-            for number, one in enumerate(tables)
+            for number, table in enumerate(tables)
         ]
     )
-    # What was bad and measured once more counts as it was then.
+    # Of a place that was measured again, the second result counts.
     run = ["place", "condition", "run"]
-    again = whole.filter("again").select(run).unique()
-    whole = pl.concat(
-        [whole.filter(~pl.col("again")).join(again, on=run, how="anti"), whole.filter("again")]
+    remeasured = rows.filter("again").select(run).unique()
+    rows = pl.concat(
+        [rows.filter(~pl.col("again")).join(remeasured, on=run, how="anti"), rows.filter("again")]
     )
-    # What a launch of NCCL gave to all of its groups is one number, of one place.
-    of_launch = ["condition", "run", "launch"]
-    alone = whole.filter(pl.col("launch").is_null())
+    # All groups of an NCCL launch share one number: it counts as one place.
+    launch_columns = ["condition", "run", "launch"]
+    single = rows.filter(pl.col("launch").is_null())
     shared = (
-        whole.filter(pl.col("launch").is_not_null())
-        .with_columns(place="launch", nodes=pl.col("nodes").str.join(",").over(of_launch))
-        .unique(of_launch, maintain_order=True)
+        rows.filter(pl.col("launch").is_not_null())
+        .with_columns(place="launch", nodes=pl.col("nodes").str.join(",").over(launch_columns))
+        .unique(launch_columns, maintain_order=True)
     )
     return (
-        pl.concat([alone, shared])
+        pl.concat([single, shared])
         .select(
             "place",
             "condition",
@@ -106,8 +108,8 @@ def of_tables(
 def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
     """The side in a file with the columns of CSV_COLUMNS; each condition is a class.
 
-    `better` is `more` or `less`; else that of the metric that a condition begins with, and more
-    where it begins with none.
+    `better` is `more` or `less`; None for that of the metric with which a condition begins, and
+    `more` where it begins with none.
     """
     try:
         text = pl.read_csv(path, infer_schema=False)
@@ -136,8 +138,8 @@ def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
             f"{path}:{row + 2}: {', '.join(str(text[name][row]) for name in CSV_COLUMNS)}: "
             "expected a place, a condition, a run and a number above 0"
         )
-    words = frame["condition"].unique()
-    less = {c: _less(c, better) for c in words}
+    conditions = frame["condition"].unique()
+    less = {c: _less(c, better) for c in conditions}
     return frame.select(
         "place",
         "condition",
@@ -164,10 +166,10 @@ def _less(condition: str, better: str | None) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Class:
-    """Places under one condition: how many came to which word, the medians of their values on both
-    sides, what they all changed by, beside its interval, and the smallest loss on one of them that
-    is found with 99 %, a share; None where that cannot be told. `margin` is the smallest change
-    that matters. `decides`: what cannot be told of it makes the whole inconclusive.
+    """Places under one condition: how many have each word (`words`), the medians of both sides,
+    their common change with its interval (`shift`), and the smallest loss on one of them that is
+    found with 99 % (`finds`, a share; None where it is not known). `margin` is the smallest change
+    that matters. `decides`: an unknown result here makes the whole inconclusive.
     """
 
     name: str
@@ -205,17 +207,17 @@ class Comparison:
 
     @property
     def word(self) -> Word:
-        """Of the whole: worse anywhere, else unknown anywhere where it decides, else better or the
-        same.
+        """The word of the whole: worse if anything is, else unknown if anything that decides is,
+        else better or the same.
         """
-        every = [(one.word, one.decides) for one in self.classes]
-        words = [word for word, decides in every if decides or word != "unknown"]
+        decisions = [(group.word, group.decides) for group in self.classes]
+        words = [word for word, decides in decisions if decides or word != "unknown"]
         return overall([*words, "unknown"] if self.missing.height or not words else words)
 
     @property
     def margins(self) -> list[float]:
-        """The smallest changes that matter, as shares; by class."""
-        return sorted({one.margin for one in self.classes})
+        """The smallest changes that matter in any class, as shares."""
+        return sorted({group.margin for group in self.classes})
 
     @property
     def exit_code(self) -> int:
@@ -239,17 +241,17 @@ class Comparison:
             "verdict": self.word,
             "exit_code": self.exit_code,
             "places": places.to_dicts(),
-            "shifts": [one.shift for one in self.classes if one.shift],
+            "shifts": [group.shift for group in self.classes if group.shift],
             "missing": self.missing.select("place", "condition", "side").to_dicts(),
             "finds": [
-                {"class": one.name, "loss_on_one_place": one.finds, "margin": one.margin}
-                for one in self.classes
+                {"class": group.name, "loss_on_one_place": group.finds, "margin": group.margin}
+                for group in self.classes
             ],
         }
 
 
 def overall(words: Sequence[Word]) -> Word:
-    """What counts of many."""
+    """The one word that counts among several."""
     order: tuple[Word, ...] = ("worse", "unknown", "better", "same")
     return next((word for word in order if word in words), "unknown")
 
@@ -260,11 +262,11 @@ def compare(
     level: float = contrast.FALSE_DISCOVERIES,
     dependent: bool = False,
 ) -> Comparison:
-    """Both sides place by place; RailgaugeError where they have no place in common."""
-    whole = pl.concat([before.with_columns(after=False), after.with_columns(after=True)])
-    # Without a logarithm nothing can be said; a place that has no other value is missing.
-    whole = whole.filter(pl.col("value") > 0)
-    samples, links = _samples(whole)
+    """The comparison of both sides; RailgaugeError where they have no place in common."""
+    rows = pl.concat([before.with_columns(after=False), after.with_columns(after=True)])
+    # Only positive values have a logarithm; a place without any is missing.
+    rows = rows.filter(pl.col("value") > 0)
+    samples, links = _samples(rows)
     if not links.height:
         raise RailgaugeError("neither side has a number that could be compared")
     result = contrast.contrast(samples, links["margin"].to_numpy(), level, dependent)
@@ -283,22 +285,22 @@ def _first(side: pl.DataFrame) -> str:
     return f"{side['place'][0]} ({side['condition'][0]})" if side.height else "none"
 
 
-def _samples(whole: pl.DataFrame) -> tuple[Samples, pl.DataFrame]:
-    """The arrays of the statistics, and place, condition, class and so on of each link."""
+def _samples(rows: pl.DataFrame) -> tuple[Samples, pl.DataFrame]:
+    """The arrays for the statistics, and a frame with place, condition, class and so on by link."""
 
     def codes(name: str) -> Ints:
-        return whole[name].cast(pl.Categorical).to_physical().to_numpy().astype(np.int64)
+        return rows[name].cast(pl.Categorical).to_physical().to_numpy().astype(np.int64)
 
     place, of_class = codes("place"), codes("of_class")
-    known, link = numbered(of_class * (place.max(initial=0) + 1) + place)
-    first = np.zeros(known.size, dtype=np.int64)
+    link_keys, link = numbered(of_class * (place.max(initial=0) + 1) + place)
+    first = np.zeros(link_keys.size, dtype=np.int64)
     first[link[::-1]] = np.arange(link.size - 1, -1, -1)
-    later = whole["after"].to_numpy().astype(np.int64)
+    later = rows["after"].to_numpy().astype(np.int64)
     run_keys, run = numbered(codes("run") * 2 + later)
-    # Of several values of a link in a run the mean counts: they are no runs of their own.
+    # Several values of a link in one run count by their mean: they are no runs of their own.
     cells, cell = numbered(link * run_keys.size + run)
-    log = np.bincount(cell, weights=np.log(whole["value"].to_numpy())) / np.bincount(cell)
-    links = whole[first].select(
+    log_means = np.bincount(cell, weights=np.log(rows["value"].to_numpy())) / np.bincount(cell)
+    links = rows[first].select(
         "place",
         "condition",
         "of_class",
@@ -311,7 +313,7 @@ def _samples(whole: pl.DataFrame) -> tuple[Samples, pl.DataFrame]:
         "nodes",
     )
     samples = Samples(
-        log=log,
+        log=log_means,
         link=cells // run_keys.size,
         run=cells % run_keys.size,
         after=run_keys % 2 == 1,
@@ -325,21 +327,21 @@ def _samples(whole: pl.DataFrame) -> tuple[Samples, pl.DataFrame]:
 def _places(links: pl.DataFrame, result: Contrast) -> tuple[pl.DataFrame, pl.DataFrame]:
     compared = result.compared
     low, high = np.expm1(result.interval())
-    needed = pl.Series(result.runs_needed)
-    everything = links.select("place", "condition").with_columns(
+    runs_needed = pl.Series(result.runs_needed)
+    all_links = links.select("place", "condition").with_columns(
         pl.Series("verdict", np.array(WORDS)[result.word]),
         pl.Series("change", np.expm1(result.change)),
         pl.Series("low", low),
         pl.Series("high", high),
         pl.Series("p", result.p),
-        needed.set(needed < 0, None).alias("runs_needed"),
+        runs_needed.set(runs_needed < 0, None).alias("runs_needed"),
         pl.Series("before", np.exp(result.mean[0])),
         pl.Series("after", np.exp(result.mean[1])),
         pl.Series("runs_before", result.runs[0]),
         pl.Series("runs_after", result.runs[1]),
         *(links[name] for name in ("nodes", "family", "partition", "decides")),
     )
-    absent = everything.filter(~pl.Series(compared)).select(
+    absent = all_links.filter(~pl.Series(compared)).select(
         "place",
         "condition",
         "family",
@@ -347,7 +349,7 @@ def _places(links: pl.DataFrame, result: Contrast) -> tuple[pl.DataFrame, pl.Dat
         side=pl.when(pl.col("runs_before") == 0).then(pl.lit("before")).otherwise(pl.lit("after")),
     )
     # JSON knows no NaN.
-    return everything.filter(pl.Series(compared)).fill_nan(None), absent
+    return all_links.filter(pl.Series(compared)).fill_nan(None), absent
 
 
 def _classes(

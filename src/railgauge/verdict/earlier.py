@@ -1,4 +1,4 @@
-"""A campaign against an earlier one, as `railgauge accept --compare` asks for: what is a finding.
+"""The findings of a campaign compared with an earlier one (`railgauge accept --compare`).
 
 Nothing here is judged by a bound: `before_after.py` says of each place whether it is worse than it
 was, beside what all places of its condition changed by.
@@ -26,17 +26,18 @@ from railgauge.verdict.compare import Case
 from railgauge.verdict.drift import drift
 from railgauge.verdict.provenance import Notice
 
-#: So many places, or changes of the nodes, are named.
+#: The most places, or changes of the nodes, that are named.
 _NAMED = 4
 
 
 def rates(campaign: Campaign) -> Rates:
-    """What went at each place of a campaign by its client's devices, the median of its runs: what
-    the conductor of a later sweep holds its own against.
+    """The rate of each place of a campaign, by the client's devices, as the median of its runs. The
+    conductor of a later sweep compares its own with it.
     """
-    # Unlike a unique name, that of people is the same where other nodes are measured.
-    names = {p.unique_name: p.case for p in record.read_plan(campaign.folder / PLAN) or ()}
-    found: dict[tuple[str, str, str], list[float]] = {}
+    # Unlike a unique name, a case's name is the same where other nodes are measured.
+    plan = record.read_plan(campaign.folder / PLAN) or ()
+    case_names = {planned.unique_name: planned.case for planned in plan}
+    by_place: dict[tuple[str, str, str], list[float]] = {}
     for case in compare.read(campaign):
         for call in case.calls if not case.like and case.place else ():
             facts = case.facts.get(call.host, {})
@@ -44,51 +45,51 @@ def rates(campaign: Campaign) -> Rates:
                 line = {"call": {"seconds": call.seconds}, "facts": facts}
                 rate = retest.rate_gbits(line)
                 if rate:
-                    key = names[case.unique_name], case.partition, case.place
-                    found.setdefault(key, []).append(rate)
+                    key = case_names[case.unique_name], case.partition, case.place
+                    by_place.setdefault(key, []).append(rate)
     by_case: Rates = {}
-    for (name, partition, place), several in found.items():
+    for (name, partition, place), runs in by_place.items():
         places = by_case.setdefault(name, {}).setdefault(partition, {})
-        places[place] = statistics.median(several)
+        places[place] = statistics.median(runs)
     return by_case
 
 
 def against(
     campaign: Campaign, cases: Sequence[Case], margins: Mapping[str, float]
 ) -> tuple[list[Finding], list[Notice]]:
-    """What `cases` of a campaign changed by since the one that it is compared with, and what has
-    changed on its nodes. `margins` are by partition.
+    """The findings of `cases` against the campaign that this one is compared with, and notices of
+    what has changed on the nodes. `margins` are by partition.
     """
     name = campaign.compared_with or ""
     try:
-        other = folder.load(name)
-        compared = _compared(campaign, cases, other, margins)
+        earlier = folder.load(name)
+        comparison = _comparison(campaign, cases, earlier, margins)
     except RailgaugeError as error:
         message = f"not compared with campaign {name}: {error.message}"
-        step = error.next_step or ""
-        return [Finding("inconclusive", "not-compared", message, next_step=step)], []
+        next_step = error.next_step or ""
+        return [Finding("inconclusive", "not-compared", message, next_step=next_step)], []
     findings = [
-        *_worse(compared, campaign, other),
-        *_shifts(compared, other),
-        *_untold(compared, other),
-        *_missing(compared, other),
+        *_worse(comparison, campaign, earlier),
+        *_shifts(comparison, earlier),
+        *_undecided(comparison, earlier),
+        *_missing(comparison, earlier),
     ]
-    return findings, [*_summary(compared, other), *_changed(campaign, other)]
+    return findings, [*_summary(comparison, earlier), *_changed(campaign, earlier)]
 
 
-def _compared(
-    campaign: Campaign, cases: Sequence[Case], other: Campaign, margins: Mapping[str, float]
+def _comparison(
+    campaign: Campaign, cases: Sequence[Case], earlier: Campaign, margins: Mapping[str, float]
 ) -> Comparison:
-    known = table.read(other, before_after.TABLE_COLUMNS)
-    now = table.made_of(cases).select(before_after.TABLE_COLUMNS)
-    # Of other nodes than these nobody asks.
+    before_table = table.read(earlier, before_after.TABLE_COLUMNS)
+    after_table = table.made_of(cases).select(before_after.TABLE_COLUMNS)
+    # The earlier one may have measured more nodes.
     nodes = [node for members in campaign.scope.nodes.values() for node in members]
-    here = pl.col("nodes").str.split(",").list.eval(pl.element().is_in(nodes)).list.all()
-    before = before_after.of_tables([known.filter(here)], margins)
-    return before_after.compare(before, before_after.of_tables([now], margins))
+    of_these_nodes = pl.col("nodes").str.split(",").list.eval(pl.element().is_in(nodes)).list.all()
+    before = before_after.of_tables([before_table.filter(of_these_nodes)], margins)
+    return before_after.compare(before, before_after.of_tables([after_table], margins))
 
 
-def _worse(compared: Comparison, campaign: Campaign, other: Campaign) -> Iterator[Finding]:
+def _worse(compared: Comparison, campaign: Campaign, earlier: Campaign) -> Iterator[Finding]:
     worse = compared.places.filter(pl.col("verdict") == "worse")
     for row in worse.iter_rows(named=True):
         yield Finding(
@@ -96,43 +97,44 @@ def _worse(compared: Comparison, campaign: Campaign, other: Campaign) -> Iterato
             "worse",
             f"{row['condition']}: {row['before']:.4g} to {row['after']:.4g}, "
             f"{row['change']:+.1%} ({row['low']:+.1%} to {row['high']:+.1%}) beside what all "
-            f"places changed by, since {other.id}",
+            f"places changed by, since {earlier.id}",
             check=row["family"],
             partition=row["partition"],
             nodes=tuple(row["nodes"].split(",")),
             place=row["place"],
             evidence=str(campaign.folder),
             next_step="look at the link's rate and errors, and at what changed on its nodes: "
-            f"railgauge compare {other.id} {campaign.id}",
+            f"railgauge compare {earlier.id} {campaign.id}",
         )
 
 
-def _shifts(compared: Comparison, other: Campaign) -> Iterator[Finding]:
-    for one in compared.classes:
-        if one.shift and one.shift["verdict"] == "worse":
-            low, high = one.shift["interval"]
+def _shifts(compared: Comparison, earlier: Campaign) -> Iterator[Finding]:
+    for each in compared.classes:
+        if each.shift and each.shift["verdict"] == "worse":
+            low, high = each.shift["interval"]
             yield Finding(
                 "reject",
                 "worse",
-                f"all {one.shift['places']} places of {one.name}: {one.shift['change']:+.1%} "
-                f"({low:+.1%} to {high:+.1%}) since {other.id}: a common shift, which no node or "
+                f"all {each.shift['places']} places of {each.name}: {each.shift['change']:+.1%} "
+                f"({low:+.1%} to {high:+.1%}) since {earlier.id}: a common shift, which no node or "
                 "link explains",
-                partition=one.partition,
+                partition=each.partition,
                 next_step="what changed on all nodes, or on the switches?",
             )
-        elif one.shift and one.decides and one.shift["verdict"] == "unknown":
-            low, high = one.shift["interval"]
+        elif each.shift and each.decides and each.shift["verdict"] == "unknown":
+            low, high = each.shift["interval"]
             yield Finding(
                 "inconclusive",
                 "cannot-tell",
-                f"all places of {one.name}: {one.shift['change']:+.1%} ({low:+.1%} to {high:+.1%}) "
-                f"since {other.id}: nobody can tell whether all are as they were",
-                partition=one.partition,
-                next_step=f"measure more often: railgauge accept --compare {other.id} --runs 5",
+                f"all places of {each.name}: {each.shift['change']:+.1%} "
+                f"({low:+.1%} to {high:+.1%}) since {earlier.id}: nobody can tell "
+                "whether all are as they were",
+                partition=each.partition,
+                next_step=f"measure more often: railgauge accept --compare {earlier.id} --runs 5",
             )
 
 
-def _untold(compared: Comparison, other: Campaign) -> Iterator[Finding]:
+def _undecided(compared: Comparison, earlier: Campaign) -> Iterator[Finding]:
     unknown = compared.places.filter((pl.col("verdict") == "unknown") & pl.col("decides"))
     if unknown.is_empty():
         return
@@ -142,13 +144,13 @@ def _untold(compared: Comparison, other: Campaign) -> Iterator[Finding]:
         "inconclusive",
         "cannot-tell",
         f"of {unknown.height} of {compared.places.height} places under a condition nobody can tell "
-        f"whether they are as in {other.id}",
-        next_step=f"measure more often: railgauge accept --compare {other.id}{runs}",
+        f"whether they are as in {earlier.id}",
+        next_step=f"measure more often: railgauge accept --compare {earlier.id}{runs}",
     )
 
 
-def _missing(compared: Comparison, other: Campaign) -> Iterator[Finding]:
-    for side, when in (("before", f"in {other.id}"), ("after", "now")):
+def _missing(compared: Comparison, earlier: Campaign) -> Iterator[Finding]:
+    for side, when in (("before", f"in {earlier.id}"), ("after", "now")):
         places = compared.missing.filter(pl.col("side") == side)["place"].unique().sort().to_list()
         if places:
             more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
@@ -159,19 +161,19 @@ def _missing(compared: Comparison, other: Campaign) -> Iterator[Finding]:
             )
 
 
-def _summary(compared: Comparison, other: Campaign) -> Iterator[Notice]:
-    counts = compared.places["verdict"].value_counts(sort=True).rows()
-    told = ", ".join(f"{count} {word}" for word, count in counts)
-    finds = [one.finds for one in compared.classes if one.finds is not None]
-    power = f"; it finds a loss of {min(finds):.1%} on one place with 99 %" if finds else ""
-    yield Notice("compared", f"compared with {other.id}: {told}{power}")
+def _summary(comparison: Comparison, earlier: Campaign) -> Iterator[Notice]:
+    counts = comparison.places["verdict"].value_counts(sort=True).rows()
+    counted = ", ".join(f"{count} {word}" for word, count in counts)
+    losses = [group.finds for group in comparison.classes if group.finds is not None]
+    power = f"; it finds a loss of {min(losses):.1%} on one place with 99 %" if losses else ""
+    yield Notice("compared", f"compared with {earlier.id}: {counted}{power}")
 
 
-def _changed(campaign: Campaign, other: Campaign) -> Iterator[Notice]:
-    changes = drift(in_campaign(other), in_campaign(campaign))
-    for one in changes[:_NAMED]:
-        where = "all nodes" if not one.others else hostlist.fold(one.nodes)
-        yield Notice("changed", f"since {other.id} changed on {where}: {one.change}")
+def _changed(campaign: Campaign, earlier: Campaign) -> Iterator[Notice]:
+    changes = drift(in_campaign(earlier), in_campaign(campaign))
+    for change in changes[:_NAMED]:
+        where = "all nodes" if not change.others else hostlist.fold(change.nodes)
+        yield Notice("changed", f"since {earlier.id} changed on {where}: {change.change}")
     if len(changes) > _NAMED:
-        step = f"railgauge compare {other.id} {campaign.id}"
+        step = f"railgauge compare {earlier.id} {campaign.id}"
         yield Notice("changed", f"and {len(changes) - _NAMED} more changes: {step}")

@@ -56,10 +56,10 @@ def first_day(cases: Sequence[Case]) -> FirstDay:
                 elif case.unreferenced:
                     bare.setdefault(key, []).append((case, row))
     with_peers = {key for key, measured in bare.items() if have_peers(measured)}
-    found = list(kinds.values())
+    kinds_found = list(kinds.values())
     return FirstDay(
-        found.count("share"),
-        found.count("published"),
+        kinds_found.count("share"),
+        kinds_found.count("published"),
         len(with_peers),
         tuple(measured[0] for key, measured in bare.items() if key not in with_peers),
     )

@@ -1,8 +1,8 @@
-"""Who is at fault in a campaign: the one rule, for the verdict, the gate and `railgauge locate`.
+"""What is at fault in a campaign: the one rule, for the verdict, the gate and `railgauge locate`.
 
-What a failure says by itself is evidence of its kind (`own`). Every other value or failure between
-two nodes is judged by the engine (`locating`), each check and kind for itself. Whoever measured
-nothing accuses nobody.
+`own` reads what failures say by themselves. The engine (`locating`) judges every other value or
+failure between two nodes, separately for each check and kind. A case that measured nothing accuses
+no node.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from railgauge.verdict.locating import Located, Suspect, campaign, scoring
 from railgauge.verdict.locating.campaign import Family, Leaves
 from railgauge.verdict.locating.suspects import Measure
 
-#: Alone a node is confirmed where it failed so often, and never passed.
-_TIMES = 2
+#: A node that was measured alone is confirmed after so many failures, where it never passed.
+_CONFIRMING_TIMES = 2
 
 _AGAIN = "once more: one run tells a bad node from a bad moment less surely"
 
@@ -29,54 +29,58 @@ def suspects(
     standing_out: Collection[Case] = (),
     named: Iterable[Suspect] = (),
 ) -> list[Suspect]:
-    """What explains the cases that failed or stand out, the most certain first.
+    """The suspects that explain the cases that failed or stand out, the most certain first.
 
     `named` are nodes that something else has shown to be at fault.
     """
-    odd = {id(case) for case in standing_out}
-    first = [*_by_themselves(cases), *named]
-    found = [*first, *_alone(cases, first)]
-    # Nothing is to be explained of most.
-    wanted = {campaign.kind_of(case) for case in cases if case.failed or id(case) in odd}
-    to_judge = _to_judge([c for c in cases if campaign.kind_of(c) in wanted], found)
+    standing_out_ids = {id(case) for case in standing_out}
+    by_themselves = [*_by_themselves(cases), *named]
+    known = [*by_themselves, *_alone(cases, by_themselves)]
+    # Most kinds of cases have nothing to explain.
+    kinds = {
+        campaign.kind_of(case) for case in cases if case.failed or id(case) in standing_out_ids
+    }
+    to_judge = _to_judge([c for c in cases if campaign.kind_of(c) in kinds], known)
     for family in campaign.families(to_judge, leaves or {}, tolerant=True):
-        bad = _places(family, odd)
-        found += [s for s in _of_family(family).suspects if _explains(s, bad)]
-    return _together([*found, *_cuts(cases, found)])
+        bad_ends = _bad_ends(family, standing_out_ids)
+        located = _locate_family(family).suspects
+        known += [suspect for suspect in located if _explains(suspect, bad_ends)]
+    return _merged([*known, *_cuts(cases, known)])
 
 
 def locate(
     cases: Sequence[Case], leaves: Leaves | None = None, uplinks: Mapping[str, int] | None = None
 ) -> Located:
-    """All that the results of a campaign say: also what explains no failure. `uplinks` are events
-    of the uplinks' own counters, by `leaf2:spine1`.
+    """All suspects of a campaign, also those that explain no failure. `uplinks` are events of the
+    uplinks' own counters, by `leaf2:spine1`.
     """
-    first = _by_themselves(cases)
-    found = [*first, *_alone(cases, first)]
-    families = campaign.families(_to_judge(cases, found), leaves or {})
+    by_themselves = _by_themselves(cases)
+    known = [*by_themselves, *_alone(cases, by_themselves)]
+    families = campaign.families(_to_judge(cases, known), leaves or {})
     for family in families:
-        family.evidence.uplink_events = dict(uplinks or {})
-    each = [_of_family(family) for family in families]
-    found += [suspect for located in each for suspect in located.suspects]
+        family.evidence.uplink_events.update(uplinks or {})
+    located_families = [_locate_family(family) for family in families]
+    known += [suspect for located in located_families for suspect in located.suspects]
     nodes = {node: None for case in cases for node in case.nodes}
     return Located(
-        tuple(_together([*found, *_cuts(cases, found)])),
-        tuple(missing for located in each for missing in located.missing),
-        max((located.rounds for located in each), default=0),
+        tuple(_merged([*known, *_cuts(cases, known)])),
+        tuple(missing for located in located_families for missing in located.missing),
+        max((located.rounds for located in located_families), default=0),
         tuple(sorted(nodes, key=natural)),
-        tuple(dict.fromkeys(why for located in each for why in located.alike)),
-        {end: good for located in each for end, good in located.watched.items()},
-        tuple(pair for located in each for pair in located.doubtful),
+        tuple(dict.fromkeys(why for located in located_families for why in located.alike)),
+        {end: good for located in located_families for end, good in located.watched.items()},
+        tuple(pair for located in located_families for pair in located.doubtful),
+        min((located.fewest for located in located_families), default=0),
     )
 
 
 def by_itself(node: str, why: str, checks: tuple[str, ...] = ()) -> Suspect:
-    """A node that needs no partner to be known."""
+    """A suspect node that is known without a partner."""
     return Suspect("node", node, scoring.MOST, (node,), (), (), (), why, checks)
 
 
 def seen_once(node: str, why: str, check: str) -> Suspect:
-    """A node that one run of itself alone speaks against."""
+    """A suspect node by a single run of itself alone."""
     again = (Measure(node, "", _AGAIN),)
     return Suspect("node", node, scoring.MOST, (node,), (), (), again, why, (check,))
 
@@ -84,23 +88,25 @@ def seen_once(node: str, why: str, check: str) -> Suspect:
 def _by_themselves(cases: Sequence[Case]) -> list[Suspect]:
     lost = [
         dataclasses.replace(
-            by_itself(one.node, one.why, (one.check,)), kind="rail", name=f"{one.node}:{one.rail}"
+            by_itself(rail.node, rail.why, (rail.check,)),
+            kind="rail",
+            name=f"{rail.node}:{rail.rail}",
         )
-        for one in own.lost_rails(cases)
+        for rail in own.lost_rails(cases)
     ]
     return [*(by_itself(node, why) for node, why in own.named(cases).items()), *lost]
 
 
-def _alone(cases: Sequence[Case], guilty: Sequence[Suspect]) -> list[Suspect]:
+def _alone(cases: Sequence[Case], known: Sequence[Suspect]) -> list[Suspect]:
     return [
-        by_itself(one.node, f"failed alone {one.times} times", (one.check,))
-        if one.times >= _TIMES
-        else seen_once(one.node, "failed where it was measured alone", one.check)
-        for one in own.alone(cases, _nodes(guilty))
+        by_itself(failing.node, f"failed alone {failing.times} times", (failing.check,))
+        if failing.times >= _CONFIRMING_TIMES
+        else seen_once(failing.node, "failed where it was measured alone", failing.check)
+        for failing in own.alone(cases, _nodes(known))
     ]
 
 
-def _cuts(cases: Sequence[Case], guilty: Sequence[Suspect]) -> list[Suspect]:
+def _cuts(cases: Sequence[Case], known: Sequence[Suspect]) -> list[Suspect]:
     return [
         Suspect(
             "pair",
@@ -113,32 +119,34 @@ def _cuts(cases: Sequence[Case], guilty: Sequence[Suspect]) -> list[Suspect]:
             cut.why,
             (cut.check,),
         )
-        for cut in own.cuts(cases, _nodes(guilty))
+        for cut in own.cuts(cases, _nodes(known))
     ]
 
 
-def _to_judge(cases: Sequence[Case], guilty: Sequence[Suspect]) -> list[Case]:
-    return own.unexplained(cases, _nodes(guilty))
+def _to_judge(cases: Sequence[Case], known: Sequence[Suspect]) -> list[Case]:
+    return own.unexplained(cases, _nodes(known))
 
 
-def _nodes(found: Iterable[Suspect]) -> set[str]:
-    """The nodes that are suspects, or have a rail that is."""
-    return {node for s in found if s.kind in ("node", "rail") for node in s.nodes}
+def _nodes(suspects: Iterable[Suspect]) -> set[str]:
+    """The nodes among the suspects, and those of suspect rails."""
+    return {
+        node for suspect in suspects if suspect.kind in ("node", "rail") for node in suspect.nodes
+    }
 
 
-def _of_family(family: Family) -> Located:
+def _locate_family(family: Family) -> Located:
     located = locating.locate(family.evidence)
-    told = f"{family.check} {family.partition}: "
+    prefix = f"{family.check} {family.partition}: "
     return dataclasses.replace(
         located,
         suspects=tuple(
             dataclasses.replace(suspect, checks=(family.check,)) for suspect in located.suspects
         ),
-        alike=tuple(told + why for why in located.alike),
+        alike=tuple(prefix + why for why in located.alike),
     )
 
 
-def _places(family: Family, odd: Collection[int]) -> set[tuple[str, str]]:
+def _bad_ends(family: Family, odd: Collection[int]) -> set[tuple[str, str]]:
     """The ends of each result that failed or stands out."""
     return {
         (o.a.name, o.b.name)
@@ -153,27 +161,28 @@ def _explains(suspect: Suspect, bad: Collection[tuple[str, str]]) -> bool:
     )
 
 
-def _together(found: Sequence[Suspect]) -> list[Suspect]:
-    """Each once, by what shows it best, with all checks that do.
+def _merged(suspects: Sequence[Suspect]) -> list[Suspect]:
+    """Each suspect once, by the strongest evidence, with all checks that show it.
 
-    Who is named by itself is named for nothing else; a pair is not named for one of its nodes.
+    A node that is named by itself is named for nothing else. A pair is left out where one of its
+    nodes is named.
     """
-    nodes = _nodes(found)
-    by_themselves = {s.nodes[0] for s in found if s.said and s.kind == "node"}
+    nodes = _nodes(suspects)
+    by_themselves = {each.nodes[0] for each in suspects if each.said and each.kind == "node"}
     best: dict[tuple[str, str], Suspect] = {}
-    for suspect in found:
+    for suspect in suspects:
         if suspect.kind == "pair" and nodes & set(suspect.nodes):
             continue
         of_nodes = suspect.kind in ("node", "rail", "load") and not suspect.said
         if of_nodes and by_themselves & set(suspect.nodes):
             continue
         key = suspect.kind, suspect.name
-        known = best.get(key)
-        if known is None:
+        previous = best.get(key)
+        if previous is None:
             best[key] = suspect
             continue
-        checks = tuple(dict.fromkeys([*known.checks, *suspect.checks]))
-        best[key] = dataclasses.replace(min(known, suspect, key=_certainty), checks=checks)
+        checks = tuple(dict.fromkeys([*previous.checks, *suspect.checks]))
+        best[key] = dataclasses.replace(min(previous, suspect, key=_certainty), checks=checks)
     return sorted(best.values(), key=_certainty)
 
 

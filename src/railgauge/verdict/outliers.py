@@ -51,7 +51,7 @@ Better = Literal["more", "less"]
 
 @dataclasses.dataclass(frozen=True)
 class Outlier:
-    """Nodes whose best number is far worse than what their peers have, in the metric's unit."""
+    """Nodes whose best number is far worse than their peers', in the metric's unit."""
 
     nodes: tuple[str, ...]
     measurement: Measurement
@@ -71,7 +71,7 @@ class Outlier:
 
 
 def outlying(values: Mapping[Place, float], better: Better, least_spread: float) -> list[Place]:
-    """The places whose value is far worse than the median of all; none of fewer than four.
+    """The places whose value is far worse than the median of all; none among fewer than four.
 
     `least_spread` is a share of the median.
     """
@@ -83,7 +83,7 @@ def outlying(values: Mapping[Place, float], better: Better, least_spread: float)
 
 
 def threshold(values: Sequence[float], better: Better, least_spread: float) -> float:
-    """Worse than which one of so many numbers stands out."""
+    """The value beyond which a number stands out among these."""
     median = statistics.median(values)
     spread = _NORMAL * statistics.median(abs(value - median) for value in values)
     least = STANDS_OUT * max(spread, least_spread * abs(median))
@@ -91,10 +91,10 @@ def threshold(values: Sequence[float], better: Better, least_spread: float) -> f
 
 
 def outliers(cases: Sequence[Case]) -> list[Outlier]:
-    """Nodes and pairs that stand out in a condition, of the cases that nothing speaks against."""
+    """Nodes and pairs that stand out in a condition, in cases that nothing speaks against."""
     conditions: dict[Hashable, list[tuple[Case, Row]]] = {}
     for case in cases:
-        # That a pair was good when it was measured again says nothing of why it was not at first.
+        # A pair that was good when it was measured again may have been bad at first.
         if (case.passed or case.unreferenced) and not case.like:
             for row in case.rows:
                 if is_judged(case, row):
@@ -108,15 +108,15 @@ def outliers(cases: Sequence[Case]) -> list[Outlier]:
 
 
 def is_judged(case: Case, row: Row) -> bool:
-    """Whether a number is held against its peers: where all places should have the same, or where
+    """Whether a number is compared with its peers: where all places should have the same, or where
     nothing else judges it.
     """
     return row.gates and (_is_alike(row) or (case.unreferenced and not row.reference))
 
 
 def have_peers(measured: Sequence[tuple[Case, Row]]) -> bool:
-    """Whether these numbers of one condition are enough to judge each other: of several places,
-    each with a number of its own, which groups of one launch of NCCL have not.
+    """Whether these numbers of one condition can judge each other: there are several places, each
+    with a number of its own; the groups of an NCCL launch share one.
     """
     places = {
         (row.measurement.nodes, row.measurement.rails, row.measurement.nics)
@@ -128,14 +128,14 @@ def have_peers(measured: Sequence[tuple[Case, Row]]) -> bool:
 
 
 def launch(case: Case) -> object:
-    """That which gave the slowest of several groups as the number of each."""
+    """The launch that gave the number of its slowest group to all its groups; None for others."""
     shared = [facts for facts in case.facts.values() if facts.get("slowest_of", 1) != 1]
     return shared[0].get("launch") if shared else None
 
 
 def _are_enough(measured: Sequence[tuple[Case, Row]]) -> bool:
-    """Whether these numbers of one condition tell which of them stand out: of enough nodes, and
-    not counts of what happens nowhere as a rule, of which one more says nothing.
+    """Whether these numbers of one condition tell which of them stand out: there are enough nodes,
+    and they do not count what usually happens nowhere, where a single count says nothing.
     """
     nodes = {node for _, row in measured for node in row.measurement.nodes}
     values = [row.measurement.value for _, row in measured]
@@ -143,7 +143,7 @@ def _are_enough(measured: Sequence[tuple[Case, Row]]) -> bool:
 
 
 def least_spread_of(case: Case, row: Row) -> float:
-    """What the places of its condition differ by at least, as a share of their median."""
+    """The least spread of the places of a condition, as a share of their median."""
     return case.peer_spread * (1 if _is_alike(row) else _LOOSELY)
 
 
@@ -152,7 +152,7 @@ def _is_alike(row: Row) -> bool:
 
 
 def condition(case: Case, measurement: Measurement) -> Hashable:
-    """All of what is measured but where: which rail or NIC it is, is a place."""
+    """The key of what is measured, without where; rail and NIC belong to the place."""
     m = measurement
     rails = m.rails.split("-") if m.rails else []
     across = len(set(rails)) > 1
@@ -204,7 +204,7 @@ def _keep(
     measurement: Measurement,
     better: Better,
 ) -> None:
-    """The better one of each place."""
+    """Keep the better measurement of a place."""
     known = kept.get(place)
     sign = 1 if better == "more" else -1
     if known is None or sign * (measurement.value - known[1].value) > 0:

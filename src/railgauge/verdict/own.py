@@ -1,7 +1,7 @@
-"""What a failure says by itself: the nodes that it names, and the ways that no job got through.
+"""What failures say by themselves: the nodes that they name, and the ways that no job got through.
 
-A node that did not answer, or that showed its own fault, needs no partner to be known. Silence is
-less: the node may be healthy, and its partner or the way to it not.
+A node that did not answer, or that showed its own fault, is known without a partner. Silence says
+less: the node may be healthy, and its partner or the way to it at fault.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from railgauge.model.failure import NO_REFERENCE, NOT_MEASURED, RAIL_MISSING, UNREACHED
 from railgauge.verdict.compare import Case, Outcome
 
-#: Failures that are a node's silence: a case that passed clears it. All others are of what the node
-#: itself said or showed.
+#: Failures that are a node's silence: a case that passed clears it. All others come from what the
+#: node itself reported or showed.
 _SILENCE = ("silent-node", "launch-failed")
 
-#: Failures of what the suite was told, not of the nodes that it ran on.
+#: Failures of the suite's own configuration, not of the nodes that it ran on.
 _OF_THE_SUITE = (NO_REFERENCE, "gate", "limit-unit", "simulated")
 
-#: A check, a partition, and what is measured there: NVLink says nothing of a node's NIC, nor one
-#: rail of another.
+#: A check, a partition, and what is measured there: NVLink says nothing of a node's NIC, and a rail
+#: nothing of another.
 Kind = tuple[str, str, str]
 
 
 @dataclasses.dataclass(frozen=True)
 class Cut:
-    """Two nodes that no job got through between, though both answered others."""
+    """Two nodes with no way between them for a job, though both answered others."""
 
     nodes: tuple[str, str]
     why: str
@@ -35,7 +35,7 @@ class Cut:
 
 @dataclasses.dataclass(frozen=True)
 class LostRail:
-    """A rail of a node whose device was not there when it was to be measured."""
+    """A rail of a node whose device was absent when it was to be measured."""
 
     node: str
     rail: str
@@ -45,7 +45,7 @@ class LostRail:
 
 @dataclasses.dataclass(frozen=True)
 class Alone:
-    """A node that failed where it was measured alone, so often, and never passed there."""
+    """A node that failed where it was measured alone, so many `times`, and never passed there."""
 
     node: str
     times: int
@@ -53,37 +53,37 @@ class Alone:
 
 
 def named(cases: Sequence[Case]) -> dict[str, str]:
-    """Node -> why: those that a failure names, and those that were silent and nothing clears."""
-    found: dict[str, str] = {}
+    """Node -> why, of the nodes that a failure names, and of silent ones that nothing clears."""
+    reasons: dict[str, str] = {}
     bad = failed(cases)
     for case in bad:
         for node in case.unavailable:
-            found.setdefault(node, "it does not answer Slurm")
+            reasons.setdefault(node, "it does not answer Slurm")
         for failure in case.failures:
             if failure.kind not in (*_SILENCE, *NOT_MEASURED, UNREACHED, RAIL_MISSING):
                 for node in failure.nodes:
-                    found.setdefault(node, failure.message)
+                    reasons.setdefault(node, failure.message)
     for partition in dict.fromkeys(case.partition for case in bad):
         for node, why in _silent(cases, bad, partition).items():
-            found.setdefault(node, why)
-    return dict(sorted(found.items()))
+            reasons.setdefault(node, why)
+    return dict(sorted(reasons.items()))
 
 
 def lost_rails(cases: Sequence[Case]) -> list[LostRail]:
-    """By the first case that found each of them missing; its other end is not to blame."""
-    found: dict[tuple[str, str], LostRail] = {}
+    """The missing rails, each by the first case that lacked it; its other end is not to blame."""
+    by_rail: dict[tuple[str, str], LostRail] = {}
     for case in failed(cases):
         rails = dict(zip(case.nodes, case.kind.split("-"), strict=False))
         for failure in case.failures:
             for node in failure.nodes if failure.kind == RAIL_MISSING else ():
                 lost = LostRail(node, rails.get(node, ""), failure.message, case.check)
-                found.setdefault((node, lost.rail), lost)
-    return [found[key] for key in sorted(found)]
+                by_rail.setdefault((node, lost.rail), lost)
+    return [by_rail[key] for key in sorted(by_rail)]
 
 
 def cuts(cases: Sequence[Case], guilty: Collection[str]) -> list[Cut]:
-    """What lies between two nodes of which a job got to one only, and neither is `guilty`."""
-    found: dict[tuple[str, str], Cut] = {}
+    """The ways between two nodes of which a job reached only one, where neither is `guilty`."""
+    by_nodes: dict[tuple[str, str], Cut] = {}
     for case in failed(cases):
         for failure in case.failures:
             for a, b in _between(case, failure.kind, failure.nodes):
@@ -91,11 +91,13 @@ def cuts(cases: Sequence[Case], guilty: Collection[str]) -> list[Cut]:
                 elsewhere = (
                     c for c in cases if c.partition == case.partition and set(c.nodes) != {a, b}
                 )
-                known = failure.kind == UNREACHED or _all_spoke(elsewhere, {a, b})
-                if known and not {a, b} & set(guilty):
-                    one, other = sorted((a, b))
-                    found.setdefault((one, other), Cut((one, other), failure.message, case.check))
-    return [found[nodes] for nodes in sorted(found)]
+                is_cut = failure.kind == UNREACHED or _all_spoke(elsewhere, {a, b})
+                if is_cut and not {a, b} & set(guilty):
+                    first, second = sorted((a, b))
+                    by_nodes.setdefault(
+                        (first, second), Cut((first, second), failure.message, case.check)
+                    )
+    return [by_nodes[nodes] for nodes in sorted(by_nodes)]
 
 
 def alone(cases: Sequence[Case], guilty: Collection[str]) -> list[Alone]:
@@ -104,25 +106,25 @@ def alone(cases: Sequence[Case], guilty: Collection[str]) -> list[Alone]:
     for case in cases:
         if len(case.nodes) == 1 and not case.of_job:
             kinds.setdefault(_kind(case), []).append(case)
-    found: dict[str, Alone] = {}
-    for (check, _, _), of_kind in sorted(kinds.items()):
-        good = {case.nodes[0] for case in of_kind if case.passed or case.unreferenced}
+    by_node: dict[str, Alone] = {}
+    for (check, _, _), members in sorted(kinds.items()):
+        good = {case.nodes[0] for case in members if case.passed or case.unreferenced}
         # Two conditions of one run are one time.
         bad: dict[str, set[tuple[int, int]]] = {}
-        for case in failed(of_kind):
-            if not _is_explained(case):
+        for case in failed(members):
+            if not _names_its_nodes(case):
                 bad.setdefault(case.nodes[0], set()).add((case.session, case.run))
         for node in sorted(bad.keys() - good - set(guilty)) if good else ():
-            found.setdefault(node, Alone(node, len(bad[node]), check))
-    return list(found.values())
+            by_node.setdefault(node, Alone(node, len(bad[node]), check))
+    return list(by_node.values())
 
 
 def unexplained(cases: Sequence[Case], guilty: Collection[str]) -> list[Case]:
-    """The cases between two nodes, without those that failed for what a failure says by itself.
+    """The cases between two nodes, without failed ones that are explained already.
 
-    What a case's own failures name explains that case. A `guilty` node explains every other failure
-    that it is in too, unless it passed in a case of this kind: what it is named for is then of
-    another kind.
+    A case is explained by failures of its own that name nodes. A `guilty` node explains the other
+    failed cases that it takes part in, too, unless it passed in a case of the same kind: its fault
+    is then of another kind.
     """
     guilty = set(guilty)
     cleared: dict[Kind, set[str]] = {}
@@ -137,31 +139,33 @@ def unexplained(cases: Sequence[Case], guilty: Collection[str]) -> list[Case]:
         and not case.of_job
         and not (
             case.outcome is Outcome.FAILED
-            and (_is_explained(case) or guilty & set(case.nodes) - cleared.get(_kind(case), set()))
+            and (
+                _names_its_nodes(case) or guilty & set(case.nodes) - cleared.get(_kind(case), set())
+            )
         )
     ]
 
 
 def failed(cases: Iterable[Case]) -> list[Case]:
-    """Those that speak against a node or a way."""
+    """The cases that speak against a node or a way."""
     return [case for case in cases if case.outcome is Outcome.FAILED and not is_of_the_suite(case)]
 
 
-def _is_explained(case: Case) -> bool:
-    """Whether a failure of it names whom it is about: a node, or both ends of a way."""
+def _names_its_nodes(case: Case) -> bool:
+    """Whether one of its failures names the node, or both ends of the way, that it is about."""
     return any(f.nodes and f.kind not in (*_SILENCE, *NOT_MEASURED) for f in case.failures)
 
 
 def is_of_the_suite(case: Case) -> bool:
-    """Whether all that failed it is what the suite was told."""
-    told = [failure.kind in _OF_THE_SUITE for failure in case.failures]
-    return bool(told) and all(told) and all(row.within is not False for row in case.rows)
+    """Whether it failed only by the suite's own configuration."""
+    of_suite = [failure.kind in _OF_THE_SUITE for failure in case.failures]
+    return bool(of_suite) and all(of_suite) and all(row.within is not False for row in case.rows)
 
 
 def _silent(cases: Sequence[Case], bad: Sequence[Case], partition: str) -> Mapping[str, str]:
-    """Node -> why: those of a partition that were silent, and that nothing clears.
+    """Node -> why, of the silent nodes of a partition that nothing clears.
 
-    Where all are silent, none is told from the others.
+    None where all nodes are silent: then nothing tells one from the others.
     """
     bad = [case for case in bad if case.partition == partition]
     failures = [(case, failure) for case in bad for failure in case.failures]
@@ -169,7 +173,7 @@ def _silent(cases: Sequence[Case], bad: Sequence[Case], partition: str) -> Mappi
         return {}
     cases = [case for case in cases if case.partition == partition]
     silent: dict[str, str] = {}
-    cleared = {node for _, f in failures if f.kind == UNREACHED for node in f.nodes}
+    cleared = {n for _, failure in failures if failure.kind == UNREACHED for n in failure.nodes}
     for case, failure in failures:
         for node in failure.nodes if failure.kind in _SILENCE else ():
             silent.setdefault(node, failure.message)
@@ -190,10 +194,10 @@ def _between(case: Case, kind: str, nodes: Sequence[str]) -> Iterator[tuple[str,
 
 
 def _clears(cases: Sequence[Case], case: Case, node: str) -> bool:
-    """Whether another case says that the silence of `node` was not its own.
+    """Whether another case shows that `node` was not silent by its own fault.
 
-    Where others of the job did speak it takes one of the same kind that passed; where nobody did,
-    or srun did not get there, any job that ran on it, whatever it measured.
+    Where other nodes of the job answered, only a case of the same kind that passed shows it. Where
+    none did, or srun did not get there, any job that ran on the node does, whatever it measured.
     """
     if _nobody_spoke(case):
         return any(_spoke(other, node) for other in cases)
@@ -203,7 +207,7 @@ def _clears(cases: Sequence[Case], case: Case, node: str) -> bool:
 
 
 def _nobody_spoke(case: Case) -> bool:
-    """Whether its job says nothing of which of its nodes did not start."""
+    """Whether its job does not say which of its nodes did not start."""
     return any(
         failure.kind == "launch-failed" or set(failure.nodes) >= set(case.nodes)
         for failure in case.failures
@@ -212,7 +216,7 @@ def _nobody_spoke(case: Case) -> bool:
 
 
 def _spoke(case: Case, node: str) -> bool:
-    """Whether a job ran on that node."""
+    """Whether the job of this case ran on that node."""
     passed = case.outcome is Outcome.PASSED and node in case.nodes
     return passed or any(call.host == node for call in case.calls)
 

@@ -1,6 +1,6 @@
 """Whether the nodes of a partition agree in firmware and tuning, and which one is odd.
 
-Pure: the NodeState cases bring with them what each node and its peers must agree in.
+Pure: the NodeState cases have the fields in which each node and its peers must agree.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ABSENT = "not there"
 class OddNodes:
     """Nodes that differ from their peers in some fields, all in the same way.
 
-    Of a tie `nodes` are all that were compared, and nobody is the odd one.
+    In a tie `nodes` are all that were compared, and none is the odd one.
     """
 
     partition: str
@@ -48,12 +48,12 @@ class _Node:
     absent: tuple[str, ...]
 
     def as_tested(self, field: str) -> bool:
-        """Whether a gate run accepted it with the value that it has."""
+        """Whether a gate run accepted the node with its present value of the field."""
         key = self.key(field)
         return key in self.tested and same(self.fields.get(field), self.tested[key])
 
     def value(self, field: str) -> str | None:
-        """As text; None where it is unknown, which is no difference."""
+        """The field's value as text; None where it is unknown, which is no difference."""
         if field not in self.fields:
             return None if field.startswith(self.absent) else _ABSENT
         known = self.fields[field]
@@ -68,11 +68,11 @@ def odd_nodes(
     updated: Collection[str] = (),
     tested: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> list[OddNodes]:
-    """The odd ones out of every partition; both sides where there is no majority.
+    """The odd nodes of every partition; both sides where there is no majority.
 
     Nodes that were `updated` are each other's peers, and differ from the others on purpose.
-    `tested` has of nodes the fields in which a gate run accepted them as something else than the
-    others: as long as they still are so, that is not odd.
+    `tested` has for nodes the fields in which a gate run accepted them although they differ from
+    the others: while the values are the same, that is not odd.
     """
     by_peers: dict[tuple[str, bool], dict[str, _Node]] = {}
     for case in cases:

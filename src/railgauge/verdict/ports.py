@@ -1,4 +1,4 @@
-"""The switch ports that suspects hang on: as the system's data says, else as LLDP did."""
+"""The switch ports of suspects: by the system's data, or else by LLDP."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Ports = Mapping[str, Mapping[str, str]]
 
 
 def shown(campaign: Campaign, suspects: Sequence[Suspect]) -> list[Suspect]:
-    """The same suspects; nodes, rails and pairs with the ports of their devices, where these are
-    known. BrokenRecordError where the campaign's file of them is damaged.
+    """The suspects, with the ports of the devices of nodes, rails and pairs, where these are known.
+    BrokenRecordError where the campaign's file of ports is damaged.
     """
     if not any(suspect.kind in ("node", "rail", "pair") for suspect in suspects):
         return list(suspects)
@@ -27,29 +27,34 @@ def shown(campaign: Campaign, suspects: Sequence[Suspect]) -> list[Suspect]:
 
 
 def read(campaign: Campaign) -> Ports:
-    """Of all nodes of a campaign."""
-    told = record.read_switch_ports(campaign.folder / SWITCH_PORTS) or {}
-    by_lldp = {node: of_inventory(one) for node, one in in_campaign(campaign).items()}
-    return {node: {**by_lldp.get(node, {}), **told.get(node, {})} for node in {*told, *by_lldp}}
+    """Node -> device -> port, of all nodes of a campaign."""
+    described = record.read_switch_ports(campaign.folder / SWITCH_PORTS) or {}
+    by_lldp = {
+        node: of_inventory(node_inventory) for node, node_inventory in in_campaign(campaign).items()
+    }
+    return {
+        node: {**by_lldp.get(node, {}), **described.get(node, {})}
+        for node in {*described, *by_lldp}
+    }
 
 
 def of_inventory(inventory: Inventory) -> dict[str, str]:
     """Device -> its port: an RDMA device by its own name, any other interface by its own."""
     fields = inventory.fields
-    found = {
+    ports = {
         parts[1]: str(value)
         for key, value in fields.items()
         if len(parts := key.split("/")) == 3 and parts[0] == "net" and parts[2] == "switch_port"
     }
     for key, value in fields.items():
         parts = key.split("/")
-        if parts[0] == "nic" and parts[-1] == "netdev" and str(value) in found:
-            found[parts[1]] = found.pop(str(value))
-    return found
+        if parts[0] == "nic" and parts[-1] == "netdev" and str(value) in ports:
+            ports[parts[1]] = ports.pop(str(value))
+    return ports
 
 
 def of_suspect(suspect: Suspect, ports: Ports) -> tuple[str, ...]:
-    """`n7:mlx5_3 at leaf4 Ethernet1/7`; of a node without rails all of its devices."""
+    """A suspect's ports: `n7:mlx5_3 at leaf4 Ethernet1/7`; without rails those of all devices."""
     if suspect.kind not in ("node", "rail", "pair"):
         return ()
     rails = {(end.node, end.rail) for end in suspect.ends} or {(n, None) for n in suspect.nodes}

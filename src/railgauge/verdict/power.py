@@ -148,12 +148,12 @@ def of_links(
     """The smallest loss that a comparison would have found on one link of a class, whichever it is,
     if all others are well.
     """
-    here = np.flatnonzero((samples.of_class == number) & result.compared)
-    if not here.size:
+    of_class = np.flatnonzero((samples.of_class == number) & result.compared)
+    if not of_class.size:
         return None
-    family = samples.family[here[0]]
+    family = samples.family[of_class[0]]
     tested = int(((samples.family == family) & np.isfinite(result.p)).sum())
-    return smallest_loss(result.se[here], result.df[here], level / max(tested, 1), margin)
+    return smallest_loss(result.se[of_class], result.df[of_class], level / max(tested, 1), margin)
 
 
 # --- a campaign by itself ------------------------------------------------------------------------
@@ -201,20 +201,20 @@ class OfCampaign:
     @property
     def sharpest(self) -> Condition | None:
         """The one that finds the smallest loss on one place, of those that decide."""
-        finding = [one for one in self.conditions if one.decides and one.link is not None]
-        return min(finding, key=lambda one: one.link or 0.0, default=None)
+        finding = [each for each in self.conditions if each.decides and each.link is not None]
+        return min(finding, key=lambda each: each.link or 0.0, default=None)
 
     @property
     def false_alarms(self) -> float:
         """How many places of healthy nodes such a campaign names, as a mean over all conditions."""
-        return sum(one.false_alarms or 0.0 for one in self.conditions)
+        return sum(condition.false_alarms or 0.0 for condition in self.conditions)
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "power": self.power,
             "false_alarms": self.false_alarms,
             "sharpest": dataclasses.asdict(self.sharpest) if self.sharpest else None,
-            "conditions": [dataclasses.asdict(one) for one in self.conditions],
+            "conditions": [dataclasses.asdict(condition) for condition in self.conditions],
         }
 
 
@@ -241,21 +241,23 @@ def _of_condition(measured: Sequence[tuple[Case, Row]]) -> Condition:
     gaps: list[float] = []
     kinds: dict[str, None] = {}
     shared: set[Hashable] = set()
-    for one, other in measured:
-        m = other.measurement
+    for other_case, other_row in measured:
+        m = other_row.measurement
         place = (m.nodes, m.rails, m.nics)
         for node in m.nodes:
             of_node.setdefault(node, set()).add(place)
         log = sign * math.log(m.value)
-        reference = other.reference
+        reference = other_row.reference
         bound = None if reference is None else reference.lowest if sign > 0 else reference.highest
         if reference is not None and bound is not None and bound > 0:
             gaps.append(log - sign * math.log(bound))
             kinds[reference.kind] = None
-        launch = outliers.launch(one)
+        launch = outliers.launch(other_case)
         if launch is None:
             numbers.setdefault(place, []).append(log)
-        elif (key := (one.unique_name, one.session, one.run, launch)) not in shared:
+        elif (
+            key := (other_case.unique_name, other_case.session, other_case.run, launch)
+        ) not in shared:
             shared.add(key)
             numbers[key] = [log]
     rules = _Rules(numbers, statistics.median(gaps) if gaps else None, _of_peers(measured, sign))

@@ -58,15 +58,20 @@ def builds(cases: Sequence[Case]) -> tuple[Build, ...]:
 
 
 def notices(cases: Sequence[Case], ratios: Sequence[RatioRow]) -> tuple[Notice, ...]:
-    found = [
+    notices = [
         # Where it is strict it is a finding.
         *(Notice("tool-changed", f.message) for f in not_as_packaged(cases) if not f.strict),
         *_not_the_same(cases),
         *_other_than_referenced(cases, ratios),
         *_other_fingerprints(cases),
         *(Notice("output", f"{case.name}: {note}") for case in cases for note in case.notes),
+        *(
+            Notice("job", f"{case.check} {case.partition}: {note}")
+            for case in cases
+            for note in case.notes_of_job
+        ),
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(notices))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,14 +98,14 @@ def not_as_packaged(cases: Sequence[Case]) -> list[Unpackaged]:
     """Programs whose file is another than their package's; of a strict partition also those of no
     package, or of one that cannot be told.
     """
-    found = []
+    changed = []
     for partition in dict.fromkeys(case.partition for case in cases):
-        there = [case for case in cases if case.partition == partition]
-        strict = any(case.strict_provenance for case in there)
-        for build in builds(there):
+        partition_cases = [case for case in cases if case.partition == partition]
+        strict = any(case.strict_provenance for case in partition_cases)
+        for build in builds(partition_cases):
             if build.package.startswith(_UNKNOWN if strict else _CHANGED):
-                found.append(Unpackaged(build, partition, strict))
-    return found
+                changed.append(Unpackaged(build, partition, strict))
+    return changed
 
 
 def _not_the_same(cases: Sequence[Case]) -> Iterator[Notice]:
@@ -121,8 +126,8 @@ def _not_the_same(cases: Sequence[Case]) -> Iterator[Notice]:
 
 def _build_on_nodes(build: Build) -> str:
     """A build with its file and nodes; of what was not stated nothing stands there."""
-    told = ", ".join(filter(None, [describe(build), build.path])) or "nothing stated"
-    return f"{told} on {hostlist.fold(build.nodes)}" if build.nodes else told
+    description = ", ".join(filter(None, [describe(build), build.path])) or "nothing stated"
+    return f"{description} on {hostlist.fold(build.nodes)}" if build.nodes else description
 
 
 def _other_than_referenced(cases: Sequence[Case], ratios: Sequence[RatioRow]) -> Iterator[Notice]:
@@ -173,14 +178,18 @@ def _differences(
     for tool, line in stated:
         for name, number in version.stated(tool, line).items():
             used.setdefault(name, set()).add(number)
-    found = []
+    differences = []
     for name, known in known_tools:
         others = sorted(used.get(name, set()) - {version.normal(known)})
         if others:
-            found.append(f"measured with {name} {known}, this campaign used {' and '.join(others)}")
+            differences.append(
+                f"measured with {name} {known}, this campaign used {' and '.join(others)}"
+            )
         elif name not in used:
-            found.append(f"measured with {name} {known}, of which this campaign states no version")
-    return tuple(found)
+            differences.append(
+                f"measured with {name} {known}, of which this campaign states no version"
+            )
+    return tuple(differences)
 
 
 #: A hash of Spack's, or an image's digest: its beginning, and the rest.

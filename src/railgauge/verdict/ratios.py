@@ -46,7 +46,7 @@ def _value(ratio: Ratio, cases: Sequence[Case]) -> float | None:
 
 def _median(side: RatioSide, metric: str, cases: Sequence[Case]) -> float | None:
     """Of all runs; a number that its own check does not vouch for is left out."""
-    found = [
+    values = [
         row.measurement.value
         for case in cases
         if case.finished and not case.failures
@@ -54,4 +54,4 @@ def _median(side: RatioSide, metric: str, cases: Sequence[Case]) -> float | None
         if row.measurement.metric == metric
         and side.matches(case.check, case.partition, row.measurement)
     ]
-    return statistics.median(found) if found else None
+    return statistics.median(values) if values else None

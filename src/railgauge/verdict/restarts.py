@@ -15,7 +15,7 @@ from railgauge.verdict.compare import Case
 
 @dataclasses.dataclass(frozen=True)
 class Restart:
-    """A node that was measured in several of its boots, and a case of each.
+    """A node that was measured in several of its boots, with a case of each.
 
     `in_session`: two of the boots were in one session; between sessions somebody may have started
     it again on purpose.
@@ -27,9 +27,9 @@ class Restart:
 
     @property
     def message(self) -> str:
-        told = " and ".join(f"{case.check} {' '.join(case.nodes)}" for case in self.cases)
+        cases_shown = " and ".join(f"{case.check} {' '.join(case.nodes)}" for case in self.cases)
         when = "during the session" if self.in_session else "between two sessions"
-        return f"{self.node} was started again {when}: {told} ran in different boots of it"
+        return f"{self.node} was started again {when}: {cases_shown} ran in different boots of it"
 
 
 def restarts(cases: Sequence[Case]) -> list[Restart]:
@@ -40,10 +40,10 @@ def restarts(cases: Sequence[Case]) -> list[Restart]:
             # Where the kernel tells none, nothing is known.
             if facts.get("boot_id"):
                 boots.setdefault(node, {}).setdefault(facts["boot_id"], []).append(case)
-    found = []
+    restarts = []
     for node, seen in sorted(boots.items()):
         if len(seen) > 1:
             sessions = [session for of in seen.values() for session in {c.session for c in of}]
             firsts = tuple(of[0] for of in seen.values())
-            found.append(Restart(node, firsts, len(set(sessions)) < len(sessions)))
-    return found
+            restarts.append(Restart(node, firsts, len(set(sessions)) < len(sessions)))
+    return restarts

@@ -1,4 +1,4 @@
-"""The decision: accept, reject or inconclusive, with what was found.
+"""The decision: accept, reject or inconclusive, with its findings.
 
 reject: something measured, or a node that should have been, is not as it must be; or nothing was
 measured at all. inconclusive: nothing speaks against the nodes, but not all that is required was
@@ -41,7 +41,7 @@ from railgauge.verdict.restarts import Restart, restarts
 
 
 def _bound(reference: Bounded, value: float) -> str:
-    """The bound that `value` is out of."""
+    """The bound that `value` exceeds."""
     if reference.lowest is not None and value < reference.lowest:
         return f"at least {reference.lowest:.4g}"
     return f"at most {reference.highest:.4g}"
@@ -60,11 +60,11 @@ def _row_finding(case: Case, row: Row) -> Finding:
         f"{_bound(reference, measurement.value)} {measurement.unit} ({reference.kind}; "
         f"{reference.deviation(measurement.value):+.0%} of {reference.value:g}{of_limit})",
         next_step="look at the link rate, errors and cabling of the nodes named",
-        **_place(case),
+        **_where(case),
     )
 
 
-def _place(case: Case) -> dict[str, Any]:
+def _where(case: Case) -> dict[str, Any]:
     return {
         "check": case.check,
         "partition": case.partition,
@@ -75,57 +75,60 @@ def _place(case: Case) -> dict[str, Any]:
 
 
 def _gate_findings(campaign: Campaign, case: Case) -> list[Finding]:
-    """An acceptance takes no number without a reference, whatever the check was told."""
-    found = []
+    """Findings where a check ran in another mode, or an acceptance has numbers without a reference,
+    whatever mode the check was given.
+    """
+    findings = []
     if case.gate and case.gate != campaign.gate:
-        found.append(
+        findings.append(
             Finding(
-                "reject", "gate", f"ran as {case.gate}, expected {campaign.gate}", **_place(case)
+                "reject", "gate", f"ran as {case.gate}, expected {campaign.gate}", **_where(case)
             )
         )
-    bare = _bare(case)
+    unreferenced = _without_reference(case)
     named = any(failure.kind == NO_REFERENCE for failure in case.failures)
-    if campaign.gate == "acceptance" and bare and not named:
-        message = f"no reference for {', '.join(bare)}"
-        found.append(Finding("inconclusive", NO_REFERENCE, message, **_place(case)))
-    return found
+    if campaign.gate == "acceptance" and unreferenced and not named:
+        message = f"no reference for {', '.join(unreferenced)}"
+        findings.append(Finding("inconclusive", NO_REFERENCE, message, **_where(case)))
+    return findings
 
 
 def _is_explained(case: Case, failed: Collection[tuple[str, str, str]]) -> bool:
-    """Whether a pair was measured to tell who is at fault of what is a finding already: one of its
-    nodes has `failed` the same check where that was planned. What names a node is a finding.
+    """Whether a pair was measured only to tell who is at fault for an existing finding: one of its
+    nodes has `failed` the same check at a planned place. A failure that names a node is a finding
+    of its own.
     """
     keys = ((case.check, case.partition, node) for node in case.nodes)
     names = any(failure.nodes for failure in case.failures)
     return bool(case.like) and not names and any(key in failed for key in keys)
 
 
-def _bare(case: Case) -> list[str]:
-    """The numbers that must have a reference, and have none."""
-    return [r.measurement.variable for r in case.rows if r.gates and r.reference is None]
+def _without_reference(case: Case) -> list[str]:
+    """The variables that must have a reference, and have none."""
+    return [row.measurement.variable for row in case.rows if row.gates and row.reference is None]
 
 
 def _first_day_findings(cases: Sequence[Case]) -> list[Finding]:
-    """Of each partition what judges where there is no baseline yet, and what nothing judges: one
-    finding each.
+    """Two findings for each partition at most: what nothing judges, and what is judged by something
+    else than a baseline.
     """
-    found = []
+    findings = []
     step = "make a baseline: railgauge accept --mode baseline --runs 5, then railgauge promote"
     for partition in dict.fromkeys(case.partition for case in cases):
         day = first_day([case for case in cases if case.partition == partition])
         if day.unjudged:
-            named = (f"{c.check} {r.measurement.variable}" for c, r in day.unjudged)
-            told = list(dict.fromkeys(named))
-            first = ", ".join(told[:_NAMED]) + (", ..." if len(told) > _NAMED else "")
+            conditions = (f"{c.check} {r.measurement.variable}" for c, r in day.unjudged)
+            names = list(dict.fromkeys(conditions))
+            shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
             message = (
                 f"{len(day.unjudged)} conditions have no reference, no known share of a limit and "
-                f"no four places to compare: {first}"
+                f"no four places to compare: {shown}"
             )
-            found.append(
+            findings.append(
                 Finding("inconclusive", NO_REFERENCE, message, partition=partition, next_step=step)
             )
         if day.provisional:
-            found.append(
+            findings.append(
                 Finding(
                     "provisional accept",
                     "no-baseline",
@@ -134,24 +137,24 @@ def _first_day_findings(cases: Sequence[Case]) -> list[Finding]:
                     next_step=step,
                 )
             )
-    return found
+    return findings
 
 
 def _case_findings(case: Case) -> list[Finding]:
-    if case.passed or case.was_left_out or (case.unreferenced and _bare(case)):
+    if case.passed or case.was_left_out or (case.unreferenced and _without_reference(case)):
         return []
     if case.damage:
-        return [Finding("inconclusive", "broken-record", case.damage, **_place(case))]
+        return [Finding("inconclusive", "broken-record", case.damage, **_where(case))]
     if not case.finished:
         why = case.reason or "the session ended before it"
-        return [Finding("inconclusive", NOT_RUN, f"{case.result}: {why}", **_place(case))]
-    found = [
+        return [Finding("inconclusive", NOT_RUN, f"{case.result}: {why}", **_where(case))]
+    findings = [
         Finding(
             "inconclusive" if failure.kind in NOT_MEASURED else "reject",
             failure.kind,
             failure.message,
             next_step=failure.next_step,
-            **{**_place(case), "nodes": failure.nodes or case.nodes},
+            **{**_where(case), "nodes": failure.nodes or case.nodes},
         )
         for failure in case.failures
     ]
@@ -159,9 +162,9 @@ def _case_findings(case: Case) -> list[Finding]:
     if not case.disturbed and not any(
         failure.kind in ("path", "state") for failure in case.failures
     ):
-        found += [_row_finding(case, row) for row in case.rows if row.within is False]
-    if found:
-        return found
+        findings += [_row_finding(case, row) for row in case.rows if row.within is False]
+    if findings:
+        return findings
     unavailable = case.unavailable
     if unavailable:
         return [
@@ -170,62 +173,61 @@ def _case_findings(case: Case) -> list[Finding]:
                 UNAVAILABLE,
                 f"{hostlist.fold(unavailable)} does not answer Slurm: {case.reason}",
                 next_step=f"scontrol show node {hostlist.fold(unavailable)}",
-                **{**_place(case), "nodes": unavailable},
+                **{**_where(case), "nodes": unavailable},
             )
         ]
     # No result of the check, no node named: Slurm, the file system or the suite itself.
     reason = case.reason or f"ReFrame says {case.result}, and the check left no result"
-    return [Finding("inconclusive", "no-result", reason, **_place(case))]
+    return [Finding("inconclusive", "no-result", reason, **_where(case))]
 
 
 NOT_RUN = "not-run"
 
-#: So many of the conditions that nothing judges are named.
+#: The most conditions without a judge that are named.
 _NAMED = 3
 
-#: Kinds of findings that several places have for one reason.
+#: Kinds of findings that several places may have for one reason.
 _SHARED = ("no-result", NOT_RUN, UNAVAILABLE, DISTURBED, TAKEN, ENVIRONMENT)
 
-#: Kinds of findings that say only that something was not measured, for no fault of the nodes: it is
-#: to be measured yet.
+#: Kinds of findings that say only that something is to be measured yet, for no fault of the nodes.
 TO_MEASURE = ("no-result", NOT_RUN, DISTURBED, TAKEN, "not-measured", "interrupted")
 
 
-def _together(findings: Sequence[Finding]) -> list[Finding]:
-    """What kept several places of a partition from being measured, or what all of them lacked, is
-    one finding of all their nodes.
+def _merged(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, with those merged that several places of a partition have for one reason: one
+    finding of all their nodes.
     """
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         if finding.kind in _SHARED:
             groups.setdefault((finding.partition, finding.message), []).append(finding)
-    found = []
+    merged = []
     for finding in findings:
         group = groups.get((finding.partition, finding.message), [])
         if finding.kind not in _SHARED or len(group) < 2:
-            found.append(finding)
+            merged.append(finding)
         elif finding is group[0]:
-            checks = dict.fromkeys(each.check for each in group)
-            found.append(
+            checks = dict.fromkeys(member.check for member in group)
+            merged.append(
                 dataclasses.replace(
                     finding,
                     check=finding.check if len(checks) == 1 else "",
                     message=f"{len(group)} places ({', '.join(checks)}): {finding.message}",
-                    nodes=tuple(dict.fromkeys(n for each in group for n in each.nodes)),
+                    nodes=tuple(dict.fromkeys(n for member in group for n in member.nodes)),
                     place="",
                     evidence="",
                 )
             )
-    return found
+    return merged
 
 
 def _coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
-    """Nodes that a required check has not measured."""
-    found = []
+    """Findings for nodes that a required check has not measured."""
+    findings = []
     for partition, checks in campaign.scope.required.items():
         for check in checks:
             # A case that failed is a finding of its own.
-            reached = {
+            measured = {
                 node
                 for case in cases
                 if (case.check, case.partition) == (check, partition)
@@ -234,9 +236,9 @@ def _coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Findin
                 and not case.like
                 for node in case.nodes
             }
-            missing = [n for n in campaign.scope.nodes.get(partition, []) if n not in reached]
+            missing = [n for n in campaign.scope.nodes.get(partition, []) if n not in measured]
             if missing:
-                found.append(
+                findings.append(
                     Finding(
                         "inconclusive",
                         "not-measured",
@@ -247,14 +249,16 @@ def _coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Findin
                         next_step="run without a filter: railgauge accept",
                     )
                 )
-    return found
+    return findings
 
 
 def _selection_findings(
     campaign: Campaign, cases: Sequence[Case], possible: Mapping[str, Mapping[str, int]]
 ) -> list[Finding]:
-    """Cases of a required check that a filter left out: one transport or rail is not all."""
-    found = []
+    """Findings for places of a required check that a filter left out: one transport or rail is not
+    all of them.
+    """
+    findings = []
     for partition, checks in campaign.scope.required.items():
         for check in checks:
             planned = {
@@ -262,48 +266,48 @@ def _selection_findings(
                 for c in cases
                 if (c.check, c.partition) == (check, partition) and not (c.of_job or c.like)
             }
-            all_of_it = possible.get(check, {}).get(partition, 0)
-            if len(planned) < all_of_it:
-                found.append(
+            possible_count = possible.get(check, {}).get(partition, 0)
+            if len(planned) < possible_count:
+                findings.append(
                     Finding(
                         "inconclusive",
                         "left-out",
-                        f"{len(planned)} of {all_of_it} places were selected: "
+                        f"{len(planned)} of {possible_count} places were selected: "
                         "a filter left the others out",
                         check=check,
                         partition=partition,
                         next_step="run without a filter: railgauge accept",
                     )
                 )
-    return found
+    return findings
 
 
 def _retry_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
-    """A case that failed in one run and passed in another is flaky, not well."""
-    found = []
+    """Findings for cases that failed in one run and passed in another: they are flaky."""
+    findings = []
     passed = {(c.unique_name, c.partition, c.place) for c in cases if c.passed}
     for case in cases:
         if case.failed and (case.unique_name, case.partition, case.place) in passed:
-            found.append(
+            findings.append(
                 Finding(
                     "reject",
                     "flaky",
                     f"failed in run {case.run}"
                     + (f" of session {case.session}" if campaign.sessions > 1 else "")
                     + " and passed in another: a retry hides a flaky link",
-                    **_place(case),
+                    **_where(case),
                 )
             )
-    return found
+    return findings
 
 
 def _ratio_findings(campaign: Campaign, rows: Sequence[RatioRow]) -> list[Finding]:
-    """Both sides may be within their own bounds, and still not what one must be of the other."""
-    found = []
+    """Findings for ratios out of their bounds: both sides may be within their own bounds."""
+    findings = []
     for row in rows:
         reference, value = row.reference, row.value
         if campaign.gate == "acceptance" and value is not None and row.within is False:
-            found.append(
+            findings.append(
                 Finding(
                     "reject",
                     "out-of-ratio",
@@ -315,11 +319,11 @@ def _ratio_findings(campaign: Campaign, rows: Sequence[RatioRow]) -> list[Findin
                     next_step="compare the settings and the rows of the two conditions",
                 )
             )
-    return found
+    return findings
 
 
 def _fingerprint_findings(cases: Sequence[Case]) -> list[Finding]:
-    """Numbers of before and after a change are not of one node."""
+    """Findings for nodes whose fingerprint changed between measurements of the campaign."""
     seen: dict[str, dict[str, None]] = {}
     for case in cases:
         for node, fingerprint in case.fingerprints.items():
@@ -328,17 +332,17 @@ def _fingerprint_findings(cases: Sequence[Case]) -> list[Finding]:
         Finding(
             "inconclusive",
             "two-states",
-            f"measured with two states of {node}: its fingerprint was {', then '.join(found)}",
+            f"measured with two states of {node}: its fingerprint was {', then '.join(states)}",
             nodes=(node,),
             next_step="measure anew: railgauge accept",
         )
-        for node, found in sorted(seen.items())
-        if len(found) > 1
+        for node, states in sorted(seen.items())
+        if len(states) > 1
     ]
 
 
-def _resume(campaign: Campaign) -> str:
-    """What to type where something is missing."""
+def _resume_command(campaign: Campaign) -> str:
+    """The command that measures what is missing."""
     if campaign.simulated is not None:
         return f"railgauge rehearse {campaign.system}"
     if campaign.owner is not None:
@@ -346,31 +350,31 @@ def _resume(campaign: Campaign) -> str:
     return f"railgauge accept --resume {campaign.id}"
 
 
-def _updated(campaign: Campaign, cases: Sequence[Case]) -> list[str]:
-    """The nodes that a gate run tests and that are not as they were accepted before."""
+def _updated_nodes(campaign: Campaign, cases: Sequence[Case]) -> list[str]:
+    """The nodes under test of a gate run that differ from what was accepted of them."""
     now, accepted = fingerprints(cases), campaign.scope.accepted
     return [n for n in campaign.scope.updated if n not in accepted or now.get(n) != accepted[n]]
 
 
 def _peer_findings(odd: Sequence[OddNodes]) -> list[Finding]:
-    """Each node may be as its system expects, and still not as its peers."""
+    """Findings for nodes that differ from their peers, though each may be as its system expects."""
     return [
         Finding(
             "reject",
             "odd-node",
             nodes.message,
             next_step=nodes.next_step,
-            **{**_place(nodes.case), "nodes": nodes.nodes},
+            **{**_where(nodes.case), "nodes": nodes.nodes},
         )
         for nodes in odd
     ]
 
 
 def _outlier_findings(far: Sequence[Outlier]) -> list[Finding]:
-    """Within every bound, and far worse than the peers.
+    """Findings for numbers that are within every bound, and far worse than those of their peers.
 
-    One run of each place tells a bad one from a bad moment less surely than a bound does: nobody is
-    rejected for it, and nobody is accepted with it.
+    A single run tells a bad place from a bad moment less surely than a bound does. So no node is
+    rejected for it, and none is accepted with it.
     """
     return [
         Finding(
@@ -379,14 +383,14 @@ def _outlier_findings(far: Sequence[Outlier]) -> list[Finding]:
             outlier.message,
             next_step="measure again: railgauge accept; where it is so again, look at the link's "
             "rate and errors, PCIe and power there",
-            **{**_place(outlier.case), "nodes": outlier.nodes},
+            **{**_where(outlier.case), "nodes": outlier.nodes},
         )
         for outlier in far
     ]
 
 
-def _restart_findings(found: Sequence[Restart]) -> list[Finding]:
-    """A node that goes down while it is measured is not well, however fast it is."""
+def _restart_findings(restarted: Sequence[Restart]) -> list[Finding]:
+    """Findings for nodes that restarted: such a node is not well, however fast it is."""
     return [
         Finding(
             "reject" if restart.in_session else "inconclusive",
@@ -396,35 +400,37 @@ def _restart_findings(found: Sequence[Restart]) -> list[Finding]:
             next_step=f"journalctl --boot=-1 on {restart.node}, and the event log of its BMC, say "
             "why; then measure anew: railgauge accept",
         )
-        for restart in found
+        for restart in restarted
     ]
 
 
 def _provenance_findings(cases: Sequence[Case]) -> list[Finding]:
-    """Tools that are not as packaged, where the system's data says that this counts."""
+    """Findings for tools that are not as packaged, where the system's data makes that count."""
     return [
         Finding(
             "inconclusive",
             "tool-changed",
-            found.message,
-            partition=found.partition,
-            nodes=found.build.nodes,
+            changed.message,
+            partition=changed.partition,
+            nodes=changed.build.nodes,
             next_step="install the package anew, and measure again; or build it: make stack",
         )
-        for found in not_as_packaged(cases)
-        if found.strict
+        for changed in not_as_packaged(cases)
+        if changed.strict
     ]
 
 
-def _shown_otherwise(
+def _other_suspects(
     odd: Sequence[OddNodes], far: Sequence[Outlier], restarted: Sequence[Restart]
 ) -> list[Suspect]:
-    """Nodes that restarted or differ from their peers, or stand out where they were alone."""
-    found = [by_itself(one.node, one.message) for one in restarted if one.in_session]
+    """Suspects without a partner: they restarted, differ from their peers, or stand out alone."""
+    named = [
+        by_itself(restart.node, restart.message) for restart in restarted if restart.in_session
+    ]
     for nodes in odd:
         if not nodes.tie:
-            found += [by_itself(node, "not as its peers") for node in nodes.nodes]
-    return found + [
+            named += [by_itself(node, "not as its peers") for node in nodes.nodes]
+    return named + [
         seen_once(outlier.nodes[0], outlier.message, outlier.case.check)
         for outlier in far
         if len(outlier.case.nodes) == 1
@@ -432,7 +438,7 @@ def _shown_otherwise(
 
 
 def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
-    """A campaign that did not come to its own end proves nothing of the rest."""
+    """The finding that a campaign did not come to its own end, which proves nothing of the rest."""
     places = [case for case in cases if not (case.of_job or case.like)]
     finished = {(c.unique_name, c.partition, c.place) for c in places if c.finished}
     planned = {(c.unique_name, c.partition, c.place) for c in places}
@@ -441,7 +447,7 @@ def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
         by = campaign.session.interrupted_by if campaign.session else ""
         message = f"interrupted {done}" + (f": {by}" if by else "")
         return [
-            Finding("inconclusive", "interrupted", message, next_step=_resume(campaign)),
+            Finding("inconclusive", "interrupted", message, next_step=_resume_command(campaign)),
         ]
     if campaign.state != "finished" or campaign.session is None:
         return [
@@ -449,7 +455,7 @@ def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
                 "inconclusive",
                 "unfinished",
                 f"still running, or broken off, {done}",
-                next_step=_resume(campaign),
+                next_step=_resume_command(campaign),
             )
         ]
     return []
@@ -458,8 +464,8 @@ def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
 def _session_findings(
     campaign: Campaign, cases: Sequence[Case], others: Sequence[Finding]
 ) -> list[Finding]:
-    """Why ReFrame ended badly, where the cases do not tell: failures explain the exit code, and
-    cases whose precondition failed; those that a broken session left open do not.
+    """The finding that ReFrame ended badly, unless the cases explain its exit code: failures do,
+    and cases whose precondition failed; cases that a broken session left open do not.
     """
     session = campaign.session
     if session is None or session.exit_code == 0:
@@ -476,7 +482,7 @@ def _session_findings(
             if killed
             else f"ReFrame ended with exit code {session.exit_code}: {session.last_error}",
             evidence=str(campaign.session_folder(campaign.sessions) / "reframe.out"),
-            next_step=_resume(campaign) if left_open else "",
+            next_step=_resume_command(campaign) if left_open else "",
         )
     ]
 
@@ -511,9 +517,9 @@ def _decide(campaign: Campaign) -> Verdict:
         if not _is_explained(case, failed):
             findings += _case_findings(case)
         findings += _gate_findings(campaign, case)
-    findings = _together(findings)
+    findings = _merged(findings)
     findings += _retry_findings(campaign, cases)
-    odd = odd_nodes(cases, _updated(campaign, cases), campaign.scope.tested)
+    odd = odd_nodes(cases, _updated_nodes(campaign, cases), campaign.scope.tested)
     findings += _peer_findings(odd)
     far = outliers(cases) if campaign.gate == "acceptance" else []
     findings += _first_day_findings(cases) if campaign.gate == "acceptance" else []
@@ -525,33 +531,33 @@ def _decide(campaign: Campaign) -> Verdict:
     findings += _fingerprint_findings(cases)
     findings += _coverage_findings(campaign, cases)
     findings += _selection_findings(campaign, cases, possible)
-    changed: tuple[list[Finding], list[Notice]] = ([], [])
+    comparison: tuple[list[Finding], list[Notice]] = ([], [])
     if campaign.compared_with and campaign.state == "finished":
         # It needs polars, which other verdicts can do without.
         from railgauge.verdict import earlier
 
-        changed = earlier.against(campaign, cases, systems.least_changes(campaign.system))
-        findings += changed[0]
+        comparison = earlier.against(campaign, cases, systems.least_changes(campaign.system))
+        findings += comparison[0]
     state = _state_findings(campaign, cases)
     # No filter left out what the session did not come to.
     resumable = {"no-result", DISTURBED, TAKEN, *(("not-measured",) if state else ())}
     findings = [
-        dataclasses.replace(f, next_step=_resume(campaign)) if f.kind in resumable else f
+        dataclasses.replace(f, next_step=_resume_command(campaign)) if f.kind in resumable else f
         for f in findings
     ]
     findings = state + _session_findings(campaign, cases, state + findings) + findings
     decision, reason = _decision(campaign, cases, findings)
-    named = _shown_otherwise(odd, far, restarted)
+    more_suspects = _other_suspects(odd, far, restarted)
     return Verdict(
         decision,
         reason,
         campaign,
         tuple(cases),
         tuple(findings),
-        tuple(ports.shown(campaign, suspects(cases, leaves, [o.case for o in far], named))),
+        tuple(ports.shown(campaign, suspects(cases, leaves, [o.case for o in far], more_suspects))),
         tuple(ratios),
         tuple(far),
-        (*notices(cases, ratios), *changed[1]),
+        (*notices(cases, ratios), *comparison[1]),
     )
 
 

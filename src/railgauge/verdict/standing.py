@@ -1,4 +1,4 @@
-"""What a verdict says of each node: whether it may return, why not, and what was tested there."""
+"""The standing of each node after a campaign: whether it may return, why not, what was tested."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from railgauge.verdict.rules import TO_MEASURE
 def why_not(verdict: Verdict, node: str) -> str:
     """Why `node` stays out of service after this campaign; "" where nothing keeps it.
 
-    A node returns alone on its own evidence: a finished acceptance by real tools, no finding that
-    names it, none that names no node (of the session, or of its partition), and a case that passed
-    on it. That it was tested with one that failed is enough to keep it: who of a pair is at fault
-    the pair cannot tell. The gate tests it again, without those that are.
+    A node returns on its own evidence only: a finished acceptance by real tools, no finding that
+    names it, none of the session or of its partition that names no node, and a case that passed on
+    it. A failed pair keeps both its nodes, as it cannot tell which of them is at fault. The gate
+    tests them again, without those that are.
     """
     cases = [case for case in verdict.cases if node in case.nodes]
     return _why_not(verdict, node, [f for f in verdict.findings if _is_about(f, node)], cases)
@@ -31,16 +31,16 @@ def _why_not(
     cases: Sequence[Case],
     provisionally: bool = False,
 ) -> str:
-    """By the findings that name it or none, and its own cases; `provisionally` without what only
-    lacks a baseline.
+    """The first obstacle, by the findings that name it or no node, and by its own cases;
+    `provisionally` without what only lacks a baseline.
     """
     obstacles = _obstacles(verdict, node, findings, cases, provisionally)
-    return next((one.why for one in obstacles), "")
+    return next((obstacle.why for obstacle in obstacles), "")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Obstacle:
-    """What keeps a node from being accepted; `to_measure`: only that it is to be measured yet."""
+    """What keeps a node from being accepted; `to_measure`: it only is to be measured yet."""
 
     why: str
     to_measure: bool = False
@@ -67,7 +67,7 @@ def _obstacles(
         if provisionally and finding.weight == "provisional accept":
             continue
         if finding.nodes or _concerns(finding, partitions):
-            # Of one that broke off the session says no more than that.
+            # The finding of a session that broke off says no more than that.
             to_measure = finding.kind in TO_MEASURE or (broke_off and not finding.nodes)
             yield _Obstacle(words(finding), to_measure and finding.weight == "inconclusive")
     if accused := _accused(verdict, node):
@@ -83,19 +83,23 @@ def _obstacles(
 
 
 def _is_made_up_for(case: Case, node: str, good: Sequence[Case]) -> bool:
-    """Whether a place lacks only because its other nodes were somebody else's, and another showed
-    the same of this one: what this check measures there, and in the same role, as it may be bad in
-    one direction.
+    """Whether a place lacks only because its other nodes were somebody else's, and another place
+    showed the same of this node: by the same check, under the same condition, and in the same
+    role, as it may be bad in one direction.
     """
     taken = {n for failure in case.failures if failure.kind == TAKEN for n in failure.nodes}
     if not taken or node in taken:
         return False
     return any(
-        (one.check, one.partition, one.kind) == (case.check, case.partition, case.kind)
-        and len(one.nodes) == len(case.nodes)
-        and one.nodes.index(node) == case.nodes.index(node)
-        for one in good
+        _what(other) == _what(case)
+        and len(other.nodes) == len(case.nodes)
+        and other.nodes.index(node) == case.nodes.index(node)
+        for other in good
     )
+
+
+def _what(case: Case) -> tuple[str, ...]:
+    return case.check, case.partition, case.kind, case.condition
 
 
 def _is_about(finding: Finding, node: str) -> bool:
@@ -103,13 +107,13 @@ def _is_about(finding: Finding, node: str) -> bool:
 
 
 def _concerns(finding: Finding, partitions: Collection[str]) -> bool:
-    """A finding without nodes is about its partition, or about all."""
+    """Whether a finding without nodes is about one of these partitions, or about all."""
     return not finding.partition or finding.partition in partitions
 
 
 def failed(verdict: Verdict, node: str) -> str:
-    """What `node` failed of what was measured, whatever became of the campaign; "" where nothing
-    speaks against it. As of `why_not`: who of a pair is at fault, the pair cannot tell.
+    """What `node` failed, whatever became of the campaign; "" where nothing speaks against it. As
+    with `why_not`, a failed pair speaks against both its nodes.
     """
     for finding in verdict.findings:
         if finding.weight == "reject" and node in finding.nodes:
@@ -118,19 +122,19 @@ def failed(verdict: Verdict, node: str) -> str:
 
 
 def _accused(verdict: Verdict, node: str) -> str:
-    """Why it is at fault for sure; "" where it is not."""
+    """Why a node is at fault for sure; "" where it is not."""
     return next((s.why for s in verdict.suspects if node in s.failing_nodes), "")
 
 
 def words(finding: Finding) -> str:
-    """A finding in the words of a drained node's reason: check, nodes, what was found."""
+    """A finding as the reason of a drained node: check, nodes, message."""
     return ": ".join(filter(None, [" ".join([finding.check, *finding.nodes]), finding.message]))
 
 
 def culprits(verdict: Verdict, nodes: Collection[str]) -> set[str]:
-    """Those of `nodes` that are at fault for sure, where not all of them are.
+    """The nodes among `nodes` that are at fault for sure; none where all of them are.
 
-    Empty where it does not tell one from another: then all of them stay out.
+    Then the verdict does not tell one from another, and all of them stay out.
     """
     failing = set(verdict.failing_nodes)
     return failing & set(nodes) if failing and set(nodes) - failing else set()
@@ -150,25 +154,25 @@ def to_measure(verdict: Verdict, node: str) -> list[str]:
 
 def alarms(verdict: Verdict) -> dict[str, dict[str, bool]]:
     """Node -> check -> whether a retest in the same campaign confirmed it, of the nodes that a
-    check accuses; of what nothing judged, or nobody measured in earnest, none. What was measured
-    before a campaign broke off accuses as well.
+    check accuses; none of a campaign that judged nothing, or that was a rehearsal. What was
+    measured before a campaign broke off accuses as well.
 
-    A check that found a pair bad accuses neither of its nodes alone: only a culprit is accused.
+    A check that found a pair bad accuses neither of its nodes for that: only a culprit is accused.
     """
-    if not _is_in_earnest(verdict) or verdict.campaign.state not in ("finished", "interrupted"):
+    if not _says_something(verdict):
         return {}
     scope = {node for members in verdict.campaign.scope.nodes.values() for node in members}
-    again = {(node, c.check) for c in verdict.cases if c.like and c.failed for node in c.nodes}
-    found = {
-        node: {f.check: (node, f.check) in again for f in accusations(verdict, node)}
+    confirmed = {(node, c.check) for c in verdict.cases if c.like and c.failed for node in c.nodes}
+    by_node = {
+        node: {f.check: (node, f.check) in confirmed for f in accusations(verdict, node)}
         for node in sorted(culprits(verdict, scope))
     }
-    return {node: by_check for node, by_check in found.items() if by_check}
+    return {node: by_check for node, by_check in by_node.items() if by_check}
 
 
 def accusations(verdict: Verdict, node: str) -> list[Finding]:
-    """The findings of checks for which alone a node is rejected: of those that have shown it to be
-    at fault, where that is not known without them.
+    """The rejecting findings that name a node: of the checks that showed it to be at fault, or of
+    all where it is known without them.
     """
     shown = [suspect.checks for suspect in verdict.suspects if node in suspect.failing_nodes]
     checks = None if () in shown else {check for checks in shown for check in checks}
@@ -181,7 +185,7 @@ def accusations(verdict: Verdict, node: str) -> list[Finding]:
 
 
 def standings(verdict: Verdict) -> dict[str, Standing]:
-    """Of every node of the campaign: what it leaves for the record of coverage."""
+    """Node -> what the campaign leaves of it for the record of coverage."""
     everywhere = [finding for finding in verdict.findings if not finding.nodes]
     findings: dict[str, list[Finding]] = {}
     for finding in verdict.findings:
@@ -221,34 +225,39 @@ def _standing(
     outcome: StandingOutcome = "accepted"
     if obstacles:
         # What speaks against it says more than what lacks.
-        why = min(obstacles, key=lambda one: one.to_measure).why
+        why = min(obstacles, key=lambda obstacle: obstacle.to_measure).why
         provisional = not _why_not(verdict, node, findings, cases, provisionally=True)
-        lacks = all(one.to_measure for one in obstacles)
+        lacks = all(obstacle.to_measure for obstacle in obstacles)
         outcome = "provisional" if provisional else "not tested" if lacks else "not accepted"
     return Standing(
         measured=measured,
         outcome=outcome,
         why=why,
         checks=tuple(sorted({case.check for case in cases if case.passed or case.unreferenced})),
-        # What nothing judged, or nobody measured in earnest, was not seen to be well.
-        rails=_rails(node, cases) if _is_judged(verdict) else {},
+        # A campaign that judged nothing has shown no rail to be well.
+        rails=_rails(node, cases) if _says_something(verdict) else {},
         fingerprint=fingerprint,
         alarms=accused,
         carriers=_carriers(node, cases),
-        open=_is_open(verdict, node, cases),
+        open=_says_something(verdict) and _is_open(verdict, node, cases),
     )
 
 
 def _is_judged(verdict: Verdict) -> bool:
-    return _is_in_earnest(verdict) and verdict.campaign.state == "finished"
+    return _is_acceptance(verdict) and verdict.campaign.state == "finished"
 
 
-def _is_in_earnest(verdict: Verdict) -> bool:
+def _says_something(verdict: Verdict) -> bool:
+    """Whether its results count: those of a campaign that broke off do, too."""
+    return _is_acceptance(verdict) and verdict.campaign.state in ("finished", "interrupted")
+
+
+def _is_acceptance(verdict: Verdict) -> bool:
     return verdict.campaign.gate == "acceptance" and not verdict.simulated
 
 
 def _is_open(verdict: Verdict, node: str, cases: Sequence[Case]) -> bool:
-    """Whether something is wrong there that nobody is confirmed to be the reason of."""
+    """Whether something is wrong at a node for which no node is confirmed to be the reason."""
     guilty = set(verdict.failing_nodes)
     far = {id(outlier.case) for outlier in verdict.outliers}
     odd = (case for case in cases if case.failed or id(case) in far)
@@ -256,34 +265,34 @@ def _is_open(verdict: Verdict, node: str, cases: Sequence[Case]) -> bool:
 
 
 def _carriers(node: str, cases: Sequence[Case]) -> dict[str, tuple[int, int]]:
-    """Device -> the least and the most of the changes of its carrier that were counted."""
+    """Device -> the least and the greatest count of its carrier's changes."""
     counts: dict[str, list[int]] = {}
     for case in cases:
         facts = case.facts.get(node, {})
         device, before = facts.get("device"), facts.get("carrier_changes_before")
         after = facts.get("after")
-        meanwhile = after.get("carrier_changes") if isinstance(after, Mapping) else None
+        since = after.get("carrier_changes") if isinstance(after, Mapping) else None
         if isinstance(device, str) and isinstance(before, int):
-            grown = meanwhile if isinstance(meanwhile, int) else 0
-            counts.setdefault(device, []).extend((before, before + grown))
+            increase = since if isinstance(since, int) else 0
+            counts.setdefault(device, []).extend((before, before + increase))
         links = facts.get("links")
         for name, link in links.items() if isinstance(links, Mapping) else ():
-            said = (link.get(when, {}).get("carrier_changes") for when in ("before", "after"))
-            counts.setdefault(name, []).extend(count for count in said if isinstance(count, int))
+            changes = (link.get(when, {}).get("carrier_changes") for when in ("before", "after"))
+            counts.setdefault(name, []).extend(count for count in changes if isinstance(count, int))
     return {device: (min(of), max(of)) for device, of in sorted(counts.items()) if of}
 
 
 def _rails(node: str, cases: Sequence[Case]) -> dict[str, bool]:
-    """Each of its rails that something was measured over, by its place among the node's RDMA
-    devices: whether all that was, is as it must be.
+    """Rail -> whether all is well that was measured over it; a rail is known by its place among the
+    node's RDMA devices.
     """
-    found: dict[str, bool] = {}
+    by_rail: dict[str, bool] = {}
     for case in cases:
         for row in case.rows:
-            ends, rails = row.measurement.nodes, (row.measurement.rails or "").split("-")
-            if len(rails) == 2 and len(ends) == 2:
-                for end, rail in zip(ends, rails, strict=True):
+            nodes_there, rails = row.measurement.nodes, (row.measurement.rails or "").split("-")
+            if len(rails) == 2 and len(nodes_there) == 2:
+                for end, rail in zip(nodes_there, rails, strict=True):
                     if end == node:
                         good = case.passed or case.unreferenced
-                        found[rail] = found.get(rail, True) and good
-    return dict(sorted(found.items(), key=lambda item: (len(item[0]), item[0])))
+                        by_rail[rail] = by_rail.get(rail, True) and good
+    return dict(sorted(by_rail.items(), key=lambda item: (len(item[0]), item[0])))

@@ -96,11 +96,11 @@ def trends(
         )
         for number, (_, frame) in enumerate(measured)
     ]
-    whole = pl.concat(sides).filter(pl.col("value") > 0)
+    values = pl.concat(sides).filter(pl.col("value") > 0)
     changed = _changed([campaign for campaign, _ in measured])
     return [
         _trend(str(name), of_class, measured, changed, node, margin)
-        for (name,), of_class in whole.sort("of_class").group_by("of_class", maintain_order=True)
+        for (name,), of_class in values.sort("of_class").group_by("of_class", maintain_order=True)
     ]
 
 

@@ -6,27 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from railgauge import paths, systems
+from railgauge import paths
 from railgauge.acceptance import accept
 from railgauge.campaign.folder import Campaign, Requested, Scope, Session
 from railgauge.errors import ConfigurationError, EnvironmentProblem
+
+#: Of the committed system, which tests do not see.
+SOURCE = paths.SYSTEMS / "vm-pair" / "reframe.yaml"
 
 REFUSED = "ERROR: run session stopped: reframe error: no test was selected\n"
 
 
 @pytest.fixture
-def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def configured(own_systems: Path) -> Path:
     """One system, its references, and what its nodes must show."""
-    source = paths.SYSTEMS / "vm-pair" / "reframe.yaml"
-    home = tmp_path / "systems" / "vm-pair"
-    home.mkdir(parents=True)
-    (home / "reframe.yaml").write_text(source.read_text())
-    (tmp_path / "references").mkdir()
-    monkeypatch.setattr(paths, "SYSTEMS", tmp_path / "systems")
-    monkeypatch.setenv("RAILGAUGE_REFERENCES", str(tmp_path / "references"))
-    systems.load.cache_clear()
-    yield tmp_path
-    systems.load.cache_clear()
+    home = own_systems / "systems" / "vm-pair"
+    home.mkdir()
+    (home / "reframe.yaml").write_text(SOURCE.read_text())
+    return own_systems
 
 
 def test_good_configuration_is_taken(configured: Path) -> None:

@@ -104,12 +104,12 @@ BEGINS = "print('[----------] start processing checks', flush=True)"
 
 def test_progress_says_how_many_places_a_case_has(tmp_path: Path) -> None:
     places = tuple(record.Place(name, ("n1", "n2")) for name in "abcd")
-    name = "RdmaOperation %sweep=ns %operation=read"
-    planned = records.planned("RdmaOperation", name, "RdmaOperation_1", [], places=places)
+    name = "RdmaUsage %sweep=ns"
+    planned = records.planned("RdmaUsage", name, "RdmaUsage_1", [], places=places)
     (tmp_path / "plan.json").write_text(json.dumps([planned]))
     ends = f"print('[       OK ] ( 1/16) {name} /0b1a8519 @lab:ns+builtin')"
     _, _, said = followed(tmp_path, f"{BEGINS}; {ends}")
-    assert said == ["  1/16 ok    RdmaOperation ns read, 4 places"]
+    assert said == ["  1/16 ok    RdmaUsage ns, 4 places"]
 
 
 def test_progress_of_an_unknown_case_is_reframes_own_name(tmp_path: Path) -> None:

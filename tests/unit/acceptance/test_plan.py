@@ -34,7 +34,8 @@ def listed() -> dict[str, Listed]:
 
 def test_a_sweep_is_one_case_with_all_of_its_places(listed: dict[str, Listed]) -> None:
     assert {"Path h100, 4 places", "RailProbe h100, 32 places"} <= set(listed)
-    assert {"RdmaOperation h100 read, 4 places", "RdmaOperation h100 send, 4 places"} <= set(listed)
+    # Seven usages of the first rail.
+    assert "RdmaUsage h100, 28 places" in listed
 
 
 def test_neighbours_take_two_rounds_a_rail(listed: dict[str, Listed]) -> None:
@@ -64,9 +65,9 @@ def test_shift_has_every_rail_with_every_other() -> None:
 
 
 def test_a_plan_of_random_pairs_has_its_seed() -> None:
-    found = plan(["-n", "RdmaOperation"], RAILGAUGE_SCHEDULE="random", RAILGAUGE_SEED="9")
-    case = found["RdmaOperation h100 read, 6 places"]
-    assert (case.rounds, case.schedule, case.seed) == (3, "random", 9)
+    found = plan(["-n", "RdmaLatency"], RAILGAUGE_SCHEDULE="random", RAILGAUGE_SEED="9")
+    case = found["RdmaLatency h100, 96 places"]
+    assert (case.rounds, case.schedule, case.seed) == (48, "random", 9)
 
 
 def test_a_schedule_that_cannot_be_is_an_error_before_anything_runs() -> None:

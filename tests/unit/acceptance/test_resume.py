@@ -26,7 +26,7 @@ from railgauge import atomic, paths
 from railgauge.acceptance import accept, follow, session
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import ENDED, STANDING, Campaign, Requested, Session
-from railgauge.checks import guard
+from railgauge.checks import guard, plan
 from railgauge.checks.cases import Case, NodeCase, PairCase, PartitionCase, Places, SweepCase
 from railgauge.cli import cli
 from railgauge.errors import EnvironmentProblem, RailgaugeError
@@ -423,26 +423,26 @@ def missing(check: str, *places: str) -> set[PlaceKey]:
 
 
 def test_a_missing_place_is_measured_with_what_it_needs(selected: list[Any]) -> None:
-    kept = guard.to_run(selected, missing("Link", "n2:n3"), missing("Probe", "n1:n2", "n3:n1"))
+    kept = plan.to_run(selected, missing("Link", "n2:n3"), missing("Probe", "n1:n2", "n3:n1"))
     assert chosen(kept) == {"Path": {"n2", "n3"}, "Probe": {"n2:n3"}, "Link": {"n2:n3"}}
 
 
 def test_what_reframe_repeats_is_told_its_places_too(selected: list[Any]) -> None:
-    for kept in guard.to_run(selected, missing("Link", "n2:n3"), ()):
+    for kept in plan.to_run(selected, missing("Link", "n2:n3"), ()):
         assert kept._check_orig.only == kept.check.only
 
 
 def test_a_precondition_is_waited_for_by_those_alone_that_are_run(selected: list[Any]) -> None:
-    kept = guard.to_run(selected, missing("Link", "n2:n3"), ())
+    kept = plan.to_run(selected, missing("Link", "n2:n3"), ())
     assert names(kept) == ["Path", "Probe", "Link"]
     assert [c.in_degree for c in kept] == [2, 1, 0]
     path, probe, tcp = (selected[n] for n in (0, 1, 3))
-    (only,) = guard.to_run([path, probe, tcp], missing("Tcp", "n4"), ())
+    (only,) = plan.to_run([path, probe, tcp], missing("Tcp", "n4"), ())
     assert (only, path.in_degree) == (tcp, 1)
 
 
 def test_a_missing_place_is_measured_with_the_preflight_of_its_nodes(selected: list[Any]) -> None:
-    kept = guard.to_run(selected, missing("Tcp", "n1:n2"), ())
+    kept = plan.to_run(selected, missing("Tcp", "n1:n2"), ())
     assert chosen(kept) == {
         "Path": {"n1", "n2", "n3"},
         "Probe": {"n1:n2", "n2:n3", "n3:n1"},
@@ -453,45 +453,46 @@ def test_a_missing_place_is_measured_with_the_preflight_of_its_nodes(selected: l
 def test_a_missing_place_of_a_node_without_a_preflight_is_measured_alone(
     selected: list[Any],
 ) -> None:
-    assert chosen(guard.to_run(selected, missing("Tcp", "n4"), ())) == {"Tcp": {"n4"}}
+    assert chosen(plan.to_run(selected, missing("Tcp", "n4"), ())) == {"Tcp": {"n4"}}
 
 
 def test_a_case_that_is_one_place_is_measured_whole(selected: list[Any]) -> None:
-    kept = guard.to_run(selected, missing("Mpi", ""), missing("Probe", "n1:n2", "n2:n3", "n3:n1"))
+    kept = plan.to_run(selected, missing("Mpi", ""), missing("Probe", "n1:n2", "n2:n3", "n3:n1"))
     assert chosen(kept) == {"Path": {"n1", "n2"}, "Mpi": {""}}
 
 
 def test_a_preflight_that_failed_is_not_measured_again(selected: list[Any]) -> None:
     """Nor is what waits for it."""
-    kept = guard.to_run(selected, missing("Tcp", "n1:n2"), missing("Path", "n1"))
+    kept = plan.to_run(selected, missing("Tcp", "n1:n2"), missing("Path", "n1"))
     assert chosen(kept) == {"Path": {"n2", "n3"}, "Probe": {"n2:n3"}, "Tcp": {"n1:n2"}}
 
 
 def test_a_case_whose_precondition_is_not_needed_again_does_not_wait(selected: list[Any]) -> None:
     path, _, link, *_ = selected
     link.check.needs = lambda place: []
-    (kept,) = guard.to_run([link, path], missing("Link", "n2:n3"), missing("Path", "n2", "n3"))
+    (kept,) = plan.to_run([link, path], missing("Link", "n2:n3"), missing("Path", "n2", "n3"))
     assert (kept, kept.deps) == (link, [])
 
 
 def test_nothing_missing_is_nothing_to_run(selected: list[Any]) -> None:
-    assert guard.to_run(selected, (), ()) == []
+    assert plan.to_run(selected, (), ()) == []
 
 
 def test_another_selection_than_before_is_refused(selected: list[Any]) -> None:
-    plan = [guard._planned(c, 1) for c in selected]
-    guard.refuse_another_plan(list(reversed(plan)), plan)
-    (first, *others), path = plan[0].places, plan[0]
+    before = [plan.planned_case(c, 1) for c in selected]
+    plan.refuse_another_plan(list(reversed(before)), before)
+    (first, *others), path = before[0].places, before[0]
     for places in (
         (Place(first.name, ("n9",)), *others),
         (Place(first.name, first.nodes, needs=(("Other", ""),)), *others),
         tuple(others),
         tuple(reversed(path.places)),
     ):
+        changed = [path.model_copy(update={"places": places}), *before[1:]]
         with pytest.raises(ReframeError, match="are not those of the campaign's plan: Path"):
-            guard.refuse_another_plan([path.model_copy(update={"places": places}), *plan[1:]], plan)
+            plan.refuse_another_plan(changed, before)
     with pytest.raises(ReframeError, match="are not those of the campaign's plan: Path"):
-        guard.refuse_another_plan(plan[1:], plan)
+        plan.refuse_another_plan(before[1:], before)
 
 
 @pytest.fixture

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 
-from railgauge import systems
+from railgauge import paths, systems
 from railgauge.checks.application import ApplicationCases
 from railgauge.model import references
+from railgauge.model.failure import ENVIRONMENT
 from railgauge.model.references import Condition
 from tests.unit.checks import jobs
 
 PHYML = Path(__file__).parents[2].joinpath("data/application/phyml-rank0.txt").read_text()
+IMAGE = "/images/phyml.sqsh"
+
+#: The lines of Pyxis and Slurm as in https://github.com/NVIDIA/pyxis, issues 127 and 135.
+NO_IMAGE = """\
+slurmstepd-n3: error: pyxis: container start failed with error code: 1
+slurmstepd-n3: error: pyxis: printing enroot log file:
+slurmstepd-n3: error: pyxis:     [ERROR] No such file or directory: /images/phyml.sqsh
+slurmstepd-n3: error: pyxis: couldn't start container
+slurmstepd-n3: error: spank: required plugin spank_pyxis.so: task_init() failed with rc=-1
+slurmstepd-n3: error: Failed to invoke spank plugin stack
+srun: error: n3: task 2: Exited with exit code 1
+"""
+
 RUNS, RANKS = range(1, 4), range(4)
 
 
@@ -89,7 +105,106 @@ def test_a_plan_has_the_time_of_all_runs(check: Any) -> None:
     assert check.expected_seconds == 3 * 60
 
 
+def test_a_node_that_lacks_the_program_is_not_measured_and_not_accused(check: Any) -> None:
+    """As srun leaves it, which ends all ranks where one fails; no other run begins."""
+    for path in Path(check._stagedir).glob("run*"):
+        path.unlink()
+    gone = {"exit_code": None, "note": "not started: phyml-mpi not found on this node"}
+    leave(check, 1, 2, "", **gone)
+    lines = Path(check._stagedir, "run1-rank2.json")
+    line = json.loads(lines.read_text())
+    line["facts"]["missing"] = ["phyml-mpi"]
+    lines.write_text(json.dumps(line))
+    for rank in (0, 1):
+        leave(check, 1, rank, "", exit_code=None, note="ended with the job")
+    Path(check._stagedir, "rfm_job.err").write_text(
+        "srun: error: n3: task 2: Exited with exit code 1\n"
+        "srun: Terminating StepId=7.0\n"
+        "srun: error: n4: task 3: Terminated\n"
+    )
+    check._job.state, check._job.exitcode = "FAILED", 1
+    assert jobs.judge(check) == "phyml-mpi not found on n3"
+    (failure,) = check.results[0].failures
+    assert (failure.kind, failure.nodes) == ("tool-missing", ("n3",))
+    assert "install phyml-mpi there" in failure.next_step
+
+
+def test_a_node_that_lacks_the_image_is_not_accused(check: Any) -> None:
+    for path in Path(check._stagedir).glob("run*"):
+        path.unlink()
+    Path(check._stagedir, "rfm_job.err").write_text(NO_IMAGE)
+    check._job.state, check._job.exitcode = "FAILED", 1
+    assert "no container started on n3: No such file" in jobs.judge(check)
+    (failure,) = check.results[0].failures
+    assert (failure.kind, failure.nodes) == (ENVIRONMENT, ("n3",))
+
+
+def test_all_programs_of_the_command_are_looked_for_on_nodes(check: Any) -> None:
+    assert set(type(check).programs_on(lab())) == {"sh", "phyml-mpi"}
+    assert check.orders()["programs"] == ["phyml-mpi"]
+
+
+# ---- in an image ----
+
+
+def in_an_image(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = check.asked.model_copy(update={"image": IMAGE, "mounts": ["/data/x:/data"]})
+    monkeypatch.setattr(type(check), "asked", asked)
+
+
+def test_every_run_sees_this_checkout_and_its_own_folder_in_the_container(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_an_image(check, monkeypatch)
+    check._job.launcher.run_command = lambda job: " ".join(["srun", *job.launcher.options])
+    check.executable, check.executable_opts = "env", []
+    check.run_again_and_again()
+    stage = check.stagedir
+    wanted = [
+        f"--container-image={IMAGE}",
+        f"--container-mounts={paths.HOME},{stage},/data/x:/data",
+        f"--container-workdir={stage}",
+    ]
+    launched = [shlex.split(command) for command in check.prerun_cmds if "srun" in command]
+    assert len(launched) == 2
+    assert all(set(wanted) <= set(words) for words in launched)
+
+
+def test_the_package_of_what_ran_in_an_image_is_the_image(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_an_image(check, monkeypatch)
+    for rank in RANKS:
+        leave(check, 1, rank, path="/usr/bin/phyml-mpi", package="dpkg phyml 3.3")
+    call = next(c for c in check.read().calls if c.role == "run1-rank0")
+    assert call.package == f"image {IMAGE}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"launch_options": ["--container-image=x"]}, "expected image and mounts"),
+        ({"mounts": ["/data:/data"]}, "mounts without an image"),
+    ],
+)
+def test_an_image_is_stated_in_one_way(changes: dict[str, Any], says: str) -> None:
+    asked = {"command": ["x"], "limit_s": 9, "converged": {"pattern": "(x)", "equals": "x"}}
+    with pytest.raises(pydantic.ValidationError, match=says):
+        systems.Application.model_validate({**asked, **changes})
+
+
 # ---- cases ----
+
+
+def test_a_placeholder_never_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAILGAUGE_SERIES", "1")
+    partition = lab(placeholders=["command", "image"])
+    assert list(ApplicationCases().on(partition)) == []
+    assert {left.field for left in ApplicationCases().leaves_out(partition)} == {
+        "extras.applications.phyml.placeholders"
+    }
+    h100 = systems.load("dgx-h100").partition("h100")
+    assert list(ApplicationCases().on(h100)) == []
 
 
 def lab(**changes: Any) -> systems.Partition:
@@ -118,7 +233,8 @@ def test_a_program_that_wants_more_nodes_has_no_case() -> None:
 
 def test_the_series_alone_has_what_is_of_the_series(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(ApplicationCases().on(lab())) == []
-    assert "series_only leaves it out" in ApplicationCases().leaves_out(lab())
+    (left,) = ApplicationCases().leaves_out(lab())
+    assert left.field == "extras.applications.phyml.series_only"
     monkeypatch.setenv("RAILGAUGE_SERIES", "1")
     assert len(list(ApplicationCases().on(lab()))) == 1
 

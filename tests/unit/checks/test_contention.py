@@ -66,7 +66,7 @@ def test_a_state_that_the_data_has_not_is_no_condition_of_it(describe: Describe)
         ({"states": ["idle", "idle"]}, "twice"),
         ({"hypervisors": {"n1": {"host": "-oProxyCommand=x", "cpus": "0"}}}, "host"),
         ({"hypervisors": {"n1": {"host": "epyc", "cpus": "0;reboot"}}}, "cpus"),
-        ({"states": ["idle", "far"], "hypervisors": {"n1": {"host": "h", "cpus": "0"}}}, "far"),
+        ({"hypervisors": {"n1": {"host": "epyc", "cpus": "0", "near": "all"}}}, "near"),
     ],
 )
 def test_data_that_cannot_be_meant_are_refused(data: dict[str, Any], words: str) -> None:
@@ -94,6 +94,13 @@ def test_beside_two_machines_of_one_hypervisor_is_beside_both_and_once() -> None
         "server": {"host": "epyc", "but": "2-7,8-15"},
         "client": {"host": "epyc", "by_other": True},
     }
+
+
+@pytest.mark.parametrize("state", ["idle", "busy", "beside", "far"])
+def test_a_virtual_machine_s_cpus_near_its_nic_are_told_in_every_state(state: Any) -> None:
+    vms = {name: {**one, "near": "4-5"} for name, one in VMS.items()}
+    asked = hypervisors(Contention.model_validate({"hypervisors": vms}), ENDS, state)
+    assert [asked[role]["near"] for role in ENDS] == ["4-5", "4-5"]
 
 
 def test_nodes_without_a_hypervisor_are_loaded_themselves() -> None:
@@ -185,6 +192,25 @@ def test_a_tool_on_the_other_numa_node_is_of_the_other_state(state: str, home: i
     assert (wrong(said, state) == []) is right
 
 
+@pytest.mark.parametrize(
+    ("state", "tool", "right"),
+    [
+        ("idle", "12-13", True),
+        ("idle", "11-12", False),
+        ("far", "0-1", True),
+        ("far", "11-12", False),
+    ],
+)
+def test_the_tool_in_a_virtual_machine_is_where_the_data_have_it(
+    state: str, tool: str, right: bool
+) -> None:
+    """It shows one NUMA node, of which the tool is always."""
+    said = {**looked(state), "on": "epyc", "near": "12-27", "tool_cpus": tool}
+    said["after"]["busy_s"] = said["after"]["online_busy_s"] = 0.0
+    said |= {"nic_numa_node": 0, "tool_numa_nodes": [0]}
+    assert (wrong(said, state) == []) is right
+
+
 def test_what_a_hypervisor_s_guests_use_is_not_taken_off_twice() -> None:
     said = {**looked("idle"), "on": "epyc"}
     assert "epyc was not idle" in wrong(said, "idle")[0]
@@ -204,24 +230,42 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield checks["ContentionTcp"].kind
 
 
+def without_state(check: Any, **facts: Any) -> None:
+    """The places of a job on whose nodes no state could be had."""
+    check.choose_places()
+    sides: dict[str, dict[str, Any]] = {}
+    for place in check.places:
+        sides[place.place] = {}
+        for rank, (role, node) in enumerate((("server", "n1"), ("client", "n2"))):
+            said = {"emulation": "none", "mtu_bytes": 4200, **facts}
+            line = jobs.exit_line("iperf2", role, node, rank, **said)
+            line["call"].update(exit_code=None, note=f"not started: {facts['no_state']}")
+            sides[place.place][role] = jobs.side(line, "")
+    jobs.Left(sides, dict.fromkeys(sides, jobs.DONE)).write(check)
+
+
 def test_a_state_that_cannot_be_had_is_not_measured_and_nobody_s_fault(
     known: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue.session, "takes_no_job", lambda asked: {})
     check = jobs.ended(known(variant_num=0), tmp_path)
-    check.choose_places()
-    sides = {}
-    for place in check.places:
-        sides[place.place] = {}
-        for rank, (role, node) in enumerate((("server", "n1"), ("client", "n2"))):
-            facts = {"emulation": "none", "mtu_bytes": 4200, "no_state": "no ssh"}
-            line = jobs.exit_line("iperf2", role, node, rank, **facts)
-            line["call"].update(exit_code=None, note="not started: no ssh")
-            sides[place.place][role] = jobs.side(line, "")
-    jobs.Left(sides, dict.fromkeys(sides, jobs.DONE)).write(check)
+    without_state(check, no_state="no ssh")
     assert "n1 could not be idle: no ssh" in jobs.judge(check)
     kinds = [[failure.kind for failure in judged.failures] for judged in check.results]
-    assert kinds == [[HOST_STATE]] * 3
+    assert kinds == [[HOST_STATE]] * len(check.places)
+
+
+def test_where_there_is_one_numa_node_what_is_far_from_the_nic_is_left_out_by_name(
+    known: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue.session, "takes_no_job", lambda asked: {})
+    check = jobs.ended(known(variant_num=0), tmp_path)
+    without_state(check, no_state="all of its CPUs are near eth0", one_numa_node=True)
+    jobs.judge(check)
+    (far,) = [judged for judged in check.results if not judged.failures]
+    assert far.place.state == "far"
+    left_out = check._result(far).left_out
+    assert left_out is not None and "n1 could not be far: all of its CPUs" in left_out.message
 
 
 SECONDS = st.floats(0, 1e6, allow_nan=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from railgauge import systems
 from railgauge.campaign.folder import RESULT_FILE
-from railgauge.checks import fabric, queue
+from railgauge.checks import fabric, queue, uplinks
+from railgauge.checks.cases import PairCase
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import read_record
@@ -83,28 +85,28 @@ ONE = {"leaf": "l1", "spine": "s1", "sent_bytes": 5, "received_bytes": 7}
 )
 def test_a_command_that_tells_nothing_is_told(script: str, says: str) -> None:
     with pytest.raises(CountersUnread, match=says):
-        fabric.count([sys.executable, "-c", script])
+        uplinks.count([sys.executable, "-c", script])
 
 
 def test_a_command_that_is_not_there_is_told() -> None:
     with pytest.raises(CountersUnread, match="no-such-program"):
-        fabric.count(["no-such-program"])
+        uplinks.count(["no-such-program"])
 
 
 def test_a_command_is_asked() -> None:
     script = f"import json; print(json.dumps({{'uplinks': [{ONE}]}}))"
-    assert fabric.count([sys.executable, "-c", script]) == [Uplink("l1", "s1", 5, 7)]
+    assert uplinks.count([sys.executable, "-c", script]) == [Uplink("l1", "s1", 5, 7)]
 
 
 @pytest.mark.parametrize(("sent", "says"), [(49, "at least 50%"), (126, "at most 125%")])
 def test_counters_of_other_traffic_are_refused(sent: int, says: str) -> None:
     with pytest.raises(CountersUnread, match=says):
-        fabric.confirm(sent, 100)
+        uplinks.confirm(sent, 100)
 
 
 @pytest.mark.parametrize("sent", [50, 102, 125])
 def test_counters_of_this_traffic_are_believed(sent: int) -> None:
-    fabric.confirm(sent, 100)
+    uplinks.confirm(sent, 100)
 
 
 # ---- a job that has ended ----
@@ -128,6 +130,14 @@ def counted(*shares: int) -> list[Uplink]:
 NOTHING = [Uplink(one.leaf, one.spine, 0, 0) for one in counted(1, 1, 1, 1)]
 
 
+def counts(before: Any, after: Any) -> uplinks.Counting:
+    """What the site's command said before a job and after it."""
+    found = uplinks.Counting.__new__(uplinks.Counting)
+    found.before, found.after = before, after
+    found._command = ["site-counters"]
+    return found
+
+
 @pytest.fixture(scope="module")
 def balance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with jobs.session("lab32", tmp_path_factory.mktemp("results")) as known:
@@ -146,7 +156,7 @@ def check(balance: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     )
     monkeypatch.setattr(fabric.iperf2, "read", lambda *_, **__: reading)
     one = jobs.ended(balance(variant_num=0), tmp_path / "stage")
-    one._before, one._after = NOTHING, counted(1, 1, 1, 1)
+    one._counting = counts(NOTHING, counted(1, 1, 1, 1))
     one.choose_places()
     return one
 
@@ -179,7 +189,18 @@ def test_what_the_pairs_of_a_round_get_together_stands_beside(check: Any) -> Non
     jobs.judge(check)
     together = measured(check)[1]
     assert (together.metric, together.unit) == ("bandwidth", "Gb/s")
-    assert together.value == pytest.approx(16 * 0.05)
+    # Six rounds of 16 pairs, of which each moved so much in three seconds.
+    assert together.value == pytest.approx(16 * MOVED * 8e-9 / 3)
+
+
+def test_a_flow_that_ends_early_adds_no_rate_to_the_time_after_it() -> None:
+    def moved(seconds: float) -> Reading:
+        return Reading(True, "", Completeness.PROVED, moved=(Moved(3 * 10**9, seconds),))
+
+    # Their own rates add up to 36 Gb/s; in the second round both are there all the time.
+    assert fabric.together_gbits([[moved(1.0), moved(2.0)]]) == pytest.approx(24)
+    assert fabric.together_gbits([[moved(1.0), moved(2.0)], [moved(2.0)] * 2]) == pytest.approx(24)
+    assert fabric.together_gbits([[moved(1.0)], [moved(2.0)]]) == pytest.approx(16)
 
 
 def test_the_mode_that_the_session_says_is_a_part_of_the_condition(
@@ -222,13 +243,13 @@ def test_even_uplinks_are_a_pass(check: Any) -> None:
 
 def test_the_least_even_leaf_is_the_number_and_its_shares_are_noted(check: Any) -> None:
     left_by(check).write(check)
-    check._after = [*counted(1, 1, 1, 1)[:12], *counted(3, 1, 1, 1)[12:]]
+    check._counting.after = [*counted(1, 1, 1, 1)[:12], *counted(3, 1, 1, 1)[12:]]
     jobs.judge(check)
     assert value(check) == pytest.approx(36 / 48)
     (result,) = read_record(Path(check.stagedir, RESULT_FILE)).results  # type: ignore[union-attr]
     (note,) = result.notes
     assert note.startswith("the least even of 8: leaf4 sent 0.024 MB: spine1 50%, spine2 17%")
-    assert parse(Path(check.stagedir, fabric.CARRIED).read_text()) == check._after
+    assert parse(Path(check.stagedir, fabric.CARRIED).read_text()) == check._counting.after
 
 
 @pytest.mark.parametrize(
@@ -245,7 +266,7 @@ def test_without_counters_of_its_own_traffic_nothing_was_measured(
     check: Any, before: Any, after: Any, says: str
 ) -> None:
     left_by(check).write(check)
-    check._before, check._after = before, after
+    check._counting = counts(before, after)
     message = jobs.judge(check)
     assert "`bin/railgauge lab uplinks --json`: " in message and says in message
 
@@ -262,7 +283,7 @@ def test_of_pairs_that_are_no_result_the_uplinks_are_told_all_the_same(
 ) -> None:
     left_by(check).write(check)
     monkeypatch.setattr(fabric.iperf2, "read", lambda *_, **__: Reading.refused("ran too long"))
-    check._after = [*counted(1, 1, 1, 1)[:12], *counted(3, 1, 1, 1)[12:]]
+    check._counting.after = [*counted(1, 1, 1, 1)[:12], *counted(3, 1, 1, 1)[12:]]
     message = jobs.judge(check)
     assert "n9:n1: ran too long; and 95 more; the least even of 8: leaf4 sent" in message
     assert "spine1 50%" in message
@@ -279,3 +300,77 @@ def test_a_job_that_left_nothing_has_no_place_that_was_measured(check: Any) -> N
     jobs.Left({}, {}, end=None).write(check)
     assert "did not begin" in jobs.judge(check)
     assert list(check.not_run) == ["uplinks"]
+
+
+# ---- what a sweep of pairs leaves of the uplinks ----
+
+MB = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with jobs.session("lab32", tmp_path_factory.mktemp("results")) as known:
+        yield known["Iperf2Pair"].kind
+
+
+@pytest.mark.parametrize(
+    ("sent", "received", "known"),
+    [
+        (10 * MB, 0, True),
+        (12 * MB, MB // 2, True),
+        (13 * MB, 0, False),
+        (10 * MB, MB, False),
+    ],
+    ids=str,
+)
+def test_a_sweep_of_pairs_has_what_the_uplinks_carried_unless_others_used_them(
+    pairs: Any, tmp_path: Path, sent: int, received: int, known: bool
+) -> None:
+    """Of each leaf by itself: what others send over one is not hidden by what is moved elsewhere,
+    or within a leaf.
+    """
+    check = jobs.ended(pairs(variant_num=0), tmp_path / "stage")
+    leaves = {"n1": "leaf1", "n2": "leaf1", "n9": "leaf2", "n10": "leaf2"}
+    vars(check)["_leaves"] = Leaves(leaves)
+    after = [
+        *(Uplink("leaf1", "spine1", sent, received, errors=3), Uplink("leaf1", "spine2", 0, 0)),
+        *(Uplink("leaf2", "spine1", 0, 10 * MB), Uplink("leaf2", "spine2", 0, 0)),
+    ]
+    nothing = [Uplink(u.leaf, u.spine, 0, 0) for u in after]
+    check._counting = counts(nothing, after)
+    reading = Reading.refused("slow", moved=(Moved(10 * MB, 3),))
+    evidence = SimpleNamespace(reading=reading)
+    check.results = [
+        SimpleNamespace(place=PairCase("ns", server, client), evidence=evidence)
+        for server, client in (("n9", "n1"), ("n1", "n2"), ("n9", "n10"))
+    ]
+    assert check.uplinks_carried() == (after if known else after[2:])
+
+
+@pytest.mark.parametrize("after", [CountersUnread("no route"), [], [Uplink("leaf1", "s1", 0, 0)]])
+def test_a_sweep_whose_uplinks_nobody_could_count_says_nothing_of_them(
+    pairs: Any, tmp_path: Path, after: Any
+) -> None:
+    check = jobs.ended(pairs(variant_num=0), tmp_path / "stage")
+    check._counting = counts([Uplink("leaf1", "s1", 5, 0)], after)
+    assert check.uplinks_carried() == ()
+    # Who looks for a bad uplink is told that nobody counted, by what, when, and why.
+    (note,) = check.notes_of_job()
+    assert "`site-counters`, after the job: " in note and "extras.fabric.counters" in note
+    assert "no route" in note or not isinstance(after, CountersUnread)
+
+
+def test_counters_that_are_not_read_before_a_sweep_are_told(pairs: Any, tmp_path: Path) -> None:
+    check = jobs.ended(pairs(variant_num=0), tmp_path / "stage")
+    check._counting = counts(CountersUnread("exit code 3"), [])
+    check.results = []
+    (note,) = check.notes_of_job()
+    assert "before the job: exit code 3" in note
+    check._store([])
+    written = read_record(Path(check._stagedir, RESULT_FILE))
+    assert written is not None and written.notes == (note,)
+
+
+def test_without_a_fabric_nobody_counts(pairs: Any, tmp_path: Path) -> None:
+    check = jobs.ended(pairs(variant_num=0), tmp_path / "stage")
+    assert check.uplinks_carried() == () and check.notes_of_job() == ()

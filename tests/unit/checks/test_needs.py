@@ -12,7 +12,7 @@ from tests.unit.checks import jobs
 @pytest.mark.parametrize(
     ("system", "check"),
     [
-        *(("lab", name) for name in ("RailProbe", "RdmaBandwidth", "RdmaSweep", "WanTcp")),
+        *(("lab", name) for name in ("RailProbe", "RdmaBandwidth", "RdmaUsage", "WanTcp")),
         *(("dgx-h100", name) for name in ("RailProbe", "RdmaBandwidth", "NcclPair", "NcclAll")),
     ],
 )

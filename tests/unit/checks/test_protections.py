@@ -297,6 +297,28 @@ def test_a_missing_program_is_the_one_failure_of_what_could_not_be_run() -> None
     ]
 
 
+def test_a_rank_without_its_program_explains_how_its_job_ended() -> None:
+    ended = but(
+        **{"missing_program": MISSING, "calls": NOT_STARTED, "ranks": 3, "reading": None},
+        **{"job_state": "FAILED", "job_exit_code": 1},
+    )
+    assert kinds(ended) == ["tool-missing"]
+
+
+def test_a_rank_without_its_program_takes_the_lines_of_others_with_it() -> None:
+    ended = but(
+        **{"missing_program": MISSING, "calls": NOT_STARTED[:1], "reading": None},
+        **{"job_state": "FAILED", "job_exit_code": 1},
+    )
+    assert kinds(ended) == ["tool-missing"]
+
+
+@pytest.mark.parametrize("state", ["NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT"])
+def test_a_rank_without_its_program_explains_no_other_end(state: str) -> None:
+    ended = but(missing_program=MISSING, calls=NOT_STARTED, reading=None, job_state=state)
+    assert "job-state" in kinds(ended)
+
+
 def test_a_missing_program_of_an_optional_tool_fails_nothing() -> None:
     assert failures(but_optional()) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 from railgauge import systems
-from railgauge.checks.rails import AllRails
+from railgauge.checks.rails import OPERATION, AllRails
+from railgauge.model import limits
+from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition
 from tests.unit.checks import jobs
 
@@ -209,3 +212,36 @@ def test_rails_are_found_by_the_names_that_they_have(check: Any) -> None:
     assert {(way["rdma"]["names"][0], way["rdma"]["count"]) for way in check.way()["ways"]} == {
         ("rxe0", 2)
     }
+
+
+# ---- the limit ----
+
+
+@pytest.mark.parametrize(
+    ("nics", "gbits", "reason"),
+    [(None, 4 * 126, "4 rails"), (252, 252, "a node's NICs together"), (900, 4 * 126, "4 rails")],
+)
+def test_all_rails_carry_no_more_than_the_nics_of_a_node_together(
+    tmp_path: Path, nics: float | None, gbits: float, reason: str
+) -> None:
+    """On dgx-spark, whose four rails share two PCIe links."""
+    with jobs.session("dgx-spark", tmp_path, RAILGAUGE_SERIES="1") as known:
+        check = jobs.ended(known["RdmaRailsTogether"].kind(variant_num=0), tmp_path / "stage")
+        extras = check.partition_data.extras
+        for part in (extras.nics, extras.nccl.nics):
+            assert part.node_gbits == 252
+        changed = {
+            "nics": extras.nics.model_copy(update={"node_gbits": nics}),
+            "nccl": extras.nccl.model_copy(update={"nics": None}),
+        }
+        partition = check.partition_data.model_copy(
+            update={"extras": extras.model_copy(update=changed)}
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(check), "partition_data", partition)
+            one = Measurement("bandwidth", 1.0, "perftest", OPERATION, "rdma", size_bytes=65536)
+            limit = check.limit(one)
+            rail = check.limit(dataclasses.replace(one, operation=f"{OPERATION} rail0"))
+    assert limit.value == pytest.approx(2 * limits.roce(gbits, 4096, 65536).value)
+    assert limit.reason.endswith(reason)
+    assert rail.value == pytest.approx(2 * limits.roce(126, 4096, 65536).value)

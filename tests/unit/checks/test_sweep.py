@@ -310,6 +310,20 @@ def test_a_node_whose_step_somebody_ended_is_not_accused(check: Any) -> None:
     assert bad(check) == {THIRD: [DISTURBED]}
 
 
+def test_nobody_is_accused_where_no_agent_at_all_came(check: Any) -> None:
+    """Not even the conductor's own: srun hung, as behind a lossy uplink that its launch crosses."""
+    left = good(check)
+    left.joined = ()
+    left.lost = dict.fromkeys(("n1", "n2", "n3", "n4"), "its agent did not connect within 60 s")
+    for name in left.outcomes:
+        left.outcomes[name], left.sides[name] = ("lost", "its agent did not connect"), {}
+    left.write(check)
+    jobs.judge(check)
+    failures = [failure for judged in check.results for failure in judged.failures]
+    assert failures and {failure.kind for failure in failures} == {DISTURBED}
+    assert passed(check) == []
+
+
 def test_nobody_is_lost_where_srun_ended_all_agents_as_it_did_not_reach_another(check: Any) -> None:
     """It says so once the rounds have begun, where its own time is longer than the conductor's."""
     left = good(check)
@@ -529,13 +543,21 @@ def test_a_file_that_is_damaged_leaves_a_record_that_says_so(check: Any) -> None
 # ---- which places are measured ----
 
 
-def before(check: Any, monkeypatch: pytest.MonkeyPatch, *passed: str) -> None:
-    """Every place needs what is before its nodes; that has passed on some of them."""
+def before(
+    check: Any, monkeypatch: pytest.MonkeyPatch, *passed: str, taken: Sequence[str] = ()
+) -> None:
+    """Every place needs what is before its nodes; that has passed on some of them, and others were
+    somebody else's.
+    """
     needed = {place.place: place.nodes for place in RING}
     monkeypatch.setattr(Tiny, "needed", needed)
     results = [
-        SimpleNamespace(place=SimpleNamespace(place=f"n{n}"), serves=f"n{n}" in passed)
-        for n in (1, 2, 3, 4)
+        SimpleNamespace(
+            place=SimpleNamespace(place=node),
+            serves=node in passed,
+            failures=[Failure(TAKEN, f"{node} busy", (node,))] if node in taken else [],
+        )
+        for node in ("n1", "n2", "n3", "n4")
     ]
     found = type("Before", (), {"results": results})()
     check.getdep = lambda name: {"Before": found}[name]
@@ -574,6 +596,34 @@ def test_a_case_of_which_no_precondition_is_met_is_skipped(
     before(check, monkeypatch)
     with pytest.raises(SkipTestError, match="its precondition failed: Before n1; Before n2"):
         check.choose_places()
+
+
+def test_who_was_taken_before_is_so_to_all_that_needed_it(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before(check, monkeypatch, "n1", "n3", "n4", taken=["n2"])
+    good(check).write(check)
+    jobs.judge(check)
+    assert bad(check) == {FIRST: [TAKEN], SECOND: [TAKEN]}
+    assert set(passed(check)) == set(WITHOUT_N2) and not record(check).not_run
+    assert check.pinned_nodes == ["n1", "n3", "n4"]
+
+
+def test_where_of_each_place_somebody_was_taken_before_nothing_is_started(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before(check, monkeypatch, "n1", "n3", taken=["n2", "n4"])
+    with pytest.raises(SkipTestError, match="n2 busy"):
+        check.choose_places()
+
+
+def test_a_taken_node_hides_no_failed_precondition(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before(check, monkeypatch, "n1", "n3", taken=["n2"])
+    with pytest.raises(SkipTestError, match="its precondition failed: Before n4"):
+        check.choose_places()
+    assert set(check.not_run) == {THIRD, FOURTH}
 
 
 def test_nodes_that_take_no_job_leave_out_their_places_alone(

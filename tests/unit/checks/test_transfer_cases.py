@@ -102,6 +102,56 @@ def test_all_of_it_may_belong_to_the_series(
     assert names(TransferCases("scp")) == ["gpu:n1:n2:large:lan", "gpu:n1:n2:small:lan"]
 
 
+@pytest.fixture
+def wdt_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a stack that has WDT for the session's system, and nothing else."""
+    monkeypatch.setenv("RAILGAUGE_STACK_DIR", str(tmp_path / "stack"))
+    folder = tmp_path / "stack" / "alps"
+    folder.mkdir(parents=True)
+    tool = {"name": "wdt", "version": "1", "hash": "abc", "prefix": "/opt/wdt"}
+    (folder / "stack.json").write_text(json.dumps([tool]))
+    (folder / "activate.sh").touch()
+    return folder
+
+
+ALWAYS: dict[str, Any] = {
+    "tools": ["iperf3", "scp"],
+    "optional": ["wdt", "bbcp"],
+    "series_only": True,
+    "always": {"wdt": "small", "bbcp": "small"},
+}
+
+
+def test_one_set_of_files_is_in_every_acceptance_where_its_tool_was_built(
+    describe: Describe, wdt_built: Path
+) -> None:
+    describe(transfers(wdt={"skip_writes": [False, True]}, **ALWAYS))
+    assert names(TransferCases("wdt")) == ["gpu:n1:n2:small:lan"]
+    for other in ("bbcp", "scp", "iperf3"):
+        assert names(TransferCases(other)) == []
+
+
+def test_what_was_not_built_has_no_case_in_every_acceptance(
+    describe: Describe, wdt_built: Path
+) -> None:
+    (wdt_built / "activate.sh").unlink()
+    describe(transfers(**ALWAYS))
+    assert names(TransferCases("wdt")) == []
+
+
+def test_tool_that_every_node_must_have_is_always_measured(describe: Describe) -> None:
+    describe(transfers(series_only=True, always={"scp": "large"}))
+    assert names(TransferCases("scp")) == ["gpu:n1:n2:large:lan"]
+
+
+def test_the_series_has_all_of_a_tool_that_is_always_measured(
+    describe: Describe, wdt_built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAILGAUGE_SERIES", "1")
+    describe(transfers(**ALWAYS))
+    assert names(TransferCases("wdt")) == ["gpu:n1:n2:large:lan", "gpu:n1:n2:small:lan"]
+
+
 # ---- the page ----
 
 TOOLS = {

@@ -80,7 +80,13 @@ def test_what_cannot_be_read_is_one_clear_error(before: str, name: str) -> None:
 # ---- nodes, by Slurm ----
 
 
-def test_every_node_has_a_job_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("campaign", "comment"), [("", "railgauge"), ("/r/20261123-lab-1", "railgauge:20261123-lab-1")]
+)
+def test_every_node_has_a_job_of_its_own_that_says_whose_it_is(
+    monkeypatch: pytest.MonkeyPatch, campaign: str, comment: str
+) -> None:
+    monkeypatch.setenv("RAILGAUGE_CAMPAIGN", campaign)
     asked = []
 
     def ask(*command: str, limit_s: float = 60) -> str:
@@ -92,6 +98,7 @@ def test_every_node_has_a_job_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
     found, failed = inventories.collect("vm-pair", ["vm00", "vm01"])
     assert (len(found), failed) == (2, {})
     assert all({"srun", "--overlap", "--partition=roce"} <= set(words) for words in asked)
+    assert all(f"--comment={comment}" in words for words in asked)
     assert {w for words in asked for w in words if "nodelist" in w} == {
         *("--nodelist=vm00", "--nodelist=vm01"),
     }

@@ -44,6 +44,26 @@ def test_nobody_is_exit_code_0(healthy: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("nobody")
 
 
+def test_a_pipe_is_read_as_a_table(healthy: Path) -> None:
+    words = f"'{paths.HOME}/bin/railgauge' locate <(cat '{healthy}')"
+    assert subprocess.run(["bash", "-c", words], check=False).returncode == 0
+
+
+def test_what_is_not_excluded_is_of_who_was_measured_least(tmp_path: Path) -> None:
+    """A reference node has as many good results as there are others, which have one each."""
+    path = tmp_path / "star.csv"
+    rows = "".join(f"n0,n{k},24.{k},{k}\n" for k in range(1, 9))
+    path.write_text(f"a,b,value,round\n{rows}")
+    assert "80% by 1 good results" in locate(path).stdout
+
+
+def test_values_that_are_too_few_to_compare_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "few.csv"
+    path.write_text("a,b,value\nn1,n2,24.5\nn2,n3,9\n")
+    done = locate(path)
+    assert done.returncode == 0 and "accuses nobody: 2 values of a condition" in done.stdout
+
+
 def test_suspects_are_exit_code_1_confirmed_or_not() -> None:
     assert [locate(path).returncode for path in (BETWEEN, RETESTED)] == [1, 1]
 

@@ -383,6 +383,17 @@ def test_the_reservation_of_a_gate_run_holds_for_the_look(monkeypatch: pytest.Mo
     assert "--reservation=railgauge_1" in job_options(PARTITION)
 
 
+@pytest.mark.parametrize(
+    ("campaign", "comment"), [("", "railgauge"), ("/r/20261123-lab-1", "railgauge:20261123-lab-1")]
+)
+def test_a_look_is_a_job_of_its_campaign(
+    monkeypatch: pytest.MonkeyPatch, campaign: str, comment: str
+) -> None:
+    """By which it is cancelled with the campaign's other jobs, and counts as one of them."""
+    monkeypatch.setenv("RAILGAUGE_CAMPAIGN", campaign)
+    assert f"--comment={comment}" in looking.allocating(PARTITION, ["n1"], "look")
+
+
 # ---- Slurm's own ----
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
+import subprocess
 from collections import namedtuple
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
@@ -113,6 +116,60 @@ def test_an_image_of_each_release_lies_beside_the_others(
     images = [rootfs.ensure(tmp_path, print, each) for each in releases.RELEASES.values()]
     assert sorted((tmp_path / "rootfs").iterdir()) == sorted(images)
     assert len(set(images)) == len(releases.RELEASES)
+
+
+class Builders:
+    """What would build an image: says what is asked of it, and fails where it is told to."""
+
+    def __init__(self, fails: str = "") -> None:
+        self.asked: list[str] = []
+        self._fails = fails
+
+    def __call__(
+        self, command: list[str], *, stdout: IO[bytes], **_: Any
+    ) -> subprocess.CompletedProcess[bytes]:
+        assert command[:1] == ["unshare"]
+        (program,) = [name for name in ("mmdebstrap", "mkfs.erofs") if name in " ".join(command)]
+        self.asked.append(program)
+        if program == "mmdebstrap":
+            (partial,) = [Path(word) for word in command if word.endswith(".part")]
+            loader = partial / "usr/lib" / f"{platform.machine()}-linux-gnu" / "ld-linux-x.so.2"
+            loader.parent.mkdir(parents=True)
+            loader.touch()
+        if program == self._fails:
+            stdout.write(b"first\nno room\n")
+            stdout.flush()
+            return subprocess.CompletedProcess(command, 3)
+        return subprocess.CompletedProcess(command, 0)
+
+
+@pytest.mark.parametrize(
+    ("release", "asked"), [("trixie", ["mmdebstrap", "mkfs.erofs"]), ("bookworm", ["mmdebstrap"])]
+)
+def test_an_image_has_a_disk_for_its_vm_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, asked: list[str]
+) -> None:
+    builders = Builders()
+    monkeypatch.setattr(subprocess, "run", builders)
+    rootfs._build(tmp_path / "image", releases.named(release), print)
+    assert builders.asked == asked and [path.name for path in tmp_path.iterdir()] == ["image"]
+
+
+@pytest.mark.parametrize(
+    ("fails", "likely"), [("mmdebstrap", "is a Debian mirror"), ("mkfs.erofs", "is the disk full")]
+)
+def test_an_image_that_could_not_be_built_leaves_its_log_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, likely: str
+) -> None:
+    builders = Builders(fails)
+    monkeypatch.setattr(subprocess, "run", builders)
+    removed: list[Path] = []
+    monkeypatch.setattr(rootfs, "remove", removed.append)
+    with pytest.raises(EnvironmentProblem, match="exit code 3") as caught:
+        rootfs._build(tmp_path / "image", releases.DEFAULT, print)
+    assert "    first\n    no room" in caught.value.message
+    assert likely in (caught.value.next_step or "")
+    assert removed == [tmp_path / "image.part"] and not (tmp_path / "image").exists()
 
 
 def test_vm_nodes_are_refused_on_a_release_without_them(lab: Lab) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from railgauge import paths
 from railgauge.errors import EnvironmentProblem
 from railgauge.lab import guest, initrd, network, vm
 from railgauge.lab.cluster import Lab
@@ -248,16 +249,27 @@ def test_every_network_is_a_tap_that_is_there_already(lab: Lab) -> None:
     ]
 
 
-def test_image_is_shared_read_only_and_folders_are_not(lab: Lab, tmp_path: Path) -> None:
-    shares = {
-        value.split("mount_tag=")[1].split(",")[0]: (value.split(",")[1], value.split(",")[-1])
-        for value in after(command(lab), "-virtfs")
-    }
-    assert shares == {
-        "image": (f"path={tmp_path}/image", "readonly=on"),
-        "share0": (f"path={lab.folders.run}", "readonly=off"),
-        "share1": (f"path={tmp_path}/checkout", "readonly=off"),
-    }
+def test_root_is_a_disk_that_nobody_writes_and_folders_are_shared(lab: Lab, tmp_path: Path) -> None:
+    (drive,) = after(command(lab), "-drive")
+    disk = f"file={tmp_path}/image/boot/root.erofs"
+    assert drive.split(",") == ["if=virtio", "format=raw", "readonly=on", disk]
+    shares = [value.split(",")[1:3] for value in after(command(lab), "-virtfs")]
+    assert shares == [
+        [f"path={lab.folders.run}", "mount_tag=share0"],
+        [f"path={tmp_path}/checkout", "mount_tag=share1"],
+    ]
+
+
+@pytest.mark.parametrize(("stack", "shared"), [("stack", True), ("results/stack", False)])
+def test_machines_see_what_was_built_outside_the_checkout(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stack: str, shared: bool
+) -> None:
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("RAILGAUGE_STACK_DIR", str(tmp_path / stack))
+    of_all = [paths.HOME, tmp_path / "results"]
+    assert lab._to_share() == of_all
+    (tmp_path / stack).mkdir(parents=True)
+    assert lab._to_share() == of_all + [tmp_path / stack] * shared
 
 
 def test_comma_in_a_path_is_doubled_for_qemu(lab: Lab, tmp_path: Path) -> None:
@@ -305,7 +317,10 @@ def test_node_that_does_not_boot_is_told_with_the_end_of_its_console(
     assert caught.value.next_step == "railgauge lab logs boot-n5"
 
 
-@pytest.mark.parametrize(("kind", "cpu"), [("kvm", "host"), ("tcg", "max,-pclmulqdq,-la57")])
+@pytest.mark.parametrize(
+    ("kind", "cpu"),
+    [("kvm", "host"), ("tcg", "max,-pclmulqdq,-la57,-erms,-fsrm,-fsrs,-fzrm,-fsrc")],
+)
 def test_accelerator_that_was_found_is_used(lab: Lab, kind: str, cpu: str) -> None:
     (lab.folders.run / "accelerator").write_text(kind)
     argv = command(lab)

@@ -45,6 +45,11 @@ def test_value_that_is_no_number_is_refused(value: Any) -> None:
         dataclasses.replace(GOOD, value=value)
 
 
+def test_a_state_is_part_of_what_is_measured_and_of_its_name() -> None:
+    busy = GOOD.under("busy")
+    assert (busy.operation, busy.variable) == ("tcp busy", "bandwidth_busy")
+
+
 def test_zero_is_a_measurement() -> None:
     assert dataclasses.replace(GOOD, value=0).value == 0
 

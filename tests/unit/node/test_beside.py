@@ -48,6 +48,7 @@ class Scenario:
     mpi_code: int = 0
     phase: str = "beside"
     server: str = SERVE
+    program: str = sys.executable
     start_limit_s: float = 20
     folder: Path = Path()
     codes: list[int] = dataclasses.field(default_factory=list)
@@ -67,7 +68,7 @@ class Scenario:
             "interface": "lo",
             "mpi": {
                 "tool": "mpi",
-                "argv": [*python, MPI, str(self.mpi_s), str(self.mpi_code)],
+                "argv": [self.program, *python[1:], MPI, str(self.mpi_s), str(self.mpi_code)],
                 "version": [],
                 "run_limit_s": 20,
             },
@@ -104,6 +105,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     scenarios = {
         "good": Scenario(),
         "alone": Scenario(phase="alone"),
+        "no program": Scenario(phase="alone", program="osu_allreduce"),
         "transfer too short": Scenario(transfer_s=0, mpi_s=4),
         "program fails": Scenario(mpi_code=3),
         "no server": Scenario(server="raise SystemExit(1)", start_limit_s=3),
@@ -164,6 +166,15 @@ def test_without_a_transfer_the_program_is_not_run(ran: Ran, role: str) -> None:
 def test_alone_there_is_the_program_and_no_transfer(ran: Ran) -> None:
     names = {path.name for path in ran["alone"].folder.glob("*.json")}
     assert names == {"beside.json", "alone0.json", "alone1.json"}
+
+
+@pytest.mark.parametrize("role", ["alone0", "alone1"])
+def test_a_program_that_is_not_there_is_named(ran: Ran, role: str) -> None:
+    line = ran["no program"].line(role)
+    assert line["call"]["exit_code"] is None and line["facts"]["missing"] == ["osu_allreduce"]
+    # Nothing comes after it, and what is known of the way must not lack for that.
+    assert line["facts"]["emulation"] == "none" and line["facts"]["mtu_bytes"]
+    assert ran["no program"].codes == [1, 1]
 
 
 def test_a_side_that_does_not_say_that_the_transfer_lasted_is_no_pass() -> None:

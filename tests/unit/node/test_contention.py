@@ -150,8 +150,32 @@ def test_without_a_cpu_far_from_the_nic_nothing_is_far(
     monkeypatch: pytest.MonkeyPatch, near: str
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 3})
+    facts: dict[str, Any] = {"device": "lo", "cpus": near}
     with pytest.raises(way.NoWay, match="near"):
-        contention.place(order("far")["contention"], "client", {"device": "lo", "cpus": near})
+        contention.place(order("far")["contention"], "client", facts)
+    assert facts["one_numa_node"] and "near" in facts["no_state"]
+
+
+@pytest.mark.parametrize(("state", "cpus"), [("idle", "2"), ("busy", "2"), ("far", "0")])
+def test_in_a_virtual_machine_the_data_say_which_cpus_are_near(
+    monkeypatch: pytest.MonkeyPatch, state: str, cpus: str
+) -> None:
+    """Its own one NUMA node has all of them."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    facts: dict[str, Any] = {"device": "lo", "cpus": "0-3"}
+    on = {"client": {"host": "epyc", "cpus": "8-11", "near": "2-3"}}
+    contention.place(order(state, on=on)["contention"], "client", facts)
+    assert facts["cpus"] == facts["contention"]["tool_cpus"] == cpus
+    assert facts["contention"]["near"] == "2-3"
+
+
+def test_a_virtual_machine_without_the_cpus_that_are_said_to_be_near_measures_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    on = {"client": {"host": "epyc", "cpus": "8-11", "near": "12-27"}}
+    with pytest.raises(way.NoWay, match="is of 12-27"):
+        contention.place(order("idle", on=on)["contention"], "client", {"device": "lo"})
 
 
 @pytest.mark.parametrize(("state", "cpus"), [("idle", "2"), ("busy", "2"), ("far", "0")])
@@ -164,22 +188,36 @@ def test_the_tool_is_near_its_nic_but_where_it_is_to_be_far(
     assert facts["cpus"] == facts["contention"]["tool_cpus"] == cpus
 
 
-def test_the_hypervisor_is_kept_busy_by_ssh(
-    stress_ng: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def hypervisor(stress_ng: Path, tmp_path: Path) -> Path:
+    """This machine, by an ssh that writes down whom it was to reach."""
     # As sshd has it: the words, joined, are the shell's.
     ssh = stress_ng.with_name("ssh")
     ssh.write_text('#!/bin/sh\nwhile case "$1" in -*) ;; *) false;; esac; do shift; done\n')
     with ssh.open("a") as stream:
         stream.write(f'echo "$1" >>{str(tmp_path)!r}/hosts\nshift\nexec sh -c "$*"\n')
     ssh.chmod(0o755)
+    return tmp_path / "hosts"
+
+
+@pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
+def test_a_hypervisor_with_one_numa_node_has_nothing_far(hypervisor: Path) -> None:
+    if len(stressor.numa_nodes(CPUS)) > 1:
+        pytest.skip("this machine has several")
+    one = {"host": "epyc", "cpus": ",".join(map(str, CPUS)), "near": str(CPUS[0])}
+    line = measured(order("far", on={"server": one, "client": one}))["server"]
+    assert line["facts"]["one_numa_node"] and line["call"]["exit_code"] is None
+    assert "the CPUs of epyc, " in line["facts"]["no_state"]
+
+
+def test_the_hypervisor_is_kept_busy_by_ssh(hypervisor: Path) -> None:
     cpus = str(CPUS[-1])
     on = {"server": {"host": "epyc", "cpus": cpus}, "client": {"host": "epyc", "by_other": True}}
     lines = measured(order(on=on))
     said = lines["server"]["facts"]["contention"]
     assert said["on"] == "epyc" and said["after"]["bound_to"] == [int(cpus)]
     assert said["after"]["running"] and "before" not in lines["client"]["facts"]["contention"]
-    assert (tmp_path / "hosts").read_text() == "epyc\n"
+    assert hypervisor.read_text() == "epyc\n"
 
 
 def test_a_hypervisor_that_does_not_answer_measures_nothing(stress_ng: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+import signal
 import threading
 import time
 from pathlib import Path
@@ -440,6 +442,18 @@ def test_device_that_vanishes_under_the_sampler_is_noted(
         "net/eth0 rx could not be read any more",
         "net/eth0 tx could not be read any more",
     ]
+
+
+def test_sampler_leaves_signals_to_the_main_thread(tmp_path: Path) -> None:
+    """Else SIGTERM comes to it while the main thread keeps it off, and ends what must go on."""
+    write(tmp_path, MLX5)
+    sampler = Sampler(["eth0"], str(tmp_path))
+    sampler.start()
+    status = Path(f"/proc/self/task/{sampler._thread.native_id}/status").read_text()
+    sampler.stop()
+    (blocked,) = re.findall(r"^SigBlk:\s+(\S+)$", status, re.MULTILINE)
+    assert int(blocked, 16) & 1 << (signal.SIGTERM - 1)
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_sampler_leaves_no_file_open(tmp_path: Path) -> None:

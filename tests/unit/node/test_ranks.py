@@ -49,6 +49,25 @@ def run(folder: Path, orders: dict[str, Any], rank: int = 0) -> tuple[int, dict[
     return answer.returncode, json.loads((folder / f"rank{rank}.json").read_text())
 
 
+def test_nothing_is_started_where_the_program_is_not_there(tmp_path: Path) -> None:
+    code, line = run(tmp_path, spec(["/opt/solver/bin/solve"]))
+    assert code == 1 and line["facts"]["missing"] == ["/opt/solver/bin/solve"]
+    assert line["call"]["exit_code"] is None and line["call"]["note"].startswith("not started")
+
+
+def test_nothing_is_started_where_what_the_program_runs_is_not_there(tmp_path: Path) -> None:
+    orders = spec(["touch", "started"], programs=["sh", "no-such-solver"])
+    assert run(tmp_path, orders)[1]["facts"]["missing"] == ["no-such-solver"]
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_program_is_looked_for_on_the_path_that_it_is_given(tmp_path: Path) -> None:
+    tmp_path.joinpath("solve").write_text("#!/bin/sh\n")
+    tmp_path.joinpath("solve").chmod(0o755)
+    orders = spec(["solve"], environment={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert run(tmp_path, orders)[1]["call"]["exit_code"] == 0
+
+
 def test_the_rank_is_filled_in(tmp_path: Path) -> None:
     code, line = run(tmp_path, spec(["sh", "-c", "echo {rank}"]), rank=3)
     assert code == 0

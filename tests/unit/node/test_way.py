@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from railgauge.node import rdma, way
+from railgauge.node import processes, rdma, way
 from railgauge.node.calls import address_of
 from railgauge.node.rdma import Gid, Unknown
 from railgauge.node.way import NoWay, emulation, made, round_trip
@@ -198,6 +200,43 @@ def test_way_is_as_before_also_when_the_inside_raises(
 ) -> None:
     with pytest.raises(error), made(wan(), "client", FACTS):
         raise error
+    assert tc.calls == [SET, CLEAR]
+
+
+@pytest.mark.parametrize("interrupted", ["replace", "delete"])
+def test_a_signal_waits_for_what_makes_the_way_long_and_what_clears_it(
+    monkeypatch: pytest.MonkeyPatch, interrupted: str
+) -> None:
+    """A program that is interrupted while it starts goes on behind what takes the way away."""
+    events: list[str] = []
+
+    def ask(argv: list[str]) -> str:
+        events.append(f"{argv[2]} begins")
+        if argv[2] == interrupted:
+            signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        events.append(f"{argv[2]} ends")
+        return ""
+
+    monkeypatch.setattr(rdma, "ask", ask)
+    before = signal.signal(signal.SIGTERM, processes.terminate)
+    try:
+        with pytest.raises(SystemExit), made(wan(), "client", FACTS):
+            events.append("inside")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    inside = ["inside"] if interrupted == "delete" else []
+    expected = ["replace begins", "replace ends", *inside, "delete begins", "delete ends"]
+    assert events == expected
+
+
+def test_a_signal_ends_what_is_measured_over_a_long_way(tc: Programs) -> None:
+    before = signal.signal(signal.SIGTERM, processes.terminate)
+    try:
+        with pytest.raises(SystemExit), made(wan(), "client", FACTS):
+            signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+            pytest.fail("it went on")
+    finally:
+        signal.signal(signal.SIGTERM, before)
     assert tc.calls == [SET, CLEAR]
 
 

@@ -162,6 +162,45 @@ def test_a_campaign_that_broke_off_is_no_test(nodes: Fleet, tmp_path: Path) -> N
     assert of(run.survey("lab", RULES, NOW), "n1").days == 7.0
 
 
+def left_open(results: Path, campaign: str, node: str) -> None:
+    """A campaign that broke off, and left something open at a node."""
+    campaign_of(results, campaign, "interrupted", **{node: "not tested"})
+    path = results / "campaigns" / campaign / STANDING
+    told = record.read_standings(path)
+    assert told is not None
+    write_standings(path, {node: told[node].model_copy(update={"open": True})})
+
+
+def across_leaves(campaign: str) -> None:
+    """A patrol that had the campaign, of several leaves."""
+    told: dict[str, Any] = {"partition": "ns", "nodes": [], "leaves": {}, "risks": {}}
+    journal.Patrol(
+        f"{campaign[:16]}_abcd", "lab", "", "", cover=True, campaign=campaign, ended="", **told
+    ).save()
+
+
+def test_what_a_campaign_that_broke_off_left_open_makes_a_node_due_and_keeps_its_age(
+    nodes: Fleet, tmp_path: Path
+) -> None:
+    campaign_of(tmp_path, LAST_WEEK, n1="accepted", n2="accepted")
+    broken = "20261121T120000Z-lab-000002"
+    left_open(tmp_path, broken, "n1")
+    across_leaves(broken)
+    fleet = run.survey("lab", RULES, NOW)
+    assert (of(fleet, "n1").days, of(fleet, "n1").retest) == (7.0, True)
+    assert of(fleet, "n1").risks == (f"something was wrong in {broken}, which broke off",)
+    assert of(fleet, "n2").risks == () and not of(fleet, "n2").retest
+
+
+def test_what_broke_off_before_the_last_test_counts_no_more(nodes: Fleet, tmp_path: Path) -> None:
+    broken = "20261121T120000Z-lab-000002"
+    left_open(tmp_path, broken, "n1")
+    across_leaves(broken)
+    campaign_of(tmp_path, "20261121T130000Z-lab-000003", n1="accepted")
+    candidate = of(run.survey("lab", RULES, NOW), "n1")
+    assert (candidate.risks, candidate.retest) == ((), False)
+
+
 def test_a_campaign_that_broke_off_makes_nobody_forget_a_refusal(
     nodes: Fleet, tmp_path: Path
 ) -> None:
@@ -170,7 +209,7 @@ def test_a_campaign_that_broke_off_makes_nobody_forget_a_refusal(
     campaign_of(tmp_path, "20261122T110000Z-lab-000003", "interrupted", n1="not accepted")
     candidate = of(run.survey("lab", RULES, NOW), "n1")
     assert candidate.days == 1.0
-    assert candidate.risks == ("not accepted by 20261121T120000Z-lab-000002",)
+    assert "not accepted by 20261121T120000Z-lab-000002" in candidate.risks
 
 
 def test_a_node_whose_links_went_between_its_last_tests_is_at_risk(
@@ -293,6 +332,8 @@ class Ran:
     #: where what it leaves is
     folder: Path = Path("/nowhere")
     looks: int = 1
+    #: whether the engine is sure of `bad`
+    confirmed: bool = True
 
     def __call__(
         self,
@@ -335,6 +376,7 @@ class Ran:
                 failures=[Failure(TAKEN, "busy", self.taken)] * bool(set(self.taken) & set(pair)),
                 to_measure=bool(set(self.taken) & set(pair)),
                 kind="",
+                condition="",
                 rows=(),
                 facts={},
             )
@@ -345,6 +387,7 @@ class Ran:
             for case in cases
             if case.failed
         ]
+        guilty = [self.bad] if self.bad and self.confirmed else []
         return SimpleNamespace(
             campaign=campaign,
             decision="reject" if self.bad else "accept",
@@ -353,10 +396,11 @@ class Ran:
             findings=findings,
             cases=cases,
             outliers=(),
-            failing_nodes=[self.bad] if self.bad else [],
-            suspects=[SimpleNamespace(failing_nodes=[self.bad], checks=(self.check,), why="slow")]
-            if self.bad
-            else [],
+            failing_nodes=guilty,
+            suspects=[
+                SimpleNamespace(failing_nodes=[node], checks=(self.check,), why="slow")
+                for node in guilty
+            ],
         )
 
 
@@ -468,11 +512,43 @@ def test_no_more_are_held_than_the_cap_lets(nodes: Fleet, patrolled: Patrolled) 
     assert nodes.open() == {"n1", "n3", "n4"}
 
 
-def test_one_that_was_stopped_judges_nobody(nodes: Fleet, patrolled: Patrolled) -> None:
-    code, said = patrolled(Ran("n2", state="interrupted", stopped="Slurm preempted job 7"))
+def test_one_that_a_signal_ended_judges_nobody(nodes: Fleet, patrolled: Patrolled) -> None:
+    code, said = patrolled(Ran("n2", state="interrupted", stopped="SIGTERM"))
     assert code == 2
-    assert "stopped: Slurm preempted job 7; 4 of 4 places were measured" in said[0]
+    assert "stopped: SIGTERM; 4 of 4 places were measured" in said[0]
+    assert said[0].endswith("; nobody is judged by them")
     assert nodes.open() == set(NS)
+    [file] = store.folder("lab").glob("patrols/*.json")
+    assert list(json.loads(file.read_text())["not_tested"]) == list(NS)
+
+
+@pytest.mark.parametrize("state", ["interrupted", "finished"], ids=["before-its-end", "its-last"])
+@pytest.mark.parametrize(("bad", "code"), [("", 2), ("n2", 1)])
+def test_a_preempted_one_holds_whom_it_has_confirmed_and_accepts_nobody_who_lacks_places(
+    nodes: Fleet,
+    patrolled: Patrolled,
+    monkeypatch: pytest.MonkeyPatch,
+    state: str,
+    bad: str,
+    code: int,
+) -> None:
+    monkeypatch.setattr(slurm_jobs, "preempted_jobs_of", lambda campaign: ["7"])
+    stopped = "Slurm preempted job 7" if state == "interrupted" else ""
+    ended, said = patrolled(Ran(bad, state=state, stopped=stopped, taken=NS))
+    assert (ended, nodes.open()) == (code, set(NS) - {bad})
+    assert said[0].startswith("stopped: Slurm preempted job 7; ")
+    told = [line.partition(": ") for line in said[1:] if line.startswith("n")]
+    assert sorted(node for node, _, _ in told) == list(NS)
+    assert not any(words.startswith("accepted") for _, _, words in told)
+
+
+def test_a_preempted_one_holds_nobody_whom_it_has_not_confirmed(
+    nodes: Fleet, patrolled: Patrolled
+) -> None:
+    campaign = Ran("n2", state="interrupted", stopped="Slurm preempted job 7", confirmed=False)
+    patrolled(campaign)
+    assert nodes.open() == set(NS) and not nodes.comments
+    assert store.suspected("lab", "n2") is None
 
 
 def test_what_was_measured_until_the_budget_ended_is_judged(
@@ -550,14 +626,14 @@ def test_who_was_refused_beside_a_guilty_one_is_not_tested_again_on_its_leaf(
     assert not of(run.survey("lab", RULES, NOW), "n2").retest
 
 
-def test_a_way_to_a_leaf_of_which_nobody_was_tested_waits_on(nodes: Fleet) -> None:
-    leaves = {"a": ["n1"], "b": ["n2", "n3"], "c": ["n4"]}
-    told: dict[str, Any] = {"partition": "ns", "nodes": ["n1"], "leaves": leaves, "risks": {}}
-    journal.Patrol(
-        *("20261122T100000Z_abcd", "lab", "", ""),
-        **{"cover": True, "ended": "", "not_tested": {"n3": "busy", "n4": "busy"}, **told},
-    ).save()
-    assert list(journal.ways("lab", NOW, 7)) == [("a", "b")]
+def test_a_way_waits_on_that_not_every_check_has_measured(
+    nodes: Fleet, patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaves = Leaves({"n1": "a", "n2": "b", "n3": "b", "n4": "c", "n5": "d", "n6": "d"})
+    monkeypatch.setattr(run, "leaves_of", lambda _: leaves)
+    patrolled(Ran(state="interrupted", stopped="Slurm preempted job 7", taken=("n4",)))
+    now = datetime.datetime.now(datetime.timezone.utc)
+    assert list(journal.ways("lab", now, 7)) == [("a", "b")]
 
 
 def test_a_preempted_job_stops_it(
@@ -568,15 +644,6 @@ def test_a_preempted_job_stops_it(
     campaign = Ran()
     patrolled(campaign)
     assert campaign.stopped == "Slurm preempted job 7"
-
-
-def test_after_a_preempted_job_nobody_is_judged_also_where_it_was_the_last(
-    nodes: Fleet, patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(slurm_jobs, "preempted_jobs_of", lambda campaign: ["7"])
-    code, said = patrolled(Ran("n2"))
-    assert code == 2 and said[0].startswith("stopped: Slurm preempted job 7")
-    assert nodes.open() == set(NS)
 
 
 def test_who_is_accepted_again_is_a_suspect_no_more(nodes: Fleet, patrolled: Patrolled) -> None:

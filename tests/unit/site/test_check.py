@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from railgauge import hostlist, paths, systems
 from railgauge.cli.system import system as commands
+from railgauge.cluster import check_names
 from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 from railgauge.model import references
 from railgauge.site import check, host_pattern, mapping, new
@@ -107,17 +108,9 @@ Write = Callable[..., Path]
 
 
 @pytest.fixture(autouse=True)
-def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Systems and references that a test alone sees, and a host that is of no system."""
-    (tmp_path / "systems").mkdir()
-    (tmp_path / "references").mkdir()
-    monkeypatch.setattr(paths, "SYSTEMS", tmp_path / "systems")
-    monkeypatch.setenv("RAILGAUGE_REFERENCES", str(tmp_path / "references"))
-    monkeypatch.delenv("RFM_SYSTEM", raising=False)
+def _host(own_systems: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that is of no system, and systems that a test alone sees."""
     monkeypatch.setattr("socket.gethostname", lambda: HOST)
-    systems.load.cache_clear()
-    yield
-    systems.load.cache_clear()
 
 
 @pytest.fixture
@@ -341,7 +334,12 @@ def test_field_that_reframe_does_not_know_is_a_problem(
 def test_teeth_of_a_check_that_is_none_are_a_problem(pod: Path) -> None:
     (pod / "gate.yaml").write_text("teeth: {Iperf2Pair: hold, Iperf2Pear: hold}\n")
     (message,) = only(lines_of("pod"), "problem", "gate")
-    assert "teeth names Iperf2Pear, which is no check" in message
+    assert "gate.yaml:1: teeth.Iperf2Pear: found Iperf2Pear" in message and "Iperf2Pair" in message
+
+
+def test_the_checks_that_a_gate_knows_are_those_that_load() -> None:
+    loaded, broken = checks.known(paths.CHECKS)
+    assert not broken and check_names.declared(paths.CHECKS) == (set(loaded), ())
 
 
 def test_two_partitions_of_one_name_are_a_problem(pod: Path) -> None:
@@ -727,16 +725,20 @@ def test_transfers_are_known_to_every_part(moving: Path) -> None:
     ("before", "after", "says"),
     [
         ("[Path,", "[BbcpTransfer,", "BbcpTransfer runs where extras.transfers.tools has bbcp"),
-        ("[Path,", "[FtpTransfer,", "FtpTransfer is required, and lftp is optional"),
+        (
+            "[Path,",
+            "[FtpTransfer,",
+            "FtpTransfer is required, and a node that lacks its tool is not measured",
+        ),
         (
             "streams: 4\n        wdt: {skip_writes: [true]}\n      required: [Path,",
             "pairs: first\n      required: [ScpTransfer,",
-            "ScpTransfer is required of every node, and transfers.pairs: first measures two",
+            "ScpTransfer is required, and two of 8 nodes are measured",
         ),
         (
             "streams: 4\n        wdt: {skip_writes: [true]}\n      required: [Path,",
             "series_only: true\n      required: [ScpTransfer,",
-            "transfers.series_only leaves it out",
+            "ScpTransfer is required, and railgauge accept --series alone measures that",
         ),
     ],
 )
@@ -745,6 +747,68 @@ def test_required_transfer_that_leaves_nodes_out_is_a_problem(
 ) -> None:
     (found,) = problems_after(moving, before, after, "required")
     assert says in found
+
+
+MORE_IN_THE_SERIES = """\
+      applications:
+        hpl:
+          command: [xhpl]
+          limit_s: 60
+          converged: {pattern: 'residual (.*)', at_most: 1}
+          series_only: true
+        bert:
+          command: [/opt/bert]
+          limit_s: 60
+          converged: {pattern: 'residual (.*)', at_most: 1}
+          placeholders: [command]
+      contention: {pairs: first}
+      mpi: {series_only: true}
+      nics: {cables: [[eth1, eth2]], mtu_bytes: 9000, series_only: true}
+      required: """
+
+_OF_THE_SERIES = "is required, and railgauge accept --series alone measures that; next: mend "
+
+
+@pytest.fixture
+def in_series(pod: Path) -> Path:
+    """POD with all that a series may have to itself, its checks required."""
+    change(pod / "reframe.yaml", "sockets, gpu]", "sockets, gpu, applications, contention, nics]")
+    change(pod / "reframe.yaml", "      required: ", MORE_IN_THE_SERIES)
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("ApplicationTime", "extras.applications.hpl.series_only"),
+        ("ContentionTcp", "extras.contention.series_only"),
+        ("ContentionLatency", "extras.contention.series_only"),
+        ("MpiBesideTransfer", "extras.mpi.series_only"),
+        ("NicPair", "extras.nics.series_only"),
+    ],
+)
+def test_a_required_check_of_the_series_names_its_own_field(
+    in_series: Path, name: str, field: str
+) -> None:
+    found = problems_after(in_series, "[Path,", f"[{name},", "required")
+    assert any(f"{name} {_OF_THE_SERIES}{field}, or take" in line for line in found)
+
+
+def test_what_acceptances_leave_out_is_listed_with_the_fields_that_say_so(in_series: Path) -> None:
+    found = only(lines_of(), "hint", "left out")
+    (series,) = [line for line in found if "--series" in line]
+    for name in ("ApplicationTime", "ContentionTcp", "MpiBesideTransfer", "NicPair"):
+        assert name in series
+    assert "extras.contention.series_only" in series and "extras.nics.series_only" in series
+    assert any("ContentionTcp" in line and "extras.contention.pairs" in line for line in found)
+
+
+def test_a_program_with_placeholders_is_listed_with_what_a_site_must_fill_in(
+    in_series: Path,
+) -> None:
+    (found,) = [line for line in only(lines_of(), "hint", "left out") if "bert" in line]
+    assert "bert never runs: command only stand" in found
+    assert "extras.applications.bert.placeholders" in found
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,20 @@ def test_ports_that_are_down_are_no_rails() -> None:
     assert (values["gid_type"], values["active_mtu_bytes"]) == ("RoCE v2", 4096)
 
 
+def test_every_rail_has_the_name_of_its_device() -> None:
+    """In the order of their numbers; one with two ports twice."""
+    ports = dict.fromkeys(("mlx5_10/1", "mlx5_2/1", "mlx5_2/2"), PORT)
+    seen = agreed("batch", [node(ports=ports), node("c2", ports=ports)])
+    assert seen.values["names"] == ("mlx5_2", "mlx5_2", "mlx5_10")
+    assert "names [mlx5_2, mlx5_2, mlx5_10]" in str(seen)
+
+
+def test_nodes_whose_devices_have_other_names_have_no_names_of_rails() -> None:
+    other = node("c2", ports={"mlx5_7/1": PORT})
+    seen = agreed("batch", [node(ports={"mlx5_0/1": PORT}), other])
+    assert seen.missing["names"] == "the nodes do not agree: [mlx5_0] on c1, [mlx5_7] on c2"
+
+
 def test_soft_roce_has_no_line_rate() -> None:
     seen = agreed("batch", [roce(hardware=False)])
     assert "line_gbits" in seen.missing and seen.values["rate"] == PORT["rate"]

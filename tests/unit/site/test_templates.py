@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +30,9 @@ HOST = "login1"
 
 
 @pytest.fixture(autouse=True)
-def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Systems and references that a test alone sees; the templates are the committed ones."""
-    (tmp_path / "systems").mkdir()
-    (tmp_path / "references").mkdir()
-    monkeypatch.setattr(paths, "SYSTEMS", tmp_path / "systems")
-    monkeypatch.setenv("RAILGAUGE_REFERENCES", str(tmp_path / "references"))
-    monkeypatch.delenv("RFM_SYSTEM", raising=False)
+def _host(own_systems: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The templates are the committed ones."""
     monkeypatch.setattr("socket.gethostname", lambda: HOST)
-    systems.load.cache_clear()
-    yield
-    systems.load.cache_clear()
 
 
 #: Field of the description -> what nodes of a plain, and of a RoCE cluster, show.
@@ -50,6 +41,7 @@ ROCE = {
     **TCP,
     "devices": "mlx5_0|mlx5_1",
     "rails": 2,
+    "names": ("mlx5_0", "mlx5_1"),
     "link_layer": "Ethernet",
     "active_mtu_bytes": 4096,
     "rate": "200 Gb/sec (4X HDR)",
@@ -96,6 +88,7 @@ def test_what_is_known_is_filled_in(template: str, values: dict[str, Any]) -> No
     assert (extras.mtu_bytes, extras.link_gbits) == (9000, 25)
     if extras.rdma is not None:
         assert (extras.rdma.rails, extras.rdma.line_gbits) == (2, 200)
+        assert extras.rdma.names == ["mlx5_0", "mlx5_1"]
         assert (extras.rdma.devices, extras.rdma.rate) == (ROCE["devices"], ROCE["rate"])
     assert "fill in" not in text_of() and "is open" not in "\n".join(lines)
 

@@ -98,3 +98,44 @@ def test_a_folder_that_one_node_does_not_see_is_the_area_and_not_the_cases() -> 
     assert trouble is not None
     assert trouble.words == "n1 does not see /shared/results: No such file or directory"
     assert trouble.nodes == ("n1",)
+
+
+# ---- containers ----
+
+_NO_CONTAINER = """\
+slurmstepd{name}: error: pyxis:     [ERROR] No such file or directory: /images/x.sqsh
+slurmstepd{name}: error: pyxis: couldn't start container
+srun: error: n3: task 2: Exited with exit code 1
+"""
+
+
+@pytest.mark.parametrize(("name", "nodes"), [("-n3", ("n3",)), ("", ())])
+def test_a_container_that_did_not_start_names_its_node_and_what_it_lacked(
+    name: str, nodes: tuple[str, ...]
+) -> None:
+    """Who ended with code 1 may be any of the job's: where Slurm does not say who speaks, nobody
+    is named.
+    """
+    trouble = ends.environment_trouble(_NO_CONTAINER.format(name=name))
+    assert trouble is not None and trouble.nodes == nodes
+    assert trouble.words.endswith(": No such file or directory: /images/x.sqsh")
+
+
+def test_a_hook_that_failed_is_the_nodes_own_trouble() -> None:
+    """As where the driver of its GPUs is not loaded."""
+    hook = (
+        "slurmstepd-n3: error: pyxis:     nvidia-container-cli: initialization error: nvml error: "
+        "driver not loaded\n"
+    )
+    assert ends.environment_trouble(hook + _NO_CONTAINER.format(name="-n3")) is None
+
+
+def test_every_node_without_the_image_is_named() -> None:
+    both = _NO_CONTAINER.format(name="-n3") + _NO_CONTAINER.format(name="-n4")
+    trouble = ends.environment_trouble(both)
+    assert trouble is not None and trouble.nodes == ("n3", "n4")
+
+
+def test_a_container_for_which_there_was_no_room_is_another_matter() -> None:
+    full = "slurmstepd-n3: error: pyxis:     [ERROR] write: No space left on device\n"
+    assert ends.environment_trouble(full + _NO_CONTAINER.format(name="-n3")) is None

@@ -13,7 +13,6 @@ from railgauge.checks import guard, queue
 from railgauge.errors import EnvironmentProblem
 from railgauge.model.failure import DISTURBED, LOST, TAKEN, UNAVAILABLE
 from railgauge.slurm import client, waiting
-from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
 
@@ -27,6 +26,8 @@ class Controller:
         self.jobs = ""
         self.reservations = ""
         self.reason = "Resources"
+        #: of the job that waits
+        self.state = "PENDING"
         self.asked: list[str] = []
         monkeypatch.setattr(client, "output", self.ask)
         monkeypatch.setattr(slurm_nodes, "show", self.show)
@@ -37,6 +38,8 @@ class Controller:
             return f"PartitionName=ns AllowGroups=ALL State={self.partition} TotalNodes=4\n"
         if words[0] == "scontrol":
             return self.reservations
+        if "--format=%T" in words:
+            return f"{self.state}\n"
         pending = [word.removeprefix("--jobs=").split(",") for word in words if "--jobs=" in word]
         return "".join(f"{j}|{self.reason}\n" for j in pending[0]) if pending else self.jobs
 
@@ -144,7 +147,7 @@ class Session(queue.Queue):
     def cancel(self, job: Any) -> None:
         self.cancelled.append(job.jobid)
 
-    def submitted(self, waiter: Any, *nodes: str) -> Any:
+    def submitted_on(self, waiter: Any, *nodes: str) -> Any:
         self.submit(waiter, ACCESS, nodes)
         return waiter
 
@@ -157,7 +160,7 @@ def session(controller: Controller) -> Session:
 def test_a_healthy_session_asks_slurm_once(controller: Controller, session: Session) -> None:
     session.begin([case("n1", "n2"), case("n2", "n3")])
     asked = len(controller.asked)
-    session.submitted(job(), "n1", "n2")
+    session.submitted_on(job(), "n1", "n2")
     assert (len(controller.asked), session.said) == (asked, [])
 
 
@@ -168,8 +171,8 @@ def test_what_a_drained_node_keeps_from_starting_is_decided_before_it_waits(
     session.begin([case("n1", "n2"), case("n3", "n4")])
     assert session.said == ["n2 drained by alice: bad disk"]
     with pytest.raises(JobError, match="not submitted: n2 drained by alice: bad disk"):
-        session.submitted(job(), "n1", "n2")
-    session.submitted(job(), "n3", "n4")
+        session.submitted_on(job(), "n1", "n2")
+    session.submitted_on(job(), "n3", "n4")
 
 
 def test_a_partition_that_is_down_decides_all_its_cases(
@@ -179,7 +182,7 @@ def test_a_partition_that_is_down_decides_all_its_cases(
     session.begin([case("n1", "n2")])
     for nodes in (("n1", "n2"), ("n3", "n4")):
         with pytest.raises(JobError, match="partition ns is DOWN"):
-            session.submitted(job(), *nodes)
+            session.submitted_on(job(), *nodes)
 
 
 def test_what_was_removed_meanwhile_is_no_obstacle(
@@ -188,13 +191,13 @@ def test_what_was_removed_meanwhile_is_no_obstacle(
     controller.flags["n2"].add("DRAIN")
     session.begin([case("n1", "n2")])
     controller.flags["n2"].discard("DRAIN")
-    session.submitted(job(), "n1", "n2")
+    session.submitted_on(job(), "n1", "n2")
 
 
 def test_a_job_that_waits_is_explained_once(controller: Controller, session: Session) -> None:
     controller.flags["n2"] = {"ALLOCATED"}
     controller.jobs = "12|alice|2026-11-22T10:00:00|n2\n"
-    waiter = session.submitted(job(waited_s=6), "n1", "n2")
+    waiter = session.submitted_on(job(waited_s=6), "n1", "n2")
     for _ in range(3):
         session.look_at(session, [waiter])
     (line,) = session.said
@@ -205,14 +208,14 @@ def test_a_job_that_waits_is_explained_once(controller: Controller, session: Ses
 def test_a_job_that_has_just_been_submitted_is_not_asked_for(
     controller: Controller, session: Session
 ) -> None:
-    waiter = session.submitted(job(waited_s=1), "n1", "n2")
+    waiter = session.submitted_on(job(waited_s=1), "n1", "n2")
     controller.asked.clear()
     session.look_at(session, [waiter])
     assert controller.asked == []
 
 
 def test_slurms_own_reason_is_told_where_nothing_else_is_known(session: Session) -> None:
-    session.look_at(session, [session.submitted(job(waited_s=6), "n1", "n2")])
+    session.look_at(session, [session.submitted_on(job(waited_s=6), "n1", "n2")])
     assert session.said == ["job 7 on n[1-2]: Slurm says Resources"]
 
 
@@ -220,22 +223,22 @@ def test_a_limit_that_a_job_is_over_is_not_waited_for(
     controller: Controller, session: Session
 ) -> None:
     controller.reason = "PartitionTimeLimit"
-    session.look_at(session, [session.submitted(job(waited_s=6), "n1", "n2")])
+    session.look_at(session, [session.submitted_on(job(waited_s=6), "n1", "n2")])
     assert session.cancelled == ["7"]
 
 
 def test_what_one_job_has_waited_for_in_vain_no_other_waits_for(
     controller: Controller, session: Session
 ) -> None:
-    session.look_at(session, [session.submitted(job(7, waited_s=6), "n1", "n2")])
+    session.look_at(session, [session.submitted_on(job(7, waited_s=6), "n1", "n2")])
     assert session.cancelled == []
-    session.give_up(session.submitted(job(7, waited_s=300), "n1", "n2"))
-    session.look_at(session, [session.submitted(job(8, waited_s=6), "n3", "n4")])
+    session.give_up(session.submitted_on(job(7, waited_s=300), "n1", "n2"))
+    session.look_at(session, [session.submitted_on(job(8, waited_s=6), "n3", "n4")])
     assert session.cancelled == ["8"]
 
 
 def test_a_job_that_waits_in_vain_is_cancelled(controller: Controller, session: Session) -> None:
-    waiter = session.submitted(job(waited_s=6), "n1", "n2")
+    waiter = session.submitted_on(job(waited_s=6), "n1", "n2")
     controller.flags["n2"].add("DRAIN")
     session.look_at(session, [waiter])
     assert session.cancelled == ["7"]
@@ -247,12 +250,12 @@ def test_once_a_job_has_waited_long_enough_the_others_for_that_node_do_not(
 ) -> None:
     controller.flags["n2"] = {"ALLOCATED"}
     controller.jobs = "12|alice|2026-11-22T10:00:00|n2\n"
-    session.give_up(session.submitted(job(7, waited_s=300), "n1", "n2"))
+    session.give_up(session.submitted_on(job(7, waited_s=300), "n1", "n2"))
     with pytest.raises(JobError, match="not submitted: n2 busy with job 12 of alice"):
-        session.submitted(job(8), "n2", "n3")
-    session.submitted(job(9), "n3", "n4")
+        session.submitted_on(job(8), "n2", "n3")
+    session.submitted_on(job(9), "n3", "n4")
     controller.flags["n2"] = {"IDLE"}
-    session.submitted(job(10), "n2", "n3")
+    session.submitted_on(job(10), "n2", "n3")
 
 
 def test_for_another_job_on_that_node_nobody_has_waited_yet(
@@ -260,9 +263,9 @@ def test_for_another_job_on_that_node_nobody_has_waited_yet(
 ) -> None:
     controller.flags["n2"] = {"ALLOCATED"}
     controller.jobs = "12|alice|2026-11-22T10:00:00|n2\n"
-    session.give_up(session.submitted(job(7, waited_s=300), "n1", "n2"))
+    session.give_up(session.submitted_on(job(7, waited_s=300), "n1", "n2"))
     controller.jobs = "13|alice|2026-11-22T10:05:00|n2\n"
-    session.submitted(job(8), "n2", "n3")
+    session.submitted_on(job(8), "n2", "n3")
 
 
 @pytest.mark.parametrize(
@@ -292,7 +295,7 @@ def test_what_waits_for_a_job_that_ends_is_not_blocked(
     controller.jobs = "12|alice|2026-11-22T10:00:00|n2\n"
     controller.reason = reason
     monkeypatch.setattr(queue, "session", session)
-    waiter = session.submitted(job(7), "n1", "n2")
+    waiter = session.submitted_on(job(7), "n1", "n2")
     ended: list[str] = []
 
     def original(_: object, jobs: list[Any], reasons: dict[str, list[str]]) -> None:
@@ -310,7 +313,7 @@ def test_what_waits_for_a_job_that_ends_is_not_blocked(
 
 def test_what_reframe_cancelled_is_explained(controller: Controller, session: Session) -> None:
     controller.flags["n4"].add("DRAIN")
-    waiter = session.submitted(job(), "n3", "n4")
+    waiter = session.submitted_on(job(), "n3", "n4")
     waiter.is_cancelling = True
     waiter._exception = JobBlockedError("blocked: ReqNodeNotAvail, UnavailableNodes:n4", "7")
     session.look_at(session, [waiter])
@@ -326,7 +329,7 @@ def test_a_controller_that_is_silent_is_no_obstacle(
 
     monkeypatch.setattr(client, "output", silent)
     session.begin([case("n1", "n2")])
-    session.look_at(session, [session.submitted(job(waited_s=6), "n1", "n2")])
+    session.look_at(session, [session.submitted_on(job(waited_s=6), "n1", "n2")])
     assert session.said == ["job 7 on n[1-2]: Slurm says squeue did not answer within 60 s"]
 
 
@@ -484,39 +487,91 @@ def test_a_job_whose_node_was_taken_before_it_began_is_waited_for_unless_only_id
     given_up: bool,
 ) -> None:
     monkeypatch.setenv(queue.IDLE_VARIABLE, idle)
-    waiter = session.submitted(job(waited_s=6), "n1", "n3")
+    waiter = session.submitted_on(job(waited_s=6), "n1", "n3")
     controller.flags["n3"] = {"ALLOCATED"}
     controller.jobs = BUSY
     session.look_at(session, [waiter])
     assert (session.cancelled == [waiter.jobid]) == given_up
 
 
-@pytest.mark.parametrize(
-    ("nodes", "name", "shrunk"),
-    [
-        (("n1", "n2", "n3"), "case7", [["n1", "n2"]]),
-        (("n1", "n3"), "case7", []),
-        (("n1", "n2", "n3"), "another", []),
-    ],
-    ids=["two-left", "one-left", "cannot"],
-)
-def test_a_job_goes_on_without_a_node_that_was_taken_before_it_began(
-    controller: Controller,
-    session: Session,
-    dead: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    nodes: tuple[str, ...],
-    name: str,
-    shrunk: list[list[str]],
-) -> None:
+@pytest.fixture
+def waiter(
+    controller: Controller, session: Session, dead: list[str], monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """A job on three idle nodes only, of which somebody has taken n3."""
     monkeypatch.setenv(queue.IDLE_VARIABLE, "1")
-    asked: list[list[str]] = []
-    monkeypatch.setattr(slurm_jobs, "shrink", lambda number, left: asked.append(sorted(left)))
-    session.may_shrink.add(name)
-    waiter = session.submitted(job(waited_s=6), *nodes)
+    waiter = session.submitted_on(job(waited_s=6), "n1", "n2", "n3")
+    session.may_shrink.add(waiter.name)
     controller.flags["n3"] = {"ALLOCATED"}
     controller.jobs = BUSY
+    controller.asked.clear()
+    return waiter
+
+
+ORDERS = ("uhold", "update", "release")
+SHRUNK = ["scontrol uhold 7", "scontrol update jobid=7", "scontrol release 7"]
+
+
+def orders(controller: Controller) -> list[str]:
+    return [asked for asked in controller.asked if set(ORDERS) & set(asked.split())]
+
+
+def test_a_job_goes_on_without_a_node_that_was_taken_before_it_began(
+    controller: Controller, session: Session, waiter: Any
+) -> None:
     session.look_at(session, [waiter])
     session.look_at(session, [waiter])
-    assert asked == shrunk
-    assert (session.cancelled == []) == bool(shrunk)
+    assert (orders(controller), session.cancelled) == (SHRUNK, [])
+
+
+def test_a_job_that_begins_as_its_nodes_are_looked_at_keeps_all_of_them(
+    controller: Controller, session: Session, waiter: Any
+) -> None:
+    controller.state = "RUNNING"
+    session.look_at(session, [waiter])
+    assert (orders(controller), session.cancelled) == ([SHRUNK[0], SHRUNK[2]], [])
+
+
+@pytest.mark.parametrize("refused", ORDERS)
+def test_a_job_that_slurm_does_not_let_go_of_a_node_is_given_up(
+    controller: Controller,
+    session: Session,
+    waiter: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    refused: str,
+) -> None:
+    def ask(*words: str) -> str:
+        if words[1] == refused:
+            raise EnvironmentProblem("Access/permission denied")
+        return controller.ask(*words)
+
+    monkeypatch.setattr(client, "output", ask)
+    session.look_at(session, [waiter])
+    assert session.cancelled == ["7"]
+
+
+@pytest.mark.parametrize("fewest", [True, False], ids=["one-left", "cannot"])
+def test_a_job_that_cannot_go_on_without_a_node_is_given_up(
+    controller: Controller, session: Session, waiter: Any, fewest: bool
+) -> None:
+    if fewest:
+        session.submitted_on(waiter, "n1", "n3")
+    else:
+        session.may_shrink.clear()
+    session.look_at(session, [waiter])
+    assert "scontrol update jobid=7" not in orders(controller)
+    assert session.cancelled == ["7"]
+
+
+def test_a_job_of_this_session_in_another_partition_is_not_somebody_elses(
+    controller: Controller, session: Session, waiter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "session", session)
+
+    def sbatch(_: object, job: Any) -> None:
+        job.jobid = "77"
+
+    guard.noting_own_jobs(sbatch)(None, job(8))
+    session.look_at(session, [waiter])
+    assert (orders(controller), session.cancelled) == ([], [])
+    assert session.takes_no_job(["n3"]) == {}

@@ -233,6 +233,15 @@ def test_build_of_some_that_leaves_out_what_was_built_is_refused(two: Path, tmp_
     assert caught.value.next_step == 'make stack SYSTEM=lab ONLY="iperf2 perftest"'
 
 
+def test_tool_that_was_changed_since_it_was_built_is_named_as_that(
+    two: Path, tmp_path: Path
+) -> None:
+    damaged = [root(tmp_path, False, n) for n in ("perftest", "iperf2")]
+    with pytest.raises(RailgaugeError) as caught:
+        activation.require_all(manifest.read("lab"), damaged, ["iperf2"], two)
+    assert "perftest@2.1.9 /abcdefg, changed or gone since it was built" in str(caught.value)
+
+
 @pytest.mark.parametrize("only", [[], ["iperf2", "perftest"]])
 def test_build_of_all_that_was_built_goes_on(two: Path, tmp_path: Path, only: list[str]) -> None:
     changed = [{**root(tmp_path, False, n), "hash": "changed"} for n in ("perftest", "iperf2")]

@@ -14,7 +14,8 @@ import pytest
 from railgauge import terminal
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.stack import build, fetching
-from railgauge.stack.fetching import Supply
+from railgauge.stack.fetching import Purpose, Supply
+from tests.unit.stack.spack_scopes import copied
 
 SOURCE = {"path": "_source-cache/archive/ab/abc.tar.gz", "url": "https://example.org/x.tar.gz"}
 
@@ -41,14 +42,18 @@ def test_complete_mirror_has_no_problems(mirror: Path) -> None:
 
 
 def test_wrong_checksum_in_the_mirror_is_an_error(mirror: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match=rf"found sha256 {RIGHT}, expected {'0' * 64}"):
+    damaged = rf"found sha256 {RIGHT}, expected {'0' * 64}"
+    with pytest.raises(EnvironmentProblem, match=damaged) as caught:
         build.require_sources([package("0" * 64)], Supply(mirror), "lab")
+    assert "remove what is damaged" in (caught.value.next_step or "")
 
 
 def test_source_that_the_mirror_lacks_is_an_error(mirror: Path) -> None:
     (mirror / SOURCE["path"]).unlink()
-    with pytest.raises(EnvironmentProblem, match=r"no such file, expected https://example.org"):
+    missing = r"no such file, expected https://example.org"
+    with pytest.raises(EnvironmentProblem, match=missing) as caught:
         build.require_sources([package(RIGHT)], Supply(mirror), "lab")
+    assert "damaged" not in (caught.value.next_step or "")
 
 
 def test_source_of_what_is_installed_is_not_needed(mirror: Path) -> None:
@@ -119,7 +124,7 @@ def fake_spack(folder: Path, packages: Sequence[dict[str, Any]], code: int) -> b
         encoding="utf-8",
     )
     program.chmod(0o755)
-    return spack(Supply(filling=True), folder)
+    return spack(Supply(purpose=Purpose.FILL), folder)
 
 
 @pytest.mark.parametrize("code", [0, 1])
@@ -146,8 +151,32 @@ def test_mirror_needs_also_the_source_of_what_is_installed_here(
 
 def test_network_that_fails_while_a_mirror_is_filled_does_not_send_one_to_make_mirror() -> None:
     said = ["==> Error: All fetchers failed for spack-stage-lftp-4.9.2"]
-    error = build.failure("solve", 1, said, spack(Supply(filling=True)))
+    error = build.failure("solve", 1, said, spack(Supply(purpose=Purpose.FILL)))
     assert error.next_step is not None and "make mirror" not in error.next_step
+
+
+def test_environment_is_of_the_checkout_that_solves(tmp_path: Path) -> None:
+    """Not of another one, which used the same $RAILGAUGE_STACK_DIR before."""
+    for name in ("earlier", "now"):
+        (tmp_path / name).mkdir()
+        scope = copied(tmp_path / name) / "configs/systems/lab/spack/definitions.yaml"
+        scope.write_text(name, encoding="utf-8")
+        made = build.environment(tmp_path / "env", tmp_path / name)
+    assert (made / "configs/systems/lab/spack/definitions.yaml").read_text() == "now"
+    assert sorted(path.name for path in made.iterdir()) == ["configs", "spack", "spack.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("purpose", "command"),
+    [
+        (Purpose.BUILD, "make stack SYSTEM=lab"),
+        (Purpose.FILL, "make mirror SYSTEM=lab MIRROR=..."),
+        (Purpose.SOLVE, "bin/stack solve lab"),
+    ],
+)
+def test_command_to_type_again_is_the_one_that_failed(purpose: Purpose, command: str) -> None:
+    error = build.failure("solve", 1, ["==> Error: x"], spack(Supply(purpose=purpose)))
+    assert error.next_step is not None and error.next_step.endswith(f"then again: {command}")
 
 
 def test_the_line_that_moves_counts_packages_and_has_spacks_last_words(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -184,6 +185,20 @@ def test_version_of_what_spack_has_no_detection_for_is_read_from_its_own_files(
     change(site / "configs/systems/eth400g/spack/packages.yaml", spec, f"{name}@9.9.9")
     [problem] = version_problems(site)
     assert problem.endswith("expected 9.9.9 as in this line")
+
+
+@pytest.mark.parametrize(("asked", "right"), [("4.1.4", True), ("5.0.9", False)])
+def test_open_mpi_whose_programs_do_not_run_here_says_its_version_in_its_own_file(
+    site: Path, asked: str, right: bool
+) -> None:
+    """ompi_info finds its libraries only where its module is loaded."""
+    file = site / "opt/lib/pkgconfig/ompi.pc"
+    file.parent.mkdir(parents=True)
+    file.write_text("Name: Open MPI\nVersion: 4.1.4\n", encoding="utf-8")
+    stack = manifest.read("eth400g", site)
+    own = manifest.External("openmpi", asked, f"{site}/opt", {}, True, stack.folder, 1)
+    stack = dataclasses.replace(stack, externals=(own,))
+    assert (externals.version_problems(stack, lambda _: [[]], answers) == []) is right
 
 
 def test_version_of_a_distributions_package_is_asked_of_the_distribution(site: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.stack import fetching
-from railgauge.stack.fetching import Source, Supply
+from railgauge.stack.fetching import Purpose, Source, Supply
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -90,6 +90,49 @@ def test_configuration_in_a_given_checkout_reaches_no_solve(
     )
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("etc/spack/site/packages.yaml", "packages: {all: {require: ['%clang']}}\n"),
+        ("etc/spack/packages.yaml", "packages: {all: {require: ['%clang']}}\n"),
+        ("etc/spack/defaults/config.yaml", "config: {debug: true}\n"),
+        ("etc/spack/defaults/config.yaml", None),
+    ],
+)
+def test_copy_that_somebody_configured_is_refused(
+    upstream: tuple[Path, Source], tmp_path: Path, path: str, text: str | None
+) -> None:
+    _, source = upstream
+    changed = fetching.checkout(tmp_path / "spack", source, Supply()) / path
+    if text is None:
+        changed.unlink()
+    else:
+        changed.parent.mkdir(exist_ok=True)
+        changed.write_text(text, encoding="utf-8")
+    with pytest.raises(RailgaugeError, match=f"^{changed}: found") as caught:
+        fetching.checkout(tmp_path / "spack", source, Supply())
+    assert f"rm -r {tmp_path}/spack" in (caught.value.next_step or "")
+
+
+def test_copy_as_it_came_is_not_fetched_again(
+    upstream: tuple[Path, Source], tmp_path: Path
+) -> None:
+    _, source = upstream
+    (fetching.checkout(tmp_path / "spack", source, Supply()) / "used").touch()
+    assert (fetching.checkout(tmp_path / "spack", source, Supply()) / "used").exists()
+
+
+def test_copy_of_which_nobody_noted_how_it_came_is_fetched_again(
+    upstream: tuple[Path, Source], tmp_path: Path
+) -> None:
+    _, source = upstream
+    fetched = fetching.checkout(tmp_path / "spack", source, Supply())
+    (fetched / ".railgauge-commit").write_text(f"{source.commit}\n", encoding="utf-8")
+    (fetched / "etc/spack/packages.yaml").write_text("packages: {}\n", encoding="utf-8")
+    fetching.checkout(tmp_path / "spack", source, Supply())
+    assert not (fetched / "etc/spack/packages.yaml").exists()
+
+
 @pytest.mark.parametrize("fetched_before", [False, True])
 def test_given_checkout_without_the_commit_is_refused(
     upstream: tuple[Path, Source],
@@ -115,8 +158,10 @@ def test_given_folder_that_is_no_checkout_is_refused(
 ) -> None:
     (tmp_path / "release").mkdir()
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "release"))
-    with pytest.raises(RailgaugeError, match="found no git checkout"):
+    with pytest.raises(RailgaugeError, match="found no git checkout") as caught:
         fetching.checkout(tmp_path / "spack", upstream[1], Supply())
+    # Nothing can be fetched into it.
+    assert caught.value.next_step is not None and "git -C" not in caught.value.next_step
 
 
 def test_mirror_gives_what_was_packed_into_it(
@@ -143,5 +188,16 @@ def test_filling_a_mirror_that_cannot_fetch_does_not_send_one_to_make_mirror(
 ) -> None:
     source = dataclasses.replace(fetching.SPACK, url=str(tmp_path / "nowhere"))
     with pytest.raises(EnvironmentProblem, match="cannot be fetched") as caught:
-        fetching.checkout(tmp_path / "spack", source, Supply(filling=True))
+        fetching.checkout(tmp_path / "spack", source, Supply(purpose=Purpose.FILL))
     assert "make mirror" not in (caught.value.next_step or "")
+
+
+def test_solve_that_cannot_fetch_does_not_send_one_to_a_mirror_that_it_does_not_take(
+    tmp_path: Path,
+) -> None:
+    source = dataclasses.replace(fetching.SPACK, url=str(tmp_path / "nowhere"))
+    with pytest.raises(EnvironmentProblem, match="cannot be fetched") as caught:
+        fetching.checkout(tmp_path / "spack", source, Supply(purpose=Purpose.SOLVE))
+    step = caught.value.next_step or ""
+    assert "SPACK_ROOT=dir" in step
+    assert "MIRROR" not in step

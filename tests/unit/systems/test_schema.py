@@ -409,6 +409,10 @@ WAN = """\
         ("file_bytes: 512", "file_bytes: 512}, tiny: {files: 3, file_bytes: 512", "two file_sets"),
         ("scratch: /dev/shm", "wdt: {skip_writes: [true, true]}", "the same value twice"),
         ("scratch: /dev/shm", "wdt: {start_port: 65530}", "leaves no 8 ports"),
+        ("scratch: /dev/shm", "always: {lftp: large}", "always has lftp"),
+        ("scratch: /dev/shm", "always: {iperf3: large}", "always has iperf3"),
+        ("scratch: /dev/shm", "always: {wdt: huge}", "always.wdt is huge"),
+        ("scratch: /dev/shm", "always: {wdt: large}", "although series_only, which is not set"),
     ],
 )
 def test_transfers_that_contradict_themselves_are_an_error(

@@ -17,6 +17,7 @@ from railgauge.model.call import Call
 from railgauge.node import file_set
 from railgauge.tools import Completeness, ParseError, Reading, file_transfer
 from railgauge.tools.file_transfer import FileSet, Login, Options
+from tests.unit.tools.sides import both_calls
 
 QUICK = settings(max_examples=150, deadline=None)
 PROVED, UNKNOWN = Completeness.PROVED, Completeness.UNKNOWN
@@ -39,11 +40,7 @@ def manifest(**changes: Any) -> str:
 
 
 def calls(tool: str = "scp", **changes: Any) -> list[Call]:
-    hosts = {"server": "node2", "client": "node1"}
-    return [
-        dataclasses.replace(Call(tool, role, rank, host, 0, 2.0), **changes.get(role, {}))
-        for rank, (role, host) in enumerate(hosts.items())
-    ]
+    return both_calls(tool, 2.0, **changes)
 
 
 def judged(options: Options | None = SCP, **changes: Any) -> Reading:
@@ -199,6 +196,13 @@ def test_sshd_lets_in_one_key_of_one_user() -> None:
         "AllowUsers tester",
     ):
         assert line in found.splitlines()
+
+
+def test_what_comes_in_by_ssh_finds_programs_where_the_job_does() -> None:
+    of_all = ("10.1.0.2", 2222, "/r/host", "/r/auth", "tester")
+    assert "SetEnv" not in file_transfer.sshd_configuration(*of_all)
+    found = file_transfer.sshd_configuration(*of_all, search_path="/a stack/bin:/usr/bin")
+    assert 'SetEnv "PATH=/a stack/bin:/usr/bin"' in found.splitlines()
 
 
 def test_proftpd_only_reads() -> None:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from railgauge.model.call import Call
 from railgauge.tools import Completeness, ParseError, Reading, iperf2
+from tests.unit.tools.sides import both_calls
 
 REPOSITORY = Path(__file__).parents[3]
 RECORDED = REPOSITORY / "tests" / "data" / "iperf2"
@@ -63,16 +63,7 @@ def recorded(name: str) -> str:
     return (RECORDED / f"{name}.txt").read_text(encoding="utf-8")
 
 
-def calls(**changes: Any) -> list[Call]:
-    """Both calls as the runner records a good run; `client` and `server` change one of them."""
-    hosts = {"server": "node2", "client": "node1"}
-    return [
-        dataclasses.replace(
-            Call(iperf2.TOOL, role, rank, host, 0, 6.0, "iperf version 2.2.1"),
-            **changes.get(role, {}),
-        )
-        for rank, (role, host) in enumerate(hosts.items())
-    ]
+calls = functools.partial(both_calls, iperf2.TOOL, 6.0, "iperf version 2.2.1")
 
 
 def judged(run: str, client: str | None = None, server: str | None = None) -> Reading:

@@ -6,7 +6,7 @@ The documents are written here, with the fields that iperf 3.9 to 3.18 print.
 from __future__ import annotations
 
 import copy
-import dataclasses
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from railgauge.cli import cli
-from railgauge.model.call import Call
 from railgauge.tools import Completeness, ParseError, Reading, iperf3
+from tests.unit.tools.sides import both_calls
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -108,12 +108,7 @@ def changed(change: Callable[[dict[str, Any]], Any], role: str = "client") -> st
 CLIENT, SERVER = printed(document("client")), printed(document("server"))
 
 
-def calls(**changes: Any) -> list[Call]:
-    hosts = {"server": "node2", "client": "node1"}
-    return [
-        dataclasses.replace(Call(iperf3.TOOL, role, rank, host, 0, 2.5), **changes.get(role, {}))
-        for rank, (role, host) in enumerate(hosts.items())
-    ]
+calls = functools.partial(both_calls, iperf3.TOOL, 2.5)
 
 
 def judged(

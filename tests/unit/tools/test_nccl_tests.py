@@ -17,6 +17,7 @@ from railgauge.tools import Completeness, ParseError, Reading, nccl_tests
 from railgauge.tools.nccl_tests import Options
 from tests.unit.tools import nccl_outputs
 from tests.unit.tools.nccl_outputs import SECRET, Run, calls, json_text, printed, printed_lines
+from tests.unit.tools.sides import edited
 
 REPOSITORY = Path(__file__).parents[3]
 PUBLISHED = REPOSITORY / "tests" / "data" / "nccl-tests"
@@ -33,11 +34,6 @@ def judged(run: Run = RUN, text: str | None = None, **given: Any) -> Reading:
         {0: printed(run) if text is None else text},
         **{"calls": calls(run), "options": run.asked(), **given},
     )
-
-
-def edited(text: str, old: str, new: str) -> str:
-    assert old in text
-    return text.replace(old, new)
 
 
 def last_row(run: Run = RUN) -> str:

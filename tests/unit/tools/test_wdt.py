@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from railgauge.cli import cli
-from railgauge.model.call import Call
 from railgauge.node import wdt_url
 from railgauge.tools import Completeness, ParseError, Reading, wdt
+from tests.unit.tools.sides import both_calls, edited
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -124,12 +124,7 @@ def receiver(version: str = "1.32", size: int = FILES.total_bytes) -> str:
     return log(version, bodies)
 
 
-def calls(**changes: Any) -> list[Call]:
-    hosts = {"server": "node2", "client": "node1"}
-    return [
-        dataclasses.replace(Call(wdt.TOOL, role, rank, host, 0, 3.0), **changes.get(role, {}))
-        for rank, (role, host) in enumerate(hosts.items())
-    ]
+calls = functools.partial(both_calls, wdt.TOOL, 3.0)
 
 
 SUMS = {"count": 3, "bytes": FILES.total_bytes, "sha256": "ab" * 32}
@@ -153,11 +148,6 @@ def judged(
     )
 
 
-def edited(text: str, old: str, new: str) -> str:
-    assert old in text
-    return text.replace(old, new)
-
-
 # ---- options and argv ----
 
 
@@ -177,18 +167,6 @@ def test_every_option_reaches_the_receiver() -> None:
 def test_sender_reads_the_url_from_stdin() -> None:
     argv = wdt.sender_argv(wdt.Options(FILES), "/scratch/src")
     assert " ".join(argv) == "wdt -directory /scratch/src -hostname {server} -"
-
-
-def test_sender_takes_a_list_of_files() -> None:
-    argv = wdt.sender_argv(wdt.Options(FILES), "/src", manifest="/scratch/list")
-    assert " ".join(argv).endswith("-manifest /scratch/list -")
-    assert wdt.manifest_text({"a/b": 3, "c": 0}) == "a/b\t3\nc\t0\n"
-
-
-@pytest.mark.parametrize("name", ["", "/etc/passwd", "a\tb", "a\nb"])
-def test_names_that_a_list_cannot_hold_are_rejected(name: str) -> None:
-    with pytest.raises(ValueError, match="cannot be listed"):
-        wdt.manifest_text({name: 1})
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,15 @@ import base64
 import hashlib
 import json
 import os
-import types
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from railgauge import paths
-from railgauge.checks.nccl import NcclCheck
+from railgauge.checks import container
 from railgauge.model.call import Call
 from railgauge.node import provenance
-from railgauge.systems.nccl import Binaries
 from railgauge.tools.common import version
 
 TOOL = b"#!/bin/sh\necho iperf version 2.2.1\n"
@@ -37,7 +35,7 @@ PACKAGE = "spack iperf2@2.2.1-dfsg/jujyn2sairfvqy2u4thgzkv7lobpvqui"
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A node of its own: no package databases, nothing found before."""
     monkeypatch.setattr(provenance, "DPKG", tmp_path / "dpkg")
-    monkeypatch.setattr(provenance, "FOUND", tmp_path / "found")
+    monkeypatch.setattr(provenance, "CACHE", tmp_path / "found")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     (tmp_path / "bin").mkdir()
     return tmp_path
@@ -325,11 +323,4 @@ def test_image_is_the_package_of_what_lies_in_it(
     image: str | None, path: str, package: str
 ) -> None:
     call = Call("nccl-tests", "rank0", 0, "n1", 0, 1.0, path=path, package="dpkg nccl-tests 1")
-    check = types.SimpleNamespace(
-        fabric=types.SimpleNamespace(
-            binaries=Binaries(
-                **{"version": "2.17.6", **({"image": image} if image else {"path": "/usr/bin"})}
-            )
-        )
-    )
-    assert NcclCheck._package(check, call) == package  # type: ignore[arg-type]
+    assert container.package(image, call) == package

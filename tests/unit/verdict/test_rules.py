@@ -1439,6 +1439,13 @@ def test_a_build_is_one_entry_with_all_its_nodes(recorded: Recorded) -> None:
     assert (tool["package"], tool["nodes"]) == (f"spack iperf2@2.2.1-dfsg/{HASH}", list(NODES))
 
 
+def test_what_is_to_be_known_of_a_job_is_told_once_and_blames_nobody(recorded: Recorded) -> None:
+    recorded.two_places(0)["notes"] = ["the counters of the uplinks could not be read"]
+    verdict = recorded.decide()
+    assert (verdict.decision, verdict.findings) == ("accept", ())
+    assert said(verdict) == ["Iperf2Pair ns: the counters of the uplinks could not be read"]
+
+
 def test_a_build_is_one_short_line_for_people(recorded: Recorded) -> None:
     report = text.plain(ran_everywhere(recorded).decide())
     assert "  iperf2 2.2.1, spack iperf2@2.2.1-dfsg/jujyn2s\n" in report

@@ -194,7 +194,7 @@ TAKEN_N2 = Failure(TAKEN, "not measured: n2 busy with job 7", ("n2",))
 
 
 def pair(*nodes: str, taken: tuple[str, ...] = (), **other: Any) -> SimpleNamespace:
-    content = {"check": "C", "partition": "ns", "kind": "", "was_left_out": False}
+    content = {"check": "C", "partition": "ns", "kind": "", "condition": "", "was_left_out": False}
     told = {"nodes": nodes, "passed": not taken, "to_measure": bool(taken)}
     told["failures"] = [Failure(TAKEN, "busy", taken)] * bool(taken)
     return SimpleNamespace(**{**content, **told, "result": "fail" if taken else "pass", **other})
@@ -214,6 +214,13 @@ def test_a_partner_that_was_taken_keeps_nobody_out_whom_another_measured(
     other: Any, returns: bool
 ) -> None:
     given = verdict(cases=[pair("n1", "n2", taken=("n2",)), other])
+    assert (standing.why_not(given, "n1") == "") == returns
+
+
+@pytest.mark.parametrize(("usage", "returns"), [("0-0 send", True), ("0-0 read", False)])
+def test_one_use_of_a_link_makes_up_for_no_other(usage: str, returns: bool) -> None:
+    send = pair("n1", "n2", taken=("n2",), kind="0-0", condition="0-0 send")
+    given = verdict(cases=[send, pair("n1", "n3", kind="0-0", condition=usage)])
     assert (standing.why_not(given, "n1") == "") == returns
 
 

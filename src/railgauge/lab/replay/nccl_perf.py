@@ -23,7 +23,7 @@ from railgauge.node.mpi_world import World
 SIMULATED = "SIMULATED: replayed in a rehearsal, no GPU was used"
 
 #: As nccl-tests ends: 3 NCCL, 6 usage.
-EXIT_NCCL, EXIT_USAGE = 3, 6
+EXIT_USAGE = 6
 
 #: Operations whose count is what one rank gives to one other.
 PER_RANK = ("all_gather", "reduce_scatter", "alltoall", "gather", "scatter", "hypercube")
@@ -163,12 +163,12 @@ def print_row(row: Any, replay: Replay, options: argparse.Namespace, wrong: int)
 
 
 def happens(replay: Replay, hosts: list[str], name: str) -> bool:
-    """Whether it does to ranks on these hosts: to those of a node, of a pair, or to all."""
+    """Whether the scenario happens to ranks on these hosts: those of a node, of a pair, or all."""
     return replay["scenario"] == name and set(replay["nodes"]) <= set(hosts)
 
 
 def in_any(replay: Replay, groups: list[list[str]], name: str) -> bool:
-    """Whether it does to one of the groups: their table, and the tool's barriers, are of all."""
+    """Whether it happens in one of the groups, which share the table and the tool's barriers."""
     return any(happens(replay, group, name) for group in groups)
 
 

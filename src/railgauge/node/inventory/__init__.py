@@ -43,7 +43,7 @@ SCHEMA = "railgauge-inventory-1"
 #: What starts no process, in the order in which it is read.
 QUICK: tuple[Callable[[Places], Sheet], ...] = (machine.look, network.look, nvidia.look)
 
-#: So many tools at once: most of them wait for a device.
+#: Tools that run at once: most of them wait for a device.
 _AT_ONCE = 8
 
 
@@ -71,8 +71,8 @@ def look(places: Places, quick: bool) -> Sheet:
 
 def _ask_tools(sheet: Sheet, places: Places) -> None:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for found in pool.map(lambda source: source(), _tools(places)):
-            sheet.add(found)
+        for part in pool.map(lambda source: source(), _tools(places)):
+            sheet.add(part)
 
 
 def take(quick: bool = False, sys_root: str = "/sys", proc_root: str = "/proc") -> dict[str, Any]:

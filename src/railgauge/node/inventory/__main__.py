@@ -18,10 +18,10 @@ def main() -> int:
     parser.add_argument("--root", default="/sys", metavar="DIR", help="what stands for /sys")
     parser.add_argument("--proc", default="/proc", metavar="DIR", help="what stands for /proc")
     parser.add_argument("--output", metavar="FILE", help="write it there, whole or not at all")
-    asked = parser.parse_args()
-    document = take(asked.quick, asked.root, asked.proc)
-    if asked.output:
-        write_whole(asked.output, document)
+    options = parser.parse_args()
+    document = take(options.quick, options.root, options.proc)
+    if options.output:
+        write_whole(options.output, document)
     else:
         print(json.dumps(document, indent=1))
     return 0

@@ -34,12 +34,12 @@ OFFLOADS = {
 
 def sources(places: Places) -> list[Callable[[], Sheet]]:
     """What asks ethtool, an interface each."""
-    found: list[Callable[[], Sheet]] = []
+    readers: list[Callable[[], Sheet]] = []
     for name in interfaces(places.sys):
         home = Path(places.sys, "class/net", name)
         if (home / "device").exists():
-            found.append(partial(_interface, places, name, driver(home)))
-    return found
+            readers.append(partial(_interface, places, name, driver(home)))
+    return readers
 
 
 def _interface(places: Places, name: str, its_driver: str) -> Sheet:
@@ -61,25 +61,25 @@ def _interface(places: Places, name: str, its_driver: str) -> Sheet:
 
 def _named(text: str) -> list[tuple[str, str]]:
     """The `name: value` of every whole line, in order."""
-    found = []
+    pairs = []
     for line in whole_lines(text):
         name, colon, value = line.partition(":")
         if colon:
-            found.append((name.strip(), value.strip()))
-    return found
+            pairs.append((name.strip(), value.strip()))
+    return pairs
 
 
 def driver_information(text: str) -> dict[str, Scalar]:
     """Firmware and the driver's version, of `ethtool -i`."""
-    said = dict(_named(text))
+    printed = dict(_named(text))
     names = {"firmware-version": "firmware", "version": "driver_version"}
-    return {field: said[name] for name, field in names.items() if said.get(name)}
+    return {field: printed[name] for name, field in names.items() if printed.get(name)}
 
 
 def rings(text: str) -> dict[str, Scalar]:
     """Ring sizes now, and the most that there may be, of `ethtool -g`."""
     fields = {"RX": "ring_receive", "TX": "ring_transmit"}
-    found: dict[str, Scalar] = {}
+    sizes: dict[str, Scalar] = {}
     suffix = None
     for name, value in _named(text):
         if name == "Pre-set maximums":
@@ -87,8 +87,8 @@ def rings(text: str) -> dict[str, Scalar]:
         elif name == "Current hardware settings":
             suffix = ""
         elif name in fields and suffix is not None and re.fullmatch("[0-9]{1,9}", value):
-            found[fields[name] + suffix] = int(value)
-    return found
+            sizes[fields[name] + suffix] = int(value)
+    return sizes
 
 
 def offloads(text: str) -> dict[str, Scalar]:
@@ -112,14 +112,14 @@ def pause(text: str) -> dict[str, Scalar]:
 
 def fec(text: str) -> dict[str, Scalar]:
     """Forward error correction as it was set and as it is, of `ethtool --show-fec`."""
-    found: dict[str, Scalar] = {}
+    modes: dict[str, Scalar] = {}
     for name, value in _named(text):
         # "Supported/Configured FEC encodings" since ethtool 5.15.
         if name.endswith("onfigured FEC encodings"):
-            found["fec_configured"] = " ".join(value.split())
+            modes["fec_configured"] = " ".join(value.split())
         elif name == "Active FEC encoding" or name == "Active FEC encodings":
-            found["fec_active"] = " ".join(value.split())
-    return found
+            modes["fec_active"] = " ".join(value.split())
+    return modes
 
 
 def module(text: str) -> dict[str, Scalar]:
@@ -131,10 +131,10 @@ def module(text: str) -> dict[str, Scalar]:
         "Vendor rev": "module_revision",
         "Vendor SN": "module_serial",
     }
-    found: dict[str, Scalar] = {}
+    facts: dict[str, Scalar] = {}
     for name, value in _named(text):
         if name in fields and value:
-            found.setdefault(fields[name], value)
-    if not found:
+            facts.setdefault(fields[name], value)
+    if not facts:
         raise Unknown("ethtool -m: no module is described")
-    return found
+    return facts

@@ -25,10 +25,10 @@ def sources(places: Places) -> list[Callable[[], Sheet]]:
 def _look(places: Places) -> Sheet:
     sheet = Sheet()
     try:
-        found = ports(places.ask(["lldpctl", "-f", "json"]))
+        neighbours = ports(places.ask(["lldpctl", "-f", "json"]))
     except Unknown:
         return sheet
-    for interface, port in found.items():
+    for interface, port in neighbours.items():
         sheet.fields[f"net/{interface}/switch_port"] = port
     return sheet
 
@@ -71,15 +71,15 @@ def _switch(chassis: Any) -> str:
 def _port(port: Any) -> str:
     if not isinstance(port, dict):
         return ""
-    told = port.get("id")
-    if isinstance(told, dict) and told.get("type") in _NAMES and _value(told):
-        return _value(told)
+    name = port.get("id")
+    if isinstance(name, dict) and name.get("type") in _NAMES and _value(name):
+        return _value(name)
     description = port.get("descr")
-    return _printable(description) if isinstance(description, str) else _value(told)
+    return _printable(description) if isinstance(description, str) else _value(name)
 
 
-def _value(told: Any) -> str:
-    value = told.get("value") if isinstance(told, dict) else None
+def _value(named: Any) -> str:
+    value = named.get("value") if isinstance(named, dict) else None
     return _printable(value) if isinstance(value, str) else ""
 
 

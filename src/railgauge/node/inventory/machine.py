@@ -128,7 +128,7 @@ def command_line(text: str) -> dict[str, Scalar]:
     """
     if not text.endswith("\n"):
         raise Unknown("the kernel's command line is broken off")
-    found: dict[str, list[str]] = {}
+    options: dict[str, list[str]] = {}
     for word in re.findall(r'(?:"[^"]*"?|[^\s"])+', text):
         if word == "--":
             break
@@ -137,10 +137,10 @@ def command_line(text: str) -> dict[str, Scalar]:
         name = name.replace("/", "_")
         if _SECRET.search(name) or _SECRET_IN_ADDRESS.search(value):
             value = HIDDEN
-        found.setdefault(name, []).append(value if equals else "")
+        options.setdefault(name, []).append(value if equals else "")
     return {
         name: True if not any(values) else " ".join(values)
-        for name, values in found.items()
+        for name, values in options.items()
         if name
     }
 
@@ -187,16 +187,16 @@ def processors(text: str) -> dict[str, Scalar]:
 
     ARM's has no names: the implementer's and the part's number stand for the model.
     """
-    said: dict[str, set[str]] = {}
+    printed: dict[str, set[str]] = {}
     threads = 0
     for line in text.splitlines():
         name, colon, value = (part.strip() for part in line.partition(":"))
         threads += name == "processor"
         if colon:
-            said.setdefault(name, set()).add(value)
+            printed.setdefault(name, set()).add(value)
 
     def all_of(name: str) -> str:
-        return " ".join(sorted(said.get(name, ()), key=natural))
+        return " ".join(sorted(printed.get(name, ()), key=natural))
 
     model = all_of("model name") or " ".join(
         f"{short} {all_of(name)}"
@@ -206,14 +206,14 @@ def processors(text: str) -> dict[str, Scalar]:
             ("variant", "CPU variant"),
             ("revision", "CPU revision"),
         )
-        if name in said
+        if name in printed
     )
     if not threads:
         raise Unknown("/proc/cpuinfo names no processor")
-    found: dict[str, Scalar] = {"cpu/model": model, "cpu/threads": threads}
-    if "microcode" in said:
-        found["cpu/microcode"] = all_of("microcode")
-    return found
+    facts: dict[str, Scalar] = {"cpu/model": model, "cpu/threads": threads}
+    if "microcode" in printed:
+        facts["cpu/microcode"] = all_of("microcode")
+    return facts
 
 
 def _memory(sheet: Sheet, proc: Path, sys: Path) -> None:
@@ -222,18 +222,18 @@ def _memory(sheet: Sheet, proc: Path, sys: Path) -> None:
     sheet.put("memory/transparent_hugepages", lambda: chosen(text_of(huge)))
     pages = sys / "kernel/mm/hugepages"
     for name in names_in(pages):
-        found = re.fullmatch("hugepages-([0-9]+)kB", name)
-        if found:
+        matched = re.fullmatch("hugepages-([0-9]+)kB", name)
+        if matched:
             count = pages / name / "nr_hugepages"
-            sheet.put(f"memory/hugepages_{found[1]}kib", int_of, count)
+            sheet.put(f"memory/hugepages_{matched[1]}kib", int_of, count)
 
 
 def memory_gib(text: str) -> int:
     """All memory that the kernel has; it keeps some for itself, so not to the last byte."""
-    found = re.search("^MemTotal: +([0-9]{1,15}) kB$", text, re.MULTILINE)
-    if not found:
+    matched = re.search("^MemTotal: +([0-9]{1,15}) kB$", text, re.MULTILINE)
+    if not matched:
         raise Unknown("/proc/meminfo has no MemTotal")
-    return round(int(found[1]) / 2**20)
+    return round(int(matched[1]) / 2**20)
 
 
 def _firmware(sheet: Sheet, sys: Path) -> None:

@@ -18,16 +18,16 @@ _DRIVER = "mlx5_core"
 
 def sources(places: Places) -> list[Callable[[], Sheet]]:
     """What asks for each device, and each of their interfaces."""
-    found: list[Callable[[], Sheet]] = []
+    readers: list[Callable[[], Sheet]] = []
     for name in devices(".*", places.sys):
         home = Path(places.sys, "class/infiniband", name)
         if is_pci(home):
-            found.append(partial(_device, places, name, home))
+            readers.append(partial(_device, places, name, home))
     for name in interfaces(places.sys):
         home = Path(places.sys, "class/net", name)
         if is_pci(home):
-            found.append(partial(_interface, places, name, driver(home)))
-    return found
+            readers.append(partial(_interface, places, name, driver(home)))
+    return readers
 
 
 def _device(places: Places, name: str, home: Path) -> Sheet:
@@ -61,12 +61,12 @@ def pcie_sizes(text: str) -> dict[str, Scalar]:
     """Largest payload and read request, as set now, of `lspci -vv`: root is shown them."""
     if "<access denied>" in text:
         raise Unknown("lspci -vv: access denied; only root is shown capabilities")
-    found = re.search(
+    matched = re.search(
         r"DevCtl:.*?MaxPayload ([0-9]{2,5}) bytes, MaxReadReq ([0-9]{2,5}) bytes", text, re.DOTALL
     )
-    if not found:
+    if not matched:
         raise Unknown("lspci -vv: no DevCtl with MaxPayload and MaxReadReq")
-    return {"pcie_payload_bytes": int(found[1]), "pcie_read_request_bytes": int(found[2])}
+    return {"pcie_payload_bytes": int(matched[1]), "pcie_read_request_bytes": int(matched[2])}
 
 
 def flint(text: str) -> dict[str, Scalar]:
@@ -80,12 +80,12 @@ def flint(text: str) -> dict[str, Scalar]:
         "Security Attributes": "firmware_security",
         "Image type": "firmware_image",
     }
-    found: dict[str, Scalar] = {}
+    facts: dict[str, Scalar] = {}
     for line in whole_lines(text):
         name, colon, value = (part.strip() for part in line.partition(":"))
         if colon and name in names:
-            found[names[name]] = value
-    return found
+            facts[names[name]] = value
+    return facts
 
 
 def link(text: str) -> dict[str, Scalar]:
@@ -99,22 +99,22 @@ def link(text: str) -> dict[str, Scalar]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Unknown(f"mlxlink --json: not the JSON expected: {error!r}") from None
     names = {"Speed": "link_speed", "Width": "link_lanes", "FEC": "link_fec", "State": "link_state"}
-    found: dict[str, Scalar] = {}
+    facts: dict[str, Scalar] = {}
     for name, field in names.items():
         value = operation.get(name)
         if isinstance(value, str):
-            found[field] = _lanes(value) if field == "link_lanes" else value
+            facts[field] = _lanes(value) if field == "link_lanes" else value
     recommended = trouble.get("Recommendation") if isinstance(trouble, dict) else None
     if isinstance(recommended, str):
-        found["link_trouble"] = recommended
-    return found
+        facts["link_trouble"] = recommended
+    return facts
 
 
 def _lanes(text: str) -> int:
-    found = re.fullmatch("([0-9]{1,2})x", text.strip())
-    if not found:
+    matched = re.fullmatch("([0-9]{1,2})x", text.strip())
+    if not matched:
         raise Unknown(f"mlxlink --json: Width is {text!r}, expected such as 4x")
-    return int(found[1])
+    return int(matched[1])
 
 
 def _interface(places: Places, name: str, its_driver: str) -> Sheet:
@@ -129,20 +129,20 @@ def _interface(places: Places, name: str, its_driver: str) -> Sheet:
 
 def qos(text: str) -> dict[str, Scalar]:
     """Trust state and the priorities with PFC, of `mlnx_qos -i`."""
-    found: dict[str, Scalar] = {}
+    facts: dict[str, Scalar] = {}
     lines = whole_lines(text)
     for place, line in enumerate(lines):
         trust = re.match(r"Priority trust state: (\w+)", line)
         if trust:
-            found["qos_trust"] = trust[1]
+            facts["qos_trust"] = trust[1]
         if line.startswith("PFC configuration:"):
             rows = [row.split() for row in lines[place + 1 : place + 4]]
             table = {row[0]: row[1:] for row in rows if row}
             numbers, enabled = table.get("priority", []), table.get("enabled", [])
             if len(numbers) == len(enabled) == 8 and set(enabled) <= {"0", "1"}:
                 on = [n for n, is_on in zip(numbers, enabled) if is_on == "1"]
-                found["pfc"] = " ".join(on) or "no"
-    return found
+                facts["pfc"] = " ".join(on) or "no"
+    return facts
 
 
 def dcb_pfc(text: str) -> dict[str, Scalar]:

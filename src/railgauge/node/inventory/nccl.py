@@ -37,7 +37,7 @@ _PLUGIN = re.compile(r"libnccl-(?:net|tuner|profiler|env)[^/]*\.so")
 
 #: Where modulefiles are, where MODULEPATH does not say it.
 _MODULES = ("etc/modulefiles", "usr/share/modulefiles", "usr/share/modules/modulefiles")
-#: No more of them are looked at: an inventory takes seconds.
+#: Most modules, and most levels of folders, that are looked at: an inventory takes seconds.
 _MOST_MODULES, _MOST_DEPTH = 500, 4
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -89,11 +89,11 @@ def _put(sheet: Sheet, prefix: str, path: Path, parse: Callable[[str], Mapping[s
     if not path.is_file():
         return
     try:
-        found = parse(raw_text(path))
+        settings = parse(raw_text(path))
     except Unknown as error:
         sheet.unknown[prefix] = str(error)
         return
-    for name, value in found.items():
+    for name, value in settings.items():
         sheet.put(f"{prefix}/{name}", str, value)
 
 
@@ -108,22 +108,22 @@ def _shown(name: str, value: str) -> str:
 
 def conf_files(root: Path) -> dict[str, Path]:
     """`home` and `etc`, in the order in which NCCL reads them, whether they are there or not."""
-    found = {}
+    files = {}
     # A user without an entry has no home: NCCL asks for it in this way.
     with contextlib.suppress(KeyError):
-        found["home"] = Path(root, pwd.getpwuid(os.getuid()).pw_dir.lstrip("/"), ".nccl.conf")
-    return {**found, "etc": root / "etc/nccl.conf"}
+        files["home"] = Path(root, pwd.getpwuid(os.getuid()).pw_dir.lstrip("/"), ".nccl.conf")
+    return {**files, "etc": root / "etc/nccl.conf"}
 
 
 def conf(text: str) -> dict[str, str]:
     """A conf file's settings, the first of each; what is none of NCCL's own is not shown."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for line in text.splitlines():
         name, equals, value = line.partition("=")
         if equals and _NAME.fullmatch(name):
             own = name.startswith("NCCL_")
-            found.setdefault(name, _shown(name, value) if own else HIDDEN)
-    return found
+            settings.setdefault(name, _shown(name, value) if own else HIDDEN)
+    return settings
 
 
 def _environment_files(root: Path) -> Iterator[Path]:
@@ -138,22 +138,22 @@ def _environment_files(root: Path) -> Iterator[Path]:
 
 def assigned(text: str) -> dict[str, str]:
     """What a login's file sets of NCCL; a shell's conditions are not looked at."""
-    found = {}
+    settings = {}
     for line in text.splitlines():
         match = _ASSIGNED.fullmatch(line) or _PAM.fullmatch(line)
         if match:
-            found[match[1]] = _shown(match[1], _unquoted(match[2]))
-    return found
+            settings[match[1]] = _shown(match[1], _unquoted(match[2]))
+    return settings
 
 
 def of_module(text: str) -> dict[str, str]:
     """What a modulefile sets of NCCL, in Tcl or Lua."""
-    found = {}
+    settings = {}
     for line in text.splitlines():
         match = _MODULE.fullmatch(line)
         if match:
-            found[match[1]] = _shown(match[1], _unquoted(match[2].rstrip(" ;)")))
-    return found
+            settings[match[1]] = _shown(match[1], _unquoted(match[2].rstrip(" ;)")))
+    return settings
 
 
 def _unquoted(text: str) -> str:
@@ -167,9 +167,9 @@ def _unquoted(text: str) -> str:
 
 def _modulefiles(root: Path) -> Iterator[tuple[str, Path]]:
     """Name and file of each module: the name is the path below its folder."""
-    told = [path.lstrip("/") for path in os.environ.get("MODULEPATH", "").split(":") if path]
+    paths = [path.lstrip("/") for path in os.environ.get("MODULEPATH", "").split(":") if path]
     left = _MOST_MODULES
-    for folder in dict.fromkeys([*told, *_MODULES]):
+    for folder in dict.fromkeys([*paths, *_MODULES]):
         home = root / folder
         for path in _files_below(home, _MOST_DEPTH):
             if left == 0:
@@ -200,19 +200,19 @@ def _target(path: Path) -> Path:
 
 def plugins(root: Path) -> dict[str, str]:
     """Library -> where it is and the first digits of its SHA-256; of several, in order."""
-    found: dict[str, dict[Path, None]] = {}
+    targets: dict[str, dict[Path, None]] = {}
     for folder in dict.fromkeys([*_listed_folders(root), *_LIBRARIES]):
         for name in names_in(root / folder):
             if _PLUGIN.fullmatch(name):
                 # /usr/lib64 may be a link to /usr/lib.
-                found.setdefault(name, {})[_target(root / folder / name)] = None
+                targets.setdefault(name, {})[_target(root / folder / name)] = None
     top = root.resolve()
     return {
         name: ", ".join(
             f"/{path.relative_to(top) if path.is_relative_to(top) else path} {_digest(path)}"
             for path in places
         )
-        for name, places in sorted(found.items())
+        for name, places in sorted(targets.items())
     }
 
 
@@ -220,14 +220,14 @@ def _listed_folders(root: Path) -> list[str]:
     """Those of /etc/ld.so.conf and its parts (ldconfig(8)), without the leading `/`."""
     files = [root / "etc/ld.so.conf"]
     files += sorted((root / "etc/ld.so.conf.d").glob("*.conf"), key=lambda path: natural(path.name))
-    found = []
+    folders = []
     for path in files:
         try:
             lines = raw_text(path).splitlines()
         except Unknown:
             continue
-        found += [line.strip().strip("/") for line in lines if line.startswith("/")]
-    return found
+        folders += [line.strip().strip("/") for line in lines if line.startswith("/")]
+    return folders
 
 
 def _digest(path: Path) -> str:

@@ -127,13 +127,13 @@ def _priorities(folder: Path) -> str:
     return " ".join(on) or "no"
 
 
-def _gts(path: Path) -> float:
-    """32.0 of `32.0 GT/s PCIe`."""
+def _rate(path: Path, unit: str) -> float:
+    """32.0 of `32.0 GT/s PCIe`, where the unit is GT/s."""
     text = text_of(path)
-    found = re.match(r"([0-9]+(\.[0-9]+)?) GT/s", text)
-    if not found:
-        raise Unknown(f"{path}: found {text!r}, expected a rate in GT/s")
-    return float(found[1])
+    matched = re.match(rf"([0-9]+(\.[0-9]+)?) {unit}", text)
+    if not matched:
+        raise Unknown(f"{path}: found {text!r}, expected a rate in {unit}")
+    return float(matched[1])
 
 
 def _lanes(path: Path) -> int:
@@ -146,10 +146,10 @@ def _lanes(path: Path) -> int:
 
 def pci_link(sheet: Sheet, at: str, home: Path, now: bool = True) -> None:
     """PCIe speed and width; `now` not of devices that slow down when they are idle (GPUs)."""
-    sheet.put(f"{at}/pcie_possible_gts", _gts, home / "max_link_speed")
+    sheet.put(f"{at}/pcie_possible_gts", _rate, home / "max_link_speed", "GT/s")
     sheet.put(f"{at}/pcie_possible_lanes", _lanes, home / "max_link_width")
     if now:
-        sheet.put(f"{at}/pcie_now_gts", _gts, home / "current_link_speed")
+        sheet.put(f"{at}/pcie_now_gts", _rate, home / "current_link_speed", "GT/s")
     sheet.put(f"{at}/pcie_now_lanes", _lanes, home / "current_link_width")
     sheet.put(f"{at}/numa_node", int_of, home / "numa_node")
 
@@ -182,7 +182,7 @@ def _port(sheet: Sheet, at: str, name: str, port: int, root: str) -> None:
     sheet.put(f"{at}/phys_state", _state, home / "phys_state")
     sheet.put(f"{at}/link_layer", text_of, home / "link_layer")
     sheet.put(f"{at}/rate", text_of, home / "rate")
-    sheet.put(f"{at}/rate_gbits", _gbits, home / "rate")
+    sheet.put(f"{at}/rate_gbits", _rate, home / "rate", "Gb/sec")
     sheet.put(f"{at}/lid", text_of, home / "lid")
     sheet.put(f"{at}/netdev", netdev, name, port, root)
     sheet.put(f"{at}/gid_types", _gid_types, home / "gid_attrs/types")
@@ -193,21 +193,13 @@ def _state(path: Path) -> str:
     return text_of(path).rpartition(":")[2].strip()
 
 
-def _gbits(path: Path) -> float:
-    text = text_of(path)
-    found = re.match(r"([0-9]+(\.[0-9]+)?) Gb/sec", text)
-    if not found:
-        raise Unknown(f"{path}: found {text!r}, expected a rate in Gb/sec")
-    return float(found[1])
-
-
 def _gid_types(folder: Path) -> str:
     """The types in the table, each once: which entries have them differs by node."""
-    found: set[str] = set()
+    types: set[str] = set()
     index = empty = 0
     while empty < EMPTY_ENTRIES:
         try:
-            found.add((folder / str(index)).read_text(encoding="ascii").strip())
+            types.add((folder / str(index)).read_text(encoding="ascii").strip())
             empty = 0
         except FileNotFoundError:
             break
@@ -215,15 +207,15 @@ def _gid_types(folder: Path) -> str:
             # The type of an empty entry is an error to read (EINVAL).
             empty += 1
         index += 1
-    found.discard("")
-    if not found:
+    types.discard("")
+    if not types:
         raise Unknown(f"{folder} has no entry")
-    return ", ".join(sorted(found))
+    return ", ".join(sorted(types))
 
 
 def _traffic_class(path: Path) -> int:
     """MLNX_OFED's `Global tclass=96`."""
-    found = re.search(r"Global tclass=([0-9]{1,3})\b", text_of(path))
-    if not found:
+    matched = re.search(r"Global tclass=([0-9]{1,3})\b", text_of(path))
+    if not matched:
         raise Unknown(f"{path} has no global class")
-    return int(found[1])
+    return int(matched[1])

@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from railgauge.node.inventory.network import pci_link
-from railgauge.node.inventory.sheet import Places, Scalar, Sheet, number, raw_text, whole_lines
+from railgauge.node.inventory.sheet import (
+    Places,
+    Scalar,
+    Sheet,
+    number,
+    raw_text,
+    version_in,
+    whole_lines,
+)
 from railgauge.node.rdma import Unknown, names_in, text_of
 
 _VENDOR = "0x10de"
@@ -68,16 +76,16 @@ _NODE_FIELDS = {"nvidia/driver_smi": "driver_version", "nvidia/cuda_of_driver": 
 
 def _pci_devices(root: str, classes: tuple[str, ...]) -> list[str]:
     folder = Path(root, "bus/pci/devices")
-    found = []
+    addresses = []
     for address in names_in(folder):
         try:
             if text_of(folder / address / "vendor") != _VENDOR:
                 continue
             if text_of(folder / address / "class").startswith(classes):
-                found.append(address.lower())
+                addresses.append(address.lower())
         except Unknown:
             continue
-    return found
+    return addresses
 
 
 def gpus(places: Places) -> list[str]:
@@ -90,15 +98,15 @@ def gpus(places: Places) -> list[str]:
 def look(places: Places) -> Sheet:
     """What sysfs and the driver's own files show."""
     sheet = Sheet()
-    found = gpus(places)
-    sheet.put("gpu/count", _number_of, places, found)
-    if not found:
+    addresses = gpus(places)
+    sheet.put("gpu/count", _number_of, places, addresses)
+    if not addresses:
         return sheet
     switches = _pci_devices(places.sys, (_SWITCH_CLASS,))
     sheet.put("nvswitch/count", _number_of, places, switches)
     driver = Path(places.proc, "driver/nvidia")
     sheet.put("nvidia/driver", lambda: driver_version(text_of(driver / "version")))
-    for place, address in enumerate(found):
+    for place, address in enumerate(addresses):
         at = f"gpu/{place}"
         sheet.put(f"{at}/pci_address", str, address)
         pci_link(sheet, at, Path(places.sys, "bus/pci/devices", address), now=False)
@@ -111,32 +119,32 @@ def _information(path: Path) -> dict[str, Scalar]:
     return gpu_information(raw_text(path))
 
 
-def _number_of(places: Places, found: list[str]) -> int:
+def _number_of(places: Places, addresses: list[str]) -> int:
     bus = Path(places.sys, "bus/pci/devices")
-    if not found and not bus.is_dir():
+    if not addresses and not bus.is_dir():
         raise Unknown(f"{bus}: no such folder")
-    return len(found)
+    return len(addresses)
 
 
 def driver_version(text: str) -> str:
     """570.124.06 of /proc/driver/nvidia/version, also of the open kernel module."""
     for line in text.splitlines():
         if line.startswith("NVRM version:"):
-            found = re.search(r"\s([0-9]+\.[0-9]+(\.[0-9]+)?)\s", line)
-            if found:
-                return found[1]
+            matched = re.search(r"\s([0-9]+\.[0-9]+(\.[0-9]+)?)\s", line)
+            if matched:
+                return matched[1]
     raise Unknown("/proc/driver/nvidia/version has no NVRM version")
 
 
 def gpu_information(text: str) -> dict[str, Scalar]:
     """Model and VBIOS of a GPU; question marks stand for what the driver has not asked yet."""
     names = {"Model": "model", "Video BIOS": "vbios"}
-    found: dict[str, Scalar] = {}
+    facts: dict[str, Scalar] = {}
     for line in whole_lines(text):
         name, colon, value = (part.strip() for part in line.partition(":"))
         if colon and name in names and "?" not in value:
-            found[names[name]] = value
-    return found
+            facts[names[name]] = value
+    return facts
 
 
 # ---- tools ----
@@ -144,30 +152,30 @@ def gpu_information(text: str) -> dict[str, Scalar]:
 
 def sources(places: Places) -> list[Callable[[], Sheet]]:
     """What asks NVIDIA's tools, where there is a GPU."""
-    found = gpus(places)
-    if not found:
+    addresses = gpus(places)
+    if not addresses:
         return []
-    asked = [
-        lambda: _smi(places, found),
-        lambda: _links(places, found),
+    readers = [
+        lambda: _smi(places, addresses),
+        lambda: _links(places, addresses),
         lambda: _fabric_manager(places),
     ]
     channels = Path(places.root, "etc/nvidia-imex/nodes_config.cfg")
     if channels.exists():
-        asked.append(lambda: _imex(places))
-    return asked
+        readers.append(lambda: _imex(places))
+    return readers
 
 
-def _smi(places: Places, found: list[str]) -> Sheet:
+def _smi(places: Places, addresses: list[str]) -> Sheet:
     sheet = Sheet()
     names = [*GPU_FIELDS, *(f"throttled_{reason}" for reason in THROTTLES)]
-    wanted = [f"gpu/{place}/{name}" for place in range(len(found)) for name in names]
+    wanted = [f"gpu/{place}/{name}" for place in range(len(addresses)) for name in names]
 
     def read() -> dict[str, Scalar]:
-        said = smi(places.ask(["nvidia-smi", "-q", "-x"]))
-        fields = dict(said.node)
-        for place, address in enumerate(found):
-            for name, value in said.gpus.get(short_address(address), {}).items():
+        printed = smi(places.ask(["nvidia-smi", "-q", "-x"]))
+        fields = dict(printed.node)
+        for place, address in enumerate(addresses):
+            for name, value in printed.gpus.get(short_address(address), {}).items():
                 fields[f"gpu/{place}/{name}"] = value
         return fields
 
@@ -175,7 +183,7 @@ def _smi(places: Places, found: list[str]) -> Sheet:
     return sheet
 
 
-class Said:
+class SmiOutput:
     """What `nvidia-smi -q -x` says: of the node, and of each GPU by its PCI address."""
 
     def __init__(self, node: dict[str, Scalar], by_address: dict[str, dict[str, Scalar]]) -> None:
@@ -189,7 +197,7 @@ def short_address(address: str) -> str:
     return f"{domain[-4:].zfill(4)}:{rest}"
 
 
-def smi(text: str) -> Said:
+def smi(text: str) -> SmiOutput:
     """The fields of every GPU; Unknown where it is not the whole document."""
     try:
         root = xml.fromstring(text)
@@ -200,42 +208,42 @@ def smi(text: str) -> Said:
     if root.tag != "nvidia_smi_log" or attached != str(len(listed)):
         raise Unknown(f"nvidia-smi -q -x: {attached or 'no'} GPUs attached, {len(listed)} listed")
     node = {field: root.findtext(name, "") for field, name in _NODE_FIELDS.items()}
-    return Said(dict(node), {short_address(gpu.get("id", "")): _gpu(gpu) for gpu in listed})
+    return SmiOutput(dict(node), {short_address(gpu.get("id", "")): _gpu(gpu) for gpu in listed})
 
 
 def _gpu(gpu: xml.Element) -> dict[str, Scalar]:
-    found: dict[str, Scalar] = {}
+    facts: dict[str, Scalar] = {}
     for field, places in GPU_FIELDS.items():
-        said = next((text for p in places if (text := (gpu.findtext(p) or "").strip())), "")
-        value: Scalar | None = said
+        text = next((one for p in places if (one := (gpu.findtext(p) or "").strip())), "")
+        value: Scalar | None = text
         if field.endswith(("_w", "_mhz")):
-            value = number(said)
+            value = number(text)
         if value not in (None, ""):
-            found[field] = value
-    found["model"] = (gpu.findtext("product_name") or "").strip()
-    found["vbios"] = (gpu.findtext("vbios_version") or "").strip()
+            facts[field] = value
+    facts["model"] = (gpu.findtext("product_name") or "").strip()
+    facts["vbios"] = (gpu.findtext("vbios_version") or "").strip()
     # clocks_throttle_reasons until driver 530, clocks_event_reasons since.
     for reason in THROTTLES:
         for group in (
             "clocks_event_reasons/clocks_event",
             "clocks_throttle_reasons/clocks_throttle",
         ):
-            said = (gpu.findtext(f"{group}_reason_{reason}") or "").strip()
-            if said:
-                found[f"throttled_{reason}"] = said == "Active"
-    return found
+            text = (gpu.findtext(f"{group}_reason_{reason}") or "").strip()
+            if text:
+                facts[f"throttled_{reason}"] = text == "Active"
+    return facts
 
 
-def _links(places: Places, found: list[str]) -> Sheet:
+def _links(places: Places, addresses: list[str]) -> Sheet:
     sheet = Sheet()
     names = ("nvlink_links", "nvlink_active", "nvlink_gbytes_s")
-    wanted = [f"gpu/{place}/{name}" for place in range(len(found)) for name in names]
+    wanted = [f"gpu/{place}/{name}" for place in range(len(addresses)) for name in names]
 
     def read() -> dict[str, Scalar]:
-        said = nvlinks(places.ask(["nvidia-smi", "nvlink", "-s"]))
+        printed = nvlinks(places.ask(["nvidia-smi", "nvlink", "-s"]))
         return {
             f"gpu/{place}/{name}": value
-            for place, links in said.items()
+            for place, links in printed.items()
             for name, value in links.items()
         }
 
@@ -267,13 +275,13 @@ def nvlinks(text: str) -> dict[int, dict[str, Scalar]]:
     elif len(counts) == 1:
         # Nothing tells whether these are all.
         rates.clear()
-    found: dict[int, dict[str, Scalar]] = {}
+    by_gpu: dict[int, dict[str, Scalar]] = {}
     for number_of, links in rates.items():
         active = [rate for rate in links if rate > 0]
-        found[number_of] = {"nvlink_links": len(links), "nvlink_active": len(active)}
+        by_gpu[number_of] = {"nvlink_links": len(links), "nvlink_active": len(active)}
         if active:
-            found[number_of]["nvlink_gbytes_s"] = min(active)
-    return found
+            by_gpu[number_of]["nvlink_gbytes_s"] = min(active)
+    return by_gpu
 
 
 def _fabric_manager(places: Places) -> Sheet:
@@ -288,11 +296,8 @@ def _fabric_manager(places: Places) -> Sheet:
 
 def fabric_manager(text: str) -> str:
     """535.104.05 of `Fabric Manager version is : 535.104.05`."""
-    for line in whole_lines(text):
-        found = re.fullmatch(r"Fabric Manager version is : ([0-9.]+)", line.strip())
-        if found:
-            return found[1]
-    raise Unknown("nv-fabricmanager --version: no version")
+    pattern = r"Fabric Manager version is : ([0-9.]+)"
+    return version_in(text, pattern, "nv-fabricmanager --version")
 
 
 def _imex(places: Places) -> Sheet:

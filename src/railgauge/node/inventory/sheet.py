@@ -61,15 +61,15 @@ class Sheet:
     ) -> None:
         """What `source` gives, each name behind `prefix`; `names` are those that it should."""
         try:
-            found = dict(source(*about))
+            values = dict(source(*about))
             reason = "not said"
         except Unknown as error:
-            found, reason = {}, str(error)
+            values, reason = {}, str(error)
         # Whatever one source does, the others stay.
         except Exception as error:
-            found, reason = {}, f"{type(error).__name__}: {error}"
-        for name in dict.fromkeys([*names, *found]):
-            value = _scalar(found.get(name))
+            values, reason = {}, f"{type(error).__name__}: {error}"
+        for name in dict.fromkeys([*names, *values]):
+            value = _scalar(values.get(name))
             if value is None:
                 self.unknown[prefix + name] = _short(reason)
             else:
@@ -106,25 +106,34 @@ def whole_lines(text: str) -> list[str]:
     return lines
 
 
+def version_in(text: str, pattern: str, command: str) -> str:
+    """The group of the first whole line that is of that pattern; Unknown names the command."""
+    for line in whole_lines(text):
+        matched = re.fullmatch(pattern, line.strip())
+        if matched:
+            return matched[1]
+    raise Unknown(f"{command}: no version")
+
+
 def number(text: str) -> int | float | None:
     """700 of `700`, 26.562 of `26.562 GB/s`; None where the text does not begin with a number."""
-    found = re.match(r"-?[0-9]{1,18}(\.[0-9]{1,9})?(?![0-9.])", text.strip())
-    if not found:
+    matched = re.match(r"-?[0-9]{1,18}(\.[0-9]{1,9})?(?![0-9.])", text.strip())
+    if not matched:
         return None
-    return float(found[0]) if found[1] else int(found[0])
+    return float(matched[0]) if matched[1] else int(matched[0])
 
 
 def words_of(folder: Path, folders: str, name: str) -> str:
     """The different texts of a file in several folders, in order: `performance` if all say that."""
-    found = sorted({text_of(path) for path in folder.glob(f"{folders}/{name}")})
-    if not found:
+    words = sorted({text_of(path) for path in folder.glob(f"{folders}/{name}")})
+    if not words:
         raise Unknown(f"there is no {folder}/{folders}/{name}")
-    return " ".join(found)
+    return " ".join(words)
 
 
 def chosen(text: str) -> str:
     """`always` of `[always] madvise never`."""
-    found = re.search(r"\[([^\]]+)\]", text)
-    if not found:
+    matched = re.search(r"\[([^\]]+)\]", text)
+    if not matched:
         raise Unknown(f"found {text!r}, expected one in brackets")
-    return found[1]
+    return matched[1]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from railgauge.node.inventory.sheet import Places, Scalar, Sheet, raw_text, whole_lines
+from railgauge.node.inventory.sheet import Places, Scalar, Sheet, raw_text, version_in, whole_lines
 from railgauge.node.rdma import Unknown
 
 #: Where distributions keep libraries.
@@ -40,15 +40,15 @@ def _files(places: Places) -> Sheet:
 def os_release(text: str) -> dict[str, Scalar]:
     """Name and version of the distribution, of /etc/os-release."""
     names = {"ID": "name", "VERSION_ID": "version", "VARIANT_ID": "variant"}
-    found: dict[str, Scalar] = {}
+    facts: dict[str, Scalar] = {}
     for line in whole_lines(text):
         name, equals, value = line.partition("=")
         if equals and name in names:
-            found[names[name]] = value.strip().strip("'\"")
-    return found
+            facts[names[name]] = value.strip().strip("'\"")
+    return facts
 
 
-def _found(root: Path, name: str) -> Iterator[str]:
+def _targets(root: Path, name: str) -> Iterator[str]:
     for folder in _LIBRARIES:
         path = root / folder / name
         if path.exists():
@@ -57,10 +57,10 @@ def _found(root: Path, name: str) -> Iterator[str]:
 
 def library(root: Path, name: str, version: str) -> str:
     """The version in the file's name that a library's link points to."""
-    for target in _found(root, name):
-        found = re.fullmatch(re.escape(name.partition(".so")[0]) + r"\.so\." + version, target)
-        if found and target != name:
-            return found[1]
+    for target in _targets(root, name):
+        matched = re.fullmatch(re.escape(name.partition(".so")[0]) + r"\.so\." + version, target)
+        if matched and target != name:
+            return matched[1]
     raise Unknown(f"no {name} in the system's library folders that tells its version")
 
 
@@ -83,11 +83,7 @@ def _slurm(places: Places) -> Sheet:
 
 def slurm(text: str) -> str:
     """24.11.5 of `slurm 24.11.5`."""
-    for line in whole_lines(text):
-        found = re.fullmatch(r"slurm(?:-wlm)? ([0-9][0-9A-Za-z.\-]*)", line.strip())
-        if found:
-            return found[1]
-    raise Unknown("scontrol --version: no version")
+    return version_in(text, r"slurm(?:-wlm)? ([0-9][0-9A-Za-z.\-]*)", "scontrol --version")
 
 
 def _ofed(places: Places) -> Sheet:
@@ -98,11 +94,7 @@ def _ofed(places: Places) -> Sheet:
 
 def ofed(text: str) -> str:
     """MLNX_OFED_LINUX-24.10-1.1.4.0 of what `ofed_info -s` prints, without its colon."""
-    for line in whole_lines(text):
-        found = re.fullmatch(r"([A-Za-z_]*OFED[\w.\-]+):?", line.strip())
-        if found:
-            return found[1]
-    raise Unknown("ofed_info -s: no version")
+    return version_in(text, r"([A-Za-z_]*OFED[\w.\-]+):?", "ofed_info -s")
 
 
 def _bios(places: Places) -> Sheet:
@@ -110,11 +102,11 @@ def _bios(places: Places) -> Sheet:
     sheet = Sheet()
     if not Path(places.sys, "class/dmi/id").is_dir():
         for key, word in (("bios/version", "bios-version"), ("bios/date", "bios-release-date")):
-            sheet.put(key, _asked_bios, places, word)
+            sheet.put(key, _bios_by_dmidecode, places, word)
     return sheet
 
 
-def _asked_bios(places: Places, word: str) -> str:
+def _bios_by_dmidecode(places: Places, word: str) -> str:
     return bios(places.ask(["dmidecode", "-s", word]))
 
 

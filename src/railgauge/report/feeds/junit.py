@@ -44,7 +44,7 @@ class _Suite:
         seconds: float = 0.0,
         bad: Bad | None = None,
         why: str = "",
-        said: str = "",
+        output: str = "",
     ) -> None:
         suite = self.element.get("name", "")
         case = ElementTree.SubElement(
@@ -55,8 +55,8 @@ class _Suite:
             time=f"{seconds:.3f}",
         )
         self.counts["tests"] += 1
-        if said:
-            ElementTree.SubElement(case, "system-out").text = clean(said)
+        if output:
+            ElementTree.SubElement(case, "system-out").text = clean(output)
         if bad is not None:
             first = clean(why).partition("\n")[0] or bad
             below = ElementTree.SubElement(case, bad, message=first, type=bad)
@@ -128,7 +128,7 @@ def _of_check(
         # A name is the same from campaign to campaign: CI servers keep a history by it.
         suite.add(
             f"{worst.case.partition} {numbers.measured(worst.row.measurement)}",
-            said=f"{line.places} places, the worst {quantity} at {numbers.at(worst)}",
+            output=f"{line.places} places, the worst {quantity} at {numbers.at(worst)}",
         )
     for case in cases:
         if case.passed and not case.was_left_out:

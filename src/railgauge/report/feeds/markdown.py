@@ -46,11 +46,11 @@ def markdown(verdict: Verdict) -> str:
     lines += [f"- campaign {code(campaign.id)}, {campaign.started} to {campaign.finished}", ""]
     if verdict.suspects:
         lines += [f"### {mark}Look first at", ""]
-        found = [
+        accused = [
             (located.name(s) + ("" if s.confirmed else ", not confirmed"), s.why)
             for s in verdict.suspects
         ]
-        lines += _some([f"- **{plain(name)}**: {plain(why)}" for name, why in found])
+        lines += _some([f"- **{plain(name)}**: {plain(why)}" for name, why in accused])
     groups = places_of(verdict.findings)
     if groups:
         lines += [f"### {mark}Findings", ""]

@@ -79,7 +79,7 @@ def _packed(document: Any) -> str:
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
 
 
-def whole(template: str, data: dict[str, Any], **said: Any) -> str:
+def whole(template: str, data: dict[str, Any], **fields: Any) -> str:
     """A template with all that it says, and the data that the script draws and lists."""
     style = _own(_UPLOT / "uPlot.min.css", _WEB / "page.css")
     script = _own(
@@ -93,7 +93,7 @@ def whole(template: str, data: dict[str, Any], **said: Any) -> str:
     return (
         _environment()
         .get_template(template)
-        .render(data=_packed(data), style=style, script=script, policy=policy, **said)
+        .render(data=_packed(data), style=style, script=script, policy=policy, **fields)
     )
 
 
@@ -176,4 +176,4 @@ def _checks_with_pairs(columns: dict[str, Any]) -> set[str]:
     for check, place, _ in columns["silent"]:
         if columns["ends"][place][1] >= 0:
             places.setdefault(check, set()).add(place)
-    return {columns["checks"][check] for check, found in places.items() if len(found) > 1}
+    return {columns["checks"][check] for check, pairs in places.items() if len(pairs) > 1}

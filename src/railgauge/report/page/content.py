@@ -25,7 +25,7 @@ from railgauge.verdict.answer import WEIGHTS, Finding, Verdict
 from railgauge.verdict.compare import Case, Outcome, read_possible
 from railgauge.verdict.locating import Suspect
 
-#: What the page has in full; what is over is counted, and in the campaign's folder.
+#: How much the page shows; the rest is counted, and in the campaign's folder.
 MOST_FINDINGS = 200
 _MOST_SUSPECTS = 24
 _MOST_OUTPUTS = 24
@@ -34,7 +34,7 @@ _NO_MORE_OUTPUTS = (
     f"the page has the outputs of {_MOST_OUTPUTS} places; the command shows those here"
 )
 
-#: Of so many runs of a place, those first that did not pass.
+#: How many runs of a place are shown, those first that did not pass.
 _MOST_RUNS = 2
 MOST_LINES = 400
 _MOST_REASONS = 3
@@ -48,7 +48,7 @@ _LONG = 12
 #: Larger files of outputs are not opened for the page.
 _MOST_RAW_BYTES = 32 << 20
 
-#: What is said of conditions that nobody has to look at.
+#: Statuses of conditions that nobody has to look at.
 _FINE = {"recorded", "ok", "no reference"}
 
 #: Counters of trouble, by words in their names.
@@ -253,7 +253,7 @@ def _drawing(suspect: Suspect, cases: Sequence[Case]) -> Drawing | None:
 
 
 def findings(verdict: Verdict, measured: Sequence[Number]) -> list[FindingsOfPlace]:
-    """By weight, then as the verdict has them; no more than `MOST_FINDINGS` places."""
+    """The findings by weight, then in the verdict's order; no more than `MOST_FINDINGS` places."""
 
     groups = places_of(verdict.findings)
     by_place: dict[tuple[str, str, str], list[Case]] = {}
@@ -263,7 +263,7 @@ def findings(verdict: Verdict, measured: Sequence[Number]) -> list[FindingsOfPla
     for one in measured:
         by_case.setdefault(id(one.case), []).append(one)
     budget, recorded = _MOST_OUTPUTS, Outputs()
-    found = []
+    described = []
     for group, also in _alike(groups)[:MOST_FINDINGS]:
         first = group[0]
         cases = by_place.get((first.check, first.partition, first.place), ())
@@ -271,8 +271,8 @@ def findings(verdict: Verdict, measured: Sequence[Number]) -> list[FindingsOfPla
             cases = [case for case in cases if set(first.nodes) & set(case.nodes)][:1]
         outputs, why = _outputs(cases, recorded) if budget else ([], _NO_MORE_OUTPUTS)
         budget -= bool(outputs)
-        found.append(_of_place(verdict, group, also, cases, by_case, outputs, why))
-    return found
+        described.append(_of_place(verdict, group, also, cases, by_case, outputs, why))
+    return described
 
 
 def left_out(verdict: Verdict) -> int:
@@ -285,13 +285,15 @@ _Group = tuple[Finding, ...]
 
 
 def _alike(groups: Sequence[_Group]) -> list[tuple[_Group, tuple[str, ...]]]:
-    """The groups, with the other places of which the same is said. What rejects stands alone."""
+    """The groups, each with the other places that have the same messages. What rejects is not
+    grouped.
+    """
     first: dict[Hashable, tuple[_Group, list[str]]] = {}
     for number, group in enumerate(groups):
         one = group[0]
-        said = tuple(dict.fromkeys((finding.message, finding.next_step) for finding in group))
+        messages = tuple(dict.fromkeys((finding.message, finding.next_step) for finding in group))
         alone = number if one.weight == "reject" or not one.place else None
-        key = alone, one.weight, one.check, one.partition, said
+        key = alone, one.weight, one.check, one.partition, messages
         if key in first:
             first[key][1].append(one.place)
         else:
@@ -370,7 +372,7 @@ def _limit(one: Number) -> str:
 
 def _outputs(cases: Sequence[Case], recorded: Outputs) -> tuple[list[tuple[str, str]], str]:
     """What both sides printed, shortened in the middle; or why it is not here."""
-    found = []
+    shown = []
     chosen = sorted(cases, key=lambda case: case.outcome is Outcome.PASSED)[:_MOST_RUNS]
     several = len({case.run for case in chosen}) > 1
     for case in chosen:
@@ -381,10 +383,10 @@ def _outputs(cases: Sequence[Case], recorded: Outputs) -> tuple[list[tuple[str, 
                 if size > _MOST_RAW_BYTES:
                     return [], f"{size >> 20} MiB of outputs are too large for a page"
             outputs = recorded.of(case)
-            found += [(f"{of}{run}", shortened(text)) for of, text in outputs if text.strip()]
+            shown += [(f"{of}{run}", shortened(text)) for of, text in outputs if text.strip()]
         except (OSError, ValueError) as error:
             return [], f"outputs cannot be read: {error}"
-    return found, ""
+    return shown, ""
 
 
 def shortened(text: str) -> str:
@@ -504,8 +506,8 @@ def transfer_tables(verdict: Verdict) -> list[TableOf]:
         ]
         columns = ("tool", *columns, "remark")
         tables.append(table(f"Transfers, {comparison.partition}", columns, rows))
-    if tables and (told := transfers.stated_rows(transfers.stated(verdict))):
-        tables.append(table("As stated elsewhere", ("ratio", "here", "stated", "of"), told))
+    if tables and (stated := transfers.stated_rows(transfers.stated(verdict))):
+        tables.append(table("As stated elsewhere", ("ratio", "here", "stated", "of"), stated))
     return tables
 
 
@@ -558,7 +560,7 @@ def sessions(verdict: Verdict) -> TableOf:
 
 
 def references(measured: Sequence[Number]) -> TableOf:
-    """Where the numbers come from that others were compared with."""
+    """The sources of the references that were compared with."""
     counts: collections.Counter[tuple[str, ...]] = collections.Counter()
     for one in measured:
         reference = one.row.reference
@@ -581,6 +583,6 @@ def fingerprints(verdict: Verdict) -> TableOf:
 def table(
     name: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], numeric: Any = ()
 ) -> TableOf:
-    """No longer than a page has them."""
+    """A table, cut to the rows that the page shows."""
     texts = tuple(tuple(str(cell) for cell in row) for row in rows[:MOST_LINES])
     return TableOf(name, columns, texts, tuple(numeric), max(len(rows) - MOST_LINES, 0))

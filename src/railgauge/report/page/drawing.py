@@ -54,17 +54,21 @@ class Drawing:
 
     @property
     def words(self) -> str:
-        """The same for who does not see it."""
+        """The same in words, for screen readers."""
         parts = []
-        for kind, said in (("bad", "bad with"), ("good", "good with"), ("silent", "nothing with")):
+        for kind, phrase in (
+            ("bad", "bad with"),
+            ("good", "good with"),
+            ("silent", "nothing with"),
+        ):
             names = [line.partner for line in self.lines if line.kind == kind]
             if names:
-                parts.append(f"{said} {', '.join(names)}")
+                parts.append(f"{phrase} {', '.join(names)}")
         return f"{self.node} is {'; '.join(parts)}" if parts else f"{self.node} has no partner"
 
 
 def draw(node: str, cases: Sequence[Case]) -> Drawing | None:
-    """Of a node, or of None where it was measured with nobody."""
+    """The drawing of a node; None where it was measured with nobody."""
     counts = _partners([node], cases)[node]
     if not counts:
         return None
@@ -92,13 +96,13 @@ def draw(node: str, cases: Sequence[Case]) -> Drawing | None:
 
 def _partners(nodes: Sequence[str], cases: Sequence[Case]) -> dict[str, dict[str, list[int]]]:
     """Of each of these nodes: its partners, with how many results are bad, good, and none."""
-    found: dict[str, dict[str, list[int]]] = {node: {} for node in nodes}
+    partners: dict[str, dict[str, list[int]]] = {node: {} for node in nodes}
     for case in cases:
         if len(case.nodes) != 2:
             continue
         a, b = case.nodes
         for node, partner in ((a, b), (b, a)):
-            if node in found:
+            if node in partners:
                 place = (Outcome.FAILED, Outcome.PASSED, Outcome.UNMEASURED).index(case.outcome)
-                found[node].setdefault(partner, [0, 0, 0])[place] += 1
-    return found
+                partners[node].setdefault(partner, [0, 0, 0])[place] += 1
+    return partners

@@ -46,7 +46,7 @@ def past(system: str) -> tuple[list[Past], list[str]]:
     """The campaigns of a system that measured and have a verdict, oldest first; and what of others
     cannot be read.
     """
-    found, unreadable = [], []
+    read, unreadable = [], []
     fingerprints: dict[str, str] = {}
     for path in campaigns.folders_of(system):
         if not (path / "verdict.json").exists():
@@ -64,22 +64,22 @@ def past(system: str) -> tuple[list[Past], list[str]]:
         now = campaign.fingerprints
         changed = tuple(n for n in now if fingerprints.get(n, now[n]) != now[n])
         fingerprints.update(now)
-        found.append(Past(campaign, verdict, changed))
-    return found, unreadable
+        read.append(Past(campaign, verdict, changed))
+    return read, unreadable
 
 
 def html(system: str, accepted: Mapping[str, str]) -> str:
     """The whole page; RailgaugeError where the system has no campaign. `accepted` has of nodes the
     time (ISO 8601) at which they were last accepted.
     """
-    found, unreadable = past(system)
-    if not found:
+    with_verdict, unreadable = past(system)
+    if not with_verdict:
         raise RailgaugeError(
             f"no campaign of {system} with a verdict in {campaigns.campaigns_folder()}",
             next_step="railgauge campaigns lists all there are; railgauge accept makes one",
         )
     now = datetime.datetime.now(datetime.timezone.utc)
-    curves = trends(found)
+    curves = trends(with_verdict)
     data = _no_numbers([curve.as_dict() for curve in curves[:_MOST_CURVES]])
     return whole(
         "history.html.j2",
@@ -87,9 +87,9 @@ def html(system: str, accepted: Mapping[str, str]) -> str:
         system=system,
         now=now.isoformat(timespec="seconds"),
         unreadable=unreadable,
-        campaigns=_campaigns(found),
-        nodes=_nodes(found, accepted, now),
-        coverage=_coverage(system, found, accepted, now),
+        campaigns=_campaigns(with_verdict),
+        nodes=_nodes(with_verdict, accepted, now),
+        coverage=_coverage(system, with_verdict, accepted, now),
         curves=curves[:_MOST_CURVES],
         curves_left_out=max(len(curves) - _MOST_CURVES, 0),
     )
@@ -108,7 +108,7 @@ def _no_numbers(curves: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _campaigns(found: Sequence[Past]) -> TableOf:
+def _campaigns(campaigns: Sequence[Past]) -> TableOf:
     rows = [
         (
             one.campaign.started,
@@ -120,17 +120,19 @@ def _campaigns(found: Sequence[Past]) -> TableOf:
             folded(one.nodes),
             folded(one.changed) if one.changed else "",
         )
-        for one in reversed(found)
+        for one in reversed(campaigns)
     ]
     columns = ("began", "campaign", "mode", "verdict", "findings", "nodes", "which", "changed")
     return table("Campaigns", columns, rows, (4, 5))
 
 
-def _nodes(found: Sequence[Past], accepted: Mapping[str, str], now: datetime.datetime) -> TableOf:
-    """A line a node, the longest not accepted first."""
+def _nodes(
+    campaigns: Sequence[Past], accepted: Mapping[str, str], now: datetime.datetime
+) -> TableOf:
+    """A line for each node, the one not accepted for longest first."""
     last: dict[str, Past] = {}
     count: dict[str, int] = {}
-    for one in found:
+    for one in campaigns:
         for node in one.nodes:
             last[node] = one
             count[node] = count.get(node, 0) + 1
@@ -160,10 +162,10 @@ def _days(when: str, now: datetime.datetime) -> float:
 
 
 def _coverage(
-    system: str, found: Sequence[Past], accepted: Mapping[str, str], now: datetime.datetime
+    system: str, campaigns: Sequence[Past], accepted: Mapping[str, str], now: datetime.datetime
 ) -> str:
-    """How many of the system's nodes were accepted of late."""
-    nodes = {node for one in found for node in one.nodes}
+    """How many of the system's nodes were accepted lately."""
+    nodes = {node for one in campaigns for node in one.nodes}
     try:
         partitions = systems.load(system).partitions
         described = {n for p in partitions for n in hostlist.expand(p.extras.nodes)}
@@ -176,11 +178,11 @@ def _coverage(
     return f"{text}; never accepted: {folded(never)}." if never else f"{text}."
 
 
-def trends(found: Sequence[Past]) -> list[Curve]:
+def trends(campaigns: Sequence[Past]) -> list[Curve]:
     """Over the campaigns, each condition of rates and latencies that two or more have."""
     values: dict[_Condition, dict[int, list[Measurement]]] = {}
     limits: dict[tuple[_Condition, int], list[dict[str, Any]]] = {}
-    for number, one in enumerate(found):
+    for number, one in enumerate(campaigns):
         for row in one.verdict["measurements"]:
             try:
                 m = _measurement(row)
@@ -195,7 +197,7 @@ def trends(found: Sequence[Past]) -> list[Curve]:
         if len(campaigns_of) < 2:
             continue
         points = tuple(
-            _point(found[number], float(at), measured, limits[key, number])
+            _point(campaigns[number], float(at), measured, limits[key, number])
             for at, (number, measured) in enumerate(sorted(campaigns_of.items()))
         )
         unit = next(iter(campaigns_of.values()))[0].unit
@@ -204,7 +206,7 @@ def trends(found: Sequence[Past]) -> list[Curve]:
 
 
 def _measurement(row: dict[str, Any]) -> Measurement:
-    """As verdict.json has it beside what it is compared with; ValueError where it is none."""
+    """The measurement in a row of verdict.json; ValueError where there is none."""
     known = {*Measurement.__dataclass_fields__, "unit"}
     return Measurement.from_dict({name: value for name, value in row.items() if name in known})
 

@@ -78,7 +78,7 @@ class Curve:
         }
 
 
-#: What was the median of that condition before, where that is known.
+#: Gives the median of a condition in an earlier campaign, where that is known.
 Earlier = Callable[[Case, Measurement], float | None]
 
 
@@ -96,16 +96,16 @@ def curves(measured: Sequence[Number], earlier: Earlier = lambda *_: None) -> li
             key = condition(one.case, dataclasses.replace(m, metric="latency"))
             place = float(order.index(m.metric))
             by_percentile.setdefault(key, {}).setdefault(place, []).append(one)
-    found = []
+    curves = []
     for sizes in sorted(by_size.values(), key=lambda sizes: not _is_rate(sizes)):
         if len(sizes) >= _LEAST_SIZES:
-            found.append(_curve(sizes, "size", lambda m: format_size(m.size_bytes or 0), earlier))
+            curves.append(_curve(sizes, "size", lambda m: format_size(m.size_bytes or 0), earlier))
     for percentiles in by_percentile.values():
         if len(percentiles) >= _LEAST_SIZES:
-            found.append(
+            curves.append(
                 _curve(percentiles, "percentile", lambda m: _PERCENTILES[m.metric], earlier)
             )
-    return found
+    return curves
 
 
 def _is_rate(groups: Mapping[float, Sequence[Number]]) -> bool:

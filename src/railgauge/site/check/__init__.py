@@ -45,9 +45,10 @@ def check(name: str, ask: Run, host: str, named_by: str = "") -> list[Line]:
     lines += broken
     for partition in system.partitions:
         lines += checks.required(partition, known, numbers)
+        lines += checks.left_out(partition, known)
     lines += checks.expected_state(system, known)
     lines += fragments.lines(system)
-    lines += description.gate(name, known)
+    lines += description.gate(name)
     lines += in_slurm.lines(system, others, ask, host, named_by)
     return lines
 

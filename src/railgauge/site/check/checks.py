@@ -13,7 +13,7 @@ from reframe.utility import import_module_from_file
 
 from railgauge import paths, systems
 from railgauge.checks.base import TESTS, StrictCheck
-from railgauge.checks.cases import Cases
+from railgauge.checks.cases import Cases, LeftOut
 from railgauge.checks.node_state import NodeStateCases
 from railgauge.errors import ConfigurationError
 from railgauge.model.references import References
@@ -60,9 +60,11 @@ class Check:
         reason = self.cases.lacks(partition) if self.cases is not None else ""
         return f"{self.name} {reason}" if reason else ""
 
-    def leaves_out(self, partition: Partition) -> str:
-        """Why, required, it leaves nodes, or whole acceptances, without a result."""
-        return self.cases.leaves_out(partition) if self.cases is not None else ""
+    def leaves_out(self, partition: Partition) -> Sequence[LeftOut]:
+        """Why it leaves nodes, or whole acceptances, without a result."""
+        if self.cases is None or not self.cases.is_described(partition):
+            return ()
+        return self.cases.leaves_out(partition)
 
     def unstated(self, extras: Extras) -> Sequence[str] | None:
         """What the description must still say for a reference to follow from it (StrictCheck)."""
@@ -207,8 +209,18 @@ def required(
             reason = f"{name} has no case here, so nothing could be accepted: {reason}"
             step = f"take {name} out of required, or describe what it needs"
             lines.append(Line("problem", thing, reason, step))
-        elif reason := checks[name].leaves_out(partition):
-            lines.append(Line("problem", thing, f"{name} {reason}", "mend extras.transfers"))
+        else:
+            lines += [
+                Line(
+                    "problem",
+                    thing,
+                    f"{name} is required, and {left.reason}",
+                    f"mend {left.field}, or take {name} out of required"
+                    if left.field
+                    else f"take {name} out of required",
+                )
+                for left in checks[name].leaves_out(partition)
+            ]
     if not names:
         reason = "no check is: a campaign that measures next to nothing could end in accept"
         lines.append(Line("warning", thing, reason, "name the checks that must have run"))
@@ -216,6 +228,26 @@ def required(
         lines.append(Line("ok", thing, ", ".join(names)))
     there = [checks[name] for name in names if name in checks]
     return [*lines, *_baselines(partition, there, stored)]
+
+
+def left_out(partition: Partition, checks: Mapping[str, Check]) -> list[Line]:
+    """What fields of the data leave out of acceptances, of checks that are not required."""
+    names: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {}
+    for name, check in sorted(checks.items()):
+        for left in () if name in partition.extras.required else check.leaves_out(partition):
+            if left.field:
+                names.setdefault(left.reason, []).append(name)
+                fields.setdefault(left.reason, []).append(left.field)
+    return [
+        Line(
+            "hint",
+            f"{partition.name}: left out",
+            f"{', '.join(dict.fromkeys(of))}: {reason}",
+            f"as {', '.join(dict.fromkeys(fields[reason]))} says",
+        )
+        for reason, of in names.items()
+    ]
 
 
 def _baselines(

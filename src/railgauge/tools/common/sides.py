@@ -38,12 +38,14 @@ class Sides(Generic[Output]):
         return tuple(self.calls[r][0].host for r in roles) if all(self.calls.values()) else ()
 
     def complain_of_role(self, role: str, stated: str, expected: str = "") -> None:
-        """Where an output names itself (`stated`) another side than the one that printed it."""
+        """Complain where an output calls itself (`stated`) another side than the one that printed
+        it.
+        """
         if not self.alone and stated not in (expected or role, "unknown"):
             self.complaints.append(f"{self.names[role]}: the output is that of a {stated}")
 
     def complain_of_time(self, role: str, seconds: float, what: str) -> None:
-        """Where a call ended before the seconds that the tool says that its run took."""
+        """Complain where a call was shorter than the seconds that the tool states for its run."""
         self.complaints.extend(
             f"{self.names[role]}: the call took {call.seconds:.1f} s but {what} {seconds:.1f} s"
             for call in self.calls[role]

@@ -23,8 +23,7 @@ class Used:
     "IBext_v8" and "SHARP/GDRDMA"), `nvls` and `mnnvl` (whether every rank has it; `mnnvl` only
     where a domain spans nodes), `hcas` (node -> sorted tuple of the names of HCAs that carry
     connections between nodes; every node is there), and `nccl_version` ("unknown" where no log
-    tells). `problems` are contradictions and gaps: with any, `seen` proves nothing. `advice` is
-    what NCCL warned of that is no problem.
+    tells). `problems` are contradictions and gaps: with any, `seen` proves nothing.
 
     "COLLNET" is in `between_nodes` only where nothing else is: a job that reduces in the network
     still connects its ranks, and if those connections fall back (to sockets, or off GPUDirect),
@@ -34,13 +33,11 @@ class Used:
     seen: Mapping[str, Any]
     problems: tuple[str, ...]
     simulated: bool
-    advice: tuple[str, ...] = ()
 
 
 def read(logs: Mapping[int, str], hosts: Mapping[int, str]) -> Used:
     """Judge the logs of all ranks (rank -> text), which ran on these nodes (rank -> node)."""
     problems = _Problems(hosts)
-    advice = _Problems(hosts)
     parsed: dict[int, Log] = {}
     if not hosts:
         problems.add("no rank is expected")
@@ -56,8 +53,6 @@ def read(logs: Mapping[int, str], hosts: Mapping[int, str]) -> Used:
                 problems.add(f"its log: {error}", rank)
     for rank, log in parsed.items():
         _judge(problems, rank, log, hosts)
-        for warning in filter(ADVICE.search, log.warnings):
-            advice.add(f"NCCL advises: {warning}", rank)
     _compare(problems, parsed)
     within, between, hcas = _ways(problems, parsed, hosts)
     nodes = set(hosts.values())
@@ -100,7 +95,6 @@ def read(logs: Mapping[int, str], hosts: Mapping[int, str]) -> Used:
         },
         problems=problems.texts(),
         simulated=any(log.simulated for log in parsed.values()),
-        advice=advice.texts(),
     )
 
 
@@ -109,7 +103,7 @@ def _networks(log: Log) -> set[str]:
 
 
 class _Problems:
-    """Collects what is wrong, and says it once for all ranks that it holds for."""
+    """Collects problems, and states each once for all ranks that have it."""
 
     def __init__(self, hosts: Mapping[int, str]) -> None:
         self._hosts = hosts
@@ -132,7 +126,7 @@ class _Problems:
 
 
 def _judge(problems: _Problems, rank: int, log: Log, hosts: Mapping[int, str]) -> None:
-    """What one log alone says against itself, or against the job."""
+    """Find contradictions within one log, or between it and the job."""
     if not log.seats:
         problems.add("the log names no communicator", rank)
     elif len(log.seats) > 1:
@@ -174,7 +168,7 @@ def _judge(problems: _Problems, rank: int, log: Log, hosts: Mapping[int, str]) -
 
 
 def _compare(problems: _Problems, logs: Mapping[int, Log]) -> None:
-    """What the logs say against each other."""
+    """Find contradictions between the logs."""
     versions: dict[str, list[int]] = collections.defaultdict(list)
     networks: dict[str, list[int]] = collections.defaultdict(list)
     for rank, log in logs.items():

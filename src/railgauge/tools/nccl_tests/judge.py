@@ -119,7 +119,7 @@ def read(
 def _scanned(text: str, alone: bool) -> tuple[tuple[Result, ...], list[str]]:
     """The tests in a text that can be read, and why others cannot.
 
-    Only where the text is `alone` it may hold several tests.
+    It may hold several tests only if the text is `alone`.
     """
     try:
         return scan(text), []
@@ -135,7 +135,7 @@ def _scanned(text: str, alone: bool) -> tuple[tuple[Result, ...], list[str]]:
             results += scan(part)
         except ParseError as error:
             complaints.append(str(error))
-    # What no test has by itself is wrong with them all.
+    # What is wrong with no single test is wrong with all of them.
     return (tuple(results), complaints) if complaints else ((), [whole])
 
 

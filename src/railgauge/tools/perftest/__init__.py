@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import get_args
 
 from railgauge.tools.perftest.by_hand import BY_HAND
-from railgauge.tools.perftest.judge import is_maximum, read
+from railgauge.tools.perftest.judge import NO_CLOCK, is_maximum, read
 from railgauge.tools.perftest.options import (
     SWEEP_SIZES,
     TOOL,
@@ -33,6 +33,7 @@ PACKAGES = {
 
 __all__ = [
     "BY_HAND",
+    "NO_CLOCK",
     "PACKAGES",
     "SWEEP_SIZES",
     "TOOL",

@@ -20,8 +20,8 @@ _SHORT, _LONG, _LONG_S = 0.2, 1.1, 1.0
 # Before it measures it holds 200 readings of the CPU's counter against the time of day; where they
 # do not lie on a line (an unstable counter, or a machine so busy that it was stopped between two of
 # them) it says so on standard error, goes on, and prints 0 for every rate.
-# https://github.com/linux-rdma/perftest, src/get_clock.c: sample_get_cpu_mhz
-_NO_CLOCK = re.compile(r"Correlation coefficient r\^2: [0-9.e+-]+ < 0\.9\b")
+#: What it says then: https://github.com/linux-rdma/perftest, src/get_clock.c: sample_get_cpu_mhz
+NO_CLOCK = re.compile(r"Correlation coefficient r\^2: [0-9.e+-]+ < 0\.9\b")
 # The two sides of one number may round it to another count of digits.
 _AGREE, _AGREE_GBITS_S = 0.01, 0.01
 
@@ -50,8 +50,9 @@ def read(
             complaints += _disagreements(outputs["client"], outputs["server"], names)
             complaints += _too_few_both_ways(outputs, options)
     if complaints:
+        failed = any(call.failure for call in calls)
         for role, text in (("client", client), ("server", server or "")):
-            if not sides.parsed and (spread := _NO_CLOCK.search(text)):
+            if not (failed or sides.parsed) and (spread := NO_CLOCK.search(text)):
                 why = f"{names[role]}: {spread[0]}, so that it could not calibrate its clock"
                 return Reading.refused(why, unfit=True)
         return Reading.refused("; ".join(complaints))

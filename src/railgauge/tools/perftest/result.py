@@ -37,7 +37,6 @@ class Latency:
     min_us: float | None = None
     max_us: float | None = None
     typical_us: float | None = None
-    stdev_us: float | None = None
     p99_us: float | None = None
     p999_us: float | None = None
     #: only with -D
@@ -75,8 +74,6 @@ class Output:
     link_type: str
     gid_index: int | None
     rdma_cm: bool
-    #: None on the server of one direction
-    tx_depth: int | None
     #: per queue pair; empty where the output does not show them
     local: tuple[Address, ...]
     remote: tuple[Address, ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
 from typing import Literal
 
 from railgauge.tools.common.options import require_integers, require_one_of
@@ -65,23 +64,8 @@ def receiver_argv(options: Options, folder: str) -> list[str]:
     return argv
 
 
-def sender_argv(
-    options: Options, folder: str, host: str = "{server}", manifest: str | None = None
-) -> list[str]:
-    """The sender. "-" makes it read the URL from stdin, so that no argument holds the key.
-
-    `host` takes the place of the name in the URL: it decides over which interface the data goes.
-    `manifest` is a file of names (`manifest_text`), where not all of the folder is to be sent.
+def sender_argv(options: Options, folder: str) -> list[str]:
+    """The sender. "-" makes it read the URL from stdin, so that no argument holds the key; its
+    host name stands for the one in the URL, and decides over which interface the data goes.
     """
-    argv = ["wdt", "-directory", folder, "-hostname", host]
-    if manifest is not None:
-        argv += ["-manifest", manifest]
-    return [*argv, "-"]
-
-
-def manifest_text(sizes: Mapping[str, int]) -> str:
-    """A list of files for the sender, by name relative to its folder, with their bytes."""
-    for name in sizes:
-        if not name or name.startswith("/") or any(c in name for c in "\t\n\r"):
-            raise ValueError(f"{name!r} cannot be listed for WDT: expected a relative name")
-    return "".join(f"{name}\t{size}\n" for name, size in sizes.items())
+    return ["wdt", "-directory", folder, "-hostname", "{server}", "-"]

@@ -3,7 +3,6 @@
     evidence = Evidence(leaves)
     evidence.add(observations)          # of a round, or all
     located = locate(evidence)          # suspects, what is missing
-    places = next_round(evidence, ends, number)
 
 Pure: nothing here reads files, clocks or random numbers.
 """
@@ -11,7 +10,6 @@ Pure: nothing here reads files, clocks or random numbers.
 from __future__ import annotations
 
 from railgauge.verdict.locating.evidence import End, Evidence, Missing, Observation
-from railgauge.verdict.locating.rounds import next_round, settled
 from railgauge.verdict.locating.suspects import Located, Suspect, locate, not_excluded
 
 __all__ = [
@@ -22,7 +20,5 @@ __all__ = [
     "Observation",
     "Suspect",
     "locate",
-    "next_round",
     "not_excluded",
-    "settled",
 ]

@@ -1,11 +1,12 @@
 """A campaign's places between two nodes as evidence: a family for each check and kind.
 
-What one check says of a node's NIC clears nothing that another measures, such as NVLink. Rails of a
-check are of one family, as ends of their own.
+A check that clears a node's NIC does not clear what another check measures, such as NVLink. The
+rails of a check are in one family, each as an end of its own.
 """
 
 from __future__ import annotations
 
+import itertools
 import operator
 import re
 from collections import Counter
@@ -20,7 +21,7 @@ from railgauge.model.measurement import METRICS, STANDS_OUT
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.verdict.compare import Case, Outcome
 from railgauge.verdict.locating import scoring
-from railgauge.verdict.locating.evidence import End, Evidence, Missing, Observation
+from railgauge.verdict.locating.evidence import End, Evidence, Missing, Observation, in_order
 from railgauge.verdict.own import is_of_the_suite
 
 #: Partition -> node -> its leaf.
@@ -29,8 +30,8 @@ Leaves = Mapping[str, Mapping[str, str]]
 #: The server's rail and the client's, in a case's kind.
 _RAILS = re.compile(r"([0-9]+)-([0-9]+)")
 
-#: What is alike of two measurements that are compared; which rail or NIC it is, is a place.
-_LIKE = operator.attrgetter(
+#: The fields in which two measurements agree that are compared; rail and NIC belong to the place.
+_ALIKE = operator.attrgetter(
     *("metric", "tool", "operation", "transport", "size_bytes", "streams", "ranks"),
     *("window_bytes", "congestion", "delay_ms", "simulated"),
 )
@@ -41,7 +42,7 @@ _ERRORS = re.compile(
     r"|out_of_sequence|packet_seq_err|local_ack_timeout).*"
 )
 
-#: So many results that were alone in their round, beside others, were so by intent.
+#: From so many results on that were alone in their round, beside others, they were so by intent.
 _QUIET = 3
 
 
@@ -58,35 +59,38 @@ def read_leaves(campaign: Campaign) -> Leaves:
     """Partition -> node -> its leaf, where that is known; BrokenRecordError where the file is
     damaged.
     """
-    known = record.read_leaves(campaign.folder / LEAVES) or {}
+    by_partition = record.read_leaves(campaign.folder / LEAVES) or {}
     try:
         return {
-            partition: {node: leaf for leaf, nodes in of.items() for node in hostlist.expand(nodes)}
-            for partition, of in known.items()
+            partition: {
+                node: leaf for leaf, nodes in leaf_nodes.items() for node in hostlist.expand(nodes)
+            }
+            for partition, leaf_nodes in by_partition.items()
         }
     except ValueError as error:
         raise BrokenRecordError(f"{campaign.folder / LEAVES}: {error}") from None
 
 
 def families(cases: Sequence[Case], leaves: Leaves, tolerant: bool = False) -> list[Family]:
-    """The evidence of all cases between two nodes; what was not measured of these is missing.
+    """The evidence of all cases between two nodes; a case that was not measured is missing.
 
-    `tolerant`: what does not stand out, and would not be measured again in a sweep, is good. A
-    place counts once, by the largest size that it measured of what is alike everywhere; where
-    that is good, and another of its numbers is not, or a failure speaks against it, it failed.
+    `tolerant`: a result that does not stand out, and would not be measured again in a sweep, is
+    good. A place counts once, by the largest size that it measured of the metrics that are alike
+    everywhere. If that is good, and another of its numbers is not, or a failure speaks against it,
+    the place failed.
     """
     kinds: dict[tuple[str, str, str], list[Case]] = {}
     for case in cases:
         if len(case.nodes) == 2 and not case.of_job:
             kinds.setdefault(kind_of(case), []).append(case)
     return [
-        _family(check, partition, of_kind, leaves.get(partition, {}), tolerant)
-        for (check, partition, _), of_kind in sorted(kinds.items())
+        _family(check, partition, members, leaves.get(partition, {}), tolerant)
+        for (check, partition, _), members in sorted(kinds.items())
     ]
 
 
 def kind_of(case: Case) -> tuple[str, str, str]:
-    """Check, partition, and what it measures beside the rails."""
+    """Check, partition, and what the case measures, without its rails."""
     return case.check, case.partition, "" if _RAILS.fullmatch(case.kind) else case.kind
 
 
@@ -97,18 +101,18 @@ def _family(
     devices = _devices(cases)
     rounds: dict[tuple[object, ...], int] = {}
     observations: list[Observation] = []
-    of: list[Case] = []
+    kept_cases: list[Case] = []
     missing: list[Missing] = []
     unknown: list[int] = []
     for case in cases:
-        number = None
+        round_number = None
         if case.round is not None:
             when = (case.unique_name, case.session, case.run, case.round)
-            number = rounds.setdefault(when, len(rounds))
+            round_number = rounds.setdefault(when, len(rounds))
         if why := _not_measured(case):
-            missing.append(Missing(case.place or "-".join(case.nodes), number, why))
+            missing.append(Missing(case.place or "-".join(case.nodes), round_number, why))
             continue
-        row = max((r for r in case.rows if _counts(r)), key=_size, default=None)
+        row = max((r for r in case.rows if _is_judged(r)), key=_size, default=None)
         a, b = _ends(case, row, devices)
         if row is None:
             unknown.append(len(observations))
@@ -117,7 +121,7 @@ def _family(
                 a,
                 b,
                 _value(case, row),
-                number,
+                round_number,
                 _condition(row, leaves),
                 row.reference.lowest if row and row.reference else None,
                 _events(case, a),
@@ -125,20 +129,36 @@ def _family(
                 bool(row and row.measurement.load == "quiet"),
             )
         )
-        of.append(case)
-    # A run that failed before it had a number is one of those that the others are.
+        kept_cases.append(case)
+    # A run that failed before it had a number belongs to the most common condition.
     usual = Counter(o.condition for n, o in enumerate(observations) if n not in set(unknown))
     for place in unknown if usual else ():
         observations[place] = observations[place]._replace(condition=usual.most_common(1)[0][0])
-    # Who is within it of the others is good.
+    # Whatever is within this spread of its peers is good.
     spread = max((case.peer_spread for case in cases), default=0.0)
-    ends = {end for o in observations for end in (o.a, o.b)}
-    known = {end: leaves[end.node] for end in ends if end.node in leaves}
+    all_ends = dict.fromkeys(end for o in observations for end in (o.a, o.b))
+    end_leaves = {end: leaves[end.node] for end in all_ends if end.node in leaves}
     evidence = Evidence(
-        known, max(spread / scoring.GOOD, 0.01), STANDS_OUT * spread if tolerant else 0.0
+        end_leaves, max(spread / scoring.GOOD, 0.01), STANDS_OUT * spread if tolerant else 0.0
     )
-    evidence.add(_with_quiet(observations), missing)
-    return Family(check, partition, evidence, of)
+    in_time_order = sorted(
+        zip(_with_quiet(observations), kept_cases, strict=True), key=lambda pair: in_order(pair[0])
+    )
+    evidence.add((o for o, _ in in_time_order), missing)
+    _add_uplinks(evidence, cases)
+    return Family(check, partition, evidence, [case for _, case in in_time_order])
+
+
+def _add_uplinks(evidence: Evidence, cases: Sequence[Case]) -> None:
+    """Add what the switches counted during all jobs; every place of a job has the same counts."""
+    jobs = {(case.unique_name, case.session, case.run): case.uplinks for case in cases}
+    for uplink in itertools.chain.from_iterable(jobs.values()):
+        name = str(uplink)
+        sent, received = evidence.uplink_bytes.get(name, (0, 0))
+        both = sent + uplink.sent_bytes, received + uplink.received_bytes
+        evidence.uplink_bytes[name] = both
+        events = evidence.uplink_events.get(name, 0) + uplink.errors
+        evidence.uplink_events[name] = events
 
 
 def _order(case: Case) -> tuple[object, ...]:
@@ -147,19 +167,18 @@ def _order(case: Case) -> tuple[object, ...]:
 
 
 def _not_measured(case: Case) -> str:
-    """Why it is no evidence; "" where it is."""
+    """Why a case is no evidence; "" where it is."""
     if case.passed or case.unreferenced:
         return ""
     if case.outcome is Outcome.UNMEASURED or is_of_the_suite(case):
-        why = case.reason or case.damage or next((f.message for f in case.failures), case.result)
-        return why or "no result"
-    told = next((f.message for f in case.failures if f.kind == NOT_TOLD_APART), "")
-    return told
+        messages = (failure.message for failure in case.failures)
+        return case.reason or case.damage or next(messages, case.result) or "no result"
+    return next((f.message for f in case.failures if f.kind == NOT_TOLD_APART), "")
 
 
 def _value(case: Case, row: Row | None) -> float | None:
-    """None of a run that failed: for more than that this number is low. What is only good or bad is
-    1 where it is good.
+    """The value of a result; None of a run that failed for more than this number being low, and 1
+    of a good one that has no number.
     """
     if case.outcome is Outcome.FAILED:
         others = any(failure.kind != DIRECTION for failure in case.failures)
@@ -179,14 +198,14 @@ def _condition(row: Row | None, leaves: Mapping[str, str]) -> Hashable:
     m = row.measurement
     nics = len(m.nics.split("+")) if m.nics else 0
     across = m.rails is not None and len(set(m.rails.split("-"))) > 1
-    return (*_LIKE(m), nics, across, "" if leaves else m.within)
+    return (*_ALIKE(m), nics, across, "" if leaves else m.within)
 
 
 def _size(row: Row) -> int:
     return row.measurement.size_bytes or 0
 
 
-def _counts(row: Row) -> bool:
+def _is_judged(row: Row) -> bool:
     metric = METRICS[row.measurement.metric]
     return row.gates and metric.alike and metric.better == "more"
 
@@ -198,20 +217,20 @@ def _rails(case: Case, row: Row | None) -> tuple[str, str] | None:
 
 
 def _devices(cases: Sequence[Case]) -> dict[tuple[str, str], str]:
-    """Node and rail's number -> its device, where any of the cases tells it."""
-    found: dict[tuple[str, str], str] = {}
+    """Node and rail's number -> its device, where any of the cases names it."""
+    devices: dict[tuple[str, str], str] = {}
     for case in cases:
         row = next((row for row in case.rows if row.measurement.rails), None)
         rails = _rails(case, row)
         for node, rail in zip(case.nodes, rails, strict=True) if rails else ():
             device = case.facts.get(node, {}).get("device")
             if isinstance(device, str):
-                found.setdefault((node, rail), device)
-    return found
+                devices.setdefault((node, rail), device)
+    return devices
 
 
 def _ends(case: Case, row: Row | None, devices: Mapping[tuple[str, str], str]) -> tuple[End, End]:
-    """By device where it is known, else by the rail's number."""
+    """Both ends of a case: with the rail's device where it is known, else with its number."""
     a, b = case.nodes
     rails = _rails(case, row)
     if rails is None:
@@ -223,24 +242,24 @@ def _ends(case: Case, row: Row | None, devices: Mapping[tuple[str, str], str]) -
 
 
 def _events(case: Case, end: End) -> int:
-    """How much the counters of errors of an end's own devices grew meanwhile."""
+    """The growth of the error counters of an end's own devices during the measurement."""
     facts = case.facts.get(end.node, {})
-    record = facts.get("counters")
-    counted = record.get("counters") if isinstance(record, dict) else None
-    if not isinstance(counted, dict) or not counted:
+    device_record = facts.get("counters")
+    counters = device_record.get("counters") if isinstance(device_record, dict) else None
+    if not isinstance(counters, dict) or not counters:
         return 0
-    ours = facts.get("sampled") or ([end.rail] if end.rail else None)
+    own_devices = facts.get("sampled") or ([end.rail] if end.rail else None)
     events = 0
-    for name, growth in counted.items():
+    for name, growth in counters.items():
         device = name.split("/")[1:2]
-        if _ERRORS.fullmatch(name) and (ours is None or set(device) & set(ours)):
+        if _ERRORS.fullmatch(name) and (own_devices is None or set(device) & set(own_devices)):
             events += growth
     return events
 
 
 def _with_quiet(observations: Sequence[Observation]) -> list[Observation]:
-    """Quiet is what was measured alone beside others that were not; an odd ring has one such
-    place a round, and where all are alone there is no other load.
+    """The observations with `quiet` only where it was meant: an odd ring has one place a round that
+    is alone by chance, and where all are alone there is no other load.
     """
     quiet = sum(o.quiet for o in observations)
     if _QUIET <= quiet < len(observations):

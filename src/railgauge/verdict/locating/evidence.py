@@ -1,4 +1,4 @@
-"""What was measured between two ends, and how much each result speaks for a fault."""
+"""The results between two ends, and how much each of them speaks for a fault."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ from railgauge.node.rdma import natural
 from railgauge.verdict.locating import scoring
 from railgauge.verdict.locating.peers import LEAST_PEERS, Peers, peers, without
 
-#: So many results are judged anew with every round; of more only the new ones, among so many of the
-#: latest of their class.
+#: Up to so many results are judged anew with every round. Of more, only the new ones are judged,
+#: among so many of the latest of their class.
 _JUDGED_ANEW = 20_000
 
 #: The least weight of a result below its reference's bound and its peers, if it has any.
-_BELOW = 6.9
+_BELOW_BOUND = 6.9
 
-#: All of a leaf is low where so much of what uses it is, and what others do is clean where at most
-#: the rest of that is below the reference.
-_OF_LEAF = 0.75
+#: A leaf is low where this share of the results that use it is. The other leaves are clean where at
+#: least this share of theirs is not below the reference.
+_LEAF_SHARE = 0.75
 
-#: In so many rounds at least the ways of a leaf are low beside others that are clean.
-_BESIDE = 2
+#: The least number of rounds in which the ways of a leaf are low beside others that are clean.
+_LEAST_ROUNDS = 2
 
-#: Of what is judged together: condition, whether it crosses leaves, same rail, quiet.
+#: A round of so many results, of a quarter of all ends, in which nearly all runs failed has a cause
+#: that they share.
+_FAILED_ALIKE, _OF_ROUND = 0.9, 4
+
+#: Results that are judged together: condition, whether they cross leaves, same rail, quiet.
 _Class = tuple[Hashable, bool | None, bool, bool]
 
 
@@ -45,10 +49,10 @@ class End(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """One result: the more the better. `value` is None where the run failed.
+    """A result: the more the better. `value` is None where the run failed.
 
-    Only those of one `condition` are compared. `bound` is the least that a reference admits.
-    `events_a` and `events_b` are what the ends' counters of errors did (link_downed, carrier
+    Only results of one `condition` are compared. `bound` is the least that a reference admits.
+    `events_a` and `events_b` are the increases of the ends' error counters (link_downed, carrier
     changes, symbol errors, retransmissions, discards). `quiet`: nothing else ran.
     """
 
@@ -63,8 +67,15 @@ class Observation(NamedTuple):
     quiet: bool = False
 
 
+def in_order(o: Observation) -> tuple[object, ...]:
+    """The key by which results are sorted: results with equal keys are the same."""
+    ends = (o.a.node, o.a.rail or "", o.b.node, o.b.rail or "")
+    value = (o.value is not None, o.value or 0.0, o.bound or 0.0, o.events_a, o.events_b, o.quiet)
+    return (-1 if o.round is None else o.round, *ends, str(o.condition), *value)
+
+
 class Missing(NamedTuple):
-    """What was to be measured, and was not: it accuses nobody."""
+    """A result that was to be measured, and is missing: it accuses no end."""
 
     place: str
     round: int | None
@@ -72,14 +83,14 @@ class Missing(NamedTuple):
 
 
 class Low(NamedTuple):
-    """A result that speaks for a fault of something that it used, or an event of `a` alone."""
+    """A result that speaks for a fault of something that it used, or an event of end `a` alone."""
 
     number: int
     a: End
     b: End
     always: float
     often: float
-    #: of a healthy result to be as low, by the model; 0 of a run that failed
+    #: the probability that a healthy result is as low, by the model; 0 for a run that failed
     chance: float
     round: int
     quiet: bool
@@ -91,7 +102,7 @@ class Low(NamedTuple):
 
 
 class Stand:
-    """What the good results of an end say: how many, their weights, and with whom."""
+    """The results of an end that are not low: how many, their weights, and with whom."""
 
     __slots__ = ("always", "at_times", "count", "good", "good_with", "quiet_good")
 
@@ -101,12 +112,12 @@ class Stand:
         self.quiet_good = 0
         self.always = 0.0
         self.at_times = 0.0
-        #: nodes that it was good with -> the result; at most three: to know another one than X
+        #: node that it was good with -> the result; at most three, to know one besides any two
         self.good_with: dict[str, int] = {}
 
 
 class Tally:
-    """Results over a leaf's ways out, or within it: all, and the low ones."""
+    """The number of a leaf's results, over its uplinks or within it, and of the low ones."""
 
     __slots__ = ("all", "low")
 
@@ -116,10 +127,10 @@ class Tally:
 
 
 class Evidence:
-    """All results so far. `add` takes those of a round, or all of a campaign at once.
+    """All results so far. `add` takes those of a round, or of a whole campaign.
 
-    `leaves` has the leaf of each end, where it is known. `least_spread` is what equal places differ
-    by in any case, a share. A result that has lost no more than `tolerated`, a share, and is not
+    `leaves` has the leaf of each end, where it is known. `least_spread` is the least spread of
+    equal places, a share. A result that has lost no more than `tolerated`, a share, and is not
     below its reference's bound, is good.
     """
 
@@ -133,7 +144,7 @@ class Evidence:
         self.least_spread = least_spread
         self.tolerated = -math.log1p(-tolerated)
         self.observations: list[Observation] = []
-        #: of each result what its peers have, None where it has none, and its weight
+        #: for each result the value of its peers, None where it has none, and its weight
         self.expected: list[float | None] = []
         self.weights: list[float] = []
         self.missing: list[Missing] = []
@@ -141,28 +152,33 @@ class Evidence:
         #: node -> its measured ends
         self.ends: dict[str, list[End]] = {}
         self.lows: list[Low] = []
-        #: end -> how many of its results had events of its counters
+        #: end -> how many of its results had events in its counters
         self.events: dict[End, int] = {}
         #: leaf -> its results with other leaves, and within
         self.across: dict[str, Tally] = {}
         self.within: dict[str, Tally] = {}
-        #: why results of a condition or round accuse nobody
+        #: why results of a condition or round accuse no end
         self.alike: list[str] = []
         #: events of an uplink's own counters, `leaf2:spine1`
         self.uplink_events: dict[str, int] = {}
+        #: the bytes that an uplink's leaf sent over it, and received
+        self.uplink_bytes: dict[str, tuple[int, int]] = {}
         self._peers: dict[_Class, Peers] = {}
-        #: the latest of each class
+        #: the latest values of each class
         self._values: dict[_Class, list[float]] = {}
-        #: those of which any result was good
+        #: the classes with any good result
         self._good: set[_Class] = set()
         self._rounds: set[int] = set()
+        #: of the new ones those in which nearly all failed
+        self._lost: set[int] = set()
         self._times: dict[tuple[End, End], int] = {}
         self._met: dict[tuple[str, str, int], int] = {}
 
     def add(self, observations: Iterable[Observation], missing: Iterable[Missing] = ()) -> None:
-        """Take in more results, and judge them among their peers."""
+        """Add results, and judge them among their peers."""
         first = len(self.observations)
-        self.observations += observations
+        # Sums and ties must not depend on the order in which results come.
+        self.observations += sorted(observations, key=in_order)
         self.missing += missing
         if len(self.observations) <= _JUDGED_ANEW:
             first = 0
@@ -175,7 +191,7 @@ class Evidence:
 
     @property
     def rounds(self) -> int:
-        """How many rounds: as they are numbered, or as many as the busiest end has results."""
+        """The number of rounds: of numbered ones, or else of the results of the busiest end."""
         if self._rounds:
             return len(self._rounds)
         counts: dict[End, int] = {}
@@ -186,13 +202,13 @@ class Evidence:
 
     @property
     def nodes(self) -> list[str]:
-        """All that were measured, in natural order."""
+        """All measured nodes, in natural order."""
         return sorted(self.ends, key=natural)
 
     def crosses(self, o: Observation | Low) -> bool | None:
-        """Whether it went from one leaf to another; None where that is not known."""
-        one, other = self.leaves.get(o.a), self.leaves.get(o.b)
-        return None if one is None or other is None else one != other
+        """Whether a result went from one leaf to another; None where that is not known."""
+        leaf_a, leaf_b = self.leaves.get(o.a), self.leaves.get(o.b)
+        return None if leaf_a is None or leaf_b is None else leaf_a != leaf_b
 
     # ---- judging ----
 
@@ -202,12 +218,12 @@ class Evidence:
         self.weights += [0.0] * len(new)
         classes: dict[_Class, list[int]] = {}
         between: Counter[tuple[str | None, str | None]] = Counter()
-        leaves, stands = self.leaves.get, self.stands
+        leaf_of, stands = self.leaves.get, self.stands
         for number, o in enumerate(new, first):
             a, b = o.a, o.b
-            one, other = leaves(a), leaves(b)
-            between[one, other] += 1
-            crosses = None if one is None or other is None else one != other
+            leaf_a, leaf_b = leaf_of(a), leaf_of(b)
+            between[leaf_a, leaf_b] += 1
+            crosses = None if leaf_a is None or leaf_b is None else leaf_a != leaf_b
             kind = (o.condition, crosses, a.rail == b.rail, o.quiet)
             numbers = classes.get(kind)
             if numbers is None:
@@ -219,13 +235,14 @@ class Evidence:
                     self.ends.setdefault(end.node, []).append(end)
             if o.round is not None:
                 self._rounds.add(o.round)
-        for (one, other), count in between.items():
-            if one is not None and other is not None:
-                for leaf in (one, other) if one != other else (one,):
-                    tallies = self.across if one != other else self.within
+        for (leaf_a, leaf_b), count in between.items():
+            if leaf_a is not None and leaf_b is not None:
+                for leaf in (leaf_a, leaf_b) if leaf_a != leaf_b else (leaf_a,):
+                    tallies = self.across if leaf_a != leaf_b else self.within
                     tallies.setdefault(leaf, Tally()).all += count
-        # Where quiet results are few, the loaded ones say what is good.
-        for kind, numbers in sorted(classes.items(), key=lambda item: item[0][-1]):
+        self._lost = self._lost_rounds(new)
+        # Where quiet results are few, the loaded ones say what is good, and of few the many.
+        for kind, numbers in sorted(classes.items(), key=lambda it: (it[0][-1], -len(it[1]))):
             self._judge_class(kind, numbers)
         self._add_events(first, new)
 
@@ -233,29 +250,34 @@ class Evidence:
         observations = self.observations
         values = self._values_of(numbers)
         values = self._values[kind] = (self._values.get(kind, []) + values)[-_JUDGED_ANEW:]
-        clean, others = self._beside_a_leaf(kind, numbers)
+        clean, others = self._beside_bad_leaf(kind, numbers)
         if clean:
             values, below, reference_holds = self._values_of(clean), 0, True
         else:
             reference_holds = self._reference_holds(numbers)
-            below = self._below(numbers) if reference_holds else 0
+            below = self._count_below(numbers) if reference_holds else 0
         known = peers(values, self.least_spread, below)
         if known is not None:
             if bad := self._mostly_low(numbers, known):
                 known = without(known, values, bad)
             self._peers[kind] = known
         quiet = observations[numbers[0]].quiet
-        beside = None
+        loaded_peers = None
         if known is None and quiet:
-            beside = self._peers.get((*kind[:3], False))
-        # What is of a leaf is not of its rounds.
+            loaded_peers = self._peers.get((*kind[:3], False))
+        if known is None and loaded_peers is None:
+            self._say_too_few(numbers)
+        # The loss of a bad leaf is no loss of its rounds.
         shifts = self._shifts(others if clean else numbers, known)
         weights = known.weights if known else None
         often_low = scoring.often_low(known.grid, known.degrees) if known else 0.0
-        lows = []
+        lows, lost = [], 0
         for number in numbers:
             o = observations[number]
             value, chance = o.value, 0.0
+            if not value and o.round in self._lost:
+                lost += 1
+                continue
             if value is None or value <= 0:
                 always, low, good = scoring.MOST, True, False
                 if known:
@@ -270,21 +292,25 @@ class Evidence:
                 low = z >= scoring.LOW and loss >= max(scoring.LEAST_LOSS, self.tolerated)
                 chance = scoring.tail(z, known.degrees) if low else 1.0
                 if reference_holds and o.bound is not None and value < o.bound and z > scoring.GOOD:
-                    always, low, chance = max(always, _BELOW), True, 0.0
-                # What a whole round has lost accuses nobody, and clears nobody.
+                    always, low, chance = max(always, _BELOW_BOUND), True, 0.0
+                # What a whole round has lost accuses no end, and clears none.
                 least = max(scoring.GOOD * known.spread, scoring.LEAST_LOSS, self.tolerated)
                 good = whole < least and not low
                 if loss < self.tolerated and not low:
                     always, at_times = min(always, 0.0), min(at_times, 0.0)
-            elif beside:
-                self.expected[number] = beside.centre
-                good = math.log(beside.centre / value) < scoring.LEAST_LOSS
+            elif loaded_peers:
+                self.expected[number] = loaded_peers.centre
+                good = math.log(loaded_peers.centre / value) < scoring.LEAST_LOSS
                 always, at_times, low = 0.0, 0.0, False
+            elif not self._is_below(number) and self._is_low_elsewhere(kind, value):
+                # Too few to say that, and not good.
+                self.within[self.leaves[o.a]].all -= 1
+                always, at_times, low, good = 0.0, 0.0, False, False
             else:
                 # Without peers a run that came to its end is good, beside those that failed.
                 low = bool(reference_holds and o.bound is not None and value < o.bound)
                 good = not low
-                always = _BELOW if low else scoring.LEAST
+                always = _BELOW_BOUND if low else scoring.LEAST
                 at_times = scoring.came_and_went(always)
                 self.expected[number] = o.bound if low else None
             self.weights[number] = always
@@ -294,14 +320,29 @@ class Evidence:
                 self._take_low(number, o, always, often, chance)
             else:
                 self._take_pass(number, o, always, at_times, good)
-        if len(lows) < len(numbers):
+        if len(lows) + lost < len(numbers):
             self._good.add(kind)
-        elif kind not in self._good:
-            self._forgive_what_all_share(lows)
+        elif lows and kind not in self._good:
+            self._drop_common_lows(lows)
 
-    def _mostly_low(self, numbers: Sequence[int], known: Peers) -> list[float]:
-        """The values of ends that are low twice at least, and more often than not."""
-        least = known.centre * math.exp(-scoring.LOW * known.spread)
+    def _say_too_few(self, numbers: Sequence[int]) -> None:
+        unknown = [n for n in numbers if (o := self.observations[n]).value and o.bound is None]
+        if unknown:
+            self.alike.append(
+                f"{len(unknown)} values of a condition, without a reference: "
+                f"{LEAST_PEERS} would tell which are low"
+            )
+
+    def _is_low_elsewhere(self, kind: _Class, value: float) -> bool:
+        """Whether a value would be low between two leaves: within one it is no less."""
+        known = self._peers.get((kind[0], True, *kind[2:])) if kind[1] is False else None
+        if known is None:
+            return False
+        return math.log(known.centre / value) >= max(scoring.LEAST_LOSS, scoring.LOW * known.spread)
+
+    def _mostly_low(self, numbers: Sequence[int], class_peers: Peers) -> list[float]:
+        """The values of ends that are low at least twice, and in most of their results."""
+        least = class_peers.centre * math.exp(-scoring.LOW * class_peers.spread)
         lows: Counter[End] = Counter()
         for number in numbers:
             a, b, value = self.observations[number][:3]
@@ -325,11 +366,11 @@ class Evidence:
         ]
 
     def _reference_holds(self, numbers: Sequence[int]) -> bool:
-        """Not where most values are below it: the reference is wrong, or all share a cause. Of a
-        few, one node may spoil all but one.
+        """Whether the reference is right: not where most values are below it, as then it is wrong,
+        or all values share a cause. Among few values one node may spoil all but one.
         """
         bound = [o for n in numbers if (o := self.observations[n]).bound is not None and o.value]
-        below = self._below(numbers)
+        below = self._count_below(numbers)
         if below < len(bound) < LEAST_PEERS:
             return True
         if bound and 2 * below > len(bound):
@@ -344,12 +385,13 @@ class Evidence:
         observations = self.observations
         return [v for n in numbers if (v := observations[n].value) is not None and v > 0]
 
-    def _beside_a_leaf(
+    def _beside_bad_leaf(
         self, kind: _Class, numbers: Sequence[int]
     ) -> tuple[Sequence[int], Sequence[int]]:
         """The results between other leaves, the clean ones and all, where most values are below
-        their reference for what one leaf sends and receives: all of that is low beside them, round
-        by round, so that neither the reference is wrong nor the moment. Empty where that is not so.
+        their reference because of one leaf; empty where that is not so. All results of that leaf
+        are low beside the clean ones, round by round: then the reference is right, and no moment
+        was slow as a whole.
         """
         known_bound = numbers if kind[1] else ()
         bound = [n for n in known_bound if (o := self.observations[n]).value and o.bound]
@@ -361,14 +403,14 @@ class Evidence:
         of_leaf = [n for n in bound if leaf in map(self.leaves.get, self.observations[n][:2])]
         others = sorted(set(bound).difference(of_leaf))
         clean = [n for n in others if n not in below]
-        known = peers(self._values_of(clean), self.least_spread)
-        if known is None or len(clean) < _OF_LEAF * len(others):
+        clean_peers = peers(self._values_of(clean), self.least_spread)
+        if clean_peers is None or len(clean) < _LEAF_SHARE * len(others):
             return (), ()
-        least = known.centre * math.exp(-scoring.LOW * known.spread)
+        least = clean_peers.centre * math.exp(-scoring.LOW * clean_peers.spread)
         low = [n for n in below.intersection(of_leaf) if (self.observations[n].value or 0) < least]
         rounds = {self.observations[n].round for n in low} - {None}
         beside = rounds & {self.observations[n].round for n in clean}
-        if len(low) < _OF_LEAF * len(of_leaf) or len(beside) < _BESIDE:
+        if len(low) < _LEAF_SHARE * len(of_leaf) or len(beside) < _LEAST_ROUNDS:
             return (), ()
         return clean, others
 
@@ -376,13 +418,13 @@ class Evidence:
         _, _, value, _, _, bound, *_ = self.observations[number]
         return bool(value and bound is not None and value < bound)
 
-    def _below(self, numbers: Sequence[int]) -> int:
-        """How many values are below their reference's bound."""
+    def _count_below(self, numbers: Sequence[int]) -> int:
+        """The number of values below their reference's bound."""
         return sum(map(self._is_below, numbers))
 
     def _shifts(self, numbers: Sequence[int], known: Peers | None) -> dict[int | None, float]:
-        """Round -> the loss that at least three quarters of its results have, where at least half
-        of all ends take part: a cause that they share.
+        """Round -> the loss that at least three quarters of its results share, where at least half
+        of all ends take part.
         """
         if known is None:
             return {}
@@ -393,12 +435,37 @@ class Evidence:
                 losses.setdefault(o.round, []).append(math.log(known.centre / o.value))
         least = max(scoring.LEAST_LOSS, scoring.GOOD * known.spread)
         shifts: dict[int | None, float] = {}
-        for number, of_round in losses.items():
-            shared = sorted(of_round)[len(of_round) // 4]
-            if len(of_round) >= 4 and 4 * len(of_round) >= len(self.stands) and shared > least:
+        for number, round_losses in losses.items():
+            shared = sorted(round_losses)[len(round_losses) // 4]
+            if (
+                len(round_losses) >= _OF_ROUND
+                and 4 * len(round_losses) >= len(self.stands)
+                and shared > least
+            ):
                 shifts[number] = shared
                 self.alike.append(f"round {number}: nearly all is slow alike")
         return shifts
+
+    def _lost_rounds(self, new: Sequence[Observation]) -> set[int]:
+        """The rounds in which nearly all runs failed, beside others in which not."""
+        runs = Counter(o.round for o in new if o.round is not None)
+        failed = Counter(o.round for o in new if o.round is not None and not o.value)
+        # The rails of a pair that are measured at once are one pair.
+        pairs: dict[int, set[tuple[str, str]]] = {}
+        for o in new:
+            if o.round is not None:
+                pairs.setdefault(o.round, set()).add(pair_of(o.a.node, o.b.node))
+        lost = {
+            number
+            for number, count in failed.items()
+            if len(pairs[number]) >= _OF_ROUND
+            and runs[number] >= len(self.stands) / 4
+            and count >= _FAILED_ALIKE * runs[number]
+        }
+        if lost == runs.keys() and not self._good:
+            return set()
+        self.alike += [f"round {number}: nearly all failed alike" for number in sorted(lost)]
+        return lost
 
     def _take_low(
         self, number: int, o: Observation, always: float, often: float, chance: float
@@ -415,10 +482,10 @@ class Evidence:
                 o.quiet,
             )
         )
-        one, other = self.leaves.get(o.a), self.leaves.get(o.b)
-        if one is not None and other is not None:
-            for leaf in (one, other) if one != other else (one,):
-                (self.within if one == other else self.across)[leaf].low += 1
+        leaf_a, leaf_b = self.leaves.get(o.a), self.leaves.get(o.b)
+        if leaf_a is not None and leaf_b is not None:
+            for leaf in (leaf_a, leaf_b) if leaf_a != leaf_b else (leaf_a,):
+                (self.within if leaf_a == leaf_b else self.across)[leaf].low += 1
 
     def _take_pass(
         self, number: int, o: Observation, always: float, at_times: float, good: bool
@@ -439,9 +506,9 @@ class Evidence:
                 if len(stand.good_with) < 3 and partner not in stand.good_with:
                     stand.good_with[partner] = number
 
-    def _forgive_what_all_share(self, lows: Sequence[int]) -> None:
-        """Where no result of a condition is good, nobody is told from the others, unless one end
-        is in all of them.
+    def _drop_common_lows(self, lows: Sequence[int]) -> None:
+        """Drop the low results of a condition without a good one: they do not tell one end from
+        another, unless one node is in all of them.
         """
         nodes = [{end.node for end in self.observations[n][:2]} for n in lows]
         if set.intersection(*nodes):
@@ -451,7 +518,7 @@ class Evidence:
         self.alike.append(f"all {len(lows)} results of a condition are bad alike")
 
     def _add_events(self, first: int, new: Sequence[Observation]) -> None:
-        """Counters that moved at few ends speak against these; where many moved, against nobody."""
+        """Add events: counters that moved at a few ends accuse these, at many ends none."""
         moved = [
             (number, end, partner, o)
             for number, o in enumerate(new, first)
@@ -464,9 +531,9 @@ class Evidence:
             self.events[end] = self.events.get(end, 0) + 1
         total = sum(self.events.values())
         for number, end, partner, o in moved:
-            # How often the counters of the others move.
-            usual = (total - self.events[end] + 1) / (2 * len(self.observations))
-            always = min(scoring.MOST, math.log(0.5 / max(usual, scoring.TRANSIENT)))
+            # How often the counters of the other ends move.
+            usual_share = (total - self.events[end] + 1) / (2 * len(self.observations))
+            always = min(scoring.MOST, math.log(0.5 / max(usual_share, scoring.TRANSIENT)))
             if always < scoring.LOW:
                 continue
             self.lows.append(
@@ -474,8 +541,8 @@ class Evidence:
             )
 
     def _round(self, o: Observation) -> int:
-        """The round of a result; without rounds a number below 0 for each time that two nodes met,
-        all rails together.
+        """The round of a result. Without rounds it is a number below 0 for each time that two nodes
+        met, the same for all their rails.
         """
         if o.round is not None:
             return o.round
@@ -486,5 +553,5 @@ class Evidence:
 
 def pair_of(a: str, b: str) -> tuple[str, str]:
     """Two nodes in natural order."""
-    one, other = sorted((a, b), key=natural)
-    return one, other
+    first, second = sorted((a, b), key=natural)
+    return first, second

@@ -1,12 +1,12 @@
 """The fewest nodes, rails and pairs that explain what is low.
 
-An explanation costs what it takes to name its parts (ln of how many there are: two nodes for a
-pair), and the good results of these; it gains the weights of the low results that they explain.
-The best one is sought by greedy choice from every beginning, first of parts whose partners are low
-with them alone; after that, parts that the others make needless are dropped: so a healthy node
-between two bad ones is not named. Minimal explanations are R. Reiter's diagnoses (A Theory of
-Diagnosis from First Principles, 1987); with costs as logarithms of probabilities this is the most
-probable one (J. de Kleer, B. Williams: Diagnosing Multiple Faults, 1987).
+An explanation costs what it takes to name its parts (ln of the number of candidates: two nodes for
+a pair), and the good results of these parts. It gains the weights of the low results that they
+explain. The best one is searched greedily from every start; parts whose partners are low with them
+alone come first. Then parts are dropped that the others make needless: so a healthy node between
+two bad ones is not named. Minimal explanations are R. Reiter's diagnoses (A Theory of Diagnosis
+from First Principles, 1987); with costs as logarithms of probabilities this is the most probable
+one (J. de Kleer, B. Williams: Diagnosing Multiple Faults, 1987).
 """
 
 from __future__ import annotations
@@ -22,19 +22,23 @@ from railgauge.verdict.locating.evidence import End, Evidence, Low, pair_of
 
 Kind = Literal["node", "rail", "pair"]
 
-#: Explanations that are so little worse than the best one, in nats, are as good: what is not part
-#: of all of them is not certain.
-_AS_GOOD = 1.0
+#: Explanations that are worse than the best one by no more than this, in nats, are as good. Only a
+#: part of all of them is certain.
+_EQUALLY_GOOD = 1.0
 
-#: What most of a node's measured rails have, more than this share, is of the node.
+#: A fault of more than this share of a node's measured rails is the node's.
 MOST_RAILS = 0.5
 
-#: Of a group of results with more parts than this not every part is tried as a beginning.
-_BEGINNINGS = 24
+#: The most parts of a group that are tried as a start.
+_MOST_STARTS = 24
 
-#: Strong low results of parts that are low but once, so many of them, show how often that happens.
-_STRONG = 6.0
-_ENOUGH = 8
+#: From so many strong low results on, of parts that are low only once, they show how often that
+#: happens.
+_STRONG_WEIGHT = 6.0
+_LEAST_COUNT = 8
+
+#: Where all are weaker, those are strong that weigh so much of the strongest.
+_AS_STRONG = 0.75
 
 
 class Part(NamedTuple):
@@ -51,8 +55,8 @@ class Part(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Passes:
-    """The weights of a part's results that are not low, for faults that are always there and for
-    those that come and go, and their number.
+    """The results of a part that are not low: the sums of their weights, for faults that are always
+    there and for faults that come and go, and their number.
     """
 
     always: float = 0.0
@@ -62,8 +66,8 @@ class Passes:
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """A part that a good explanation has, all low results that it is in, and whether every one has
-    it that is as good.
+    """A part of a good explanation, all low results that it is in, and whether it is part of every
+    explanation that is as good.
     """
 
     part: Part
@@ -72,8 +76,8 @@ class Explanation:
 
 
 def score(lows: Iterable[Low], passes: Passes, most: float = scoring.MOST) -> float:
-    """How much more likely a fault of this part makes its results, in nats: of each round the
-    lowest of them, as those of a round may share a cause.
+    """How much more likely a fault of this part makes its results, in nats. The lowest result of
+    each round counts, as those of a round may share a cause.
     """
     rounds: dict[int, Low] = {}
     for low in lows:
@@ -84,7 +88,7 @@ def score(lows: Iterable[Low], passes: Passes, most: float = scoring.MOST) -> fl
 
 def _weighed(lows: Collection[Low], passes: Passes, most: float) -> float:
     weights = [min(low.always, most) for low in lows]
-    # What a counter says is not taken back by a good result of the same round.
+    # A good result does not refute a counter's event in the same round.
     at_times = [
         weight if low.event else scoring.came_and_went(weight)
         for low, weight in zip(lows, weights, strict=True)
@@ -102,8 +106,8 @@ def _rarity(low: Low) -> float:
 
 
 def surprise(lows: Iterable[Low], passes: Passes) -> float:
-    """How rarely a healthy part is so low in as many rounds, in nats, less what its good results
-    say for it: enough to ask for more rounds, not to confirm. Chances of several rounds are
+    """How rarely a healthy part is so low in as many rounds, in nats, less the weight of its good
+    results. It suffices to ask for more rounds, not to confirm. The chances of several rounds are
     combined by R. A. Fisher's method (Statistical Methods for Research Workers, 1925, 21.1).
     """
     rounds: dict[int, float] = {}
@@ -117,8 +121,8 @@ def surprise(lows: Iterable[Low], passes: Passes) -> float:
 
 
 def passes_of(evidence: Evidence, parts: Collection[Part]) -> dict[Part, Passes]:
-    """The good results of each part."""
-    known = {}
+    """Part -> its results that are not low."""
+    passes = {}
     for part in parts:
         if part.kind == "pair":
             continue
@@ -126,72 +130,123 @@ def passes_of(evidence: Evidence, parts: Collection[Part]) -> dict[Part, Passes]
             evidence.ends[part.nodes[0]] if part.kind == "node" else [End(part.nodes[0], part.rail)]
         )
         stands = [evidence.stands[end] for end in ends]
-        known[part] = Passes(
+        passes[part] = Passes(
             sum(stand.always for stand in stands),
             sum(stand.at_times for stand in stands),
             sum(stand.count for stand in stands),
         )
-    known.update(_passes_of_pairs(evidence, [part for part in parts if part.kind == "pair"]))
-    return known
+    passes.update(_passes_of_pairs(evidence, [part for part in parts if part.kind == "pair"]))
+    return passes
 
 
 def _passes_of_pairs(evidence: Evidence, parts: Sequence[Part]) -> dict[Part, Passes]:
     if not parts:
         return {}
     by_nodes = {part.nodes: part for part in parts}
-    # Of several rails between two nodes those count that were low.
+    # Only the rails count between two nodes that were low.
     by_ends: dict[tuple[End, End], Part] = {}
     low = {low.number for low in evidence.lows}
     for result in evidence.lows:
         if part := by_nodes.get(pair_of(*result.nodes)):
             by_ends[result.a, result.b] = by_ends[result.b, result.a] = part
     weights: dict[Part, list[float]] = {part: [] for part in parts}
-    for number, o in enumerate(evidence.observations):
-        part = by_ends.get((o.a, o.b))
-        if part is not None and number not in low and not o.quiet:
+    for number, observation in enumerate(evidence.observations):
+        part = by_ends.get((observation.a, observation.b))
+        if part is not None and number not in low and observation.value and not observation.quiet:
             weights[part].append(evidence.weights[number])
     return {
-        part: Passes(sum(of_part), sum(map(scoring.came_and_went, of_part)), len(of_part))
-        for part, of_part in weights.items()
+        part: Passes(
+            sum(part_weights), sum(map(scoring.came_and_went, part_weights)), len(part_weights)
+        )
+        for part, part_weights in weights.items()
     }
 
 
 def explain(evidence: Evidence, lows: Sequence[Low]) -> tuple[list[Explanation], float]:
-    """The parts that explain these results best, and the most that one result weighed.
+    """The parts that explain these results best, and the greatest weight that a result had.
 
-    Where many parts are low but once, that is what happens here to healthy ones too, such as behind
-    a lossy spine: a single result weighs no more than that is rare.
+    Where many parts are low only once, as behind a lossy spine, it happens to healthy parts, too.
+    Then a single result weighs no more than the rarity of that. The same holds where results are
+    left over that no node or rail explains: what they are without it, others are, too.
     """
     most = scoring.MOST
     once = _low_once(evidence, lows)
-    if once >= _ENOUGH:
-        most = min(most, -math.log(min(once / len(evidence.observations), 0.5)))
+    if once >= _LEAST_COUNT:
+        most = _at_most(most, once, evidence)
+    while True:
+        explanations = _explained(evidence, lows, most)
+        less = _at_most(most, _left_over(evidence, lows, explanations), evidence)
+        if less == most:
+            return explanations, most
+        most = less
+
+
+def _at_most(most: float, count: int, evidence: Evidence) -> float:
+    """The most that a result weighs where so many come by themselves."""
+    share = min(count / len(evidence.observations), 0.5) if count else 0.0
+    return min(most, -math.log(share)) if share else most
+
+
+def _explained(evidence: Evidence, lows: Sequence[Low], most: float) -> list[Explanation]:
     covered = _covered(evidence, lows, most)
     passes = passes_of(evidence, covered)
     costs = {part: _cost(evidence, part) for part in covered}
     worth = {
-        part: of_part
-        for part, of_part in covered.items()
-        if _gain(of_part, passes[part], costs[part], most) > 0
+        part: part_lows
+        for part, part_lows in covered.items()
+        if _gain(part_lows, passes[part], costs[part], most) > 0
     }
     explanations = []
     for parts in _groups(worth):
         group = {part: worth[part] for part in parts}
         explanations += _best(group, passes, costs, most)
-    return explanations, most
+    return explanations
+
+
+def _left_over(evidence: Evidence, lows: Sequence[Low], explanations: Sequence[Explanation]) -> int:
+    """How many strong low results, each the only one of its pair, are of no node or rail that is
+    low with two partners for certain, while both their ends are good otherwise.
+    """
+    explained = {
+        low
+        for explanation in explanations
+        if explanation.certain and len(_partners(explanation)) > 1
+        for low in explanation.lows
+    }
+    strong = min(_STRONG_WEIGHT, _AS_STRONG * max((low.always for low in lows), default=0.0))
+    times = Counter(pair_of(*low.nodes) for low in lows if not low.event)
+    return sum(
+        _is_by_itself(evidence, low, strong)
+        and low not in explained
+        and times[pair_of(*low.nodes)] == 1
+        for low in lows
+    )
+
+
+def _partners(explanation: Explanation) -> set[str]:
+    nodes = {node for low in explanation.lows if not low.event for node in low.nodes}
+    return nodes - set(explanation.part.nodes)
 
 
 def _low_once(evidence: Evidence, lows: Sequence[Low]) -> int:
-    """How many strong low results are the only one of both their ends, which are good otherwise."""
+    """The number of strong low results that are the only one of both ends, which else are good."""
     counts: dict[End, int] = {}
     for low in lows:
         for end in (low.a, low.b):
             counts[end] = counts.get(end, 0) + 1
     return sum(
-        low.always >= _STRONG
-        and not low.event
-        and all(counts[end] == 1 and evidence.stands[end].good > 0 for end in (low.a, low.b))
+        _is_by_itself(evidence, low, _STRONG_WEIGHT)
+        and all(counts[end] == 1 for end in (low.a, low.b))
         for low in lows
+    )
+
+
+def _is_by_itself(evidence: Evidence, low: Low, strong: float) -> bool:
+    """Whether it is strong, of ends that are good otherwise."""
+    return (
+        low.always >= strong
+        and not low.event
+        and all(evidence.stands[end].good > 0 for end in (low.a, low.b))
     )
 
 
@@ -214,19 +269,20 @@ def _covered(evidence: Evidence, lows: Sequence[Low], most: float) -> dict[Part,
     for part in [part for part in covered if part.kind == "node"]:
         if not _is_of_node(evidence, part.nodes[0], covered[part], mostly):
             del covered[part]
-    # Passes cost time to sum up, and take away only: what cannot be worth it without is left out.
+    # Passes take time to sum up, and only lower the gain: parts without a gain before are left out.
     return {
-        part: of_part
-        for part, of_part in covered.items()
-        if sum(max(low.always, low.often, _rarity(low)) for low in of_part) > _cost(evidence, part)
+        part: part_lows
+        for part, part_lows in covered.items()
+        if sum(max(low.always, low.often, _rarity(low)) for low in part_lows)
+        > _cost(evidence, part)
     }
 
 
 def _is_of_node(
     evidence: Evidence, node: str, lows: Sequence[Low], mostly: Collection[End]
 ) -> bool:
-    """Whether most of its rails are low more often than not, beside partners that are not so, or
-    twice most of them in one round: else it is its rails', or their partners'.
+    """Whether a fault is the node's: most of its rails are low more often than not, beside partners
+    that are not, or most of them in each of two rounds. Else it is its rails', or their partners'.
     """
     ends = evidence.ends[node]
     if len(ends) == 1:
@@ -236,13 +292,13 @@ def _is_of_node(
         end, partner = (low.a, low.b) if low.a.node == node else (low.b, low.a)
         if low.event or partner not in mostly:
             rounds.setdefault(low.round, set()).add(end)
-    bad = {end for of_round in rounds.values() for end in of_round if end in mostly}
-    at_once = sum(len(of_round) > MOST_RAILS * len(ends) for of_round in rounds.values())
+    bad = {end for round_ends in rounds.values() for end in round_ends if end in mostly}
+    at_once = sum(len(round_ends) > MOST_RAILS * len(ends) for round_ends in rounds.values())
     return len(bad) > MOST_RAILS * len(ends) or at_once > 1
 
 
 def _cost(evidence: Evidence, part: Part) -> float:
-    """What it takes to name it, in nats."""
+    """The cost of naming a part, in nats."""
     if part.kind == "rail":
         return math.log(len(evidence.stands))
     node = math.log(max(len(evidence.ends), 2))
@@ -250,16 +306,16 @@ def _cost(evidence: Evidence, part: Part) -> float:
 
 
 def _gain(lows: Collection[Low], passes: Passes, cost: float, most: float) -> float:
-    """What a part's fault explains, without its cost."""
+    """What a part's fault explains, less its cost."""
     if not lows:
         return -cost
-    # What asks for more rounds must be explained too.
+    # What is rare enough to ask for more rounds must be explained, too.
     rare = sum(min(_rarity(low), most) for low in lows if not low.event) + passes.always
     return max(_weighed(lows, passes, most), rare) - cost
 
 
 def _groups(worth: Mapping[Part, Sequence[Low]]) -> list[list[Part]]:
-    """Parts that share low results, also by others between them."""
+    """The parts in groups that share low results, directly or through other parts."""
     leader: dict[Part, Part] = {part: part for part in worth}
 
     def first(part: Part) -> Part:
@@ -267,11 +323,11 @@ def _groups(worth: Mapping[Part, Sequence[Low]]) -> list[list[Part]]:
             leader[part] = part = leader[leader[part]]
         return part
 
-    of_low: dict[int, Part] = {}
+    part_of_low: dict[int, Part] = {}
     for part, lows in worth.items():
         for low in lows:
-            other = of_low.setdefault(low.number, part)
-            leader[first(part)] = first(other)
+            first_part = part_of_low.setdefault(low.number, part)
+            leader[first(part)] = first(first_part)
     groups: dict[Part, list[Part]] = {}
     for part in worth:
         groups.setdefault(first(part), []).append(part)
@@ -279,7 +335,7 @@ def _groups(worth: Mapping[Part, Sequence[Low]]) -> list[list[Part]]:
 
 
 def _degrees(covered: Mapping[Part, Sequence[Low]], explained: Collection[Low]) -> Counter[End]:
-    """How many low results of each end are not explained yet."""
+    """End -> the number of its low results that are not explained yet."""
     left = {low for lows in covered.values() for low in lows if low not in explained}
     return Counter(end for low in left for end in ((low.a,) if low.event else (low.a, low.b)))
 
@@ -290,9 +346,9 @@ def _convicts(
     explained: Collection[Low],
     degrees: Mapping[End, int],
 ) -> bool:
-    """Whether it has several low results, and one of these is the only one that its partner has:
-    of a chain of bad and healthy nodes the ends tell who is who (R. Karp, M. Sipser: Maximum
-    Matching in Sparse Random Graphs, 1981: exact where there is no ring of such).
+    """Whether a part has several low results, one of which is the only one of its partner. In a
+    chain of bad and healthy nodes the ends tell which is which (R. Karp, M. Sipser: Maximum
+    Matching in Sparse Random Graphs, 1981: exact where such nodes form no ring).
     """
     left = [low for low in covered[part] if low not in explained]
     if part.kind == "pair" or len(left) < 2:
@@ -306,7 +362,7 @@ def _best(
     costs: Mapping[Part, float],
     most: float,
 ) -> list[Explanation]:
-    """The explanation of a group of parts that gains most, and those that are as good."""
+    """The parts of the explanation that gains most in a group, and of those that are as good."""
 
     def gain(part: Part, without: Collection[Low]) -> float:
         left = [low for low in covered[part] if low not in without]
@@ -340,14 +396,14 @@ def _best(
                 chosen = rest
         return chosen
 
-    beginnings = sorted(covered, key=lambda part: gain(part, ()), reverse=True)[:_BEGINNINGS]
-    found = {
+    beginnings = sorted(covered, key=lambda part: gain(part, ()), reverse=True)[:_MOST_STARTS]
+    gains = {
         frozenset(chosen): total(chosen) for chosen in map(from_beginning, [None, *beginnings])
     }
-    best = max(found.values())
-    as_good = [parts for parts, gained in found.items() if gained > best - _AS_GOOD]
+    best = max(gains.values())
+    good_enough = [parts for parts, gained in gains.items() if gained > best - _EQUALLY_GOOD]
     return [
-        Explanation(part, tuple(covered[part]), all(part in parts for parts in as_good))
+        Explanation(part, tuple(covered[part]), all(part in parts for parts in good_enough))
         for part in covered
-        if any(part in parts for parts in as_good)
+        if any(part in parts for parts in good_enough)
     ]

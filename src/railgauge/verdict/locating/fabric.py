@@ -6,31 +6,44 @@ import dataclasses
 import math
 import statistics
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Literal
 
 from railgauge.node.rdma import natural
 from railgauge.verdict.locating import scoring
 from railgauge.verdict.locating.evidence import End, Evidence, Low, Observation, Tally
 
-#: Weight from which on a low result counts as one of an uplink, in nats.
+#: The least weight of a low result that counts for an uplink, in nats.
 _STRONG = 4.0
 
-#: A leaf is at fault as a whole where so much of what uses it is low.
-_WHOLE = 0.7
+#: A leaf is at fault as a whole where this share of the results that use it is low.
+_MOST_RESULTS = 0.7
 
-#: So many different nodes at least must be low at a leaf.
-_NODES = 3
+#: The least number of different nodes that must be low at a leaf.
+_LEAST_NODES = 3
 
-#: Low results of an uplink count so many times for each node.
-_TIMES_A_NODE = 3
+#: A rail is low as a whole at so many nodes at least, and so much of its results.
+_PLANE, _OF_PLANE = 6, 0.9
 
-#: Of so many flows between two leaves in a round the better ones say what was usual then, and at
-#: least so much of what a flow of an uplink has lost, it has lost beside them.
+#: A node of a leaf that is bad as a whole is not good so often.
+_SPARED = 3
+
+#: The most low results of a node that count for an uplink.
+_MOST_PER_NODE = 3
+
+#: From so many flows between two leaves in a round on, the better ones show what was usual then. A
+#: flow of a bad uplink must have lost at least this share of its loss beside them.
 _FLOWS, _OWN = 4, 0.5
 
-#: An uplink's own counter stands out at so many times the median of the leaf's others.
-_TIMES = 10
+#: An uplink's own counter stands out above so many times the median of the leaf's others.
+_OUTSTANDING = 10
+
+
+#: An uplink is starved that carried less than this share of what each of the others did, from so
+#: many results for each of them on. Where every result is one flow that takes an uplink at random,
+#: chance makes it so in 2 of 1,000 leaves with two uplinks, in 1 with 4 or 16 (20,000 drawn; with 4
+#: results each, 65).
+_STARVED, _RESULTS = 1 / 3, 16
 
 
 #: A condition, a round, and two leaves.
@@ -39,93 +52,169 @@ _Way = tuple[Hashable, int | None, frozenset[str | None]]
 
 @dataclasses.dataclass(frozen=True)
 class Gathering:
-    """Low results that have a leaf, or its ways out, in common."""
+    """Low results that have a leaf, or its uplinks, in common."""
 
     kind: Literal["leaf", "uplink"]
     name: str
     lows: tuple[Low, ...]
     score: float
     confirmed: bool
-    #: what it is to be measured with
+    #: what it must be measured with to be confirmed
     confirm: str
 
 
-def gatherings(evidence: Evidence) -> list[Gathering]:
+def planes(evidence: Evidence) -> list[Gathering]:
+    """The rails that are low at nearly all nodes, which are good with their others: what all ends
+    of such a rail share, its leaf where each rail has one of its own, and not each of them.
+    """
+    lows: dict[str, list[Low]] = {}
+    for low in evidence.lows:
+        if not low.event and low.a.rail is not None and low.a.rail == low.b.rail:
+            lows.setdefault(low.a.rail, []).append(low)
+    ends: dict[str, list[End]] = {}
+    for end in evidence.stands:
+        ends.setdefault(end.rail or "", []).append(end)
+    low_rails = {
+        rail
+        for rail, of_rail in lows.items()
+        if len({node for low in of_rail for node in low.nodes}) >= _PLANE
+        and len(of_rail) >= _OF_PLANE * (len(of_rail) + _passed(evidence, ends[rail]))
+    }
+    spared = {
+        end.node
+        for end, stand in evidence.stands.items()
+        if end.rail not in low_rails and stand.good
+    }
+    return [
+        _plane(evidence, rail, ends[rail], lows[rail])
+        for rail in sorted(low_rails, key=natural)
+        if 2 * sum(end.node in spared for end in ends[rail]) > len(ends[rail])
+    ]
+
+
+def _passed(evidence: Evidence, ends: Sequence[End]) -> float:
+    """Results that are not low, of two ends each."""
+    return sum(evidence.stands[end].count for end in ends) / 2
+
+
+def _plane(evidence: Evidence, rail: str, ends: Sequence[End], lows: Sequence[Low]) -> Gathering:
+    leaves = {evidence.leaves.get(end, "") for end in ends}
+    name = leaves.pop() if len(leaves) == 1 else ""
+    if any(leaf == name and end.rail != rail for end, leaf in evidence.leaves.items()):
+        name = ""
+    score = _score_by_round(lows)
+    enough = score >= scoring.bar(len(set(evidence.leaves.values())))
+    confirmed = bool(name) and enough and len({low.round for low in lows}) > 1
+    confirm = "other rails" if name else "other rails, its leaf known"
+    return Gathering("leaf", name or f"rail {rail}", tuple(lows), score, confirmed, confirm)
+
+
+def gatherings(evidence: Evidence, explained: Collection[Low] = ()) -> list[Gathering]:
     """The leaves and uplinks that explain low results better than their nodes do.
 
-    Where most of what uses a leaf is low, it is at fault as a whole; where most of what leaves it
-    is, and what stays within is good, its ways out. An uplink of several behind ECMP hits some
-    flows of nodes whose others pass: where more of a leaf's are low than of the others', by the
-    log-likelihood ratio of two Poisson rates.
+    A leaf is at fault as a whole where most results that use it are low. Its uplinks are where most
+    results that leave it are low, and those within it good. One of several uplinks behind ECMP hits
+    some flows of nodes whose other flows pass: it is found where more of a leaf's flows are low
+    than of other leaves', by the log-likelihood ratio of two Poisson rates.
     """
-    found: list[Gathering] = []
+    gatherings: list[Gathering] = []
     if len(evidence.across) < 2:
-        return found
+        return gatherings
     nodes: dict[str, set[str]] = {}
     for end, leaf in evidence.leaves.items():
         nodes.setdefault(leaf, set()).add(end.node)
-    left = [low for low in evidence.lows if not low.event and evidence.crosses(low) is not None]
-    while left:
-        of_leaves = [
+    unexplained = [
+        low
+        for low in evidence.lows
+        if not low.event and low not in explained and evidence.crosses(low) is not None
+    ]
+    strong = [low for low in unexplained if low.always >= _STRONG and evidence.crosses(low)]
+    of_flows = set(_not_momentary(evidence, strong))
+    while unexplained:
+        flows = [low for low in unexplained if low in of_flows]
+        candidates = [
             gathering
             for leaf in sorted(evidence.across, key=natural)
-            if (gathering := _of_leaf(evidence, leaf, left, len(nodes[leaf])))
+            if (gathering := _gathering_at(evidence, leaf, unexplained, flows, len(nodes[leaf])))
         ]
-        if not of_leaves:
+        if not candidates:
             break
-        best = max(of_leaves, key=lambda gathering: gathering.score)
-        found.append(best)
+        best = max(candidates, key=lambda gathering: gathering.score)
+        gatherings.append(best)
         explained = set(best.lows)
-        left = [low for low in left if low not in explained]
-    return found
+        unexplained = [low for low in unexplained if low not in explained]
+    return gatherings
 
 
-def _of_leaf(evidence: Evidence, leaf: str, lows: Sequence[Low], at_leaf: int) -> Gathering | None:
-    here = [low for low in lows if leaf in _leaves(evidence, low)]
-    across = [low for low in here if evidence.crosses(low)]
-    nodes = {end.node for low in here for end in (low.a, low.b) if evidence.leaves[end] == leaf}
-    if len(nodes) < min(_NODES, at_leaf) or len(nodes) < 2 or not across:
+def _gathering_at(
+    evidence: Evidence, leaf: str, lows: Sequence[Low], flows: Sequence[Low], at_leaf: int
+) -> Gathering | None:
+    at_this_leaf = [low for low in lows if leaf in _leaves(evidence, low)]
+    leaving = [low for low in at_this_leaf if evidence.crosses(low)]
+    nodes = {
+        end.node for low in at_this_leaf for end in (low.a, low.b) if evidence.leaves[end] == leaf
+    }
+    if len(nodes) < min(_LEAST_NODES, at_leaf) or len(nodes) < 2 or not leaving:
         return None
     all_across, within = evidence.across[leaf], evidence.within.get(leaf, Tally())
-    if len(across) >= _WHOLE * all_across.all:
+    if len(leaving) >= _MOST_RESULTS * all_across.all:
         if 2 * within.low >= within.all:
-            return _whole(evidence, leaf, here, stays_good=False)
-        return _whole(evidence, leaf, across, stays_good=True)
-    strong = [low for low in lows if low.always >= _STRONG and evidence.crosses(low)]
-    return _some(evidence, leaf, _not_of_a_moment(evidence, strong))
+            return _whole_leaf(evidence, leaf, at_this_leaf, stays_good=False)
+        return _whole_leaf(evidence, leaf, leaving, stays_good=True)
+    return _one_of_several_uplinks(evidence, leaf, flows)
 
 
-def _whole(
-    evidence: Evidence, leaf: str, here: Sequence[Low], stays_good: bool
+def _whole_leaf(
+    evidence: Evidence, leaf: str, lows: Sequence[Low], stays_good: bool
 ) -> Gathering | None:
-    """All of a leaf, or of its ways out."""
-    across = [low for low in here if evidence.crosses(low)]
-    nodes = {_end_at(evidence, leaf, low).node for low in across}
-    others = {other for low in across for other in _leaves(evidence, low) if other != leaf}
-    if not stays_good and len(_mostly_low(evidence, leaf, here)) < _NODES:
-        # One or two nodes that are bad, or what they are at: nobody can tell.
+    """The leaf as a whole, or all of its uplinks (`stays_good`); None where it is neither."""
+    leaving = [low for low in lows if evidence.crosses(low)]
+    nodes = {_end_at(evidence, leaf, low).node for low in leaving}
+    others = {other for low in leaving for other in _leaves(evidence, low) if other != leaf}
+    if not stays_good and len(_mostly_low(evidence, leaf, lows)) < _LEAST_NODES:
+        # One or two bad nodes look the same as a bad leaf.
+        return None
+    spared = 0 if stays_good else _most_spared(evidence, leaf, leaving)
+    if spared >= _SPARED:
         return None
     if stays_good and len(nodes) < 2:
         return None
-    score = _by_round(here)
+    score = _score_by_round(lows)
     if len(others) == 1:
         name = "-".join(sorted((leaf, *others), key=natural))
-        # Of two leaves nobody can tell which it is.
-        return Gathering("uplink", name, tuple(here), score, False, "a third leaf")
+        # Two leaves alone cannot be told apart.
+        return Gathering("uplink", name, tuple(lows), score, False, "a third leaf")
     elsewhere = [tally for name, tally in evidence.across.items() if name not in (leaf, *others)]
-    if any(tally.low >= _WHOLE * tally.all for tally in elsewhere):
+    if any(tally.low >= _MOST_RESULTS * tally.all for tally in elsewhere):
         return None
-    twice = len({low.round for low in here}) > 1
-    confirmed = twice and score >= scoring.bar(len(evidence.across))
-    name = _uplink(evidence, leaf) if stays_good else leaf
-    kind: Literal["leaf", "uplink"] = "uplink" if stays_good else "leaf"
-    return Gathering(kind, name, tuple(here), score, confirmed, "other leaves")
+    twice = len({low.round for low in lows}) > 1
+    confirmed = twice and not spared and score >= scoring.bar(len(evidence.across))
+    # Where nothing was measured within the leaf, only counters can tell it from its uplinks.
+    of_uplinks = stays_good or not evidence.within.get(leaf, Tally()).all
+    name = _uplink(evidence, leaf) if of_uplinks else leaf
+    kind: Literal["leaf", "uplink"] = "uplink" if stays_good or name != leaf else "leaf"
+    return Gathering(kind, name, tuple(lows), score, confirmed, "other leaves")
 
 
-def _mostly_low(evidence: Evidence, leaf: str, here: Sequence[Low]) -> list[str]:
-    """The leaf's nodes of which more results are low than good."""
+def _most_spared(evidence: Evidence, leaf: str, leaving: Sequence[Low]) -> int:
+    """How often a node of the leaf is good that was never low with one of another leaf, the most
+    of any: it is the leaf's other nodes then.
+    """
+    bad = {_end_at(evidence, leaf, low).node for low in leaving}
+    return max(
+        (
+            stand.good
+            for end, stand in evidence.stands.items()
+            if evidence.leaves.get(end) == leaf and end.node not in bad
+        ),
+        default=0,
+    )
+
+
+def _mostly_low(evidence: Evidence, leaf: str, lows: Sequence[Low]) -> list[str]:
+    """The leaf's nodes with more low results than good ones."""
     counts: dict[str, int] = {}
-    for low in here:
+    for low in lows:
         for end in (low.a, low.b):
             if evidence.leaves[end] == leaf:
                 counts[end.node] = counts.get(end.node, 0) + 1
@@ -136,22 +225,23 @@ def _mostly_low(evidence: Evidence, leaf: str, here: Sequence[Low]) -> list[str]
     ]
 
 
-def _some(evidence: Evidence, leaf: str, lows: Sequence[Low]) -> Gathering | None:
-    """Some flows of a leaf are low, and both their ends have others that are good."""
+def _one_of_several_uplinks(evidence: Evidence, leaf: str, lows: Sequence[Low]) -> Gathering | None:
+    """One of several uplinks: some flows of a leaf are low, and both their ends have good ones."""
     mixed = [low for low in lows if all(evidence.stands[end].good for end in (low.a, low.b))]
-    here = [low for low in mixed if leaf in _leaves(evidence, low)]
-    others = {other for low in here for other in _leaves(evidence, low) if other != leaf}
-    # Each pair once, each node but few times: what is low with many, or again, is at fault itself.
-    pairs = {frozenset(low.nodes): low for low in here}.values()
+    at_this_leaf = [low for low in mixed if leaf in _leaves(evidence, low)]
+    others = {other for low in at_this_leaf for other in _leaves(evidence, low) if other != leaf}
+    # Each pair once, each node a few times: a node that is low with many, or again, is at fault
+    # itself.
+    pairs = {frozenset(low.nodes): low for low in at_this_leaf}.values()
     nodes_here = Counter(_end_at(evidence, leaf, low).node for low in pairs)
     nodes_there = Counter(n for low in pairs for n in low.nodes if n not in nodes_here)
-    if len(nodes_here) < _NODES or len(others) < 2:
+    if len(nodes_here) < _LEAST_NODES or len(others) < 2:
         return None
     all_here = evidence.across[leaf].all
     elsewhere = sum(tally.all for tally in evidence.across.values()) / 2 - all_here
-    expected = all_here * (len(mixed) - len(here) + 1) / max(elsewhere, 1)
+    expected = all_here * (len(mixed) - len(at_this_leaf) + 1) / max(elsewhere, 1)
     count = min(
-        sum(min(times, _TIMES_A_NODE) for times in nodes.values())
+        sum(min(times, _MOST_PER_NODE) for times in nodes.values())
         for nodes in (nodes_here, nodes_there)
     )
     if count <= 2 * expected:
@@ -162,43 +252,45 @@ def _some(evidence: Evidence, leaf: str, lows: Sequence[Low]) -> Gathering | Non
     return Gathering(
         "uplink",
         _uplink(evidence, leaf),
-        tuple(_by_chance(evidence, leaf, lows, count / all_here)),
+        tuple(_lows_of_healthy_ends(evidence, leaf, lows, count / all_here)),
         score,
-        len({low.round for low in here}) > 1,
+        len({low.round for low in at_this_leaf}) > 1,
         "other leaves, more flows",
     )
 
 
-def _not_of_a_moment(evidence: Evidence, lows: Sequence[Low]) -> list[Low]:
-    """Those that are low beside others between the same leaves in the same round, too: a bad uplink
-    of several hits some of these, and what slows leaves for a moment all.
+def _not_momentary(evidence: Evidence, lows: Sequence[Low]) -> list[Low]:
+    """The results that are low also beside others between the same leaves in the same round: one
+    bad uplink of several hits some of these, but what slows leaves for a moment hits all.
     """
     results = evidence.observations
     values: dict[_Way, list[float]] = {_way(evidence, results[low.number]): [] for low in lows}
-    for o in results if lows else ():
-        if o.value and (way := _way(evidence, o)) in values:
-            values[way].append(o.value)
-    found = []
+    for result in results if lows else ():
+        if result.value and (way := _way(evidence, result)) in values:
+            values[way].append(result.value)
+    kept = []
     for low in lows:
         value, expected = results[low.number].value, evidence.expected[low.number]
         others = values[_way(evidence, results[low.number])]
         # Where no round is known, neither is a moment.
-        known = results[low.number].round is not None
-        if known and value and expected and len(others) >= _FLOWS:
+        has_round = results[low.number].round is not None
+        if has_round and value and expected and len(others) >= _FLOWS:
             usual = statistics.quantiles(others, n=4, method="inclusive")[-1]
             if usual - value < _OWN * (expected - value):
                 continue
-        found.append(low)
-    return found
+        kept.append(low)
+    return kept
 
 
 def _way(evidence: Evidence, o: Observation) -> _Way:
     return o.condition, o.round, frozenset((evidence.leaves.get(o.a), evidence.leaves.get(o.b)))
 
 
-def _by_chance(evidence: Evidence, leaf: str, lows: Sequence[Low], rate: float) -> list[Low]:
-    """The low results that a leaf of such a rate has at ends that are healthy: of an end that is
-    low far more often, none.
+def _lows_of_healthy_ends(
+    evidence: Evidence, leaf: str, lows: Sequence[Low], rate: float
+) -> list[Low]:
+    """The low results of a leaf at ends that are healthy. An end that is low far more often than
+    such a `rate` explains is bad itself.
     """
     by_end: dict[End, list[Low]] = {}
     for low in lows:
@@ -206,28 +298,51 @@ def _by_chance(evidence: Evidence, leaf: str, lows: Sequence[Low], rate: float) 
             for end in (low.a, low.b):
                 by_end.setdefault(end, []).append(low)
     bar = scoring.bar(len(evidence.stands))
-    own = {
+    bad_end_lows = {
         low
-        for end, of_end in by_end.items()
-        if -math.log(rate) * len(of_end) + evidence.stands[end].always > bar
-        for low in of_end
+        for end, end_lows in by_end.items()
+        if -math.log(rate) * len(end_lows) + evidence.stands[end].always > bar
+        for low in end_lows
     }
-    return [low for of_end in by_end.values() for low in of_end if low not in own]
+    return [low for end_lows in by_end.values() for low in end_lows if low not in bad_end_lows]
 
 
 def _uplink(evidence: Evidence, leaf: str) -> str:
-    """The one of the leaf's uplinks whose counters stand out, or the leaf."""
-    known = {
+    """The leaf's uplink whose counters stand out, or the leaf."""
+    return _with_errors(evidence, leaf) or _starved(evidence, leaf) or leaf
+
+
+def _with_errors(evidence: Evidence, leaf: str) -> str:
+    events_by_name = {
         name: events
         for name, events in evidence.uplink_events.items()
         if name.partition(":")[0] == leaf
     }
-    if not known:
-        return leaf
-    worst = max(known, key=lambda name: known[name])
-    rest = [events for name, events in known.items() if name != worst]
-    usual = statistics.median(rest) if rest else 0
-    return worst if known[worst] > _TIMES * max(usual, 1) else leaf
+    if not events_by_name:
+        return ""
+    worst = max(events_by_name, key=lambda name: events_by_name[name])
+    other_events = [events for name, events in events_by_name.items() if name != worst]
+    usual = statistics.median(other_events) if other_events else 0
+    return worst if events_by_name[worst] > _OUTSTANDING * max(usual, 1) else ""
+
+
+def _starved(evidence: Evidence, leaf: str) -> str:
+    """The uplink that carried far less than all others of a leaf at fault, as the flows that take
+    it crawl; "" where it is another one in each direction.
+    """
+    carried = {
+        name: both_ways
+        for name, both_ways in evidence.uplink_bytes.items()
+        if name.partition(":")[0] == leaf
+    }
+    if len(carried) < 2 or evidence.across[leaf].all < _RESULTS * len(carried):
+        return ""
+    starved = set()
+    for direction in (0, 1):
+        least, second = sorted(carried, key=lambda name: carried[name][direction])[:2]
+        if carried[least][direction] < _STARVED * carried[second][direction]:
+            starved.add(least)
+    return starved.pop() if len(starved) == 1 else ""
 
 
 def _leaves(evidence: Evidence, low: Low) -> tuple[str, str]:
@@ -238,7 +353,7 @@ def _end_at(evidence: Evidence, leaf: str, low: Low) -> End:
     return low.a if evidence.leaves[low.a] == leaf else low.b
 
 
-def _by_round(lows: Sequence[Low]) -> float:
+def _score_by_round(lows: Sequence[Low]) -> float:
     rounds: dict[int, float] = {}
     for low in lows:
         rounds[low.round] = max(rounds.get(low.round, 0.0), low.always)

@@ -1,35 +1,45 @@
-"""Outputs of nccl-tests between two nodes each, that somebody else made, as evidence."""
+"""Outputs of nccl-tests between two nodes, from anywhere, as evidence."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 
 from railgauge.tools import ParseError, nccl_tests
+from railgauge.tools.common.lines import plain
 from railgauge.tools.nccl_tests.result import Device
 from railgauge.tools.nccl_tests.text import scan
 from railgauge.verdict.locating.evidence import End, Evidence, Missing, Observation
 
 #: A device line, also of an output that is broken off below it.
-_RANK = re.compile(r"^.*#\s+Rank\s+[0-9]+ .* on .* device .*$", re.MULTILINE)
+_RANK = re.compile(r"#\s+Rank\s+[0-9]+ .* on .* device .*")
 
 
 def read(texts: Mapping[str, str]) -> Evidence:
-    """The evidence of outputs by file name. The pair of one are the two hosts of its device lines.
-
-    Its value is the bus bandwidth of its largest size; where the judge refuses the run, it failed.
-    An output of which no pair is known is missing.
+    """The evidence of outputs by file name. The pair of an output is the two hosts of its device
+    lines, its value the bus bandwidth of its largest size. A run that the judge refuses failed. An
+    output without a pair is missing.
     """
     evidence = Evidence()
-    observations = []
+    observations: list[Observation] = []
     missing = []
+    taken: set[str] = set()
     for name, text in texts.items():
         hosts = list(dict.fromkeys(device.host for device in _devices(text)))
         if len(hosts) != 2:
-            told = f"{len(hosts)} hosts" if hosts else "no hosts in device lines"
-            missing.append(Missing(name, None, f"{told}, expected two"))
+            hosts_text = f"{len(hosts)} hosts" if hosts else "no hosts in device lines"
+            missing.append(Missing(name, None, f"{hosts_text}, expected two"))
             continue
-        observations.append(_observation(End(hosts[0]), End(hosts[1]), text))
+        # A copy of an output is the same run.
+        if text not in taken:
+            taken.add(text)
+            observations.append(_observation(End(hosts[0]), End(hosts[1]), text))
+    # A run that failed is one of those that the others are.
+    usual = Counter(o.condition for o in observations if o.value is not None).most_common(1)
+    for place, o in enumerate(observations):
+        if o.value is None and usual:
+            observations[place] = o._replace(condition=usual[0][0])
     evidence.add(observations, missing)
     return evidence
 
@@ -44,7 +54,8 @@ def _observation(a: End, b: End, text: str) -> Observation:
 
 
 def _devices(text: str) -> tuple[Device, ...]:
-    lines = "\n".join(["# Using devices", *_RANK.findall(text), ""])
+    bare = (plain(line)[0] for line in text.splitlines())
+    lines = "\n".join(["# Using devices", *filter(_RANK.fullmatch, bare), ""])
     try:
         return tuple(device for result in scan(lines) for device in result.devices)
     except ParseError:

@@ -1,5 +1,5 @@
-"""What the healthy places of a condition have: centre, spread and tail, among values of which some
-may be bad.
+"""The centre, spread and tail of a condition's healthy values, among values of which some may be
+bad.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import NamedTuple
 
 from railgauge.verdict.locating import scoring
 
-#: Of fewer values nobody is told from the others.
+#: Among fewer values none can be told from the others.
 LEAST_PEERS = 4
 
-#: What equal places of a network differ by before many of them are known, and how many values that
-#: weighs: a spread of few values is next to nothing by chance (empirical Bayes, as in G. Smyth,
+#: The spread of equal places of a network that is assumed at first, and the number of values that
+#: it weighs: few values may have a spread near zero by chance (empirical Bayes, as in G. Smyth,
 #: Linear Models and Empirical Bayes Methods, 2004, 3.2).
 _PRIOR_SPREAD = 0.05
 _PRIOR_VALUES = 2
 
-#: Spreads are rounded up in such steps, so that rounds share their tables of weights.
+#: Spreads are rounded up in steps of this ratio, so that rounds share their tables of weights.
 _GRID = math.log(1.05)
 
-#: Of fewer values two groups must have a gap between them.
+#: With fewer values, two groups must have a gap between them.
 _MANY = 40
 
-#: So many cuts between two groups are tried, and so many spreads these must be apart.
+#: How many cuts between two groups are tried, and how many spreads these must be apart.
 _CUTS = 64
-_APART = 5
+_LEAST_DISTANCE = 5
 
 
 class Peers(NamedTuple):
@@ -51,35 +51,35 @@ class Peers(NamedTuple):
 
 
 def peers(values: Sequence[float], least_spread: float, below: int = 0) -> Peers | None:
-    """Of positive values, the more the better; None where there are too few.
+    """The peers of positive values, the more the better; None where there are too few values.
 
-    Of few values the lowest that are `below` a reference, so many, tell which the healthy ones are.
-    `least_spread` is what equal places differ by in any case. The values are those of all, unless
-    they fall into two groups with a gap between them: then of the better one, which bad parts that
-    spoil more than half of the results leave over (a ring of six with two bad nodes: two of six).
+    Of few values, the number that are `below` a reference tells which the healthy ones are.
+    `least_spread` is the least spread of equal places. The peers are all values, unless these fall
+    into two groups with a gap between them. Then they are the better group: bad parts can spoil
+    more than half of the results (of a ring of six with two bad nodes, two results are good).
     """
     if len(values) >= _MANY:
         below = 0
     if len(values) < LEAST_PEERS and not below:
         return None
     logs = sorted(map(math.log, values))
-    better = logs[max(below, _beginning_of_the_better(logs)) :]
+    better = logs[max(below, _better_group_start(logs)) :]
     centre = statistics.median(better)
     count = len(better)
-    spread = max(least_spread, _shrunk(_deviation(better, centre), count, least_spread))
+    spread = max(least_spread, _shrunk_spread(_deviation(better, centre), count, least_spread))
     spread = math.exp(math.ceil(math.log(spread) / _GRID - 1e-9) * _GRID)
     degrees = scoring.degrees_of_freedom([log - centre for log in better], spread)
     return Peers(math.exp(centre), spread, degrees)
 
 
 def without(known: Peers, values: Sequence[float], bad: Sequence[float]) -> Peers:
-    """The same peers with the tail of the values without the bad ones, which are of parts that are
-    low more often than not.
+    """The same peers, with the tail of the values without the bad ones: those of parts that are low
+    more often than not.
     """
-    left = Counter(values)
-    left.subtract(bad)
+    remaining = Counter(values)
+    remaining.subtract(bad)
     centre = math.log(known.centre)
-    deviations = sorted(math.log(value) - centre for value in left.elements())
+    deviations = sorted(math.log(value) - centre for value in remaining.elements())
     return known._replace(degrees=scoring.degrees_of_freedom(deviations, known.spread))
 
 
@@ -93,14 +93,14 @@ def _deviation(logs: Sequence[float], centre: float) -> float:
     return scoring.NORMAL * middle * count / max(count - 0.8, 1)
 
 
-def _shrunk(spread: float, count: int, least: float) -> float:
+def _shrunk_spread(spread: float, count: int, least: float) -> float:
     prior = max(_PRIOR_SPREAD, least)
     pooled = count * spread**2 + _PRIOR_VALUES * prior**2
     return math.sqrt(pooled / (count + _PRIOR_VALUES))
 
 
-def _beginning_of_the_better(logs: Sequence[float]) -> int:
-    """Where the better group begins; 0 where there is one group.
+def _better_group_start(logs: Sequence[float]) -> int:
+    """The index at which the better group begins; 0 where there is one group.
 
     The cut with the most variance between its sides (N. Otsu: A Threshold Selection Method from
     Gray-Level Histograms, 1979), a quarter of the values on either. It parts two groups where their
@@ -126,4 +126,4 @@ def _beginning_of_the_better(logs: Sequence[float]) -> int:
     if count < _MANY:
         # The spread of few values is small by chance: there must be nothing between the two.
         apart = better[0] - worse[-1]
-    return place if apart > max(2 * scoring.LEAST_LOSS, _APART * spread) else 0
+    return place if apart > max(2 * scoring.LEAST_LOSS, _LEAST_DISTANCE * spread) else 0

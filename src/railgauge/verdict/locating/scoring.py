@@ -51,10 +51,10 @@ SHARE_OF_TIME = 0.2
 #: How often a part with a small loss is low.
 SHARE_OF_LOW = 0.85
 
-#: What a result that is not low says of such a part.
+#: The weight of a result that is not low for such a part.
 NOT_LOW = math.log(1 - SHARE_OF_LOW)
 
-#: So many spreads below its peers a result is low, and nearer than that one is good.
+#: A result is low from so many spreads below its peers on, and good nearer than so many.
 LOW = 4.0
 GOOD = 2.5
 
@@ -77,19 +77,19 @@ def came_and_went(weight: float) -> float:
 
 
 def bar(parts: int, chance: float = FALSE_ACCUSATION) -> float:
-    """What a score must reach among so many parts (module docstring)."""
+    """The least score of an accusation among so many parts (module docstring)."""
     return math.log(max(parts, 1) / chance)
 
 
 def mixture(always: float, at_times: float, often: float) -> float:
-    """The score of a part, of the sums of its three kinds of weights."""
+    """The score of a part, from the sums of its three kinds of weights."""
     return max(always, at_times - math.log(2), often - math.log(2)) - math.log(2)
 
 
 @lru_cache(maxsize=256)
 def often_low(hundredths_percent: int, degrees: int) -> float:
-    """The weight of a low result as such: how often a part with a small loss is low, over how often
-    a healthy one is that is slower by what is forgiven.
+    """The weight of a result for being low at all: how often a part with a small loss is low, over
+    how often a healthy part is that is slower by the forgiven loss.
     """
     first = max(0.0, LOW - FORGIVEN / (hundredths_percent / 10_000))
     width, steps = 80.0, 4000
@@ -158,10 +158,11 @@ def weights(hundredths_percent: int, degrees: int) -> Weights:
 
 
 def degrees_of_freedom(deviations: Sequence[float], spread: float) -> int:
-    """How heavy the tails are: of both sides at 1 % the farther, with up to two standard errors on
-    top of the better one, where no fault is.
+    """How heavy the tails are, by the farther side at 1 %, with up to two standard errors on top of
+    the better side, which has no faults.
 
-    `deviations` from the centre, sorted. Faulty parts among them make it heavier: the safe side.
+    `deviations` are those from the centre, sorted. Faulty parts among them make the tail heavier,
+    which is the safe side.
     """
     count = len(deviations)
     if count < _FIT:

@@ -1,11 +1,11 @@
-"""Who is at fault, by all evidence: named, scored, confirmed or not, and never an innocent one.
+"""The suspects by all evidence: named, scored, and confirmed or not.
 
-A node or rail is confirmed when it is low with two partners that are good with others, in two
-rounds where these are known, and where leaves are, not only on ways that one bad uplink explains; a
-pair when it is low every time, six times, and both its ends are good elsewhere, four times (an end
-that is bad now and then is low twice with one partner soon enough); and each only when its score
-reaches the bar (`scoring`). Who has one bad result has one partner: the pair is named, unconfirmed,
-with what would confirm it.
+A node or rail is confirmed when it is low with two partners that are good with others: in two
+rounds where these are known, and where leaves are known, not only on ways that one bad uplink
+explains. A pair is confirmed when it is low every time, six times, and both its ends are good
+elsewhere, four times (an end that is bad now and then is low twice with one partner soon enough).
+Each is confirmed only when its score reaches the bar (`scoring`). For a single bad result the pair
+is named, unconfirmed, with what would confirm it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from railgauge.verdict.locating.explain import (
     score,
     surprise,
 )
-from railgauge.verdict.locating.fabric import Gathering, gatherings
+from railgauge.verdict.locating.fabric import Gathering, gatherings, planes
 
-#: So many results are named as evidence, of either kind.
-_NAMED = 8
+#: The most results that are named as evidence, of either kind.
+_MOST_NAMED = 8
 
-#: A pair is confirmed where one of its ends, at fault a fifth of the time, would so rarely have
-#: been low with the other alone.
+#: A pair is confirmed where an end at fault a fifth of the time would be low with the other end
+#: alone with no more than this probability.
 _NOT_AN_END = 1e-3
 
-#: So often both its ends must be good with others: a part with a small loss is so now and then.
+#: How often both ends of a pair must be good with others: a part with a small loss is now and then.
 ENOUGH_GOOD = 4
 
 
@@ -56,8 +56,8 @@ class Witness:
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """A place that would confirm or clear a suspect; `b` may be any of several, or "" where `a` is
-    measured alone.
+    """A place that would confirm or clear a suspect. `b` may stand for any of several, and is ""
+    where `a` is measured alone.
     """
 
     a: str
@@ -71,10 +71,10 @@ class Measure:
 
 @dataclasses.dataclass(frozen=True)
 class Suspect:
-    """What is at fault. Confirmed is who has nothing left in `confirm`.
+    """A part that is suspect. It is confirmed when nothing is left in `confirm`.
 
-    `said` is what it is named for by itself, without a partner; `checks` are those that show it;
-    `ports` what its devices hang on, where that is known.
+    `said` is the reason for which it is named by itself, without a partner; `checks` are those that
+    show it; `ports` are the switch ports of its devices, where these are known.
     """
 
     kind: Literal["node", "rail", "pair", "leaf", "uplink", "load"]
@@ -94,18 +94,18 @@ class Suspect:
 
     @property
     def failing_nodes(self) -> tuple[str, ...]:
-        """The nodes that must not be used: of a confirmed node or rail."""
+        """The nodes that must not be used: those of a confirmed node or rail."""
         return self.nodes if self.confirmed and self.kind in ("node", "rail") else ()
 
     @property
     def why(self) -> str:
-        """In one sentence what speaks against it."""
+        """What speaks against it, in one sentence."""
         if self.said:
             return self.said
-        by = f" ({', '.join(self.checks)})" if self.checks else ""
+        checks_shown = f" ({', '.join(self.checks)})" if self.checks else ""
         convicts = [witness for witness in self.evidence if witness.says == "convicts"]
         if self.kind in ("leaf", "uplink"):
-            return f"low results gather there, of nodes that are good elsewhere{by}"
+            return f"low results gather there, of nodes that are good elsewhere{checks_shown}"
         own = set(self.nodes)
         partners = {
             name: None
@@ -114,13 +114,13 @@ class Suspect:
             if name.partition(":")[0] not in own
         }
         if not partners:
-            told = "counts errors" if not convicts else "bad with each other"
+            words = "counts errors" if not convicts else "bad with each other"
             clears = [witness for witness in self.evidence if witness.says == "clears"]
-            return f"{told}{', and good with others' if convicts and clears else ''}{by}"
+            return f"{words}{', and good with others' if convicts and clears else ''}{checks_shown}"
         cleared = any(witness.says == "clears" for witness in self.evidence)
         good = ", good with others" if cleared else ""
         busy = " while others are busy" if self.kind == "load" else ""
-        return f"bad with {', '.join(sorted(partners, key=natural))}{good}{busy}{by}"
+        return f"bad with {', '.join(sorted(partners, key=natural))}{good}{busy}{checks_shown}"
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -136,11 +136,12 @@ class Suspect:
 
 @dataclasses.dataclass(frozen=True)
 class Located:
-    """What the evidence says: suspects, the most certain first, and what nobody measured.
+    """The suspects, the most certain first, and the missing results.
 
-    `alike` says where results accuse nobody, as all are bad. `watched` are ends that were low,
-    what no suspect explains or never good, with the number of their good results; `doubtful` are
-    those of them that were low with each other and never good.
+    `alike` says where results accuse no end, as all are bad. `watched` are ends that were low
+    without a suspect that explains it, or were never good, with the number of their good results.
+    `doubtful` are pairs of them that were low with each other and never good. `fewest` is the least
+    number of good results of an end that is no suspect.
     """
 
     suspects: tuple[Suspect, ...]
@@ -150,10 +151,11 @@ class Located:
     alike: tuple[str, ...]
     watched: dict[End, int]
     doubtful: tuple[tuple[End, End], ...]
+    fewest: int = 0
 
     @property
     def failing_nodes(self) -> list[str]:
-        """The nodes that a confirmed suspect of kind node or rail is."""
+        """The nodes of confirmed suspect nodes and rails."""
         failing = {node for suspect in self.suspects for node in suspect.failing_nodes}
         return [node for node in self.nodes if node in failing]
 
@@ -171,8 +173,9 @@ class Located:
 
 
 def locate(evidence: Evidence) -> Located:
-    """The suspects of all results so far."""
-    fabric = gatherings(evidence)
+    """The suspects by all results so far."""
+    fabric = planes(evidence)
+    fabric += gatherings(evidence, {low for plane in fabric for low in plane.lows})
     gathered = {low for gathering in fabric for low in gathering.lows}
     lows = [low for low in evidence.lows if low not in gathered]
     explanations, most = explain(evidence, lows)
@@ -184,7 +187,7 @@ def locate(evidence: Evidence) -> Located:
         end: evidence.stands[end].good
         for low in lows
         for end in ((low.a,) if low.event else (low.a, low.b))
-        if end not in ends and (low not in judge.told or not evidence.stands[end].good)
+        if end not in ends and (low not in judge.named_lows or not evidence.stands[end].good)
     }
     return Located(
         tuple(suspects),
@@ -194,11 +197,12 @@ def locate(evidence: Evidence) -> Located:
         tuple(dict.fromkeys(evidence.alike)),
         watched,
         tuple(judge.doubtful),
+        min((stand.good for end, stand in evidence.stands.items() if end not in ends), default=0),
     )
 
 
 def not_excluded(good: int) -> float:
-    """The chance that a fault that is there a fifth of the time was there in none of so many."""
+    """The chance that a fault which is there a fifth of the time was missed by `good` results."""
     return float((1 - scoring.SHARE_OF_TIME) ** good)
 
 
@@ -216,9 +220,9 @@ class _Judge:
         self.lows = lows
         self.most = most
         self.parts: dict[Part, list[Low]] = {}
-        #: the low results of those that are suspects
-        self.told: set[Low] = set()
-        #: ends that were low with each other and never good, which is not enough for a word
+        #: the low results that suspects explain
+        self.named_lows: set[Low] = set()
+        #: pairs of ends that were low with each other and never good, which names nobody yet
         self.doubtful: list[tuple[End, End]] = []
         explained: set[Low] = set()
         for explanation in explanations:
@@ -235,7 +239,7 @@ class _Judge:
         }
 
     def _has_partners(self, part: Part, lows: Sequence[Low]) -> bool:
-        """Whether it is low with two partners, or its own counters say so in two rounds."""
+        """Whether a part is low with two partners, or its own counters say so in two rounds."""
         if part.kind == "pair":
             return True
         partners = {_other(low, part.nodes[0]).node for low in lows if not low.event}
@@ -246,7 +250,7 @@ class _Judge:
         return low.chance * len(self.evidence.observations) < scoring.FALSE_MENTION
 
     def _merge_rails(self) -> None:
-        """Two rails of a node, and at least half of those measured, are the node."""
+        """Replace several rails of a node, and more than half of its measured ones, by the node."""
         rails: dict[str, list[Part]] = {}
         for part in self.parts:
             if part.kind == "rail":
@@ -262,27 +266,29 @@ class _Judge:
             if part.kind == "pair" and passes[part].count and not self._twice(lows):
                 # It was measured again, and was good.
                 continue
-            among = {
+            part_count = {
                 "node": len(self.evidence.ends),
                 "rail": len(self.evidence.stands),
                 "pair": len(self.evidence.observations),
             }[part.kind]
             reached = score(lows, passes[part], self.most)
-            asked = max(reached, surprise(lows, passes[part]))
-            if any(map(self._stands_out, lows)) or asked >= scoring.bar(
-                among, scoring.FALSE_MENTION
+            rarity = max(reached, surprise(lows, passes[part]))
+            if any(map(self._stands_out, lows)) or rarity >= scoring.bar(
+                part_count, scoring.FALSE_MENTION
             ):
-                self.told.update(lows)
-                yield self._suspect(part, lows, passes[part].count, reached, among)
+                self.named_lows.update(lows)
+                yield self._suspect(part, lows, passes[part].count, reached, part_count)
             elif part.kind == "pair":
                 self.doubtful += {(low.a, low.b): None for low in lows}
 
     def _suspect(
-        self, part: Part, lows: Sequence[Low], passed: int, reached: float, among: int
+        self, part: Part, lows: Sequence[Low], passed: int, reached: float, part_count: int
     ) -> Suspect:
         confirm = self._confirm(part, lows, passed)
-        if not confirm and reached < scoring.bar(among):
-            confirm = self._again(part, f"the score is {reached:.1f} of {scoring.bar(among):.1f}")
+        if not confirm and reached < scoring.bar(part_count):
+            confirm = self._again(
+                part, f"the score is {reached:.1f} of {scoring.bar(part_count):.1f}"
+            )
         kind: Any = part.kind
         if self._only_when_busy(part, lows):
             kind = "load"
@@ -311,7 +317,7 @@ class _Judge:
         return len({low.round for low in lows}) > 1
 
     def _confirm(self, part: Part, lows: Sequence[Low], passed: int) -> list[Measure]:
-        """What would confirm or clear it; nothing where all that it takes is there."""
+        """The places that would confirm or clear a part; none where all conditions are met."""
         if part.kind == "pair":
             ends = self._ends(part)
             unknown = [end for end in ends if not self._is_clean(end, part.nodes)]
@@ -342,9 +348,9 @@ class _Judge:
         return [] if self._twice(lows) else self._again(part, "another round")
 
     def _is_own(self, part: Part, lows: Sequence[Low]) -> bool:
-        """Whether the ways out of its leaf do not explain it: that they are bad so often, by the
-        rate of other ends (the bound C(m, k) p^k of the binomial tail), and that what stayed
-        within the leaf was low by chance.
+        """Whether the uplinks of its leaf do not explain it: that they are bad so often is unlikely
+        by the rate of other ends (the bound C(m, k) p^k of the binomial tail), and so is it that
+        results within the leaf were low by chance.
         """
         crossed = [low for low in lows if self.evidence.crosses(low)]
         if not crossed:
@@ -352,11 +358,11 @@ class _Judge:
         ends = self._ends(part)
         leaf = self.evidence.leaves[ends[0]]
         stands = [self.evidence.stands[end] for end in ends]
-        all_own = len(lows) + sum(stand.count for stand in stands)
-        own = len(crossed) if any(stand.good for stand in stands) else 0
-        others = max(self.evidence.across[leaf].all - all_own, 1) + 1
-        rate = min((max(self.at_times[leaf] - own, 0) + 1) / others, 1.0)
-        chance = math.comb(all_own, len(crossed)) * rate ** len(crossed)
+        own_results = len(lows) + sum(stand.count for stand in stands)
+        own_crossed = len(crossed) if any(stand.good for stand in stands) else 0
+        others = max(self.evidence.across[leaf].all - own_results, 1) + 1
+        rate = min((max(self.at_times[leaf] - own_crossed, 0) + 1) / others, 1.0)
+        chance = math.comb(own_results, len(crossed)) * rate ** len(crossed)
         for other in lows:
             if other not in crossed:
                 chance *= max(other.chance, scoring.TRANSIENT)
@@ -365,7 +371,7 @@ class _Judge:
 
     @functools.cached_property
     def at_times(self) -> Counter[str]:
-        """Leaf -> its low results with others, of ends that both are good at other times."""
+        """Leaf -> its number of low results with other leaves, of ends that are good at times."""
         counts: Counter[str] = Counter()
         for low in self.evidence.lows:
             stands = [self.evidence.stands[end] for end in (low.a, low.b)]
@@ -380,24 +386,24 @@ class _Judge:
         return [Measure(part.name, self._clean(self._ends(part)[0], met), why)]
 
     def _is_clean(self, end: End, without: Sequence[str]) -> bool:
-        """Whether it is good with another node than these, and not accused itself."""
+        """Whether an end is good with another node than these, and not accused itself."""
         return end not in self.accused and _good(self.evidence, end, without)
 
     def _clean(self, end: End, without: Iterable[str]) -> str:
-        """An end of the same rail that is good and was never low, as a partner; words where there
-        is none.
+        """The name of a partner of the same rail that is good and was never low, at the same leaf
+        if possible; words where there is none.
         """
-        gone = {end.node, *without}
+        excluded = {end.node, *without}
         leaf = self.evidence.leaves.get(end)
         for key in ((end.rail, leaf), (end.rail, None)):
             for other in self.clean.get(key, ()):
-                if other.node not in gone:
+                if other.node not in excluded:
                     return other.name
         return "one that is good with others"
 
     @functools.cached_property
     def clean(self) -> dict[tuple[str | None, str | None], list[End]]:
-        """By rail and leaf, and by rail alone, the ends that are good and were never low."""
+        """The ends that are good and were never low, by rail and leaf, and by rail alone."""
         low = {end for result in self.lows for end in (result.a, result.b)}
         clean: dict[tuple[str | None, str | None], list[End]] = {}
         for end in self.evidence.stands:
@@ -413,7 +419,7 @@ class _Judge:
         return bool(ends) and all(self.evidence.stands[end].quiet_good for end in ends)
 
     def _witnesses(self, part: Part, lows: Sequence[Low]) -> Iterable[Witness]:
-        for low in sorted(lows, key=lambda low: -low.always)[:_NAMED]:
+        for low in sorted(lows, key=lambda low: -low.always)[:_MOST_NAMED]:
             yield _witness(self.evidence, low.number, "counter" if low.event else "convicts")
         partners = {
             end: None
@@ -422,7 +428,7 @@ class _Judge:
             for end in (low.a, low.b)
             if part.kind == "pair" or end.node not in part.nodes
         }
-        for end in list(partners)[:_NAMED]:
+        for end in list(partners)[:_MOST_NAMED]:
             good = self.evidence.stands[end].good_with.items()
             number = next((n for node, n in good if node not in part.nodes), None)
             if number is not None:
@@ -431,8 +437,10 @@ class _Judge:
 
 def _of_fabric(evidence: Evidence, gathering: Gathering) -> Suspect:
     leaf = gathering.name.partition(":")[0]
-    ends = tuple(end for end, of_end in evidence.leaves.items() if of_end == leaf)
-    lows = sorted(gathering.lows, key=lambda low: -low.always)[:_NAMED]
+    known = [end for end, of_end in evidence.leaves.items() if of_end == leaf]
+    # Of a rail that is low everywhere the leaf may not be known.
+    ends = tuple(known) or tuple(dict.fromkeys(e for low in gathering.lows for e in low[1:3]))
+    lows = sorted(gathering.lows, key=lambda low: -low.always)[:_MOST_NAMED]
     return Suspect(
         gathering.kind,
         gathering.name,

@@ -1,10 +1,11 @@
-"""Anyone's results as a CSV table: columns `a`, `b`, `value`, and others where they are known."""
+"""Results from anywhere as a CSV table: columns `a`, `b`, `value`, and further ones where known."""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
 import io
+import itertools
 import math
 import re
 from collections import Counter
@@ -13,25 +14,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from railgauge.verdict.locating.evidence import End, Evidence, Missing, Observation
 
 NEEDED = ("a", "b", "value")
-#: What else is read; other columns are left alone.
+#: The further columns that are read; others are ignored.
 KNOWN = (
     *("ok", "round", "leaf_a", "leaf_b", "rail", "rail_a", "rail_b"),
     *("condition", "events_a", "events_b"),
 )
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_TRUE, _FALSE = ("1", "true", "yes", "ok"), ("0", "false", "no", "fail", "failed")
+_TRUE, _FALSE = ("1", "true", "yes", "ok", "pass", "passed"), ("0", "false", "no", "fail", "failed")
 
-#: So many rounds of one result each, beside full ones, are measurements while all else is idle.
+#: From so many rounds of one result each on, beside full ones, they were measured while all else
+#: was idle.
 _QUIET_ROUNDS = 3
 _FULL_ROUND = 4
 
-#: A round with so much of all ends was to measure all of them.
+#: A round with this share of all ends was to measure all of them.
 _WHOLE_ROUND = 0.8
 
 
 class TableError(ValueError):
-    """A table that cannot be read: line (from 1) and column, what stands there, what should."""
+    """A table that cannot be read: line (from 1) and column, what is there, what was expected."""
 
     def __init__(self, line: int, column: str, found: str, expected: str) -> None:
         where = f"line {line}" + (f", column {column}" if column else "")
@@ -77,18 +79,24 @@ def read(text: str) -> Evidence:
     observations: list[Observation] = []
     missing: list[Missing] = []
     for line in lines:
-        found = _row(line, leaves)
-        if isinstance(found, Missing):
-            missing.append(found)
+        row = _row(line, leaves)
+        if isinstance(row, Missing):
+            missing.append(row)
         else:
-            observations.append(found)
+            observations.append(row)
     evidence = Evidence({end: leaf for end, (leaf, _) in leaves.items()})
+    # A row that is there twice is one result; runs that failed have no value to know them by.
+    numbered = itertools.count()
+    once = {(o, o.value is None and o.round is None and next(numbered)): o for o in observations}
+    observations = list(once.values())
     evidence.add(_with_quiet_rounds(observations), [*missing, *_absent(observations)])
     return evidence
 
 
 def _lines(text: str, needed: Sequence[str], known: Sequence[str]) -> Iterator[_Line]:
-    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    reader = csv.reader(
+        io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True, skipinitialspace=True
+    )
     header: list[str] = []
     rows = 0
     try:
@@ -104,6 +112,9 @@ def _lines(text: str, needed: Sequence[str], known: Sequence[str]) -> Iterator[_
                     reader.line_num, "", f"{len(cells)} cells", f"{len(header)} as in the header"
                 )
             rows += 1
+            for column, cell in zip(header, cells, strict=True):
+                if column in (*needed, *known) and not cell.isprintable():
+                    raise TableError(reader.line_num, column, _quote(cell), "printable characters")
             yield _Line(reader.line_num, dict(zip(header, cells, strict=True)))
     except csv.Error as error:
         raise TableError(reader.line_num, "", str(error), "comma-separated cells") from None
@@ -172,7 +183,8 @@ def _value(line: _Line) -> float | None:
 
 
 def _ok(line: _Line) -> bool | None:
-    text = line["ok"].lower()
+    # Tables made with pandas have 1.0 where an ok is missing elsewhere.
+    text = line["ok"].lower().removesuffix(".0")
     if text not in ("", *_TRUE, *_FALSE):
         raise line.error("ok", "1 or 0")
     return None if not text else text in _TRUE
@@ -196,22 +208,27 @@ def _count(line: _Line, column: str) -> int:
 
 
 def _with_quiet_rounds(observations: Sequence[Observation]) -> list[Observation]:
-    """Several rounds of one result each, beside full ones, were measured while all else idled."""
-    sizes = Counter(o.round for o in observations if o.round is not None)
+    """The observations, with `quiet` set in several rounds of one result each beside full ones."""
+    sizes = Counter(
+        observation.round for observation in observations if observation.round is not None
+    )
     alone = {number for number, size in sizes.items() if size == 1}
     full = any(size >= _FULL_ROUND for size in sizes.values())
     if len(alone) < _QUIET_ROUNDS or not full:
         return list(observations)
-    return [o._replace(quiet=True) if o.round in alone else o for o in observations]
+    return [
+        observation._replace(quiet=True) if observation.round in alone else observation
+        for observation in observations
+    ]
 
 
 def _absent(observations: Sequence[Observation]) -> Iterator[Missing]:
-    """Who has no result in a round in which nearly all others have one."""
+    """The ends without a result in a round in which nearly all others have one."""
     rounds: dict[int, set[End]] = {}
-    for o in observations:
-        if o.round is not None:
-            rounds.setdefault(o.round, set()).update((o.a, o.b))
-    everyone = {end for o in observations for end in (o.a, o.b)}
+    for observation in observations:
+        if observation.round is not None:
+            rounds.setdefault(observation.round, set()).update((observation.a, observation.b))
+    everyone = {end for observation in observations for end in (observation.a, observation.b)}
     for number, ends in sorted(rounds.items()):
         if _WHOLE_ROUND * len(everyone) <= len(ends) < len(everyone):
             for end in sorted(everyone - ends, key=lambda end: end.order):

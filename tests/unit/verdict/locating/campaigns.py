@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from railgauge.verdict.locating import End, Evidence, Located, Observation, locate
+from tests import bench_locate
 
 Noise = Callable[[random.Random], float]
 
@@ -119,3 +120,28 @@ def located(fabric: Fabric, observations: Iterable[Observation]) -> Located:
 def told(result: Located) -> list[str]:
     """`node n3`, and with a question mark what is not confirmed."""
     return [f"{s.kind} {s.name}{'' if s.confirmed else '?'}" for s in result.suspects]
+
+
+def main() -> None:
+    """Some campaigns, with all that is said of them."""
+    faults = {"n2": 0.3, "n5-n6": 0.3, "n9:1": 1.0, "leaf3>": 0.2}
+    for noise in (normal, heavy):
+        fabric = Fabric(16, faults, rails=("0", "1"), per_leaf=4, noise=noise)
+        for observations in (fabric.ring(), fabric.tournament()):
+            print(located(fabric, observations))
+    small = bench_locate.Fabric(16, 2, 4)
+    pools = {kind: bench_locate.pool(kind, 1000) for kind in ("normal", "heavy")}
+    for noise_of_rounds in bench_locate.NOISES:
+        chance = random.Random(noise_of_rounds)
+        faults_of_rounds, _ = bench_locate.slow_rails(2, 0.3)(small, small.ends, chance)
+        correlated = noise_of_rounds == "correlated"
+        sim = bench_locate.Simulation(small, faults_of_rounds, pools["normal"], 1, correlated)
+        evidence, result = Evidence(sim.leaves), None
+        for number in range(4):
+            evidence.add(sim.measure(bench_locate.adaptive(evidence, sim, number, result), number))
+            result = locate(evidence)
+            print(result)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,15 +6,8 @@ import random
 
 import pytest
 
-from railgauge.verdict.locating import (
-    End,
-    Evidence,
-    Located,
-    locate,
-    next_round,
-    not_excluded,
-    settled,
-)
+from railgauge.verdict.locating import End, Evidence, Located, locate, not_excluded
+from tests.rounds import next_round, settled
 from tests.unit.verdict.locating.campaigns import Fabric, heavy, told
 
 RAILS = ("0", "1")

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from railgauge.checks.pairing import cover
 from railgauge.verdict.locating import End, Evidence, Observation, locate
+from railgauge.verdict.locating import fabric as fabric_module
+from railgauge.verdict.locating.evidence import Low
 from tests.unit.verdict.locating.campaigns import Fabric, Noise, heavy, located, normal, told
 
 RAILS = ("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
@@ -163,6 +165,42 @@ def test_a_switch_counter_names_the_uplink() -> None:
     evidence.add(_lossy_uplink(fabric, 1 / 8))
     evidence.uplink_events = {"leaf2:spine1": 5000, "leaf2:spine2": 3, "leaf1:spine1": 9000}
     assert told(locate(evidence)) == ["uplink leaf2:spine1"]
+
+
+MB = 10**6
+_EVEN = {f"leaf2:spine{number}": (300 * MB, 310 * MB) for number in (1, 2, 3, 4)}
+
+
+@pytest.mark.parametrize(
+    ("carried", "named"),
+    [
+        ({"leaf2:spine3": (20 * MB, 15 * MB)}, "uplink leaf2:spine3"),
+        ({"leaf2:spine3": (290 * MB, 15 * MB)}, "uplink leaf2:spine3"),
+        ({"leaf2:spine3": (150 * MB, 160 * MB)}, "uplink leaf2"),
+        ({"leaf2:spine3": (20 * MB, 310 * MB), "leaf2:spine1": (300 * MB, 9 * MB)}, "uplink leaf2"),
+        ({"leaf2:spine3": (20 * MB, 9 * MB), "leaf2:spine1": (19 * MB, 10 * MB)}, "uplink leaf2"),
+        ({}, "uplink leaf2"),
+    ],
+    ids=["starved", "one-way", "less", "each-way-another", "two", "even"],
+)
+def test_an_uplink_that_carried_far_less_than_all_others_is_named(
+    carried: dict[str, tuple[int, int]], named: str
+) -> None:
+    fabric = Fabric(64, per_leaf=16)
+    evidence = Evidence(fabric.leaves)
+    evidence.add(_lossy_uplink(fabric, 1 / 8))
+    assert told(locate(evidence)) == ["uplink leaf2"]
+    evidence.uplink_bytes = {**_EVEN, **carried, "leaf1:spine2": (MB, MB)}
+    assert told(locate(evidence)) == [named]
+
+
+def test_where_nothing_was_measured_within_a_leaf_counters_tell_it_from_its_uplink() -> None:
+    fabric = Fabric(32, {"leaf2>": 0.3}, per_leaf=8)
+    evidence = Evidence(fabric.leaves)
+    evidence.add(o for o in fabric.tournament() if fabric.leaf(o.a.node) != fabric.leaf(o.b.node))
+    assert told(locate(evidence)) == ["leaf leaf2"]
+    evidence.uplink_bytes = {**_EVEN, "leaf2:spine3": (20 * MB, 15 * MB)}
+    assert told(locate(evidence)) == ["uplink leaf2:spine3"]
 
 
 def test_of_two_uplinks_that_both_count_none_is_named() -> None:
@@ -388,6 +426,23 @@ def test_healthy_parts_that_often_fail_by_themselves_are_not_convicted() -> None
 
 def test_only_confirmed_nodes_fail() -> None:
     fabric = Fabric(16, {"n2": 0.3, "n8-n9": 0.3})
-    result = located(fabric, fabric.ring())
+    result = located(fabric, fabric.tournament())
     assert result.failing_nodes == ["n2"]
     assert len(result.passing_nodes) == 15
+
+
+def test_what_is_of_a_moment_is_found_out_once_for_all_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It goes through all results: with each of 64 leaves a decision took ten seconds."""
+    times: list[int] = []
+    of_a_moment = fabric_module._not_momentary
+
+    def counted(evidence: Evidence, lows: Sequence[Low]) -> list[Low]:
+        times.append(len(lows))
+        return of_a_moment(evidence, lows)
+
+    monkeypatch.setattr(fabric_module, "_not_momentary", counted)
+    fabric = Fabric(32, {"leaf1>": 0.3}, per_leaf=8)
+    located(fabric, fabric.random_rounds(6))
+    assert len(times) == 1 and times[0] > 0

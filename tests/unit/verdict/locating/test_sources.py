@@ -12,6 +12,7 @@ from railgauge.model.failure import Failure
 from railgauge.model.measurement import Load, Measurement
 from railgauge.model.record import Row
 from railgauge.model.references import Provenance, Reference
+from railgauge.model.uplinks import Uplink
 from railgauge.verdict.compare import Case
 from railgauge.verdict.locating import End, Evidence, campaign, locate, logs
 from tests.unit.verdict.locating.campaigns import told
@@ -254,6 +255,27 @@ def test_an_output_that_breaks_off_is_a_run_that_failed() -> None:
     assert told(locate(logs.read(texts))) == ["pair n2-n3?"]
 
 
+def test_outputs_that_break_off_are_of_the_condition_of_the_others() -> None:
+    texts = folder()
+    for name in ("n2-n3.log", "n6-n7.log"):
+        texts[name] = texts[name].partition("# Out of bounds")[0]
+    assert told(locate(logs.read(texts))) == ["pair n2-n3?", "pair n6-n7?"]
+
+
+@pytest.mark.parametrize("tag", ["0: ", "[1,0]<stdout>:"])
+def test_hosts_are_read_behind_what_a_launcher_puts_before_lines(tag: str) -> None:
+    texts = {
+        name: "".join(f"{tag}{line}\n" for line in text.splitlines())
+        for name, text in folder("n3").items()
+    }
+    assert told(locate(logs.read(texts))) == ["node n3"]
+
+
+def test_a_copy_of_an_output_is_the_same_run() -> None:
+    texts = folder()
+    assert len(logs.read({**texts, "copy of n1-n2.log": texts["n1-n2.log"]}).observations) == 8
+
+
 def test_an_output_without_hosts_is_missing() -> None:
     evidence = logs.read({**folder(), "srun.log": "srun: error: n9: task 0: Killed\n"})
     assert [missing.place for missing in evidence.missing] == ["srun.log"]
@@ -264,3 +286,18 @@ def test_an_output_of_three_hosts_is_no_pair() -> None:
     texts = {"three": WHOLE.replace("on nccl-test-6k8rm device  0", "on n9 device  0")}
     evidence = logs.read(texts)
     assert evidence.observations == [] and "3 hosts" in evidence.missing[0].why
+
+
+# ---- what switches counted ----
+
+
+def test_what_the_uplinks_carried_is_added_up_over_the_jobs_and_counted_once_of_each() -> None:
+    carried = (Uplink("leaf1", "spine1", 10, 4, errors=2), Uplink("leaf1", "spine2", 30, 6))
+    jobs = [
+        dataclasses.replace(case(a, b, 390.0), uplinks=carried, run=run)
+        for run in (0, 1)
+        for a, b in (("n1", "n2"), ("n3", "n4"))
+    ]
+    (family,) = campaign.families(jobs, {})
+    assert family.evidence.uplink_bytes == {"leaf1:spine1": (20, 8), "leaf1:spine2": (60, 12)}
+    assert family.evidence.uplink_events == {"leaf1:spine1": 4, "leaf1:spine2": 0}

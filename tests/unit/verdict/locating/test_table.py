@@ -72,8 +72,15 @@ def test_rounds_of_one_result_beside_full_ones_are_quiet() -> None:
         HEALTHY + "\n,,\n\n",
         HEALTHY.rstrip(),
         "# 2026\n" + HEALTHY,
+        "\n".join(
+            ", ".join(f'"{c}"' for c in line.split(",")) for line in HEALTHY.split("\n")[:-1]
+        ),
+        HEALTHY.replace("\n", ",1.0\n").replace("value,1.0", "value,ok"),
     ],
-    ids=["byte order mark", "CRLF", "empty rows", "no last line end", "remark"],
+    ids=[
+        *("byte order mark", "CRLF", "empty rows", "no last line end", "remark"),
+        *("blanks before quotes", "numbers of pandas"),
+    ],
 )
 def test_what_spreadsheets_write_is_read(text: str) -> None:
     assert len(read(text).observations) == 8
@@ -100,8 +107,17 @@ HOSTILE = {
         "line 3, column leaf_a: 'l2', expected 'l1', as n1 has in line 2",
     ),
     "an open quote": ('a,b,value\n"n1,n2,3\n', "expected comma-separated cells"),
+    "a name of two lines": ('a,b,value\n"n1\nn9",n2,3\n', "column a: 'n1\\nn9'"),
+    "colours in a name": ("a,b,value\nn1,\x1b[31mn2,3\n", "line 2, column b"),
     "a huge cell": (f"a,b,value\nn1,n2,{'9' * 200_000}\n", "expected comma-separated cells"),
 }
+
+
+def test_a_row_that_is_there_twice_is_one_result() -> None:
+    rows = "n1,n2,24.5,0\nn1,n2,24.5,1\nn1,n2,,1\n" * 3
+    assert len(read(f"a,b,value,round\n{rows}").observations) == 2
+    failed = "n1,n2,,0\n" * 3
+    assert len(read(f"a,b,value,ok\n{failed}").observations) == 3
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -1,11 +1,12 @@
-"""The next round: the places that best separate what is left.
+"""The rounds that benchmarks and tests of `railgauge.verdict.locating` measure: each has the places
+that best separate what is left. (A sweep plans its own: `railgauge.node.retest`.)
 
-Every end meets at most one other. Whoever was low and is not decided meets a clean partner that it
-has not met, all of them in one round: a suspect that is bad with two clean partners is convicted, a
-healthy one is cleared by a pass. A pair whose ends are both good elsewhere is measured itself. All
-other ends meet one of another leaf, in the second round of their own, so that the load
-stays the same for all, each uplink behind ECMP gets other flows, and faults that come and go are
-seen again.
+Every end meets at most one other. An end that was low and is not decided meets a clean partner
+that it has not met, all of them in one round: a suspect that is bad with two clean partners is
+convicted, a healthy one is cleared by a pass. A pair whose ends are both good elsewhere is
+measured itself. All other ends meet one of another leaf, in the second round one of their own
+leaf. So the load stays the same for all, each uplink behind ECMP gets other flows, and faults that
+come and go are seen again.
 """
 
 from __future__ import annotations
@@ -186,8 +187,8 @@ def _base(
 
 
 def _across(evidence: Evidence, ends: Sequence[End], number: int) -> Iterable[tuple[End, End]]:
-    """Each end with one of the same rail half a fabric away, another one in
-    every round: the nodes in the order of their leaves, cut in two, the second half turned.
+    """Each end with one of the same rail half a fabric away, in every round another one: the nodes
+    in the order of their leaves, cut in two, the second half turned.
     """
     rails: dict[str | None, list[End]] = {}
     for end in ends:

@@ -1,0 +1,73 @@
+"""What ReFrame's own report shows of a job of many places: complaints and numbers."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from railgauge.checks.observation import Judged
+from railgauge.model.references import Reference
+
+#: A value, its unit, and what it is compared with.
+Number = tuple[float, str, Reference | None]
+
+#: So many of the places that failed are named.
+_NAMED = 5
+
+
+def complaints(results: Sequence[Judged], not_run: Mapping[str, str]) -> list[str]:
+    """What failed at the first places; why others were not measured (`not_run`, by place)."""
+    failed = [judged for judged in results if judged.failures]
+    named = [
+        f"{judged.place.place}: {'; '.join(failure.message for failure in judged.failures)}"
+        for judged in failed[:_NAMED]
+    ]
+    more = [f"and {len(failed) - _NAMED} more places"] if len(failed) > _NAMED else []
+    not_measured = [
+        f"{sum(r == why for r in not_run.values())} places not measured: {why}"
+        for why in dict.fromkeys(not_run.values())
+    ]
+    return [*named, *more, *not_measured]
+
+
+def numbers(results: Sequence[Judged], not_run: int) -> Mapping[str, Number]:
+    """The worst and the median of each condition; how many places failed or were `not_run`."""
+    measured: dict[str, list[Number]] = {}
+    ways = {(m.within, m.load) for judged in results for m in judged.evidence.measurements}
+    for judged in results:
+        for m in judged.evidence.measurements:
+            # Of the way and the load only what tells some of its places from others.
+            parts = (*judged.place.condition, *((m.within, m.load) if len(ways) > 1 else ()))
+            label = "_".join(_as_name(part) for part in parts if part is not None)
+            name = f"{m.variable}_{label}" if label else m.variable
+            reference = judged.evidence.references.get(m.variable)
+            measured.setdefault(name, []).append((m.value, m.unit, reference))
+    shown: dict[str, Number] = {}
+    for name, values in measured.items():
+        worst = min(values, key=_margin)
+        shown[f"{name}_worst"] = worst
+        shown[f"{name}_median"] = (statistics.median(n for n, _, _ in values), worst[1], None)
+    failed = sum(not judged.passed for judged in results)
+    shown["places_failed"] = (failed + not_run, "1", None)
+    return shown
+
+
+def _as_name(part: object) -> str:
+    """A part of a condition in letters, digits and underscores."""
+    text = "+".join(map(str, part)) if isinstance(part, tuple) else str(part)
+    return "".join(c if c.isalnum() else "_" for c in text)
+
+
+def _margin(number: Number) -> float:
+    """How far a number is within its bounds, as a share of its reference; below 0 outside of them.
+    The least is the worst.
+    """
+    value, _, reference = number
+    if reference is None:
+        return value
+    distances = [
+        (value - reference.lowest) if reference.lowest is not None else None,
+        (reference.highest - value) if reference.highest is not None else None,
+    ]
+    known = [distance for distance in distances if distance is not None]
+    return min(known, default=value) / (reference.value or 1)

@@ -1,0 +1,111 @@
+"""What the uplinks between nodes carried while a job ran, as a command of the site counts it."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from railgauge import paths
+from railgauge.model.uplinks import CountersUnread, Uplink, carried, parse
+
+#: What the uplinks counted is held against what the tool moved: a pair may be on one leaf, and
+#: headers, acknowledgements and Slurm's own messages come along.
+LEAST_SHARE, MOST_SHARE = 0.5, 1.25
+
+#: What is received is acknowledged, with so many bytes for each at most.
+_ACKS = 0.05
+
+#: So long the site's command may take; beside the pairs of a sweep nothing else is done meanwhile.
+_COMMAND_S, _BESIDE_S = 60, 5
+
+
+def count(command: Sequence[str], limit_s: float = _COMMAND_S) -> list[Uplink]:
+    """What the site's command says now; CountersUnread where it says nothing."""
+    try:
+        outcome = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=limit_s,
+            check=False,
+            cwd=paths.HOME,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CountersUnread(str(error)) from None
+    if outcome.returncode != 0:
+        last = outcome.stderr.strip().splitlines()[-1:] or ["nothing on its standard error"]
+        raise CountersUnread(f"exit code {outcome.returncode}: {last[0]}")
+    return parse(outcome.stdout)
+
+
+class Counting:
+    """The counters before a job and after it."""
+
+    def __init__(self, command: Sequence[str], beside: bool = False) -> None:
+        self._command = list(command)
+        self._limit_s = _BESIDE_S if beside else _COMMAND_S
+        self.before: Sequence[Uplink] | CountersUnread = self._count()
+        self.after: Sequence[Uplink] | CountersUnread = CountersUnread("the job did not end")
+
+    def end(self) -> None:
+        self.after = self._count()
+
+    def carried(self) -> list[Uplink]:
+        """Between both; CountersUnread where that is not known."""
+        for counted in (self.before, self.after):
+            if isinstance(counted, CountersUnread):
+                raise counted
+        assert not isinstance(self.before, CountersUnread)
+        assert not isinstance(self.after, CountersUnread)
+        return carried(self.before, self.after)
+
+    @property
+    def unread(self) -> str:
+        """Which command did not say what they carried, when, and why; "" where it did."""
+        try:
+            self.carried()
+        except CountersUnread as error:
+            when = "before the job" if error is self.before else "after the job"
+            return f"by `{shlex.join(self._command)}`, {when}: {error}"
+        return ""
+
+    def _count(self) -> Sequence[Uplink] | CountersUnread:
+        try:
+            return count(self._command, self._limit_s)
+        except CountersUnread as error:
+            return error
+
+
+def of_own_traffic(
+    uplinks: Sequence[Uplink], sent: Mapping[str, int], received: Mapping[str, int]
+) -> list[Uplink]:
+    """Those of the leaves that carried little beside what a tool moved: `sent` from each leaf to
+    others, and `received` from them, in bytes.
+    """
+    kept: list[Uplink] = []
+    for leaf in dict.fromkeys(one.leaf for one in uplinks):
+        own = [one for one in uplinks if one.leaf == leaf]
+        out, back = sent.get(leaf, 0), received.get(leaf, 0)
+        ours = sum(one.sent_bytes for one in own) <= MOST_SHARE * (out + _ACKS * back) and sum(
+            one.received_bytes for one in own
+        ) <= MOST_SHARE * (back + _ACKS * out)
+        kept += own if ours else []
+    return kept
+
+
+def confirm(sent_bytes: int, moved_bytes: int) -> None:
+    """CountersUnread where the leaves cannot have sent this of what iperf2 moved between nodes."""
+    told = f"the leaves counted {sent_bytes / 1e6:.4g} MB while iperf2 moved"
+    moved = f"{moved_bytes / 1e6:.4g} MB"
+    if sent_bytes < LEAST_SHARE * moved_bytes:
+        raise CountersUnread(
+            f"{told} {moved}, expected at least {LEAST_SHARE:.0%} of it: are these the uplinks "
+            "between the nodes, and are they counted in time?"
+        )
+    if sent_bytes > MOST_SHARE * moved_bytes:
+        raise CountersUnread(
+            f"{told} {moved}, expected at most {MOST_SHARE:.0%} of it: something else used them"
+        )

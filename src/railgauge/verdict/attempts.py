@@ -1,0 +1,144 @@
+"""How each case of a session ended, by run: from ReFrame's report, or from the cases' own ends."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pydantic
+
+from railgauge.campaign.folder import ENDED, RESULT_FILE, Campaign
+from railgauge.model import record
+from railgauge.model.record import BrokenRecordError, Ended, Key, Planned
+
+#: The beginning of ReFrame's reason where a job could not be had, which differs from job to job.
+_JOB_ERROR = re.compile(r"^job (blocked )?error: \[jobid=\w+\] ")
+
+# The parts of ReFrame's report that are read here.
+
+
+class Attempt(pydantic.BaseModel):
+    """A run of a case, as ReFrame's report has it."""
+
+    unique_name: str
+    partition: str
+    result: str
+    fail_reason: str | None = None
+    #: none for a case that was skipped
+    stagedir: Path | None = None
+    #: why what it says cannot be trusted
+    damage: str = ""
+
+    @property
+    def reason(self) -> str:
+        """ReFrame's reason in one line, without its number of the job."""
+        return _JOB_ERROR.sub("", " ".join((self.fail_reason or "").split()))
+
+
+class _Run(pydantic.BaseModel):
+    testcases: list[Attempt]
+
+
+class _Report(pydantic.BaseModel):
+    runs: list[_Run]
+
+
+def read_attempts(
+    campaign: Campaign, session: int, plan: Sequence[Planned]
+) -> dict[Key, list[tuple[int, Attempt]]]:
+    """The attempts of each case in one session, by run: from ReFrame's report; where a session
+    broke off and left none, from what each case left itself.
+    """
+    path = campaign.session_folder(session) / "report.json"
+    try:
+        report = record.read(path, _Report)
+    except BrokenRecordError:
+        if campaign.ended_well(session):
+            raise
+        report = None
+    if report is not None:
+        return _reported(report)
+    return {} if campaign.ended_well(session) else _ended(campaign, session, plan)
+
+
+def _reported(report: _Report) -> dict[Key, list[tuple[int, Attempt]]]:
+    by_case: dict[Key, list[tuple[int, Attempt]]] = {}
+    for number, run in enumerate(report.runs):
+        # Of a case that is there twice the last counts.
+        for key, attempt in {(t.unique_name, t.partition): t for t in run.testcases}.items():
+            by_case.setdefault(key, []).append((number, attempt))
+    return by_case
+
+
+def _ended(
+    campaign: Campaign, session: int, plan: Sequence[Planned]
+) -> dict[Key, list[tuple[int, Attempt]]]:
+    """The attempts of a session without a report, by the ends that its cases left.
+
+    A record without its end was broken off, and counts for nothing. An end of another session or
+    plan, or one whose record was changed since, is damage, and no result.
+    """
+    folder = campaign.session_folder(session)
+    planned = {case.key: case for case in plan}
+    by_case: dict[Key, list[tuple[int, Attempt]]] = {}
+    for path in sorted((folder / ENDED).glob("*.json")):
+        try:
+            ended = record.read(path, Ended)
+        except BrokenRecordError:
+            # Whose it is cannot be told: that case has not ended.
+            continue
+        if ended is None or (ended.unique_name, ended.partition) not in planned:
+            continue
+        key = ended.unique_name, ended.partition
+        damage = _mismatch(campaign, session, planned[key], ended)
+        stage = folder / ended.stage if ended.stage else None
+        if not damage and stage is not None:
+            damage = _record_damage(folder, stage, ended.record_sha256)
+        attempt = Attempt(
+            unique_name=ended.unique_name,
+            partition=ended.partition,
+            result=ended.result,
+            fail_reason=ended.reason,
+            stagedir=stage,
+            damage=f"{path}: {damage}" if damage else "",
+        )
+        by_case.setdefault(key, []).append((ended.run, attempt))
+    return {key: _in_order(runs) for key, runs in by_case.items()}
+
+
+def _in_order(runs: Sequence[tuple[int, Attempt]]) -> list[tuple[int, Attempt]]:
+    """A case's runs in order; all are damaged where one lacks, as a retry may hide a failure."""
+    ordered = sorted(runs, key=lambda run: run[0])
+    if [number for number, _ in ordered] == list(range(len(ordered))):
+        return ordered
+    lacks = {"result": "fail", "damage": "the end of an earlier run of this case is not there"}
+    return [(number, attempt.model_copy(update=lacks)) for number, attempt in ordered]
+
+
+def _mismatch(campaign: Campaign, session: int, planned: Planned, ended: Ended) -> str:
+    """The first field of an end that is not of this campaign, session and case; "" for none."""
+    for name, actual, expected in (
+        ("campaign", ended.campaign, campaign.id),
+        ("session", ended.session, session),
+        ("system", ended.system, campaign.system),
+        ("check", ended.check, planned.check),
+        ("nodes", ended.nodes, planned.nodes),
+    ):
+        if actual != expected:
+            return f"{name} is {actual!r}, expected {expected!r}"
+    return ""
+
+
+def _record_damage(folder: Path, stage: Path, digest: str | None) -> str:
+    """Why the record is not the one that there was when the case ended; "" where it is."""
+    if not stage.resolve().is_relative_to((folder / "stage").resolve()):
+        return f"its stage folder {stage} is not of this session"
+    try:
+        content = (stage / RESULT_FILE).read_bytes()
+    except FileNotFoundError:
+        return "its record is gone" if digest else ""
+    except OSError as error:
+        return f"its record: {error.strerror}"
+    return "" if hashlib.sha256(content).hexdigest() == digest else "its record is another one now"

@@ -1,0 +1,167 @@
+"""Healthy parts in campaigns where much is odd: flaky runs, links of two speeds, lost rounds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from railgauge.verdict.locating import End, Evidence, Located, Observation, locate
+
+Share = Callable[[random.Random, int, str, str], float]
+
+SEEDS = range(20)
+
+
+def rounds(
+    chance: random.Random, share: Share, nodes: int = 16, count: int = 6
+) -> Iterator[Observation]:
+    """Who meets whom is drawn anew in every round; a share of 0 is a run that failed."""
+    names = [f"n{number}" for number in range(nodes)]
+    for number in range(count):
+        chance.shuffle(names)
+        for a, b in zip(names[::2], names[1::2], strict=False):
+            value = 24.5 * share(chance, number, a, b) * (1 + chance.gauss(0, 0.01))
+            yield Observation(End(a), End(b), value or None, number)
+
+
+def judged(observations: Iterator[Observation], at_leaf: int = 0) -> Located:
+    found = list(observations)
+    ends = {end for o in found for end in (o.a, o.b)}
+    evidence = Evidence({end: leaf(end.node, at_leaf) for end in ends} if at_leaf else {})
+    evidence.add(found)
+    return locate(evidence)
+
+
+def leaf(node: str, at_leaf: int) -> str:
+    return f"leaf{int(node[1:]) // at_leaf}"
+
+
+def confirmed(located: Located) -> list[str]:
+    return [f"{s.kind} {s.name}" for s in located.suspects if s.confirmed]
+
+
+def wrong(share: Share, count: int = 6) -> int:
+    """In how many of 20 campaigns of healthy nodes somebody is confirmed."""
+    return sum(bool(confirmed(judged(rounds(random.Random(s), share, 16, count)))) for s in SEEDS)
+
+
+# Where those that come by chance all have ends in common, nobody can tell.
+@pytest.mark.parametrize("often", [0.05, 0.1, 0.2])
+def test_runs_that_fail_by_themselves_convict_nobody(often: float) -> None:
+    assert wrong(lambda chance, *_: 0.0 if chance.random() < often else 1.0) <= 3
+
+
+@pytest.mark.parametrize("often", [0.05, 0.1, 0.3, 0.5])
+def test_results_that_halve_by_themselves_convict_nobody(often: float) -> None:
+    assert wrong(lambda chance, *_: 0.5 if chance.random() < often else 1.0, 4) <= 2
+
+
+@pytest.mark.parametrize("often", [0.05, 0.1, 0.3, 0.5])
+def test_slow_results_of_one_ring_that_lie_side_by_side_are_no_node(often: float) -> None:
+    def ring(seed: int) -> Iterator[Observation]:
+        chance = random.Random(seed)
+        count = chance.randint(8, 32)
+        for number in range(count):
+            value = 24.5 * (0.7 if chance.random() < often else 1) * (1 + chance.gauss(0, 0.01))
+            yield Observation(End(f"n{number}"), End(f"n{(number + 1) % count}"), value)
+
+    assert sum(bool(confirmed(judged(ring(seed)))) for seed in SEEDS) <= 2
+
+
+@pytest.mark.parametrize("lost", [{1}, {1, 3}, {2, 3, 4, 5}])
+@pytest.mark.parametrize("at_leaf", [0, 4])
+def test_rounds_in_which_all_runs_failed_accuse_nobody(lost: set[int], at_leaf: int) -> None:
+    for seed in SEEDS:
+        chance = random.Random(seed)
+        located = judged(rounds(chance, lambda _, number, *__: float(number not in lost)), at_leaf)
+        assert located.suspects == ()
+        assert {f"round {n}: nearly all failed alike" for n in lost} <= set(located.alike)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8])
+def test_rounds_in_which_most_runs_failed_convict_nobody(share: float) -> None:
+    def of(chance: random.Random, number: int, *_: str) -> float:
+        return 0.0 if number in (1, 3) and chance.random() < share else 1.0
+
+    assert wrong(of, 4) <= 2
+
+
+def slow(nodes: Sequence[str]) -> Share:
+    return lambda _, __, a, b: 0.6 if {a, b} & set(nodes) else 1.0
+
+
+def test_three_slow_nodes_of_a_leaf_of_four_are_not_the_leaf() -> None:
+    for seed in SEEDS:
+        observations = rounds(random.Random(seed), slow(["n0", "n1", "n2"]), count=8)
+        assert "leaf leaf0" not in confirmed(judged(observations, 4))
+
+
+def test_two_slow_nodes_are_not_the_ways_out_of_their_leaf() -> None:
+    """They meet once, and of so few results within leaves nobody can tell what is good."""
+    for seed in SEEDS:
+        observations = rounds(random.Random(seed), slow(["n0", "n1"]), 12, 8)
+        assert set(confirmed(judged(observations, 2))) <= {"node n0", "node n1"}
+
+
+def of_rails(seed: int, bad: str, share: float, leaves: bool) -> Located:
+    """Three rounds of twelve nodes with four rails, each rail at a leaf of its own."""
+    chance = random.Random(seed)
+    found = [
+        Observation(
+            o.a._replace(rail=rail),
+            o.b._replace(rail=rail),
+            (24.5 * (share if rail == bad else 1) * (1 + chance.gauss(0, 0.01))) or None,
+            o.round,
+        )
+        for o in rounds(chance, lambda *_: 1.0, 12, 3)
+        for rail in "0123"
+    ]
+    evidence = Evidence({end: f"leaf{end.rail}" for o in found for end in o[:2]} if leaves else {})
+    evidence.add(found)
+    return locate(evidence)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.8])
+def test_a_rail_that_is_low_everywhere_is_its_leaf(share: float) -> None:
+    located = of_rails(1, "2", share, leaves=True)
+    assert [(s.kind, s.name, s.confirmed) for s in located.suspects] == [("leaf", "leaf2", True)]
+    assert located.failing_nodes == []
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.8])
+def test_where_no_leaf_is_known_it_is_no_node_and_not_confirmed(share: float) -> None:
+    located = of_rails(1, "2", share, leaves=False)
+    assert [(s.kind, s.name, s.confirmed) for s in located.suspects] == [("leaf", "rail 2", False)]
+
+
+def test_a_condition_that_fails_everywhere_convicts_nobody_beside_rounds_that_were_lost() -> None:
+    names = [f"n{number}" for number in range(10)]
+    pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]]
+    of_round: list[set[str]] = []
+    found = []
+    for a, b in pairs:
+        number = next((n for n, busy in enumerate(of_round) if not busy & {a, b}), len(of_round))
+        if number == len(of_round):
+            of_round.append(set())
+        of_round[number] |= {a, b}
+        ends = End(a), End(b)
+        found.append(Observation(*ends, 24.5, number, condition="read"))
+        found.append(Observation(*ends, None, number + 100, condition="cm"))
+    evidence = Evidence()
+    evidence.add(found)
+    assert confirmed(locate(evidence)) == []
+
+
+def test_a_bad_node_of_three_is_named_where_all_rails_are_measured_at_once() -> None:
+    evidence = Evidence()
+    evidence.add(
+        [
+            Observation(End(a, str(rail)), End(b, str(rail)), value, number)
+            for number, (a, b) in enumerate([("n0", "n1"), ("n1", "n2"), ("n0", "n2")] * 2)
+            for rail in range(8)
+            for value in [None if b == "n2" else 24.5 + rail / 100]
+        ]
+    )
+    assert confirmed(locate(evidence)) == ["node n2"]
