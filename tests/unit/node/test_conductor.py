@@ -288,9 +288,10 @@ def test_an_agent_that_answers_garbage_is_named(tmp_path: Path, message: dict[st
 
 
 def test_a_place_that_is_late_is_ended_with_all_of_its_processes(tmp_path: Path) -> None:
-    """Here the conductor's limit, 2 s, is shorter than the side's own."""
+    """Here the conductor's limit of the first, 2 s, is shorter than the side's own."""
     stays = "import subprocess, time\nsubprocess.Popen(['sleep', '60'])\ntime.sleep(60)"
-    sweep = Sweep([solo_order(stays), solo_order("print('good')")], nodes=nodes(1))
+    good = solo_order("print('good')", run_limit_s=300)
+    sweep = Sweep([solo_order(stays), good], nodes=nodes(1))
     sweep.places = [("solo", 0, {"node": sweep.nodes[0]}), ("solo", 1, {"node": sweep.nodes[0]})]
     sweep.environment = short(tmp_path / "short", margin_s=-28)
     found = sweep.run(tmp_path / "sweep")

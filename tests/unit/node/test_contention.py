@@ -29,7 +29,7 @@ from tests.unit.node.sweeping import (
 CPUS = sorted(os.sched_getaffinity(0))
 
 #: What stress-ng is here: as many processes as it is told, on the CPUs that it is told, which end
-#: with it. With a number in STRESS_S it ends by itself.
+#: with it. It ends by itself after STRESS_S, or once the file STRESS_UNTIL is there.
 STRESS_NG = f"""\
 #!{os.path.realpath(sys.executable)} -SE
 import ctypes, os, sys, time
@@ -42,7 +42,25 @@ if not os.environ.get("STRESS_NONE"):
             ctypes.CDLL(None).prctl(1, 14, 0, 0, 0)
             while True:
                 pass
-time.sleep(float(os.environ.get("STRESS_S", 100)))
+until = os.environ.get("STRESS_UNTIL", "")
+ends = time.time() + float(os.environ.get("STRESS_S", 100))
+while time.time() < ends and not os.path.exists(until):
+    time.sleep(0.02)
+"""
+
+#: A tool that ends all stressors itself, and ends when none is left.
+ENDS_STRESS = """
+import glob, os, time
+def left():
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            if b"--taskset" in open(path, "rb").read().split(b"\\0"):
+                return True
+        except OSError:
+            pass
+open(os.environ["STRESS_UNTIL"], "w").close()
+while left():
+    time.sleep(0.05)
 """
 
 WAITS = CONNECT + "time.sleep(0.5); print('got', connection.recv(9))"
@@ -118,8 +136,8 @@ def test_an_idle_host_is_looked_at_and_has_no_stressors(stress_ng: Path) -> None
 def test_stressors_that_end_before_the_tool_are_told(
     stress_ng: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("STRESS_S", "0.4")
-    said = measured(order(client=CONNECT + "time.sleep(2)"))["client"]["facts"]["contention"]
+    monkeypatch.setenv("STRESS_UNTIL", str(stress_ng.with_name("until")))
+    said = measured(order(client=CONNECT + ENDS_STRESS))["client"]["facts"]["contention"]
     assert said["before"]["running"] and not said["after"]["running"]
     assert said["end"]["exit_code"] == 0
 
