@@ -454,7 +454,7 @@ class Lab:
         names = [node.name for node in self.in_use() if node.name not in nodes_off]
         deadline = time.monotonic() + timeout_s
         while True:
-            states = self.node_states()
+            states = self._first_states()
             waiting = [n for n in names if not _is_ready(states.get(n, "unknown"))]
             if not waiting:
                 return
@@ -464,12 +464,20 @@ class Lab:
                     f"after {timeout_s:.0f} s not every node is idle: {shown}",
                     next_step="railgauge lab logs slurmctld",
                 )
-            if self.machine(self.spec.head.name) is None:
-                raise EnvironmentProblem(
-                    "the head ended while it started",
-                    next_step=f"railgauge lab logs boot-{self.spec.head.name}",
-                )
             time.sleep(0.1)
+
+    def _first_states(self) -> dict[str, str]:
+        """`node_states` of a lab that starts; a head that ended meanwhile is told with its log."""
+        try:
+            return self.node_states()
+        except EnvironmentProblem:
+            if self.machine(self.spec.head.name) is not None:
+                raise
+            log = f"boot-{self.spec.head.name}"
+            raise EnvironmentProblem(
+                f"the head ended while it started:\n{self.last_lines(log, 4)}",
+                next_step=f"railgauge lab logs {log}",
+            ) from None
 
     # --- down ----------------------------------------------------------------------------------
 

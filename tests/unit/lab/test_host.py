@@ -203,3 +203,13 @@ def test_slurm_before_23_11_is_not_told_of_blocks_nor_of_a_disabled_cgroup_plugi
     newer = render.render(spec.load(), {"ns": "n[1-4]"})
     assert "topology/block" in newer["slurm.conf"] and "topology.conf" in newer
     assert "CgroupPlugin=disabled" in newer["cgroup.conf"]
+
+
+def test_a_head_that_ends_in_mid_start_is_told_with_what_it_said(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.folders.log.mkdir(parents=True)
+    (lab.folders.log / "boot-head.log").write_text("slurmdbd ended: fatal: null result\n")
+    monkeypatch.setattr(Lab, "require_up", lambda lab: None)
+    with pytest.raises(EnvironmentProblem, match=r"head ended while it started:\n .*null result"):
+        lab.wait_until_idle()
