@@ -157,15 +157,22 @@ MUTANTS = [
     _locate(
         "an uplink that carried somewhat less is at fault",
         "fabric",
-        "_STARVED, _RESULTS = 1 / 3, 16",
-        "_STARVED, _RESULTS = 0.9, 16",
+        "_STARVED, _BY_CHANCE = 1 / 3, 1e-3",
+        "_STARVED, _BY_CHANCE = 0.9, 1e-3",
         "test_scenarios.py -k far_less",
+    ),
+    _locate(
+        "an uplink without a flow is at fault, of however few flows",
+        "fabric",
+        "return bool(2 * uplinks * of_one < _BY_CHANCE)",
+        "return True",
+        "test_scenarios.py -k chance",
     ),
     _locate(
         "of two uplinks that carried little one is at fault",
         "fabric",
         'return starved.pop() if len(starved) == 1 else ""',
-        'return found.pop() if found else ""',
+        'return starved.pop() if starved else ""',
         "test_scenarios.py -k far_less",
     ),
     Mutant(
@@ -360,7 +367,7 @@ MUTANTS = [
     Mutant(
         "an MPI program may run beside a transfer that has ended",
         "src/railgauge/checks/beside.py",
-        '    if said.get("outlasted") is True:\n',
+        '    if beside.get("outlasted") is True:\n',
         "    if True:\n",
         f"{_BAD} -k TransferTooShort",
     ),

@@ -124,7 +124,7 @@ class ApplicationCheck(RanksCheck):
 
     def provider(self, program: str) -> str:
         field = f"extras.applications.{self.program.application}"
-        where = f"into the image {self.asked.image}" if self.asked.image else "there"
+        where = f"into the image {self.described.image}" if self.described.image else "there"
         return f"install {program} {where}, or mend {field}"
 
     @property
@@ -132,12 +132,12 @@ class ApplicationCheck(RanksCheck):
         return self.program
 
     @property
-    def asked(self) -> Application:
+    def described(self) -> Application:
         return _programs(self.partition_data)[self.program.application]
 
     @property
     def options(self) -> application.Options:
-        described = self.asked
+        described = self.described
         return application.Options(
             name=self.program.application,
             ranks=self.num_tasks,
@@ -152,7 +152,7 @@ class ApplicationCheck(RanksCheck):
         )
 
     def requested(self) -> Mapping[str, Any]:
-        return {"ranks": self.num_tasks, "runs": self.asked.runs}
+        return {"ranks": self.num_tasks, "runs": self.described.runs}
 
     def required_metrics(self) -> Sequence[str]:
         return [*self.metrics, *(f"application_time_run{n}" for n in self._numbers)]
@@ -166,11 +166,11 @@ class ApplicationCheck(RanksCheck):
     @property
     def _numbers(self) -> range:
         """The numbers of its runs, from 1."""
-        return range(1, self.asked.runs + 1)
+        return range(1, self.described.runs + 1)
 
     @run_after("init")
     def count_ranks(self) -> None:
-        described = self.asked
+        described = self.described
         self.num_tasks_per_node = described.ranks_per_node
         self.num_tasks = len(self.pinned_nodes) * self.num_tasks_per_node
         self.time_limit = f"{described.runs * (described.limit_s + _MARGIN_S)}s"
@@ -185,31 +185,31 @@ class ApplicationCheck(RanksCheck):
             for number in entry.metrics.values()
             if number.kind != "floor"
         ]
-        return self.asked.runs * min(known, default=float(self.asked.limit_s))
+        return self.described.runs * min(known, default=float(self.described.limit_s))
 
     def command(self) -> list[str]:
-        return self._filled(self.asked.command)
+        return self._filled(self.described.command)
 
     def _filled(self, words: Sequence[str]) -> list[str]:
         folder = str(paths.SYSTEMS / self.current_system.name)
         return [word.replace("{system}", folder) for word in words]
 
     def run_limit_s(self) -> int:
-        return self.asked.limit_s
+        return self.described.limit_s
 
     def orders(self) -> Mapping[str, Any]:
         return {
-            "environment": dict(self.asked.environment),
-            "programs": self._filled(self.asked.programs),
+            "environment": dict(self.described.environment),
+            "programs": self._filled(self.described.programs),
         }
 
     @run_before("run")
     def run_again_and_again(self) -> None:
         """Make the last run the job's own program, and those before it steps of their own."""
-        asked, folder = self.asked, self.stagedir
+        described, folder = self.described, self.stagedir
         self.job.launcher.options += [
-            *asked.launch_options,
-            *container.launcher_options(asked.image, folder, folder, asked.mounts),
+            *described.launch_options,
+            *container.launcher_options(described.image, folder, folder, described.mounts),
         ]
         launch = self.job.launcher.run_command(self.job)
         words = " ".join([self.executable, *self.executable_opts])
@@ -233,7 +233,7 @@ class ApplicationCheck(RanksCheck):
     def read(self) -> Observation:
         runs = [self._run(number) for number in self._numbers]
         lines = [line for _, of_run in runs for line in of_run]
-        image = self.asked.image
+        image = self.described.image
         return Observation(
             application.read([run for run, _ in runs], self.options),
             [replace(line.call, package=container.package(image, line.call)) for line in lines],

@@ -532,6 +532,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             failures=tuple(of_job),
             results=tuple(self._result(judged) for judged in self.results),
             uplinks=tuple(self.uplinks_carried()),
+            streams_apart=extras.fabric is not None and extras.fabric.hash == "layer3+4",
             notes=tuple(self.notes_of_job()),
         ).write(Path(self.stagedir, RESULT_FILE))
 

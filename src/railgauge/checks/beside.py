@@ -177,8 +177,8 @@ class MpiBesideCheck(OfPair, StrictCheck):
         facts: dict[str, dict[str, Any]] = {}
         # What the transfer's side says of its node is the last word.
         stated = [(line.call.host, line.facts) for line in of_mpi]
-        for node, said in [*stated, *transfer.facts.items()]:
-            facts.setdefault(node, {}).update(said)
+        for node, of_node in [*stated, *transfer.facts.items()]:
+            facts.setdefault(node, {}).update(of_node)
         return dataclasses.replace(
             transfer,
             reading=self._together({TRANSFER: transfer.reading, **readings}),
@@ -234,22 +234,22 @@ class MpiBesideCheck(OfPair, StrictCheck):
         return found
 
 
-def ended_early(node: str, said: Mapping[str, Any], transfer_s: int) -> list[Failure]:
+def ended_early(node: str, beside: Mapping[str, Any], transfer_s: int) -> list[Failure]:
     """A transfer that had ended on `node` before the MPI program did."""
-    if said.get("outlasted") is True:
+    if beside.get("outlasted") is True:
         return []
     message = (
         f"the transfer had ended on {node} before the MPI program did, which took "
-        f"{said.get('seconds')} s with its start"
+        f"{beside.get('seconds')} s with its start"
     )
     step = f"raise extras.mpi.transfer_s ({transfer_s}), or lower iterations"
     return [Failure("transfer-ended", message, next_step=step)]
 
 
-def stood_still(node: str, said: Mapping[str, Any], mean_gbits: float) -> list[Failure]:
+def stood_still(node: str, beside: Mapping[str, Any], mean_gbits: float) -> list[Failure]:
     """A transfer that moved next to nothing while the MPI program ran."""
-    seconds = said.get("seconds", 0)
-    carried = 8e-9 * said.get("sent_bytes", 0) / seconds if seconds else 0.0
+    seconds = beside.get("seconds", 0)
+    carried = 8e-9 * beside.get("sent_bytes", 0) / seconds if seconds else 0.0
     if carried >= _CARRIED * mean_gbits:
         return []
     message = (

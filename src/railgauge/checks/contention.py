@@ -152,24 +152,24 @@ class InState(_OfPair):
 
     def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
         reading = super().reading(calls, facts, prefix).under(self.state)
-        told = [
-            words for node, said in facts.items() if (words := how(node, said.get("contention")))
-        ]
-        return dataclasses.replace(reading, notes=(*reading.notes, *told))
+        notes = [how(node, of_node.get("contention")) for node, of_node in facts.items()]
+        return dataclasses.replace(reading, notes=(*reading.notes, *filter(None, notes)))
 
     def _missing_program(self, facts: Facts) -> Failure | None:
         """Without the state nothing was run, as without a program."""
-        no_state = {node: said["no_state"] for node, said in facts.items() if "no_state" in said}
+        no_state = {
+            node: of_node["no_state"] for node, of_node in facts.items() if "no_state" in of_node
+        }
         if not no_state:
             return super()._missing_program(facts)
-        told = "; ".join(f"{node} could not be {self.state}: {w}" for node, w in no_state.items())
+        why = "; ".join(f"{node} could not be {self.state}: {w}" for node, w in no_state.items())
         step = "extras.contention: states, cores, hypervisors"
-        return Failure(HOST_STATE, told, tuple(no_state), step)
+        return Failure(HOST_STATE, why, tuple(no_state), step)
 
     def may_be_left_out(self, facts: Facts) -> bool:
         """Where there is one NUMA node, nothing is far from anything."""
-        unable = [said for said in facts.values() if "no_state" in said]
-        nowhere = bool(unable) and all(said.get("one_numa_node") for said in unable)
+        unable = [of_node for of_node in facts.values() if "no_state" in of_node]
+        nowhere = bool(unable) and all(of_node.get("one_numa_node") for of_node in unable)
         return (self.state == "far" and nowhere) or super().may_be_left_out(facts)
 
     def violations(self, calls: Sequence[Call], facts: Facts) -> Sequence[Failure]:
@@ -180,8 +180,8 @@ class InState(_OfPair):
         for role, node in nodes.items():
             ran = any(call.role == role and call.exit_code is not None for call in calls)
             if ran and not on.get(role, {}).get("by_other"):
-                said = facts.get(node, {}).get("contention")
-                found += in_other_state(node, said, self.state, self.contention, tool_s)
+                observed = facts.get(node, {}).get("contention")
+                found += in_other_state(node, observed, self.state, self.contention, tool_s)
         return [*super().violations(calls, facts), *found]
 
 
@@ -209,12 +209,12 @@ def hypervisors(
     return found
 
 
-def others_share(said: Mapping[str, Any]) -> tuple[float, float]:
+def others_share(observed: Mapping[str, Any]) -> tuple[float, float]:
     """What other programs used of the CPUs that were looked at, and of all, as a share."""
-    before, after = said["before"], said["after"]
+    before, after = observed["before"], observed["after"]
     seconds = after["at"] - before["at"]
     # The tool runs on the node, and not on what is below it.
-    own_s = 0.0 if "on" in said else said["own_s"]
+    own_s = 0.0 if "on" in observed else observed["own_s"]
     own_s += after.get("cpu_s", 0.0) - before.get("cpu_s", 0.0)
 
     def share(name: str, cpus: int) -> float:
@@ -224,43 +224,43 @@ def others_share(said: Mapping[str, Any]) -> tuple[float, float]:
     return share("busy_s", len(before["cpus"])), share("online_busy_s", before["online"])
 
 
-def stressors_share(said: Mapping[str, Any]) -> float:
+def stressors_share(observed: Mapping[str, Any]) -> float:
     """What the stressors used of their CPUs' time."""
-    before, after = said["before"], said["after"]
+    before, after = observed["before"], observed["after"]
     seconds = after["at"] - before["at"]
     used_s = after.get("cpu_s", 0.0) - before.get("cpu_s", 0.0)
     return float(used_s / (len(before["cpus"]) * seconds)) if seconds > 0 else 0.0
 
 
 def in_other_state(
-    node: str, said: Mapping[str, Any] | None, state: HostState, data: Contention, tool_s: float
+    node: str, observed: Mapping[str, Any] | None, state: HostState, data: Contention, tool_s: float
 ) -> list[Failure]:
     """What speaks against the host of `node` having been in `state` while the client ran for
-    `tool_s`; `said` are its own facts of that.
+    `tool_s`; `observed` is what it recorded of that.
     """
 
     def wrong(words: str, next_step: str = "") -> list[Failure]:
         return [Failure(HOST_STATE, words, (node,), next_step)]
 
-    if said is None or said.get("state") != state:
+    if observed is None or observed.get("state") != state:
         return wrong(f"nothing says that {node} was {state} during the test")
-    where = said.get("on") or node
-    if "before" not in said or "after" not in said:
-        why = said.get("lost", "it was not looked at")
+    where = observed.get("on") or node
+    if "before" not in observed or "after" not in observed:
+        why = observed.get("lost", "it was not looked at")
         return wrong(f"nobody knows how busy {where} was during the test: {why}")
-    before, after = said["before"], said["after"]
+    before, after = observed["before"], observed["after"]
     seconds = after["at"] - before["at"]
     if seconds < _WITHIN * tool_s:
         return wrong(f"{where} was looked at for {seconds:.1f} s, and the tool ran {tool_s:.1f} s")
     if state not in LOADED:
-        return _not_idle(where, said, state, data, wrong)
+        return _not_idle(where, observed, state, data, wrong)
     if not after.get("running"):
-        code = said.get("end", {}).get("exit_code")
+        code = observed.get("end", {}).get("exit_code")
         return wrong(f"{where} was not busy all the time: {PROGRAM} ended early, exit code {code}")
     if after["bound_to"] != after["cpus"]:
         words = f"{after['bound_to']}, expected {after['cpus']}"
         return wrong(f"{where} was not busy where it should be: {PROGRAM} may run on {words}")
-    share = stressors_share(said)
+    share = stressors_share(observed)
     if share < data.least_share:
         return wrong(
             f"{where} was not busy: {PROGRAM} used {share:.0%} of its CPUs' time, at least "
@@ -268,50 +268,52 @@ def in_other_state(
             "what else runs there? ps -eo pcpu,args --sort=-pcpu; or lower "
             "extras.contention.least_share",
         )
-    if "on" not in said and _overlap(said) != (state == "busy"):
+    if "on" not in observed and _overlap(observed) != (state == "busy"):
         return wrong(f"{PROGRAM} ran on CPUs {after['cpus']} of {node}, which is not {state}")
     return []
 
 
-def _overlap(said: Mapping[str, Any]) -> bool:
+def _overlap(observed: Mapping[str, Any]) -> bool:
     """Whether any of the tool's CPUs was kept busy."""
-    return bool(set(stressor.cpus_in(said["tool_cpus"])) & set(said["after"]["cpus"]))
+    return bool(set(stressor.cpus_in(observed["tool_cpus"])) & set(observed["after"]["cpus"]))
 
 
 def _not_idle(
     where: str,
-    said: Mapping[str, Any],
+    observed: Mapping[str, Any],
     state: HostState,
     data: Contention,
     wrong: Any,
 ) -> list[Failure]:
     found: list[Failure] = []
-    here, everywhere = others_share(said)
+    here, everywhere = others_share(observed)
     if max(here, everywhere) > data.most_idle:
         found += wrong(
             f"{where} was not idle: other programs used {here:.0%} of the tool's CPUs and "
             f"{everywhere:.0%} of all, at most {data.most_idle:.0%} expected (load "
-            f"{said['after']['load']:.1f})",
+            f"{observed['after']['load']:.1f})",
             "what else runs there? ps -eo pcpu,args --sort=-pcpu",
         )
-    return found + _misplaced(where, said, state, wrong)
+    return found + _misplaced(where, observed, state, wrong)
 
 
-def _misplaced(where: str, said: Mapping[str, Any], state: HostState, wrong: Any) -> list[Failure]:
+def _misplaced(
+    where: str, observed: Mapping[str, Any], state: HostState, wrong: Any
+) -> list[Failure]:
     """A tool on CPUs that are not where the state has them: of a virtual machine whose own NUMA
     nodes say nothing, by what the data say of its CPUs.
     """
     found: list[Failure] = []
-    if "near" in said:
-        tool = set(stressor.cpus_in(said["tool_cpus"]))
-        near = set(stressor.cpus_in(said["near"]))
+    if "near" in observed:
+        tool = set(stressor.cpus_in(observed["tool_cpus"]))
+        near = set(stressor.cpus_in(observed["near"]))
         if (tool & near) if state == "far" else (tool - near):
             found += wrong(
-                f"the tool ran on CPUs {said['tool_cpus']} above {where}, of which {said['near']} "
-                f"are near the NIC, and the state is {state}"
+                f"the tool ran on CPUs {observed['tool_cpus']} above {where}, of which "
+                f"{observed['near']} are near the NIC, and the state is {state}"
             )
         return found
-    home, numa = said.get("nic_numa_node"), said.get("tool_numa_nodes")
+    home, numa = observed.get("nic_numa_node"), observed.get("tool_numa_nodes")
     if state == "far" and (home is None or not numa or home in numa):
         found += wrong(f"the tool ran on NUMA node {numa} of {where}, and its NIC is on {home}")
     if state == "idle" and home is not None and numa and numa != [home]:
@@ -319,18 +321,22 @@ def _misplaced(where: str, said: Mapping[str, Any], state: HostState, wrong: Any
     return found
 
 
-def how(node: str, said: Mapping[str, Any] | None) -> str:
+def how(node: str, observed: Mapping[str, Any] | None) -> str:
     """How busy a host was, for people; "" where nothing says it."""
-    if not said or "after" not in said or "before" not in said:
+    if not observed or "after" not in observed or "before" not in observed:
         return ""
-    here, everywhere = others_share(said)
+    here, everywhere = others_share(observed)
     parts = [f"others used {here:.0%} of them, {everywhere:.0%} of all CPUs"]
-    if "running" in said["after"]:
-        parts.insert(0, f"{PROGRAM} used {stressors_share(said):.0%} of CPUs")
-    cpus = ",".join(map(str, said["after"]["cpus"]))
-    where = said.get("on") or node
-    numa = said.get("nic_numa_node")
-    placed = "" if numa is None else f"; NIC on NUMA node {numa}, tool on {said['tool_numa_nodes']}"
-    if "near" in said:
-        placed = f"; the tool on CPUs {said['tool_cpus']} of its own, {said['near']} near the NIC"
-    return f"{where}: CPUs {cpus}: {', '.join(parts)}, load {said['after']['load']:.1f}{placed}"
+    if "running" in observed["after"]:
+        parts.insert(0, f"{PROGRAM} used {stressors_share(observed):.0%} of CPUs")
+    cpus = ",".join(map(str, observed["after"]["cpus"]))
+    where = observed.get("on") or node
+    numa = observed.get("nic_numa_node")
+    placed = (
+        "" if numa is None else f"; NIC on NUMA node {numa}, tool on {observed['tool_numa_nodes']}"
+    )
+    if "near" in observed:
+        own = f"the tool on CPUs {observed['tool_cpus']} of its own"
+        placed = f"; {own}, {observed['near']} near the NIC"
+    load = observed["after"]["load"]
+    return f"{where}: CPUs {cpus}: {', '.join(parts)}, load {load:.1f}{placed}"

@@ -268,7 +268,8 @@ class Record(Document):
     is left out of a ratio's condition must stay out, so that only what was set is written.
     `strict_provenance`: only tools that are as their package brought them count; `peer_spread`:
     what equal places differ by at least, as a share of their median; `uplinks`: what those between
-    the nodes carried meanwhile, where switches count it. `notes` of the job are worth knowing, and
+    the nodes carried meanwhile, where switches count it; `streams_apart`: each stream of a pair
+    took one of its own, not all the same. `notes` of the job are worth knowing, and
     speak against nothing.
     """
 
@@ -287,6 +288,7 @@ class Record(Document):
     failures: tuple[Failure, ...]
     results: tuple[Result, ...]
     uplinks: tuple[Uplink, ...] = ()
+    streams_apart: bool = False
     notes: tuple[str, ...] = ()
 
     def write(self, path: Path) -> None:

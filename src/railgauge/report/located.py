@@ -78,8 +78,8 @@ def _ports(suspect: Suspect, most: int) -> Iterator[str]:
 def _suspect(suspect: Suspect) -> Iterator[str]:
     state = "confirmed" if suspect.confirmed else "not confirmed"
     yield f"{suspect.kind} {suspect.name}: {state}, score {suspect.score:.1f}"
-    if suspect.said:
-        yield f"  {suspect.said}"
+    if suspect.own_reason:
+        yield f"  {suspect.own_reason}"
     yield from (f"  {line}" for line in _ports(suspect, len(suspect.ports)))
     yield from (f"  {_witness(witness)}" for witness in suspect.evidence)
     for measure in suspect.confirm:

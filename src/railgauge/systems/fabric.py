@@ -24,6 +24,10 @@ class Fabric(Strict):
     file will do: `[cat, FILE]`. FabricBalance is measured by it, and a leaf that is at fault
     located to an uplink.
     """
+    hash: Literal["layer3", "layer3+4"] = "layer3"
+    """By what leaves choose an uplink: addresses alone, so that all streams of a pair take the same
+    one, or ports too, so that each takes one of its own. Of few flows, no uplink is named.
+    """
     streams: int = pydantic.Field(default=8, ge=1, le=128)
     """TCP streams of each pair of nodes: of few flows, a hash puts several on one uplink."""
     duration_s: int = pydantic.Field(default=3, ge=2)

@@ -168,12 +168,12 @@ def _merged(suspects: Sequence[Suspect]) -> list[Suspect]:
     nodes is named.
     """
     nodes = _nodes(suspects)
-    by_themselves = {each.nodes[0] for each in suspects if each.said and each.kind == "node"}
+    by_themselves = {each.nodes[0] for each in suspects if each.own_reason and each.kind == "node"}
     best: dict[tuple[str, str], Suspect] = {}
     for suspect in suspects:
         if suspect.kind == "pair" and nodes & set(suspect.nodes):
             continue
-        of_nodes = suspect.kind in ("node", "rail", "load") and not suspect.said
+        of_nodes = suspect.kind in ("node", "rail", "load") and not suspect.own_reason
         if of_nodes and by_themselves & set(suspect.nodes):
             continue
         key = suspect.kind, suspect.name
@@ -187,5 +187,5 @@ def _merged(suspects: Sequence[Suspect]) -> list[Suspect]:
 
 
 def _certainty(suspect: Suspect) -> tuple[object, ...]:
-    by_score = 0.0 if suspect.said else -suspect.score
-    return not suspect.confirmed, not suspect.said, by_score, natural(suspect.name)
+    by_score = 0.0 if suspect.own_reason else -suspect.score
+    return not suspect.confirmed, not suspect.own_reason, by_score, natural(suspect.name)

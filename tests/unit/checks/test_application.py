@@ -148,8 +148,8 @@ def test_all_programs_of_the_command_are_looked_for_on_nodes(check: Any) -> None
 
 
 def in_an_image(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = check.asked.model_copy(update={"image": IMAGE, "mounts": ["/data/x:/data"]})
-    monkeypatch.setattr(type(check), "asked", asked)
+    described = check.described.model_copy(update={"image": IMAGE, "mounts": ["/data/x:/data"]})
+    monkeypatch.setattr(type(check), "described", described)
 
 
 def test_every_run_sees_this_checkout_and_its_own_folder_in_the_container(

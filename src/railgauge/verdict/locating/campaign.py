@@ -104,6 +104,7 @@ def _family(
     kept_cases: list[Case] = []
     missing: list[Missing] = []
     unknown: list[int] = []
+    streams: set[int] = set()
     for case in cases:
         round_number = None
         if case.round is not None:
@@ -116,6 +117,8 @@ def _family(
         a, b = _ends(case, row, devices)
         if row is None:
             unknown.append(len(observations))
+        else:
+            streams.add((case.streams_apart and row.measurement.streams) or 1)
         observations.append(
             Observation(
                 a,
@@ -139,7 +142,10 @@ def _family(
     all_ends = dict.fromkeys(end for o in observations for end in (o.a, o.b))
     end_leaves = {end: leaves[end.node] for end in all_ends if end.node in leaves}
     evidence = Evidence(
-        end_leaves, max(spread / scoring.GOOD, 0.01), STANDS_OUT * spread if tolerant else 0.0
+        end_leaves,
+        max(spread / scoring.GOOD, 0.01),
+        STANDS_OUT * spread if tolerant else 0.0,
+        min(streams, default=1),
     )
     in_time_order = sorted(
         zip(_with_quiet(observations), kept_cases, strict=True), key=lambda pair: in_order(pair[0])

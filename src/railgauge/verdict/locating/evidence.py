@@ -131,7 +131,8 @@ class Evidence:
 
     `leaves` has the leaf of each end, where it is known. `least_spread` is the least spread of
     equal places, a share. A result that has lost no more than `tolerated`, a share, and is not
-    below its reference's bound, is good.
+    below its reference's bound, is good. A result is of `streams` flows at least, of which each
+    takes an uplink of its own.
     """
 
     def __init__(
@@ -139,10 +140,12 @@ class Evidence:
         leaves: Mapping[End, str] | None = None,
         least_spread: float = 0.01,
         tolerated: float = 0.0,
+        streams: int = 1,
     ) -> None:
         self.leaves = dict(leaves or {})
         self.least_spread = least_spread
         self.tolerated = -math.log1p(-tolerated)
+        self.streams = streams
         self.observations: list[Observation] = []
         #: for each result the value of its peers, None where it has none, and its weight
         self.expected: list[float | None] = []

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 from typing import Literal
 
+from scipy import special
+
 from railgauge.node.rdma import natural
 from railgauge.verdict.locating import scoring
 from railgauge.verdict.locating.evidence import End, Evidence, Low, Observation, Tally
@@ -39,11 +41,9 @@ _FLOWS, _OWN = 4, 0.5
 _OUTSTANDING = 10
 
 
-#: An uplink is starved that carried less than this share of what each of the others did, from so
-#: many results for each of them on. Where every result is one flow that takes an uplink at random,
-#: chance makes it so in 2 of 1,000 leaves with two uplinks, in 1 with 4 or 16 (20,000 drawn; with 4
-#: results each, 65).
-_STARVED, _RESULTS = 1 / 3, 16
+#: An uplink is starved that carried less than this share of what each of the others did, where
+#: flows that take an uplink at random leave one so little with at most this probability.
+_STARVED, _BY_CHANCE = 1 / 3, 1e-3
 
 
 #: A condition, a round, and two leaves.
@@ -335,14 +335,38 @@ def _starved(evidence: Evidence, leaf: str) -> str:
         for name, both_ways in evidence.uplink_bytes.items()
         if name.partition(":")[0] == leaf
     }
-    if len(carried) < 2 or evidence.across[leaf].all < _RESULTS * len(carried):
+    if len(carried) < 2:
         return ""
     starved = set()
     for direction in (0, 1):
-        least, second = sorted(carried, key=lambda name: carried[name][direction])[:2]
-        if carried[least][direction] < _STARVED * carried[second][direction]:
+        of_uplink = {name: both_ways[direction] for name, both_ways in carried.items()}
+        least, second = sorted(of_uplink, key=of_uplink.__getitem__)[:2]
+        share = of_uplink[least] / max(sum(of_uplink.values()), 1)
+        if of_uplink[least] < _STARVED * of_uplink[second] and not_by_chance(
+            share, _flows_each_way(evidence, leaf), len(carried)
+        ):
             starved.add(least)
     return starved.pop() if len(starved) == 1 else ""
+
+
+def _flows_each_way(evidence: Evidence, leaf: str) -> int:
+    """The number of a leaf's flows to other leaves, and about as many from them."""
+    results = 0
+    for o in evidence.observations:
+        ends = {evidence.leaves.get(o.a), evidence.leaves.get(o.b)}
+        results += bool(o.value) and len(ends - {None}) == 2 and leaf in ends
+    return evidence.streams * results // 2
+
+
+def not_by_chance(share: float, flows: int, uplinks: int) -> bool:
+    """Whether some uplink hardly gets such a share, or less, of flows that each take one at random.
+
+    The binomial distribution of an uplink's flows, times the number of uplinks and of directions;
+    it took none where it carried less than half of what a flow did on average.
+    """
+    taken = math.floor(share * flows + 0.5)
+    of_one = special.bdtr(taken, flows, 1 / uplinks) if flows else 1.0
+    return bool(2 * uplinks * of_one < _BY_CHANCE)
 
 
 def _leaves(evidence: Evidence, low: Low) -> tuple[str, str]:

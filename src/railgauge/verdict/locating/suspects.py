@@ -73,7 +73,7 @@ class Measure:
 class Suspect:
     """A part that is suspect. It is confirmed when nothing is left in `confirm`.
 
-    `said` is the reason for which it is named by itself, without a partner; `checks` are those that
+    `own_reason` is that for which it is named by itself, without a partner; `checks` are those that
     show it; `ports` are the switch ports of its devices, where these are known.
     """
 
@@ -84,7 +84,7 @@ class Suspect:
     ends: tuple[End, ...]
     evidence: tuple[Witness, ...]
     confirm: tuple[Measure, ...]
-    said: str = ""
+    own_reason: str = ""
     checks: tuple[str, ...] = ()
     ports: tuple[str, ...] = ()
 
@@ -100,8 +100,8 @@ class Suspect:
     @property
     def why(self) -> str:
         """What speaks against it, in one sentence."""
-        if self.said:
-            return self.said
+        if self.own_reason:
+            return self.own_reason
         checks_shown = f" ({', '.join(self.checks)})" if self.checks else ""
         convicts = [witness for witness in self.evidence if witness.says == "convicts"]
         if self.kind in ("leaf", "uplink"):

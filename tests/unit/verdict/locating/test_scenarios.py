@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import random
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -192,6 +194,28 @@ def test_an_uplink_that_carried_far_less_than_all_others_is_named(
     assert told(locate(evidence)) == ["uplink leaf2"]
     evidence.uplink_bytes = {**_EVEN, **carried, "leaf1:spine2": (MB, MB)}
     assert told(locate(evidence)) == [named]
+
+
+@pytest.mark.parametrize(("streams", "named"), [(1, "leaf"), (4, "uplink leaf2:spine3")])
+def test_of_few_flows_chance_may_have_left_an_uplink_without_one(streams: int, named: str) -> None:
+    """A result is as many flows as it has streams; with four uplinks, 64 tell."""
+    fabric = Fabric(16, {"leaf2>": 0.3}, per_leaf=4)
+    evidence = Evidence(fabric.leaves, streams=streams)
+    across = (o for o in fabric.tournament() if fabric.leaf(o.a.node) != fabric.leaf(o.b.node))
+    evidence.add(itertools.islice(across, 60))
+    evidence.uplink_bytes = {**_EVEN, "leaf2:spine3": (2 * MB, 310 * MB)}
+    (said,) = told(locate(evidence))
+    assert said.startswith(named)
+
+
+@pytest.mark.parametrize("uplinks", [2, 4, 16])
+@pytest.mark.parametrize("flows", [5, 30, 100, 400])
+def test_chance_seldom_leaves_an_uplink_so_little(uplinks: int, flows: int) -> None:
+    """One direction of a healthy leaf, whose flows carry as much each."""
+    draw = random.Random(f"{uplinks} {flows}")
+    taken = (Counter(draw.choices(range(uplinks), k=flows)) for _ in range(1000))
+    least = [min(one[uplink] for uplink in range(uplinks)) / flows for one in taken]
+    assert sum(fabric_module.not_by_chance(share, flows, uplinks) for share in least) <= 3
 
 
 def test_where_nothing_was_measured_within_a_leaf_counters_tell_it_from_its_uplink() -> None:
