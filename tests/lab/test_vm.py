@@ -289,13 +289,16 @@ def test_a_bond_survives_a_link_lost_in_mid_transfer(
 
 
 def test_the_series_of_long_ways_is_measured(measure: Run, verdict: Verdict, cluster: Lab) -> None:
-    ways = ":(0ms:default:cubic|100ms:8388608:bbr)$"
+    """Not BBR over the long one: its window is twice what it got in its least RTT. Guests without a
+    CPU have a RTT of twice that, and then it stays where it began.
+    """
+    ways = ":(0ms:default:bbr|100ms:8388608:cubic)$"
     answer = measure("^WanTcp", "--series", "--places", ways)
     # The rest of what is required was left out.
     assert answer.returncode == 2, answer.stdout
     found = [m for m in verdict()["measurements"] if m["metric"] == "rtt"]
     measured = sorted((m["delay_ms"], m["congestion"]) for m in found)
-    assert measured == [(0.0, "cubic"), (100.0, "bbr")]
+    assert measured == [(0.0, "bbr"), (100.0, "cubic")]
     assert all(m["delay_ms"] <= m["value"] < m["delay_ms"] + 15 for m in found)
     limited = [m for m in verdict()["measurements"] if m["limit"] and m["delay_ms"] == 100]
     assert limited and all("one window of" in m["limit"]["reason"] for m in limited)
