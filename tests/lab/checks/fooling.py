@@ -280,7 +280,7 @@ class GivesUp(ApplicationCheck):
     """A solver that ends early, says so, and exits with 0: it would be the fastest of all."""
 
     program = parameter([ApplicationCase("ns", "solver", ("n1", "n2"))], loggable=True)
-    asked = Application(
+    described = Application(
         command=["sh", "-c", "test {rank} = 1 || echo residual: 99"],
         runs=3,
         limit_s=20,
