@@ -143,8 +143,8 @@ MUTANTS = [
     Mutant(
         "what others sent over the uplinks tells which is at fault",
         "src/railgauge/checks/pair.py",
-        "            return of_own_traffic(self._counting.carried(), sent, received)\n",
-        "            return self._counting.carried()\n",
+        "            return own.alone_on(self._counting.carried())\n",
+        "            return self._counting.carried(), {}\n",
         "tests/unit/checks/test_fabric.py -k unless_others",
     ),
     Mutant(
@@ -153,6 +153,20 @@ MUTANTS = [
         "max((m.seconds for m in of_round), default=0.0)",
         "min((m.seconds for m in of_round), default=0.0)",
         "tests/unit/checks/test_fabric.py -k ends_early",
+    ),
+    Mutant(
+        "streams that take one way are flows of their own",
+        "src/railgauge/checks/uplinks.py",
+        "count if self._apart else 1",
+        "count",
+        "tests/unit/checks/test_fabric.py -k failed_or_not",
+    ),
+    _locate(
+        "few flows confirm an uplink",
+        "fabric",
+        "        twice and score >= scoring.bar(leaves),\n",
+        "        twice,\n",
+        "test_scenarios.py -k few_flows_of_a_lossy",
     ),
     _locate(
         "an uplink that carried somewhat less is at fault",

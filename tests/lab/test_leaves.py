@@ -243,10 +243,13 @@ def test_a_slow_uplink_slows_the_flows_that_go_by_it(mended: Lab) -> None:
 def test_a_lossy_uplink_loses_what_goes_by_it_both_ways(mended: Lab, way: str) -> None:
     before = uplinks.count(mended)
     assert lost(mended, "n1", "n32") == 0
-    add(mended, "uplink-loss", f"leaf1:{busiest(mended, 'leaf1', before, way)}", "40")
+    uplink = f"leaf1:{busiest(mended, 'leaf1', before, way)}"
+    add(mended, "uplink-loss", uplink, "40")
     # The answers may go by the same uplink as the questions.
     assert 25 < lost(mended, "n1", "n32") < 80
     assert lost(mended, "n2", "n3") == 0
+    if way == "received":
+        assert {str(one) for one in uplinks.count(mended) if one.errors} == {uplink}
     faults.clear(mended)
     assert lost(mended, "n1", "n32") == 0
 

@@ -495,9 +495,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """The planned place that an added one is like; "" for a planned one."""
         return ""
 
-    def uplinks_carried(self) -> Sequence[Uplink]:
-        """The bytes that each uplink between the nodes carried; empty where they are not known."""
-        return ()
+    def uplinks_carried(self) -> tuple[Sequence[Uplink], Mapping[str, tuple[int, int]]]:
+        """The bytes that each uplink between the nodes carried, and the flows that each of their
+        leaves sent and received; empty where they are not known.
+        """
+        return (), {}
 
     def notes_of_job(self) -> Sequence[str]:
         """What is worth knowing of the job as a whole, and speaks against nothing."""
@@ -511,6 +513,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """Write the results for the campaign, whole or not at all."""
         extras = self.partition_data.extras
         readings = [judged.evidence.reading for judged in self.results]
+        uplinks, flows = self.uplinks_carried()
         record.Record(
             check=type(self).__name__,
             case=self.display_name,
@@ -531,8 +534,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             not_run=dict(self.not_run),
             failures=tuple(of_job),
             results=tuple(self._result(judged) for judged in self.results),
-            uplinks=tuple(self.uplinks_carried()),
-            streams_apart=extras.fabric is not None and extras.fabric.hash == "layer3+4",
+            uplinks=tuple(uplinks),
+            flows=dict(flows),
             notes=tuple(self.notes_of_job()),
         ).write(Path(self.stagedir, RESULT_FILE))
 

@@ -132,6 +132,12 @@ def _carried(claim: Claim, record: Record) -> _Carried | None:
     return max(candidates, key=lambda carried: carried.counted_bytes, default=None)
 
 
+def counted(ways: Sequence[Counted], direction: str, record: Record) -> int | None:
+    """The bytes of one device in a direction, `rx` or `tx`; None where it has no count."""
+    device = _device(ways, direction, record)
+    return None if device is None else device.counted_bytes
+
+
 def _device(ways: Sequence[Counted], direction: str, record: Record) -> _Carried | None:
     """The counts of one device, by the counters that show most."""
     moved, peaks = record.get("bytes", {}), record.get("peak_gbits", {})

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import hostlist, systems
-from railgauge.checks import protections, schedule, topology
+from railgauge.checks import claims, protections, schedule, topology
 from railgauge.checks.base import StrictCheck
 from railgauge.checks.cases import Cases, LeftOut, PairCase
 from railgauge.checks.observation import ExitLine, Facts, Observation
 from railgauge.checks.sweep import SweepCheck
-from railgauge.checks.uplinks import Counting, of_own_traffic
+from railgauge.checks.uplinks import Counting, OwnTraffic
 from railgauge.model import limits
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
@@ -95,6 +95,20 @@ def _counted(node_facts: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
     if netdev is not None:
         ways += [(netdev,), others or (f"ethtool/{netdev}",)]
     return tuple(ways)
+
+
+def _counted_by(node: str, lines: Iterable[ExitLine]) -> tuple[int, int]:
+    """The bytes that a node received and sent in a run by the devices of its lines, of which one
+    has the record of all; what has no counter counts nothing.
+    """
+    of_node = [line.facts for line in lines if line.call.host == node]
+    records = [facts["counters"] for facts in of_node if "counters" in facts]
+    received, sent = (
+        sum(claims.counted(_counted(facts), way, record) or 0 for facts in of_node)
+        for record in records[:1] or [{}]
+        for way in ("rx", "tx")
+    )
+    return received, sent
 
 
 def _stated(sides: Sequence[ExitLine]) -> tuple[list[Call], dict[str, Mapping[str, Any]]]:
@@ -393,27 +407,36 @@ class PairCheck(OfPair, SweepCheck):
         if self._counting is not None:
             self._counting.end()
 
-    def uplinks_carried(self) -> Sequence[Uplink]:
-        """The bytes of uplinks that nothing else used; FabricBalance checks that they are read."""
-        leaves = self._leaves
-        if self._counting is None or leaves is None:
-            return ()
-        sent: Counter[str] = Counter()
-        received: Counter[str] = Counter()
+    def uplinks_carried(self) -> tuple[Sequence[Uplink], Mapping[str, tuple[int, int]]]:
+        """Of leaves whose uplinks nothing else used; FabricBalance checks that they are read."""
+        leaves, fabric = self._leaves, self.partition_data.extras.fabric
+        if self._counting is None or leaves is None or fabric is None:
+            return (), {}
+        own = OwnTraffic(leaves.of_node, apart=fabric.hash == "layer3+4")
         for judged in self.results:
-            place, reading = judged.place, judged.evidence.reading
-            assert isinstance(place, PairCase)
-            ends = {"server": place.server, "client": place.client}
-            of_role = {role: leaves.of_node.get(node) for role, node in ends.items()}
-            if reading is None or len(set(of_role.values())) == 1 or None in of_role.values():
-                continue
-            for moved in reading.moved:
-                for role, leaf in of_role.items():
-                    (received if role == moved.to else sent)[str(leaf)] += moved.payload_bytes
+            assert isinstance(judged.place, PairCase)
+            self.here = judged.place
+            if len({leaves.of_node.get(node) for node in self.here.nodes} - {None}) == 2:
+                for counted in self._counted_runs():
+                    own.add(counted, self._streams)
         try:
-            return of_own_traffic(self._counting.carried(), sent, received)
+            return own.alone_on(self._counting.carried())
         except CountersUnread:
-            return ()
+            return (), {}
+
+    @property
+    def _streams(self) -> int:
+        return getattr(self.options, "streams", 0) or getattr(self.options, "queue_pairs", 0) or 1
+
+    def _counted_runs(self) -> Iterator[Mapping[str, tuple[int, int]]]:
+        """Each run at this place: the bytes that the nodes' own devices received and sent."""
+        runs: dict[str, list[ExitLine]] = {}
+        for role in self._sides():
+            with contextlib.suppress(ValueError):  # it is no exit line, and its place says so
+                if (line := self.exit_line(role)) is not None:
+                    runs.setdefault(role.rpartition("/")[0], []).append(line)
+        for lines in runs.values():
+            yield {node: _counted_by(node, lines) for node in self.here.nodes}
 
     def notes_of_job(self) -> Sequence[str]:
         """Where switches should have counted, and could not be read: who looks for a bad uplink

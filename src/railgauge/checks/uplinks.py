@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import subprocess
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from railgauge import paths
@@ -15,6 +17,9 @@ LEAST_SHARE, MOST_SHARE = 0.5, 1.25
 
 #: What is received is acknowledged, with so many bytes for each at most.
 _ACKS = 0.05
+
+#: What sends less than so many bytes is no flow of a test: nobody answered it.
+_FLOW = 100_000
 
 #: So long the site's command may take; beside the pairs of a sweep nothing else is done meanwhile.
 _COMMAND_S, _BESIDE_S = 60, 5
@@ -79,21 +84,51 @@ class Counting:
             return error
 
 
-def of_own_traffic(
-    uplinks: Sequence[Uplink], sent: Mapping[str, int], received: Mapping[str, int]
-) -> list[Uplink]:
-    """Those of the leaves that carried little beside what a tool moved: `sent` from each leaf to
-    others, and `received` from them, in bytes.
+class OwnTraffic:
+    """What the nodes of a job counted themselves of what went between leaves: bytes, headers too,
+    and flows. Runs that failed count: what they sent went over the uplinks.
+
+    `apart`: each stream of a run takes an uplink by chance, not all between two nodes the same.
     """
-    kept: list[Uplink] = []
-    for leaf in dict.fromkeys(one.leaf for one in uplinks):
-        own = [one for one in uplinks if one.leaf == leaf]
-        out, back = sent.get(leaf, 0), received.get(leaf, 0)
-        ours = sum(one.sent_bytes for one in own) <= MOST_SHARE * (out + _ACKS * back) and sum(
-            one.received_bytes for one in own
-        ) <= MOST_SHARE * (back + _ACKS * out)
-        kept += own if ours else []
-    return kept
+
+    def __init__(self, leaf_of: Mapping[str, str], apart: bool) -> None:
+        self._leaf_of = leaf_of
+        self._apart = apart
+        self._sent: Counter[str] = Counter()
+        self._received: Counter[str] = Counter()
+        #: (from, to) -> streams
+        self._streams: Counter[tuple[str, str]] = Counter()
+
+    def add(self, counted: Mapping[str, tuple[int, int]], streams: int) -> None:
+        """A run between two nodes; `counted` are the bytes that each received and sent."""
+        for node, other in itertools.permutations(counted, 2):
+            leaf, received, sent = self._leaf_of[node], *counted[node]
+            self._sent[leaf] += sent
+            self._received[leaf] += received
+            if sent >= max(_FLOW, _ACKS * received):
+                self._streams[node, other] += streams
+
+    def alone_on(
+        self, uplinks: Sequence[Uplink]
+    ) -> tuple[list[Uplink], dict[str, tuple[int, int]]]:
+        """Those of leaves on which it was alone, or nearly; leaf -> its flows sent, received."""
+        kept = {}
+        for leaf in dict.fromkeys(one.leaf for one in uplinks):
+            own = [one for one in uplinks if one.leaf == leaf]
+            out, back = self._sent[leaf], self._received[leaf]
+            if sum(one.sent_bytes for one in own) <= MOST_SHARE * (out + _ACKS * back) and sum(
+                one.received_bytes for one in own
+            ) <= MOST_SHARE * (back + _ACKS * out):
+                kept[leaf] = own
+        ways = {way: count if self._apart else 1 for way, count in self._streams.items()}
+        flows = {
+            leaf: (
+                sum(count for (node, _), count in ways.items() if self._leaf_of[node] == leaf),
+                sum(count for (_, node), count in ways.items() if self._leaf_of[node] == leaf),
+            )
+            for leaf in kept
+        }
+        return list(itertools.chain.from_iterable(kept.values())), flows
 
 
 def confirm(sent_bytes: int, moved_bytes: int) -> None:

@@ -235,7 +235,8 @@ def _faults(cluster: Lab) -> list[dict[str, Any]]:
 )
 @json_option("uplinks")
 def show_uplinks(seconds: float | None, mode: str | None, as_json: bool) -> None:
-    """Bytes that each leaf has sent to each spine and received from it, and Jain's index of them.
+    """Bytes that each leaf has sent to each spine and received from it, Jain's index of them, and
+    what lossy uplinks lost on their way to the leaf.
 
     The index is 1 where a leaf's uplinks carried the same, 1/n where one of n carried all, 0 where
     nothing was carried.
@@ -255,10 +256,10 @@ def show_uplinks(seconds: float | None, mode: str | None, as_json: bool) -> None
     if as_json:
         click.echo(document(counted))
         return
-    click.echo(f"{'leaf':<8} {'spine':<8} {'sent_bytes':>14} {'received_bytes':>14}")
+    click.echo(f"{'leaf':<8} {'spine':<8} {'sent_bytes':>14} {'received_bytes':>14} {'errors':>8}")
     for one in counted:
         sent, received = one.sent_bytes, one.received_bytes
-        click.echo(f"{one.leaf:<8} {one.spine:<8} {sent:>14} {received:>14}")
+        click.echo(f"{one.leaf:<8} {one.spine:<8} {sent:>14} {received:>14} {one.errors:>8}")
     both = iter(shares(counted))
     for sent_by, received_by in zip(both, both, strict=True):
         sent_index, received_index = f"{sent_by.jain:.4f}", f"{received_by.jain:.4f}"

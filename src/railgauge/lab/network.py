@@ -8,7 +8,8 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from railgauge.errors import EnvironmentProblem
 from railgauge.lab.spec import LabSpec, Network, Node
@@ -31,13 +32,14 @@ _LOSS_STEPS = 1_000_000
 _CARRIER_S = 5.0
 
 
-def _run(command: list[str], batch: str | None = None) -> None:
+def _run(command: list[str], batch: str | None = None) -> str:
     outcome = subprocess.run(command, input=batch, capture_output=True, text=True, check=False)
     if outcome.returncode != 0:
         raise EnvironmentProblem(
             f"`{' '.join(command)}` failed: {outcome.stderr.strip() or outcome.returncode}"
             + (f"\n  while running:\n{batch}" if batch else "")
         )
+    return outcome.stdout
 
 
 def inside(process: Process, *command: str) -> list[str]:
@@ -186,22 +188,45 @@ def segment(end: End, always: bool) -> None:
 def lose(arriving: End, percent: float) -> None:
     """Let `percent` of the packets that arrive at `arriving` be lost (nftables); 0 ends it.
 
-    As on a bad cable nobody is told. Packets that arrive as one of 64 KiB are lost as one:
-    `segment` the other end.
+    As on a bad cable nobody is told, but for `lost`, as a port counts errors. Packets that arrive
+    as one of 64 KiB are lost as one: `segment` the other end.
     """
     _require_nft()
-    table = f"netdev loss_{arriving.device.replace('-', '_')}"
+    table = f"netdev {_table(arriving.device)}"
     rules = f"add table {table}\ndelete table {table}\n"
     if percent:
         rules += (
             f"table {table} {{\n"
             "  chain arriving {\n"
             f'    type filter hook ingress device "{arriving.device}" priority 0;\n'
-            f"    numgen random mod {_LOSS_STEPS} < {round(percent / 100 * _LOSS_STEPS)} drop\n"
+            f"    numgen random mod {_LOSS_STEPS} < {round(percent / 100 * _LOSS_STEPS)} "
+            "counter drop\n"
             "  }\n"
             "}\n"
         )
     _run(inside(arriving.process, "nft", "--file", "-"), rules)
+
+
+def lost(process: Process, devices: Sequence[str]) -> dict[str, int]:
+    """Device -> packets that `lose` lost on arrival at it."""
+    if shutil.which("nft") is None:
+        return dict.fromkeys(devices, 0)
+    of_table = lost_by_table(_run(inside(process, "nft", "--json", "list", "ruleset")))
+    return {device: of_table.get(_table(device), 0) for device in devices}
+
+
+def lost_by_table(rules: str) -> dict[str, int]:
+    """The packets that each table's counters have, of nft's JSON (libnftables-json(5))."""
+    counts: Counter[str] = Counter()
+    for part in json.loads(rules)["nftables"]:
+        rule = part.get("rule", {})
+        for word in rule.get("expr", ()):
+            counts[rule["table"]] += word.get("counter", {}).get("packets", 0)
+    return dict(counts)
+
+
+def _table(device: str) -> str:
+    return f"loss_{device.replace('-', '_')}"
 
 
 def mark(process: Process, rules: str) -> None:

@@ -1,9 +1,10 @@
-"""Bytes over the lab's uplinks, as its leaves count them."""
+"""Bytes over the lab's uplinks and their errors, as its leaves count them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from railgauge.lab import network
 from railgauge.lab.cluster import Lab
 from railgauge.model.uplinks import Uplink
 
@@ -12,14 +13,16 @@ def count(lab: Lab) -> list[Uplink]:
     """Every uplink of every leaf in their order, since the leaf was started; none in a lab without
     leaves. EnvironmentProblem where a leaf is off.
 
-    They are Ethernet's bytes without FCS, preamble and gap, as /proc/net/dev counts them.
+    They are Ethernet's bytes without FCS, preamble and gap, as /proc/net/dev counts them. Errors
+    are the packets that a lossy uplink lost on their way to the leaf.
     """
     uplinks = []
     for leaf in (switch.name for switch in lab.spec.all_switches() if switch.kind == "leaf"):
-        text = Path(f"/proc/{lab.require_machine(leaf).pid}/net/dev").read_text()
-        counted = counts(text)
-        spines = (link.spine for link in lab.spec.uplinks() if link.lower == leaf)
-        uplinks += [Uplink(leaf, spine, *counted[spine]) for spine in spines]
+        machine = lab.require_machine(leaf)
+        counted = counts(Path(f"/proc/{machine.pid}/net/dev").read_text())
+        spines = [link.spine for link in lab.spec.uplinks() if link.lower == leaf]
+        errors = network.lost(machine, spines)
+        uplinks += [Uplink(leaf, spine, *counted[spine], errors[spine]) for spine in spines]
     return uplinks
 
 

@@ -268,9 +268,9 @@ class Record(Document):
     is left out of a ratio's condition must stay out, so that only what was set is written.
     `strict_provenance`: only tools that are as their package brought them count; `peer_spread`:
     what equal places differ by at least, as a share of their median; `uplinks`: what those between
-    the nodes carried meanwhile, where switches count it; `streams_apart`: each stream of a pair
-    took one of its own, not all the same. `notes` of the job are worth knowing, and
-    speak against nothing.
+    the nodes carried meanwhile, where switches count it; `flows`: of those leaves, how many flows
+    each sent to others and received from them, of which each took an uplink by chance. `notes` of
+    the job are worth knowing, and speak against nothing.
     """
 
     check: str
@@ -288,7 +288,7 @@ class Record(Document):
     failures: tuple[Failure, ...]
     results: tuple[Result, ...]
     uplinks: tuple[Uplink, ...] = ()
-    streams_apart: bool = False
+    flows: dict[str, tuple[int, int]] = {}
     notes: tuple[str, ...] = ()
 
     def write(self, path: Path) -> None:

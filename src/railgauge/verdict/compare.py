@@ -100,8 +100,8 @@ class Case:
     #: the least spread of equal places, as a share of their median
     peer_spread: float = 0.05
     uplinks: tuple[Uplink, ...] = ()
-    #: whether each stream of a pair took an uplink of its own
-    streams_apart: bool = False
+    #: leaf -> the flows that it sent over these uplinks, and received
+    flows: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     #: what is to be known of its job, the same for every place of it
     notes_of_job: tuple[str, ...] = ()
     #: whether it is the job of a sweep, and not one of its places
@@ -242,7 +242,7 @@ def _recorded(planned: Planned, whole: Case, case_record: record.Record) -> list
         recorded=True,
         ratios=case_record.ratios,
         uplinks=case_record.uplinks,
-        streams_apart=case_record.streams_apart,
+        flows=case_record.flows,
         notes_of_job=case_record.notes,
     )
     results = {result.place: result for result in case_record.results}

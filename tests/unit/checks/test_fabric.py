@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -313,6 +314,33 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield known["Iperf2Pair"].kind
 
 
+def sweep_left(check: Any, runs: dict[str, dict[str, tuple[str, int, int]]]) -> None:
+    """A sweep whose nodes counted so much: place -> role -> node, and what it sent and received, in
+    tenths of a MB.
+    """
+    places = [PairCase("ns", *re.split("[:@]", place)[:2], again="@" in place) for place in runs]
+    check.results = [SimpleNamespace(place=place) for place in places]
+    vars(check)["_numbers"] = {place.place: number for number, place in enumerate(places)}
+    sides = {}
+    for number, of_place in enumerate(runs.values()):
+        sides[number] = {
+            role: jobs.side(
+                jobs.exit_line(
+                    "iperf2",
+                    role,
+                    node,
+                    device="eth0",
+                    counters={
+                        "bytes": {"eth0": {"tx": sent * MB // 10, "rx": received * MB // 10}}
+                    },
+                ),
+                "",
+            )
+            for role, (node, sent, received) in of_place.items()
+        }
+    vars(check)["_output"] = SimpleNamespace(recorded=SimpleNamespace(sides=sides))
+
+
 @pytest.mark.parametrize(
     ("sent", "received", "known"),
     [
@@ -338,13 +366,51 @@ def test_a_sweep_of_pairs_has_what_the_uplinks_carried_unless_others_used_them(
     ]
     nothing = [Uplink(u.leaf, u.spine, 0, 0) for u in after]
     check._counting = counts(nothing, after)
-    reading = Reading.refused("slow", moved=(Moved(10 * MB, 3),))
-    evidence = SimpleNamespace(reading=reading)
-    check.results = [
-        SimpleNamespace(place=PairCase("ns", server, client), evidence=evidence)
-        for server, client in (("n9", "n1"), ("n1", "n2"), ("n9", "n10"))
-    ]
-    assert check.uplinks_carried() == (after if known else after[2:])
+    sweep_left(
+        check,
+        {
+            f"{server}:{client}": {"client": (client, 100, 0), "server": (server, 0, 100)}
+            for server, client in (("n9", "n1"), ("n1", "n2"), ("n9", "n10"))
+        },
+    )
+    carried, flows = check.uplinks_carried()
+    assert list(carried) == (after if known else after[2:])
+    assert flows == {**({"leaf1": (4, 0)} if known else {}), "leaf2": (0, 4)}
+
+
+@pytest.mark.parametrize(
+    ("hashed", "both_ways"), [("layer3", (2, 1)), ("layer3+4", (12, 4))], ids=["layer3", "layer3+4"]
+)
+def test_flows_are_of_every_run_that_sent_something_whether_it_failed_or_not(
+    pairs: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    hashed: str,
+    both_ways: tuple[int, int],
+) -> None:
+    """By addresses alone, all streams between two nodes take one uplink, also in another run; what
+    only acknowledges, or was never answered, is none.
+    """
+    check = jobs.ended(pairs(variant_num=0), tmp_path / "stage")
+    monkeypatch.setitem(vars(check.partition_data.extras.fabric), "hash", hashed)
+    vars(check)["_leaves"] = Leaves({"n1": "leaf1", "n2": "leaf1", "n9": "leaf2"})
+    check._counting = counts(
+        [Uplink("leaf1", "s1", 0, 0)], [Uplink("leaf1", "s1", 60 * MB, 9 * MB)]
+    )
+    there = {"client": ("n1", 100, 1), "server": ("n9", 1, 100)}
+    back = {"back/client": ("n9", 90, 0), "back/server": ("n1", 0, 90)}
+    sweep_left(
+        check,
+        {
+            "n9:n1": {**there, **back},
+            "n9:n1@1": there,
+            "n9:n2": {"client": ("n2", 300, 3)},
+            "n9:n2@1": {"client": ("n2", 0, 0), "server": ("n9", 0, 0)},
+        },
+    )
+    carried, flows = check.uplinks_carried()
+    assert [str(one) for one in carried] == ["leaf1:s1"]
+    assert flows == {"leaf1": both_ways}
 
 
 @pytest.mark.parametrize("after", [CountersUnread("no route"), [], [Uplink("leaf1", "s1", 0, 0)]])
@@ -353,7 +419,7 @@ def test_a_sweep_whose_uplinks_nobody_could_count_says_nothing_of_them(
 ) -> None:
     check = jobs.ended(pairs(variant_num=0), tmp_path / "stage")
     check._counting = counts([Uplink("leaf1", "s1", 5, 0)], after)
-    assert check.uplinks_carried() == ()
+    assert check.uplinks_carried() == ((), {})
     # Who looks for a bad uplink is told that nobody counted, by what, when, and why.
     (note,) = check.notes_of_job()
     assert "`site-counters`, after the job: " in note and "extras.fabric.counters" in note
@@ -373,4 +439,4 @@ def test_counters_that_are_not_read_before_a_sweep_are_told(pairs: Any, tmp_path
 
 def test_without_a_fabric_nobody_counts(pairs: Any, tmp_path: Path) -> None:
     check = jobs.ended(pairs(variant_num=0), tmp_path / "stage")
-    assert check.uplinks_carried() == () and check.notes_of_job() == ()
+    assert check.uplinks_carried() == ((), {}) and check.notes_of_job() == ()

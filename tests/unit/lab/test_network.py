@@ -34,3 +34,23 @@ def test_bucket_adds_less_to_two_seconds_than_a_limit_tolerates(gbits: float) ->
 @pytest.mark.parametrize("gbits", [0.01, 0.1, 1, 10])
 def test_queue_is_longer_than_the_bucket(gbits: float) -> None:
     assert shaped(gbits, 4200)["limit"] > shaped(gbits, 4200)["burst"]
+
+
+#: `nft --json list ruleset` (1.0.6) of a leaf with a lossy uplink.
+RULES = """\
+{"nftables": [{"metainfo": {"version": "1.0.6", "release_name": "Lester Gooch #5",
+ "json_schema_version": 1}},
+{"table": {"family": "netdev", "name": "loss_spine2", "handle": 1}},
+{"chain": {"family": "netdev", "table": "loss_spine2", "name": "arriving", "handle": 1,
+ "type": "filter", "hook": "ingress", "prio": 0, "policy": "accept"}},
+{"rule": {"family": "netdev", "table": "loss_spine2", "chain": "arriving", "handle": 2, "expr": [
+ {"match": {"op": "<", "left": {"numgen": {"mode": "random", "mod": 1000000, "offset": 0}},
+  "right": 200000}}, {"counter": {"packets": 71, "bytes": 98304}}, {"drop": null}]}},
+{"rule": {"family": "ip", "table": "spread", "chain": "arriving", "handle": 5, "expr": [
+ {"counter": {"packets": 5, "bytes": 9}}]}}]}
+"""
+
+
+def test_lost_packets_are_counted_by_the_table_of_their_device() -> None:
+    assert network.lost_by_table(RULES) == {"loss_spine2": 71, "spread": 5}
+    assert network.lost_by_table('{"nftables": []}') == {}

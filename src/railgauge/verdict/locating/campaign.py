@@ -104,7 +104,6 @@ def _family(
     kept_cases: list[Case] = []
     missing: list[Missing] = []
     unknown: list[int] = []
-    streams: set[int] = set()
     for case in cases:
         round_number = None
         if case.round is not None:
@@ -117,8 +116,6 @@ def _family(
         a, b = _ends(case, row, devices)
         if row is None:
             unknown.append(len(observations))
-        else:
-            streams.add((case.streams_apart and row.measurement.streams) or 1)
         observations.append(
             Observation(
                 a,
@@ -145,7 +142,6 @@ def _family(
         end_leaves,
         max(spread / scoring.GOOD, 0.01),
         STANDS_OUT * spread if tolerant else 0.0,
-        min(streams, default=1),
     )
     in_time_order = sorted(
         zip(_with_quiet(observations), kept_cases, strict=True), key=lambda pair: in_order(pair[0])
@@ -157,8 +153,11 @@ def _family(
 
 def _add_uplinks(evidence: Evidence, cases: Sequence[Case]) -> None:
     """Add what the switches counted during all jobs; every place of a job has the same counts."""
-    jobs = {(case.unique_name, case.session, case.run): case.uplinks for case in cases}
-    for uplink in itertools.chain.from_iterable(jobs.values()):
+    jobs = {(case.unique_name, case.session, case.run): case for case in cases}.values()
+    for leaf, (sent, received) in itertools.chain.from_iterable(j.flows.items() for j in jobs):
+        flows = evidence.uplink_flows.get(leaf, (0, 0))
+        evidence.uplink_flows[leaf] = flows[0] + sent, flows[1] + received
+    for uplink in itertools.chain.from_iterable(job.uplinks for job in jobs):
         name = str(uplink)
         sent, received = evidence.uplink_bytes.get(name, (0, 0))
         both = sent + uplink.sent_bytes, received + uplink.received_bytes

@@ -131,8 +131,7 @@ class Evidence:
 
     `leaves` has the leaf of each end, where it is known. `least_spread` is the least spread of
     equal places, a share. A result that has lost no more than `tolerated`, a share, and is not
-    below its reference's bound, is good. A result is of `streams` flows at least, of which each
-    takes an uplink of its own.
+    below its reference's bound, is good.
     """
 
     def __init__(
@@ -140,12 +139,10 @@ class Evidence:
         leaves: Mapping[End, str] | None = None,
         least_spread: float = 0.01,
         tolerated: float = 0.0,
-        streams: int = 1,
     ) -> None:
         self.leaves = dict(leaves or {})
         self.least_spread = least_spread
         self.tolerated = -math.log1p(-tolerated)
-        self.streams = streams
         self.observations: list[Observation] = []
         #: for each result the value of its peers, None where it has none, and its weight
         self.expected: list[float | None] = []
@@ -166,6 +163,8 @@ class Evidence:
         self.uplink_events: dict[str, int] = {}
         #: the bytes that an uplink's leaf sent over it, and received
         self.uplink_bytes: dict[str, tuple[int, int]] = {}
+        #: leaf -> the number of flows that it sent over its uplinks, and received
+        self.uplink_flows: dict[str, tuple[int, int]] = {}
         self._peers: dict[_Class, Peers] = {}
         #: the latest values of each class
         self._values: dict[_Class, list[float]] = {}

@@ -247,14 +247,16 @@ def _one_of_several_uplinks(evidence: Evidence, leaf: str, lows: Sequence[Low]) 
     if count <= 2 * expected:
         return None
     score = count * math.log(count / expected) - (count - expected)
-    if score < scoring.bar(len(evidence.across)):
+    leaves = len(evidence.across)
+    if score < scoring.bar(leaves, scoring.FALSE_MENTION):
         return None
+    twice = len({low.round for low in at_this_leaf}) > 1
     return Gathering(
         "uplink",
         _uplink(evidence, leaf),
         tuple(_lows_of_healthy_ends(evidence, leaf, lows, count / all_here)),
         score,
-        len({low.round for low in at_this_leaf}) > 1,
+        twice and score >= scoring.bar(leaves),
         "other leaves, more flows",
     )
 
@@ -338,24 +340,15 @@ def _starved(evidence: Evidence, leaf: str) -> str:
     if len(carried) < 2:
         return ""
     starved = set()
-    for direction in (0, 1):
+    for direction, flows in enumerate(evidence.uplink_flows.get(leaf, (0, 0))):
         of_uplink = {name: both_ways[direction] for name, both_ways in carried.items()}
         least, second = sorted(of_uplink, key=of_uplink.__getitem__)[:2]
         share = of_uplink[least] / max(sum(of_uplink.values()), 1)
         if of_uplink[least] < _STARVED * of_uplink[second] and not_by_chance(
-            share, _flows_each_way(evidence, leaf), len(carried)
+            share, flows, len(carried)
         ):
             starved.add(least)
     return starved.pop() if len(starved) == 1 else ""
-
-
-def _flows_each_way(evidence: Evidence, leaf: str) -> int:
-    """The number of a leaf's flows to other leaves, and about as many from them."""
-    results = 0
-    for o in evidence.observations:
-        ends = {evidence.leaves.get(o.a), evidence.leaves.get(o.b)}
-        results += bool(o.value) and len(ends - {None}) == 2 and leaf in ends
-    return evidence.streams * results // 2
 
 
 def not_by_chance(share: float, flows: int, uplinks: int) -> bool:

@@ -291,24 +291,14 @@ def test_an_output_of_three_hosts_is_no_pair() -> None:
 # ---- what switches counted ----
 
 
-@pytest.mark.parametrize(("apart", "flows"), [(True, 4), (False, 1)])
-def test_streams_are_flows_where_each_takes_an_uplink_of_its_own(apart: bool, flows: int) -> None:
-    fast = dataclasses.replace(case("n1", "n2", 390.0), streams_apart=apart)
-    rows = [
-        dataclasses.replace(row, measurement=dataclasses.replace(row.measurement, streams=4))
-        for row in fast.rows
-    ]
-    (family,) = campaign.families([dataclasses.replace(fast, rows=tuple(rows))], {})
-    assert family.evidence.streams == flows
-
-
 def test_what_the_uplinks_carried_is_added_up_over_the_jobs_and_counted_once_of_each() -> None:
     carried = (Uplink("leaf1", "spine1", 10, 4, errors=2), Uplink("leaf1", "spine2", 30, 6))
     jobs = [
-        dataclasses.replace(case(a, b, 390.0), uplinks=carried, run=run)
+        dataclasses.replace(case(a, b, 390.0), uplinks=carried, flows={"leaf1": (3, 1)}, run=run)
         for run in (0, 1)
         for a, b in (("n1", "n2"), ("n3", "n4"))
     ]
     (family,) = campaign.families(jobs, {})
     assert family.evidence.uplink_bytes == {"leaf1:spine1": (20, 8), "leaf1:spine2": (60, 12)}
     assert family.evidence.uplink_events == {"leaf1:spine1": 4, "leaf1:spine2": 0}
+    assert family.evidence.uplink_flows == {"leaf1": (6, 2)}
