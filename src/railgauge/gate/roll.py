@@ -94,7 +94,7 @@ def _require_free(states: Sequence[SlurmNode], despite_reservations: bool) -> No
 
 def finish_batch(roll: Roll, command: list[str], say: Say) -> list[Run]:
     """Bring the batch whose update has begun to its end; its gate run, none where there is no such
-    batch.
+    batch. One whose update was to begin, and did not, is to be taken again.
 
     Waits for an update that runs. StuckError where nothing tells how it ended; run.Interrupted
     where its test was interrupted.
@@ -104,8 +104,12 @@ def finish_batch(roll: Roll, command: list[str], say: Say) -> list[Run]:
         state = update.state(roll)
         waiting = "waiting for " if state.word == "running" else ""
         say(f"{hostlist.fold(roll.batch)} in update: {waiting}{state.words}")
-        _require_good(roll, update.wait(roll, say))
-        roll.phase = "test"
+        state = update.wait(roll, say)
+        if state.word == "not begun":
+            roll.phase, roll.update = "take", None
+        else:
+            _require_good(roll, state)
+            roll.phase = "test"
         roll.save()
     if roll.phase == "test":
         try:

@@ -45,11 +45,12 @@ class State:
     """The known state of a batch's update.
 
     running: its process lives on this host. elsewhere: it is on another host, and cannot be seen
-    from here. ended: it has left its exit code (negative for a signal's number). unknown: its
-    process is gone, and has left nothing.
+    from here. ended: it has left its exit code (negative for a signal's number). not begun: it has
+    left that whoever started it was gone before the command began. unknown: its process is gone,
+    and has left nothing.
     """
 
-    word: Literal["running", "elsewhere", "ended", "unknown"]
+    word: Literal["running", "elsewhere", "ended", "not begun", "unknown"]
     words: str
     exit_code: int | None = None
 
@@ -81,6 +82,7 @@ def start(roll: Roll) -> None:
         ours = Process.of(process.pid)
         if ours is None:
             raise EnvironmentProblem(f"`{' '.join(program)}` ended at once: {roll.log_file}")
+        _not_begun(roll.end_file, ours.pid).unlink(missing_ok=True)  # of one with the same number
         roll.phase = "update"
         roll.update = Update(
             socket.gethostname(), boot_id(), ours.pid, ours.start_ticks, store.now(), line
@@ -90,7 +92,8 @@ def start(roll: Roll) -> None:
         except BaseException:
             roll.phase, roll.update = "take", None
             raise
-        # If it is gone already it has left no end, and its state is unknown.
+        # If it is gone already it has left no end, and its state is unknown. Killed before the word
+        # this process leaves one that has not begun.
         with contextlib.suppress(BrokenPipeError):
             os.write(process.stdin.fileno(), _BEGIN)
 
@@ -115,6 +118,8 @@ def state(roll: Roll) -> State:
         return State("ended", f"ended with {ending}: {process_words}", code)
     if alive:
         return State("running", process_words)
+    if _not_begun(roll.end_file, update.pid).exists():
+        return State("not begun", f"has not begun, as who started it was killed: {process_words}")
     if not on_this_host:
         return State("elsewhere", process_words)
     why = "its process is gone" if same_boot else f"{update.host} was started again since"
@@ -127,6 +132,11 @@ def _end(path: Path) -> dict[str, Any] | None:
         return {"exit_code": int(document["exit_code"])}
     except (OSError, ValueError, LookupError, TypeError):
         return None
+
+
+def _not_begun(end_file: Path, pid: int) -> Path:
+    """What a process leaves that begins nothing; of its own, as it may end after the next began."""
+    return end_file.with_suffix(f".{pid}.not-begun")
 
 
 def wait(roll: Roll, say: Say) -> State:
@@ -179,6 +189,7 @@ def last_words(roll: Roll) -> str:
 
 def _main(end_file: Path, line: str) -> int:
     if sys.stdin.buffer.read() != _BEGIN:
+        _not_begun(end_file, os.getpid()).touch()
         return 0
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # For the command to end by, with this one left to say so: a handler is not inherited.

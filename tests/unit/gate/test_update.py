@@ -98,6 +98,35 @@ def test_the_journal_is_written_before_the_command_begins(
     assert (tmp_path / "begun").exists()
 
 
+def test_killed_before_the_word_it_has_not_begun_and_the_next_run_begins_it(
+    area: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The journal says that it runs, and nobody has told it to."""
+    one = begin(["n1", "n2"], f"echo {{nodes}} >> {tmp_path}/begun")
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as at_the_word:
+        at_the_word.setattr(os, "write", killed)
+        with pytest.raises(Killed):
+            roll.go_on(one, [], lambda _: None)
+    left = journal.rolling("lab")
+    assert left is not None and left.phase == "update"
+    nobody_begins(left)
+    assert update.state(left).word == "not begun"
+    assert gate("release", "--nodes", "n1", "--why", "x", "--act")[1] == 3
+    # What another process of the same batch left says nothing of this one.
+    assert left.update is not None
+    earlier = dataclasses.replace(left.update, pid=left.update.pid + 1)
+    assert update.state(dataclasses.replace(left, update=earlier)).word == "unknown"
+    assert not (tmp_path / "begun").exists() and nodes.open() == {"n2", "n3", "n4"}
+    said, code = gate("run", "--act")
+    assert code == 0 and "has not begun" in said
+    assert (tmp_path / "begun").read_text().split() == ["n1", "n2"]
+    assert nodes.open() == {"n1", "n2", "n3", "n4"} and journal.rolling("lab") is None
+
+
 def test_a_journal_that_cannot_be_written_begins_nothing(
     area: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
