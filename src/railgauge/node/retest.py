@@ -4,16 +4,24 @@ A bad pair says nothing of which of its two nodes is bad. So each node of one th
 nobody meets nodes that were good with others, until it was bad with two of these, and is at fault,
 or good with one, and is cleared. Where both nodes are cleared, the pair itself is measured again.
 All of them are measured in the same round.
+
+Where nodes of one leaf are bad now and then with those of others, one of its uplinks may be: which
+flows take it, chance decides, and only more of them tell. So whoever is free meets another leaf.
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 #: A node is at fault if it is bad with this many partners that are good with others.
 PARTNERS = 2
+
+#: An uplink of a leaf is suspect where so many of its nodes were bad with other leaves, and so much
+#: of all that was bad between leaves is its own.
+NODES, OF_ALL = 3, 0.6
 
 #: Pairs that a round needs at least for one of them to be judged by the others.
 LEAST_PAIRS = 4
@@ -75,14 +83,19 @@ def bound(rates: Sequence[float | None], slower: float) -> float:
 def next_round(
     met: Iterable[Met],
     there: Sequence[str],
-    alike: Callable[[str, str], object] = lambda one, other: True,
+    leaves: Mapping[str, str] | None = None,
 ) -> list[Again]:
     """The pairs to measure next, which tell most of what is still open; none where nothing is open
     or no pair can tell.
 
-    `there` are the nodes that may be measured. `alike` says of two nodes what their pair must have
-    in common with the bad one that it is to explain: whether they are on one leaf.
+    `there` are the nodes that may be measured. `leaves` is the leaf of each node, where it is
+    known: a pair is on one leaf if the bad one is that it is to explain.
     """
+    leaf_of = leaves or {}
+
+    def alike(one: str, other: str) -> bool:
+        return leaf_of.get(one) == leaf_of.get(other)
+
     results = [one for one in met if one.good is not None]
     bad = [one for one in results if not one.good]
     well = {node for one in results if one.good for node in one.ends}
@@ -125,7 +138,44 @@ def next_round(
         others = list(free)[:2]
         if len(others) == 2:
             measure(again[0].like, *others)
+    between = [one for one in bad if not alike(*one.ends)]
+    leaf = _suspect_leaf(between, leaf_of)
+    if leaf and (again or _suspect_leaf([o for o in between if well >= set(o.ends)], leaf_of)):
+        most = 2 * sum(leaf_of.get(node) == leaf for node in there)
+        for ends in list(itertools.islice(_across(list(free), leaf, leaf_of, partners), most)):
+            measure(between[0].like, *ends)
     return again
+
+
+def _suspect_leaf(between: Sequence[Met], leaf_of: Mapping[str, str]) -> str:
+    """The leaf that most of these bad pairs have in common, of several of its nodes; "" if none."""
+    nodes: dict[str, set[str]] = {}
+    pairs: collections.Counter[str] = collections.Counter()
+    for one in between:
+        for node in one.ends:
+            if leaf := leaf_of.get(node, ""):
+                nodes.setdefault(leaf, set()).add(node)
+                pairs[leaf] += 1
+    (leaf, count), *_ = pairs.most_common(1) or [("", 0)]
+    if not leaf or len(nodes[leaf]) < NODES or count < OF_ALL * len(between):
+        return ""
+    return leaf
+
+
+def _across(
+    free: list[str], leaf: str, leaf_of: Mapping[str, str], partners: Mapping[str, set[str]]
+) -> Iterable[tuple[str, str]]:
+    """Pairs of nodes of different leaves, those who have not met where there are any: first those
+    of `leaf`, then others, for it to be compared with.
+    """
+    left = sorted(free, key=lambda node: leaf_of.get(node) != leaf)
+    while left:
+        node = left.pop(0)
+        others = [other for other in left if leaf_of.get(other) != leaf_of.get(node)]
+        if others:
+            other = min(others, key=lambda other: other in partners[node])
+            left.remove(other)
+            yield node, other
 
 
 def _at_fault(bad: Iterable[Met], well: set[str]) -> set[str]:

@@ -23,7 +23,7 @@ import contextlib
 import functools
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -161,9 +161,9 @@ class Rounds:
         for index in self._good:
             conditions.setdefault(self._sweep.places[index].of, []).append(index)
         there = [node for node in self._sweep.nodes if node not in self.lost]
-        alike = functools.partial(_on_one, self._sweep.retests.leaves)
+        leaves = self._sweep.retests.leaves
         more = [
-            retest.next_round(self._met(places), there, alike) for places in conditions.values()
+            retest.next_round(self._met(places), there, leaves) for places in conditions.values()
         ]
         first = len(self._sweep.places)
         chosen: list[retest.Again] = max(more, key=len) if more else []
@@ -448,8 +448,3 @@ class Rounds:
         place.stopped_at = time.monotonic()
         for role in place.live:
             self._tell(place.roles[role], "stop", place.index, role)
-
-
-def _on_one(leaves: Mapping[str, str], one: str, other: str) -> bool:
-    """Whether two nodes are on one leaf; True where leaves are not known."""
-    return leaves.get(one) == leaves.get(other)

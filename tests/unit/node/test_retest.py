@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 from hypothesis import given
@@ -101,12 +101,67 @@ def test_a_pair_is_not_alone_in_its_round() -> None:
 
 
 def test_a_partner_is_where_the_former_was() -> None:
-    leaf = {name: number // 4 for number, name in enumerate(nodes(8))}
-    within: Callable[[str, str], object] = lambda one, other: leaf[one] == leaf[other]  # noqa: E731
+    leaves = in_fours(8)
     pairs = [*ring(nodes(8)[:4]), *ring(nodes(8)[4:])]
     met = [Met(0, *pair, not {"n0", "n1"} & set(pair)) for pair in pairs]
-    for again in next_round(met, nodes(8), within):
-        assert within(again.server, again.client)
+    for again in next_round(met, nodes(8), leaves):
+        assert leaves[again.server] == leaves[again.client]
+
+
+# ---- an uplink ----
+
+
+def in_fours(count: int) -> dict[str, str]:
+    return {name: f"leaf{number // 4}" for number, name in enumerate(nodes(count))}
+
+
+def across(bad: Collection[tuple[int, int]]) -> list[Met]:
+    """Four leaves of four nodes, each node once with each other leaf; some of these are bad."""
+    pairs = [
+        (4 * leaf + number, 4 * other + number)
+        for leaf in range(4)
+        for other in range(leaf)
+        for number in range(4)
+    ]
+    assert set(bad) <= set(pairs)
+    return [Met(n, f"n{a}", f"n{b}", (a, b) not in bad) for n, (a, b) in enumerate(pairs)]
+
+
+def test_where_an_uplink_is_suspect_whoever_is_free_meets_another_leaf() -> None:
+    """Three nodes of leaf0 were bad with others, and good with others."""
+    met, leaves = across([(4, 0), (9, 1), (14, 2)]), in_fours(16)
+    more = next_round(met, nodes(16), leaves)
+    again = {frozenset(one.ends) for one in more}
+    assert {frozenset(("n4", "n0")), frozenset(("n9", "n1")), frozenset(("n14", "n2"))} <= again
+    assert len(more) > 6 and all(leaves[a] != leaves[b] for a, b in again)
+    met += [Met(one.like, *one.ends, True) for one in more]
+    # The pairs are not measured a third time, and flows across the leaves go on being counted.
+    more = next_round(met, nodes(16), leaves)
+    at_leaf = [one for one in more if "leaf0" in {leaves[node] for node in one.ends}]
+    assert len(at_leaf) == 4 and len(more) == 8
+
+
+@pytest.mark.parametrize(
+    ("bad", "leaves"),
+    [
+        ([(4, 0), (8, 0), (9, 1)], in_fours(16)),
+        ([(4, 0), (9, 1), (14, 2), (8, 4), (13, 5), (12, 8)], in_fours(16)),
+        ([(4, 0), (9, 1), (14, 2)], {}),
+    ],
+    ids=["two-nodes", "of-all-leaves", "unknown"],
+)
+def test_where_no_uplink_is_suspect_only_the_pairs_are_measured_again(
+    bad: Sequence[tuple[int, int]], leaves: dict[str, str]
+) -> None:
+    more = next_round(across(bad), nodes(16), leaves)
+    assert {frozenset(one.ends) for one in more} <= {frozenset((f"n{a}", f"n{b}")) for a, b in bad}
+
+
+def test_of_a_leaf_whose_pairs_were_good_again_nothing_more_is_measured_alone() -> None:
+    """One node was never good: it is at fault, and two others are too few for an uplink."""
+    met = across([(4, 0), (8, 0), (12, 0), (9, 1), (14, 2)])
+    met += [Met(0, "n9", "n1", True), Met(0, "n14", "n2", True)]
+    assert next_round(met, nodes(16), in_fours(16)) == []
 
 
 def test_a_side_keeps_its_role() -> None:
