@@ -162,6 +162,27 @@ MUTANTS = [
         "tests/unit/checks/test_fabric.py -k failed_or_not",
     ),
     _locate(
+        "an uplink takes what its leaf's bad node lost",
+        "fabric",
+        "_lows_of_healthy_ends(evidence, leaf, mixed,",
+        "_lows_of_healthy_ends(evidence, leaf, lows,",
+        "test_scenarios.py -k always_low_is_not_hidden",
+    ),
+    Mutant(
+        "a suspect uplink takes all rounds that are added",
+        "src/railgauge/node/retest.py",
+        "max(asked, key=lambda pair: len(pair[0]), default=([], []))",
+        "([], [])",
+        "tests/unit/node/test_retest.py -k another_condition",
+    ),
+    Mutant(
+        "more flows go one way over the uplinks of a leaf",
+        "src/railgauge/node/retest.py",
+        "serves = balance[one] < 0 or (balance[one] == 0 and number % 2 == 0)",
+        "serves = False",
+        "tests/unit/node/test_retest.py -k both_ways",
+    ),
+    _locate(
         "few flows confirm an uplink",
         "fabric",
         "        twice and score >= scoring.bar(leaves),\n",

@@ -80,6 +80,18 @@ def bound(rates: Sequence[float | None], slower: float) -> float:
     return (1 - slower) * median
 
 
+def choose(
+    conditions: Sequence[Sequence[Met]], there: Sequence[str], leaves: Mapping[str, str]
+) -> list[Again]:
+    """The pairs of the next round, all under one condition: what is open tells more than an uplink
+    that is suspect.
+    """
+    asked = [(next_round(met, there, leaves), met) for met in conditions]
+    again, of_again = max(asked, key=lambda pair: len(pair[0]), default=([], []))
+    flows = [more_flows(met, there, leaves, again) for met in ([of_again] if again else conditions)]
+    return [*again, *max(flows, key=len, default=[])]
+
+
 def next_round(
     met: Iterable[Met],
     there: Sequence[str],
@@ -138,13 +150,38 @@ def next_round(
         others = list(free)[:2]
         if len(others) == 2:
             measure(again[0].like, *others)
-    between = [one for one in bad if not alike(*one.ends)]
-    leaf = _suspect_leaf(between, leaf_of)
-    if leaf and (again or _suspect_leaf([o for o in between if well >= set(o.ends)], leaf_of)):
-        most = 2 * sum(leaf_of.get(node) == leaf for node in there)
-        for ends in list(itertools.islice(_across(list(free), leaf, leaf_of, partners), most)):
-            measure(between[0].like, *ends)
     return again
+
+
+def more_flows(
+    met: Iterable[Met], there: Sequence[str], leaves: Mapping[str, str], again: Sequence[Again] = ()
+) -> list[Again]:
+    """Pairs of different leaves beside those of `again` where an uplink is suspect; none where it
+    is not, or where less than three leaves could not tell whose it is.
+
+    Where nothing else is open, nodes that are good with others must speak for it.
+    """
+    results = [one for one in met if one.good is not None]
+    between = [
+        one for one in results if not one.good and leaves.get(one.server) != leaves.get(one.client)
+    ]
+    well = {node for one in results if one.good for node in one.ends}
+    proper = [one for one in between if again or well >= set(one.ends)]
+    leaf = _suspect_leaf(between, leaves)
+    if not leaf or not _suspect_leaf(proper, leaves) or len({leaves.get(n) for n in there}) < 3:
+        return []
+    taken = {node for one in again for node in one.ends}
+    free = [node for node in there if node in well and node not in taken and node in leaves]
+    balance = collections.Counter(one.server for one in results)
+    balance.subtract(one.client for one in results)
+    most = 2 * sum(leaves.get(node) == leaf for node in there)
+    more = []
+    pairs = itertools.islice(_across(free, leaf, leaves, results), most)
+    for number, (one, other) in enumerate(pairs):
+        # Both ways over the uplinks of the leaf.
+        serves = balance[one] < 0 or (balance[one] == 0 and number % 2 == 0)
+        more.append(Again(between[0].like, *((one, other) if serves else (other, one))))
+    return more
 
 
 def _suspect_leaf(between: Sequence[Met], leaf_of: Mapping[str, str]) -> str:
@@ -163,18 +200,25 @@ def _suspect_leaf(between: Sequence[Met], leaf_of: Mapping[str, str]) -> str:
 
 
 def _across(
-    free: list[str], leaf: str, leaf_of: Mapping[str, str], partners: Mapping[str, set[str]]
+    free: Sequence[str], leaf: str, leaf_of: Mapping[str, str], results: Sequence[Met]
 ) -> Iterable[tuple[str, str]]:
-    """Pairs of nodes of different leaves, those who have not met where there are any: first those
-    of `leaf`, then others, for it to be compared with.
+    """Pairs of nodes of different leaves that have met the least, they and their leaves: first
+    those of `leaf`, then others, for it to be compared with.
     """
-    left = sorted(free, key=lambda node: leaf_of.get(node) != leaf)
+    nodes = collections.Counter(frozenset(one.ends) for one in results)
+    leaves = collections.Counter(frozenset(map(leaf_of.get, one.ends)) for one in results)
+    left = sorted(free, key=lambda node: leaf_of[node] != leaf)
     while left:
         node = left.pop(0)
-        others = [other for other in left if leaf_of.get(other) != leaf_of.get(node)]
+        others = [other for other in left if leaf_of[other] != leaf_of[node]]
         if others:
-            other = min(others, key=lambda other: other in partners[node])
+            here = leaf_of[node]
+            other = min(
+                others,
+                key=lambda o: (nodes[frozenset((node, o))], leaves[frozenset((here, leaf_of[o]))]),
+            )
             left.remove(other)
+            leaves[frozenset((here, leaf_of[other]))] += 1
             yield node, other
 
 

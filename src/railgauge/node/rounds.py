@@ -161,12 +161,9 @@ class Rounds:
         for index in self._good:
             conditions.setdefault(self._sweep.places[index].of, []).append(index)
         there = [node for node in self._sweep.nodes if node not in self.lost]
-        leaves = self._sweep.retests.leaves
-        more = [
-            retest.next_round(self._met(places), there, leaves) for places in conditions.values()
-        ]
+        met = [self._met(places) for places in conditions.values()]
+        chosen = retest.choose(met, there, self._sweep.retests.leaves)
         first = len(self._sweep.places)
-        chosen: list[retest.Again] = max(more, key=len) if more else []
         for index, again in enumerate(chosen, start=first):
             place = self._sweep.again(index, again.like, again.server, again.client)
             self._like[index] = again.like

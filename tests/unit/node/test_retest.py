@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.node.retest import Again, Met, bound, next_round, rate_gbits
+from railgauge.node.retest import Again, Met, bound, choose, more_flows, next_round, rate_gbits
 
 #: More than that no campaign waits for.
 ROUNDS = 6
@@ -127,18 +128,50 @@ def across(bad: Collection[tuple[int, int]]) -> list[Met]:
     return [Met(n, f"n{a}", f"n{b}", (a, b) not in bad) for n, (a, b) in enumerate(pairs)]
 
 
+def asked(met: Sequence[Met], leaves: dict[str, str]) -> list[Again]:
+    """The pairs of the next round, as the conductor asks for them."""
+    return choose([met], nodes(16), leaves)
+
+
+def test_a_suspect_uplink_does_not_take_the_rounds_of_another_condition() -> None:
+    """All is told of the one but more flows; of the other, nothing is told of n5 yet."""
+    first = across([(4, 0), (9, 1), (14, 2)])
+    first += [Met(0, *met.ends, True) for met in first if not met.good]
+    second = [Met(99, *met.ends, met.ends != ("n5", "n1")) for met in across([])[::4]]
+    second += [Met(99, "n5", "n9", False), Met(99, "n9", "n13", True), Met(99, "n1", "n13", True)]
+    assert all(again.like == 99 for again in choose([first, second], nodes(16), in_fours(16)))
+    assert {again.like for again in choose([first], nodes(16), in_fours(16))} == {0}
+
+
 def test_where_an_uplink_is_suspect_whoever_is_free_meets_another_leaf() -> None:
     """Three nodes of leaf0 were bad with others, and good with others."""
     met, leaves = across([(4, 0), (9, 1), (14, 2)]), in_fours(16)
-    more = next_round(met, nodes(16), leaves)
+    more = asked(met, leaves)
     again = {frozenset(one.ends) for one in more}
     assert {frozenset(("n4", "n0")), frozenset(("n9", "n1")), frozenset(("n14", "n2"))} <= again
     assert len(more) > 6 and all(leaves[a] != leaves[b] for a, b in again)
     met += [Met(one.like, *one.ends, True) for one in more]
     # The pairs are not measured a third time, and flows across the leaves go on being counted.
-    more = next_round(met, nodes(16), leaves)
-    at_leaf = [one for one in more if "leaf0" in {leaves[node] for node in one.ends}]
-    assert len(at_leaf) == 4 and len(more) == 8
+    more = asked(met, leaves)
+    of_leaf = [one for one in more if "leaf0" in {leaves[node] for node in one.ends}]
+    assert len(of_leaf) == 4 and len(more) == 8
+
+
+def test_more_flows_go_both_ways_and_to_every_other_leaf() -> None:
+    met, leaves = across([(4, 0), (9, 1), (14, 2)]), in_fours(16)
+    sent: Counter[str] = Counter()
+    others: Counter[str] = Counter()
+    for _ in range(6):
+        more = more_flows(met, nodes(16), leaves)
+        for one in more:
+            if "leaf0" in {leaves[node] for node in one.ends}:
+                (other,) = {leaves[node] for node in one.ends} - {"leaf0"}
+                others[other] += 1
+                sent[leaves[one.client]] += leaves[one.client] == "leaf0"
+        met += [Met(one.like, *one.ends, True) for one in more]
+    assert sum(others.values()) == 24 and min(others.values()) >= 6
+    # In the list of `across` every node of leaf0 was always the client.
+    assert 6 <= sent["leaf0"] <= 12
 
 
 @pytest.mark.parametrize(
@@ -147,13 +180,14 @@ def test_where_an_uplink_is_suspect_whoever_is_free_meets_another_leaf() -> None
         ([(4, 0), (8, 0), (9, 1)], in_fours(16)),
         ([(4, 0), (9, 1), (14, 2), (8, 4), (13, 5), (12, 8)], in_fours(16)),
         ([(4, 0), (9, 1), (14, 2)], {}),
+        ([(4, 0), (9, 1), (14, 2)], {n: f"leaf{min(int(n[1:]) // 4, 1)}" for n in nodes(16)}),
     ],
-    ids=["two-nodes", "of-all-leaves", "unknown"],
+    ids=["two-nodes", "of-all-leaves", "unknown", "two-leaves"],
 )
 def test_where_no_uplink_is_suspect_only_the_pairs_are_measured_again(
     bad: Sequence[tuple[int, int]], leaves: dict[str, str]
 ) -> None:
-    more = next_round(across(bad), nodes(16), leaves)
+    more = asked(across(bad), leaves)
     assert {frozenset(one.ends) for one in more} <= {frozenset((f"n{a}", f"n{b}")) for a, b in bad}
 
 
@@ -161,7 +195,7 @@ def test_of_a_leaf_whose_pairs_were_good_again_nothing_more_is_measured_alone() 
     """One node was never good: it is at fault, and two others are too few for an uplink."""
     met = across([(4, 0), (8, 0), (12, 0), (9, 1), (14, 2)])
     met += [Met(0, "n9", "n1", True), Met(0, "n14", "n2", True)]
-    assert next_round(met, nodes(16), in_fours(16)) == []
+    assert asked(met, in_fours(16)) == []
 
 
 def test_a_side_keeps_its_role() -> None:

@@ -152,11 +152,14 @@ def _family(
 
 
 def _add_uplinks(evidence: Evidence, cases: Sequence[Case]) -> None:
-    """Add what the switches counted during all jobs; every place of a job has the same counts."""
+    """Add what the switches counted during all jobs; every place of a job has the same counts.
+
+    Flows are those of the job with the most: another one's may be the same, on the same uplinks.
+    """
     jobs = {(case.unique_name, case.session, case.run): case for case in cases}.values()
     for leaf, (sent, received) in itertools.chain.from_iterable(j.flows.items() for j in jobs):
         flows = evidence.uplink_flows.get(leaf, (0, 0))
-        evidence.uplink_flows[leaf] = flows[0] + sent, flows[1] + received
+        evidence.uplink_flows[leaf] = max(flows[0], sent), max(flows[1], received)
     for uplink in itertools.chain.from_iterable(job.uplinks for job in jobs):
         name = str(uplink)
         sent, received = evidence.uplink_bytes.get(name, (0, 0))

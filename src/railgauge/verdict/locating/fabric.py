@@ -254,7 +254,7 @@ def _one_of_several_uplinks(evidence: Evidence, leaf: str, lows: Sequence[Low]) 
     return Gathering(
         "uplink",
         _uplink(evidence, leaf),
-        tuple(_lows_of_healthy_ends(evidence, leaf, lows, count / all_here)),
+        tuple(_lows_of_healthy_ends(evidence, leaf, mixed, count / all_here)),
         score,
         twice and score >= scoring.bar(leaves),
         "other leaves, more flows",

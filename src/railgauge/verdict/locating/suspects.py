@@ -17,6 +17,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+from scipy import special
+
 from railgauge.node.rdma import natural
 from railgauge.verdict.locating import scoring
 from railgauge.verdict.locating.evidence import End, Evidence, Low, Missing, pair_of
@@ -350,7 +352,9 @@ class _Judge:
     def _is_own(self, part: Part, lows: Sequence[Low]) -> bool:
         """Whether the uplinks of its leaf do not explain it: that they are bad so often is unlikely
         by the rate of other ends (the bound C(m, k) p^k of the binomial tail), and so is it that
-        results within the leaf were low by chance.
+        results within the leaf were low by chance. Few others say little of the rate p: it is any
+        that they may have, by its Beta distribution (A. Gelman et al.: Bayesian Data Analysis, 3rd
+        edition, 2.4).
         """
         crossed = [low for low in lows if self.evidence.crosses(low)]
         if not crossed:
@@ -360,9 +364,12 @@ class _Judge:
         stands = [self.evidence.stands[end] for end in ends]
         own_results = len(lows) + sum(stand.count for stand in stands)
         own_crossed = len(crossed) if any(stand.good for stand in stands) else 0
-        others = max(self.evidence.across[leaf].all - own_results, 1) + 1
-        rate = min((max(self.at_times[leaf] - own_crossed, 0) + 1) / others, 1.0)
-        chance = math.comb(own_results, len(crossed)) * rate ** len(crossed)
+        low = max(self.at_times[leaf] - own_crossed, 0)
+        good = max(self.evidence.across[leaf].all - own_results - low, 1)
+        of_rate = special.betaln(low + 1 + len(crossed), good + 1) - special.betaln(
+            low + 1, good + 1
+        )
+        chance = math.comb(own_results, len(crossed)) * math.exp(of_rate)
         for other in lows:
             if other not in crossed:
                 chance *= max(other.chance, scoring.TRANSIENT)

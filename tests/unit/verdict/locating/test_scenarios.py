@@ -169,6 +169,37 @@ def test_a_switch_counter_names_the_uplink() -> None:
     assert told(locate(evidence)) == ["uplink leaf2:spine1"]
 
 
+def _one_of_four(fabric: Fabric, rounds: int) -> Evidence:
+    """Random rounds; a quarter of all flows of leaf1 lose 40 %."""
+    observations = fabric.random_rounds(rounds)
+    for number, o in enumerate(observations):
+        ends = {fabric.leaf(o.a.node), fabric.leaf(o.b.node)}
+        if o.value and len(ends) == 2 and "leaf1" in ends and fabric.chance.random() < 1 / 4:
+            observations[number] = o._replace(value=0.6 * o.value)
+    evidence = Evidence(fabric.leaves)
+    evidence.add(observations)
+    return evidence
+
+
+@pytest.mark.parametrize(("size", "per_leaf", "rounds"), [(32, 8, 4), (16, 4, 4), (16, 4, 6)])
+def test_a_node_whose_flows_all_took_the_bad_uplink_is_not_confirmed(
+    size: int, per_leaf: int, rounds: int
+) -> None:
+    """With few others their rate of low results may be higher than it looks."""
+    for seed in (12, 37, *range(100, 130)):
+        evidence = _one_of_four(Fabric(size, per_leaf=per_leaf, seed=seed), rounds)
+        assert locate(evidence).failing_nodes == [], seed
+
+
+def test_a_node_that_is_always_low_is_not_hidden_by_a_bad_uplink_of_its_leaf() -> None:
+    for seed in range(10):
+        evidence = _one_of_four(Fabric(32, {"n3": 0.3}, per_leaf=8, seed=seed), 8)
+        result = locate(evidence)
+        named = {node for suspect in result.suspects for node in suspect.nodes}
+        assert "n3" in named and set(result.failing_nodes) <= {"n3"}, told(result)
+        assert any(s.kind == "node" and s.name == "n3" for s in result.suspects), told(result)
+
+
 MB = 10**6
 _EVEN = {f"leaf2:spine{number}": (300 * MB, 310 * MB) for number in (1, 2, 3, 4)}
 

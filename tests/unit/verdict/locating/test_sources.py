@@ -301,4 +301,5 @@ def test_what_the_uplinks_carried_is_added_up_over_the_jobs_and_counted_once_of_
     (family,) = campaign.families(jobs, {})
     assert family.evidence.uplink_bytes == {"leaf1:spine1": (20, 8), "leaf1:spine2": (60, 12)}
     assert family.evidence.uplink_events == {"leaf1:spine1": 4, "leaf1:spine2": 0}
-    assert family.evidence.uplink_flows == {"leaf1": (6, 2)}
+    # The second job may have had the same flows, over the same uplinks.
+    assert family.evidence.uplink_flows == {"leaf1": (3, 1)}
