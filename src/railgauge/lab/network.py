@@ -211,17 +211,20 @@ def lost(process: Process, devices: Sequence[str]) -> dict[str, int]:
     """Device -> packets that `lose` lost on arrival at it."""
     if shutil.which("nft") is None:
         return dict.fromkeys(devices, 0)
-    of_table = lost_by_table(_run(inside(process, "nft", "--json", "list", "ruleset")))
+    of_table = lost_by_table(_run(inside(process, "nft", "--json", "--terse", "list", "ruleset")))
     return {device: of_table.get(_table(device), 0) for device in devices}
 
 
 def lost_by_table(rules: str) -> dict[str, int]:
-    """The packets that each table's counters have, of nft's JSON (libnftables-json(5))."""
+    """The packets that each table's counters have, of nft's JSON (libnftables-json(5)), in which a
+    statement may be a word.
+    """
     counts: Counter[str] = Counter()
     for part in json.loads(rules)["nftables"]:
         rule = part.get("rule", {})
-        for word in rule.get("expr", ()):
-            counts[rule["table"]] += word.get("counter", {}).get("packets", 0)
+        for statement in rule.get("expr", ()):
+            if isinstance(statement, dict) and "counter" in statement:
+                counts[rule["table"]] += statement["counter"]["packets"]
     return dict(counts)
 
 

@@ -69,8 +69,8 @@ def test_uplinks_are_told_with_their_balance(counted: list[Uplink]) -> None:
     counted += [Uplink("leaf1", "spine1", 3, 1), Uplink("leaf1", "spine2", 1, 1)]
     lines = CliRunner().invoke(lab.lab, ["uplinks"]).output.splitlines()
     assert [line.split() for line in lines[1:]] == [
-        ["leaf1", "spine1", "3", "1"],
-        ["leaf1", "spine2", "1", "1"],
+        ["leaf1", "spine1", "3", "1", "0"],
+        ["leaf1", "spine2", "1", "1", "0"],
         ["leaf1", "balance", "0.8000", "1.0000"],
     ]
 
@@ -79,7 +79,7 @@ def test_what_goes_over_uplinks_in_a_time_is_the_difference(counted: list[Uplink
     counted += [Uplink("leaf1", "spine1", 3, 1)]
     output = CliRunner().invoke(lab.lab, ["uplinks", "--seconds", "1"]).output
     assert [line.split()[2:] for line in output.splitlines()[1:]] == [
-        ["6", "0"],
+        ["6", "0", "0"],
         ["1.0000", "0.0000"],
     ]
 

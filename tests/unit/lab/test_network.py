@@ -47,7 +47,7 @@ RULES = """\
  {"match": {"op": "<", "left": {"numgen": {"mode": "random", "mod": 1000000, "offset": 0}},
   "right": 200000}}, {"counter": {"packets": 71, "bytes": 98304}}, {"drop": null}]}},
 {"rule": {"family": "ip", "table": "spread", "chain": "arriving", "handle": 5, "expr": [
- {"counter": {"packets": 5, "bytes": 9}}]}}]}
+ {"counter": {"packets": 5, "bytes": 9}}, "notrack"]}}]}
 """
 
 
