@@ -116,10 +116,10 @@ def state(roll: Roll) -> State:
         code = end["exit_code"]
         ending = f"signal {-code}" if code < 0 else f"exit code {code}"
         return State("ended", f"ended with {ending}: {process_words}", code)
-    if alive:
-        return State("running", process_words)
     if _not_begun(roll.end_file, update.pid).exists():
         return State("not begun", f"has not begun, as who started it was killed: {process_words}")
+    if alive:
+        return State("running", process_words)
     if not on_this_host:
         return State("elsewhere", process_words)
     why = "its process is gone" if same_boot else f"{update.host} was started again since"
