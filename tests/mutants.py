@@ -155,6 +155,13 @@ MUTANTS = [
         "tests/unit/checks/test_fabric.py -k ends_early",
     ),
     Mutant(
+        "a results database that a kill left half made ends every later session",
+        "src/railgauge/systems/reframe_settings.py",
+        "    history.drop_half_made(results)\n",
+        "",
+        "tests/unit/systems/test_history.py",
+    ),
+    Mutant(
         "streams that take one way are flows of their own",
         "src/railgauge/checks/uplinks.py",
         "count if self._apart else 1",

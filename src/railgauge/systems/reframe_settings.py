@@ -6,7 +6,7 @@ from typing import Any
 
 from railgauge import paths, systems
 from railgauge.stack import installed
-from railgauge.systems import rehearsal
+from railgauge.systems import history, rehearsal
 
 
 def _with_stack(entry: dict[str, Any]) -> dict[str, Any]:
@@ -21,7 +21,8 @@ def _with_stack(entry: dict[str, Any]) -> dict[str, Any]:
 
 def site_configuration() -> dict[str, Any]:
     """All systems as ReFrame's site configuration."""
-    session = paths.session_folder()
+    session, results = paths.session_folder(), paths.results_root() / "history.db"
+    history.drop_half_made(results)
     entries = []
     for name in systems.names():
         systems.load(name)  # its errors say more than ReFrame's
@@ -77,5 +78,5 @@ def site_configuration() -> dict[str, Any]:
                 ],
             }
         ],
-        "storage": [{"enable": True, "sqlite_db_file": str(paths.results_root() / "history.db")}],
+        "storage": [{"enable": True, "sqlite_db_file": str(results)}],
     }
