@@ -102,10 +102,11 @@ def _counted_by(node: str, lines: Iterable[ExitLine]) -> tuple[int, int]:
     has the record of all; what has no counter counts nothing.
     """
     of_node = [line.facts for line in lines if line.call.host == node]
-    records = [facts["counters"] for facts in of_node if "counters" in facts]
+    record: claims.Record = next(
+        (facts["counters"] for facts in of_node if "counters" in facts), {}
+    )
     received, sent = (
         sum(claims.counted(_counted(facts), way, record) or 0 for facts in of_node)
-        for record in records[:1] or [{}]
         for way in ("rx", "tx")
     )
     return received, sent

@@ -30,7 +30,9 @@ def drop_half_made(history: Path) -> None:
 def _is_whole(history: Path) -> bool:
     """Whether its tables are there; True where SQLite cannot say, which is ReFrame's to tell."""
     try:
-        with contextlib.closing(sqlite3.connect(history, timeout=10)) as database:
+        # One that has gone meanwhile is not made here.
+        address = f"{history.absolute().as_uri()}?mode=rw"
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as database:
             found = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
             return {name for (name,) in found} >= set(_TABLES)
     except sqlite3.Error:
