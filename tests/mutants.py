@@ -1297,6 +1297,13 @@ MUTANTS = [
         "tests/unit/node/test_rounds.py -k far_longer",
     ),
     Mutant(
+        "a link that loses packets at its peers' rate is not measured again",
+        "src/railgauge/node/rounds.py",
+        "            well = well and not self._lossy.get(place.index)\n",
+        "",
+        "tests/unit/node/test_rounds.py -k sends_again_more",
+    ),
+    Mutant(
         "a node that lacks a rail for now is in pairs of all rails",
         "src/railgauge/checks/rails.py",
         "            if all(partition.extras.rails_of(node) == every for node in pair.ends)\n",

@@ -23,6 +23,7 @@ from railgauge.model.claim import Claim
 from railgauge.model.failure import DIRECTION, RAIL_MISSING, Failure
 from railgauge.model.leaves import Leaves, Within
 from railgauge.model.measurement import Load, Measurement
+from railgauge.model.references import Reference
 from railgauge.model.uplinks import CountersUnread, Uplink
 from railgauge.node import anew, back
 from railgauge.systems import Partition
@@ -216,10 +217,21 @@ class OfPair(_Check):
             return None
         check, partition = type(self).__name__, self.current_partition.name
         least = self.stored.least(check, partition, "bandwidth", self.within, self.load)
-        streams = getattr(self, "streams", None)
-        measured = Measurement("bandwidth", 0, self.tool_name, "tcp", "tcp", streams=streams)
-        floor = self.floor(measured)
+        floor = self._floor_of("bandwidth")
         return floor.lowest if least is None and floor is not None else least
+
+    def most_resent(self) -> float | None:
+        """The segments sent again above which the pair fails; None where it is not known before."""
+        if self.gate != "acceptance":
+            return None
+        check, partition = type(self).__name__, self.current_partition.name
+        most = self.stored.most(check, partition, "retransmits", self.within, self.load)
+        floor = self._floor_of("retransmits")
+        return floor.highest if most is None and floor is not None else most
+
+    def _floor_of(self, metric: str) -> Reference | None:
+        streams = getattr(self, "streams", None)
+        return self.floor(Measurement(metric, 0, self.tool_name, "tcp", "tcp", streams=streams))
 
     @property
     def load(self) -> Load | None:
@@ -259,6 +271,7 @@ class OfPair(_Check):
     def order(self) -> Mapping[str, Any]:
         """The orders for both nodes."""
         least = self.least_gbits() if self.both_where_slow else None
+        most_resent = self.most_resent()
         return {
             "start_limit_s": self.start_limit_s,
             "run_limit_s": self.run_limit_s(),
@@ -268,6 +281,7 @@ class OfPair(_Check):
             **self.order_of_tool(),
             # The interface counts headers too, and the call's time holds more than the traffic.
             **({} if least is None else {"least_gbits": least * back.HEADROOM}),
+            **({} if most_resent is None else {"most_resent": most_resent}),
         }
 
     # --- what it left --------------------------------------------------------------------------

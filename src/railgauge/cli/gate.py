@@ -565,6 +565,8 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
         roll.require_ended(chosen, wanted)
         for name in wanted:
             click.echo(f"{name}: {updating[name]}" + ("" if act else ": would be taken as done"))
+        if idle := hostlist.fold(roll.not_begun(chosen, wanted)):
+            click.echo(f"{idle}: its update has not begun: nothing was installed by Railgauge")
         if not act:
             click.echo("  next: the same command with --act")
             return

@@ -257,6 +257,14 @@ def require_ended(system: str, nodes: Sequence[str]) -> None:
         )
 
 
+def not_begun(system: str, nodes: Sequence[str]) -> list[str]:
+    """Those of these nodes on which nothing was installed: their batch's update was to begin."""
+    roll = journal.rolling(system)
+    if roll is None or roll.phase != "update" or update.state(roll).word != "not begun":
+        return []
+    return [name for name in nodes if name in roll.batch]
+
+
 def let_go(system: str, nodes: Sequence[str], words: str) -> None:
     """Take these nodes out of the rolling update, on an operator's word."""
     roll = journal.rolling(system)

@@ -378,16 +378,28 @@ class References:
         """The highest lower bound of a metric under any condition of a check on a partition that
         these two admit.
         """
-        bounds = [
-            reference.lowest
+        admitted = self._admitted(check, partition, metric, within, load)
+        return max((r.lowest for r in admitted if r.lowest is not None), default=None)
+
+    def most(
+        self, check: str, partition: str, metric: str, within: Within | None, load: Load | None
+    ) -> float | None:
+        """The lowest upper bound of a metric, likewise."""
+        admitted = self._admitted(check, partition, metric, within, load)
+        return min((r.highest for r in admitted if r.highest is not None), default=None)
+
+    def _admitted(
+        self, check: str, partition: str, metric: str, within: Within | None, load: Load | None
+    ) -> list[Reference]:
+        """The references of a metric under any condition that these two admit."""
+        return [
+            reference
             for key, reference in self._gating.items()
             if key[:2] == (check, partition)
             and key[-2] == metric
-            and reference.lowest is not None
             and key[_PARTS.index("within")] in (within, None)
             and key[_PARTS.index("load")] in (load, None)
         ]
-        return max(bounds, default=None)
 
     def context(self, check: str, partition: str, measurement: Measurement) -> list[Reference]:
         """Published numbers to look at beside this one, none of which is its reference.

@@ -6,8 +6,8 @@
     record = watch.stop()    # ready for JSON
 
 Names: `rdma/<device>/<port>/counters/<name>`, `rdma/<device>/<port>/hw_counters/<name>`,
-`rdma/<device>/hw_counters/<name>`, `net/<interface>/<name>` and `ethtool/<interface>/<name>`.
-`root` stands for `/sys`.
+`rdma/<device>/hw_counters/<name>`, `net/<interface>/<name>` and `ethtool/<interface>/<name>`; what
+the whole node sent again by TCP is `tcp/RetransSegs`. `root` stands for `/sys`, beside `/proc`.
 """
 
 from __future__ import annotations
@@ -228,6 +228,21 @@ def _loopback(root: str) -> dict[str, int]:
     names = ("rx_bytes", "tx_bytes")
     texts = {name: read_sysfs(str(folder / name)) for name in names}
     return {f"net/lo/{name}": int(text) for name, text in texts.items() if text and text.isdigit()}
+
+
+#: TCP segments that the whole node sent again, in its network namespace.
+RESENT = "tcp/RetransSegs"
+
+
+def _resent(root: str) -> dict[str, int]:
+    """The segments sent again so far (RFC 4022, tcpRetransSegs; proc_net(5), snmp)."""
+    try:
+        text = (Path(root).parent / "proc/net/snmp").read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return {}
+    tcp = [line.split()[1:] for line in text.splitlines() if line.startswith("Tcp:")]
+    count = dict(zip(*tcp)).get("RetransSegs", "") if len(tcp) == 2 else ""
+    return {RESENT: int(count)} if count.isdigit() else {}
 
 
 # ---- the peak rate ----
@@ -468,7 +483,8 @@ class Watch:
 
     def start(self) -> None:
         began_s = time.monotonic()
-        self._before, self._notes = snapshot(self._root, self._sampled)
+        before, self._notes = snapshot(self._root, self._sampled)
+        self._before = {**before, **_resent(self._root)}
         self._loopback = _loopback(self._root)
         self._sampler = Sampler(self._sampled, self._root)
         self._started_s = time.monotonic()
@@ -481,6 +497,7 @@ class Watch:
         sampled = self._sampler.stop()
         began_s = time.monotonic()
         after, notes = snapshot(self._root, self._sampled)
+        after.update(_resent(self._root))
         self._snapshot_s += time.monotonic() - began_s
         changes = delta(self._before, after)
         return {

@@ -15,7 +15,8 @@ In the tools' argv, {port} is the server's port, {server} its address; {own_addr
 
 With `contention` the tool runs on CPUs that are kept busy, or beside such (contention.py).
 
-With `least_gbits` the other direction is measured too where the first was slower (back.py); with
+With `least_gbits` the other direction is measured too where the first was slower (back.py); where
+the client's node sent more segments again than `most_resent` the pair is bad (rounds.py); with
 `unmeasured` the same one once more where a tool says that it could not measure (anew.py).
 
 A side that finds one of its `programs` neither in the folders of `path` nor on PATH starts nothing

@@ -16,6 +16,8 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from railgauge.node.counters import RESENT
+
 #: A node is at fault if it is bad with this many partners that are good with others.
 PARTNERS = 2
 
@@ -66,6 +68,13 @@ def rate_gbits(line: Mapping[str, Any]) -> float | None:
     moved = counters.get("bytes", {}) if isinstance(counters, dict) else {}
     counts = [n for name, ways in moved.items() if name != "lo" for n in ways.values()]
     return max(counts) * 8 / seconds / 1e9 if counts and seconds > 0 else None
+
+
+def resent(line: Mapping[str, Any]) -> int:
+    """The TCP segments that the node of a side sent again, by its exit line."""
+    counted = line.get("facts", {}).get("counters")
+    moved = counted.get("counters") if isinstance(counted, dict) else None
+    return int(moved.get(RESENT, 0)) if isinstance(moved, dict) else 0
 
 
 def bound(rates: Sequence[float | None], slower: float) -> float:

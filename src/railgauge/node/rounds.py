@@ -93,6 +93,8 @@ class Rounds:
         #: between its nodes (Gb/s), by its client's exit line
         self._good: dict[int, bool | None] = {}
         self._rates: dict[int, float | None] = {}
+        #: whether its client's node sent more again than is admitted
+        self._lossy: dict[int, bool] = {}
         #: places of which the other direction was measured too
         self._turned: set[int] = set()
         #: what a place that is measured again is like
@@ -303,6 +305,10 @@ class Rounds:
         # A second run, where there is one (anew.py), comes after the first.
         if role in ("client", f"{anew.PREFIX}client") and place.round == self._gone:
             self._rates[place.index] = retest.rate_gbits(line)
+            # Where a link loses packets, its rate may still be that of its peers.
+            order = self._sweep.orders[self._sweep.places[place.index].order]
+            most = order.get("most_resent")
+            self._lossy[place.index] = most is not None and retest.resent(line) > most
         if call.get("exit_code") != 0:
             self._good[place.index] = False
         elif str(role).startswith(back.PREFIX):
@@ -358,6 +364,7 @@ class Rounds:
         self._note(place.round)
         if set(place.roles) == {"server", "client"}:
             well = self._good.get(place.index, True) and not self._is_low(place.index)
+            well = well and not self._lossy.get(place.index)
             known = {"done": well, "late": False}
             self._good[place.index] = known.get(outcome)
         seconds = round(time.monotonic() - (place.started_at or place.asked_at), 3)

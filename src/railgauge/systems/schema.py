@@ -28,8 +28,8 @@ class Budget(Strict):
 
     counters: Expression
     """Matches whole names such as `rdma/mlx5_0/1/counters/symbol_error`,
-    `ethtool/eth0/rx_crc_errors_phy` or `net/eth0/rx_errors`; of several budgets that match, the
-    first counts.
+    `ethtool/eth0/rx_crc_errors_phy`, `net/eth0/rx_errors` or `tcp/RetransSegs` (of the whole node);
+    of several budgets that match, the first counts.
     """
     most: int = pydantic.Field(ge=0)
     """Events on one node during one test."""

@@ -116,6 +116,8 @@ def test_killed_before_the_word_it_has_not_begun_and_the_next_run_begins_it(
     nobody_begins(left)
     assert update.state(left).word == "not begun"
     assert gate("release", "--nodes", "n1", "--why", "x", "--act")[1] == 3
+    said, code = gate("update-done", "--nodes", "n1")
+    assert code == 0 and "n1: its update has not begun: nothing was installed" in said
     # What another process of the same batch left says nothing of this one.
     assert left.update is not None
     earlier = dataclasses.replace(left.update, pid=left.update.pid + 1)

@@ -329,6 +329,21 @@ def test_least_bound_is_that_of_the_way_and_load(tmp_path: Path) -> None:
     assert found.least("Iperf2Pair", "ns", "bandwidth", None, None) is None
 
 
+def test_upper_bound_is_that_of_the_way_and_load(tmp_path: Path) -> None:
+    def resent(value: float, load: str) -> dict[str, Any]:
+        made = of_way(10.0, load=load)
+        metric = {"value": value, "upper": 0.5, "unit": "segments", "kind": "floor"}
+        made["metrics"] = {"retransmits": {**made["metrics"]["bandwidth"], **metric}}
+        del made["metrics"]["retransmits"]["lower"]
+        return made
+
+    stored = [resent(100, "quiet"), resent(200, "loaded"), of_way(5.0, load="loaded")]
+    found = references.load("lab", written(tmp_path, *stored))
+    assert found.most("Iperf2Pair", "ns", "retransmits", None, "loaded") == 300
+    assert found.most("Iperf2Pair", "ns", "retransmits", None, "quiet") == 150
+    assert found.most("Iperf2Pair", "ns", "bandwidth", None, "loaded") is None
+
+
 def test_unknown_load_is_an_error(tmp_path: Path) -> None:
     assert "load" in error_for(written(tmp_path, entry(load="busy")))
 

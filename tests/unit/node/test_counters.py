@@ -336,6 +336,32 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return watch.stop()
 
 
+#: As the kernel writes it: names, then numbers.
+_SNMP = (
+    "Ip: Forwarding DefaultTTL\nIp: 1 64\n"
+    "Tcp: RtoAlgorithm MaxConn OutSegs RetransSegs InErrs\nTcp: 1 -1 900 {} 0\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "counted"),
+    [
+        (_SNMP.format(5), _SNMP.format(12), {"tcp/RetransSegs": 7}),
+        (_SNMP.format(5), _SNMP.format(5), {}),
+        (_SNMP.format(5), "Tcp: RetransSegs\n", {}),
+        (_SNMP.format(5), "Tcp: RetransSegs\nTcp: many\n", {}),
+    ],
+)
+def test_segments_sent_again_are_counted(
+    tmp_path: Path, before: str, after: str, counted: dict[str, int]
+) -> None:
+    write(tmp_path, {"sys/class/net/eth0/statistics/rx_bytes": "1\n", "proc/net/snmp": before})
+    watch = Watch(root=str(tmp_path / "sys"))
+    watch.start()
+    write(tmp_path, {"proc/net/snmp": after})
+    assert watch.stop()["counters"] == counted
+
+
 def test_record_is_ready_for_json(record: dict[str, Any]) -> None:
     assert json.loads(json.dumps(record)) == record
 

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.node.retest import Again, Met, bound, choose, more_flows, next_round, rate_gbits
+from railgauge.node.retest import (
+    Again,
+    Met,
+    bound,
+    choose,
+    more_flows,
+    next_round,
+    rate_gbits,
+    resent,
+)
 
 #: More than that no campaign waits for.
 ROUNDS = 6
@@ -252,3 +261,16 @@ def test_the_rate_is_that_of_the_busiest_device() -> None:
 )
 def test_without_counters_there_is_no_rate(facts: dict[str, object]) -> None:
     assert rate_gbits({"call": {"seconds": 4.0}, "facts": facts}) is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "segments"),
+    [
+        ({"counters": {"counters": {"tcp/RetransSegs": 7, "net/eth0/tx_bytes": 9}}}, 7),
+        ({"counters": {"counters": {}}}, 0),
+        ({"counters": {"simulated": True}}, 0),
+        ({}, 0),
+    ],
+)
+def test_what_a_node_sent_again(facts: dict[str, object], segments: int) -> None:
+    assert resent({"call": {"seconds": 3.0}, "facts": facts}) == segments

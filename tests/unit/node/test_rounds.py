@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -347,8 +347,10 @@ def ring(retests: int = 3, **order: Any) -> sweep.Sweep:
     return made._replace(retests=sweep.Retests(retests, 0.175))
 
 
-def carrying(rates: dict[str, float]) -> Answer:
-    """An agent whose sides carry what the slower of their nodes does, in Gb/s."""
+def carrying(rates: dict[str, float], lossy: Collection[str] = ()) -> Answer:
+    """An agent whose sides carry what the slower of their nodes does, in Gb/s; and send 200
+    segments again where one of them is among `lossy`.
+    """
 
     def answer(cluster: Cluster, node: str, message: wire.Message) -> None:
         if message["do"] == "prepare":
@@ -359,7 +361,8 @@ def carrying(rates: dict[str, float]) -> Answer:
         place, role = message["place"], message["role"]
         ends = cluster.orders.places[place].roles.values()
         moved = int(min(rates.get(end, 10.0) for end in ends) * 3.0 * 1e9 / 8)
-        facts = {"counters": {"bytes": {"eth0": {"rx": 1000, "tx": moved}}}}
+        counters = {"tcp/RetransSegs": 200} if set(lossy) & set(ends) else {}
+        facts = {"counters": {"bytes": {"eth0": {"rx": 1000, "tx": moved}}, "counters": counters}}
         line = {"call": {"role": role, "seconds": 3.0, "exit_code": 0}, "facts": facts}
         told = {"role": role, "line": line, "out": "", "err": "", "files": {}}
         cluster.say(node, "side", place, role, **told)
@@ -427,6 +430,13 @@ def test_below_what_is_asked_a_pair_is_bad_without_peers(rate: float, bad: bool)
     orders = listed(*pairs, rounds=[[0, 1], [2]], least_gbits=6.0)
     orders = orders._replace(retests=sweep.Retests(1, 0.175))
     cluster = swept(orders, **dict.fromkeys(orders.nodes, measures_back))
+    assert any("n2" in name for _, name in again(cluster)) == bad
+
+
+@pytest.mark.parametrize(("order", "bad"), [({"most_resent": 150}, True), ({}, False)])
+def test_what_sends_again_more_than_is_admitted_is_bad(order: dict[str, Any], bad: bool) -> None:
+    """Its rate is that of its peers, whose counters have as many bytes."""
+    cluster = swept(ring(**order), **dict.fromkeys(NAMES, carrying({}, lossy=("n2", "n3"))))
     assert any("n2" in name for _, name in again(cluster)) == bad
 
 
