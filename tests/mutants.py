@@ -1299,7 +1299,7 @@ MUTANTS = [
     Mutant(
         "a link that loses packets at its peers' rate is not measured again",
         "src/railgauge/node/rounds.py",
-        "            well = well and not self._lossy.get(place.index)\n",
+        "                good = good and not lossy\n",
         "",
         "tests/unit/node/test_rounds.py -k sends_again_more",
     ),

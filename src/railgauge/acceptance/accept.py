@@ -400,7 +400,8 @@ def _require_something_missing(campaign: Campaign) -> Remaining | None:
 
 def judged_by(system: str) -> dict[str, str | None]:
     """The files that say what is measured and what is good, with their SHA-256: the system's data
-    but what only the gate or the lab reads, the references, the checks, and the settings.
+    but what only the gate or the lab reads, the references, the checks, the settings, and Railgauge
+    itself as one.
     """
     data = [path for path in (paths.SYSTEMS / system).glob("*") if path.suffix in _DATA]
     files = [
@@ -409,13 +410,20 @@ def judged_by(system: str) -> dict[str, str | None]:
         paths.SETTINGS,
         paths.LEAST_SHARES,
         *paths.CHECKS.glob("*.py"),
+        paths.SOURCE / "railgauge",
     ]
     return {str(path): _digest(path) for path in sorted(files)}
 
 
 def _digest(path: Path) -> str | None:
+    """The SHA-256 of a file, or of all Python files below a folder; None where it is not there."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        if not path.is_dir():
+            return hashlib.sha256(path.read_bytes()).hexdigest()
+        of_all = hashlib.sha256()
+        for file in sorted(path.rglob("*.py")):
+            of_all.update(f"{file.relative_to(path)} {_digest(file)}\n".encode())
+        return of_all.hexdigest()
     except FileNotFoundError:
         return None
 

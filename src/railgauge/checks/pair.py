@@ -222,12 +222,14 @@ class OfPair(_Check):
 
     def most_resent(self) -> float | None:
         """The segments sent again above which the pair fails; None where it is not known before."""
-        if self.gate != "acceptance":
+        if self.gate != "acceptance" or "retransmits" not in self.metrics:
             return None
         check, partition = type(self).__name__, self.current_partition.name
         most = self.stored.most(check, partition, "retransmits", self.within, self.load)
+        if most is not None:
+            return most
         floor = self._floor_of("retransmits")
-        return floor.highest if most is None and floor is not None else most
+        return None if floor is None else floor.highest
 
     def _floor_of(self, metric: str) -> Reference | None:
         streams = getattr(self, "streams", None)

@@ -261,8 +261,7 @@ class SweepCheck(StrictCheck):
             "rounds": self._retests,
             "slower": round(STANDS_OUT * extras.peer_spread, 3),
             "leaves": {n: leaves.of_node[n] for n in self.pinned_nodes} if leaves else {},
-            # What is nearly as much one run could not tell from it.
-            **({"before": before, "change": extras.least_change / 2} if before else {}),
+            **({"before": before, "change": extras.least_change} if before else {}),
         }
 
     def _rates_before(self) -> Mapping[str, float]:

@@ -566,7 +566,10 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
         for name in wanted:
             click.echo(f"{name}: {updating[name]}" + ("" if act else ": would be taken as done"))
         if idle := hostlist.fold(roll.not_begun(chosen, wanted)):
-            click.echo(f"{idle}: its update has not begun: nothing was installed by Railgauge")
+            click.echo(
+                f"{idle}: the update has not begun, so that nothing was installed by Railgauge: "
+                "railgauge gate run --act would begin it"
+            )
         if not act:
             click.echo("  next: the same command with --act")
             return

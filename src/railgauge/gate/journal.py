@@ -59,6 +59,8 @@ class Run:
     despite_reservations: bool = False
     #: accepted node -> why Slurm starts no job on it after all
     outside: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: whether its nodes come back from repair, after which they should be as their peers
+    repaired: bool = False
     #: resumed node -> the reason with which it had been drained
     reasons: dict[str, str] = dataclasses.field(default_factory=dict)
     #: why it measured nothing and left everything as it was; "" where it did not
@@ -159,10 +161,13 @@ def _path(system: str, kind: str, identifier: str) -> Path:
 
 @dataclasses.dataclass(frozen=True)
 class Lost:
-    """A journal that cannot be read, and why."""
+    """A journal that cannot be read, and why; one that is not `damaged` may be readable later, or by
+    somebody else.
+    """
 
     path: Path
     why: str
+    damaged: bool = True
 
     @property
     def reservations(self) -> tuple[str, str]:
@@ -184,7 +189,7 @@ def _read(system: str, kind: str) -> tuple[list[Any], list[Lost]]:
         except pydantic.ValidationError as error:
             lost.append(Lost(path, store.first_error(error)))
         except OSError as error:
-            lost.append(Lost(path, error.strerror or str(error)))
+            lost.append(Lost(path, error.strerror or str(error), damaged=False))
     return documents, lost
 
 

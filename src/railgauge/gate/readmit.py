@@ -56,6 +56,7 @@ def plan(
         started=store.now(),
         by=journal.me(),
         despite_reservations=despite,
+        repaired=True,
     )
     times = _times(planned, soak_s) if soak_s else 1
     planned.options = [f"--reruns={times - 1}"] if times > 1 else []

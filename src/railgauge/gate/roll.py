@@ -151,19 +151,35 @@ def _how(state: update.State) -> str:
 
 
 def _test(roll: Roll, command: list[str], say: Say) -> Run | None:
-    """The batch's gate run, at its end; None where none of its nodes is ours any more."""
+    """The batch's gate run, at its end. Of a node that somebody took meanwhile it says so, and does
+    not test it; one that came back by itself, as after `scontrol reboot`, is drained again first.
+    None where the batch has no node.
+    """
     known = journal.run_of(roll.system, roll.run)
     if known is not None and not known.undone:
         return known if known.ended else run.finish(known, command, say)
-    # From here on the nodes count as held.
-    ours = [name for name, node in slurm_nodes.show(roll.batch).items() if node.ours]
-    slurm_nodes.drain(ours, run.UPDATED)
-    if not ours:
+    if not roll.batch:
         return None
+    for name, node in slurm_nodes.show(roll.batch).items():
+        if not node.drained:
+            say(f"{name}: not drained any more, and untested: drained again")
+    # From here on the nodes count as held.
+    slurm_nodes.drain(roll.batch, run.UPDATED)
+    states = slurm_nodes.show(roll.batch)
+    ours = [name for name, node in states.items() if node.ours]
     planned = run.plan(roll.system, ours, roll.despite_reservations)
+    planned.nodes = sorted(states)
+    planned.decided = {name: states[name].outside for name in states if name not in ours}
     roll.run = planned.id
     roll.save()
-    return run.finish(planned, command, say)
+    if ours:
+        return run.finish(planned, command, say)
+    # There is nothing to reserve.
+    for name, why in planned.decided.items():
+        say(f"{name}: stays out: {why}")
+    planned.ended = store.now()
+    planned.save()
+    return planned
 
 
 def next_batch(roll: Roll) -> None:
@@ -260,7 +276,9 @@ def require_ended(system: str, nodes: Sequence[str]) -> None:
 def not_begun(system: str, nodes: Sequence[str]) -> list[str]:
     """Those of these nodes on which nothing was installed: their batch's update was to begin."""
     roll = journal.rolling(system)
-    if roll is None or roll.phase != "update" or update.state(roll).word != "not begun":
+    if roll is None or roll.phase not in ("take", "update"):
+        return []
+    if roll.phase == "update" and update.state(roll).word != "not begun":
         return []
     return [name for name in nodes if name in roll.batch]
 

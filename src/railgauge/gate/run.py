@@ -209,7 +209,15 @@ def _unreserve(run: Run) -> None:
 
 
 def recover(system: str, lost: Lost, say: Say) -> None:
-    """Take back the nodes of a run whose journal is lost: drain them, to be tested as any other."""
+    """Take back the nodes of a run whose journal is lost: drain them, to be tested as any other.
+
+    EnvironmentProblem for one whose content may be as good as ever: nothing is decided without it.
+    """
+    if not lost.damaged:
+        raise EnvironmentProblem(
+            f"journal {lost.path} cannot be read: {lost.why}",
+            next_step=f"ls -l {lost.path}; then the same command again",
+        )
     reserved = {
         name: nodes
         for name in lost.reservations
@@ -369,7 +377,7 @@ def _begin_campaign(run: Run, command: list[str], say: Say) -> Verdict:
     records = {node: store.readable(run.system, node) for node in run.open_nodes}
     scope = dataclasses.replace(
         accept.scope(run.system, None, names),
-        updated=list(run.open_nodes),
+        updated=[] if _must_be_as_peers(run) else list(run.open_nodes),
         accepted={node: record.fingerprint for node, record in records.items() if record},
     )
 
@@ -382,6 +390,15 @@ def _begin_campaign(run: Run, command: list[str], say: Say) -> Verdict:
         begun=begun,
         owner=_owner(run),
     )
+
+
+def _must_be_as_peers(run: Run) -> bool:
+    """Whether its nodes are compared with their partners field by field: after an update they
+    differ on purpose, after a repair they should not. Where the partners are not more than they are
+    nobody could tell which of them are odd.
+    """
+    there = partners.by_partition(run.system, run.open_nodes, run.partners).values()
+    return run.repaired and all(len(healthy) > len(tested) for tested, healthy in there)
 
 
 def _owner(run: Run) -> str:

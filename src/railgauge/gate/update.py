@@ -167,7 +167,9 @@ def _deferred_interrupts(say: Say) -> Iterator[list[int]]:
             "end, and testing nothing then. A second Ctrl-C leaves it to itself"
         )
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    # nohup leaves SIGHUP ignored, and it stays so.
+    hears_hangup = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    numbers = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hears_hangup else ()))
     before = {number: signal.signal(number, keep) for number in numbers}
     try:
         yield signals

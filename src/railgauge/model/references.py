@@ -384,9 +384,11 @@ class References:
     def most(
         self, check: str, partition: str, metric: str, within: Within | None, load: Load | None
     ) -> float | None:
-        """The lowest upper bound of a metric, likewise."""
+        """The highest upper bound of a metric, likewise: what is beyond it fails under each of these
+        conditions.
+        """
         admitted = self._admitted(check, partition, metric, within, load)
-        return min((r.highest for r in admitted if r.highest is not None), default=None)
+        return max((r.highest for r in admitted if r.highest is not None), default=None)
 
     def _admitted(
         self, check: str, partition: str, metric: str, within: Within | None, load: Load | None

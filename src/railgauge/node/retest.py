@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -27,6 +28,10 @@ NODES, OF_ALL = 3, 0.6
 
 #: Pairs that a round needs at least for one of them to be judged by the others.
 LEAST_PAIRS = 4
+
+#: The standard deviation of normal values over the median of their distances from the median; and
+#: so many of these are no noise.
+NORMAL, DEVIATIONS = 1.4826, 3.5
 
 
 class Met(NamedTuple):
@@ -71,22 +76,43 @@ def rate_gbits(line: Mapping[str, Any]) -> float | None:
 
 
 def resent(line: Mapping[str, Any]) -> int:
-    """The TCP segments that the node of a side sent again, by its exit line."""
-    counted = line.get("facts", {}).get("counters")
-    moved = counted.get("counters") if isinstance(counted, dict) else None
-    return int(moved.get(RESENT, 0)) if isinstance(moved, dict) else 0
+    """The TCP segments that the node of a side sent again, whoever's they are, by its exit line."""
+    below: Any = line
+    for name in ("facts", "counters", "counters", RESENT):
+        below = below.get(name) if isinstance(below, dict) else None
+    return below if isinstance(below, int) else 0
 
 
 def bound(rates: Sequence[float | None], slower: float) -> float:
     """The rate (Gb/s) below which a pair of a round is bad: the share `slower` below the median of
     all pairs; 0 where there are too few.
     """
-    known = sorted(rate for rate in rates if rate is not None)
+    known = [rate for rate in rates if rate is not None]
     if len(known) < LEAST_PAIRS or not slower:
         return 0.0
-    middle = len(known) // 2
-    median = known[middle] if len(known) % 2 else (known[middle - 1] + known[middle]) / 2
-    return (1 - slower) * median
+    return (1 - slower) * statistics.median(known)
+
+
+def bound_since(shares: Sequence[float | None], change: float) -> float:
+    """The share of what went there before, below which a pair is bad: `change` below the median of
+    all pairs. Where the pairs differ by little, half of it: one run leaves nobody able to tell
+    whether that is the change.
+    """
+    known = [share for share in shares if share is not None]
+    if len(known) < LEAST_PAIRS or not change:
+        return 0.0
+    median = statistics.median(known)
+    if not median:
+        return 0.0
+    sd = NORMAL * statistics.median(abs(share - median) for share in known)
+    return bound(known, min(change, max(change / 2, DEVIATIONS * sd / median)))
+
+
+def most_resent(segments: Sequence[int], most: float) -> float:
+    """The segments above which a pair is bad that may send `most` again: as many more as the node
+    of a usual pair does, for whatever else it sends.
+    """
+    return most + (statistics.median(segments) if len(segments) >= LEAST_PAIRS else 0)
 
 
 def choose(

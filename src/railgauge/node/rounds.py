@@ -93,8 +93,8 @@ class Rounds:
         #: between its nodes (Gb/s), by its client's exit line
         self._good: dict[int, bool | None] = {}
         self._rates: dict[int, float | None] = {}
-        #: whether its client's node sent more again than is admitted
-        self._lossy: dict[int, bool] = {}
+        #: by the number of a place: the segments that its client's node sent again
+        self._resent: dict[int, int] = {}
         #: places of which the other direction was measured too
         self._turned: set[int] = set()
         #: what a place that is measured again is like
@@ -181,13 +181,18 @@ class Rounds:
         """
         first = [index for index in places if index not in self._like]
         bound = retest.bound([self._rates.get(n) for n in first], self._sweep.retests.slower)
-        of_before = retest.bound([self._kept(n) for n in first], self._sweep.retests.change)
+        of_before = retest.bound_since([self._kept(n) for n in first], self._sweep.retests.change)
+        usual = [self._resent[n] for n in first if n in self._resent]
         met = []
         for index in places:
             place, rate, good = self._sweep.places[index], self._rates.get(index), self._good[index]
             if good and rate is not None:
                 kept = self._kept(index)
                 good = rate >= bound and (kept is None or kept >= of_before)
+                # Where a link loses packets, its rate may still be that of its peers.
+                most = self._sweep.orders[place.order].get("most_resent")
+                lossy = most is not None and self._resent[index] > retest.most_resent(usual, most)
+                good = good and not lossy
             like = self._like.get(index, index)
             met.append(retest.Met(like, place.roles["server"], place.roles["client"], good))
         return met
@@ -305,10 +310,7 @@ class Rounds:
         # A second run, where there is one (anew.py), comes after the first.
         if role in ("client", f"{anew.PREFIX}client") and place.round == self._gone:
             self._rates[place.index] = retest.rate_gbits(line)
-            # Where a link loses packets, its rate may still be that of its peers.
-            order = self._sweep.orders[self._sweep.places[place.index].order]
-            most = order.get("most_resent")
-            self._lossy[place.index] = most is not None and retest.resent(line) > most
+            self._resent[place.index] = retest.resent(line)
         if call.get("exit_code") != 0:
             self._good[place.index] = False
         elif str(role).startswith(back.PREFIX):
@@ -364,7 +366,6 @@ class Rounds:
         self._note(place.round)
         if set(place.roles) == {"server", "client"}:
             well = self._good.get(place.index, True) and not self._is_low(place.index)
-            well = well and not self._lossy.get(place.index)
             known = {"done": well, "late": False}
             self._good[place.index] = known.get(outcome)
         seconds = round(time.monotonic() - (place.started_at or place.asked_at), 3)

@@ -28,8 +28,8 @@ class Budget(Strict):
 
     counters: Expression
     """Matches whole names such as `rdma/mlx5_0/1/counters/symbol_error`,
-    `ethtool/eth0/rx_crc_errors_phy`, `net/eth0/rx_errors` or `tcp/RetransSegs` (of the whole node);
-    of several budgets that match, the first counts.
+    `ethtool/eth0/rx_crc_errors_phy` or `net/eth0/rx_errors`; of several budgets that match, the
+    first counts.
     """
     most: int = pydantic.Field(ge=0)
     """Events on one node during one test."""
@@ -257,8 +257,9 @@ class Sweep(Strict):
     that production goes on in the others; none for all nodes at once.
     """
     locate_rounds: int = pydantic.Field(default=3, ge=0)
-    """When pairs failed, or are far slower than the others, so many rounds more at most, in which
-    their nodes meet others that were good: who is good with another is cleared.
+    """When pairs failed, are far slower than the others, or sent more TCP segments again than their
+    reference admits, so many rounds more at most, in which their nodes meet others that were good:
+    who is good with another is cleared.
     """
 
 

@@ -140,13 +140,13 @@ def _undecided(compared: Comparison, earlier: Campaign) -> Iterator[Finding]:
         return
     needed = unknown["runs_needed"].drop_nulls().median()
     runs = f" --runs {int(needed) + 1}" if isinstance(needed, (int, float)) else ""
-    places = unknown["place"].unique(maintain_order=True).to_list()
-    more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+    named = sorted({f"{check} {place}" for check, place in unknown["family", "place"].rows()})
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     yield Finding(
         "inconclusive",
         "cannot-tell",
-        f"{', '.join(places[:_NAMED])}{more}: of {unknown.height} of {compared.places.height} "
-        f"places under a condition nobody can tell whether they are as in {earlier.id}",
+        f"of {unknown.height} of {compared.places.height} places under a condition nobody can tell "
+        f"whether they are as in {earlier.id}: {', '.join(named[:_NAMED])}{more}",
         next_step=f"measure more often: railgauge accept --compare {earlier.id}{runs}",
     )
 

@@ -703,6 +703,21 @@ def test_another_system_than_before_is_refused(
     assert f"{file} has changed" in refused(found)
 
 
+def test_another_railgauge_than_before_is_refused(
+    found: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its readers judge, too: the first nodes would be judged by the old ones."""
+    monkeypatch.setattr(accept.paths, "SOURCE", tmp_path)
+    reader = tmp_path / "railgauge" / "tools" / "iperf2.py"
+    reader.parent.mkdir(parents=True)
+    reader.write_text("old")
+    found.requested = Requested([], {}, accept.judged_by("lab"))
+    (reader.parent / "notes.txt").write_text("no reader")
+    accept._require_resumable(found)
+    reader.write_text("new")
+    assert f"{tmp_path / 'railgauge'} has changed" in refused(found)
+
+
 def test_a_campaign_of_a_gate_run_is_resumed_by_that_run_only(found: Campaign) -> None:
     found.owner = "gate run 20261121T042300Z_0a1b"
     assert "railgauge gate run --act" in refused(found)

@@ -879,7 +879,7 @@ def test_the_conductor_knows_what_went_at_each_place_before(
     rates = {check.display_name: {"ns": {FIRST: 9.3}}, "another": {"ns": {SECOND: 1.0}}}
     (tmp_path / BEFORE).write_text(json.dumps(rates))
     told = check.orders()["retests"]
-    assert told["before"] == {FIRST: 9.3} and told["change"] == 0.01
+    assert told["before"] == {FIRST: 9.3} and told["change"] == 0.02
     (tmp_path / BEFORE).write_text("{")
     assert "before" not in check.orders()["retests"]
 

@@ -166,7 +166,7 @@ def test_a_broken_record_says_nothing_of_any_node(results: Path, content: str) -
 def test_a_broken_file_of_the_store_is_made_anew(results: Path, content: str) -> None:
     ended(results, FIRST, n1=standing())
     good = coverage.read("lab")
-    (results / "gate" / "lab" / "coverage-4.json").write_text(content)
+    (results / "gate" / "lab" / "coverage-5.json").write_text(content)
     assert coverage.read("lab") == good
 
 

@@ -27,6 +27,19 @@ def test_a_good_node_returns_and_says_what_changed(
     assert nodes.open() == {"n1", "n2", "n3", "n4"} and not nodes.reserved
 
 
+def test_a_repaired_node_must_be_as_its_peers(area: Path, nodes: Slurm, tests: Campaigns) -> None:
+    """Other firmware, or fields, than its partners have reject it; after an update they may."""
+    tests.bad = set()
+    held(nodes, "n1")
+    assert gate("readmit", "--nodes", "n1", "--act") == 0
+    held(nodes, "n2")
+    assert gate("run", "--nodes", "n2", "--act") == 0
+    held(nodes, "n1")
+    # Of two that differ nobody can tell which is odd: the partner is not accused.
+    assert gate("readmit", "--nodes", "n1", "--with", "n4", "--act") == 0
+    assert [one.scope.updated for one in tests.made.values()] == [[], ["n2"], ["n1"]]
+
+
 def test_a_bad_node_is_held_with_the_reason(area: Path, nodes: Slurm, tests: Campaigns) -> None:
     held(nodes, "n2")
     assert gate("readmit", "--nodes", "n2", "--act") == 1

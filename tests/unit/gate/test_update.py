@@ -117,7 +117,7 @@ def test_killed_before_the_word_it_has_not_begun_and_the_next_run_begins_it(
     assert update.state(left).word == "not begun"
     assert gate("release", "--nodes", "n1", "--why", "x", "--act")[1] == 3
     said, code = gate("update-done", "--nodes", "n1")
-    assert code == 0 and "n1: its update has not begun: nothing was installed" in said
+    assert code == 0 and "n1: the update has not begun" in said
     # What another process of the same batch left says nothing of this one.
     assert left.update is not None
     earlier = dataclasses.replace(left.update, pid=left.update.pid + 1)
@@ -428,6 +428,59 @@ def test_a_node_that_somebody_takes_before_its_batch_is_not_updated(
     with pytest.raises(RailgaugeError, match="bad fan"):
         roll.go_on(one, [], lambda _: None)
     assert not (tmp_path / "begun").exists()
+
+
+def test_a_journal_that_cannot_be_read_now_is_not_set_aside(
+    area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path
+) -> None:
+    """Its batches may still be known: only what is damaged is lost."""
+    left = begin(["n1", "n2"], f"touch {tmp_path}/begun")
+    path = store.folder("lab") / "rolls" / f"{left.id}.json"
+    kept = path.read_bytes()
+    path.unlink()
+    path.mkdir()
+    text, code = gate("run", "--act")
+    assert code == 3 and f"journal {path} cannot be read: Is a directory" in text
+    assert path.is_dir() and not (tmp_path / "begun").exists()
+    path.rmdir()
+    path.write_bytes(kept)
+    assert gate("run", "--act")[1] == 0 and (tmp_path / "begun").exists()
+
+
+@pytest.mark.parametrize("left", [signal.SIG_IGN, signal.SIG_DFL])
+def test_a_hangup_that_nohup_left_ignored_stays_so(left: signal.Handlers) -> None:
+    before = signal.signal(signal.SIGHUP, left)
+    try:
+        with update._deferred_interrupts(lambda _: None):
+            ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert ignored == (left is signal.SIG_IGN)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("rest", [["n2"], []])
+def test_who_left_during_the_update_is_said_and_who_came_back_untested_is_tested(
+    area: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch, rest: list[str]
+) -> None:
+    wait = update.wait
+
+    def meanwhile(*arguments: Any) -> update.State:
+        state = wait(*arguments)
+        nodes.drain(["n1"], "bad fan", by="")
+        nodes.resume(rest)
+        return state
+
+    monkeypatch.setattr(update, "wait", meanwhile)
+    told: list[str] = []
+    (ended,) = roll.go_on(begin(["n1", *rest], "true", size=2), [], told.append)
+    assert ended.decided == {"n1": "drained by root: bad fan", **dict.fromkeys(rest, "")}
+    assert "n1: stays out: drained by root: bad fan" in told
+    assert [line for line in told if "drained again" in line] == [
+        f"{name}: not drained any more, and untested: drained again" for name in rest
+    ]
+    assert nodes.show(["n1"])["n1"].reason == "bad fan" and ended.kept_out == ["n1"]
+    assert [one.scope.nodes["ns"][0] for one in good.made.values()] == rest
+    assert journal.rolling("lab") is None and journal.unended("lab") is None
 
 
 def test_killed_anywhere_in_a_rolling_update_nothing_in_update_is_open(

@@ -337,9 +337,10 @@ def test_upper_bound_is_that_of_the_way_and_load(tmp_path: Path) -> None:
         del made["metrics"]["retransmits"]["lower"]
         return made
 
-    stored = [resent(100, "quiet"), resent(200, "loaded"), of_way(5.0, load="loaded")]
+    more = {**resent(400, "loaded"), "streams": 8}
+    stored = [resent(100, "quiet"), resent(200, "loaded"), more, of_way(5.0, load="loaded")]
     found = references.load("lab", written(tmp_path, *stored))
-    assert found.most("Iperf2Pair", "ns", "retransmits", None, "loaded") == 300
+    assert found.most("Iperf2Pair", "ns", "retransmits", None, "loaded") == 600
     assert found.most("Iperf2Pair", "ns", "retransmits", None, "quiet") == 150
     assert found.most("Iperf2Pair", "ns", "bandwidth", None, "loaded") is None
 

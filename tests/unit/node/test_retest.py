@@ -13,8 +13,10 @@ from railgauge.node.retest import (
     Again,
     Met,
     bound,
+    bound_since,
     choose,
     more_flows,
+    most_resent,
     next_round,
     rate_gbits,
     resent,
@@ -269,8 +271,38 @@ def test_without_counters_there_is_no_rate(facts: dict[str, object]) -> None:
         ({"counters": {"counters": {"tcp/RetransSegs": 7, "net/eth0/tx_bytes": 9}}}, 7),
         ({"counters": {"counters": {}}}, 0),
         ({"counters": {"simulated": True}}, 0),
+        ({"counters": {"counters": {"tcp/RetransSegs": "many"}}}, 0),
+        ({"counters": {"counters": {"tcp/RetransSegs": None}}}, 0),
+        ({"counters": {"counters": {"tcp/RetransSegs": float("inf")}}}, 0),
+        ({"counters": {"counters": [7]}}, 0),
+        ({"counters": None}, 0),
         ({}, 0),
+        (None, 0),
     ],
 )
-def test_what_a_node_sent_again(facts: dict[str, object], segments: int) -> None:
+def test_what_a_node_sent_again(facts: dict[str, object] | None, segments: int) -> None:
     assert resent({"call": {"seconds": 3.0}, "facts": facts}) == segments
+
+
+def test_beside_what_all_nodes_send_again() -> None:
+    """Of a storage network, say: it is no pair's."""
+    assert most_resent([30, 40, 40, 900], 150) == 190
+    assert most_resent([30, 900], 150) == 150
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        # They differ by a tenth of a percent: half of the change is no noise.
+        ([1.0, 1.001, 0.999, 1.0, 1.001, 0.999], 0.99),
+        # By three tenths of a percent: what is less than 1.6 % may be.
+        ([1.0, 1.003, 0.997, 1.003, 0.997], 1 - 3.5 * 1.4826 * 0.003),
+        ([1.0, 1.05, 0.95, 1.05, 0.95], 0.98),
+        ([1.0, 1.001, 0.999], 0.0),
+        ([0.0, 0.0, 0.0, 0.0], 0.0),
+    ],
+)
+def test_since_then_half_of_the_change_where_that_is_no_noise(
+    shares: list[float | None], expected: float
+) -> None:
+    assert bound_since([*shares, None], 0.02) == pytest.approx(expected)

@@ -72,6 +72,13 @@ def test_where_nobody_can_tell_of_all_that_is_said(root: Path) -> None:
     assert "-2.0%" in finding.message and "all are as they were" in finding.message
 
 
+def test_what_nobody_can_tell_is_named(root: Path) -> None:
+    (finding,) = of_comparison(later(root, rates(1, n5=0.98)))
+    assert (finding.kind, finding.weight) == ("cannot-tell", "inconclusive")
+    assert "of 1 of 8 places" in finding.message
+    assert finding.message.endswith(f"as in {measured.name(0)}: RdmaBandwidth {SLOW}")
+
+
 def test_a_pair_that_was_measured_again_counts_as_it_was_then(root: Path) -> None:
     again = {f"{SLOW}@1": (SLOW, 390.0)}
     assert of_comparison(later(root, rates(1, n5=0.95), again=again)) == []
