@@ -48,9 +48,10 @@ soak: ## many acceptances and starts of MPI on a loaded machine, hours: [ACCEPTS
 	bin/bootstrap lab dev
 	.venv/bin/python -m tests.soak $(ACCEPTS:%=--accepts %) $(STARTS:%=--starts %) $(RDMA:%=--rdma %)
 
-drill: ## the firmware gate against real faults: what it did, and how long it took
+drill: ## the gate, patrol and locate against real faults: what they did, and how long it took
 	bin/bootstrap lab dev
 	.venv/bin/python -m tests.lab.drill
+	.venv/bin/python -m tests.lab.drill_locate
 
 compat: ## the suite, the gate and a stranger's first ten minutes with other versions: [RELEASES="bookworm trixie"]
 	bin/bootstrap lab dev

@@ -161,8 +161,8 @@ def _path(system: str, kind: str, identifier: str) -> Path:
 
 @dataclasses.dataclass(frozen=True)
 class Lost:
-    """A journal that cannot be read, and why; one that is not `damaged` may be readable later, or by
-    somebody else.
+    """A journal that cannot be read, and why; one that is not `damaged` may be readable later, or
+    by somebody else.
     """
 
     path: Path

@@ -384,8 +384,8 @@ class References:
     def most(
         self, check: str, partition: str, metric: str, within: Within | None, load: Load | None
     ) -> float | None:
-        """The highest upper bound of a metric, likewise: what is beyond it fails under each of these
-        conditions.
+        """The highest upper bound of a metric, likewise: what is beyond it fails under each of
+        these conditions.
         """
         admitted = self._admitted(check, partition, metric, within, load)
         return max((r.highest for r in admitted if r.highest is not None), default=None)

@@ -639,11 +639,22 @@ def test_a_clock_that_ntp_lets_run_a_little_faster_is_left_alone(
 
 
 @pytest.mark.parametrize("state", ["FAILED", "TIMEOUT"])
-def test_a_job_that_the_controller_did_not_start_is_not_its_nodes_fault(state: str) -> None:
-    evidence = but(job_state=state, calls=(), reading=None, job_error=CONTROLLER_SILENT)
-    failure = only_failure(evidence)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Unable to create step for job 20: Socket timed out on send/recv operation",
+        "Slurm job 20 has expired",
+        "Unable to confirm allocation for job 20: Invalid job id specified",
+        "Unable to contact slurm controller (connect failure)",
+    ],
+)
+def test_a_job_that_the_controller_did_not_start_is_not_its_nodes_fault(
+    state: str, words: str
+) -> None:
+    error = f"srun: error: {words}\n"
+    failure = only_failure(but(job_state=state, calls=(), reading=None, job_error=error))
     assert (failure.kind, failure.nodes) == (DISTURBED, ())
-    assert "Socket timed out" in failure.message
+    assert words in failure.message
 
 
 def test_a_tool_that_fails_while_the_controller_is_silent_has_failed() -> None:
