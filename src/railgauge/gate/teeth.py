@@ -17,6 +17,10 @@ from railgauge.slurm import nodes as slurm_nodes
 from railgauge.verdict import standing
 from railgauge.verdict.answer import Verdict
 
+#: A link that went and came back is over, and no retest with others shows it: the first one holds
+#: nobody.
+_OVER = frozenset({"link-flap"})
+
 #: From the mildest to the sharpest.
 LEVELS: Sequence[Teeth] = ("record", "comment", "hold")
 
@@ -36,14 +40,23 @@ def of(rules: GateRules, check: str) -> Teeth:
     return rules.teeth.get(check, "record")
 
 
-def alarms(verdict: Verdict, rules: GateRules) -> list[Alarm]:
-    """The nodes that a verdict accuses, sharpest first."""
+def alarms(system: str, verdict: Verdict, rules: GateRules) -> list[Alarm]:
+    """The nodes that a verdict accuses, sharpest first. NoStore where the store does not answer.
+
+    What is over by itself is commented on at most, unless it was so again: in a retest, or after an
+    earlier alarm.
+    """
     found = []
     for node, by_check in standing.alarms(verdict).items():
         sharp = max((of(rules, check) for check in by_check), key=LEVELS.index)
         accusing = standing.accusations(verdict, node)
         first = next(one for one in accusing if of(rules, one.check) == sharp)
-        why = f"{standing.words(first)} ({verdict.campaign.id})"
+        rails = [s.name for s in verdict.suspects if s.kind == "rail" and node in s.failing_nodes]
+        part = f"rail {' '.join(rails)}: " if rails else ""
+        why = f"{part}{standing.words(first)} ({verdict.campaign.id})"
+        once = not any(by_check.values()) and store.suspected(system, node) is None
+        if sharp == "hold" and once and {one.kind for one in accusing} <= _OVER:
+            sharp = "comment"
         found.append(Alarm(node, tuple(by_check), sharp, why))
     return sorted(found, key=lambda one: (-LEVELS.index(one.teeth), one.node))
 

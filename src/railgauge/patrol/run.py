@@ -379,7 +379,7 @@ def _ways_measured(patrol: Patrol, verdict: Verdict) -> list[Way]:
 
 def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_only: bool) -> int:
     """Judge the nodes by what was measured; return the exit code."""
-    alarms = teeth.alarms(verdict, rules)
+    alarms = teeth.alarms(patrol.system, verdict, rules)
     if record_only:
         alarms = [dataclasses.replace(alarm, teeth="record") for alarm in alarms]
     for line in teeth.act(patrol.system, rules, alarms, f"patrol {patrol.id}"):

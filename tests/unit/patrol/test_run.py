@@ -332,6 +332,10 @@ class Ran:
     #: where what it leaves is
     folder: Path = Path("/nowhere")
     looks: int = 1
+    #: what it is accused of
+    kind: str = "out"
+    #: its device that is at fault, if not all of it
+    rail: str = ""
     #: whether the engine is sure of `bad`
     confirmed: bool = True
 
@@ -383,7 +387,7 @@ class Ran:
             for pair in (("n1", "n2"), ("n2", "n3"), ("n3", "n4"), ("n4", "n1"))
         ]
         findings = [
-            Finding("reject", "out", "too slow", self.check, "ns", case.nodes)
+            Finding("reject", self.kind, "too slow", self.check, "ns", case.nodes)
             for case in cases
             if case.failed
         ]
@@ -398,7 +402,13 @@ class Ran:
             outliers=(),
             failing_nodes=guilty,
             suspects=[
-                SimpleNamespace(failing_nodes=[node], checks=(self.check,), why="slow")
+                SimpleNamespace(
+                    kind="rail" if self.rail else "node",
+                    name=f"{node}:{self.rail}" if self.rail else node,
+                    failing_nodes=[node],
+                    checks=(self.check,),
+                    why="slow",
+                )
                 for node in guilty
             ],
         )
@@ -452,6 +462,29 @@ def test_only_the_guilty_node_is_held(nodes: Fleet, patrolled: Patrolled) -> Non
     reason = nodes.show(["n2"])["n2"].reason
     assert reason.startswith("railgauge: Iperf2Pair n1 n2: too slow (20261122T")
     assert store.suspected("lab", "n2") is not None
+
+
+def test_the_reason_names_the_rail(nodes: Fleet, patrolled: Patrolled) -> None:
+    patrolled(Ran("n2", rail="mlx5_3"))
+    reason = nodes.show(["n2"])["n2"].reason
+    assert reason.startswith("railgauge: rail n2:mlx5_3: Iperf2Pair n1 n2: too slow (20261122T")
+
+
+def test_a_link_that_came_back_holds_its_node_when_it_does_so_again(
+    nodes: Fleet, patrolled: Patrolled
+) -> None:
+    assert patrolled(Ran("n2", kind="link-flap"))[0] == 1
+    assert nodes.open() == set(NS)
+    assert nodes.comments["n2"].startswith("railgauge: Iperf2Pair n1 n2: too slow")
+    assert store.suspected("lab", "n2") is not None
+    patrolled(Ran("n2", kind="link-flap"))
+    assert nodes.open() == {"n1", "n3", "n4"}
+
+
+def test_a_link_that_came_back_and_stays_is_forgiven(nodes: Fleet, patrolled: Patrolled) -> None:
+    patrolled(Ran("n2", kind="link-flap"))
+    assert patrolled(Ran())[0] == 0
+    assert store.suspected("lab", "n2") is None and nodes.open() == set(NS)
 
 
 def test_who_is_neither_accepted_nor_accused_is_said(nodes: Fleet, patrolled: Patrolled) -> None:
