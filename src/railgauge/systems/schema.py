@@ -480,6 +480,17 @@ class System(pydantic.BaseModel):
                 )
         return self
 
+    @pydantic.model_validator(mode="after")
+    def _groups_come_one_after_the_other(self) -> System:
+        for partition in self.partitions:
+            jobs = (partition.model_extra or {}).get("max_jobs", "ReFrame's own 8")
+            if partition.extras.sweep.nodes_per_job is not None and jobs != 1:
+                raise ValueError(
+                    f"{partition.name}: extras.sweep.nodes_per_job leaves the other groups to "
+                    f"production: expected max_jobs: 1, found {jobs}"
+                )
+        return self
+
     def partition(self, name: str) -> Partition:
         for partition in self.partitions:
             if partition.name == name:

@@ -312,6 +312,7 @@ def grouped(name: str, nodes: str) -> dict[str, Any]:
     """A partition that is measured two nodes a job."""
     found = partition(name, nodes, rdma=RDMA)
     found["extras"]["sweep"] = {"nodes_per_job": 2}
+    found["max_jobs"] = 1
     return found
 
 

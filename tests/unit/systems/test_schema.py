@@ -465,6 +465,20 @@ def with_counters(counters: str = COUNTERS) -> str:
     return GOOD.replace("      required:", f"{counters}      required:")
 
 
+@pytest.mark.parametrize(
+    ("jobs", "good"), [("", False), ("max_jobs: 4", False), ("max_jobs: 1", True)]
+)
+def test_groups_of_a_partition_are_measured_one_after_the_other(
+    write: Write, jobs: str, good: bool
+) -> None:
+    text = with_counters("      sweep: {nodes_per_job: 2}\n")
+    write(text=text.replace("    extras:", f"    {jobs}\n    extras:", 1) if jobs else text)
+    if good:
+        assert systems.load("alps").partitions[0].extras.sweep.nodes_per_job == 2
+    else:
+        assert "nodes_per_job leaves the other groups to production" in load_error()
+
+
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 def test_feature_without_its_description_is_an_error_that_names_it(write: Write, name: str) -> None:
     path = write(text=GOOD.replace("[tcp, gpu]", f"[tcp, {name}]"))
