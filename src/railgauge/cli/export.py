@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,16 @@ def _text(verdict: Verdict, kind: str) -> str:
     from railgauge.report.feeds import junit, markdown, prometheus, rows
 
     if kind == "prometheus":
-        return prometheus.metrics(verdict, last_accepts(verdict.campaign.system))
+        system = verdict.campaign.system
+        return prometheus.metrics(verdict, last_accepts(system), _known_nodes(system))
     makers = {"csv": rows.as_csv, "junit": junit.xml, "markdown": markdown.markdown}
     return makers[kind](verdict)
+
+
+def _known_nodes(name: str) -> dict[str, tuple[str, ...]]:
+    """All nodes of a system by partition; none where it is not described here."""
+    from railgauge import systems
+
+    with contextlib.suppress(RailgaugeError):
+        return {partition.name: partition.nodes for partition in systems.load(name).partitions}
+    return {}

@@ -11,7 +11,8 @@ import datetime
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from railgauge.errors import RailgaugeError
@@ -96,8 +97,13 @@ def _help(text: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n")
 
 
-def metrics(verdict: Verdict, accepted: Mapping[str, str]) -> str:
-    """The whole file; `accepted` has of nodes the time (ISO 8601) at which they were last accepted.
+def metrics(
+    verdict: Verdict,
+    accepted: Mapping[str, str],
+    known: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> str:
+    """The whole file; `accepted` has of nodes the time (ISO 8601) at which they were last accepted,
+    `known` are all nodes of the system by partition: those that this campaign left out age, too.
 
     RailgaugeError of a rehearsal, whose numbers no monitoring may take for a cluster's.
     """
@@ -132,8 +138,9 @@ def metrics(verdict: Verdict, accepted: Mapping[str, str]) -> str:
     for suspect in verdict.suspects:
         state = "yes" if suspect.confirmed else "no"
         add("suspect_info", 1, kind=suspect.kind, suspect=suspect.name, confirmed=state)
-    for partition, nodes in campaign.scope.nodes.items():
-        for node in nodes:
+    for partition in {**known, **campaign.scope.nodes}:
+        nodes = [*known.get(partition, ()), *campaign.scope.nodes.get(partition, ())]
+        for node in dict.fromkeys(nodes):
             when = _seconds(accepted[node]) if node in accepted else 0
             labels = {"partition": partition, "node": node}
             add("node_last_accept_timestamp_seconds", when, **labels)

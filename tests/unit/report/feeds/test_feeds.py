@@ -215,6 +215,15 @@ def test_prometheus_has_the_last_accept_of_each_node_and_0_where_there_is_none(
     assert accepted["hdr", "n1"] == 1795342788 and accepted["hdr", "n2"] == 0
 
 
+def test_prometheus_has_the_nodes_that_this_campaign_left_out(bad: Verdict) -> None:
+    """After a patrol of some, the others' age still grows."""
+    known = {"hdr": ["n1", "n99"], "cpu": ["c1"]}
+    found = samples(prometheus.metrics(bad, {"n99": FINISHED}, known))
+    accepted = found["railgauge_node_last_accept_timestamp_seconds"]
+    assert accepted["hdr", "n99"] == 1795342788 and accepted["cpu", "c1"] == 0
+    assert ("hdr", "n2") in accepted
+
+
 def test_prometheus_takes_no_rehearsal(bad: Verdict) -> None:
     with pytest.raises(RailgaugeError, match="is a rehearsal"):
         prometheus.metrics(pages.simulated(bad), {})
