@@ -39,7 +39,7 @@ _ALIKE = operator.attrgetter(
 #: Counters of a device that stand still while its link is well.
 _ERRORS = re.compile(
     r".*(link_down|link_error_recovery|symbol_err|crc_err|integrity_errors|discards|retrans"
-    r"|out_of_sequence|packet_seq_err|local_ack_timeout).*"
+    r"|out_of_sequence|packet_seq_err|local_ack_timeout).*|net/.*/[rt]x_errors"
 )
 
 #: From so many results on that were alone in their round, beside others, they were so by intent.

@@ -52,8 +52,9 @@ class Observation(NamedTuple):
     """A result: the more the better. `value` is None where the run failed.
 
     Only results of one `condition` are compared. `bound` is the least that a reference admits.
-    `events_a` and `events_b` are the increases of the ends' error counters (link_downed, carrier
-    changes, symbol errors, retransmissions, discards). `quiet`: nothing else ran.
+    `events_a` and `events_b` are the increases of the ends' error counters (link_downed, symbol and
+    frame errors, discards, a NIC's retransmissions). A carrier that changed, and what TCP sent
+    again beyond its bound, make a result fail: such has no value. `quiet`: nothing else ran.
     """
 
     a: End

@@ -168,11 +168,16 @@ def test_error_counters_of_the_devices_in_use_are_events() -> None:
         "rdma/mlx5_7/1/counters/link_downed": 2,
         "rdma/mlx5_7/1/counters/port_rcv_data": 9000,
         "rdma/mlx5_3/1/counters/symbol_error": 5,
+        "net/eth7/rx_errors": 3,
+        "net/eth7/rx_packets": 4000,
+        "net/eth1/tx_errors": 7,
+        # Of the whole node, and some of it is usual.
+        "tcp/RetransSegs": 11,
     }
-    facts = {"n1": {"counters": {"counters": counted}, "sampled": ["mlx5_7"]}}
+    facts = {"n1": {"counters": {"counters": counted}, "sampled": ["mlx5_7", "eth7"]}}
     whole = dataclasses.replace(case("n1", "n2", 390.0), facts=facts)
     (o,) = read([whole]).observations
-    assert (o.events_a, o.events_b) == (2, 0)
+    assert (o.events_a, o.events_b) == (5, 0)
 
 
 def loaded(whole: Case, load: Load) -> Case:
