@@ -202,14 +202,17 @@ def describe_jobs_of(campaign: str) -> str:
 
 
 def nodes_of_campaigns() -> set[str]:
-    """The nodes on which a job of any campaign runs; SlurmProblem where Slurm does not answer."""
-    listed = client.output("squeue", "--noheader", "--states=R,CG,S", "--format=%N|%k").splitlines()
-    rows = (line.strip().partition("|") for line in listed)
+    """The nodes on which a job of any campaign runs, or for which one waits; SlurmProblem where
+    Slurm does not answer.
+    """
+    states = "--states=R,CG,S,PD"
+    listed = client.output("squeue", "--noheader", states, "--format=%N|%n|%k").splitlines()
+    rows = (line.strip().split("|", 2) for line in listed if line.count("|") >= 2)
     return {
         node
-        for nodes, _, comment in rows
-        if nodes and comment.startswith(_CAMPAIGN)
-        for node in hostlist.expand(nodes)
+        for nodes, requested, comment in rows
+        if (nodes or requested) and comment.startswith(_CAMPAIGN)
+        for node in hostlist.expand(nodes or requested)
     }
 
 

@@ -101,6 +101,10 @@ def test_whether_slurm_preempts_is_read_from_its_configuration(
 
 
 def test_the_nodes_of_campaigns_are_those_of_their_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = "n[1-2]|railgauge:A\nn3|\nn4|of alice\nn5|railgauge:B\n"
+    """Those on which they run, and those for which one waits: it may begin any moment."""
+    answer = (
+        "n[1-2]|n[1-2]|railgauge:A\nn3||\nn4|n4|of alice\nn5||railgauge:B\n"
+        "|n[6-7]|railgauge:C\n||railgauge:D\n|n8|of alice | a comment\n"
+    )
     monkeypatch.setattr(client, "output", lambda *_: answer)
-    assert slurm_jobs.nodes_of_campaigns() == {"n1", "n2", "n5"}
+    assert slurm_jobs.nodes_of_campaigns() == {"n1", "n2", "n5", "n6", "n7"}
