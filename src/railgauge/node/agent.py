@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from railgauge.node import startup
-from railgauge.node.limits import LimitProblem, raise_open_files
+from railgauge.node.limits import LimitProblem, raise_open_files, raise_processes
 
 if __name__ == "__main__":
     startup.begin()
@@ -45,6 +45,10 @@ _ORDERS_BYTES = 65536
 #: Descriptors of a side: its socket, and those that come and go while it is started.
 _FILES_A_SIDE = 4
 _FILES = 64
+#: Processes and threads of a side: itself, its tool, the sampler of counters, what it asks; and of
+#: the agent and srun's task.
+_PROCESSES_A_SIDE = 8
+_PROCESSES = 16
 _CHUNK_BYTES = 1 << 18
 
 Answered = Callable[[wire.Message], None]
@@ -424,7 +428,9 @@ def main() -> int:
         orders = sweep.read(sys.argv[1])
         if node not in orders.nodes:
             raise sweep.BadSweep(f"{sys.argv[1]}: this is {node}, expected one of `nodes`")
-        raise_open_files(_FILES + _FILES_A_SIDE * orders.most_on_a_node(), f"agent on {node}")
+        sides = orders.most_on_a_node()
+        raise_open_files(_FILES + _FILES_A_SIDE * sides, f"agent on {node}")
+        raise_processes(_PROCESSES + _PROCESSES_A_SIDE * sides, f"agent on {node}")
         conductor = read_orders(orders.connect_limit_s)
     except (OSError, ValueError, LimitProblem) as error:
         print(f"agent on {node}: {error}", file=sys.stderr)
