@@ -182,7 +182,7 @@ class Rounds:
         first = [index for index in places if index not in self._like]
         bound = retest.bound([self._rates.get(n) for n in first], self._sweep.retests.slower)
         of_before = retest.bound_since([self._kept(n) for n in first], self._sweep.retests.change)
-        usual = [self._resent[n] for n in first if n in self._resent]
+        usual = retest.most_resent([self._resent[n] for n in first if n in self._resent], 0)
         met = []
         for index in places:
             place, rate, good = self._sweep.places[index], self._rates.get(index), self._good[index]
@@ -191,7 +191,7 @@ class Rounds:
                 good = rate >= bound and (kept is None or kept >= of_before)
                 # Where a link loses packets, its rate may still be that of its peers.
                 most = self._sweep.orders[place.order].get("most_resent")
-                lossy = most is not None and self._resent[index] > retest.most_resent(usual, most)
+                lossy = most is not None and self._resent[index] > most + usual
                 good = good and not lossy
             like = self._like.get(index, index)
             met.append(retest.Met(like, place.roles["server"], place.roles["client"], good))

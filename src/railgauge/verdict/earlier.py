@@ -141,25 +141,29 @@ def _undecided(compared: Comparison, earlier: Campaign) -> Iterator[Finding]:
     needed = unknown["runs_needed"].drop_nulls().median()
     runs = f" --runs {int(needed) + 1}" if isinstance(needed, (int, float)) else ""
     named = sorted({f"{check} {place}" for check, place in unknown["family", "place"].rows()})
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     yield Finding(
         "inconclusive",
         "cannot-tell",
         f"of {unknown.height} of {compared.places.height} places under a condition nobody can tell "
-        f"whether they are as in {earlier.id}: {', '.join(named[:_NAMED])}{more}",
+        f"whether they are as in {earlier.id}: {_first(named)}",
         next_step=f"measure more often: railgauge accept --compare {earlier.id}{runs}",
     )
+
+
+def _first(names: Sequence[str]) -> str:
+    """Some of them, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def _missing(compared: Comparison, earlier: Campaign) -> Iterator[Finding]:
     for side, when in (("before", f"in {earlier.id}"), ("after", "now")):
         places = compared.missing.filter(pl.col("side") == side)["place"].unique().sort().to_list()
         if places:
-            more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
             yield Finding(
                 "inconclusive",
                 "missing",
-                f"{', '.join(places[:_NAMED])}{more}: no number {when} to compare",
+                f"{_first(places)}: no number {when} to compare",
             )
 
 
