@@ -42,6 +42,7 @@ _PLAN = "src/railgauge/checks/plan.py"
 _ATTEMPTS = "src/railgauge/verdict/attempts.py"
 _COMPARE = "src/railgauge/verdict/compare.py"
 _RESUME = "tests/unit/acceptance/test_resume.py"
+_RULES = "tests/unit/verdict/test_rules.py"
 _GATE = "tests/unit/gate"
 _PATROL = "tests/unit/patrol"
 _PAGE = "tests/unit/report/test_page.py"
@@ -1082,9 +1083,37 @@ MUTANTS = [
     Mutant(
         "a session that ended well needs no report",
         _ATTEMPTS,
-        "return {} if campaign.ended_well(session) else _ended(campaign, session, plan)",
-        "return _ended(campaign, session, plan)",
+        "    if campaign.ended_well(session):\n        return {}\n",
+        "",
         f"{_RESUME}::test_a_session_that_ended_well_is_known_by_its_report",
+    ),
+    Mutant(
+        "a record changed after its session is judged",
+        _ATTEMPTS,
+        "        damage = end.damage\n",
+        "        pass\n",
+        f"{_RULES}::test_campaign_with_another_number_in_a_record_is_never_accepted",
+    ),
+    Mutant(
+        "a reported case needs no end of its own",
+        _ATTEMPTS,
+        "if end is None and ended:",
+        "if False:",
+        f"{_RULES}::test_campaign_that_lost_a_file_is_never_accepted",
+    ),
+    Mutant(
+        "a report may say pass of a case that failed",
+        _ATTEMPTS,
+        "elif end is not None and end.result != reported.result:",
+        "elif False:",
+        f"{_RULES}::test_report_that_says_pass_of_a_case_that_failed_is_damaged",
+    ),
+    Mutant(
+        "a copied campaign is judged by the original's files",
+        _ATTEMPTS,
+        "stage = end.stagedir if end else _within(folder, reported.stagedir)",
+        "stage = reported.stagedir",
+        f"{_RULES}::test_a_campaign_that_was_copied_is_judged_by_its_own_files",
     ),
     Mutant(
         "a flaky case is made good by another session",

@@ -97,21 +97,19 @@ def leave(
         whole = records.record(check=CHECK, run=run, gate=gate)
         records.write(stage / RESULT_FILE, {**whole, "results": results})
         runs.append(
-            {
-                "testcases": [
-                    {
-                        "unique_name": unique,
-                        "partition": "ns",
-                        "result": "fail" if run == 0 and (failures or retried) else "pass",
-                        "stagedir": str(stage),
-                        "fail_reason": None,
-                    }
-                ]
-            }
+            [
+                {
+                    "unique_name": unique,
+                    "partition": "ns",
+                    "result": "fail" if run == 0 and (failures or retried) else "pass",
+                    "stagedir": str(stage),
+                    "fail_reason": None,
+                }
+            ]
         )
     planned = records.planned(CHECK, f"{CHECK} %sweep=ns", unique, [], places=places)
     write_json(folder / "plan.json", [planned])
-    write_json(folder / "report.json", {"runs": runs})
+    records.leave_report(folder, [planned], runs, system=system)
     nodes = sorted({node for place in values for node in place.split(":")[:2]})
     campaign = Campaign(
         folder,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from railgauge.atomic import write_json
+from railgauge.campaign.folder import ENDED, RESULT_FILE
 from railgauge.checks.cases import Case
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
-from railgauge.model.record import Job, Place, Planned, Record, Result, Row
+from railgauge.model.record import EndResult, Job, Place, Planned, Record, Result, Row
 
 Json = dict[str, Any]
 
@@ -96,3 +100,46 @@ def write(path: Path, document: Json) -> None:
     results = document["results"]
     lines = [{**document, "results": len(results)}, *results]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+def end(folder: Path, planned: Json, number: int, ran: Json, **changes: Any) -> Json:
+    """What a case left of its end in the folder of a session, which is a campaign's or below it;
+    `ran` is what ReFrame's report has of that run of it.
+    """
+    campaign = folder.parent.parent if folder.parent.name == "sessions" else folder
+    one = Planned.model_validate(planned)
+    stage = Path(ran["stagedir"]) if ran["stagedir"] else None
+    left = stage / RESULT_FILE if stage else None
+    return {
+        "campaign": campaign.name,
+        "session": 1 if campaign == folder else int(folder.name),
+        "system": "lab",
+        "partition": one.partition,
+        "check": one.check,
+        "unique_name": one.unique_name,
+        "nodes": list(one.nodes),
+        "run": number,
+        "result": ran["result"],
+        "reason": ran.get("fail_reason") or "",
+        "stage": str(stage.relative_to(folder)) if stage else None,
+        "record_sha256": hashlib.sha256(left.read_bytes()).hexdigest()
+        if left and left.exists()
+        else None,
+        **changes,
+    }
+
+
+def leave_report(
+    folder: Path, plan: Sequence[Json], runs: Sequence[Sequence[Json]], **changes: Any
+) -> None:
+    """ReFrame's report of a session, and the end of every case that came to one."""
+    write_json(folder / "report.json", {"runs": [{"testcases": run} for run in runs]})
+    shutil.rmtree(folder / ENDED, ignore_errors=True)
+    (folder / ENDED).mkdir()
+    by_key = {(one["unique_name"], one["partition"]): one for one in plan}
+    for run, attempts in enumerate(runs):
+        for number, ran in enumerate(attempts):
+            if ran["result"] in get_args(EndResult):
+                planned = by_key[ran["unique_name"], ran["partition"]]
+                document = end(folder, planned, run, ran, **changes)
+                write_json(folder / ENDED / f"{number}.{run}.json", document)

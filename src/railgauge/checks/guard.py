@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from reframe.core import fields, runtime, variables
 from reframe.core.exceptions import ReframeError, what
@@ -28,7 +28,7 @@ from railgauge.campaign.folder import ENDED, RESULT_FILE
 from railgauge.checks import plan, queue, schedule
 from railgauge.cluster import ready
 from railgauge.errors import EnvironmentProblem
-from railgauge.model.record import Ended
+from railgauge.model.record import Ended, EndResult
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import partitions, waiting
 from railgauge.slurm.client import option
@@ -144,13 +144,13 @@ class EndKeeper(TaskEventListener):
     def on_task_failure(self, task: Any) -> None:
         self._keep(task, "fail", str(what(*task.exc_info)))
 
-    def _keep(self, task: Any, result: Literal["pass", "fail"], reason: str) -> None:
-        campaign, session = paths.campaign_folder(), paths.session_folder()
+    def _keep(self, task: Any, result: EndResult, reason: str) -> None:
+        campaign, session = paths.campaign_folder(), paths.session_folder().resolve()
         assert campaign is not None
         check, run = task.check, runtime.runtime().current_run
-        stage = Path(check.stagedir) if check.stagedir else None
+        stage = Path(check.stagedir).resolve() if check.stagedir else None
         if stage is not None and not stage.is_relative_to(session):
-            # ReFrame was told to stage elsewhere: only its report has this case.
+            # ReFrame was told to stage elsewhere: such a case counts for nothing.
             return
         try:
             content = (stage / RESULT_FILE).read_bytes() if stage else None
@@ -175,7 +175,7 @@ class EndKeeper(TaskEventListener):
             (session / ENDED).mkdir(exist_ok=True)
             end.write(session / ENDED / name)
         except OSError:
-            # A full results area. The case then counts as not finished, unless the report has it.
+            # A full results area. The case then counts for nothing.
             return
 
     def on_task_setup(self, task: Any) -> None: ...

@@ -170,6 +170,10 @@ class Remaining(Document):
     failed: tuple[PlaceKey, ...]
 
 
+#: How a case ends that comes to an end.
+EndResult = Literal["pass", "fail"]
+
+
 class Ended(Document):
     """How a case ended, at the moment at which ReFrame knew it.
 
@@ -185,7 +189,7 @@ class Ended(Document):
     unique_name: str
     nodes: tuple[str, ...]
     run: pydantic.NonNegativeInt
-    result: Literal["pass", "fail"]
+    result: EndResult
     reason: str
     stage: Path | None
     record_sha256: str | None

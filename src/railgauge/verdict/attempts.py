@@ -1,4 +1,8 @@
-"""How each case of a session ended, by run: from ReFrame's report, or from the cases' own ends."""
+"""How each case of a session ended, by run: from ReFrame's report and the cases' own ends.
+
+An end has the digest of its case's record. Only here is it told whether a record is still the one
+that was measured, and where it lies: below the campaign's folder, wherever that was copied to.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,13 @@ import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import pydantic
 
 from railgauge.campaign.folder import ENDED, RESULT_FILE, Campaign
 from railgauge.model import record
-from railgauge.model.record import BrokenRecordError, Ended, Key, Planned
+from railgauge.model.record import BrokenRecordError, Ended, EndResult, Key, Planned
 
 #: The beginning of ReFrame's reason where a job could not be had, which differs from job to job.
 _JOB_ERROR = re.compile(r"^job (blocked )?error: \[jobid=\w+\] ")
@@ -48,8 +53,8 @@ class _Report(pydantic.BaseModel):
 def read_attempts(
     campaign: Campaign, session: int, plan: Sequence[Planned]
 ) -> dict[Key, list[tuple[int, Attempt]]]:
-    """The attempts of each case in one session, by run: from ReFrame's report; where a session
-    broke off and left none, from what each case left itself.
+    """The attempts of each case in one session, by run: from ReFrame's report, held against what
+    each case left itself; where a session broke off and left no report, from that alone.
     """
     path = campaign.session_folder(session) / "report.json"
     try:
@@ -58,24 +63,54 @@ def read_attempts(
         if campaign.ended_well(session):
             raise
         report = None
+    ended = _ended(campaign, session, plan)
     if report is not None:
-        return _reported(report)
-    return {} if campaign.ended_well(session) else _ended(campaign, session, plan)
+        return _reported(campaign, session, report, ended)
+    if campaign.ended_well(session):
+        return {}
+    return {key: _in_order(runs) for key, runs in ended.items()}
 
 
-def _reported(report: _Report) -> dict[Key, list[tuple[int, Attempt]]]:
+def _reported(
+    campaign: Campaign, session: int, report: _Report, ended: dict[Key, list[tuple[int, Attempt]]]
+) -> dict[Key, list[tuple[int, Attempt]]]:
     by_case: dict[Key, list[tuple[int, Attempt]]] = {}
     for number, run in enumerate(report.runs):
         # Of a case that is there twice the last counts.
         for key, attempt in {(t.unique_name, t.partition): t for t in run.testcases}.items():
-            by_case.setdefault(key, []).append((number, attempt))
+            end = dict(ended.get(key, ())).get(number)
+            held = _held_against(campaign.session_folder(session), attempt, end)
+            by_case.setdefault(key, []).append((number, held))
     return by_case
+
+
+def _held_against(folder: Path, reported: Attempt, end: Attempt | None) -> Attempt:
+    """What the report says of a case, where the case itself said the same at its end."""
+    ended, damage = reported.result in get_args(EndResult), ""
+    if end is None and ended:
+        damage = (
+            f"{folder / ENDED}: has no end of this case, so that nobody can tell "
+            "whether its record is the one that was measured"
+        )
+    elif end is not None and end.damage:
+        damage = end.damage
+    elif end is not None and end.result != reported.result:
+        damage = f"{folder / 'report.json'}: says {reported.result}, the case's end {end.result}"
+    stage = end.stagedir if end else _within(folder, reported.stagedir)
+    return reported.model_copy(update={"stagedir": stage, "damage": damage})
+
+
+def _within(folder: Path, stage: Path | None) -> Path | None:
+    """That folder where it is of this session, and not of the place that it was copied from."""
+    if stage is None or not stage.resolve().is_relative_to((folder / "stage").resolve()):
+        return None
+    return stage
 
 
 def _ended(
     campaign: Campaign, session: int, plan: Sequence[Planned]
 ) -> dict[Key, list[tuple[int, Attempt]]]:
-    """The attempts of a session without a report, by the ends that its cases left.
+    """The attempts of a session by the ends that its cases left.
 
     A record without its end was broken off, and counts for nothing. An end of another session or
     plan, or one whose record was changed since, is damage, and no result.
@@ -92,20 +127,21 @@ def _ended(
         if ended is None or (ended.unique_name, ended.partition) not in planned:
             continue
         key = ended.unique_name, ended.partition
-        damage = _mismatch(campaign, session, planned[key], ended)
+        mismatch = _mismatch(campaign, session, planned[key], ended)
+        damage = f"{path}: {mismatch}" if mismatch else ""
         stage = folder / ended.stage if ended.stage else None
         if not damage and stage is not None:
-            damage = _record_damage(folder, stage, ended.record_sha256)
+            damage = _record_damage(folder, path, stage, ended.record_sha256)
         attempt = Attempt(
             unique_name=ended.unique_name,
             partition=ended.partition,
             result=ended.result,
             fail_reason=ended.reason,
             stagedir=stage,
-            damage=f"{path}: {damage}" if damage else "",
+            damage=damage,
         )
         by_case.setdefault(key, []).append((ended.run, attempt))
-    return {key: _in_order(runs) for key, runs in by_case.items()}
+    return by_case
 
 
 def _in_order(runs: Sequence[tuple[int, Attempt]]) -> list[tuple[int, Attempt]]:
@@ -131,14 +167,17 @@ def _mismatch(campaign: Campaign, session: int, planned: Planned, ended: Ended) 
     return ""
 
 
-def _record_damage(folder: Path, stage: Path, digest: str | None) -> str:
+def _record_damage(folder: Path, end: Path, stage: Path, digest: str | None) -> str:
     """Why the record is not the one that there was when the case ended; "" where it is."""
-    if not stage.resolve().is_relative_to((folder / "stage").resolve()):
-        return f"its stage folder {stage} is not of this session"
+    if _within(folder, stage) is None:
+        return f"{end}: its stage folder {stage} is not of this session"
+    path = stage / RESULT_FILE
     try:
-        content = (stage / RESULT_FILE).read_bytes()
+        content = path.read_bytes()
     except FileNotFoundError:
-        return "its record is gone" if digest else ""
+        return f"{path}: is gone; it was there when the case ended" if digest else ""
     except OSError as error:
-        return f"its record: {error.strerror}"
-    return "" if hashlib.sha256(content).hexdigest() == digest else "its record is another one now"
+        return f"{path}: cannot be read: {error.strerror}"
+    if hashlib.sha256(content).hexdigest() == digest:
+        return ""
+    return f"{path}: is not as it was when the case ended (its SHA-256 is another than in {end})"

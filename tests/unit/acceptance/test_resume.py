@@ -67,6 +67,7 @@ class Resumed(Recorded):
     def write(self) -> Campaign:
         campaign = super().write()
         (self.folder / "report.json").unlink()
+        shutil.rmtree(self.folder / ENDED)
         for number, changes in self.ends.items():
             for run in range(len(self.runs)):
                 self._end(run, number, changes)
@@ -82,25 +83,8 @@ class Resumed(Recorded):
     def _end(self, run: int, number: int, changes: dict[str, Any]) -> None:
         if number not in self.runs[run]:
             return
-        ran, stage = self.runs[run][number], self.stagedir(run, number)
-        record = stage / "railgauge.jsonl"
-        digest = hashlib.sha256(record.read_bytes()).hexdigest() if record.exists() else None
-        planned = self.plan[number]
-        end = {
-            "campaign": self.folder.name,
-            "session": 1,
-            "system": "lab",
-            "partition": "ns",
-            "check": planned["check"],
-            "unique_name": planned["unique_name"],
-            "nodes": planned["places"][0]["nodes"],
-            "run": run,
-            "result": ran["result"],
-            "reason": ran.get("fail_reason") or "",
-            "stage": str(stage.relative_to(self.folder)),
-            "record_sha256": digest,
-            **changes,
-        }
+        ran = {"stagedir": str(self.stagedir(run, number)), **self.runs[run][number]}
+        end = records.end(self.folder, self.plan[number], run, ran, **changes)
         (self.folder / ENDED).mkdir(exist_ok=True)
         (self.folder / ENDED / f"{number}.{run}.json").write_text(json.dumps(end))
 
@@ -143,10 +127,10 @@ def test_a_record_without_its_end_is_not_finished(broken: Resumed) -> None:
         ({"system": "dgx-h100"}, "system is"),
         ({"check": "MpiWorld"}, "check is"),
         ({"nodes": ["n7", "n8"]}, "nodes is"),
-        ({"record_sha256": "0" * 64}, "its record is another one"),
-        ({"record_sha256": None}, "its record is another one"),
+        ({"record_sha256": "0" * 64}, "is not as it was when the case ended"),
+        ({"record_sha256": None}, "is not as it was when the case ended"),
         ({"stage": "../20261120T042325Z-lab-000000/stage/Iperf2Pair_1"}, "not of this session"),
-        ({"stage": "stage/elsewhere"}, "its record is gone"),
+        ({"stage": "stage/elsewhere"}, "railgauge.jsonl: is gone"),
     ],
 )
 def test_an_end_that_is_not_of_this_case_is_no_result(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -161,11 +163,11 @@ class Recorded:
         self.folder.mkdir(exist_ok=True)
         runs = []
         for run, cases in enumerate(self.runs):
-            runs.append({"testcases": [self._ran(run, n, ran) for n, ran in cases.items()]})
+            runs.append([self._ran(run, n, ran) for n, ran in cases.items()])
         self._json("plan.json", self.plan)
         if self.possible is not None:
             self._json("possible.json", self.possible)
-        self._json("report.json", {"session_info": {}, "runs": runs})
+        records.leave_report(self.folder, self.plan, runs)
         (self.folder / "reframe.out").write_text("[  PASSED  ]\n")
         campaign = Campaign(
             self.folder,
@@ -1025,6 +1027,7 @@ NEEDED = [
     "plan.json",
     "report.json",
     *(f"stage/Iperf2Pair_{number}/railgauge.jsonl" for number in range(len(NODES))),
+    *(f"ended/{number}.0.json" for number in range(len(NODES))),
 ]
 #: The tools' texts and ReFrame's log were judged before; they are there for people.
 NOT_NEEDED = ["reframe.out", *(f"stage/Iperf2Pair_{n}/client.out" for n in range(len(NODES)))]
@@ -1086,6 +1089,40 @@ def test_campaign_with_a_truncated_file_is_never_accepted(
         whole = path.read_bytes().rstrip()
         path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
         assert decision_in(accepted) != "accept"
+
+
+@pytest.mark.parametrize("name", NEEDED[3:])
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_campaign_with_another_number_in_a_record_is_never_accepted(
+    accepted: Path, name: str, data: st.DataObject
+) -> None:
+    with Damage(accepted / name) as path:
+        whole = path.read_text()
+        digits = [match.start() for match in re.finditer(r"[0-9]", whole)]
+        at = data.draw(st.sampled_from(digits))
+        digit = data.draw(st.sampled_from("0123456789").filter(lambda one: one != whole[at]))
+        path.write_text(whole[:at] + digit + whole[at + 1 :])
+        assert decision_in(accepted) != "accept"
+
+
+def test_report_that_says_pass_of_a_case_that_failed_is_damaged(recorded: Recorded) -> None:
+    recorded.no_result(1, "fail", "sanity error")
+    folder = recorded.write().folder
+    report = (folder / "report.json").read_text()
+    (folder / "report.json").write_text(report.replace('"fail"', '"pass"'))
+    assert "says pass, the case's end fail" in read(campaigns.load(str(folder)))[1].damage
+
+
+def test_a_campaign_that_was_copied_is_judged_by_its_own_files(accepted: Path) -> None:
+    copied = accepted.parent / "elsewhere" / accepted.name
+    shutil.copytree(accepted, copied)
+    assert decision_in(copied) == "accept"
+    for case in read(campaigns.load(str(copied))):
+        assert case.folder is not None and case.folder.is_relative_to(copied)
+    record = copied / NEEDED[3]
+    record.write_text(record.read_text().replace("9.5", "9.6"))
+    assert (decision_in(copied), decision_in(accepted)) == ("inconclusive", "accept")
 
 
 @pytest.mark.parametrize("name", NOT_NEEDED)
