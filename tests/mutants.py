@@ -2191,6 +2191,20 @@ MUTANTS = [
         "tests/unit/cli/test_compare.py -k speaks_of_the_number",
     ),
     Mutant(
+        "a client that ends late makes its pair bad",
+        "src/railgauge/node/retest.py",
+        "float(while_under_way or most * 8 / seconds / 1e9)",
+        "float(most * 8 / seconds / 1e9)",
+        "tests/unit/node/test_retest.py -k while_the_transfer_was_under_way",
+    ),
+    Mutant(
+        "the idle end of a run is part of its steady rate",
+        "src/railgauge/node/counters.py",
+        "if step[0] > most * IDLE_SHARE]",
+        "]",
+        "tests/unit/node/test_counters.py -k close_a_connection_late",
+    ),
+    Mutant(
         "a pair that is nearly slow is no witness",
         "src/railgauge/node/rounds.py",
         "rate < least / back.HEADROOM",

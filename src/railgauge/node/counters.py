@@ -33,6 +33,11 @@ PERIOD_S = 0.25
 #: milliseconds, or a burst that sat in a buffer, is a small part of it.
 WINDOW_S = 0.5
 
+#: A period in which less than this share of the most went is idle: closing a connection takes some
+#: packets. A reading that took longer says too little of when it was, and one that follows the last
+#: too soon shows a burst. Of a long test every second one is dropped, again and again.
+IDLE_SHARE, WIDEST_S, MOST_READINGS = 0.1, 0.01, 512
+
 #: `port_rcv_data` and `port_xmit_data` count words of four bytes (Linux,
 #: Documentation/ABI/stable/sysfs-class-infiniband: "divided by 4"; for mlx5 on RoCE
 #: drivers/infiniband/hw/mlx5/mad.c, which shifts the octets of RDMA traffic right by two).
@@ -312,6 +317,45 @@ class Peak:
         return None if self._highest is None or self.in_steps else round(self._highest, 4)
 
 
+class Steady:
+    """The mean rate of a transfer while it was under way, in Gb/s.
+
+    A tool on a busy host begins late and ends late, with an idle link: of the periods in which the
+    counter grew, the first and the last are left out, as they may be idle in part.
+    """
+
+    def __init__(self, unit_bytes: int) -> None:
+        self._gbits_per_count = unit_bytes * 8 / 1e9
+        self._readings: list[tuple[float, int]] = []
+
+    def add(self, reading: Reading) -> None:
+        readings = self._readings
+        if readings and (
+            reading.after_s - reading.before_s > WIDEST_S
+            or reading.before_s - readings[-1][0] < PERIOD_S / 2
+        ):
+            return
+        if readings and reading.value < readings[-1][1]:
+            readings.clear()
+        readings.append((reading.before_s, reading.value))
+        if len(readings) > MOST_READINGS:
+            del readings[1:-1:2]
+
+    @property
+    def gbits(self) -> float | None:
+        """None where it grew in less than three periods."""
+        steps = [
+            ((count - before) / (now_s - before_s), now_s, count)
+            for (before_s, before), (now_s, count) in zip(self._readings, self._readings[1:])
+        ]
+        most = max((rate for rate, *_ in steps), default=0)
+        moving = [step for step in steps if step[0] > most * IDLE_SHARE]
+        if len(moving) < 3:
+            return None
+        (_, began_s, first), (_, ended_s, last) = moving[0], moving[-2]
+        return round((last - first) / (ended_s - began_s) * self._gbits_per_count, 4)
+
+
 class _Counter:
     """A counter's file, held open: reading it again is one system call."""
 
@@ -319,6 +363,7 @@ class _Counter:
         self.device = device
         self.direction = direction
         self.peak = Peak(unit_bytes)
+        self.steady = Steady(unit_bytes)
         self._file = os.open(str(path), os.O_RDONLY)
         self._first: int | None = None
         self._last = 0
@@ -329,7 +374,9 @@ class _Counter:
     def sample(self) -> None:
         before_s = time.monotonic()
         self._last = self.value()
-        self.peak.add(Reading(before_s, time.monotonic(), self._last))
+        reading = Reading(before_s, time.monotonic(), self._last)
+        self.peak.add(reading)
+        self.steady.add(reading)
         if self._first is None:
             self._first = self._last
 
@@ -388,17 +435,19 @@ class Sampler:
             self._thread.start()
 
     def stop(self) -> dict[str, Any]:
-        """Peak rates in Gb/s by device and direction, the longest time that the sampler was held
-        up, and the share of a core that it took.
+        """Peak and steady rates in Gb/s by device and direction, the longest time that the sampler
+        was held up, and the share of a core that it took.
         """
         self._ended.set()
         self._thread.join()
         self._settle()
         peaks: dict[str, dict[str, float | None]] = {}
+        steady: dict[str, dict[str, float | None]] = {}
         in_steps = []
         for counter in self._counters:
             counter.close()
             peaks.setdefault(counter.device, {})[counter.direction] = counter.peak.gbits
+            steady.setdefault(counter.device, {})[counter.direction] = counter.steady.gbits
             if counter.peak.in_steps:
                 in_steps.append(f"{counter.device} {counter.direction}")
         if in_steps:
@@ -408,6 +457,7 @@ class Sampler:
             )
         return {
             "peak_gbits": peaks,
+            "steady_gbits": steady,
             "sampler_gap_s": round(max((c.peak.gap_s for c in self._counters), default=0.0), 3),
             "sampler_cpu_share": round(self._cpu_share, 5),
             "notes": self.notes,
@@ -513,6 +563,7 @@ class Watch:
             "new": changes.new,
             "bytes": _bytes({**self._before, **self._loopback}, {**after, **_loopback(self._root)}),
             "peak_gbits": sampled["peak_gbits"],
+            "steady_gbits": sampled["steady_gbits"],
             "sampler_gap_s": sampled["sampler_gap_s"],
             "sampler_cpu_share": sampled["sampler_cpu_share"],
             "snapshot_s": round(self._snapshot_s, 3),

@@ -66,13 +66,20 @@ class Again(NamedTuple):
 
 def rate_gbits(line: Mapping[str, Any]) -> float | None:
     """What the busiest device of a side carried, in its busier direction, by its exit line; None
-    where it is not known. Headers and the tool's own start are in it: it is for comparing peers.
+    where it is not known. Headers are in it: it is for comparing peers. Where the device was not
+    sampled, or not for long enough, the tool's own start and end are in it, too.
     """
     seconds = line["call"]["seconds"]
     counters = line.get("facts", {}).get("counters")
-    moved = counters.get("bytes", {}) if isinstance(counters, dict) else {}
-    counts = [n for name, ways in moved.items() if name != "lo" for n in ways.values()]
-    return max(counts) * 8 / seconds / 1e9 if counts and seconds > 0 else None
+    counters = counters if isinstance(counters, dict) else {}
+    moved = counters.get("bytes", {})
+    ways = [(n, name, way) for name in moved if name != "lo" for way, n in moved[name].items()]
+    if not ways or not seconds > 0:
+        return None
+    most, name, way = max(ways)
+    steady = counters.get("steady_gbits", {})
+    while_under_way = steady.get(name, steady.get(f"net/{name}", {})).get(way)
+    return float(while_under_way or most * 8 / seconds / 1e9)
 
 
 def resent(line: Mapping[str, Any]) -> int:

@@ -9,6 +9,7 @@ import re
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge.node import counters, rdma
-from railgauge.node.counters import Peak, Reading, Sampler, Watch, delta, jain, snapshot
+from railgauge.node.counters import (
+    MOST_READINGS,
+    Peak,
+    Reading,
+    Sampler,
+    Steady,
+    Watch,
+    delta,
+    jain,
+    snapshot,
+)
 
 ETHTOOL_TEXT = """\
 NIC statistics:
@@ -303,6 +314,85 @@ def test_held_up_sampler_never_shows_more_than_the_link_carried(
         peak.add(Reading(now_s, now_s + reading_s, value))
         now_s += reading_s
     assert (peak.gbits or 0) <= 1.0001
+
+
+# ---- the rate while a transfer was under way ----
+
+
+def rate_of(values: Sequence[float], unit_bytes: int = 1, widths: Sequence[float] = ()) -> Any:
+    """Read each quarter of a second; `widths` are how long each reading took (s)."""
+    found = Steady(unit_bytes)
+    for turn, value in enumerate(values):
+        took_s = widths[turn] if widths else 1e-6
+        found.add(Reading(turn * 0.25, turn * 0.25 + took_s, int(value)))
+    return found.gbits
+
+
+def carried(begins_s: float, ends_s: float, reads: int, gbits: float = 8.0) -> list[float]:
+    """Bytes at each reading of a transfer of one rate between two times."""
+    times = [0.25 * turn for turn in range(reads)]
+    return [max(0.0, min(at_s, ends_s) - begins_s) * gbits * 1e9 / 8 for at_s in times]
+
+
+@given(st.floats(0, 2), st.floats(1.5, 5), st.integers(0, 12))
+def test_idle_time_before_and_after_a_transfer_is_no_part_of_its_rate(
+    begins_s: float, lasts_s: float, idle_reads: int
+) -> None:
+    reads = int((begins_s + lasts_s) / 0.25) + 2 + idle_reads
+    values = carried(begins_s, begins_s + lasts_s, reads)
+    assert rate_of(values) == pytest.approx(8.0, rel=1e-3)
+
+
+def test_packets_that_close_a_connection_late_are_no_transfer() -> None:
+    values = carried(0.1, 5.1, 24)
+    values[-1] += 4000
+    assert rate_of(values) == pytest.approx(8.0, rel=1e-3)
+
+
+def test_a_transfer_that_stalls_is_slower() -> None:
+    first = carried(0.0, 2.0, 9)
+    values = [*first, *[first[-1]] * 8, *(first[-1] + more for more in first[1:])]
+    assert rate_of(values) == pytest.approx(8.0 * 3.5 / 5.5, rel=1e-3)
+
+
+def test_a_counter_refreshed_each_second_has_the_same_rate() -> None:
+    assert rate_of([turn // 4 * 1e9 for turn in range(24)]) == pytest.approx(8.0, rel=1e-3)
+
+
+def test_words_have_four_bytes_in_the_steady_rate_too() -> None:
+    assert rate_of([value / 4 for value in carried(0, 5, 20)], 4) == pytest.approx(8.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("values", [[], [5], [5, 5, 5], [0, 10**9, 2 * 10**9]])
+def test_too_few_readings_have_no_rate(values: list[float]) -> None:
+    assert rate_of(values) is None
+
+
+def test_a_reading_that_was_held_up_is_left_out() -> None:
+    values = carried(0, 5, 20)
+    widths = [1e-6] * 20
+    widths[3], values[3] = 0.2, values[3] + 0.2 * 1e9
+    assert rate_of(values, widths=widths) == pytest.approx(8.0, rel=1e-3)
+
+
+def test_a_burst_between_two_readings_that_followed_soon_is_no_rate() -> None:
+    found = Steady(1)
+    for turn, value in enumerate(carried(0, 5, 20)):
+        found.add(Reading(turn * 0.25, turn * 0.25, int(value)))
+        found.add(Reading(turn * 0.25 + 1e-4, turn * 0.25 + 1e-4, int(value) + 2_000_000))
+    assert found.gbits == pytest.approx(8.0, rel=1e-3)
+
+
+def test_after_a_reset_the_rate_is_that_of_what_came_then() -> None:
+    assert rate_of([10**15, *carried(0, 5, 20)]) == pytest.approx(8.0, rel=1e-3)
+
+
+def test_a_long_transfer_keeps_few_readings() -> None:
+    found = Steady(1)
+    for turn in range(20_000):
+        found.add(Reading(turn * 0.25, turn * 0.25, turn * 250_000_000))
+    assert len(found._readings) <= MOST_READINGS
+    assert found.gbits == pytest.approx(8.0, rel=1e-3)
 
 
 # ---- the sampler and the watch ----

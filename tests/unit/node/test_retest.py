@@ -258,6 +258,20 @@ def test_the_rate_is_that_of_the_busiest_device() -> None:
     assert rate_gbits(line) == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize("device", ["eth0", "rdma/mlx5_0/1"])
+@pytest.mark.parametrize(
+    ("sampled", "rate"), [({"tx": 2.5, "rx": None}, 2.5), ({"tx": None}, 2.0), ({}, 2.0)]
+)
+def test_the_rate_is_that_while_the_transfer_was_under_way(
+    device: str, sampled: dict[str, float | None], rate: float
+) -> None:
+    moved = {device: {"rx": 10**6, "tx": 10**9}}
+    sampled_as = device if device.startswith("rdma/") else f"net/{device}"
+    counters = {"bytes": moved, "steady_gbits": {sampled_as: sampled}}
+    line = {"call": {"seconds": 4.0}, "facts": {"counters": counters}}
+    assert rate_gbits(line) == pytest.approx(rate)
+
+
 @pytest.mark.parametrize(
     "facts", [{}, {"counters": {}}, {"counters": None}, {"counters": {"bytes": {}}}]
 )
