@@ -2191,6 +2191,13 @@ MUTANTS = [
         "tests/unit/cli/test_compare.py -k speaks_of_the_number",
     ),
     Mutant(
+        "a node that is slow one way is cleared by the other one",
+        "src/railgauge/node/retest.py",
+        "for other in free if other not in met and (other, not way[1]) in self._good",
+        "for other in ()",
+        "tests/unit/node/test_retest.py -k slow_one_way",
+    ),
+    Mutant(
         "a client that ends late makes its pair bad",
         "src/railgauge/node/retest.py",
         "float(while_under_way or most * 8 / seconds / 1e9)",

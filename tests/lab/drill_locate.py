@@ -78,6 +78,7 @@ def _uplink(fault: str, nodes: str = "n[1-32]") -> Drill:
 
 DRILLS = {
     "shaped-link": Drill(("rate n2 0.03",), frozenset({"n2"})),
+    "sends-slowly": Drill(("send-rate n2 0.03",), frozenset({"n2"})),
     "two-neighbours": Drill(("rate n2 0.03", "rate n3 0.03"), frozenset({"n2", "n3"})),
     "healthy-between": Drill(("rate n2 0.03", "rate n4 0.03"), frozenset({"n2", "n4"})),
     "four-nodes": Drill(("rate n2 0.03",), frozenset({"n2"}), "n[1-4]"),

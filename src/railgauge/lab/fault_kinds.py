@@ -125,6 +125,12 @@ def _add_rate(lab: Lab, fault: Fault) -> None:
     links.shape(lab, machine, interface, fault.value)
 
 
+def _add_send_rate(lab: Lab, fault: Fault) -> None:
+    assert fault.value is not None
+    links, machine, interface = _links(lab, fault)
+    links.shape(lab, machine, interface, fault.value, both=False)
+
+
 def _clear_rate(lab: Lab, fault: Fault) -> None:
     links, machine, interface = _links(lab, fault)
     links.unshape(lab, machine, interface)
@@ -310,6 +316,12 @@ KINDS: dict[str, Kind] = {
         on="link",
         unit="GBITS",
         outlasts_power=True,
+    ),
+    "send-rate": Kind(
+        "shape what a node sends over its link to GBITS Gb/s",
+        *(_add_send_rate, _clear_rate),
+        on="link",
+        unit="GBITS",
     ),
     "uplink-rate": Kind(
         "shape an uplink to GBITS Gb/s, both ways",

@@ -29,8 +29,12 @@ class Links(Protocol[M_contra]):
     def default_interface(self, lab: Lab) -> str:
         """The interface that faults strike where none is named."""
 
-    def shape(self, lab: Lab, machine: M_contra, interface: str, gbits: float) -> None:
-        """Let a link carry what Ethernet of `gbits` (10^9 bits per second) does, both ways."""
+    def shape(
+        self, lab: Lab, machine: M_contra, interface: str, gbits: float, both: bool = True
+    ) -> None:
+        """Let a link carry what Ethernet of `gbits` (10^9 bits per second) does, both ways or only
+        what the machine sends.
+        """
 
     def unshape(self, lab: Lab, machine: M_contra, interface: str) -> None:
         """Let a link carry what it did at first, also while the machine is off."""
@@ -71,8 +75,9 @@ class VethLinks(abc.ABC, Generic[M]):
     def gbits(self, lab: Lab) -> float:
         """What a healthy link carries."""
 
-    def shape(self, lab: Lab, machine: M, interface: str, gbits: float) -> None:
-        for end in (self.own(lab, machine, interface), self.peer(lab, machine, interface)):
+    def shape(self, lab: Lab, machine: M, interface: str, gbits: float, both: bool = True) -> None:
+        own, peer = self.own(lab, machine, interface), self.peer(lab, machine, interface)
+        for end in (own, peer) if both else (own,):
             network.shape_device(end.process, end.device, gbits, lab.spec.network.mtu_bytes)
 
     def unshape(self, lab: Lab, machine: M, interface: str) -> None:

@@ -284,9 +284,12 @@ class VmNodes:
         """Faults strike the first rail, where they leave Slurm's own path alone."""
         return (rail_interfaces(lab.spec) or ["eth0"])[0]
 
-    def shape(self, lab: Lab, machine: Node, interface: str, gbits: float) -> None:
+    def shape(
+        self, lab: Lab, machine: Node, interface: str, gbits: float, both: bool = True
+    ) -> None:
         mtu = lab.spec.network.mtu_bytes
-        network.shape_device(lab.require_up(), tap(machine, interface), gbits, mtu)
+        if both:
+            network.shape_device(lab.require_up(), tap(machine, interface), gbits, mtu)
         self._tc(lab, machine, f"qdisc replace dev {interface} {network.shaper(gbits, mtu)}")
 
     def unshape(self, lab: Lab, machine: Node, interface: str) -> None:

@@ -2,8 +2,9 @@
 
 A bad pair says nothing of which of its two nodes is bad. So each node of one that was good with
 nobody meets nodes that were good with others, until it was bad with two of these, and is at fault,
-or good with one, and is cleared. Where both nodes are cleared, the pair itself is measured again.
-All of them are measured in the same round.
+or good with one, and is cleared. Where both nodes are cleared, the pair itself is measured again;
+if it is bad once more, each of them meets others in its part of it, as server or as client: a link
+may be slow one way only. All of them are measured in the same round.
 
 Where nodes of one leaf are bad now and then with those of others, one of its uplinks may be: which
 flows take it, chance decides, and only more of them tell. So whoever is free meets another leaf.
@@ -182,17 +183,58 @@ def next_round(
                     measure(one.like, *ends)
                     break
     pairs = collections.Counter(frozenset(one.ends) for one in results)
+    ways = _Ways(results)
     for one in bad:
         both = frozenset(one.ends)
-        # Both are good with others, and this pair was measured once.
-        if both <= well and both <= present and not both & taken and pairs[both] == 1:
+        if not both <= well or not both <= present or both & taken or ways.explain(one):
+            continue
+        # Both are good with others. A fault may be there one way only.
+        if pairs[both] == 1:
             measure(one.like, *one.ends)
+            continue
+        for node in one.ends:
+            for witness in ways.witnesses(one, node, free):
+                if alike(node, witness) == alike(*one.ends):
+                    ends = (node, witness) if node == one.server else (witness, node)
+                    measure(one.like, *ends)
+                    break
     if len(again) == 1 and len(results) > 1:
         # Alone in its round it would be measured under another condition: nobody beside it.
         others = list(free)[:2]
         if len(others) == 2:
             measure(again[0].like, *others)
     return again
+
+
+class _Ways:
+    """With whom each node was good and bad as server, and as client."""
+
+    def __init__(self, results: Iterable[Met]) -> None:
+        self._good: dict[tuple[str, bool], set[str]] = {}
+        self._bad: dict[tuple[str, bool], set[str]] = {}
+        for one in results:
+            for node in one.ends:
+                met = self._good if one.good else self._bad
+                met.setdefault((node, node == one.server), set()).add(one.other(node))
+
+    def explain(self, one: Met) -> bool:
+        """Whether one of its nodes is at fault in the way in which it took part."""
+        return any(self._at_fault(node, node == one.server) for node in one.ends)
+
+    def _at_fault(self, node: str, serves: bool) -> bool:
+        partners = self._bad.get((node, serves), set())
+        sound = [other for other in partners if (other, not serves) in self._good]
+        return (node, serves) not in self._good and len(sound) >= PARTNERS
+
+    def witnesses(self, one: Met, node: str, free: Iterable[str]) -> list[str]:
+        """Those of `free` who were good in the other part, and whom that node of a bad pair has not
+        met in its own; none where it was good in this with anybody.
+        """
+        way = node, node == one.server
+        if way in self._good:
+            return []
+        met = {node, *self._bad.get(way, ())}
+        return [other for other in free if other not in met and (other, not way[1]) in self._good]
 
 
 def more_flows(

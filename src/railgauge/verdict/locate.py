@@ -182,7 +182,11 @@ def _merged(suspects: Sequence[Suspect]) -> list[Suspect]:
             best[key] = suspect
             continue
         checks = tuple(dict.fromkeys([*previous.checks, *suspect.checks]))
-        best[key] = dataclasses.replace(min(previous, suspect, key=_certainty), checks=checks)
+        best[key] = dataclasses.replace(
+            min(previous, suspect, key=_certainty),
+            checks=checks,
+            only_as=suspect.only_as if suspect.only_as == previous.only_as else "",
+        )
     return sorted(best.values(), key=_certainty)
 
 

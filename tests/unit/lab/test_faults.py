@@ -138,6 +138,8 @@ def struck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Struck:
     ("arguments", "done"),
     [
         (("rate", "n1", 1.0), "shape n1 eth0 1.0"),
+        (("send-rate", "n1", 1.0), "shape n1 eth0 1.0 False"),
+        (("send-rate", "n5", 1.0), "shape n5 eth1 1.0 False"),
         (("rate", "n5", 1.0), "shape n5 eth1 1.0"),
         (("rate", "n5", 1.0, "eth0"), "shape n5 eth0 1.0"),
         (("mtu", "n1", 1500.0), "set_mtu n1 eth0 1500"),
@@ -252,7 +254,9 @@ def test_clearing_puts_an_uplink_right_again(
 
 def test_unknown_fault_is_refused_with_those_that_are_known(struck: Struck) -> None:
     message = struck.refused("lose", "n5", 1.0)
-    assert message.startswith("fault 'lose' is unknown; one of rate, uplink-rate, mtu, delay, ")
+    assert message.startswith(
+        "fault 'lose' is unknown; one of rate, send-rate, uplink-rate, mtu, delay, "
+    )
 
 
 @pytest.mark.parametrize("kind", [name for name, k in KINDS.items() if k.on != "lab"])
@@ -437,6 +441,7 @@ def test_what_is_told_of_a_fault_can_be_typed(kind: str, usage: str) -> None:
         ("uplink-loss leaf1:spine2 1", "loss spine2:leaf1 1"),
         ("rail-loss n1 1", "loss n1 1"),
         ("uplink-rate leaf1:spine2 1", "uplink-rate leaf1:spine2 2"),
+        ("rate n1 0.1", "send-rate n1 0.1"),
         ("leaf-down leaf1", "flap leaf1:spine1"),
         ("flap n2", "leaf-down leaf1"),
     ],

@@ -39,11 +39,17 @@ def played(
     bad: Collection[str] = (),
     paths: Collection[frozenset[str]] = (),
     pairs: Sequence[tuple[str, str]] | None = None,
+    as_server: Collection[str] = (),
+    as_client: Collection[str] = (),
 ) -> tuple[list[Met], int]:
-    """All that was measured, and in how many more rounds, where these nodes and ways are bad."""
+    """All that was measured, and in how many more rounds, where these nodes and ways are bad, some
+    nodes in one of the two parts only.
+    """
 
-    def good(one: str, other: str) -> bool:
-        return one not in bad and other not in bad and frozenset((one, other)) not in paths
+    def good(server: str, client: str) -> bool:
+        one_way = server in as_server or client in as_client
+        both_ways = {server, client} & set(bad) or frozenset((server, client)) in paths
+        return not one_way and not both_ways
 
     met = [Met(0, *pair, good(*pair)) for pair in pairs or ring(names)]
     for number in range(ROUNDS):
@@ -85,8 +91,49 @@ def test_neighbours_and_who_stands_between_them_are_told_apart(bad: set[str]) ->
 def test_a_way_is_measured_again_and_accuses_no_node() -> None:
     way = frozenset(("n2", "n3"))
     met, more = played(nodes(6), paths=[way])
-    assert convicted(met) == set() and more == 1
+    # Twice, and then each of them in its part of it with somebody else: neither sends badly.
+    assert convicted(met) == set() and more == 2
     assert [one.good for one in met if frozenset(one.ends) == way] == [False, False]
+    assert all(one.good for one in met if frozenset(one.ends) != way)
+
+
+def convicted_one_way(met: Sequence[Met]) -> set[tuple[str, str]]:
+    """Nodes that were bad with two in one part, and good with nobody in it."""
+    parts = {
+        (node, part)
+        for one in met
+        for part, node in zip(("server", "client"), one.ends, strict=True)
+    }
+    found = set()
+    for node, part in parts:
+        mine = [one for one in met if getattr(one, part) == node]
+        partners = {one.other(node) for one in mine if not one.good}
+        if len(partners) >= 2 and not any(one.good for one in mine):
+            found.add((node, part))
+    return found
+
+
+@pytest.mark.parametrize("count", [4, 5, 8, 33])
+@pytest.mark.parametrize("part", ["server", "client"])
+def test_a_node_that_is_slow_one_way_is_told_from_its_partner(part: str, count: int) -> None:
+    met, more = played(nodes(count), **{f"as_{part}": ["n2"]})  # type: ignore[arg-type]
+    assert (convicted_one_way(met), more) == ({("n2", part)}, 2)
+
+
+def test_slow_one_way_here_and_the_other_way_there() -> None:
+    met, more = played(nodes(12), as_server=["n2"], as_client=["n7"])
+    assert convicted_one_way(met) == {("n2", "server"), ("n7", "client")}
+    assert more <= 3
+
+
+def test_for_its_part_a_node_meets_somebody_of_the_same_leaves() -> None:
+    leaves = in_fours(8)
+    pairs = [*ring(nodes(8)[:4]), *ring(nodes(8)[4:])]
+    met = [Met(0, *pair, pair[1] != "n1") for pair in pairs]
+    met.append(Met(0, "n0", "n1", False))
+    for again in next_round(met, nodes(8), leaves):
+        assert leaves[again.server] == leaves[again.client]
+        assert Met(0, again.server, again.client, False) not in met
 
 
 def test_of_one_pair_alone_nobody_can_tell() -> None:

@@ -139,7 +139,10 @@ def _family(
     all_ends = dict.fromkeys(end for o in observations for end in (o.a, o.b))
     end_leaves = {end: leaves[end.node] for end in all_ends if end.node in leaves}
     evidence = Evidence(
-        end_leaves, max(spread / scoring.GOOD, 0.01), STANDS_OUT * spread if tolerant else 0.0
+        end_leaves,
+        max(spread / scoring.GOOD, 0.01),
+        STANDS_OUT * spread if tolerant else 0.0,
+        directed=True,
     )
     in_time_order = sorted(
         zip(_with_quiet(observations), kept_cases, strict=True), key=lambda pair: in_order(pair[0])

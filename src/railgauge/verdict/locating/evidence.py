@@ -105,11 +105,12 @@ class Low(NamedTuple):
 class Stand:
     """The results of an end that are not low: how many, their weights, and with whom."""
 
-    __slots__ = ("always", "at_times", "count", "good", "good_with", "quiet_good")
+    __slots__ = ("always", "at_times", "count", "good", "good_as_server", "good_with", "quiet_good")
 
     def __init__(self) -> None:
         self.count = 0
         self.good = 0
+        self.good_as_server = 0
         self.quiet_good = 0
         self.always = 0.0
         self.at_times = 0.0
@@ -132,7 +133,7 @@ class Evidence:
 
     `leaves` has the leaf of each end, where it is known. `least_spread` is the least spread of
     equal places, a share. A result that has lost no more than `tolerated`, a share, and is not
-    below its reference's bound, is good.
+    below its reference's bound, is good. `directed`: end `a` of a result was the server.
     """
 
     def __init__(
@@ -140,7 +141,9 @@ class Evidence:
         leaves: Mapping[End, str] | None = None,
         least_spread: float = 0.01,
         tolerated: float = 0.0,
+        directed: bool = False,
     ) -> None:
+        self.directed = directed
         self.leaves = dict(leaves or {})
         self.least_spread = least_spread
         self.tolerated = -math.log1p(-tolerated)
@@ -499,6 +502,8 @@ class Evidence:
                 self.stands[o.a].quiet_good += 1
                 self.stands[o.b].quiet_good += 1
             return
+        if good:
+            self.stands[o.a].good_as_server += 1
         for end, partner in ((o.a, o.b.node), (o.b, o.a.node)):
             stand = self.stands[end]
             stand.count += 1

@@ -76,7 +76,8 @@ class Suspect:
     """A part that is suspect. It is confirmed when nothing is left in `confirm`.
 
     `own_reason` is that for which it is named by itself, without a partner; `checks` are those that
-    show it; `ports` are the switch ports of its devices, where these are known.
+    show it; `ports` are the switch ports of its devices, where these are known. `only_as` is the
+    part in which alone it is bad, where it is good in the other one: its link is slow one way.
     """
 
     kind: Literal["node", "rail", "pair", "leaf", "uplink", "load"]
@@ -89,6 +90,7 @@ class Suspect:
     own_reason: str = ""
     checks: tuple[str, ...] = ()
     ports: tuple[str, ...] = ()
+    only_as: Literal["", "server", "client"] = ""
 
     @property
     def confirmed(self) -> bool:
@@ -122,7 +124,9 @@ class Suspect:
         cleared = any(witness.says == "clears" for witness in self.evidence)
         good = ", good with others" if cleared else ""
         busy = " while others are busy" if self.kind == "load" else ""
-        return f"bad with {', '.join(sorted(partners, key=natural))}{good}{busy}{checks_shown}"
+        one_way = f", only as {self.only_as}" if self.only_as else ""
+        with_whom = ", ".join(sorted(partners, key=natural))
+        return f"bad with {with_whom}{good}{one_way}{busy}{checks_shown}"
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -302,7 +306,22 @@ class _Judge:
             self._ends(part),
             tuple(self._witnesses(part, lows)),
             tuple(confirm),
+            only_as=self._only_as(part, lows),
         )
+
+    def _only_as(self, part: Part, lows: Sequence[Low]) -> Literal["", "server", "client"]:
+        """The part in which alone a node or rail was low, where it was good in the other one only;
+        "" where that is not so, or not known.
+        """
+        if part.kind == "pair" or not self.evidence.directed:
+            return ""
+        ends = self._ends(part)
+        served = {low.a in ends for low in lows if not low.event}
+        stands = [self.evidence.stands[end] for end in ends]
+        good, as_server = sum(s.good for s in stands), sum(s.good_as_server for s in stands)
+        if served == {True} and good and not as_server:
+            return "server"
+        return "client" if served == {False} and as_server and good == as_server else ""
 
     def _ends(self, part: Part) -> tuple[End, ...]:
         if part.kind == "rail":

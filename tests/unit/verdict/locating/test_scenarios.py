@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge.checks.pairing import cover
+from railgauge.node import retest
 from railgauge.verdict.locating import End, Evidence, Observation, locate
 from railgauge.verdict.locating import fabric as fabric_module
 from railgauge.verdict.locating.evidence import Low
@@ -30,6 +31,53 @@ def test_a_slow_node_is_convicted_by_two_partners_that_are_good_with_others() ->
     says = [(witness.a, witness.b, witness.says) for witness in suspect.evidence]
     assert ("n1", "n2", "convicts") in says and ("n2", "n3", "convicts") in says
     assert {"n1", "n3"} <= {name for a, b, kind in says if kind == "clears" for name in (a, b)}
+
+
+def one_way(part: str, count: int) -> list[Observation]:
+    """A ring of servers and clients in which n2 is slow in one part, and the rounds in which a
+    sweep measures again.
+    """
+    noise, names = random.Random(7), [f"n{number}" for number in range(count)]
+    met: list[retest.Met] = []
+    observations: list[Observation] = []
+
+    def measure(server: str, client: str, number: int) -> None:
+        slow = (server if part == "server" else client) == "n2"
+        value = 390.0 * (0.7 if slow else 1.0) * (1 + noise.gauss(0, 0.01))
+        observations.append(Observation(End(server), End(client), value, number))
+        met.append(retest.Met(0, server, client, not slow))
+
+    for number, (server, client) in enumerate(zip(names, [*names[1:], names[0]], strict=True)):
+        measure(server, client, number % 2)
+    for number in range(2, 8):
+        for again in retest.choose([met], names, {}):
+            measure(again.server, again.client, number)
+    return observations
+
+
+@pytest.mark.parametrize("count", [8, 16, 64])
+@pytest.mark.parametrize("part", ["server", "client"])
+def test_a_node_that_is_slow_one_way_is_named_with_the_way(part: str, count: int) -> None:
+    evidence = Evidence(directed=True)
+    evidence.add(one_way(part, count))
+    (suspect,) = locate(evidence).suspects
+    assert (suspect.kind, suspect.name, suspect.confirmed) == ("node", "n2", True)
+    assert suspect.why.endswith(f"good with others, only as {part}")
+
+
+def test_where_nobody_says_who_served_no_way_is_named() -> None:
+    evidence = Evidence()
+    evidence.add(one_way("client", 8))
+    (suspect,) = locate(evidence).suspects
+    assert suspect.name == "n2" and "only as" not in suspect.why
+
+
+def test_a_node_that_is_slow_both_ways_is_named_with_no_way() -> None:
+    evidence = Evidence(directed=True)
+    fabric = Fabric(16, {"n2": 0.3})
+    evidence.add(fabric.ring())
+    (suspect,) = locate(evidence).suspects
+    assert suspect.only_as == ""
 
 
 @pytest.mark.parametrize("loss", [0.3, 1.0])
