@@ -189,8 +189,8 @@ def run(
     stop: Callable[[], str] = lambda: "",
 ) -> Verdict:
     """A new campaign of one session; `begun` is told of it before anything runs. `owner` is whose
-    it is where that is a gate run. `stop` is asked every few seconds why the session is to end,
-    "" while it may go on. With COMPARE_VARIABLE it is compared with that campaign.
+    it is where that is a gate run or a patrol. `stop` is asked every few seconds why the session is
+    to end, "" while it may go on. With COMPARE_VARIABLE it is compared with that campaign.
 
     Raises EnvironmentProblem before anything has run where Slurm, the results area, or what the
     nodes see is unusable.
@@ -313,14 +313,16 @@ def _require_schedule(system: str, chosen: Scope) -> None:
 
 
 def _require_owner(campaign: Campaign, owner: str | None) -> None:
-    """A gate run's campaign runs in its reservation, and decides which nodes return."""
+    """A gate run's campaign runs in its reservation, and decides which nodes return; a patrol's is
+    over with its budget.
+    """
     if campaign.owner == owner:
         return
     own = [folder.name for folder in campaigns.all_folders() if _owner_in(folder) == owner]
     raise RailgaugeError(
-        f"campaign {campaign.id} is that of {campaign.owner or 'railgauge accept'}, which alone "
-        "goes on with it",
-        next_step="railgauge gate run --act"
+        f"campaign {campaign.id} is that of {campaign.owner or 'railgauge accept'}, and nobody "
+        "else goes on with it",
+        next_step=campaign.next_command
         + (f"; the newest of accept: railgauge accept --resume {own[-1]}" if own else ""),
     )
 

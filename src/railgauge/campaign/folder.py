@@ -71,6 +71,9 @@ COMPARE_VARIABLE = "RAILGAUGE_COMPARE"
 #: What a resumed session is to run.
 REMAINING = "remaining.json"
 
+#: The owner of a patrol's campaigns, and the command that makes one.
+PATROL = "railgauge patrol"
+
 #: A campaign's name: when it began (UTC), its system, and what tells it from others.
 _NAME = re.compile(r"(?P<began>[0-9]{8}T[0-9]{6}Z)-(?P<system>[A-Za-z0-9_.-]+)-[0-9a-f]{6}")
 _BEGAN = "%Y%m%dT%H%M%SZ"
@@ -162,13 +165,24 @@ class Campaign:
     fingerprints: dict[str, str] = dataclasses.field(default_factory=dict)
     #: the scenario of a rehearsal: stand-ins were run, nothing here is a measurement
     simulated: str | None = None
-    #: whose campaign it is where that is a gate run: only that run resumes it
+    #: whose campaign it is where that is a gate run or a patrol: nobody else goes on with it
     owner: str | None = None
     earlier: list[Earlier] = dataclasses.field(default_factory=list)
 
     @property
     def id(self) -> str:
         return self.folder.name
+
+    @property
+    def next_command(self) -> str:
+        """What measures that it lacks: goes on with it, or for whoever does not, measures anew."""
+        if self.simulated is not None:
+            return f"railgauge rehearse {self.system}"
+        if self.owner == PATROL:
+            return PATROL
+        if self.owner is not None:
+            return "railgauge gate run --act"
+        return f"railgauge accept --resume {self.id}"
 
     @property
     def compared_with(self) -> str | None:

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from railgauge import hostlist, systems
 from railgauge.acceptance import accept, session
-from railgauge.campaign.folder import ENOUGH, Campaign
+from railgauge.campaign.folder import ENOUGH, PATROL, Campaign
 from railgauge.checks.queue import IDLE_VARIABLE
 from railgauge.checks.schedule import SCHEDULE_VARIABLE
 from railgauge.checks.topology import leaves_of
@@ -287,6 +287,7 @@ def run(
         verdict = accept.run(
             *(system, scope, folded, "acceptance", _options(rules), command, say),
             begun=begun,
+            owner=PATROL,
             stop=end.why,
         )
     patrol.stopped, judged = _stop_reason(verdict)

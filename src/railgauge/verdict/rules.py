@@ -341,15 +341,6 @@ def _fingerprint_findings(cases: Sequence[Case]) -> list[Finding]:
     ]
 
 
-def _resume_command(campaign: Campaign) -> str:
-    """The command that measures what is missing."""
-    if campaign.simulated is not None:
-        return f"railgauge rehearse {campaign.system}"
-    if campaign.owner is not None:
-        return "railgauge gate run --act"
-    return f"railgauge accept --resume {campaign.id}"
-
-
 def _updated_nodes(campaign: Campaign, cases: Sequence[Case]) -> list[str]:
     """The nodes under test of a gate run that differ from what was accepted of them."""
     now, accepted = fingerprints(cases), campaign.scope.accepted
@@ -447,7 +438,7 @@ def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
         by = campaign.session.interrupted_by if campaign.session else ""
         message = f"interrupted {done}" + (f": {by}" if by else "")
         return [
-            Finding("inconclusive", "interrupted", message, next_step=_resume_command(campaign)),
+            Finding("inconclusive", "interrupted", message, next_step=campaign.next_command),
         ]
     if campaign.state != "finished" or campaign.session is None:
         return [
@@ -455,7 +446,7 @@ def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
                 "inconclusive",
                 "unfinished",
                 f"still running, or broken off, {done}",
-                next_step=_resume_command(campaign),
+                next_step=campaign.next_command,
             )
         ]
     return []
@@ -482,7 +473,7 @@ def _session_findings(
             if killed
             else f"ReFrame ended with exit code {session.exit_code}: {session.last_error}",
             evidence=str(campaign.session_folder(campaign.sessions) / "reframe.out"),
-            next_step=_resume_command(campaign) if left_open else "",
+            next_step=campaign.next_command if left_open else "",
         )
     ]
 
@@ -542,7 +533,7 @@ def _decide(campaign: Campaign) -> Verdict:
     # No filter left out what the session did not come to.
     resumable = {"no-result", DISTURBED, TAKEN, *(("not-measured",) if state else ())}
     findings = [
-        dataclasses.replace(f, next_step=_resume_command(campaign)) if f.kind in resumable else f
+        dataclasses.replace(f, next_step=campaign.next_command) if f.kind in resumable else f
         for f in findings
     ]
     findings = state + _session_findings(campaign, cases, state + findings) + findings

@@ -707,6 +707,12 @@ def test_a_campaign_of_a_gate_run_is_resumed_by_that_run_only(found: Campaign) -
     assert "railgauge gate run --act" in refused(found)
 
 
+def test_a_patrols_campaign_is_not_resumed_by_accept(found: Campaign) -> None:
+    found.owner = "railgauge patrol"
+    assert f"campaign {found.id} is that of railgauge patrol" in refused(found)
+    assert found.next_command == "railgauge patrol"
+
+
 def test_a_gate_run_resumes_no_campaign_of_somebody_else(found: Campaign) -> None:
     found.save()
     with pytest.raises(RailgaugeError, match="that of railgauge accept"):

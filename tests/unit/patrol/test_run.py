@@ -348,9 +348,10 @@ class Ran:
         options: Any,
         *_: Any,
         begun: Any,
+        owner: str,
         **more: Any,
     ) -> Any:
-        self.options = tuple(options)
+        self.options, self.owner = tuple(options), owner
         self.told = {name: os.environ.get(name) for name in (IDLE_VARIABLE, SCHEDULE_VARIABLE)}
         campaign = SimpleNamespace(
             id="20261122T120000Z-lab-000009",
@@ -440,6 +441,7 @@ def test_where_all_is_well_nobody_is_touched(nodes: Fleet, patrolled: Patrolled)
     assert nodes.open() == set(NS) and not nodes.comments
     assert campaign.told == {IDLE_VARIABLE: "1", SCHEDULE_VARIABLE: None}
     assert campaign.options == ("-J", "nice=10000", "-J", "#SBATCH --no-requeue")
+    assert campaign.owner == "railgauge patrol"
 
 
 @pytest.mark.usefixtures("listed")
