@@ -1719,6 +1719,20 @@ MUTANTS = [
         "tests/unit/checks/test_state.py -k odd",
     ),
     Mutant(
+        "a named partner need not be known to be healthy",
+        "src/railgauge/gate/readmit.py",
+        "for name in sorted({*named} - {*partners.as_accepted(system, named)}):",
+        "for name in ():",
+        "tests/unit/gate/test_readmit.py -k not_known_to_be_healthy",
+    ),
+    Mutant(
+        "accept resumes a patrol's campaign",
+        "src/railgauge/patrol/run.py",
+        "            owner=PATROL,\n",
+        "            owner=None,\n",
+        "tests/unit/patrol/test_run.py -k nobody_is_touched",
+    ),
+    Mutant(
         "anybody resumes the campaign of a gate run",
         "src/railgauge/acceptance/accept.py",
         "    _require_owner(campaign, owner)\n",

@@ -42,7 +42,7 @@ def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[
         able = [name for name in able if name not in chosen]
         while missing > 0 and able:
             candidates, able = able[:missing], able[missing:]
-            good = _as_accepted(system, candidates)
+            good = as_accepted(system, candidates)
             chosen += good
             missing -= len(good)
     return chosen
@@ -69,17 +69,17 @@ def words(system: str, nodes: Collection[str], lent: Collection[str]) -> str:
     return ", ".join(dict.fromkeys(parts))
 
 
-def _as_accepted(system: str, nodes: Sequence[str]) -> list[str]:
+def as_accepted(system: str, nodes: Sequence[str]) -> list[str]:
     """The nodes among `nodes` that are now as they were accepted."""
     taken, _ = inventories.collect(system, nodes, quick=True)
     counted = store.rules(system).counted
-    as_accepted = set()
+    same = set()
     for inventory in taken:
         record = store.readable(system, inventory.node)
         known = {"fields": record.fields, "unknown": record.unknown} if record else None
         if known is not None and not node_gate.changes(known, inventory.as_dict(), counted):
-            as_accepted.add(inventory.node)
-    return [node for node in nodes if node in as_accepted]
+            same.add(inventory.node)
+    return [node for node in nodes if node in same]
 
 
 def accuse(run: Run, node: str, why: str, say: Say) -> None:

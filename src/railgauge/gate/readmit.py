@@ -64,9 +64,11 @@ def plan(
 
 
 def _required(system: str, nodes: Sequence[str], beside: Sequence[str]) -> list[str]:
-    """The partners that a person named; RailgaugeError for one that is not free."""
-    states = slurm_nodes.show(beside)
-    for name in sorted(beside):
+    """The partners that a person named; RailgaugeError for one that is not free, or not known to be
+    healthy: beside such a one a bad node cannot be told from a bad partner.
+    """
+    states, named = slurm_nodes.show(beside), sorted(beside)
+    for name in named:
         suspect = store.suspected(system, name)
         why = (
             "is to be readmitted itself"
@@ -74,13 +76,20 @@ def _required(system: str, nodes: Sequence[str], beside: Sequence[str]) -> list[
             else states[name].outside
             or ("has jobs" if states[name].busy else "")
             or (f"is a suspect: {suspect.why}" if suspect else "")
+            or ("" if store.readable(system, name) else "was not accepted yet")
         )
         if why:
-            raise RailgaugeError(
-                f"--with {name}: {why}",
-                next_step="railgauge gate status; name another one, or none",
-            )
-    return sorted(beside)
+            raise _unfit(name, why)
+    for name in sorted({*named} - {*partners.as_accepted(system, named)}):
+        raise _unfit(name, "is not as it was accepted")
+    return named
+
+
+def _unfit(name: str, why: str) -> RailgaugeError:
+    return RailgaugeError(
+        f"--with {name}: {why}",
+        next_step="railgauge gate status; name another one, or none",
+    )
 
 
 def _times(planned: Run, soak_s: float) -> int:

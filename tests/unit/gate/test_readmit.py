@@ -12,7 +12,7 @@ from railgauge.errors import EXIT_SUSPECT
 from railgauge.gate import journal
 from railgauge.model.record import Listed
 
-from .cluster import Campaigns, Slurm, gate, held, said
+from .cluster import Campaigns, Slurm, gate, held, said, taken
 
 
 def test_a_good_node_returns_and_says_what_changed(
@@ -71,6 +71,19 @@ def test_a_partner_that_is_not_free_is_refused(
     assert code == 3 and "--with n4:" in words and not tests.made
 
 
+@pytest.mark.parametrize(
+    ("name", "kernel", "why"),
+    [("n6", "6.12", "was not accepted yet"), ("n4", "6.13", "is not as it was accepted")],
+)
+def test_a_partner_that_is_not_known_to_be_healthy_is_refused(
+    area: Path, nodes: Slurm, tests: Campaigns, name: str, kernel: str, why: str
+) -> None:
+    held(nodes, "n1")
+    nodes.kernel[name] = kernel
+    words, code = said("readmit", "--nodes", "n1", "--with", name, "--act")
+    assert code == 3 and f"--with {name}: {why}" in words and not tests.made
+
+
 def test_a_partner_that_is_at_fault_is_held(area: Path, nodes: Slurm, tests: Campaigns) -> None:
     tests.bad = {"n3"}
     held(nodes, "n1")
@@ -100,6 +113,7 @@ def test_partners_in_another_partition_are_none(
 def test_with_a_partner_named_in_each_partition_all_are_tested(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
+    store.accept("lab", taken("n6"), "adopt", "untested")
     held(nodes, "n1", "n5")
     words, code = said("readmit", "--nodes", "n1,n5", "--with", "n2,n6")
     assert code == 0 and "would test n1 with n2, n5 with n6, return" in words
