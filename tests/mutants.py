@@ -1719,6 +1719,13 @@ MUTANTS = [
         "tests/unit/checks/test_state.py -k odd",
     ),
     Mutant(
+        "the reason of whoever set a node down is overwritten",
+        "src/railgauge/slurm/nodes.py",
+        "node.reason if node.taken_down else words",
+        "words",
+        "tests/unit/slurm/test_nodes.py -k set_a_node_down",
+    ),
+    Mutant(
         "a named partner need not be known to be healthy",
         "src/railgauge/gate/readmit.py",
         "for name in sorted({*named} - {*partners.as_accepted(system, named)}):",

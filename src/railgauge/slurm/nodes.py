@@ -27,6 +27,15 @@ REGISTERED_S = 30
 _LONGEST_REASON = 160
 
 _NOT_FOUND = re.compile(r"^(?:.*: )?Node (\S+) not found$", re.MULTILINE)
+
+#: How the reasons begin that Slurm gives a node which it takes down itself (texts of slurmctld
+#: 24.11.5, as they stand in its program).
+_SLURMS_REASON = re.compile(
+    r"Not responding|Node unexpectedly rebooted|Low (CPUs|RealMemory|TmpDisk|socket)|ResumeTimeout"
+    r"|\S+ count reported lower than configured|Prolog error|Epilog error|Kill task failed"
+    r"|batch job complete failure|Reboot ASAP|reboot |NO NETWORK ADDRESS FOUND"
+)
+
 _REASON = re.compile(r" Reason=(.*?)(?: \[(\S+)@(\S+)\])?(?: Comment=.*)?\s*$")
 _COMMENT = re.compile(
     r" Comment=(.*?)(?: (?:Extra|InstanceId|InstanceType|ReservationName)=.*)?\s*$"
@@ -86,6 +95,14 @@ class SlurmNode:
     def given_up(self) -> bool:
         """Whether Slurm no longer waits for its answer."""
         return bool(self.flags & {"DOWN", "FAIL"})
+
+    @property
+    def taken_down(self) -> bool:
+        """Whether somebody set it down or failing, for a reason of their own. One that Slurm itself
+        gives for a node that it gave up is none; a reason that is not known is somebody's.
+        """
+        own = self.reason.startswith(OURS) or _SLURMS_REASON.match(self.reason)
+        return self.given_up and bool(self.reason) and not own
 
     @property
     def ours(self) -> bool:
@@ -235,13 +252,17 @@ def _without_reservations(names: Sequence[str] = ()) -> dict[str, SlurmNode]:
 def drain(names: Iterable[str], reason: str) -> None:
     """Let no new job start on these nodes; running ones go on. `reason` follows OURS.
 
-    A node that somebody else has drained stays theirs, with their reason.
+    A node that somebody else has drained, or set down, stays theirs, with their reason.
     """
     words = _shortened(OURS + " ".join(reason.split()))
-    free = [name for name, node in _named(names).items() if node.ours or not node.drained]
-    if free:
-        chosen = f"nodename={','.join(free)}"
-        client.output("scontrol", "update", chosen, "state=drain", f"reason={words}")
+    by_reason: dict[str, list[str]] = {}
+    for name, node in _named(names).items():
+        if node.ours or not node.drained:
+            # A node that is down may come back by itself.
+            by_reason.setdefault(node.reason if node.taken_down else words, []).append(name)
+    for why, members in by_reason.items():
+        chosen = f"nodename={','.join(members)}"
+        client.output("scontrol", "update", chosen, "state=drain", f"reason={why}")
 
 
 def comment(name: str, words: str) -> bool:

@@ -49,6 +49,36 @@ def test_the_reason_of_whoever_drained_a_node_is_never_overwritten(told: list[st
     assert told == ["nodename=n2,n3 state=drain reason=railgauge: test"]
 
 
+DOWN = "NodeName=n1 Arch=x86_64 State={} ThreadsPerCore=1  Reason={} [root@2026-11-20T10:00:00]\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "then"),
+    [
+        ("DOWN", "bad fan", "bad fan"),
+        ("IDLE+FAIL", "RMA 4711", "RMA 4711"),
+        ("DOWN*", "Not responding", "railgauge: test"),
+        ("DOWN", "Node unexpectedly rebooted", "railgauge: test"),
+        ("DOWN", "railgauge: update", "railgauge: test"),
+        ("IDLE", "an old reason", "railgauge: test"),
+    ],
+)
+def test_the_reason_of_whoever_set_a_node_down_is_kept(
+    monkeypatch: pytest.MonkeyPatch, state: str, reason: str, then: str
+) -> None:
+    changes: list[str] = []
+
+    def ask(*command: str, limit_s: float = 30) -> str:
+        if command[1] == "show":
+            return DOWN.format(state, reason) if command[2] == "node" else ""
+        changes.append(" ".join(command[2:]))
+        return ""
+
+    monkeypatch.setattr(client, "output", ask)
+    slurm_nodes.drain(["n1"], "test")
+    assert changes == [f"nodename=n1 state=drain reason={then}"]
+
+
 def test_only_what_railgauge_drained_is_resumed(told: list[str]) -> None:
     slurm_nodes.resume(["n1", "n2", "n3"])
     assert told == ["nodename=n2 state=resume"]
