@@ -45,14 +45,16 @@ _FACTS = {
 class Asleep:
     """A side whose tool takes `TOOL_S`."""
 
-    def __init__(self, role: str, said: agent.Said, ended: agent.Ended, began: Callable[[], None]):
-        self._role, self._said, self._ended, self._began = role, said, ended, began
-        said({"do": "prepared"})
+    def __init__(
+        self, role: str, answered: agent.Answered, ended: agent.Ended, began: Callable[[], None]
+    ):
+        self._role, self._answered, self._ended, self._began = role, answered, ended, began
+        answered({"do": "prepared"})
 
     def tell(self, message: wire.Message) -> None:
         if message["do"] == "go" and self._role == "server":
             there = [{"address": "10.0.0.1", "port": 5001}]
-            self._said({"do": "mail", "name": "ready", "body": there})
+            self._answered({"do": "mail", "name": "ready", "body": there})
         elif message["do"] == "mail" and message["name"] == "ready":
             self._began()
             asyncio.get_running_loop().call_later(TOOL_S, self._leave)
@@ -63,8 +65,8 @@ class Asleep:
         call = {"tool": "tool", "role": self._role, "seconds": TOOL_S, "exit_code": 0}
         line = {"call": call, "facts": _FACTS}
         side = {"do": "side", "role": self._role, "line": line, "out": _OUTPUT, "err": ""}
-        self._said({**side, "files": {}})
-        self._said({"do": "mail", "name": "left", "body": True})
+        self._answered({**side, "files": {}})
+        self._answered({"do": "mail", "name": "left", "body": True})
         self._ended("")
 
     def stop(self) -> None:
@@ -84,8 +86,10 @@ async def serve_agents(file: str) -> None:
             first.append(time.time())
             Path("first").write_text(str(first[0]))
 
-    def start(program: str, spec: Any, role: str, said: agent.Said, ended: agent.Ended) -> Asleep:
-        return Asleep(role, said, ended, began)
+    def start(
+        program: str, spec: Any, role: str, answered: agent.Answered, ended: agent.Ended
+    ) -> Asleep:
+        return Asleep(role, answered, ended, began)
 
     def done(why: str) -> None:
         nonlocal left
