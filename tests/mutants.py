@@ -2219,6 +2219,13 @@ MUTANTS = [
         "tests/unit/node/test_retest.py -k slow_one_way",
     ),
     Mutant(
+        "what is lost on the way is carried",
+        "src/railgauge/node/retest.py",
+        "return min((rate for rate in rates if rate is not None), default=None)",
+        "return max((rate for rate in rates if rate is not None), default=None)",
+        "tests/unit/node/test_rounds.py -k lost_on_the_way",
+    ),
+    Mutant(
         "a client that ends late makes its pair bad",
         "src/railgauge/node/retest.py",
         "float(while_under_way or most * 8 / seconds / 1e9)",

@@ -353,7 +353,9 @@ class Steady:
         if len(moving) < 3:
             return None
         (_, began_s, first), (_, ended_s, last) = moving[0], moving[-2]
-        return round((last - first) / (ended_s - began_s) * self._gbits_per_count, 4)
+        rate = (last - first) / (ended_s - began_s) * self._gbits_per_count
+        # Of a slow link, too, a change of a few thousandths is to be seen.
+        return float(f"{rate:.6g}")
 
 
 class _Counter:

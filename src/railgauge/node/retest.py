@@ -70,9 +70,10 @@ def rate_gbits(line: Mapping[str, Any]) -> float | None:
     where it is not known. Headers are in it: it is for comparing peers. Where the device was not
     sampled, or not for long enough, the tool's own start and end are in it, too.
     """
-    seconds = line["call"]["seconds"]
     counters = line.get("facts", {}).get("counters")
     counters = counters if isinstance(counters, dict) else {}
+    # The call of a server may have waited for its client.
+    seconds = counters.get("seconds") or line["call"]["seconds"]
     moved = counters.get("bytes", {})
     ways = [(n, name, way) for name in moved if name != "lo" for way, n in moved[name].items()]
     if not ways or not seconds > 0:
@@ -81,6 +82,11 @@ def rate_gbits(line: Mapping[str, Any]) -> float | None:
     steady = counters.get("steady_gbits", {})
     while_under_way = steady.get(name, steady.get(f"net/{name}", {})).get(way)
     return float(while_under_way or most * 8 / seconds / 1e9)
+
+
+def between(rates: Iterable[float | None]) -> float | None:
+    """The rate between two sides: that of the slower one, as far as they are known."""
+    return min((rate for rate in rates if rate is not None), default=None)
 
 
 def resent(line: Mapping[str, Any]) -> int:

@@ -46,6 +46,9 @@ AT_ONCE = 64
 TICK_S = 0.5
 #: How often the file that asks for an early end is looked at.
 ENOUGH_S = 2.0
+
+#: The sides of a place, also of its second run (anew.py), by which its rate is known.
+_PARTS = tuple(run + part for run in ("", anew.PREFIX) for part in ("server", "client"))
 #: A place that is ended then is late where it ran for so many times what good ones took, and so
 #: much more.
 SLOW, SLOW_S = 3, 10.0
@@ -90,9 +93,9 @@ class Rounds:
         self._changed = asyncio.Event()
         self._tool_s = 0.0
         #: by the number of a place: whether it is good, None where that is not known; and what went
-        #: between its nodes (Gb/s), by its client's exit line
+        #: between its nodes (Gb/s), by the exit line of each role
         self._good: dict[int, bool | None] = {}
-        self._rates: dict[int, float | None] = {}
+        self._carried: dict[int, dict[str, float | None]] = {}
         #: by the number of a place: the segments that its client's node sent again
         self._resent: dict[int, int] = {}
         #: places of which the other direction was measured too
@@ -180,26 +183,30 @@ class Rounds:
         peers, which are all that were listed, and by what went there before.
         """
         first = [index for index in places if index not in self._like]
-        bound = retest.bound([self._rates.get(n) for n in first], self._sweep.retests.slower)
+        bound = retest.bound([self._rate(n) for n in first], self._sweep.retests.slower)
         of_before = retest.bound_since([self._kept(n) for n in first], self._sweep.retests.change)
         usual = retest.most_resent([self._resent[n] for n in first if n in self._resent], 0)
         met = []
         for index in places:
-            place, rate, good = self._sweep.places[index], self._rates.get(index), self._good[index]
+            place, rate, good = self._sweep.places[index], self._rate(index), self._good[index]
             if good and rate is not None:
                 kept = self._kept(index)
                 good = rate >= bound and (kept is None or kept >= of_before)
                 # Where a link loses packets, its rate may still be that of its peers.
                 most = self._sweep.orders[place.order].get("most_resent")
-                lossy = most is not None and self._resent[index] > most + usual
+                lossy = most is not None and self._resent.get(index, 0) > most + usual
                 good = good and not lossy
             like = self._like.get(index, index)
             met.append(retest.Met(like, place.roles["server"], place.roles["client"], good))
         return met
 
+    def _rate(self, index: int) -> float | None:
+        """The rate at a place, by its slower side: the sender counts what it sends again."""
+        return retest.between(self._carried.get(index, {}).values())
+
     def _kept(self, index: int) -> float | None:
         """The rate at a place now, as a share of the rate between its nodes before."""
-        place, rate = self._sweep.places[index], self._rates.get(index)
+        place, rate = self._sweep.places[index], self._rate(index)
         planned = self._sweep.places[self._like.get(index, index)]
         before = self._sweep.retests.before.get(place.name)
         same = set(place.roles.values()) == set(planned.roles.values())
@@ -309,8 +316,12 @@ class Rounds:
         self._write(event)
         # A second run, where there is one (anew.py), comes after the first.
         if role in ("client", f"{anew.PREFIX}client") and place.round == self._gone:
-            self._rates[place.index] = retest.rate_gbits(line)
             self._resent[place.index] = retest.resent(line)
+        if role in _PARTS and place.round == self._gone:
+            carried = self._carried.get(place.index, {})
+            run = str(role).rpartition("/")[0]
+            same = {one: rate for one, rate in carried.items() if one.rpartition("/")[0] == run}
+            self._carried[place.index] = {**same, str(role): retest.rate_gbits(line)}
         if call.get("exit_code") != 0:
             self._good[place.index] = False
         elif str(role).startswith(back.PREFIX):
@@ -387,7 +398,7 @@ class Rounds:
         where it was nearly so.
         """
         order = self._sweep.orders[self._sweep.places[index].order]
-        rate, least = self._rates.get(index), order.get("least_gbits", 0.0)
+        rate, least = self._rate(index), order.get("least_gbits", 0.0)
         return index in self._turned and (rate is None or rate < least / back.HEADROOM)
 
     # --- what goes wrong -------------------------------------------------------------------------

@@ -31,7 +31,7 @@ _NAMED = 4
 
 
 def rates(campaign: Campaign) -> Rates:
-    """The rate of each place of a campaign, by the client's devices, as the median of its runs. The
+    """The rate of each place of a campaign, by its sides' devices, as the median of its runs. The
     conductor of a later sweep compares its own with it.
     """
     # Unlike a unique name, a case's name is the same where other nodes are measured.
@@ -39,14 +39,16 @@ def rates(campaign: Campaign) -> Rates:
     case_names = {planned.unique_name: planned.case for planned in plan}
     by_place: dict[tuple[str, str, str], list[float]] = {}
     for case in compare.read(campaign):
-        for call in case.calls if not case.like and case.place else ():
-            facts = case.facts.get(call.host, {})
-            if call.role == "client" and call.exit_code == 0:
-                line = {"call": {"seconds": call.seconds}, "facts": facts}
-                rate = retest.rate_gbits(line)
-                if rate:
-                    key = case_names[case.unique_name], case.partition, case.place
-                    by_place.setdefault(key, []).append(rate)
+        if case.like or not case.place:
+            continue
+        lines = [
+            {"call": {"seconds": call.seconds}, "facts": case.facts.get(call.host, {})}
+            for call in case.calls
+            if call.role in ("server", "client") and call.exit_code == 0
+        ]
+        if rate := retest.between(map(retest.rate_gbits, lines)):
+            key = case_names[case.unique_name], case.partition, case.place
+            by_place.setdefault(key, []).append(rate)
     by_case: Rates = {}
     for (name, partition, place), runs in by_place.items():
         places = by_case.setdefault(name, {}).setdefault(partition, {})

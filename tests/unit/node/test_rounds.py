@@ -347,9 +347,11 @@ def ring(retests: int = 3, **order: Any) -> sweep.Sweep:
     return made._replace(retests=sweep.Retests(retests, 0.175))
 
 
-def carrying(rates: dict[str, float], lossy: Collection[str] = ()) -> Answer:
+def carrying(
+    rates: dict[str, float], lossy: Collection[str] = (), arrives: Collection[str] = ()
+) -> Answer:
     """An agent whose sides carry what the slower of their nodes does, in Gb/s; and send 200
-    segments again where one of them is among `lossy`.
+    segments again where one of them is among `lossy`. At servers among `arrives` half of it comes.
     """
 
     def answer(cluster: Cluster, node: str, message: wire.Message) -> None:
@@ -361,6 +363,8 @@ def carrying(rates: dict[str, float], lossy: Collection[str] = ()) -> Answer:
         place, role = message["place"], message["role"]
         ends = cluster.orders.places[place].roles.values()
         moved = int(min(rates.get(end, 10.0) for end in ends) * 3.0 * 1e9 / 8)
+        if role == "server" and node in arrives:
+            moved //= 2
         counters = {"tcp/RetransSegs": 200} if set(lossy) & set(ends) else {}
         facts = {"counters": {"bytes": {"eth0": {"rx": 1000, "tx": moved}}, "counters": counters}}
         line = {"call": {"role": role, "seconds": 3.0, "exit_code": 0}, "facts": facts}
@@ -394,6 +398,12 @@ def test_who_stands_between_two_slow_ones_meets_somebody_else() -> None:
         (pair,) = [pair for pair in met if node in pair]
         # Somebody who was good with all.
         assert pair - {node} <= {"n0", "n6", "n7"}
+
+
+def test_what_is_lost_on_the_way_counts_as_not_carried() -> None:
+    """The client's device counts what was sent, and sent again."""
+    cluster = swept(ring(), **dict.fromkeys(NAMES, carrying({}, arrives={"n2"})))
+    assert any("n2" in name for _, name in again(cluster))
 
 
 def test_so_many_rounds_and_no_more() -> None:
