@@ -2247,6 +2247,20 @@ MUTANTS = [
         "tests/unit/node/test_rounds.py -k below_what_is_asked",
     ),
     Mutant(
+        "a server that comes late to some streams makes a link slow",
+        "src/railgauge/tools/iperf2/judge.py",
+        "began - clock.began_s + own.seconds - clock.seconds + own.began_s - first",
+        "own.seconds - clock.seconds",
+        "tests/unit/tools/test_iperf2.py -k late_to_some_streams",
+    ),
+    Mutant(
+        "a sum by the clock of a late stream makes a link fast",
+        "src/railgauge/tools/iperf2/judge.py",
+        "row.duration_s * _SAME < wall < whole * _SAME:",
+        "row.duration_s * _SAME < wall < whole:",
+        "tests/unit/tools/test_iperf2.py -k late_to_some_streams",
+    ),
+    Mutant(
         "a client that closes late makes a link slow",
         "src/railgauge/tools/iperf2/judge.py",
         "if server is not client and len(theirs) > 1",

@@ -204,6 +204,17 @@ def drained_meanwhile(gate: Gate) -> None:
     assert gate.state("n2").reason == "bad fan"
 
 
+def down_meanwhile(gate: Gate) -> None:
+    """A human sets the node down before it is tested: it stays so, with their reason."""
+    gate.update("n2")
+    gate.hold("n2")
+    gate.killed_after("drain")
+    client.output("scontrol", "update", "nodename=n2", "state=down", "reason=bad fan")
+    out = gate("run", "--act", code=1)
+    assert "bad fan" in out, out
+    assert gate.state("n2").reason == "bad fan" and not gate.state("n2").in_service
+
+
 def reservation_deleted(gate: Gate) -> None:
     """Somebody deletes the reservation in the middle: drained at once, and one more run ends it."""
     gate.update("n2")
@@ -305,6 +316,7 @@ DRILLS: dict[str, Callable[[Gate], None]] = {
     "killed-in-update": killed_in_update,
     "update-lost": update_lost,
     "drained-meanwhile": drained_meanwhile,
+    "down-meanwhile": down_meanwhile,
     "reservation-deleted": reservation_deleted,
     "in-maintenance": in_maintenance,
     "bad-partner": bad_partner,

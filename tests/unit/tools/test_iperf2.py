@@ -806,6 +806,31 @@ def test_a_sum_by_the_clock_of_one_stream_is_no_faster_than_its_link() -> None:
     assert rate == pytest.approx(0.02951, rel=0.0005)
 
 
+@pytest.mark.parametrize(
+    ("name", "rate"),
+    [
+        # The server came to the first stream at once, to the others 157 ms late: that is no time
+        # before the first.
+        ("late-accept", 0.009860),
+        # All streams end with the client's; the sum's clock is one that began 156 ms late.
+        ("sum-short", 0.009884),
+        # The same, and the client's clock ends 0.5 ms before the server's.
+        ("sum-of-late-clock", 0.009873),
+    ],
+)
+def test_a_server_that_comes_late_to_some_streams_changes_no_rate(name: str, rate: float) -> None:
+    """Links of 0.01 Gb/s on a starved host, whose devices carried 0.00988 with all headers."""
+    options = iperf2.Options(
+        streams=4, duration_s=5, window_bytes=131072, congestion="cubic", drain_s=5
+    )
+    client, server = recorded(f"{name}-client"), recorded(f"{name}-server")
+    both = both_calls(iperf2.TOOL, 6.8, "iperf version 2.2.1")
+    reading = iperf2.read(client, server=server, calls=both, options=options)
+    assert reading.ok, reading.reason
+    found = {m.metric: m.value for m in reading.measurements}
+    assert found["bandwidth"] == pytest.approx(rate, rel=5e-4)
+
+
 def test_a_client_that_comes_late_to_the_end_of_a_stream_slows_nothing() -> None:
     """It closed a stream at 4.94 s whose last byte the server had at 3.94 s, and all at 4.14 s."""
     options = iperf2.Options(

@@ -109,9 +109,10 @@ def _seconds(run: Mapping[str, Output], row: Stream) -> float:
     where that started well before.
 
     On a busy machine a server comes to a stream late, and a client to its end. So the time is the
-    server's, from its first stream to the end of the last one, and what every stream of it lacks to
-    the client's, which was before the first. Where connections have no times, or there is one
-    stream, it is the client's.
+    server's, from its first stream to the end of the last one, and what was sent before the first.
+    The run began no earlier than any of its streams says: so much before the server came to it as
+    it lacks to the client's, later by what the client itself began it after the others. Where
+    connections have no times, or there is one stream, it is the client's.
     """
     client, server = run["client"], _receiver(run)
     whole = client.total.duration_s
@@ -119,10 +120,14 @@ def _seconds(run: Mapping[str, Output], row: Stream) -> float:
     if server is not client and len(theirs) > 1 and ours.keys() == theirs.keys():
         began = min(clock.began_s for clock in theirs.values())
         wall = max(clock.began_s + clock.seconds for clock in theirs.values()) - began
-        before = min(ours[port].seconds - clock.seconds for port, clock in theirs.items())
+        first = min(clock.began_s for clock in ours.values())
+        before = min(
+            began - clock.began_s + own.seconds - clock.seconds + own.began_s - first
+            for own, clock in ((ours[port], clock) for port, clock in theirs.items())
+        )
         whole = min(wall + max(before, 0.0), whole)
         # The sum has the clock of a stream, whichever began when.
-        if row is server.total and row.duration_s * _SAME < wall < whole:
+        if row is server.total and row.duration_s * _SAME < wall < whole * _SAME:
             return whole if whole > SUM_SHORTER * row.duration_s else wall
     return whole if whole > SUM_SHORTER * row.duration_s else row.duration_s
 
