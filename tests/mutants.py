@@ -1700,8 +1700,8 @@ MUTANTS = [
     Mutant(
         "a human's reason is overwritten",
         "src/railgauge/slurm/nodes.py",
-        "if node.ours or not node.drained]",
-        "]",
+        "        if node.ours or not node.drained:\n",
+        "        if True:\n",
         "tests/unit/slurm/test_nodes.py",
     ),
     Mutant(
