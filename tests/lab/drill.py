@@ -205,7 +205,7 @@ def drained_meanwhile(gate: Gate) -> None:
 
 
 def down_meanwhile(gate: Gate) -> None:
-    """A human sets the node down before it is tested: it stays so, with their reason."""
+    """A human sets the node down before it is returned: it stays so, with their reason."""
     gate.update("n2")
     gate.hold("n2")
     gate.killed_after("drain")
