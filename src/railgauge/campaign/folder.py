@@ -168,10 +168,17 @@ class Campaign:
     #: whose campaign it is where that is a gate run or a patrol: nobody else goes on with it
     owner: str | None = None
     earlier: list[Earlier] = dataclasses.field(default_factory=list)
+    #: by its record; a copy may lie in a folder of another name
+    recorded_id: str = dataclasses.field(default="", compare=False)
 
     @property
     def id(self) -> str:
         return self.folder.name
+
+    @property
+    def first_id(self) -> str:
+        """Its id as it was measured."""
+        return self.recorded_id or self.id
 
     @property
     def next_command(self) -> str:
@@ -256,7 +263,7 @@ class Campaign:
         write_json(
             self.folder / "campaign.json",
             {
-                "id": self.id,
+                "id": self.first_id,
                 "system": self.system,
                 "gate": self.gate,
                 "simulated": self.simulated,
@@ -367,7 +374,11 @@ def load(name: str) -> Campaign:
         fields = json.loads(record.read_text(encoding="utf-8"))
         known_fields = {f.name for f in dataclasses.fields(Campaign)}
         return _RECORD.validate_python(
-            {"folder": folder, **{k: v for k, v in fields.items() if k in known_fields}}
+            {
+                **{k: v for k, v in fields.items() if k in known_fields},
+                "folder": folder,
+                "recorded_id": fields.get("id", ""),
+            }
         )
     except FileNotFoundError:
         known = [folder.name for folder in all_folders()]

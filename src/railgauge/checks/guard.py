@@ -121,6 +121,18 @@ def refuse_unfinished_session(runner: Any, cases: Sequence[Any]) -> None:
         raise ReframeError(f"only {finished} of {len(cases)} test cases came to a result")
 
 
+def refuse_other_stage() -> None:
+    """Refuse a campaign whose cases would be staged elsewhere than in its folder: nobody could tell
+    whether their records are as they were measured.
+    """
+    stage, session = Path(runtime.runtime().stage_prefix), paths.session_folder()
+    if not stage.resolve().is_relative_to(session.resolve()):
+        raise ReframeError(
+            f"the test cases would be staged in {stage}, expected a folder in {session}; next: "
+            "unset RFM_STAGE_DIR and RFM_PREFIX, and leave out --stage and --prefix"
+        )
+
+
 def refuse_retried_session(runner: Any, cases: Sequence[Any]) -> None:
     """Refuse a session in which a case failed and passed on a second try: the link is flaky."""
     failed = runner.stats.failed(run=0)
@@ -339,7 +351,8 @@ def install() -> None:
             testcases = plan.resume_plan(testcases, self._num_reruns + 1)
         else:
             plan.write_plan(testcases, self._num_reruns + 1)
-        if paths.campaign_folder() is not None:
+        if folder is not None:
+            refuse_other_stage()
             # Before ReFrame's own, which may end the session.
             self.policy.task_listeners.insert(0, EndKeeper())
         if not self.policy.dry_run_mode:

@@ -42,7 +42,7 @@ def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[
         able = [name for name in able if name not in chosen]
         while missing > 0 and able:
             candidates, able = able[:missing], able[missing:]
-            good = as_accepted(system, candidates)
+            good, _ = as_accepted(system, candidates)
             chosen += good
             missing -= len(good)
     return chosen
@@ -69,9 +69,11 @@ def words(system: str, nodes: Collection[str], lent: Collection[str]) -> str:
     return ", ".join(dict.fromkeys(parts))
 
 
-def as_accepted(system: str, nodes: Sequence[str]) -> list[str]:
-    """The nodes among `nodes` that are now as they were accepted."""
-    taken, _ = inventories.collect(system, nodes, quick=True)
+def as_accepted(system: str, nodes: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The nodes among `nodes` that are now as they were accepted, and of those where that is not
+    known why.
+    """
+    taken, failed = inventories.collect(system, nodes, quick=True)
     counted = store.rules(system).counted
     same = set()
     for inventory in taken:
@@ -79,7 +81,7 @@ def as_accepted(system: str, nodes: Sequence[str]) -> list[str]:
         known = {"fields": record.fields, "unknown": record.unknown} if record else None
         if known is not None and not node_gate.changes(known, inventory.as_dict(), counted):
             same.add(inventory.node)
-    return [node for node in nodes if node in same]
+    return [node for node in nodes if node in same], failed
 
 
 def accuse(run: Run, node: str, why: str, say: Say) -> None:

@@ -80,8 +80,10 @@ def _required(system: str, nodes: Sequence[str], beside: Sequence[str]) -> list[
         )
         if why:
             raise _unfit(name, why)
-    for name in sorted({*named} - {*partners.as_accepted(system, named)}):
-        raise _unfit(name, "is not as it was accepted")
+    same, unknown = partners.as_accepted(system, named)
+    for name in sorted({*named} - {*same}):
+        lacks = f"no inventory of it: {unknown[name]}" if name in unknown else ""
+        raise _unfit(name, lacks or "is not as it was accepted")
     return named
 
 

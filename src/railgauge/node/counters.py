@@ -344,18 +344,30 @@ class Steady:
     @property
     def gbits(self) -> float | None:
         """None where it grew in less than three periods."""
-        steps = [
-            ((count - before) / (now_s - before_s), now_s, count)
-            for (before_s, before), (now_s, count) in zip(self._readings, self._readings[1:])
-        ]
-        most = max((rate for rate, *_ in steps), default=0)
-        moving = [step for step in steps if step[0] > most * IDLE_SHARE]
+        moving = self._moving()
         if len(moving) < 3:
             return None
-        (_, began_s, first), (_, ended_s, last) = moving[0], moving[-2]
+        (_, _, began_s, first), (_, _, ended_s, last) = moving[0], moving[-2]
         rate = (last - first) / (ended_s - began_s) * self._gbits_per_count
         # Of a slow link, too, a change of a few thousandths is to be seen.
         return float(f"{rate:.6g}")
+
+    @property
+    def seconds(self) -> float:
+        """From the first period in which it grew to the last one, both with what is idle in them;
+        0 where it did not.
+        """
+        moving = self._moving()
+        return round(moving[-1][2] - moving[0][1], 3) if moving else 0.0
+
+    def _moving(self) -> list[tuple[float, float, float, int]]:
+        """The periods in which it grew: rate, begin, end and the count then."""
+        steps = [
+            ((count - before) / (now_s - before_s), before_s, now_s, count)
+            for (before_s, before), (now_s, count) in zip(self._readings, self._readings[1:])
+        ]
+        most = max((rate for rate, *_ in steps), default=0)
+        return [step for step in steps if step[0] > most * IDLE_SHARE]
 
 
 class _Counter:
@@ -437,19 +449,21 @@ class Sampler:
             self._thread.start()
 
     def stop(self) -> dict[str, Any]:
-        """Peak and steady rates in Gb/s by device and direction, the longest time that the sampler
-        was held up, and the share of a core that it took.
+        """Peak and steady rates in Gb/s by device and direction, how long anything went there, the
+        longest time that the sampler was held up, and the share of a core that it took.
         """
         self._ended.set()
         self._thread.join()
         self._settle()
         peaks: dict[str, dict[str, float | None]] = {}
         steady: dict[str, dict[str, float | None]] = {}
+        moving: dict[str, dict[str, float]] = {}
         in_steps = []
         for counter in self._counters:
             counter.close()
             peaks.setdefault(counter.device, {})[counter.direction] = counter.peak.gbits
             steady.setdefault(counter.device, {})[counter.direction] = counter.steady.gbits
+            moving.setdefault(counter.device, {})[counter.direction] = counter.steady.seconds
             if counter.peak.in_steps:
                 in_steps.append(f"{counter.device} {counter.direction}")
         if in_steps:
@@ -460,6 +474,7 @@ class Sampler:
         return {
             "peak_gbits": peaks,
             "steady_gbits": steady,
+            "moving_s": moving,
             "sampler_gap_s": round(max((c.peak.gap_s for c in self._counters), default=0.0), 3),
             "sampler_cpu_share": round(self._cpu_share, 5),
             "notes": self.notes,
@@ -566,6 +581,7 @@ class Watch:
             "bytes": _bytes({**self._before, **self._loopback}, {**after, **_loopback(self._root)}),
             "peak_gbits": sampled["peak_gbits"],
             "steady_gbits": sampled["steady_gbits"],
+            "moving_s": sampled["moving_s"],
             "sampler_gap_s": sampled["sampler_gap_s"],
             "sampler_cpu_share": sampled["sampler_cpu_share"],
             "snapshot_s": round(self._snapshot_s, 3),

@@ -331,6 +331,8 @@ def _keep_out(
             yield HoldOutcome(name, "alarm", why="Slurm knows no such node")
         elif state.drained:
             yield HoldOutcome(name, "was held" if state.ours else "alarm", why=state.reason)
+        elif state.taken_down:
+            yield HoldOutcome(name, "alarm", why=f"{state.outside}, left alone")
         elif state.flags & {"RESERVED", "MAINTENANCE"} and state.reservations != (run,):
             # A gate run has it, or its administrators.
             yield HoldOutcome(name, "alarm", why=f"{state.outside} ({state.state}), left alone")

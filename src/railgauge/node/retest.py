@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import collections
 import itertools
+import operator
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from railgauge.node.counters import RESENT
+from railgauge.node.counters import PERIOD_S, RESENT
 
 #: A node is at fault if it is bad with this many partners that are good with others.
 PARTNERS = 2
@@ -33,6 +34,13 @@ LEAST_PAIRS = 4
 #: The standard deviation of normal values over the median of their distances from the median; and
 #: so many of these are no noise.
 NORMAL, DEVIATIONS = 1.4826, 3.5
+
+
+#: Two counts of the same bytes agree so far.
+_SAME = 0.99
+
+#: Times that differ by less may be the same: each begins and ends within a period.
+_SHORT_S = 2.5 * PERIOD_S
 
 
 class Met(NamedTuple):
@@ -65,28 +73,63 @@ class Again(NamedTuple):
         return self.server, self.client
 
 
-def rate_gbits(line: Mapping[str, Any]) -> float | None:
-    """What the busiest device of a side carried, in its busier direction, by its exit line; None
-    where it is not known. Headers are in it: it is for comparing peers. Where the device was not
-    sampled, or not for long enough, the tool's own start and end are in it, too.
+class Carried(NamedTuple):
+    """What the busiest device of a side carried in its busier direction, headers included: the mean
+    over the call, the tool's own start and end in it; and where the device was sampled for long
+    enough, the rate while it was under way, and for how long that was.
     """
+
+    mean_gbits: float
+    steady_gbits: float | None = None
+    moving_s: float = 0.0
+
+
+def carried(line: Mapping[str, Any]) -> Carried | None:
+    """By the exit line of a side; None where it is not known."""
+    seconds = line["call"]["seconds"]
     counters = line.get("facts", {}).get("counters")
     counters = counters if isinstance(counters, dict) else {}
-    # The call of a server may have waited for its client.
-    seconds = counters.get("seconds") or line["call"]["seconds"]
     moved = counters.get("bytes", {})
     ways = [(n, name, way) for name in moved if name != "lo" for way, n in moved[name].items()]
     if not ways or not seconds > 0:
         return None
-    most, name, way = max(ways)
-    steady = counters.get("steady_gbits", {})
-    while_under_way = steady.get(name, steady.get(f"net/{name}", {})).get(way)
-    return float(while_under_way or most * 8 / seconds / 1e9)
+
+    def sampled(what: str, name: str, way: str) -> Any:
+        devices = counters.get(what, {})
+        return devices.get(name, devices.get(f"net/{name}", {})).get(way)
+
+    most = max(ways)[0]
+    # One NIC's bytes may be counted twice, in other units, and sampled once.
+    steady, _, name, way = max(
+        (sampled("steady_gbits", name, way) or 0.0, n, name, way)
+        for n, name, way in ways
+        if n >= most * _SAME
+    )
+    mean = most * 8 / seconds / 1e9
+    return Carried(mean, steady or None, sampled("moving_s", name, way) or 0.0)
 
 
-def between(rates: Iterable[float | None]) -> float | None:
-    """The rate between two sides: that of the slower one, as far as they are known."""
-    return min((rate for rate in rates if rate is not None), default=None)
+def rates(places: Mapping[Any, Mapping[str, Carried]]) -> dict[Any, float]:
+    """The rate at places under one condition, each with what its sides carried, by their roles.
+
+    It is the rate while traffic was under way, by the slower side, as the sender counts what it
+    sends again. Who sent for a shorter time than the others, as a link came late or went early,
+    has no more for that. Where not all places were sampled for long enough, it is the mean rate of
+    the clients: one kind of number for all.
+    """
+    slower = {
+        place: min(known, key=operator.attrgetter("steady_gbits"))
+        for place, sides in places.items()
+        if (known := [side for side in sides.values() if side.steady_gbits is not None])
+    }
+    if len(slower) < len(places):
+        return {place: sides["client"].mean_gbits for place, sides in places.items()}
+    usual_s = statistics.median(side.moving_s for side in slower.values()) if slower else 0.0
+    return {
+        place: (side.steady_gbits or 0.0)
+        * (side.moving_s / usual_s if side.moving_s < usual_s - _SHORT_S else 1.0)
+        for place, side in slower.items()
+    }
 
 
 def resent(line: Mapping[str, Any]) -> int:

@@ -95,7 +95,9 @@ class Rounds:
         #: by the number of a place: whether it is good, None where that is not known; and what went
         #: between its nodes (Gb/s), by the exit line of each role
         self._good: dict[int, bool | None] = {}
-        self._carried: dict[int, dict[str, float | None]] = {}
+        self._carried: dict[int, dict[str, retest.Carried]] = {}
+        #: and which run that is of: a second one (anew.py) counts for the first
+        self._run_of: dict[int, str] = {}
         #: by the number of a place: the segments that its client's node sent again
         self._resent: dict[int, int] = {}
         #: places of which the other direction was measured too
@@ -183,15 +185,19 @@ class Rounds:
         peers, which are all that were listed, and by what went there before.
         """
         first = [index for index in places if index not in self._like]
-        bound = retest.bound([self._rate(n) for n in first], self._sweep.retests.slower)
-        of_before = retest.bound_since([self._kept(n) for n in first], self._sweep.retests.change)
+        rates = retest.rates(
+            {n: of for n in places if "client" in (of := self._carried.get(n, {}))}
+        )
+        bound = retest.bound([rates.get(n) for n in first], self._sweep.retests.slower)
+        kept = {n: self._kept(n, rate) for n, rate in rates.items()}
+        of_before = retest.bound_since([kept.get(n) for n in first], self._sweep.retests.change)
         usual = retest.most_resent([self._resent[n] for n in first if n in self._resent], 0)
         met = []
         for index in places:
-            place, rate, good = self._sweep.places[index], self._rate(index), self._good[index]
+            place, rate, good = self._sweep.places[index], rates.get(index), self._good[index]
             if good and rate is not None:
-                kept = self._kept(index)
-                good = rate >= bound and (kept is None or kept >= of_before)
+                of_then = kept[index]
+                good = rate >= bound and (of_then is None or of_then >= of_before)
                 # Where a link loses packets, its rate may still be that of its peers.
                 most = self._sweep.orders[place.order].get("most_resent")
                 lossy = most is not None and self._resent.get(index, 0) > most + usual
@@ -200,17 +206,13 @@ class Rounds:
             met.append(retest.Met(like, place.roles["server"], place.roles["client"], good))
         return met
 
-    def _rate(self, index: int) -> float | None:
-        """The rate at a place, by its slower side: the sender counts what it sends again."""
-        return retest.between(self._carried.get(index, {}).values())
-
-    def _kept(self, index: int) -> float | None:
+    def _kept(self, index: int, rate: float) -> float | None:
         """The rate at a place now, as a share of the rate between its nodes before."""
-        place, rate = self._sweep.places[index], self._rate(index)
+        place = self._sweep.places[index]
         planned = self._sweep.places[self._like.get(index, index)]
         before = self._sweep.retests.before.get(place.name)
         same = set(place.roles.values()) == set(planned.roles.values())
-        return rate / before if rate is not None and before and same else None
+        return rate / before if before and same else None
 
     def _is_prepared(self, number: int) -> bool:
         return not self._unready[number]
@@ -318,10 +320,11 @@ class Rounds:
         if role in ("client", f"{anew.PREFIX}client") and place.round == self._gone:
             self._resent[place.index] = retest.resent(line)
         if role in _PARTS and place.round == self._gone:
-            carried = self._carried.get(place.index, {})
-            run = str(role).rpartition("/")[0]
-            same = {one: rate for one, rate in carried.items() if one.rpartition("/")[0] == run}
-            self._carried[place.index] = {**same, str(role): retest.rate_gbits(line)}
+            run, _, part = str(role).rpartition("/")
+            if self._run_of.get(place.index) != run:
+                self._run_of[place.index], self._carried[place.index] = run, {}
+            if (side := retest.carried(line)) is not None:
+                self._carried[place.index][part] = side
         if call.get("exit_code") != 0:
             self._good[place.index] = False
         elif str(role).startswith(back.PREFIX):
@@ -398,7 +401,8 @@ class Rounds:
         where it was nearly so.
         """
         order = self._sweep.orders[self._sweep.places[index].order]
-        rate, least = self._rate(index), order.get("least_gbits", 0.0)
+        client, least = self._carried.get(index, {}).get("client"), order.get("least_gbits", 0.0)
+        rate = client.mean_gbits if client is not None else None
         return index in self._turned and (rate is None or rate < least / back.HEADROOM)
 
     # --- what goes wrong -------------------------------------------------------------------------

@@ -252,14 +252,15 @@ def _without_reservations(names: Sequence[str] = ()) -> dict[str, SlurmNode]:
 def drain(names: Iterable[str], reason: str) -> None:
     """Let no new job start on these nodes; running ones go on. `reason` follows OURS.
 
-    A node that somebody else has drained, or set down, stays theirs, with their reason.
+    A node that somebody else has drained, or set down, stays theirs, with their reason and name.
     """
     words = _shortened(OURS + " ".join(reason.split()))
     by_reason: dict[str, list[str]] = {}
     for name, node in _named(names).items():
         if node.ours or not node.drained:
             # A node that is down may come back by itself.
-            by_reason.setdefault(node.reason if node.taken_down else words, []).append(name)
+            theirs = f"{node.reason} (set by {node.by or 'somebody'})"
+            by_reason.setdefault(theirs if node.taken_down else words, []).append(name)
     for why, members in by_reason.items():
         chosen = f"nodename={','.join(members)}"
         client.output("scontrol", "update", chosen, "state=drain", f"reason={why}")

@@ -86,8 +86,12 @@ def _reported(
 
 def _held_against(folder: Path, reported: Attempt, end: Attempt | None) -> Attempt:
     """What the report says of a case, where the case itself said the same at its end."""
-    ended, damage = reported.result in get_args(EndResult), ""
-    if end is None and ended:
+    stage = end.stagedir if end else _within(folder, reported.stagedir)
+    damage = ""
+    if reported.result not in get_args(EndResult):
+        # It came to no end, and has no result.
+        pass
+    elif end is None and (reported.result == "pass" or _has_record(reported.stagedir)):
         damage = (
             f"{folder / ENDED}: has no end of this case, so that nobody can tell "
             "whether its record is the one that was measured"
@@ -96,8 +100,11 @@ def _held_against(folder: Path, reported: Attempt, end: Attempt | None) -> Attem
         damage = end.damage
     elif end is not None and end.result != reported.result:
         damage = f"{folder / 'report.json'}: says {reported.result}, the case's end {end.result}"
-    stage = end.stagedir if end else _within(folder, reported.stagedir)
     return reported.model_copy(update={"stagedir": stage, "damage": damage})
+
+
+def _has_record(stage: Path | None) -> bool:
+    return stage is not None and (stage / RESULT_FILE).exists()
 
 
 def _within(folder: Path, stage: Path | None) -> Path | None:
@@ -156,7 +163,7 @@ def _in_order(runs: Sequence[tuple[int, Attempt]]) -> list[tuple[int, Attempt]]:
 def _mismatch(campaign: Campaign, session: int, planned: Planned, ended: Ended) -> str:
     """The first field of an end that is not of this campaign, session and case; "" for none."""
     for name, actual, expected in (
-        ("campaign", ended.campaign, campaign.id),
+        ("campaign", ended.campaign, campaign.first_id),
         ("session", ended.session, session),
         ("system", ended.system, campaign.system),
         ("check", ended.check, planned.check),

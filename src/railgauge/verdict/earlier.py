@@ -37,22 +37,27 @@ def rates(campaign: Campaign) -> Rates:
     # Unlike a unique name, a case's name is the same where other nodes are measured.
     plan = record.read_plan(campaign.folder / PLAN) or ()
     case_names = {planned.unique_name: planned.case for planned in plan}
-    by_place: dict[tuple[str, str, str], list[float]] = {}
+    of_run: dict[tuple[str, str, int], dict[str, dict[str, retest.Carried]]] = {}
     for case in compare.read(campaign):
         if case.like or not case.place:
             continue
-        lines = [
-            {"call": {"seconds": call.seconds}, "facts": case.facts.get(call.host, {})}
-            for call in case.calls
-            if call.role in ("server", "client") and call.exit_code == 0
-        ]
-        if rate := retest.between(map(retest.rate_gbits, lines)):
-            key = case_names[case.unique_name], case.partition, case.place
-            by_place.setdefault(key, []).append(rate)
+        sides = {}
+        for call in case.calls:
+            line = {"call": {"seconds": call.seconds}, "facts": case.facts.get(call.host, {})}
+            side = retest.carried(line) if call.exit_code == 0 else None
+            if side is not None and side.mean_gbits and call.role in ("server", "client"):
+                sides[call.role] = side
+        if "client" in sides:
+            key = case_names[case.unique_name], case.partition, case.run
+            of_run.setdefault(key, {})[case.place] = sides
+    by_place: dict[tuple[str, str, str], list[float]] = {}
+    for (name, partition, _), places in of_run.items():
+        for place, rate in retest.rates(places).items():
+            by_place.setdefault((name, partition, place), []).append(rate)
     by_case: Rates = {}
     for (name, partition, place), runs in by_place.items():
-        places = by_case.setdefault(name, {}).setdefault(partition, {})
-        places[place] = statistics.median(runs)
+        of_partition = by_case.setdefault(name, {}).setdefault(partition, {})
+        of_partition[place] = statistics.median(runs)
     return by_case
 
 

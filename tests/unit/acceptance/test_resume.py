@@ -497,6 +497,18 @@ def task(stage: Path | None) -> Any:
     return SimpleNamespace(check=found.check, testcase=found, exc_info=(ValueError, "why", None))
 
 
+def test_a_session_that_would_be_staged_elsewhere_does_not_begin(
+    working: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(working)
+    for stage in (working / "stage", tmp_path / "link" / "stage"):
+        monkeypatch.setattr(guard.runtime.runtime(), "stage_prefix", str(stage), raising=False)
+        guard.refuse_other_stage()
+    monkeypatch.setattr(guard.runtime.runtime(), "stage_prefix", "/scratch/stage")
+    with pytest.raises(guard.ReframeError, match=r"staged in /scratch/stage.*RFM_STAGE_DIR"):
+        guard.refuse_other_stage()
+
+
 def test_a_case_leaves_its_end_bound_to_its_record(working: Path) -> None:
     stage = working / "stage" / "Tcp_1"
     stage.mkdir(parents=True)

@@ -366,7 +366,12 @@ def carrying(
         if role == "server" and node in arrives:
             moved //= 2
         counters = {"tcp/RetransSegs": 200} if set(lossy) & set(ends) else {}
-        facts = {"counters": {"bytes": {"eth0": {"rx": 1000, "tx": moved}}, "counters": counters}}
+        watched = {
+            "bytes": {"eth0": {"rx": 1000, "tx": moved}},
+            "steady_gbits": {"net/eth0": {"rx": None, "tx": moved * 8 / 3.0 / 1e9}},
+            "moving_s": {"net/eth0": {"rx": 0.0, "tx": 3.0}},
+        }
+        facts = {"counters": {**watched, "counters": counters}}
         line = {"call": {"role": role, "seconds": 3.0, "exit_code": 0}, "facts": facts}
         told = {"role": role, "line": line, "out": "", "err": "", "files": {}}
         cluster.say(node, "side", place, role, **told)

@@ -55,8 +55,8 @@ DOWN = "NodeName=n1 Arch=x86_64 State={} ThreadsPerCore=1  Reason={} [root@2026-
 @pytest.mark.parametrize(
     ("state", "reason", "then"),
     [
-        ("DOWN", "bad fan", "bad fan"),
-        ("IDLE+FAIL", "RMA 4711", "RMA 4711"),
+        ("DOWN", "bad fan", "bad fan (set by root)"),
+        ("IDLE+FAIL", "RMA 4711", "RMA 4711 (set by root)"),
         ("DOWN*", "Not responding", "railgauge: test"),
         ("DOWN", "Node unexpectedly rebooted", "railgauge: test"),
         ("DOWN", "railgauge: update", "railgauge: test"),

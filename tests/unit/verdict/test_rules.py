@@ -29,7 +29,7 @@ from railgauge.model.references import Provenance, Ratio, Reference
 from railgauge.report import text
 from railgauge.slurm.waiting import unavailable_nodes
 from railgauge.verdict.answer import Verdict
-from railgauge.verdict.compare import Case, read
+from railgauge.verdict.compare import Case, read, remaining
 from railgauge.verdict.locate import locate, suspects
 from railgauge.verdict.locating import Suspect
 from railgauge.verdict.rules import decide
@@ -1123,6 +1123,42 @@ def test_a_campaign_that_was_copied_is_judged_by_its_own_files(accepted: Path) -
     record = copied / NEEDED[3]
     record.write_text(record.read_text().replace("9.5", "9.6"))
     assert (decision_in(copied), decision_in(accepted)) == ("inconclusive", "accept")
+
+
+def test_a_campaign_in_a_folder_of_another_name_is_the_same_one(
+    accepted: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(accepted, tmp_path / "evidence")
+    (tmp_path / "link").symlink_to(accepted)
+    assert decision_in(tmp_path / "evidence") == decision_in(tmp_path / "link") == "accept"
+
+
+def test_a_case_that_failed_and_left_nothing_is_measured_again(recorded: Recorded) -> None:
+    """The results area was full when it ended, and is not any more."""
+    recorded.no_result(1, "fail", "No space left on device")
+    folder = recorded.write().folder
+    (folder / "ended" / "1.0.json").unlink()
+    case = read(campaigns.load(str(folder)))[1]
+    assert (case.result, case.damage) == ("fail", "")
+    found = remaining(campaigns.load(str(folder)))
+    assert found is not None and len(found.missing) == 1 and not found.failed
+
+
+def test_a_case_that_failed_with_a_record_needs_its_end(recorded: Recorded) -> None:
+    recorded.fail(1, NODE_FAILURE)
+    folder = recorded.write().folder
+    (folder / "ended" / "1.0.json").unlink()
+    assert "has no end of this case" in read(campaigns.load(str(folder)))[1].damage
+
+
+def test_an_aborted_case_is_not_damaged_by_the_end_that_it_left(recorded: Recorded) -> None:
+    """ReFrame calls a case aborted, and tells its listeners that it failed, where scancel fails."""
+    recorded.no_result(1, "fail", "interrupted")
+    folder = recorded.write().folder
+    report = (folder / "report.json").read_text()
+    (folder / "report.json").write_text(report.replace('"fail"', '"abort"'))
+    case = read(campaigns.load(str(folder)))[1]
+    assert (case.result, case.damage) == ("abort", "")
 
 
 @pytest.mark.parametrize("name", NOT_NEEDED)
