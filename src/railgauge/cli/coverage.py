@@ -11,13 +11,15 @@ import click
 from railgauge import hostlist, systems
 from railgauge.acceptance import session
 from railgauge.cli.output import json_option, print_json
+from railgauge.errors import RailgaugeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.table import Table
 
     from railgauge.gate.coverage import Line
+    from railgauge.slurm.nodes import SlurmNode
 
 
 @click.command()
@@ -29,11 +31,13 @@ if TYPE_CHECKING:
     metavar="DAYS",
     help="Only nodes that were accepted longer ago than this, or never.",
 )
+@click.option("--rails", is_flag=True, help="A line for each rail of each node.")
 @json_option("coverage")
 def coverage(
-    system: str | None, nodes: str | None, older_than: float | None, as_json: bool
+    system: str | None, nodes: str | None, older_than: float | None, rails: bool, as_json: bool
 ) -> None:
-    """Say of every node when it was last accepted, by which campaign, and what has become of it.
+    """Say of every node when it was last accepted, by which campaign and with how many checks, and
+    what has become of it.
 
     From the records of all campaigns, and Slurm's state of the nodes where it answers. A rail is
     named that was never well, or longer ago than its node was accepted.
@@ -44,15 +48,11 @@ def coverage(
         session.enter_lab_mounts(chosen, [sys.executable, "-m", "railgauge", *sys.argv[1:]])
     from railgauge.acceptance import accept
     from railgauge.gate import coverage as records
-    from railgauge.slurm import nodes as slurm_nodes
-    from railgauge.slurm.client import SlurmProblem
 
     wanted = {n for members in accept.scope(chosen, None, nodes).nodes.values() for n in members}
-    try:
-        states = slurm_nodes.show()
-    except SlurmProblem as error:
-        click.echo(f"note: of no node the state is known: {error.message}", err=True)
-        states = {}
+    states, unknown = _states()
+    if unknown:
+        click.echo(f"note: of no node the state is known: {unknown}", err=True)
     now = datetime.datetime.now(datetime.timezone.utc)
     lines = [
         line
@@ -68,8 +68,38 @@ def coverage(
 
     console = text.console()
     if lines:
-        console.print(_table(lines))
+        console.print(_table_of_rails(lines) if rails else _table(lines))
     console.print(_summary(lines), highlight=False)
+
+
+def lines_of(system: str) -> list[Line]:
+    """The coverage of all nodes of a system, for the files that show it beside a campaign; of a
+    system that is not described any more there is none.
+    """
+    from railgauge import lab, paths
+    from railgauge.gate import coverage as records
+
+    try:
+        described = systems.load(system)
+    except RailgaugeError:
+        return []
+    session.use(system)
+    of_another = session.in_lab(system) and lab.system_in(paths.lab_folder()) != system
+    states = {} if of_another else _states()[0]
+    nodes = [node for partition in described.partitions for node in partition.nodes]
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return records.lines(system, nodes, states, now)
+
+
+def _states() -> tuple[Mapping[str, SlurmNode], str]:
+    """The nodes' states by Slurm; none and why, where it does not answer."""
+    from railgauge.slurm import nodes as slurm_nodes
+    from railgauge.slurm.client import SlurmProblem
+
+    try:
+        return slurm_nodes.show(), ""
+    except SlurmProblem as error:
+        return {}, error.message
 
 
 def _table(lines: Sequence[Line]) -> Table:
@@ -77,59 +107,60 @@ def _table(lines: Sequence[Line]) -> Table:
 
     from railgauge.report.numbers import new_table
 
-    several = len({line.partition for line in lines}) > 1
     table = new_table()
-    for name in ("node", "last accepted", "by", "now", "to know"):
-        table.add_column(name, overflow="fold")
-    for line in lines:
+    for name in ("node", "last accepted", "by", "checks", "now", "to know"):
+        table.add_column(name, overflow="fold", justify="right" if name == "checks" else "left")
+    for line, name in zip(lines, _names(lines), strict=True):
         table.add_row(
-            f"{line.partition} {line.node}" if several else line.node,
-            "never" if line.age_days is None else f"{_age(line.age_days)} ago",
+            name,
+            _ago(line.age_days),
             line.accepted.campaign if line.accepted else "-",
+            str(len(line.accepted.checks)) if line.accepted else "-",
             escape(line.state),
-            escape("; ".join(_to_know(line))),
+            escape("; ".join(line.remarks)),
         )
     return table
 
 
-def _age(days: float) -> str:
-    hours = days * 24
-    if hours < 1:
-        return f"{hours * 60:.0f} min"
-    return f"{hours:.0f} h" if days < 2 else f"{days:.0f} days"
+def _table_of_rails(lines: Sequence[Line]) -> Table:
+    from railgauge.report.numbers import new_table
+
+    table = new_table()
+    for name in ("node", "rail", "last well", "by", "node accepted"):
+        table.add_column(name, overflow="fold")
+    for line, name in zip(lines, _names(lines), strict=True):
+        for number, rail in line.rails.items():
+            last = _ago(rail.age_days), rail.campaign or "-"
+            table.add_row(name, number, *last, _ago(line.age_days))
+    return table
 
 
-def _to_know(line: Line) -> list[str]:
-    remarks = []
-    accepted, tested = line.accepted, line.tested
-    if tested is None:
-        remarks.append("never tested")
-    elif tested != accepted:
-        remarks.append(f"{tested.outcome} by {tested.campaign}: {tested.why}")
-    if accepted is not None and accepted.outcome == "provisional":
-        remarks.append("provisionally")
-    if line.changed:
-        assert tested is not None
-        remarks.append(f"changed since: its fingerprint is {tested.fingerprint}")
-    if line.flaps:
-        remarks.append(line.flapped)
-    never = [rail for rail, age in line.rails.items() if age is None]
-    if never and tested is not None:
-        remarks.append(f"rail {', '.join(never)} never well")
-    if line.age_days is not None:
-        older = {r: age for r, age in line.rails.items() if age is not None and age > line.age_days}
-        remarks += [f"rail {rail} last well {_age(age)} ago" for rail, age in older.items()]
-    return remarks
+def _names(lines: Sequence[Line]) -> list[str]:
+    """The names of their nodes, with the partition where there are several."""
+    several = len({line.partition for line in lines}) > 1
+    return [f"{line.partition} {line.node}" if several else line.node for line in lines]
+
+
+def _ago(days: float | None) -> str:
+    from railgauge.gate.coverage import age_text
+
+    return "never" if days is None else f"{age_text(days)} ago"
 
 
 def _summary(lines: Sequence[Line]) -> str:
+    from railgauge.gate.coverage import age_text
+
     def part(what: str, of: list[str]) -> str:
         return f"{len(of)} {what} ({hostlist.fold(of)})" if of else f"0 {what}"
 
     never = [line.node for line in lines if line.accepted is None]
-    held = [line.node for line in lines if line.state.startswith("held")]
-    out = [line.node for line in lines if line.state.startswith("out of service")]
+    held = [line.node for line in lines if line.out_of_service == "railgauge"]
+    out = [line.node for line in lines if line.out_of_service == "other"]
     ages = [line.age_days for line in lines if line.age_days is not None]
-    oldest = f"; the oldest acceptance is {_age(max(ages))} old" if ages else ""
+    oldest = f"; the oldest acceptance is {age_text(max(ages))} old" if ages else ""
     parts = [part("never accepted", never), part("held", held), part("out of service", out)]
+    rails = sum(len(line.rails) for line in lines)
+    older = sum(len(line.older_rails) for line in lines if line.accepted is not None)
+    if older:
+        parts.append(f"{older} of {rails} rails not well when their node was accepted, or never")
     return f"{len(lines)} nodes: {', '.join(parts)}{oldest}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,20 +65,12 @@ def _write(verdict: Verdict, kind: str, path: Path) -> None:
 
 
 def _text(verdict: Verdict, kind: str) -> str:
+    from railgauge.cli.coverage import lines_of
     from railgauge.gate.coverage import last_accepts
     from railgauge.report.feeds import junit, markdown, prometheus, rows
 
     if kind == "prometheus":
         system = verdict.campaign.system
-        return prometheus.metrics(verdict, last_accepts(system), _known_nodes(system))
+        return prometheus.metrics(verdict, last_accepts(system), lines_of(system))
     makers = {"csv": rows.as_csv, "junit": junit.xml, "markdown": markdown.markdown}
     return makers[kind](verdict)
-
-
-def _known_nodes(name: str) -> dict[str, tuple[str, ...]]:
-    """All nodes of a system by partition; none where it is not described here."""
-    from railgauge import systems
-
-    with contextlib.suppress(RailgaugeError):
-        return {partition.name: partition.nodes for partition in systems.load(name).partitions}
-    return {}

@@ -46,11 +46,13 @@ def report(campaign: str | None, history: str | None, output: Path | None) -> No
 
 def _history(system: str, output: Path | None) -> None:
     from railgauge import paths
+    from railgauge.cli.coverage import lines_of
     from railgauge.gate.coverage import last_accepts
     from railgauge.report.page import history
 
     path = output or paths.results_root() / f"history-{system}.html"
-    _write(path, history.html(system, last_accepts(system)), f"--history {system}")
+    text = history.html(system, last_accepts(system), lines_of(system))
+    _write(path, text, f"--history {system}")
     click.echo(str(path))
 
 

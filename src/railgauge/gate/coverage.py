@@ -193,11 +193,20 @@ def last_accepts(system: str) -> dict[str, str]:
     }
 
 
+class Rail(Strict):
+    """The last campaign in which all results over a rail were good, and its age in days; None for
+    none.
+    """
+
+    campaign: str | None = None
+    age_days: float | None = None
+
+
 class Line(Strict):
     """A node for people and programs. `age_days` is the age of its last acceptance. `tested` may be
     a campaign that broke off, `judged` is the last that judged it, `doubted` a later one that broke
-    off and left something open there. `rails` are all rails of its partition, with the days since
-    each was last well, None for never. `flaps` is how often its links went or came between its last
+    off and left something open there. `rails` are all that the node has by the system's data.
+    `flaps` is how often its links went or came between its last
     two tests; `flapped` says so with their times, "" for none.
     """
 
@@ -210,9 +219,54 @@ class Line(Strict):
     judged: Tested | None
     doubted: Tested | None
     changed: bool
-    rails: dict[str, float | None]
+    rails: dict[str, Rail]
     flaps: int = 0
     flapped: str = ""
+
+    @property
+    def out_of_service(self) -> str:
+        """Who keeps it out of service, "railgauge" or "other"; "" for nobody."""
+        by = {"held": "railgauge", "out of service": "other"}
+        return by.get(self.state.partition(":")[0], "")
+
+    @property
+    def older_rails(self) -> dict[str, Rail]:
+        """The rails that were never well, or longer ago than the node was accepted."""
+        accepted = self.age_days
+        return {
+            name: rail
+            for name, rail in self.rails.items()
+            if rail.age_days is None or (accepted is not None and rail.age_days > accepted)
+        }
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is to know of it beside its last acceptance and its state."""
+        remarks = []
+        accepted, tested = self.accepted, self.tested
+        if tested is None:
+            remarks.append("never tested")
+        elif tested != accepted:
+            remarks.append(f"{tested.outcome} by {tested.campaign}: {tested.why}")
+        if accepted is not None and accepted.outcome == "provisional":
+            remarks.append("provisionally")
+        if self.changed:
+            assert tested is not None and accepted is not None
+            remarks.append(
+                f"changed since: its fingerprint is {tested.fingerprint}, "
+                f"{accepted.fingerprint} was accepted"
+            )
+        if self.flaps:
+            remarks.append(self.flapped)
+        never = [name for name, rail in self.older_rails.items() if rail.age_days is None]
+        if never and tested is not None:
+            remarks.append(f"rail {', '.join(never)} never well")
+        remarks += [
+            f"rail {name} last well {age_text(rail.age_days)} ago"
+            for name, rail in self.older_rails.items()
+            if rail.age_days is not None
+        ]
+        return remarks
 
 
 def lines(
@@ -230,9 +284,8 @@ def lines(
             if node not in nodes:
                 continue
             covered = coverage_of.get(node, NodeCoverage())
-            ages = {
-                rail: days_since(covered.rails.get(rail), now)
-                for rail in map(str, partition.extras.rails_of(node))
+            last_well = {
+                rail: covered.rails.get(rail) for rail in map(str, partition.extras.rails_of(node))
             }
             lines.append(
                 Line(
@@ -247,7 +300,10 @@ def lines(
                     judged=covered.judged,
                     doubted=_if_newer(covered.doubted, covered.judged),
                     changed=covered.changed,
-                    rails=ages,
+                    rails={
+                        rail: Rail(campaign=campaign, age_days=days_since(campaign, now))
+                        for rail, campaign in last_well.items()
+                    },
                     flaps=covered.flaps,
                     flapped=_flapped(covered),
                 )
@@ -275,6 +331,13 @@ def days_since(campaign: str | None, now: datetime.datetime) -> float | None:
     if campaign is None:
         return None
     return max(0.0, (now - campaigns.began(campaign)).total_seconds() / 86400)
+
+
+def age_text(days: float) -> str:
+    hours = days * 24
+    if hours < 1:
+        return f"{hours * 60:.0f} min"
+    return f"{hours:.0f} h" if days < 2 else f"{days:.0f} days"
 
 
 def _state(states: Mapping[str, SlurmNode], node: str) -> str:

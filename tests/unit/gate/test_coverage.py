@@ -233,7 +233,8 @@ def test_programs_get_the_same(results: Path, monkeypatch: pytest.MonkeyPatch) -
     shown = json.loads(asked(monkeypatch, {}, "--nodes", "n[5-6]", "--json"))
     nodes = {line["node"]: line for line in shown["nodes"]}
     assert nodes["n5"]["accepted"]["campaign"] == FIRST
-    assert nodes["n5"]["rails"]["0"] is not None and nodes["n6"]["rails"]["0"] is None
+    assert nodes["n5"]["rails"]["0"]["campaign"] == FIRST
+    assert nodes["n6"]["rails"]["0"] == {"campaign": None, "age_days": None}
     assert nodes["n6"]["age_days"] is None and nodes["n6"]["state"] == "unknown"
     # Who waits longest comes first.
     assert [line["node"] for line in shown["nodes"]] == ["n6", "n5"]
@@ -249,8 +250,20 @@ def test_a_rail_that_a_node_is_known_to_lack_is_not_waited_for(
     lacking = vm.model_copy(update={"extras": extras})
     changed = system.model_copy(update={"partitions": [lacking]})
     monkeypatch.setattr(systems, "load", lambda name: changed)
-    found = {line.node: line.rails for line in coverage.lines("lab", ["n5", "n6"], {}, NOW)}
-    assert found == {"n5": {"0": None, "1": None}, "n6": {"0": None}}
+    found = {line.node: set(line.rails) for line in coverage.lines("lab", ["n5", "n6"], {}, NOW)}
+    assert found == {"n5": {"0", "1"}, "n6": {"0"}}
+
+
+def test_a_rail_that_was_well_longer_ago_than_its_node_is_told(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended(results, FIRST, n5=standing(rails={"0": True, "1": True}))
+    ended(results, SECOND, n5=standing(checks=("Path", "NodeState"), rails={"0": True}))
+    text = " ".join(asked(monkeypatch, {}, "--nodes", "n5").split())
+    assert "rail 1 last well" in text and "1 of 2 rails not well when" in text
+    by_rail = asked(monkeypatch, {}, "--nodes", "n5", "--rails").splitlines()
+    last = {line.split()[2]: line for line in by_rail if line.startswith("n5")}
+    assert SECOND in last["0"] and FIRST in last["1"]
 
 
 def test_only_those_that_wait_longer_are_listed(

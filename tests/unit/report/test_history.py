@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 from railgauge.campaign.folder import STANDING
 from railgauge.cli.report import report
+from railgauge.gate import coverage
 from railgauge.gate.coverage import last_accepts
 from railgauge.model.record import write_standings
 from railgauge.report.page import history
@@ -18,6 +20,8 @@ from railgauge.verdict.standing import standings
 from tests import pages
 from tests.unit.report.test_page import Elements, numbers_in
 from tests.unit.verdict.test_rules import NODE_FAILURE, Recorded
+
+NOW = datetime.datetime(2026, 11, 24, tzinfo=datetime.timezone.utc)
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +59,8 @@ def leave(
 
 
 def of_lab() -> str:
-    return history.html("lab", last_accepts("lab"))
+    covered = coverage.lines("lab", [f"n{number}" for number in range(1, 7)], {}, NOW)
+    return history.html("lab", last_accepts("lab"), covered)
 
 
 def rows(text: str, heading: str) -> list[list[str]]:
@@ -86,6 +91,19 @@ def test_a_node_has_its_last_accept_and_its_last_campaign(results: Path) -> None
 def test_nodes_of_the_system_that_were_never_accepted_are_named(results: Path) -> None:
     leave(results, 20)
     assert "never accepted: n[5-6]" in Elements(of_lab()).text
+
+
+def test_every_rail_has_when_it_was_last_well(results: Path) -> None:
+    leave(results, 20)
+    covered = coverage.lines("lab", ["n5", "n6"], {}, NOW)
+    well = coverage.Rail(campaign="20261120T101655Z-lab-7578a0", age_days=4.0)
+    covered[0].rails["0"] = well
+    listed = rows(history.html("lab", last_accepts("lab"), covered), "Rails")
+    assert [(row[2], row[3], row[4]) for row in listed] == [
+        ("1", "never", "-"),
+        *(("0", "never", "-"), ("1", "never", "-")),
+        ("0", "4.0", well.campaign),
+    ]
 
 
 def test_a_trend_has_a_point_a_campaign_and_marks_changed_firmware(results: Path) -> None:

@@ -12,9 +12,9 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from railgauge.campaign import folder as campaigns
 from railgauge.errors import RailgaugeError
 from railgauge.model.measurement import METRICS
 from railgauge.report import numbers
@@ -22,6 +22,9 @@ from railgauge.report.numbers import Number
 from railgauge.report.visible import clean
 from railgauge.verdict.answer import EXIT_CODES, WEIGHTS, Verdict
 from railgauge.verdict.compare import Outcome
+
+if TYPE_CHECKING:
+    from railgauge.gate.coverage import Line
 
 #: Our unit -> the suffix of a metric's name, and what a number is multiplied by.
 UNITS: Mapping[str, tuple[str, float]] = {
@@ -59,6 +62,14 @@ CAMPAIGN = (
     Metric(
         "railgauge_node_last_accept_timestamp_seconds",
         "When the last campaign began that accepted the node; 0 where there is none.",
+    ),
+    Metric(
+        "railgauge_rail_last_well_timestamp_seconds",
+        "When the last campaign began in which all results over the rail were good; 0: none.",
+    ),
+    Metric(
+        "railgauge_node_out_of_service",
+        "A node that Slurm gives to nobody: held by railgauge, or taken out by other; always 1.",
     ),
     Metric("railgauge_limit_share_ratio", "A number as a share of what physics allows."),
 )
@@ -100,10 +111,10 @@ def _help(text: str) -> str:
 def metrics(
     verdict: Verdict,
     accepted: Mapping[str, str],
-    known: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    covered: Sequence[Line] = (),
 ) -> str:
     """The whole file; `accepted` has of nodes the time (ISO 8601) at which they were last accepted,
-    `known` are all nodes of the system by partition: those that this campaign left out age, too.
+    `covered` are the lines of all nodes of the system: those that this campaign left out age, too.
 
     RailgaugeError of a rehearsal, whose numbers no monitoring may take for a cluster's.
     """
@@ -138,12 +149,19 @@ def metrics(
     for suspect in verdict.suspects:
         state = "yes" if suspect.confirmed else "no"
         add("suspect_info", 1, kind=suspect.kind, suspect=suspect.name, confirmed=state)
-    for partition in {**known, **campaign.scope.nodes}:
-        nodes = [*known.get(partition, ()), *campaign.scope.nodes.get(partition, ())]
-        for node in dict.fromkeys(nodes):
-            when = _seconds(accepted[node]) if node in accepted else 0
-            labels = {"partition": partition, "node": node}
-            add("node_last_accept_timestamp_seconds", when, **labels)
+    in_it = [(name, node) for name, members in campaign.scope.nodes.items() for node in members]
+    known = [(line.partition, line.node) for line in covered]
+    for partition, node in dict.fromkeys(sorted([*in_it, *known])):
+        when = _seconds(accepted[node]) if node in accepted else 0
+        labels = {"partition": partition, "node": node}
+        add("node_last_accept_timestamp_seconds", when, **labels)
+    for line in covered:
+        labels = {"partition": line.partition, "node": line.node}
+        for number, rail in line.rails.items():
+            began = campaigns.began(rail.campaign).timestamp() if rail.campaign else 0
+            add("rail_last_well_timestamp_seconds", began, **labels, rail=number)
+        if line.out_of_service:
+            add("node_out_of_service", 1, **labels, by=line.out_of_service)
     _add_numbers(file, verdict)
     return file.text()
 

@@ -6,7 +6,7 @@ import datetime
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from railgauge import hostlist, systems
 from railgauge.campaign import folder as campaigns
@@ -17,6 +17,9 @@ from railgauge.report import numbers
 from railgauge.report.page import whole
 from railgauge.report.page.content import TableOf, folded, table
 from railgauge.report.page.series import Curve, Point
+
+if TYPE_CHECKING:
+    from railgauge.gate.coverage import Line
 
 #: Trends that the page has: those of most campaigns first.
 _MOST_CURVES = 40
@@ -68,9 +71,9 @@ def past(system: str) -> tuple[list[Past], list[str]]:
     return read, unreadable
 
 
-def html(system: str, accepted: Mapping[str, str]) -> str:
+def html(system: str, accepted: Mapping[str, str], covered: Sequence[Line] = ()) -> str:
     """The whole page; RailgaugeError where the system has no campaign. `accepted` has of nodes the
-    time (ISO 8601) at which they were last accepted.
+    time (ISO 8601) at which they were last accepted; `covered` are the lines of its coverage.
     """
     with_verdict, unreadable = past(system)
     if not with_verdict:
@@ -89,6 +92,7 @@ def html(system: str, accepted: Mapping[str, str]) -> str:
         unreadable=unreadable,
         campaigns=_campaigns(with_verdict),
         nodes=_nodes(with_verdict, accepted, now),
+        rails=_rails(covered),
         coverage=_coverage(system, with_verdict, accepted, now),
         curves=curves[:_MOST_CURVES],
         curves_left_out=max(len(curves) - _MOST_CURVES, 0),
@@ -155,6 +159,29 @@ def _nodes(
         *("campaigns", "fingerprint"),
     )
     return table("Nodes", columns, rows, (2, 5))
+
+
+def _rails(covered: Sequence[Line]) -> TableOf:
+    """A line for each rail, first those that never were well, then those longest ago."""
+    rails = [(line, number, rail) for line in covered for number, rail in line.rails.items()]
+    rails.sort(key=lambda one: one[2].campaign or "")
+    rows = [
+        (
+            line.node,
+            line.partition,
+            number,
+            "never" if rail.age_days is None else f"{rail.age_days:.1f}",
+            rail.campaign or "-",
+            line.state,
+            "-" if line.age_days is None else f"{line.age_days:.1f}",
+        )
+        for line, number, rail in rails
+    ]
+    columns = (
+        *("node", "partition", "rail", "days since it was well", "campaign", "state"),
+        "days since the node was accepted",
+    )
+    return table("Rails", columns, rows, (2, 3, 6))
 
 
 def _days(when: str, now: datetime.datetime) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import datetime
 import io
 import json
 import re
@@ -21,6 +22,7 @@ from railgauge import paths
 from railgauge.campaign.folder import STANDING
 from railgauge.cli.export import export
 from railgauge.errors import RailgaugeError
+from railgauge.gate.coverage import Line, Rail
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import METRICS
 from railgauge.model.record import write_standings
@@ -215,10 +217,31 @@ def test_prometheus_has_the_last_accept_of_each_node_and_0_where_there_is_none(
     assert accepted["hdr", "n1"] == 1795342788 and accepted["hdr", "n2"] == 0
 
 
+def line(partition: str, node: str, state: str = "in service", **rails: Rail) -> Line:
+    """Of a node that was never tested."""
+    never = dict.fromkeys(("age_days", "accepted", "tested", "judged", "doubted"))
+    return Line(node=node, partition=partition, state=state, changed=False, rails=rails, **never)
+
+
+def test_prometheus_has_when_each_rail_was_last_well_and_who_is_out_of_service(
+    bad: Verdict,
+) -> None:
+    campaign = "20261124T100000Z-hdr-000001"
+    well = {"0": Rail(campaign=campaign, age_days=1.0), "1": Rail()}
+    covered = [line("hdr", "n1", "held: railgauge: Path", **well), line("hdr", "n2")]
+    found = samples(prometheus.metrics(bad, {}, covered))
+    began = datetime.datetime(2026, 11, 24, 10, tzinfo=datetime.timezone.utc).timestamp()
+    assert found["railgauge_rail_last_well_timestamp_seconds"] == {
+        ("hdr", "n1", "0"): began,
+        ("hdr", "n1", "1"): 0,
+    }
+    assert found["railgauge_node_out_of_service"] == {("hdr", "n1", "railgauge"): 1}
+
+
 def test_prometheus_has_the_nodes_that_this_campaign_left_out(bad: Verdict) -> None:
     """After a patrol of some, the others' age still grows."""
-    known = {"hdr": ["n1", "n99"], "cpu": ["c1"]}
-    found = samples(prometheus.metrics(bad, {"n99": FINISHED}, known))
+    covered = [line(*of) for of in (("hdr", "n1"), ("hdr", "n99"), ("cpu", "c1"))]
+    found = samples(prometheus.metrics(bad, {"n99": FINISHED}, covered))
     accepted = found["railgauge_node_last_accept_timestamp_seconds"]
     assert accepted["hdr", "n99"] == 1795342788 and accepted["cpu", "c1"] == 0
     assert ("hdr", "n2") in accepted
