@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import datetime
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from railgauge.checks.cases import Case
 from railgauge.checks.observation import Judged
-from railgauge.model.references import Reference
+from railgauge.model.references import Provenance, Reference
 
 #: A value, its unit, and what it is compared with.
 Number = tuple[float, str, Reference | None]
+
+#: What the number of failed places is compared with.
+_NONE_FAILED = Reference(
+    value=0,
+    upper=0,
+    unit="1",
+    kind="floor",
+    note="every place must be good",
+    provenance=Provenance(source="railgauge: every place must be good", date=datetime.date.min),
+)
 
 #: So many of the places that failed are named.
 _NAMED = 5
@@ -30,26 +42,37 @@ def complaints(results: Sequence[Judged], not_run: Mapping[str, str]) -> list[st
     return [*named, *more, *not_measured]
 
 
-def numbers(results: Sequence[Judged], not_run: int) -> Mapping[str, Number]:
-    """The worst and the median of each condition; how many places failed or were `not_run`."""
+def numbers(results: Sequence[Judged], not_run: Sequence[Case]) -> Mapping[str, Number]:
+    """Of each condition the worst and the median, and how many places failed or were `not_run`,
+    of which there must be none.
+    """
     measured: dict[str, list[Number]] = {}
     ways = {(m.within, m.load) for judged in results for m in judged.evidence.measurements}
     for judged in results:
         for m in judged.evidence.measurements:
             # Of the way and the load only what tells some of its places from others.
-            parts = (*judged.place.condition, *((m.within, m.load) if len(ways) > 1 else ()))
-            label = "_".join(_as_name(part) for part in parts if part is not None)
-            name = f"{m.variable}_{label}" if label else m.variable
+            more = (m.within, m.load) if len(ways) > 1 else ()
+            name = _named(m.variable, (*judged.place.condition, *more))
             reference = judged.evidence.references.get(m.variable)
             measured.setdefault(name, []).append((m.value, m.unit, reference))
     shown: dict[str, Number] = {}
     for name, values in measured.items():
         worst = min(values, key=_margin)
+        shared = worst[2] if all(reference == worst[2] for _, _, reference in values) else None
         shown[f"{name}_worst"] = worst
-        shown[f"{name}_median"] = (statistics.median(n for n, _, _ in values), worst[1], None)
-    failed = sum(not judged.passed for judged in results)
-    shown["places_failed"] = (failed + not_run, "1", None)
+        shown[f"{name}_median"] = (statistics.median(n for n, _, _ in values), worst[1], shared)
+    failed = [judged.place for judged in results if not judged.passed]
+    counts = dict.fromkeys((judged.place.condition for judged in results), 0)
+    for place in (*failed, *not_run):
+        counts[place.condition] = counts.get(place.condition, 0) + 1
+    for condition, count in counts.items():
+        shown[_named("places_failed", condition)] = (count, "1", _NONE_FAILED)
     return shown
+
+
+def _named(variable: str, condition: Iterable[object]) -> str:
+    """A performance variable of a condition; ReFrame takes letters, digits and underscores."""
+    return "_".join([variable, *(_as_name(part) for part in condition if part is not None)])
 
 
 def _as_name(part: object) -> str:

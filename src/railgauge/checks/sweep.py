@@ -500,4 +500,5 @@ class SweepCheck(StrictCheck):
     def numbers(self) -> Mapping[str, tuple[float, str, Reference | None]]:
         """Of each condition the worst, the median, and how many places failed."""
         planned = [judged for judged in self.results if not self.like(judged.place)]
-        return summary.numbers(planned, len(self.not_run))
+        not_run = [place for place in self.places if place.place in self.not_run]
+        return summary.numbers(planned, not_run)

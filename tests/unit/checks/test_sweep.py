@@ -718,7 +718,7 @@ def test_reframe_is_shown_worst_and_median_and_how_many_failed(check: Any) -> No
     assert numbers(check, 9.3, 4.0, 9.1, 9.2) == {
         "bandwidth_default_worst": 4.0,
         "bandwidth_default_median": pytest.approx(9.15),
-        "places_failed": 1,
+        "places_failed_default": 1,
     }
 
 
@@ -728,14 +728,18 @@ def test_places_that_were_not_run_have_failed(check: Any) -> None:
     left.sides[THIRD]["client"].line["call"]["exit_code"] = 1
     left.write(check)
     jobs.judge(check)
-    assert check.numbers()["places_failed"][:2] == (2, "1")
+    assert check.numbers()["places_failed_default"][:2] == (2, "1")
 
 
-def test_the_worst_is_held_against_its_reference(check: Any) -> None:
+def test_worst_median_and_failed_places_are_held_against_references(check: Any) -> None:
     numbers(check, 9.3, 4.0, 9.1, 9.2)
     check.compare()
     bounds = (9.0, -0.1, None, "Gb/s")
-    assert check.reference == {"lab:ns:bandwidth_default_worst": bounds}
+    assert check.reference == {
+        "lab:ns:bandwidth_default_worst": bounds,
+        "lab:ns:bandwidth_default_median": bounds,
+        "lab:ns:places_failed_default": (0.0, None, 0.0, "1"),
+    }
 
 
 def test_the_worst_is_the_highest_where_the_bound_is_above(
@@ -754,6 +758,17 @@ def test_the_worst_is_never_one_that_passes_where_another_does_not(
     none_at_all = REFERENCE.model_copy(update={"value": 0.0, "lower": None, "upper": 0.0})
     monkeypatch.setattr(Tiny, "bound", none_at_all)
     assert numbers(check, *order)["bandwidth_default_worst"] == 5.0
+
+
+def test_failed_places_are_counted_by_condition(check: Any) -> None:
+    tuned = SettingCase("ns", "n1", "n2", "tuned")
+    check.sweep = SweepCase("ns", Places((*RING, tuned)))
+    left = good(check)
+    left.outcomes[tuned.place] = ("refused", "n2: no such program")
+    left.write(check)
+    jobs.judge(check)
+    shown = {name: value for name, (value, _, _) in check.numbers().items()}
+    assert shown["places_failed_default"] == 0 and shown["places_failed_tuned"] == 1
 
 
 def test_conditions_are_shown_apart(check: Any) -> None:
@@ -911,7 +926,7 @@ def test_its_numbers_are_none_of_the_condition(check: Any) -> None:
     measured_again(check, 4.0).write(check)
     jobs.judge(check)
     shown = check.numbers()
-    assert shown["places_failed"][0] == 0
+    assert shown["places_failed_default"][0] == 0
     assert shown["bandwidth_default_worst"][0] == 9.2
 
 
