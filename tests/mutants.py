@@ -1841,9 +1841,23 @@ MUTANTS = [
     ),
     _summary(
         "places that were not measured are not counted",
-        "failed + not_run",
+        "(*failed, *not_run)",
         "failed",
         "not_run_have_failed",
+    ),
+    Mutant(
+        "no byte need be claimed of a rate",
+        "src/railgauge/checks/protections.py",
+        "any(claim.payload_bytes > 0 for claim in evidence.claims)",
+        "bool(evidence.claims)",
+        "tests/unit/checks/test_protections.py -k claimed",
+    ),
+    Mutant(
+        "a rate in GB/s needs no claim",
+        "src/railgauge/checks/protections.py",
+        'in ("Gb/s", "GB/s")',
+        'in ("Gb/s",)',
+        "tests/unit/checks/test_protections.py -k rates_in_bytes",
     ),
     _sweep(
         "places of nodes that take no job are forgotten",

@@ -382,15 +382,27 @@ class NcclCheck(LaunchCheck):
         measured = [size for size in dict.fromkeys(self._sizes) if size]
         return [f"{metric}_{size}B" for size in measured for metric in ("busbw", "time")]
 
-    def claims(self, reading: Reading, facts: Facts) -> Sequence[Claim]:
-        """What every node's NICs must have carried at least, whatever the algorithm.
+    @property
+    def counted(self) -> bool:
+        return self._node_share > 0
+
+    @property
+    def _node_share(self) -> float:
+        """What every node's NICs must have carried at least, as a share of the size, whatever the
+        algorithm.
 
         Of gather and scatter that is only one node's, of NVLink domains of several nodes only one
-        domain's: there nothing is claimed.
+        domain's: there it is 0.
         """
         nodes = len(self.here.nodes)
-        share = limits.least_node_share(self.operation, nodes, self.ranks)
-        if self.domains < nodes or not share:
+        if self.domains < nodes:
+            return 0.0
+        return limits.least_node_share(self.operation, nodes, self.ranks)
+
+    def claims(self, reading: Reading, facts: Facts) -> Sequence[Claim]:
+        """What every node's NICs must have carried, where that is known."""
+        share = self._node_share
+        if not share:
             return ()
         timed = [m for m in reading.measurements if m.metric in ("time", "time_in_place")]
         iterations = self.options.iterations

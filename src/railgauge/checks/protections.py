@@ -390,8 +390,9 @@ def counters_agree(evidence: Evidence) -> Iterator[Failure]:
     """
     if not evidence.reading_ok:
         return
-    rates = any(m.unit == "Gb/s" for m in evidence.measurements)
-    if evidence.counted and rates and not evidence.claims:
+    rates = any(m.unit in ("Gb/s", "GB/s") for m in evidence.measurements)
+    claimed = any(claim.payload_bytes > 0 for claim in evidence.claims)
+    if evidence.counted and rates and not claimed:
         message = "nothing says how much the tool moved, so no counter can confirm its rate"
         yield Failure("counters-unread", message)
     for claim in evidence.claims:

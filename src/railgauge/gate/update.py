@@ -193,7 +193,7 @@ def _main(end_file: Path, line: str) -> int:
     if sys.stdin.buffer.read() != _BEGIN:
         _not_begun(end_file, os.getpid()).touch()
         return 0
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
         # For the command to end by, with this one left to say so: a handler is not inherited.
         signal.signal(number, lambda *_: None)
     code = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, check=False).returncode

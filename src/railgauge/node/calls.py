@@ -32,11 +32,15 @@ def write_whole(path: str, document: Any) -> None:
     """Write a JSON file that other nodes see whole or not at all."""
     whole = Path(path)
     beside = whole.with_name(f".{whole.name}.{os.getpid()}")
-    with beside.open("w", encoding="utf-8") as stream:
-        json.dump(document, stream)
-        stream.flush()
-        os.fsync(stream.fileno())
-    beside.replace(whole)
+    try:
+        with beside.open("w", encoding="utf-8") as stream:
+            json.dump(document, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        beside.replace(whole)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def node_name() -> str:

@@ -20,8 +20,8 @@ from tests.unit.systems.test_nccl_fabric import DEVICES, described
 CARRIED = 2 * 20 * 2**34
 
 
-def claims(facts: dict[str, Any], transport: str = "default", **changes: Any) -> list[Any]:
-    """Those of an all_reduce on n1 and n2, four GPUs and two NICs a node."""
+def case(transport: str = "default", **changes: Any) -> Any:
+    """An all_reduce on n1 and n2, four GPUs and two NICs a node, as far as it is asked here."""
     check: Any = types.SimpleNamespace(
         here=types.SimpleNamespace(nodes=("n1", "n2")),
         operation="all_reduce",
@@ -34,6 +34,14 @@ def claims(facts: dict[str, Any], transport: str = "default", **changes: Any) ->
     )
     vars(check).update(changes)
     check._ways = types.MethodType(NcclCheck._ways, check)
+    for name in ("_node_share", "counted"):
+        vars(check)[name] = getattr(NcclCheck, name).fget(check)
+    return check
+
+
+def claims(facts: dict[str, Any], transport: str = "default", **changes: Any) -> list[Any]:
+    """What that case claims, by a reading of 20 iterations."""
+    check = case(transport, **changes)
     measured = tuple(
         Measurement(
             metric, 200_000.0, "nccl-tests", "all_reduce", transport, size_bytes=2**34, ranks=8
@@ -77,6 +85,17 @@ def test_every_node_must_carry_what_is_added_up() -> None:
 @pytest.mark.parametrize(("share", "kinds"), [(1.0, []), (1.9, []), (0.5, ["counters"] * 2)])
 def test_nics_that_carried_less_contradict(share: float, kinds: list[str]) -> None:
     assert found(counted(share)) == kinds
+
+
+@pytest.mark.parametrize(
+    ("changes", "counted"),
+    [({}, True), ({"operation": "gather"}, False), ({"domains": 1}, False)],
+    ids=["all_reduce", "only one node's", "one NVLink domain"],
+)
+def test_a_rate_needs_a_claim_where_every_node_must_carry_something(
+    changes: dict[str, Any], counted: bool
+) -> None:
+    assert case(**changes).counted is counted
 
 
 def test_an_algorithm_may_use_one_nic_more_than_another() -> None:

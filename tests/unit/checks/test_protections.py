@@ -240,6 +240,11 @@ BAD = [
     ("uncounted", but_claim(eth1=3_600_000_000), "counters-unread"),
     ("not-alone", but_claim(eth0=9_000_000_000), "counters-exceeded"),
     ("nothing-claimed", but(counted=True), "counters-unread"),
+    (
+        "no-byte-claimed",
+        but(counted=True, claims=(dataclasses.replace(CLAIM, payload_bytes=0),)),
+        "counters-unread",
+    ),
     # numbers
     ("missing-metric", but(required=("bandwidth", "retransmits", "latency")), "missing"),
     ("stopped-sweep", but(required=("bandwidth", "bandwidth_8B", "bandwidth_16B")), "missing"),
@@ -346,6 +351,14 @@ def test_a_program_that_is_optional_and_there_must_work() -> None:
 
 def test_what_the_devices_counted_too_is_believed() -> None:
     assert failures(but_claim(eth0=3_600_000_000)) == []
+
+
+def test_rates_in_bytes_need_a_claim_too() -> None:
+    """As those of NCCL are."""
+    busbw = dataclasses.replace(READING.measurements[0], metric="busbw")
+    assert busbw.unit == "GB/s"
+    evidence = but(counted=True, reading=dataclasses.replace(READING, measurements=(busbw,)))
+    assert "counters-unread" in kinds(evidence)
 
 
 def test_of_a_run_that_is_no_result_nothing_is_counted() -> None:

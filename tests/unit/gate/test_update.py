@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -584,3 +585,15 @@ def test_the_end_of_a_terminal_does_not_reach_the_update(tmp_path: Path) -> None
     program = [sys.executable, "-m", "railgauge.gate.update", str(end), "ps -o sid= -p $$"]
     done = subprocess.run(program, input="begin", capture_output=True, text=True, check=True)
     assert end.exists() and done.stdout.strip().isdigit()
+
+
+def test_an_update_hears_the_signals_that_whoever_started_it_ignores(tmp_path: Path) -> None:
+    """As those of `nohup` and of a shell's `&` do."""
+    end = tmp_path / "end"
+    program = [sys.executable, "-m", "railgauge.gate.update", str(end), "cat /proc/self/status"]
+    ignores = "import os, signal, sys; [signal.signal(n, signal.SIG_IGN) for n in (1, 2, 3, 15)]; "
+    outer = [sys.executable, "-c", f"{ignores}os.execv(sys.argv[1], sys.argv[1:])", *program]
+    done = subprocess.run(outer, input="begin", capture_output=True, text=True, check=True)
+    (ignored,) = re.findall(r"^SigIgn:\s*(\w+)", done.stdout, re.MULTILINE)
+    heard = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+    assert not any(int(ignored, 16) & 1 << (number - 1) for number in heard)

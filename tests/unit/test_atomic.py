@@ -1,0 +1,89 @@
+"""A file is there whole, new or as it was: nothing is written half."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge import atomic, paths
+from railgauge.node.calls import write_whole
+
+BEFORE, AFTER = {"held": ["n1"]}, {"held": ["n1", "n2"]}
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "the gate's": lambda path: atomic.write_json(path, AFTER),
+    "a node's": lambda path: write_whole(str(path), AFTER),
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "holds.json"
+    path.write_text(json.dumps(BEFORE))
+    return path
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_what_is_written_is_there(file: Path, write: Callable[[Path], object]) -> None:
+    write(file)
+    assert json.loads(file.read_text()) == AFTER and list(file.parent.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_a_full_disk_leaves_what_was_there(
+    file: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], object], step: str
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(*((os, "fsync") if step == "fsync" else (Path, "replace")), full)
+    with pytest.raises(OSError, match="No space left"):
+        write(file)
+    assert json.loads(file.read_text()) == BEFORE and list(file.parent.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        f"from railgauge import atomic; atomic.write_json(path, {AFTER})",
+        f"from railgauge.node.calls import write_whole; write_whole(str(path), {AFTER})",
+    ],
+    ids=WRITERS,
+)
+def test_a_kill_in_mid_write_leaves_what_was_there(file: Path, call: str) -> None:
+    killed = "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)"
+    program = f"import os, pathlib, signal; {killed}; path = pathlib.Path({str(file)!r}); {call}"
+    ended = subprocess.run([sys.executable, "-c", program], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert json.loads(file.read_text()) == BEFORE
+
+
+#: Files that are a log or a mark, which may be there in part.
+_PLAIN = {"patrol/run.py": 1, "gate/update.py": 1}
+
+
+@pytest.mark.parametrize("room", ["gate", "cluster", "campaign", "model", "patrol", "systems"])
+def test_what_is_kept_is_written_by_these_alone(room: str) -> None:
+    plain = {
+        name: count
+        for path in sorted((paths.SOURCE / "railgauge" / room).rglob("*.py"))
+        if (name := str(path.relative_to(paths.SOURCE / "railgauge")))
+        and (
+            count := len(
+                re.findall(
+                    r"(?<!atomic)\.write_(?:text|bytes)\(|open\(\"[wx]", path.read_text("utf-8")
+                )
+            )
+        )
+    }
+    assert plain == {name: count for name, count in _PLAIN.items() if name.startswith(f"{room}/")}
