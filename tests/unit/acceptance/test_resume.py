@@ -699,6 +699,21 @@ def test_another_system_than_before_is_refused(
     assert f"{file} has changed" in refused(found)
 
 
+@pytest.mark.parametrize("where", ["SETTINGS", "LEAST_SHARES", "CHECKS"])
+def test_other_settings_shares_or_checks_than_before_are_refused(
+    found: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    path = getattr(accept.paths, where)
+    copy = tmp_path / path.name
+    (shutil.copytree if path.is_dir() else shutil.copyfile)(path, copy)
+    monkeypatch.setattr(accept.paths, where, copy)
+    found.requested = Requested([], {}, accept.judged_by("lab"))
+    accept._require_resumable(found)
+    file = copy / "rdma.py" if copy.is_dir() else copy
+    file.write_text(f"{file.read_text()}# changed\n")
+    assert f"{file} has changed" in refused(found)
+
+
 def test_another_railgauge_than_before_is_refused(
     found: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -702,6 +702,18 @@ def test_a_dry_run_asks_neither_slurm_nor_preconditions(
     assert len(check.orders()["places"]) == len(NAMES)
 
 
+@pytest.mark.parametrize("strict", [True, False])
+def test_that_a_system_is_strict_of_its_tools_is_in_the_record(
+    check: Any, monkeypatch: pytest.MonkeyPatch, strict: bool
+) -> None:
+    data = check.partition_data
+    extras = data.extras.model_copy(update={"strict_provenance": strict})
+    monkeypatch.setattr(type(check), "partition_data", data.model_copy(update={"extras": extras}))
+    good(check).write(check)
+    jobs.judge(check)
+    assert record(check).strict_provenance is strict
+
+
 # ---- what ReFrame shows ----
 
 

@@ -20,7 +20,7 @@ from railgauge.model.failure import ENVIRONMENT
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition
 from railgauge.node import anew
-from railgauge.tools import perftest
+from railgauge.tools import Moved, perftest
 from tests.unit.checks import jobs
 from tests.unit.checks.test_rdma_links import Describe, describe, partition, rails  # noqa: F401
 from tests.unit.records import names
@@ -232,3 +232,19 @@ def test_a_second_run_that_did_not_take_place_speaks_against_nobody(
         for place in check.places:
             check.here = place
             assert check._of_link([]) == []
+
+
+@pytest.mark.parametrize(
+    ("link_layer", "share"),
+    [("Ethernet", 65536 / (65536 + 64 * 82 + 16)), ("InfiniBand", 65536 / (65536 + 64 * 26 + 16))],
+)
+def test_the_payload_is_what_the_headers_of_its_layer_leave(
+    usages: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch, link_layer: str, share: float
+) -> None:
+    """By which the devices' own counts are held against what perftest says; MTU 1024."""
+    check = usages["queue_pairs"]
+    changed = {"link_layer": link_layer, "active_mtu_bytes": 1024}
+    fabric = check.fabric.model_copy(update=changed)
+    monkeypatch.setattr(type(check), "fabric", fabric)
+    moved = Moved(10**9, 1.0, size_bytes=65536)
+    assert check.payload_share(moved, {}) == pytest.approx(share)

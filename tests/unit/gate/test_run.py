@@ -543,6 +543,22 @@ def test_a_node_that_went_down_meanwhile_is_not_back_in_service(
     assert "not in service: does not answer Slurm" in last and ended.kept_out == ["n1"]
 
 
+# ---- other users' jobs ----
+
+
+def test_a_held_node_on_which_somebodys_job_still_runs_is_not_tested(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    held(nodes, "n1", "n2")
+    nodes.flags["n1"] = {"MIXED", "DRAIN"}
+    asked = run.candidates("lab", None, despite_reservations=True)
+    assert asked.barred == {"n1": "held, but a job still runs there"}
+    assert asked.nodes.keys() == {"n2"}
+    with pytest.raises(RailgaugeError, match="a job still runs there") as refused:
+        run.candidates("lab", ["n1"])
+    assert "squeue -w n1" in str(refused.value.next_step)
+
+
 # ---- somebody's reservation ----
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import os
 import re
 import shlex
@@ -149,6 +150,9 @@ def test_an_update_runs_on_without_whoever_started_it(
 ) -> None:
     with left_in_update(["n1"], "sleep 0.5; echo flashed") as left:
         assert update.state(left).word == "running"
+        assert left.update is not None
+        began = datetime.datetime.fromisoformat(left.update.started)
+        assert abs((datetime.datetime.now(datetime.timezone.utc) - began).total_seconds()) < 600
         ends(left)
         assert update.state(left).good
         assert update.last_words(left) == "flashed"
@@ -419,6 +423,34 @@ def test_a_node_of_somebody_else_is_not_updated(area: Path, nodes: Slurm) -> Non
     with pytest.raises(RailgaugeError, match="hpl"):
         begin(["n2"], "true")
     assert journal.rolling("lab") is None
+
+
+def test_an_update_waits_for_the_jobs_on_its_nodes(
+    area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They run on in a drained node; nothing is flashed beneath them."""
+    nodes.flags["n1"] = {"ALLOCATED"}
+    looks: list[bool] = []
+
+    def passes(_: float) -> None:
+        looks.append((tmp_path / "begun").exists())
+        if len(looks) == 3:
+            nodes.flags["n1"] = {"IDLE", "DRAIN"}
+
+    monkeypatch.setattr(roll.time, "sleep", passes)
+    one = roll.begin("lab", ["n1"], f"touch {tmp_path}/begun", 1, 60, False)
+    roll.go_on(one, [], lambda _: None)
+    assert looks[:3] == [False] * 3 and (tmp_path / "begun").exists()
+
+
+def test_a_job_that_does_not_end_keeps_the_update_from_beginning(
+    area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path
+) -> None:
+    nodes.flags["n1"] = {"ALLOCATED"}
+    one = roll.begin("lab", ["n1"], f"touch {tmp_path}/begun", 1, 0, False)
+    with pytest.raises(RailgaugeError, match="jobs still run on n1 after 0 s; they stay drained"):
+        roll.go_on(one, [], lambda _: None)
+    assert not (tmp_path / "begun").exists() and "n1" not in nodes.open()
 
 
 def test_a_node_that_somebody_takes_before_its_batch_is_not_updated(
