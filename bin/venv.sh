@@ -5,7 +5,9 @@
 # standard error, and what to type.
 require_venv() {
   local name=$1 home=$2 venv=$2/.venv python folder closed='' user why
-  local next="make -C $home setup"
+  local quoted next
+  printf -v quoted %q "$home"
+  next="make -C $quoted setup"
   [[ ! -x $venv/bin/python ]] || return 0
   if [[ ! -e $venv ]]; then
     why="$venv is missing"
@@ -26,7 +28,7 @@ require_venv() {
       why+="is not on $(uname -n)"
     fi
     [[ -O $venv ]] ||
-      next="$(stat -c %U -- "$venv") makes it anew (rm -r $venv; make -C $home setup) with a python3 for \
+      next="$(stat -c %U -- "$venv") makes it anew (rm -r $quoted/.venv; make -C $quoted setup) with a python3 for \
 all users first on PATH; or, in a clone of your own: make setup"
   fi
   echo "$name: $why" >&2
