@@ -1869,7 +1869,7 @@ MUTANTS = [
     Mutant(
         "a drained node is waited for",
         "src/railgauge/cluster/inventories.py",
-        "    closed = _closed(wanted)\n",
+        "    closed = _closed(states)\n",
         "    closed: dict[str, str] = {}\n",
         "tests/unit/cli/test_inventory.py -k drained",
     ),

@@ -1,9 +1,14 @@
-"""The inventories of nodes, by one Slurm job each."""
+"""The inventories of nodes, by Slurm: of idle ones by one job for all of a partition, of others by
+one each.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from railgauge import hostlist, paths, systems
@@ -16,33 +21,50 @@ from railgauge.model.inventory import Inventory
 from railgauge.slurm import client
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.nodes import SlurmNode
 
 #: How long a node may be busy before its job gives up.
 _QUEUE_S = 60
-#: Jobs that run at once.
+#: Jobs of one node that run at once.
 _AT_ONCE = 32
+
+#: How long idle nodes may be taken by somebody else before the job for all gives up; how long the
+#: last of them may take after the first; and its limit as a whole.
+_QUEUE_OF_ALL_S = 10
+_WAIT_OF_ALL_S = 60
+_LIMIT_OF_ALL_S = 300
+
+#: A line of `railgauge.node.inventory --lines`: the task by Slurm's label, the node by its own
+#: word, which of how many parts, and the part.
+_PART = re.compile(r"^ *([0-9]+): (\S+) ([0-9]{1,6})/([0-9]{1,6}) (.*)$", re.MULTILINE)
 
 
 def collect(
     system: str, nodes: Iterable[str], quick: bool = False
 ) -> tuple[list[Inventory], dict[str, str]]:
-    """The inventories of nodes by one Slurm job each, and why those missing are missing.
+    """The inventories of nodes by Slurm jobs, and why those missing are missing.
 
-    The process must have been told of the system: session.use.
+    Nodes that are idle have one job for all of a partition; who does not answer in that, and every
+    other node, has one of its own. The process must have been told of the system: session.use.
     """
     description = systems.load(system)
-    access: dict[str, list[str]] = {}
+    access: dict[str, tuple[str, ...]] = {}
     for partition in description.partitions:
         for node in partition.nodes:
-            access.setdefault(node, list((partition.model_extra or {}).get("access", [])))
+            access.setdefault(node, tuple((partition.model_extra or {}).get("access", [])))
     wanted = list(nodes)
     strangers = [node for node in wanted if node not in access]
     if strangers:
         raise RailgaugeError(
             f"{hostlist.fold(strangers)} not in {system} ({hostlist.fold(access)})"
         )
-
-    closed = _closed(wanted)
+    states = _states(wanted)
+    closed = _closed(states)
+    taken: dict[str, Inventory] = {}
+    for options in dict.fromkeys(access[node] for node in wanted):
+        idle = [n for n in wanted if access[n] == options and _is_idle(states.get(n))]
+        if len(idle) > 1:
+            taken.update(_of_all(idle, options, quick))
 
     def one(node: str) -> Inventory | RailgaugeError:
         if node in closed and not any(word.startswith("--reservation") for word in access[node]):
@@ -50,29 +72,72 @@ def collect(
         try:
             printed = client.output(
                 *("srun", "--quiet", "--nodes=1", "--ntasks=1", f"--nodelist={node}"),
-                slurm_jobs.comment(),
-                *("--overlap", f"--immediate={_QUEUE_S}", "--input=none", *access[node]),
-                *("env", f"PYTHONPATH={paths.SOURCE}", "python3", "-m", "railgauge.node.inventory"),
-                *(["--quick"] if quick else []),
+                *(f"--immediate={_QUEUE_S}", *_words(access[node], quick)),
                 limit_s=2 * _QUEUE_S,
             )
             return inventory.load(printed, node)
         except RailgaugeError as error:
             return error
 
+    left = [node for node in wanted if node not in taken]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        answers = dict(zip(wanted, pool.map(one, wanted), strict=True))
+        alone = dict(zip(left, pool.map(one, left), strict=True))
+    answers = {node: taken.get(node) or alone[node] for node in wanted}
     failed = {n: str(a) for n, a in answers.items() if isinstance(a, RailgaugeError)}
     return [a for a in answers.values() if isinstance(a, Inventory)], failed
 
 
-def _closed(nodes: Sequence[str]) -> dict[str, str]:
-    """The nodes on which Slurm starts no job of ours, and why; no one waits for them."""
+def _words(access: Sequence[str], quick: bool) -> list[str]:
+    """The job's further options, and what it runs."""
+    return [
+        *(slurm_jobs.comment(), "--overlap", "--input=none", *access),
+        *("env", f"PYTHONPATH={paths.SOURCE}", "python3", "-m", "railgauge.node.inventory"),
+        *(["--quick"] if quick else []),
+    ]
+
+
+def _of_all(nodes: Sequence[str], access: Sequence[str], quick: bool) -> Mapping[str, Inventory]:
+    """The inventories of nodes by one job; those that do not answer whole are left out."""
+    printed, _ = client.answer(
+        *("srun", "--quiet", f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}"),
+        *("--ntasks-per-node=1", f"--nodelist={hostlist.fold(nodes)}", "--label"),
+        *("--no-kill", "--kill-on-bad-exit=0", f"--wait={_WAIT_OF_ALL_S}"),
+        *(f"--immediate={_QUEUE_OF_ALL_S}", *_words(access, quick), "--lines"),
+        limit_s=_LIMIT_OF_ALL_S,
+    )
+    #: node -> task -> number -> part, and how many there are
+    parts: dict[str, dict[str, dict[int, str]]] = {}
+    counts: dict[str, int] = {}
+    for task, node, number, count, part in _PART.findall(printed):
+        parts.setdefault(node, {}).setdefault(task, {})[int(number)] = part
+        counts[node] = int(count)
+    tasks = Counter(task for of_node in parts.values() for task in of_node)
+    taken = {}
+    for node in nodes:
+        # Of a task that speaks for two nodes, and a node for which two speak, nothing is believed.
+        known = [of for task, of in parts.get(node, {}).items() if tasks[task] == 1]
+        if len(known) == len(parts.get(node, {})) == 1 and len(known[0]) == counts[node]:
+            text = "".join(known[0].get(n, "") for n in range(1, counts[node] + 1))
+            # Who is wrong is asked alone, and then says what it is.
+            with contextlib.suppress(RailgaugeError):
+                taken[node] = inventory.load(text, node)
+    return taken
+
+
+def _is_idle(node: SlurmNode | None) -> bool:
+    return node is not None and node.in_service and not node.busy
+
+
+def _states(nodes: Sequence[str]) -> Mapping[str, SlurmNode]:
     try:
-        states = slurm_nodes.show(nodes) if nodes else {}
+        return slurm_nodes.show(nodes) if nodes else {}
     except client.SlurmProblem:
         # The job's own message is enough.
         return {}
+
+
+def _closed(states: Mapping[str, SlurmNode]) -> dict[str, str]:
+    """The nodes on which Slurm starts no job of ours, and why; no one waits for them."""
     invited = "SLURM_RESERVATION" in os.environ
     return {
         name: node.outside

@@ -28,6 +28,14 @@ class NoAccounting(SlurmProblem):
 
 def output(*command: str, limit_s: float = 60) -> str:
     """What a Slurm command prints; SlurmProblem where it fails."""
+    printed, problem = answer(*command, limit_s=limit_s)
+    if problem is not None:
+        raise problem
+    return printed
+
+
+def answer(*command: str, limit_s: float = 60) -> tuple[str, SlurmProblem | None]:
+    """What a Slurm command prints, as far as it came, and why it failed; None where it did not."""
     shown = f"`{' '.join(command)}` failed"
     try:
         ended = subprocess.run(
@@ -38,22 +46,27 @@ def output(*command: str, limit_s: float = 60) -> str:
             check=False,
         )
     except FileNotFoundError:
-        raise SlurmProblem(
+        return "", SlurmProblem(
             f"{command[0]} is not on the path: no Slurm here",
             next_step="`railgauge lab up` for the embedded cluster, or work on a login node",
-        ) from None
+        )
     except OSError as error:
-        raise SlurmProblem(f"{shown}: {error.strerror or error}") from None
-    except subprocess.TimeoutExpired:
-        raise SlurmProblem(f"{command[0]} did not answer within {limit_s:g} s") from None
-    stdout, stderr = (text.decode("utf-8", "replace") for text in (ended.stdout, ended.stderr))
-    if ended.returncode != 0:
-        # scontrol prints some of its errors on stdout.
-        reason = stderr.strip() or stdout.strip() or f"exit code {ended.returncode}"
-        if _NO_ACCOUNTING.search(reason):
-            raise NoAccounting
-        raise SlurmProblem(f"{shown}: {reason}")
-    return stdout
+        return "", SlurmProblem(f"{shown}: {error.strerror or error}")
+    except subprocess.TimeoutExpired as late:
+        problem = SlurmProblem(f"{command[0]} did not answer within {limit_s:g} s")
+        return _text(late.stdout), problem
+    stdout, stderr = _text(ended.stdout), _text(ended.stderr)
+    if ended.returncode == 0:
+        return stdout, None
+    # scontrol prints some of its errors on stdout.
+    reason = stderr.strip() or stdout.strip() or f"exit code {ended.returncode}"
+    if _NO_ACCOUNTING.search(reason):
+        return stdout, NoAccounting()
+    return stdout, SlurmProblem(f"{shown}: {reason}")
+
+
+def _text(printed: bytes | None) -> str:
+    return (printed or b"").decode("utf-8", "replace")
 
 
 def option(name: str, short: str, options: Sequence[str]) -> str:

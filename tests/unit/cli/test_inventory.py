@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -83,7 +84,7 @@ def test_what_cannot_be_read_is_one_clear_error(before: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("campaign", "comment"), [("", "railgauge"), ("/r/20261123-lab-1", "railgauge:20261123-lab-1")]
 )
-def test_every_node_has_a_job_of_its_own_that_says_whose_it_is(
+def test_a_node_of_which_slurm_says_nothing_has_a_job_of_its_own_that_says_whose_it_is(
     monkeypatch: pytest.MonkeyPatch, campaign: str, comment: str
 ) -> None:
     monkeypatch.setenv("RAILGAUGE_CAMPAIGN", campaign)
@@ -131,6 +132,86 @@ def test_a_drained_node_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> No
     found, failed = inventories.collect("vm-pair", ["vm00", "vm01"])
     assert (len(found), len(asked)) == (1, 1)
     assert failed == {"vm01": "no job starts on it: drained by alice: bad fan"}
+
+
+IDLE = {name: SlurmNode(name, frozenset({"IDLE"})) for name in ("vm00", "vm01", "vm02")}
+
+
+def lines(node: str, whole: bool = True, task: int | None = None) -> list[str]:
+    """What a node prints of its inventory, in parts, labelled; the last one may be lost."""
+    text = json.dumps({**BEFORE.as_dict(), "node": node})
+    parts = [text[at : at + 100] for at in range(0, len(text), 100)]
+    label = int(node[-1]) if task is None else task
+    printed = [f"{label}: {node} {n}/{len(parts)} {part}" for n, part in enumerate(parts, start=1)]
+    return printed if whole else printed[:-1]
+
+
+@dataclasses.dataclass
+class Jobs:
+    """Slurm, whose job of several nodes prints `printed` and fails for `problem`."""
+
+    printed: list[str]
+    problem: client.SlurmProblem | None = None
+    of_all: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
+    alone: list[str] = dataclasses.field(default_factory=list)
+
+    def answer(self, *command: str, limit_s: float) -> tuple[str, client.SlurmProblem | None]:
+        self.of_all.append(command)
+        return "\n".join(self.printed), self.problem
+
+    def output(self, *command: str, limit_s: float = 60) -> str:
+        (node,) = (word.partition("=")[2] for word in command if word.startswith("--nodelist="))
+        self.alone.append(node)
+        return json.dumps({**BEFORE.as_dict(), "node": node})
+
+
+def collected(monkeypatch: pytest.MonkeyPatch, jobs: Jobs, busy: str = "") -> list[str]:
+    states = dict(IDLE)
+    if busy:
+        states[busy] = SlurmNode(busy, frozenset({"ALLOCATED"}))
+    monkeypatch.setattr(client, "answer", jobs.answer)
+    monkeypatch.setattr(client, "output", jobs.output)
+    monkeypatch.setattr(slurm_nodes, "show", lambda names: {n: states[n] for n in names})
+    found, failed = inventories.collect("vm-pair", ["vm00", "vm01"])
+    assert failed == {}
+    return [one.node for one in found]
+
+
+def test_idle_nodes_have_one_job_for_all_whose_lines_may_mix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mixed = [line for both in zip(lines("vm00"), lines("vm01"), strict=True) for line in both]
+    jobs = Jobs(["srun: a remark of Slurm's", *mixed])
+    assert collected(monkeypatch, jobs) == ["vm00", "vm01"]
+    (words,) = jobs.of_all
+    assert {"--nodes=2", "--nodelist=vm[00-01]", "--no-kill", "--lines"} <= set(words)
+    assert jobs.alone == []
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [lines("vm00") + lines("vm01", whole=False), lines("vm00"), lines("vm00") + lines("vm02")],
+    ids=["cut", "silent", "a stranger"],
+)
+def test_who_does_not_answer_in_it_whole_is_asked_alone(
+    monkeypatch: pytest.MonkeyPatch, printed: list[str]
+) -> None:
+    jobs = Jobs(printed, client.SlurmProblem("srun failed"))
+    assert collected(monkeypatch, jobs) == ["vm00", "vm01"]
+    assert jobs.alone == ["vm01"]
+
+
+def test_no_node_speaks_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside its own words, or in place of the other's."""
+    jobs = Jobs(lines("vm00") + lines("vm01", task=0) + lines("vm01"))
+    assert collected(monkeypatch, jobs) == ["vm00", "vm01"]
+    assert sorted(jobs.alone) == ["vm00", "vm01"]
+
+
+def test_a_busy_node_keeps_nobody_else_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = Jobs([])
+    collected(monkeypatch, jobs, busy="vm01")
+    assert jobs.of_all == [] and sorted(jobs.alone) == ["vm00", "vm01"]
 
 
 def test_a_node_of_no_partition_is_one_clear_error() -> None:

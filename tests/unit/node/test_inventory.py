@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -329,6 +330,16 @@ def test_the_command_prints_the_document(tmp_path: Path) -> None:
     document: dict[str, Any] = json.loads(answered.stdout)
     assert document["fields"]["nic/mlx5_0/firmware"] == "28.39.1002"
     assert head.load(answered.stdout).boot_id == ""
+
+
+def test_the_command_prints_short_lines_that_say_whose_they_are() -> None:
+    command = [sys.executable, "-m", "railgauge.node.inventory", "--quick", "--lines"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    parts = [re.fullmatch(r"(\S+) (\d+)/(\d+) (.*)", line) for line in printed.splitlines()]
+    found = [part.groups() for part in parts if part is not None]
+    assert len(found) == len(parts) and max(map(len, printed.splitlines())) < 1024
+    document = json.loads("".join(part for *_, part in found))
+    assert {(node, int(count)) for node, _, count, _ in found} == {(document["node"], len(found))}
 
 
 def test_the_command_writes_a_whole_file(tmp_path: Path) -> None:
