@@ -1097,8 +1097,8 @@ MUTANTS = [
     Mutant(
         "a reported case needs no end of its own",
         _ATTEMPTS,
-        'elif end is None and (reported.result == "pass" or _has_record(reported.stagedir)):',
-        "elif False:",
+        "elif end is None and (",
+        "elif False and (",
         f"{_RULES}::test_campaign_that_lost_a_file_is_never_accepted",
     ),
     Mutant(
@@ -1328,7 +1328,7 @@ MUTANTS = [
     Mutant(
         "a link that loses packets at its peers' rate is not measured again",
         "src/railgauge/node/rounds.py",
-        "                good = good and not lossy\n",
+        "                well = well and not lossy\n",
         "",
         "tests/unit/node/test_rounds.py -k sends_again_more",
     ),
@@ -1886,6 +1886,27 @@ MUTANTS = [
         'path.with_name(f".{path.name}.{os.getpid()}")',
         "path",
         "tests/unit/test_atomic.py",
+    ),
+    Mutant(
+        "a changed node that somebody set down comes back by itself",
+        "src/railgauge/node/gate.py",
+        "                slurm_nodes.drain([name], reason)\n",
+        "                None if state.taken_down else slurm_nodes.drain([name], reason)\n",
+        f"{_GATE}/test_hold.py -k set_down",
+    ),
+    Mutant(
+        "a copy may have the name of another campaign",
+        "src/railgauge/campaign/folder.py",
+        "self.id if _NAME.fullmatch(self.id) else self.recorded_id",
+        "self.recorded_id",
+        f"{_RULES} -k by_the_name_of_another",
+    ),
+    Mutant(
+        "a copy is gone on with",
+        "src/railgauge/acceptance/accept.py",
+        '    if campaign.recorded_id not in ("", campaign.id):\n',
+        "    if False:\n",
+        f"{_RESUME} -k a_copy_is_not",
     ),
     Mutant(
         "a node with somebody's job is tested",

@@ -81,7 +81,8 @@ def test_what_is_kept_is_written_by_these_alone(room: str) -> None:
         and (
             count := len(
                 re.findall(
-                    r"(?<!atomic)\.write_(?:text|bytes)\(|open\(\"[wx]", path.read_text("utf-8")
+                    r"(?<!atomic)\.write_(?:text|bytes)\(|\bopen\([^)]*\"[wx]",
+                    path.read_text("utf-8"),
                 )
             )
         )

@@ -342,6 +342,11 @@ def _require_resumable(campaign: Campaign) -> None:
             f"campaign {campaign.id} is a rehearsal",
             next_step=f"railgauge rehearse {campaign.system}",
         )
+    if campaign.recorded_id not in ("", campaign.id):
+        raise RailgaugeError(
+            f"{campaign.folder} is a copy or link of campaign {campaign.recorded_id}",
+            next_step=f"railgauge accept --resume {campaign.recorded_id}",
+        )
     host = campaign.context.get("host")
     if campaign.state == "running" and host != socket.gethostname() and campaign.lock_file.exists():
         raise RailgaugeError(

@@ -177,8 +177,10 @@ class Campaign:
 
     @property
     def first_id(self) -> str:
-        """Its id as it was measured."""
-        return self.recorded_id or self.id
+        """Its id as it was measured: by its record, and that of a copy under another name too; but
+        no folder has the name of another campaign.
+        """
+        return self.id if _NAME.fullmatch(self.id) else self.recorded_id or self.id
 
     @property
     def next_command(self) -> str:

@@ -125,10 +125,10 @@ def refuse_other_stage() -> None:
     """Refuse a campaign whose cases would be staged elsewhere than in its folder: nobody could tell
     whether their records are as they were measured.
     """
-    stage, session = Path(runtime.runtime().stage_prefix), paths.session_folder()
-    if not stage.resolve().is_relative_to(session.resolve()):
+    stage, usual = Path(runtime.runtime().stage_prefix), paths.session_folder() / "stage"
+    if stage.resolve() != usual.resolve():
         raise ReframeError(
-            f"the test cases would be staged in {stage}, expected a folder in {session}; next: "
+            f"the test cases would be staged in {stage}, expected {usual}; next: "
             "unset RFM_STAGE_DIR and RFM_PREFIX, and leave out --stage and --prefix"
         )
 
@@ -161,9 +161,6 @@ class EndKeeper(TaskEventListener):
         assert campaign is not None
         check, run = task.check, runtime.runtime().current_run
         stage = Path(check.stagedir).resolve() if check.stagedir else None
-        if stage is not None and not stage.is_relative_to(session):
-            # ReFrame was told to stage elsewhere: such a case counts for nothing.
-            return
         try:
             content = (stage / RESULT_FILE).read_bytes() if stage else None
         except OSError:
@@ -344,6 +341,8 @@ def install() -> None:
         refuse_empty_session(self, testcases)
         refuse_endless_case(self, testcases)
         folder = paths.campaign_folder()
+        if folder is not None:
+            refuse_other_stage()
         if folder is not None and os.environ.get(PLAN_ONLY_VARIABLE):
             plan.write_list(folder, testcases)
             return
@@ -352,11 +351,10 @@ def install() -> None:
         else:
             plan.write_plan(testcases, self._num_reruns + 1)
         if folder is not None:
-            refuse_other_stage()
             # Before ReFrame's own, which may end the session.
             self.policy.task_listeners.insert(0, EndKeeper())
         if not self.policy.dry_run_mode:
-            if paths.campaign_folder() is None:
+            if folder is None:
                 # A campaign has looked before it began.
                 refuse_unready_cluster(self, testcases)
             queue.session.begin(testcases)

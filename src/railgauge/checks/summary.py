@@ -65,9 +65,11 @@ def numbers(results: Sequence[Judged], not_run: Sequence[Case]) -> Mapping[str, 
     counts = dict.fromkeys((judged.place.condition for judged in results), 0)
     for place in (*failed, *not_run):
         counts[place.condition] = counts.get(place.condition, 0) + 1
+    by_name: dict[str, int] = {}
     for condition, count in counts.items():
-        shown[_named("places_failed", condition)] = (count, "1", _NONE_FAILED)
-    return shown
+        name = _named("places_failed", condition)
+        by_name[name] = by_name.get(name, 0) + count
+    return {**shown, **{name: (count, "1", _NONE_FAILED) for name, count in by_name.items()}}
 
 
 def _named(variable: str, condition: Iterable[object]) -> str:

@@ -81,11 +81,14 @@ def lines_of(system: str) -> list[Line]:
 
     try:
         described = systems.load(system)
-    except RailgaugeError:
+    except RailgaugeError as error:
+        click.echo(f"note: no rails, and only the campaign's nodes: {error.message}", err=True)
         return []
     session.use(system)
     of_another = session.in_lab(system) and lab.system_in(paths.lab_folder()) != system
-    states = {} if of_another else _states()[0]
+    states, unknown = ({}, "another lab is up") if of_another else _states()
+    if unknown:
+        click.echo(f"note: of no node the state is known: {unknown}", err=True)
     nodes = [node for partition in described.partitions for node in partition.nodes]
     now = datetime.datetime.now(datetime.timezone.utc)
     return records.lines(system, nodes, states, now)
@@ -154,13 +157,14 @@ def _summary(lines: Sequence[Line]) -> str:
         return f"{len(of)} {what} ({hostlist.fold(of)})" if of else f"0 {what}"
 
     never = [line.node for line in lines if line.accepted is None]
-    held = [line.node for line in lines if line.out_of_service == "railgauge"]
-    out = [line.node for line in lines if line.out_of_service == "other"]
+    held = [line.node for line in lines if line.kept_by == "railgauge"]
+    out = [line.node for line in lines if line.kept_by not in ("", "railgauge")]
     ages = [line.age_days for line in lines if line.age_days is not None]
     oldest = f"; the oldest acceptance is {age_text(max(ages))} old" if ages else ""
     parts = [part("never accepted", never), part("held", held), part("out of service", out)]
-    rails = sum(len(line.rails) for line in lines)
-    older = sum(len(line.older_rails) for line in lines if line.accepted is not None)
+    accepted = [line for line in lines if line.accepted is not None]
+    rails = sum(len(line.rails) for line in accepted)
+    older = sum(len(line.older_rails) for line in accepted)
     if older:
-        parts.append(f"{older} of {rails} rails not well when their node was accepted, or never")
+        parts.append(f"{older} of {rails} rails last well before their node was accepted, or never")
     return f"{len(lines)} nodes: {', '.join(parts)}{oldest}"

@@ -44,15 +44,16 @@ def collect(
 ) -> tuple[list[Inventory], dict[str, str]]:
     """The inventories of nodes by Slurm jobs, and why those missing are missing.
 
-    Nodes that are idle have one job for all of a partition; who does not answer in that, and every
-    other node, has one of its own. The process must have been told of the system: session.use.
+    Idle nodes have one job for all that are reached by the same options, as those of a partition
+    are; who does not answer in that, and every other node, has one of its own. The process must
+    have been told of the system: session.use.
     """
     description = systems.load(system)
     access: dict[str, tuple[str, ...]] = {}
     for partition in description.partitions:
         for node in partition.nodes:
             access.setdefault(node, tuple((partition.model_extra or {}).get("access", [])))
-    wanted = list(nodes)
+    wanted = list(dict.fromkeys(nodes))
     strangers = [node for node in wanted if node not in access]
     if strangers:
         raise RailgaugeError(
@@ -62,7 +63,17 @@ def collect(
     closed = _closed(states)
     taken: dict[str, Inventory] = {}
     for options in dict.fromkeys(access[node] for node in wanted):
-        idle = [n for n in wanted if access[n] == options and _is_idle(states.get(n))]
+        reserved = any(word.startswith("--reservation") for word in options)
+        idle = [
+            node
+            for node in wanted
+            if access[node] == options
+            and node in states
+            and not states[node].busy
+            and not states[node].drained
+            and states[node].answers
+            and (reserved or node not in closed)
+        ]
         if len(idle) > 1:
             taken.update(_of_all(idle, options, quick))
 
@@ -72,7 +83,11 @@ def collect(
         try:
             printed = client.output(
                 *("srun", "--quiet", "--nodes=1", "--ntasks=1", f"--nodelist={node}"),
-                *(f"--immediate={_QUEUE_S}", *_words(access[node], quick)),
+                *(
+                    f"--immediate={_QUEUE_S}",
+                    f"--time={2 * _QUEUE_S // 60 + 1}",
+                    *_words(access[node], quick),
+                ),
                 limit_s=2 * _QUEUE_S,
             )
             return inventory.load(printed, node)
@@ -100,7 +115,12 @@ def _of_all(nodes: Sequence[str], access: Sequence[str], quick: bool) -> Mapping
     """The inventories of nodes by one job; those that do not answer whole are left out."""
     printed, _ = client.answer(
         *("srun", "--quiet", f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}"),
-        *("--ntasks-per-node=1", f"--nodelist={hostlist.fold(nodes)}", "--label"),
+        *(
+            f"--time={_LIMIT_OF_ALL_S // 60 + 1}",
+            "--ntasks-per-node=1",
+            f"--nodelist={hostlist.fold(nodes)}",
+            "--label",
+        ),
         *("--no-kill", "--kill-on-bad-exit=0", f"--wait={_WAIT_OF_ALL_S}"),
         *(f"--immediate={_QUEUE_OF_ALL_S}", *_words(access, quick), "--lines"),
         limit_s=_LIMIT_OF_ALL_S,
@@ -122,10 +142,6 @@ def _of_all(nodes: Sequence[str], access: Sequence[str], quick: bool) -> Mapping
             with contextlib.suppress(RailgaugeError):
                 taken[node] = inventory.load(text, node)
     return taken
-
-
-def _is_idle(node: SlurmNode | None) -> bool:
-    return node is not None and node.in_service and not node.busy
 
 
 def _states(nodes: Sequence[str]) -> Mapping[str, SlurmNode]:

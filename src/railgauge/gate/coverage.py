@@ -11,7 +11,7 @@ import contextlib
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pydantic
 
@@ -205,14 +205,16 @@ class Rail(Strict):
 class Line(Strict):
     """A node for people and programs. `age_days` is the age of its last acceptance. `tested` may be
     a campaign that broke off, `judged` is the last that judged it, `doubted` a later one that broke
-    off and left something open there. `rails` are all that the node has by the system's data.
-    `flaps` is how often its links went or came between its last
-    two tests; `flapped` says so with their times, "" for none.
+    off and left something open there. `kept_by` is what keeps it from everybody's jobs, "" for
+    nothing, or not known. `rails` are all that the node has by the system's data. `flaps` is how
+    often its links went or came between its last two tests; `flapped` says so with their times, ""
+    for none.
     """
 
     node: str
     partition: str
     state: str
+    kept_by: Literal["", "railgauge", "somebody", "reservation", "silence"] = ""
     age_days: float | None
     accepted: Tested | None
     tested: Tested | None
@@ -222,12 +224,6 @@ class Line(Strict):
     rails: dict[str, Rail]
     flaps: int = 0
     flapped: str = ""
-
-    @property
-    def out_of_service(self) -> str:
-        """Who keeps it out of service, "railgauge" or "other"; "" for nobody."""
-        by = {"held": "railgauge", "out of service": "other"}
-        return by.get(self.state.partition(":")[0], "")
 
     @property
     def older_rails(self) -> dict[str, Rail]:
@@ -292,6 +288,7 @@ def lines(
                     node=node,
                     partition=partition.name,
                     state=_state(states, node),
+                    kept_by=_kept_by(states.get(node)),
                     age_days=days_since(
                         covered.accepted.campaign if covered.accepted else None, now
                     ),
@@ -348,3 +345,17 @@ def _state(states: Mapping[str, SlurmNode], node: str) -> str:
     if state.ours:
         return f"held: {state.reason}"
     return f"out of service: {state.outside}" if state.outside else "in service"
+
+
+def _kept_by(
+    node: SlurmNode | None,
+) -> Literal["", "railgauge", "somebody", "reservation", "silence"]:
+    """Who keeps a node from everybody's jobs."""
+    if node is None or node.in_service:
+        return ""
+    if node.drained or node.taken_down:
+        return "railgauge" if node.ours else "somebody"
+    if not node.answers:
+        return "silence"
+    ours = node.reservations and not node.foreign_reservations
+    return "railgauge" if ours else "reservation"

@@ -463,8 +463,9 @@ class Sampler:
             counter.close()
             peaks.setdefault(counter.device, {})[counter.direction] = counter.peak.gbits
             steady.setdefault(counter.device, {})[counter.direction] = counter.steady.gbits
-            moving.setdefault(counter.device, {})[counter.direction] = counter.steady.seconds
-            if counter.peak.in_steps:
+            if not counter.peak.in_steps:
+                moving.setdefault(counter.device, {})[counter.direction] = counter.steady.seconds
+            else:
                 in_steps.append(f"{counter.device} {counter.direction}")
         if in_steps:
             self.notes.append(

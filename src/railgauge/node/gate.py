@@ -331,8 +331,6 @@ def _keep_out(
             yield HoldOutcome(name, "alarm", why="Slurm knows no such node")
         elif state.drained:
             yield HoldOutcome(name, "was held" if state.ours else "alarm", why=state.reason)
-        elif state.taken_down:
-            yield HoldOutcome(name, "alarm", why=f"{state.outside}, left alone")
         elif state.flags & {"RESERVED", "MAINTENANCE"} and state.reservations != (run,):
             # A gate run has it, or its administrators.
             yield HoldOutcome(name, "alarm", why=f"{state.outside} ({state.state}), left alone")
@@ -343,9 +341,13 @@ def _keep_out(
             if act:
                 _write_holds(store, holds)
                 slurm_nodes.drain([name], reason)
-            yield HoldOutcome(
-                name, "held" if act else "changed", why="" if act else "would be held"
-            )
+            if state.taken_down:
+                # It may come back by itself, and then stays out, for whoever took it down.
+                yield HoldOutcome(name, "alarm", why=f"{state.outside}, who resumes it")
+            else:
+                yield HoldOutcome(
+                    name, "held" if act else "changed", why="" if act else "would be held"
+                )
 
 
 def _write_holds(store: Path, holds: Sequence[Mapping[str, Any]]) -> None:

@@ -36,7 +36,7 @@ LEAST_PAIRS = 4
 NORMAL, DEVIATIONS = 1.4826, 3.5
 
 
-#: Two counts of the same bytes agree so far.
+#: Two counts of the same bytes differ by less than this leaves.
 _SAME = 0.99
 
 #: Times that differ by less may be the same: each begins and ends within a period.
@@ -76,12 +76,14 @@ class Again(NamedTuple):
 class Carried(NamedTuple):
     """What the busiest device of a side carried in its busier direction, headers included: the mean
     over the call, the tool's own start and end in it; and where the device was sampled for long
-    enough, the rate while it was under way, and for how long that was.
+    enough, the rate while it was under way, and for how long that was, 0 where its counter does not
+    tell. `seconds` are the call's.
     """
 
     mean_gbits: float
     steady_gbits: float | None = None
     moving_s: float = 0.0
+    seconds: float = 0.0
 
 
 def carried(line: Mapping[str, Any]) -> Carried | None:
@@ -106,7 +108,7 @@ def carried(line: Mapping[str, Any]) -> Carried | None:
         if n >= most * _SAME
     )
     mean = most * 8 / seconds / 1e9
-    return Carried(mean, steady or None, sampled("moving_s", name, way) or 0.0)
+    return Carried(mean, steady or None, sampled("moving_s", name, way) or 0.0, seconds)
 
 
 def rates(places: Mapping[Any, Mapping[str, Carried]]) -> dict[Any, float]:
@@ -114,8 +116,8 @@ def rates(places: Mapping[Any, Mapping[str, Carried]]) -> dict[Any, float]:
 
     It is the rate while traffic was under way, by the slower side, as the sender counts what it
     sends again. Who sent for a shorter time than the others, as a link came late or went early,
-    has no more for that. Where not all places were sampled for long enough, it is the mean rate of
-    the clients: one kind of number for all.
+    has no more for that. Where not all places were sampled for long enough, it is for all of them
+    what arrived, over the whole time of the client.
     """
     slower = {
         place: min(known, key=operator.attrgetter("steady_gbits"))
@@ -123,13 +125,21 @@ def rates(places: Mapping[Any, Mapping[str, Carried]]) -> dict[Any, float]:
         if (known := [side for side in sides.values() if side.steady_gbits is not None])
     }
     if len(slower) < len(places):
-        return {place: sides["client"].mean_gbits for place, sides in places.items()}
-    usual_s = statistics.median(side.moving_s for side in slower.values()) if slower else 0.0
+        return {place: _arrived(sides) for place, sides in places.items()}
+    known_s = [side.moving_s for side in slower.values() if side.moving_s]
+    usual_s = statistics.median(known_s) if known_s else 0.0
     return {
         place: (side.steady_gbits or 0.0)
-        * (side.moving_s / usual_s if side.moving_s < usual_s - _SHORT_S else 1.0)
+        * (side.moving_s / usual_s if 0 < side.moving_s < usual_s - _SHORT_S else 1.0)
         for place, side in slower.items()
     }
+
+
+def _arrived(sides: Mapping[str, Carried]) -> float:
+    """The rate (Gb/s) of what both sides carried, over the client's time."""
+    client = sides["client"]
+    least = min(side.mean_gbits * side.seconds for side in sides.values())
+    return least / client.seconds if client.seconds else client.mean_gbits
 
 
 def resent(line: Mapping[str, Any]) -> int:

@@ -185,25 +185,25 @@ class Rounds:
         peers, which are all that were listed, and by what went there before.
         """
         first = [index for index in places if index not in self._like]
-        rates = retest.rates(
-            {n: of for n in places if "client" in (of := self._carried.get(n, {}))}
-        )
+        # What failed has a rate of its own kind, or none.
+        good = [index for index in places if self._good[index]]
+        rates = retest.rates({n: of for n in good if "client" in (of := self._carried.get(n, {}))})
         bound = retest.bound([rates.get(n) for n in first], self._sweep.retests.slower)
         kept = {n: self._kept(n, rate) for n, rate in rates.items()}
         of_before = retest.bound_since([kept.get(n) for n in first], self._sweep.retests.change)
         usual = retest.most_resent([self._resent[n] for n in first if n in self._resent], 0)
         met = []
         for index in places:
-            place, rate, good = self._sweep.places[index], rates.get(index), self._good[index]
-            if good and rate is not None:
+            place, rate, well = self._sweep.places[index], rates.get(index), self._good[index]
+            if well and rate is not None:
                 of_then = kept[index]
-                good = rate >= bound and (of_then is None or of_then >= of_before)
+                well = rate >= bound and (of_then is None or of_then >= of_before)
                 # Where a link loses packets, its rate may still be that of its peers.
                 most = self._sweep.orders[place.order].get("most_resent")
                 lossy = most is not None and self._resent.get(index, 0) > most + usual
-                good = good and not lossy
+                well = well and not lossy
             like = self._like.get(index, index)
-            met.append(retest.Met(like, place.roles["server"], place.roles["client"], good))
+            met.append(retest.Met(like, place.roles["server"], place.roles["client"], well))
         return met
 
     def _kept(self, index: int, rate: float) -> float | None:

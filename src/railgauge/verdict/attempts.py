@@ -91,7 +91,7 @@ def _held_against(folder: Path, reported: Attempt, end: Attempt | None) -> Attem
     if reported.result not in get_args(EndResult):
         # It came to no end, and has no result.
         pass
-    elif end is None and (reported.result == "pass" or _has_record(reported.stagedir)):
+    elif end is None and (reported.result == "pass" or _has_record(folder, reported.stagedir)):
         damage = (
             f"{folder / ENDED}: has no end of this case, so that nobody can tell "
             "whether its record is the one that was measured"
@@ -103,8 +103,12 @@ def _held_against(folder: Path, reported: Attempt, end: Attempt | None) -> Attem
     return reported.model_copy(update={"stagedir": stage, "damage": damage})
 
 
-def _has_record(stage: Path | None) -> bool:
-    return stage is not None and (stage / RESULT_FILE).exists()
+def _has_record(folder: Path, stage: Path | None) -> bool:
+    """Whether the case left a record in this session, wherever it was when it was measured."""
+    if stage is None or "stage" not in stage.parts:
+        return False
+    after = len(stage.parts) - stage.parts[::-1].index("stage")
+    return (folder / "stage").joinpath(*stage.parts[after:], RESULT_FILE).exists()
 
 
 def _within(folder: Path, stage: Path | None) -> Path | None:

@@ -37,7 +37,8 @@ def rates(campaign: Campaign) -> Rates:
     # Unlike a unique name, a case's name is the same where other nodes are measured.
     plan = record.read_plan(campaign.folder / PLAN) or ()
     case_names = {planned.unique_name: planned.case for planned in plan}
-    of_run: dict[tuple[str, str, int], dict[str, dict[str, retest.Carried]]] = {}
+    # Of one kind, as the conductor compares them: under one condition, on one kind of way.
+    of_run: dict[tuple[object, ...], dict[str, dict[str, retest.Carried]]] = {}
     for case in compare.read(campaign):
         if case.like or not case.place:
             continue
@@ -48,10 +49,13 @@ def rates(campaign: Campaign) -> Rates:
             if side is not None and side.mean_gbits and call.role in ("server", "client"):
                 sides[call.role] = side
         if "client" in sides:
-            key = case_names[case.unique_name], case.partition, case.run
+            ways = tuple({row.measurement.within: None for row in case.rows})
+            case_name = case_names[case.unique_name]
+            key = case_name, case.partition, case.run, case.condition, ways
             of_run.setdefault(key, {})[case.place] = sides
     by_place: dict[tuple[str, str, str], list[float]] = {}
-    for (name, partition, _), places in of_run.items():
+    for kind, places in of_run.items():
+        name, partition = str(kind[0]), str(kind[1])
         for place, rate in retest.rates(places).items():
             by_place.setdefault((name, partition, place), []).append(rate)
     by_case: Rates = {}

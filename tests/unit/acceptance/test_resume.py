@@ -504,9 +504,10 @@ def test_a_session_that_would_be_staged_elsewhere_does_not_begin(
     for stage in (working / "stage", tmp_path / "link" / "stage"):
         monkeypatch.setattr(guard.runtime.runtime(), "stage_prefix", str(stage), raising=False)
         guard.refuse_other_stage()
-    monkeypatch.setattr(guard.runtime.runtime(), "stage_prefix", "/scratch/stage")
-    with pytest.raises(guard.ReframeError, match=r"staged in /scratch/stage.*RFM_STAGE_DIR"):
-        guard.refuse_other_stage()
+    for other in (Path("/scratch/stage"), working / "other"):
+        monkeypatch.setattr(guard.runtime.runtime(), "stage_prefix", str(other))
+        with pytest.raises(guard.ReframeError, match=rf"staged in {other}.*RFM_STAGE_DIR"):
+            guard.refuse_other_stage()
 
 
 def test_a_case_leaves_its_end_bound_to_its_record(working: Path) -> None:
@@ -727,6 +728,12 @@ def test_another_railgauge_than_before_is_refused(
     accept._require_resumable(found)
     reader.write_text("new")
     assert f"{tmp_path / 'railgauge'} has changed" in refused(found)
+
+
+def test_a_copy_is_not_gone_on_with(found: Campaign) -> None:
+    """What it would measure would be of another campaign than what it has."""
+    found.recorded_id = "20261124T101655Z-lab-7578a0"
+    assert f"is a copy or link of campaign {found.recorded_id}" in refused(found)
 
 
 def test_a_campaign_of_a_gate_run_is_resumed_by_that_run_only(found: Campaign) -> None:

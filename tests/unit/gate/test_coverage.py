@@ -260,7 +260,7 @@ def test_a_rail_that_was_well_longer_ago_than_its_node_is_told(
     ended(results, FIRST, n5=standing(rails={"0": True, "1": True}))
     ended(results, SECOND, n5=standing(checks=("Path", "NodeState"), rails={"0": True}))
     text = " ".join(asked(monkeypatch, {}, "--nodes", "n5").split())
-    assert "rail 1 last well" in text and "1 of 2 rails not well when" in text
+    assert "rail 1 last well" in text and "1 of 2 rails last well before their node was" in text
     by_rail = asked(monkeypatch, {}, "--nodes", "n5", "--rails").splitlines()
     last = {line.split()[2]: line for line in by_rail if line.startswith("n5")}
     assert SECOND in last["0"] and FIRST in last["1"]

@@ -304,7 +304,7 @@ def test_peers_say_below_what_a_pair_is_bad() -> None:
 def test_the_mean_is_that_of_the_busiest_device() -> None:
     moved = {"eth0": {"rx": 10**6, "tx": 10**9}, "lo": {"tx": 10**12}, "eth1": {"rx": 10**8}}
     line = {"call": {"seconds": 4.0}, "facts": {"counters": {"bytes": moved}}}
-    assert carried(line) == Carried(pytest.approx(2.0))
+    assert carried(line) == Carried(pytest.approx(2.0), seconds=4.0)
 
 
 @pytest.mark.parametrize("device", ["eth0", "rdma/mlx5_0/1"])
@@ -320,7 +320,7 @@ def test_the_rate_is_that_while_the_transfer_was_under_way(device: str, rate: fl
     }
     side = carried({"call": {"seconds": 4.0}, "facts": {"counters": counters}})
     assert side is not None and side.mean_gbits == pytest.approx(2.0)
-    assert side[1:] == ((2.5, 3.2) if rate else (None, 0.0))
+    assert side[1:] == ((2.5, 3.2, 4.0) if rate else (None, 0.0, 4.0))
 
 
 @pytest.mark.parametrize(
@@ -348,10 +348,20 @@ def test_a_link_that_came_late_or_went_early_has_carried_less(moving_s: float, r
     assert rates({**others, 9: sides(9.9, moving_s=moving_s)})[9] == pytest.approx(rate)
 
 
-def test_where_one_place_was_not_sampled_all_have_the_mean() -> None:
-    unsampled = {"client": Carried(8.0), "server": Carried(0.2)}
-    assert rates({1: sides(9.9), 2: unsampled}) == {1: 7.0, 2: 8.0}
+def test_where_one_place_was_not_sampled_all_have_the_mean_of_what_arrived() -> None:
+    """Over the client's time: a server waits, before and after it."""
+    sampled = {"client": Carried(7.0, 9.9, 3.5, 4.0), "server": Carried(3.5, 9.9, 3.5, 8.0)}
+    losing = {"client": Carried(8.0, seconds=4.0), "server": Carried(2.0, seconds=8.0)}
+    assert rates({1: sampled, 2: losing}) == {1: 7.0, 2: 4.0}
+    assert rates({2: {"client": Carried(8.0)}}) == {2: 8.0}
     assert rates({}) == {}
+
+
+def test_where_a_counter_does_not_tell_for_how_long_nobody_is_taken_for_late() -> None:
+    """A driver that refreshes it each second makes times of whole seconds."""
+    others = {number: sides(9.9) for number in range(5)}
+    assert rates({**others, 9: sides(9.9, moving_s=0.0)})[9] == 9.9
+    assert set(rates({number: sides(9.9, moving_s=0.0) for number in range(5)}).values()) == {9.9}
 
 
 @pytest.mark.parametrize(

@@ -348,10 +348,14 @@ def ring(retests: int = 3, **order: Any) -> sweep.Sweep:
 
 
 def carrying(
-    rates: dict[str, float], lossy: Collection[str] = (), arrives: Collection[str] = ()
+    rates: dict[str, float],
+    lossy: Collection[str] = (),
+    arrives: Collection[str] = (),
+    fails: Collection[str] = (),
 ) -> Answer:
     """An agent whose sides carry what the slower of their nodes does, in Gb/s; and send 200
     segments again where one of them is among `lossy`. At servers among `arrives` half of it comes.
+    Clients among `fails` move next to nothing, and say so.
     """
 
     def answer(cluster: Cluster, node: str, message: wire.Message) -> None:
@@ -365,14 +369,17 @@ def carrying(
         moved = int(min(rates.get(end, 10.0) for end in ends) * 3.0 * 1e9 / 8)
         if role == "server" and node in arrives:
             moved //= 2
+        failed = role == "client" and node in fails
+        moved = 1000 if failed else moved
         counters = {"tcp/RetransSegs": 200} if set(lossy) & set(ends) else {}
         watched = {
             "bytes": {"eth0": {"rx": 1000, "tx": moved}},
-            "steady_gbits": {"net/eth0": {"rx": None, "tx": moved * 8 / 3.0 / 1e9}},
+            "steady_gbits": {"net/eth0": {"tx": None if failed else moved * 8 / 3.0 / 1e9}},
             "moving_s": {"net/eth0": {"rx": 0.0, "tx": 3.0}},
         }
         facts = {"counters": {**watched, "counters": counters}}
-        line = {"call": {"role": role, "seconds": 3.0, "exit_code": 0}, "facts": facts}
+        call = {"role": role, "seconds": 3.0, "exit_code": int(failed)}
+        line = {"call": call, "facts": facts}
         told = {"role": role, "line": line, "out": "", "err": "", "files": {}}
         cluster.say(node, "side", place, role, **told)
         cluster.say(node, "ended", place, role, why="")
@@ -409,6 +416,13 @@ def test_what_is_lost_on_the_way_counts_as_not_carried() -> None:
     """The client's device counts what was sent, and sent again."""
     cluster = swept(ring(), **dict.fromkeys(NAMES, carrying({}, arrives={"n2"})))
     assert any("n2" in name for _, name in again(cluster))
+
+
+def test_a_place_that_failed_does_not_hide_what_is_lost_elsewhere() -> None:
+    """It has no rate while traffic flowed; the others are compared by theirs all the same."""
+    agent = carrying({}, arrives={"n2"}, fails={"n5"})
+    found = [name for _, name in again(swept(ring(), **dict.fromkeys(NAMES, agent)))]
+    assert any("n2" in name for name in found) and any("n5" in name for name in found)
 
 
 def test_so_many_rounds_and_no_more() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -10,10 +11,6 @@ import pytest
 from railgauge import paths
 
 RECIPES = sorted((paths.HOME / "spack/spack_repo/railgauge/packages").glob("*/package.py"))
-#: Of package lists: a name, or a version's block up to its last bracket.
-_SOURCES = re.compile(
-    r"^    (?:version|resource)\((.*?)^    \)|^    version\((.*?)\)$", re.M | re.S
-)
 
 
 def names(path: Path) -> str:
@@ -34,10 +31,12 @@ def test_no_recipe_needs_a_file_of_this_machine(recipe: Path) -> None:
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=names)
 def test_every_source_of_a_recipe_has_its_digest(recipe: Path) -> None:
-    sources = [several or one for several, one in _SOURCES.findall(recipe.read_text())]
+    calls = [node for node in ast.walk(ast.parse(recipe.read_text())) if isinstance(node, ast.Call)]
+    sources = [call for call in calls if ast.unparse(call.func) in ("version", "resource")]
     assert sources
     for source in sources:
-        assert re.search(r"sha256=\"[0-9a-f]{64}\"", source), source
+        digest = {word.arg: ast.unparse(word.value) for word in source.keywords}.get("sha256", "")
+        assert re.fullmatch("'[0-9a-f]{64}'", digest), ast.unparse(source)
 
 
 def test_a_server_of_hpn_ssh_as_root_has_an_account_to_leave_its_rights_for() -> None:

@@ -1133,6 +1133,23 @@ def test_a_campaign_in_a_folder_of_another_name_is_the_same_one(
     assert decision_in(tmp_path / "evidence") == decision_in(tmp_path / "link") == "accept"
 
 
+def test_no_campaign_goes_by_the_name_of_another_one(accepted: Path, tmp_path: Path) -> None:
+    """An old acceptance in a folder of today's date would be today's."""
+    other = tmp_path / "20261124T101655Z-lab-7578a0"
+    shutil.copytree(accepted, other)
+    assert decision_in(other) == "inconclusive"
+
+
+def test_in_a_copy_too_a_case_that_failed_with_a_record_needs_its_end(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    recorded.fail(1, NODE_FAILURE)
+    folder = recorded.write().folder
+    (folder / "ended" / "1.0.json").unlink()
+    shutil.move(folder, tmp_path / "evidence")
+    assert "has no end of this case" in read(campaigns.load(str(tmp_path / "evidence")))[1].damage
+
+
 def test_a_case_that_failed_and_left_nothing_is_measured_again(recorded: Recorded) -> None:
     """The results area was full when it ended, and is not any more."""
     recorded.no_result(1, "fail", "No space left on device")

@@ -69,7 +69,11 @@ CAMPAIGN = (
     ),
     Metric(
         "railgauge_node_out_of_service",
-        "A node that Slurm gives to nobody: held by railgauge, or taken out by other; always 1.",
+        "A node that does not take everybody's jobs, and what keeps it from them; always 1.",
+    ),
+    Metric(
+        "railgauge_node_states_known",
+        "Whether Slurm said which nodes are out of service; 0: it did not answer.",
     ),
     Metric("railgauge_limit_share_ratio", "A number as a share of what physics allows."),
 )
@@ -160,8 +164,10 @@ def metrics(
         for number, rail in line.rails.items():
             began = campaigns.began(rail.campaign).timestamp() if rail.campaign else 0
             add("rail_last_well_timestamp_seconds", began, **labels, rail=number)
-        if line.out_of_service:
-            add("node_out_of_service", 1, **labels, by=line.out_of_service)
+        if line.kept_by:
+            add("node_out_of_service", 1, **labels, by=line.kept_by)
+    if covered:
+        add("node_states_known", any(line.state != "unknown" for line in covered))
     _add_numbers(file, verdict)
     return file.text()
 

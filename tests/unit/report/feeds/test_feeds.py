@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import polars
 import pytest
@@ -217,10 +218,19 @@ def test_prometheus_has_the_last_accept_of_each_node_and_0_where_there_is_none(
     assert accepted["hdr", "n1"] == 1795342788 and accepted["hdr", "n2"] == 0
 
 
-def line(partition: str, node: str, state: str = "in service", **rails: Rail) -> Line:
+def line(partition: str, node: str, kept_by: Any = "", **rails: Rail) -> Line:
     """Of a node that was never tested."""
+    state = "held: railgauge: Path" if kept_by else "in service"
     never = dict.fromkeys(("age_days", "accepted", "tested", "judged", "doubted"))
-    return Line(node=node, partition=partition, state=state, changed=False, rails=rails, **never)
+    return Line(
+        node=node,
+        partition=partition,
+        state=state,
+        kept_by=kept_by,
+        changed=False,
+        rails=rails,
+        **never,
+    )
 
 
 def test_prometheus_has_when_each_rail_was_last_well_and_who_is_out_of_service(
@@ -228,7 +238,8 @@ def test_prometheus_has_when_each_rail_was_last_well_and_who_is_out_of_service(
 ) -> None:
     campaign = "20261124T100000Z-hdr-000001"
     well = {"0": Rail(campaign=campaign, age_days=1.0), "1": Rail()}
-    covered = [line("hdr", "n1", "held: railgauge: Path", **well), line("hdr", "n2")]
+    kept: dict[str, Any] = {"kept_by": "railgauge"}
+    covered = [line("hdr", "n1", **kept, **well), line("hdr", "n2")]
     found = samples(prometheus.metrics(bad, {}, covered))
     began = datetime.datetime(2026, 11, 24, 10, tzinfo=datetime.timezone.utc).timestamp()
     assert found["railgauge_rail_last_well_timestamp_seconds"] == {
@@ -376,7 +387,7 @@ def test_the_age_of_a_node_is_that_of_its_newest_acceptance(campaign: Path) -> N
     older.mkdir()
     write_standings(older / STANDING, {"n1": standing(), "n2": standing()})
     write_standings(campaign / STANDING, {"n1": standing("not accepted")})
-    text = CliRunner().invoke(export, ["latest", "--prometheus", "-"]).output
+    text = CliRunner().invoke(export, ["latest", "--prometheus", "-"]).stdout
     found = samples(text)["railgauge_node_last_accept_timestamp_seconds"]
     assert {node: when for (_, node), when in found.items()}["n1"] == 1795256215
 
