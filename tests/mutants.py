@@ -1909,6 +1909,20 @@ MUTANTS = [
         f"{_RESUME} -k a_copy_is_not",
     ),
     Mutant(
+        "behind a bad uplink nobody is measured at home",
+        "src/railgauge/node/retest.py",
+        "(pairs := _at_home(met, there, leaves))",
+        "(pairs := [])",
+        "tests/unit/verdict/locating/test_scenarios.py -k lossy_uplink_no_node",
+    ),
+    Mutant(
+        "a bad leaf is measured beside nobody",
+        "src/railgauge/node/retest.py",
+        "(beside[: 2 * len(pairs)] if pairs else ())",
+        "()",
+        "tests/unit/verdict/locating/test_scenarios.py -k slow_within_too",
+    ),
+    Mutant(
         "a node with somebody's job is tested",
         "src/railgauge/gate/run.py",
         "    if node.busy:\n        return",

@@ -185,13 +185,59 @@ def most_resent(segments: Sequence[int], most: float) -> float:
 def choose(
     conditions: Sequence[Sequence[Met]], there: Sequence[str], leaves: Mapping[str, str]
 ) -> list[Again]:
-    """The pairs of the next round, all under one condition: what is open tells more than an uplink
-    that is suspect.
+    """The pairs of the next round, all under one condition but those within a leaf: what is open
+    tells more than an uplink that is suspect.
     """
-    asked = [(next_round(met, there, leaves), met) for met in conditions]
+    home = next((pairs for met in conditions if (pairs := _at_home(met, there, leaves))), [])
+    taken = {node for pair in home for node in pair.ends}
+    left = [node for node in there if node not in taken]
+    asked = [(next_round(met, left, leaves), met) for met in conditions]
     again, of_again = max(asked, key=lambda pair: len(pair[0]), default=([], []))
-    flows = [more_flows(met, there, leaves, again) for met in ([of_again] if again else conditions)]
-    return [*again, *max(flows, key=len, default=[])]
+    flows = [more_flows(met, left, leaves, again) for met in ([of_again] if again else conditions)]
+    return [*home, *again, *max(flows, key=len, default=[])]
+
+
+def _at_home(met: Iterable[Met], there: Sequence[str], leaves: Mapping[str, str]) -> list[Again]:
+    """Where what leaves a leaf is bad: its nodes that were never good, each with another one of the
+    leaf. Good there, they are innocent of what is bad beyond.
+    """
+    results = [one for one in met if one.good is not None]
+    between = _bad_between(results, leaves)
+    leaf = _suspect_leaf(between, leaves)
+    if not leaf:
+        return []
+    well = {node for one in results if one.good for node in one.ends}
+    done = {frozenset(one.ends) for one in results}
+    partners = collections.Counter(n for ends in {frozenset(b.ends) for b in between} for n in ends)
+    # Those that are good elsewhere are the better witnesses.
+    here = sorted((n for n in there if leaves.get(n) == leaf), key=lambda node: node not in well)
+    pairs: list[Again] = []
+    taken: set[str] = set()
+    for node in here:
+        if node in well or node in taken or partners[node] < PARTNERS:
+            continue
+        for other in here:
+            if other not in {node, *taken} and frozenset((node, other)) not in done:
+                pairs.append(Again(between[0].like, node, other))
+                taken |= {node, other}
+                break
+    # Beside pairs of other leaves, or nobody could tell a bad leaf from a bad round.
+    beside = [
+        Again(between[0].like, one, other)
+        for name in dict.fromkeys(leaves.get(node) for node in there)
+        if name not in (leaf, None)
+        for one, other in _twos([n for n in there if leaves.get(n) == name and n in well])
+    ]
+    return [*pairs, *(beside[: 2 * len(pairs)] if pairs else ())]
+
+
+def _twos(nodes: Sequence[str]) -> Iterable[tuple[str, str]]:
+    return zip(nodes[::2], nodes[1::2])
+
+
+def _bad_between(results: Iterable[Met], leaves: Mapping[str, str]) -> list[Met]:
+    """The bad ones of two leaves."""
+    return [o for o in results if not o.good and leaves.get(o.server) != leaves.get(o.client)]
 
 
 def next_round(
@@ -305,9 +351,7 @@ def more_flows(
     Where nothing else is open, nodes that are good with others must speak for it.
     """
     results = [one for one in met if one.good is not None]
-    between = [
-        one for one in results if not one.good and leaves.get(one.server) != leaves.get(one.client)
-    ]
+    between = _bad_between(results, leaves)
     well = {node for one in results if one.good for node in one.ends}
     proper = [one for one in between if again or well >= set(one.ends)]
     leaf = _suspect_leaf(between, leaves)

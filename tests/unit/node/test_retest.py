@@ -251,11 +251,20 @@ def test_where_no_uplink_is_suspect_only_the_pairs_are_measured_again(
     assert {frozenset(one.ends) for one in more} <= {frozenset((f"n{a}", f"n{b}")) for a, b in bad}
 
 
-def test_of_a_leaf_whose_pairs_were_good_again_nothing_more_is_measured_alone() -> None:
-    """One node was never good: it is at fault, and two others are too few for an uplink."""
+def test_a_node_that_was_never_good_beyond_its_leaf_is_measured_at_home() -> None:
+    """Beside pairs of other leaves, each within its own."""
+    leaves = in_fours(16)
     met = across([(4, 0), (8, 0), (12, 0), (9, 1), (14, 2)])
     met += [Met(0, "n9", "n1", True), Met(0, "n14", "n2", True)]
-    assert asked(met, in_fours(16)) == []
+    home, *beside = asked(met, leaves)
+    assert "n0" in home.ends and {leaves[node] for node in home.ends} == {"leaf0"}
+    assert len(beside) == 2
+    for one in beside:
+        (leaf,) = {leaves[node] for node in one.ends}
+        assert leaf != "leaf0"
+    # Good there: what leaves the leaf is open again.
+    more = asked([*met, Met(0, *home.ends, True)], leaves)
+    assert more and all(leaves[one.server] != leaves[one.client] for one in more)
 
 
 def test_a_side_keeps_its_role() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from railgauge.checks.pairing import cover
 from railgauge.node import retest
-from railgauge.verdict.locating import End, Evidence, Observation, locate
+from railgauge.verdict.locating import End, Evidence, Located, Observation, locate
 from railgauge.verdict.locating import fabric as fabric_module
 from railgauge.verdict.locating.evidence import Low
 from tests.unit.verdict.locating.campaigns import Fabric, Noise, heavy, located, normal, told
@@ -592,3 +592,68 @@ def test_what_is_of_a_moment_is_found_out_once_for_all_leaves(
     fabric = Fabric(32, {"leaf1>": 0.3}, per_leaf=8)
     located(fabric, fabric.random_rounds(6))
     assert len(times) == 1 and times[0] > 0
+
+
+# ---- one of four uplinks that loses packets, and what a sweep measures again ----
+
+FOUR_LEAVES = {f"n{4 * leaf + number}": f"leaf{leaf}" for leaf in range(4) for number in range(4)}
+
+
+def beyond_leaf0(seed: int, low: Callable[[random.Random, str, str], bool]) -> Located:
+    """Each node once with each other leaf, then three rounds of the sweep's own choice."""
+    chance, names = random.Random(seed), list(FOUR_LEAVES)
+    met: list[retest.Met] = []
+    observations: list[Observation] = []
+
+    def measure(server: str, client: str, number: int) -> None:
+        bad = low(chance, server, client)
+        failed = bad and chance.random() < 0.5
+        value = 97.8 * (0.4 if bad else 1.0) * (1 + chance.gauss(0, 0.005))
+        result = None if failed else value
+        observations.append(Observation(End(server), End(client), result, number))
+        met.append(retest.Met(0, server, client, not bad))
+
+    pairs = cover([names[at : at + 4] for at in range(0, 16, 4)])
+    for place, (server, client) in enumerate(pairs):
+        measure(server, client, place // 8)
+    for number in range(len(pairs) // 8, len(pairs) // 8 + 3):
+        for again in retest.choose([met], names, FOUR_LEAVES):
+            measure(again.server, again.client, number)
+    evidence = Evidence({End(name): leaf for name, leaf in FOUR_LEAVES.items()}, directed=True)
+    evidence.add(observations)
+    return locate(evidence)
+
+
+def uses_leaf0(server: str, client: str) -> bool:
+    return "leaf0" in (FOUR_LEAVES[server], FOUR_LEAVES[client])
+
+
+def test_where_most_flows_of_a_leaf_take_a_lossy_uplink_no_node_is_named() -> None:
+    """Of four streams each, two in three pairs have one that takes it: some nodes have no other."""
+
+    def lossy(chance: random.Random, server: str, client: str) -> bool:
+        crosses = FOUR_LEAVES[server] != FOUR_LEAVES[client]
+        return crosses and uses_leaf0(server, client) and chance.random() < 0.68
+
+    found = [beyond_leaf0(seed, lossy).suspects for seed in range(40)]
+    assert not [s.name for suspects in found for s in suspects if s.kind in ("node", "rail")]
+    named = sum(any(s.name == "leaf0" and s.confirmed for s in suspects) for suspects in found)
+    assert named >= 36
+
+
+def test_a_leaf_that_is_slow_within_too_is_named_and_none_of_its_nodes() -> None:
+    found = [beyond_leaf0(seed, lambda _, a, b: uses_leaf0(a, b)).suspects for seed in range(20)]
+    assert {(s.kind, s.name, s.confirmed) for suspects in found for s in suspects} == {
+        ("leaf", "leaf0", True)
+    }
+
+
+def test_a_bad_node_of_a_leaf_with_a_bad_uplink_is_confirmed_at_home() -> None:
+    def low(chance: random.Random, server: str, client: str) -> bool:
+        crosses = FOUR_LEAVES[server] != FOUR_LEAVES[client]
+        on_it = crosses and uses_leaf0(server, client) and chance.random() < 0.25
+        return on_it or "n3" in (server, client)
+
+    found = [beyond_leaf0(seed, low).suspects for seed in range(40)]
+    confirmed = [s.name for suspects in found for s in suspects if s.confirmed and s.kind == "node"]
+    assert set(confirmed) == {"n3"} and len(confirmed) >= 20
