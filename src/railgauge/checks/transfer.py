@@ -168,7 +168,9 @@ class TransferPairCheck(PairCheck):
 
     def way(self) -> Mapping[str, Any]:
         wan, round_trip_ms = self.partition_data.extras.wan, self.round_trip_ms
-        return {} if wan is None or round_trip_ms is None else long_way(wan, round_trip_ms)
+        if wan is None or round_trip_ms is None:
+            return {}
+        return long_way(wan, round_trip_ms, self.slack_ms)
 
     def violations(self, calls: Sequence[Call], facts: Facts) -> Sequence[Failure]:
         failures = list(super().violations(calls, facts))

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,6 +16,7 @@ from railgauge.errors import (
 )
 from railgauge.model import inventory
 from railgauge.model.inventory import Inventory
+from railgauge.node import parts
 from railgauge.slurm import client
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
@@ -33,10 +32,6 @@ _AT_ONCE = 32
 _QUEUE_OF_ALL_S = 10
 _WAIT_OF_ALL_S = 60
 _LIMIT_OF_ALL_S = 300
-
-#: A line of `railgauge.node.inventory --lines`: the task by Slurm's label, the node by its own
-#: word, which of how many parts, and the part.
-_PART = re.compile(r"^ *([0-9]+): (\S+) ([0-9]{1,6})/([0-9]{1,6}) (.*)$", re.MULTILINE)
 
 
 def collect(
@@ -125,22 +120,12 @@ def _of_all(nodes: Sequence[str], access: Sequence[str], quick: bool) -> Mapping
         *(f"--immediate={_QUEUE_OF_ALL_S}", *_words(access, quick), "--lines"),
         limit_s=_LIMIT_OF_ALL_S,
     )
-    #: node -> task -> number -> part, and how many there are
-    parts: dict[str, dict[str, dict[int, str]]] = {}
-    counts: dict[str, int] = {}
-    for task, node, number, count, part in _PART.findall(printed):
-        parts.setdefault(node, {}).setdefault(task, {})[int(number)] = part
-        counts[node] = int(count)
-    tasks = Counter(task for of_node in parts.values() for task in of_node)
+    texts = parts.texts(printed)
     taken = {}
-    for node in nodes:
-        # Of a task that speaks for two nodes, and a node for which two speak, nothing is believed.
-        known = [of for task, of in parts.get(node, {}).items() if tasks[task] == 1]
-        if len(known) == len(parts.get(node, {})) == 1 and len(known[0]) == counts[node]:
-            text = "".join(known[0].get(n, "") for n in range(1, counts[node] + 1))
-            # Who is wrong is asked alone, and then says what it is.
-            with contextlib.suppress(RailgaugeError):
-                taken[node] = inventory.load(text, node)
+    for node in [node for node in nodes if node in texts]:
+        # Who is wrong is asked alone, and then says what it is.
+        with contextlib.suppress(RailgaugeError):
+            taken[node] = inventory.load(texts[node], node)
     return taken
 
 

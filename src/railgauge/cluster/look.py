@@ -34,12 +34,17 @@ LIMIT_S = 60
 _START_S = 15
 
 #: Runs on every node: say WHAT VALUE, a line each; a newline within a value is a 036, a tab a 035.
+#: Of a long value the end, as srun may part long lines by those of other nodes (node/parts.py).
 _SHELL = r"""
 node=${SLURMD_NODENAME:-$(uname -n)}
 mark=$1 source=$2 probe=$3 token=$4 orders=$5
 shift 5
 say() {
-  local value=${2//$'\n'/$'\036'}
+  local value=$2
+  if ((${#value} > 700)); then
+    value="... ${value: -700}"
+  fi
+  value=${value//$'\n'/$'\036'}
   printf '%s\t%s\t%s\t%s\n' "$mark" "$node" "$1" "${value//$'\t'/$'\035'}"
 }
 say begin "$SLURM_JOB_ID"
@@ -329,9 +334,9 @@ def _take_from_python(node_look: NodeLook, about: str, value: str) -> None:
     elif about == "source":
         node_look.source = str(content)
     elif about == "unresolved":
-        node_look.unresolved = dict(content)
+        node_look.unresolved.update(content)
     elif about == "tools":
-        node_look.tools = dict(content)
+        node_look.tools.update(content)
 
 
 def own_source() -> str:

@@ -11,13 +11,14 @@ cannot be had stands under `unknown`, with the reason. Standard library only.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import rdma
+from railgauge.node import parts, rdma
 from railgauge.node.calls import node_name, path_facts
 from railgauge.node.inventory import take
 from railgauge.node.inventory.network import is_pci
@@ -112,7 +113,19 @@ def _has_gid(device: str, port: int, gid_type: str, root: str) -> bool:
 
 
 def main() -> int:
-    print(json.dumps(look(sys.argv[1:])))
+    parser = argparse.ArgumentParser(
+        prog="python3 -m railgauge.node.detect", description=__doc__, allow_abbrev=False
+    )
+    parser.add_argument("nodes", nargs="*", metavar="NODE", help="the nodes of the partition")
+    parser.add_argument(
+        "--lines",
+        action="store_true",
+        help="print it as lines that tasks of other nodes may part (parts.py)",
+    )
+    options = parser.parse_args()
+    document = look(options.nodes)
+    text = json.dumps(document)
+    print(*(parts.lines(document["node"], text) if options.lines else [text]), sep="\n")
     return 0
 
 

@@ -232,8 +232,8 @@ def find_servers(spec: Spec, lane: Lane, peer: Peer, limit_s: float) -> list[dic
     if ready is None:
         waited = time.monotonic() - began
         raise way.NoWay(f"no server on {spec['server_host']} after {waited:.1f} s")
-    if spec.get("ping"):
-        lane.facts.update(way.round_trip(ready[0]["address"], spec["ping"]))
+    if "round_trip_most_ms" in spec:
+        lane.facts.update(way.round_trip(ready[0]["address"], spec["round_trip_most_ms"]))
     return ready
 
 

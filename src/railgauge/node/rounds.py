@@ -100,8 +100,6 @@ class Rounds:
         self._run_of: dict[int, str] = {}
         #: by the number of a place: the segments that its client's node sent again
         self._resent: dict[int, int] = {}
-        #: places of which the other direction was measured too
-        self._turned: set[int] = set()
         #: what a place that is measured again is like
         self._like: dict[int, int] = {}
         #: condition -> how long good places took
@@ -182,7 +180,7 @@ class Rounds:
 
     def _met(self, places: Sequence[int]) -> list[retest.Met]:
         """Who met whom under a condition, and whether that was good: by what the places left, by
-        peers, which are all that were listed, and by what went there before.
+        what is asked, by peers, which are all that were listed, and by what went there before.
         """
         first = [index for index in places if index not in self._like]
         # What failed has a rate of its own kind, or none.
@@ -196,10 +194,11 @@ class Rounds:
         for index in places:
             place, rate, well = self._sweep.places[index], rates.get(index), self._good[index]
             if well and rate is not None:
-                of_then = kept[index]
-                well = rate >= bound and (of_then is None or of_then >= of_before)
+                of_then, order = kept[index], self._sweep.orders[place.order]
+                asked = order.get("least_gbits", 0.0) / back.HEADROOM
+                well = rate >= max(bound, asked) and (of_then is None or of_then >= of_before)
                 # Where a link loses packets, its rate may still be that of its peers.
-                most = self._sweep.orders[place.order].get("most_resent")
+                most = order.get("most_resent")
                 lossy = most is not None and self._resent.get(index, 0) > most + usual
                 well = well and not lossy
             like = self._like.get(index, index)
@@ -327,8 +326,6 @@ class Rounds:
                 self._carried[place.index][part] = side
         if call.get("exit_code") != 0:
             self._good[place.index] = False
-        elif str(role).startswith(back.PREFIX):
-            self._turned.add(place.index)
 
     def _mail(self, place: Place, role: str, message: wire.Message) -> None:
         if not isinstance(message.get("name"), str):
@@ -379,8 +376,7 @@ class Rounds:
         self._left[place.round] -= 1
         self._note(place.round)
         if set(place.roles) == {"server", "client"}:
-            well = self._good.get(place.index, True) and not self._is_low(place.index)
-            known = {"done": well, "late": False}
+            known = {"done": self._good.get(place.index, True), "late": False}
             self._good[place.index] = known.get(outcome)
         seconds = round(time.monotonic() - (place.started_at or place.asked_at), 3)
         if outcome == "done" and self._good.get(place.index) is not False:
@@ -395,15 +391,6 @@ class Rounds:
                 "seconds": seconds,
             }
         )
-
-    def _is_low(self, index: int) -> bool:
-        """Whether less went at a place than is asked: then the other direction was measured, and
-        where it was nearly so.
-        """
-        order = self._sweep.orders[self._sweep.places[index].order]
-        client, least = self._carried.get(index, {}).get("client"), order.get("least_gbits", 0.0)
-        rate = client.mean_gbits if client is not None else None
-        return index in self._turned and (rate is None or rate < least / back.HEADROOM)
 
     # --- what goes wrong -------------------------------------------------------------------------
 

@@ -79,10 +79,13 @@ def main() -> int:
     # What a Python without libffi lacks, and MPI is called by.
     importlib.import_module("ctypes")
     print(line("source", source_digest(Path(__file__).parent)))
-    print(line("unresolved", unresolved(orders["names"])))
+    # One of each in a line: srun may part long ones by those of other nodes (parts.py).
+    for node, why in unresolved(orders["names"]).items():
+        print(line("unresolved", {node: why}))
     # Loading them all takes longer than the rest of this program.
     if orders["tools"]:
-        print(line("tools", tools(orders["tools"])))
+        for program, version in tools(orders["tools"]).items():
+            print(line("tools", {program: version}))
     # Without it something above ended this program.
     print(line("whole", True), flush=True)
     return 0

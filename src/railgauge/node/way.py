@@ -30,6 +30,9 @@ _BUFFERS = {
 
 _RTT = re.compile(r"rtt min/avg/max/mdev = ([0-9.]+)/([0-9.]+)/([0-9.]+)/[0-9.]+ ms")
 
+#: Echoes of one ping, and pings until one is short enough.
+_ECHOES, _PINGS_TRIED = 5, 8
+
 
 class NoWay(Exception):
     """The test cannot be made from here, and why."""
@@ -246,9 +249,27 @@ def _bonded_links_down(interface: str | None) -> list[str]:
     return [n for n in links if read_sysfs(f"/sys/class/net/{n}/operstate") == "down"]
 
 
-def round_trip(address: str, count: int) -> Facts:
-    """Round trip times in ms, by ping; `rtt_unknown` says why where there are none."""
-    command = ["ping", "-n", "-q", "-c", str(count), "-i", "0.2", "-W", "2", address]
+def round_trip(address: str, most_ms: float) -> Facts:
+    """Round trip times in ms, by ping; `rtt_unknown` says why where there are none.
+
+    Machines that answer late make some longer and none shorter: while the least is above `most_ms`,
+    more are sent, up to a limit.
+    """
+    known: Facts = {}
+    for _ in range(_PINGS_TRIED):
+        found = _pinged(address)
+        if "rtt_unknown" in found:
+            return known or found
+        if not known or found["rtt_min_ms"] < known["rtt_min_ms"]:
+            known = found
+        if known["rtt_min_ms"] <= most_ms:
+            break
+    return known
+
+
+def _pinged(address: str) -> Facts:
+    """The round trip times of some echoes."""
+    command = ["ping", "-n", "-q", "-c", str(_ECHOES), "-i", "0.2", "-W", "2", address]
     try:
         answer = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False

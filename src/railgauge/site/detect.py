@@ -14,6 +14,7 @@ from typing import Any
 
 from railgauge import hostlist, paths
 from railgauge.errors import EnvironmentProblem
+from railgauge.node import parts
 from railgauge.node.detect import SCHEMA
 from railgauge.node.rdma import natural
 from railgauge.slurm import jobs as slurm_jobs
@@ -77,10 +78,16 @@ def look(partition: str, slurm: Cluster, options: Sequence[str], ask: Run) -> Se
     try:
         answer = ask(
             *("srun", "--quiet", f"--nodes={len(free)}", f"--ntasks={len(free)}"),
-            *("--ntasks-per-node=1", f"--nodelist={hostlist.fold(free)}", "--input=none"),
+            *(
+                "--ntasks-per-node=1",
+                f"--nodelist={hostlist.fold(free)}",
+                "--label",
+                "--input=none",
+            ),
             *(f"--immediate={_QUEUE_S}", slurm_jobs.comment()),
             *(f"--partition={partition}", *options),
             *("env", f"PYTHONPATH={paths.SOURCE}", "python3", "-m", "railgauge.node.detect"),
+            "--lines",
             *members[: _ASKED + 1],
             limit_s=3 * _QUEUE_S,
         )
@@ -141,9 +148,9 @@ def _explained(
 def documents(answer: str, partition: str) -> list[Document]:
     """The nodes' documents in the job's output; other lines (a prolog's) are left out."""
     printed = []
-    for line in answer.splitlines():
+    for text in parts.texts(answer).values():
         try:
-            document = json.loads(line)
+            document = json.loads(text)
         except ValueError:
             continue
         if isinstance(document, dict) and document.get("schema") == SCHEMA:

@@ -126,34 +126,54 @@ PING 10.77.0.99 (10.77.0.99) 56(84) bytes of data.
 
 def test_round_trip_is_read_in_ms(programs: Programs) -> None:
     programs.put("ping", PING)
-    assert round_trip("10.77.0.15", 5) == {
+    assert round_trip("10.77.0.15", 60) == {
         "rtt_min_ms": 46.465,
         "rtt_avg_ms": 47.022,
         "rtt_max_ms": 48.495,
     }
 
 
-def test_as_many_echoes_as_were_asked_for_are_sent_to_the_address(programs: Programs) -> None:
+def test_echoes_are_sent_to_the_address_once_where_one_is_short_enough(programs: Programs) -> None:
     programs.put("ping", PING)
-    round_trip("10.77.0.15", 7)
+    round_trip("10.77.0.15", 60)
     (call,) = programs.calls
-    assert "-c 7 " in call
+    assert "-c 5 " in call
     assert call.endswith(" 10.77.0.15")
+
+
+def test_echoes_that_all_came_late_are_sent_again_up_to_a_limit(programs: Programs) -> None:
+    """As a healthy lab was rejected whose virtual machines had little CPU: 62.3 ms of 59."""
+    programs.put("ping", PING)
+    assert round_trip("10.77.0.15", 46.4)["rtt_min_ms"] == 46.465
+    assert len(programs.calls) == 8
+
+
+def test_the_shortest_of_all_pings_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter(
+        {"rtt_min_ms": least, "rtt_avg_ms": least + 1, "rtt_max_ms": least + 2}
+        for least in (62.3, 80.0, 58.0, 40.0)
+    )
+    monkeypatch.setattr(way, "_pinged", lambda _: next(answers))
+    assert round_trip("10.77.0.15", 59)["rtt_min_ms"] == 58.0
+    monkeypatch.setattr(
+        way, "_pinged", lambda _: next(answers, {"rtt_unknown": "ping got no answer"})
+    )
+    assert round_trip("10.77.0.15", 30)["rtt_min_ms"] == 40.0
 
 
 def test_some_lost_echoes_leave_a_round_trip(programs: Programs) -> None:
     programs.put("ping", PING.replace("5 received, 0%", "4 received, 20%"), code=1)
-    assert round_trip("10.77.0.15", 5)["rtt_min_ms"] == 46.465
+    assert round_trip("10.77.0.15", 60)["rtt_min_ms"] == 46.465
 
 
 def test_no_answer_is_told_with_the_address(programs: Programs) -> None:
     programs.put("ping", SILENT, code=1)
-    assert round_trip("10.77.0.99", 5) == {"rtt_unknown": "ping got no answer from 10.77.0.99"}
+    assert round_trip("10.77.0.99", 60) == {"rtt_unknown": "ping got no answer from 10.77.0.99"}
 
 
 def test_missing_ping_is_told(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(programs.folder))
-    assert "ping: [Errno 2]" in round_trip("10.77.0.15", 5)["rtt_unknown"]
+    assert "ping: [Errno 2]" in round_trip("10.77.0.15", 60)["rtt_unknown"]
 
 
 # ---- a long way, made and taken away ----

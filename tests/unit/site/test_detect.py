@@ -11,6 +11,7 @@ import pytest
 
 from railgauge.errors import EnvironmentProblem
 from railgauge.node import detect as on_node
+from railgauge.node import parts
 from railgauge.site.detect import Seen, agreed, documents, look
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.slurm.partitions import Cluster
@@ -46,6 +47,12 @@ def node(name: str = "c1", **changes: Any) -> dict[str, Any]:
 def roce(name: str = "c1", **port: Any) -> dict[str, Any]:
     down = {**PORT, "state": "DOWN"}
     return node(name, ports={"mlx5_0/1": {**PORT, **port}, "mlx5_1/1": down})
+
+
+def said(name: str) -> list[str]:
+    """What srun prints of a node with many ports."""
+    ports = {f"mlx5_{number}/1": PORT for number in range(8)}
+    return [f"{name[1:]}: {x}" for x in parts.lines(name, json.dumps(node(name, ports=ports)))]
 
 
 def test_link_and_mtu_are_those_of_the_way_to_another_node() -> None:
@@ -102,8 +109,15 @@ def test_a_node_without_rdma_says_so() -> None:
 
 
 def test_other_lines_of_the_job_are_left_out() -> None:
-    answer = f"Welcome\n{json.dumps(node('c2'))}\n[1, 2]\n{json.dumps(node('c1'))}\n"
+    answer = "\n".join(["Welcome", *said("c2"), "9: c9 1/1 [1, 2]", *said("c1")])
     assert [document["node"] for document in documents(answer, "batch")] == ["c1", "c2"]
+
+
+def test_long_documents_of_nodes_may_mix() -> None:
+    """As srun passed them on of two virtual machines: a line of more than 1,024 bytes in parts."""
+    mixed = [line for both in zip(said("c1"), said("c2"), strict=True) for line in both]
+    assert len(mixed) > 2
+    assert [document["node"] for document in documents("\n".join(mixed), "batch")] == ["c1", "c2"]
 
 
 def test_a_job_without_a_document_is_an_error() -> None:
@@ -126,13 +140,14 @@ def test_free_nodes_are_asked_by_one_job() -> None:
 
     def ask(*command: str, limit_s: float) -> str:
         asked.append(command)
-        return json.dumps(node("c1")) + "\n" + json.dumps(node("c3"))
+        return "\n".join([*said("c1"), *said("c3")])
 
     slurm = a_slurm(c1="idle", c2="down", c3="mixed")
     seen = look("batch", slurm, ["--account=hpc"], ask)
     ((*command,),) = asked
     assert seen.nodes == ("c1", "c3")
     assert {"--nodelist=c[1,3]", "--partition=batch", "--account=hpc"} <= set(command)
+    assert {"--label", "--lines"} <= set(command)
     assert command[-3:] == ["c1", "c2", "c3"]
 
 

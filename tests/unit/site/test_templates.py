@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import re
 from pathlib import Path
@@ -18,6 +19,7 @@ from railgauge.cluster.store import rules
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.model import references
 from railgauge.model.measurement import Measurement
+from railgauge.node import parts
 from railgauge.site import check, new, propose, templates
 from railgauge.site.detect import Seen
 from railgauge.site.templates import Place
@@ -336,7 +338,9 @@ def a_cluster(*command: str, **_: Any) -> str:
         **{"gpus": 0, "gpu_model": "", "unknown": {}, "link_mbits": 25000},
         "way": {"device": "eth0", "mtu_bytes": 9000},
     }
-    return "".join(json.dumps({**document, "node": n}) + "\n" for n in ("c01", "c02"))
+    said = {n: json.dumps({**document, "node": n}) for n in ("c01", "c02")}
+    labelled = [[f"{task}: {x}" for x in parts.lines(*of)] for task, of in enumerate(said.items())]
+    return "\n".join(itertools.chain(*labelled))
 
 
 def run(monkeypatch: pytest.MonkeyPatch, ask: Any, *arguments: str) -> Any:

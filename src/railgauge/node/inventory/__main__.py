@@ -6,11 +6,9 @@ import argparse
 import json
 import sys
 
+from railgauge.node import parts
 from railgauge.node.calls import write_whole
 from railgauge.node.inventory import take
-
-#: What a line of `--lines` has of the document; Slurm passes on shorter lines whole.
-_OF_A_LINE = 900
 
 
 def main() -> int:
@@ -24,17 +22,14 @@ def main() -> int:
     parser.add_argument(
         "--lines",
         action="store_true",
-        help="print it as lines `NODE NUMBER/COUNT PART`, which those of other nodes may part",
+        help="print it as lines that tasks of other nodes may part (parts.py)",
     )
     options = parser.parse_args()
     document = take(options.quick, options.root, options.proc)
     if options.output:
         write_whole(options.output, document)
     elif options.lines:
-        text = json.dumps(document)
-        parts = [text[at : at + _OF_A_LINE] for at in range(0, len(text), _OF_A_LINE)]
-        for number, part in enumerate(parts, start=1):
-            print(f"{document['node']} {number}/{len(parts)} {part}")
+        print(*parts.lines(document["node"], json.dumps(document)), sep="\n")
     else:
         print(json.dumps(document, indent=1))
     return 0
