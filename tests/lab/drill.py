@@ -195,24 +195,25 @@ def update_lost(gate: Gate) -> None:
 
 def drained_meanwhile(gate: Gate) -> None:
     """A human drains the node before it is returned: it is theirs, and the gate says so."""
-    gate.update("n2")
-    gate.hold("n2")
-    gate.killed_after("drain")
-    client.output("scontrol", "update", "nodename=n2", "state=drain", "reason=bad fan")
-    out = gate("run", "--act", code=1)
+    out = _taken_meanwhile(gate, "drain")
     assert "n2: accepted, and not in service: drained by root: bad fan" in out, out
-    assert gate.state("n2").reason == "bad fan"
 
 
 def down_meanwhile(gate: Gate) -> None:
     """A human sets the node down before it is returned: it stays so, with their reason."""
+    assert "bad fan" in _taken_meanwhile(gate, "down")
+    assert not gate.state("n2").in_service
+
+
+def _taken_meanwhile(gate: Gate, state: str) -> str:
+    """What the gate says of a node that a human took before it was returned; theirs it stays."""
     gate.update("n2")
     gate.hold("n2")
     gate.killed_after("drain")
-    client.output("scontrol", "update", "nodename=n2", "state=down", "reason=bad fan")
+    client.output("scontrol", "update", "nodename=n2", f"state={state}", "reason=bad fan")
     out = gate("run", "--act", code=1)
-    assert "bad fan" in out, out
-    assert gate.state("n2").reason == "bad fan" and not gate.state("n2").in_service
+    assert gate.state("n2").reason == "bad fan", out
+    return out
 
 
 def reservation_deleted(gate: Gate) -> None:

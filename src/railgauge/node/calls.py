@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from railgauge import atomic
 from railgauge.node import provenance
 
 #: Where servers are, which a user's PATH may not have.
@@ -30,17 +31,7 @@ _SYSFS_BYTES = 1 << 16
 
 def write_whole(path: str, document: Any) -> None:
     """Write a JSON file that other nodes see whole or not at all."""
-    whole = Path(path)
-    beside = whole.with_name(f".{whole.name}.{os.getpid()}")
-    try:
-        with beside.open("w", encoding="utf-8") as stream:
-            json.dump(document, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        beside.replace(whole)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    atomic.write_text(Path(path), json.dumps(document))
 
 
 def node_name() -> str:
