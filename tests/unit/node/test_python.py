@@ -12,11 +12,12 @@ import pytest
 
 from railgauge import paths
 
-#: The package's own first file is read on the way to railgauge.node; the gate asks Slurm.
+#: The package's own first file is read on the way to railgauge.node; files are written whole; the
+#: gate asks Slurm.
 SLURM = ("errors", "slurm", "slurm.client", "slurm.nodes")
 PROGRAMS = [
     paths.SOURCE / "railgauge" / "__init__.py",
-    paths.SOURCE / "railgauge" / "errors.py",
+    *(paths.SOURCE / "railgauge" / f"{name}.py" for name in ("atomic", "errors")),
     *(
         paths.SOURCE / "railgauge" / "slurm" / f"{name}.py"
         for name in ("__init__", "client", "nodes")
