@@ -1862,8 +1862,8 @@ MUTANTS = [
     Mutant(
         "the other direction of a slow pair is not measured",
         "src/railgauge/node/back.py",
-        'slow = rate is not None and rate < spec["least_gbits"]',
-        "slow = False",
+        "slow = rate is not None and rate < on_the_wire(",
+        "slow = False and bool(",
         "tests/unit/node/test_back.py",
     ),
     Mutant(
@@ -2345,10 +2345,24 @@ MUTANTS = [
         "tests/unit/node/test_counters.py -k close_a_connection_late",
     ),
     Mutant(
+        "what tools do besides makes a pair slow, and doubles a sweep's time",
+        "src/railgauge/node/back.py",
+        "if steady and moving_s >= _MOSTLY",
+        "if False and moving_s >= _MOSTLY",
+        "tests/unit/node/test_back.py -k while_it_sent",
+    ),
+    Mutant(
+        "headers count as payload",
+        "src/railgauge/node/back.py",
+        "    return least_gbits * (mtu + _ETHERNET_BYTES)",
+        "    return least_gbits * (mtu - _INSIDE_BYTES)",
+        "tests/unit/node/test_back.py -k headers",
+    ),
+    Mutant(
         "a pair below what is asked is a good one",
         "src/railgauge/node/rounds.py",
-        "well = rate >= max(bound, asked) and",
-        "well = rate >= bound and",
+        'least = max(bound, order.get("least_gbits", 0.0))',
+        "least = bound",
         "tests/unit/node/test_rounds.py -k below_what_is_asked",
     ),
     Mutant(
@@ -2378,13 +2392,6 @@ MUTANTS = [
         "_ECHOES, _PINGS_TRIED = 5, 8",
         "_ECHOES, _PINGS_TRIED = 5, 1",
         "tests/unit/node/test_way.py -k 'again or shortest'",
-    ),
-    Mutant(
-        "a pair that is nearly slow is no witness",
-        "src/railgauge/node/rounds.py",
-        'order.get("least_gbits", 0.0) / back.HEADROOM',
-        'order.get("least_gbits", 0.0)',
-        "tests/unit/node/test_rounds.py -k below_what_is_asked",
     ),
     Mutant(
         "a server that comes late to some streams makes a link slow",

@@ -281,8 +281,7 @@ class OfPair(_Check):
             **self.commands(),
             **self.way(),
             **self.order_of_tool(),
-            # The interface counts headers too, and the call's time holds more than the traffic.
-            **({} if least is None else {"least_gbits": least * back.HEADROOM}),
+            **({} if least is None else {"least_gbits": least}),
             **({} if most_resent is None else {"most_resent": most_resent}),
         }
 

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import anew, back, retest, wire
+from railgauge.node import anew, retest, wire
 from railgauge.node.raw import Event
 from railgauge.node.sweep import Sweep
 
@@ -195,8 +195,9 @@ class Rounds:
             place, rate, well = self._sweep.places[index], rates.get(index), self._good[index]
             if well and rate is not None:
                 of_then, order = kept[index], self._sweep.orders[place.order]
-                asked = order.get("least_gbits", 0.0) / back.HEADROOM
-                well = rate >= max(bound, asked) and (of_then is None or of_then >= of_before)
+                # What interfaces carry is more than the payload.
+                least = max(bound, order.get("least_gbits", 0.0))
+                well = rate >= least and (of_then is None or of_then >= of_before)
                 # Where a link loses packets, its rate may still be that of its peers.
                 most = order.get("most_resent")
                 lossy = most is not None and self._resent.get(index, 0) > most + usual

@@ -37,6 +37,22 @@ def test_the_rate_is_what_the_clients_interface_sent(
     assert back.rate_gbits(client) == rate
 
 
+@pytest.mark.parametrize(("moving_s", "rate"), [(4.9, 9.8), (2.0, 8.0), (0.0, 8.0)])
+def test_the_rate_is_that_while_it_sent_if_it_mostly_did(moving_s: float, rate: float) -> None:
+    """A tool starts, waits for its server, and ends. A link that comes and goes is another case."""
+    client = line(6_000_000_000, seconds=6.0)
+    client["facts"]["counters"]["steady_gbits"] = {"net/eth0": {"rx": None, "tx": 9.8}}
+    client["facts"]["counters"]["moving_s"] = {"net/eth0": {"rx": 0.0, "tx": moving_s}}
+    assert back.rate_gbits(client) == rate
+
+
+@pytest.mark.parametrize(
+    ("mtu_bytes", "share"), [(9000, 9014 / 8948), (1500, 1514 / 1448), (None, 1514 / 1448)]
+)
+def test_headers_are_no_payload(mtu_bytes: int | None, share: float) -> None:
+    assert back.on_the_wire(10.0, mtu_bytes) == pytest.approx(10.0 * share * 1.01)
+
+
 class Channel:
     """What one side tells the other, without a socket."""
 
