@@ -76,7 +76,8 @@ class Fabric:
 
 @dataclasses.dataclass
 class Faults:
-    """Loss by end (1: it hangs), by pair of nodes, and of one uplink of 16 of a leaf.
+    """Loss by end (1: it hangs), by pair of nodes, and of one uplink of 16: of a leaf, or with
+    `spine` of all leaves, which is one spine of 16.
 
     `share` is how often a run meets a loss, drawn for each round: the fault is on for a fifth of
     every round, at any moment of it, and a run takes a short part of the round. With `counters`,
@@ -87,6 +88,7 @@ class Faults:
     pairs: dict[frozenset[str], float] = dataclasses.field(default_factory=dict)
     uplink: str = ""
     uplink_loss: float = 0.4
+    spine: bool = False
     share: float = 1.0
     counters: bool = False
 
@@ -122,9 +124,8 @@ class Simulation:
             if faults.pairs:
                 loss = max(loss, faults.pairs.get(frozenset((a.node, b.node)), 0.0))
             if (
-                faults.uplink
+                (faults.spine or faults.uplink in (leaves[a], leaves[b]))
                 and leaves[a] != leaves[b]
-                and faults.uplink in (leaves[a], leaves[b])
                 and chance.random() < 1 / UPLINKS
             ):
                 loss = max(loss, faults.uplink_loss)
@@ -163,7 +164,7 @@ def run(sim: Simulation, guilty: set[str], most: int, choose: Choose = adaptive)
     evidence = Evidence(sim.leaves)
     located: Located | None = None
     outcome = Outcome(None, [], [], 0, 0)
-    comes_and_goes = sim.faults.share < 1
+    comes_and_goes, uplink = sim.faults.share < 1, sim.faults.uplink
     for number in range(most):
         began = time.process_time()
         places = choose(evidence, sim, number, located)
@@ -171,9 +172,11 @@ def run(sim: Simulation, guilty: set[str], most: int, choose: Choose = adaptive)
         results = sim.measure(places, number)
         began = time.process_time()
         evidence.add(results)
-        if sim.faults.uplink and sim.faults.counters:
+        if (sim.faults.uplink or sim.faults.spine) and sim.faults.counters:
             evidence.uplink_events = {
-                f"{sim.faults.uplink}:spine{k}": 4000 if k == 3 else k for k in range(UPLINKS)
+                f"{leaf}:spine{k}": 4000 if k == 3 else k
+                for leaf in (dict.fromkeys(sim.leaves.values()) if sim.faults.spine else [uplink])
+                for k in range(UPLINKS)
             }
         located = locate(evidence)
         outcome.seconds.append(chosen + time.process_time() - began)
@@ -248,6 +251,11 @@ def counted_uplink(
     return faults, {f"{leaf}:spine3"}
 
 
+def spine(fabric: Fabric, ends: Sequence[End], chance: random.Random) -> tuple[Faults, set[str]]:
+    """Of all leaves the uplink to it counts errors."""
+    return Faults(spine=True, counters=True), {"spine3"}
+
+
 def healthy(fabric: Fabric, ends: Sequence[End], chance: random.Random) -> tuple[Faults, set[str]]:
     return Faults(), set()
 
@@ -264,6 +272,7 @@ MODELS: dict[str, tuple[Make, int]] = {
     "a rail hangs": (slow_rails(1, 1.0), 12),
     "one lossy uplink of 16": (uplink, 12),
     "the same, with switch counters": (counted_uplink, 12),
+    "one lossy spine of 16, with switch counters": (spine, 12),
     "a fifth of the time, 30 %": (slow_rails(1, 0.3, 0.2), 60),
     "a fifth of the time, with counters": (slow_rails(1, 0.3, 0.2, True), 60),
 }

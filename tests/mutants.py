@@ -2345,6 +2345,20 @@ MUTANTS = [
         "tests/unit/node/test_counters.py -k close_a_connection_late",
     ),
     Mutant(
+        "two leaves' uplinks make a spine",
+        "src/railgauge/verdict/locating/fabric.py",
+        "if count >= _LEAST_LEAVES and 2 * count > len(leaves) else",
+        "if count >= 2 else",
+        "tests/unit/verdict/locating/test_scenarios.py -k spine_without",
+    ),
+    Mutant(
+        "a spine's counters accuse it by themselves",
+        "src/railgauge/verdict/locating/fabric.py",
+        "    if within and not score:\n",
+        "    if False:\n",
+        "tests/unit/verdict/locating/test_scenarios.py -k counters_alone",
+    ),
+    Mutant(
         "what tools do besides makes a pair slow, and doubles a sweep's time",
         "src/railgauge/node/back.py",
         "if steady and moving_s >= _MOSTLY",

@@ -41,6 +41,9 @@ _FLOWS, _OWN = 4, 0.5
 _OUTSTANDING = 10
 
 
+#: Of so many leaves at least, and more than half of all, a spine's uplinks must stand out.
+_LEAST_LEAVES = 3
+
 #: An uplink is starved that carried less than this share of what each of the others did, where
 #: flows that take an uplink at random leave one so little with at most this probability.
 _STARVED, _BY_CHANCE = 1 / 3, 1e-3
@@ -115,7 +118,8 @@ def gatherings(evidence: Evidence, explained: Collection[Low] = ()) -> list[Gath
     A leaf is at fault as a whole where most results that use it are low. Its uplinks are where most
     results that leave it are low, and those within it good. One of several uplinks behind ECMP hits
     some flows of nodes whose other flows pass: it is found where more of a leaf's flows are low
-    than of other leaves', by the log-likelihood ratio of two Poisson rates.
+    than of other leaves', by the log-likelihood ratio of two Poisson rates. A spine hits flows of
+    all leaves: it is found by the counters of its uplinks alone.
     """
     gatherings: list[Gathering] = []
     if len(evidence.across) < 2:
@@ -130,6 +134,9 @@ def gatherings(evidence: Evidence, explained: Collection[Low] = ()) -> list[Gath
     ]
     strong = [low for low in unexplained if low.always >= _STRONG and evidence.crosses(low)]
     of_flows = set(_not_momentary(evidence, strong))
+    if spine := _spine(evidence, strong, of_flows):
+        gatherings.append(spine)
+        unexplained = [low for low in unexplained if low not in spine.lows]
     while unexplained:
         flows = [low for low in unexplained if low in of_flows]
         candidates = [
@@ -227,7 +234,7 @@ def _mostly_low(evidence: Evidence, leaf: str, lows: Sequence[Low]) -> list[str]
 
 def _one_of_several_uplinks(evidence: Evidence, leaf: str, lows: Sequence[Low]) -> Gathering | None:
     """One of several uplinks: some flows of a leaf are low, and both their ends have good ones."""
-    mixed = [low for low in lows if all(evidence.stands[end].good for end in (low.a, low.b))]
+    mixed = _of_good_ends(evidence, lows)
     at_this_leaf = [low for low in mixed if leaf in _leaves(evidence, low)]
     others = {other for low in at_this_leaf for other in _leaves(evidence, low) if other != leaf}
     # Each pair once, each node a few times: a node that is low with many, or again, is at fault
@@ -240,13 +247,8 @@ def _one_of_several_uplinks(evidence: Evidence, leaf: str, lows: Sequence[Low]) 
     all_here = evidence.across[leaf].all
     elsewhere = sum(tally.all for tally in evidence.across.values()) / 2 - all_here
     expected = all_here * (len(mixed) - len(at_this_leaf) + 1) / max(elsewhere, 1)
-    count = min(
-        sum(min(times, _MOST_PER_NODE) for times in nodes.values())
-        for nodes in (nodes_here, nodes_there)
-    )
-    if count <= 2 * expected:
-        return None
-    score = count * math.log(count / expected) - (count - expected)
+    count = min(map(_each_a_few_times, (nodes_here, nodes_there)))
+    score = _more_than(count, expected)
     leaves = len(evidence.across)
     if score < scoring.bar(leaves, scoring.FALSE_MENTION):
         return None
@@ -254,11 +256,65 @@ def _one_of_several_uplinks(evidence: Evidence, leaf: str, lows: Sequence[Low]) 
     return Gathering(
         "uplink",
         _uplink(evidence, leaf),
-        tuple(_lows_of_healthy_ends(evidence, leaf, mixed, count / all_here)),
+        tuple(_lows_of_healthy_ends(evidence, at_this_leaf, count / all_here)),
         score,
         twice and score >= scoring.bar(leaves),
         "other leaves, more flows",
     )
+
+
+def _spine(evidence: Evidence, lows: Sequence[Low], of_flows: Collection[Low]) -> Gathering | None:
+    """A spine: its uplinks of most leaves count errors that those of the others do not, and more
+    flows between leaves are low than within them, of ends that have good ones.
+    """
+    name = _spine_with_errors(evidence)
+    mixed = _of_good_ends(evidence, lows) if name else []
+    pairs = {frozenset(low.nodes): low for low in mixed if low in of_flows}.values()
+    if len({leaf for low in pairs for leaf in _leaves(evidence, low)}) < _LEAST_LEAVES:
+        return None
+    across = sum(tally.all for tally in evidence.across.values()) / 2
+    within = sum(tally.all for tally in evidence.within.values())
+    inside = [low for low in evidence.lows if not low.event and evidence.crosses(low) is False]
+    low_within = len(_of_good_ends(evidence, inside))
+    count = _each_a_few_times(Counter(node for low in pairs for node in low.nodes)) / 2
+    score = _more_than(count, across * (low_within + 1) / max(within, 1)) if within else 0.0
+    spines = len({uplink.partition(":")[2] for uplink in evidence.uplink_events})
+    if within and not score:
+        return None
+    twice = len({low.round for low in mixed}) > 1
+    return Gathering(
+        "uplink",
+        name,
+        tuple(_lows_of_healthy_ends(evidence, mixed, count / across)),
+        score,
+        twice and score >= scoring.bar(spines),
+        "other leaves, more flows" if within else "nodes of one leaf with each other",
+    )
+
+
+def _spine_with_errors(evidence: Evidence) -> str:
+    """The spine whose uplinks stand out at most leaves by their errors; "" if none."""
+    leaves = {name.partition(":")[0] for name in evidence.uplink_events}
+    worst = Counter(
+        name.partition(":")[2] for leaf in leaves if (name := _with_errors(evidence, leaf))
+    )
+    ((spine, count),) = worst.most_common(1) or [("", 0)]
+    return spine if count >= _LEAST_LEAVES and 2 * count > len(leaves) else ""
+
+
+def _of_good_ends(evidence: Evidence, lows: Sequence[Low]) -> list[Low]:
+    return [low for low in lows if all(evidence.stands[end].good for end in (low.a, low.b))]
+
+
+def _each_a_few_times(nodes: Counter[str]) -> int:
+    return sum(min(times, _MOST_PER_NODE) for times in nodes.values())
+
+
+def _more_than(count: float, expected: float) -> float:
+    """The log-likelihood ratio of two Poisson rates; 0 where twice as many are expected or more."""
+    if count <= 2 * expected:
+        return 0.0
+    return count * math.log(count / expected) - (count - expected)
 
 
 def _not_momentary(evidence: Evidence, lows: Sequence[Low]) -> list[Low]:
@@ -288,17 +344,14 @@ def _way(evidence: Evidence, o: Observation) -> _Way:
     return o.condition, o.round, frozenset((evidence.leaves.get(o.a), evidence.leaves.get(o.b)))
 
 
-def _lows_of_healthy_ends(
-    evidence: Evidence, leaf: str, lows: Sequence[Low], rate: float
-) -> list[Low]:
-    """The low results of a leaf at ends that are healthy. An end that is low far more often than
-    such a `rate` explains is bad itself.
+def _lows_of_healthy_ends(evidence: Evidence, lows: Sequence[Low], rate: float) -> list[Low]:
+    """The low results at ends that are healthy. An end that is low far more often than such a
+    `rate` explains is bad itself.
     """
     by_end: dict[End, list[Low]] = {}
     for low in lows:
-        if leaf in _leaves(evidence, low):
-            for end in (low.a, low.b):
-                by_end.setdefault(end, []).append(low)
+        for end in (low.a, low.b):
+            by_end.setdefault(end, []).append(low)
     bar = scoring.bar(len(evidence.stands))
     bad_end_lows = {
         low

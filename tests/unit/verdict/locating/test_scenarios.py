@@ -339,6 +339,91 @@ def test_few_flows_of_a_lossy_uplink_name_its_leaf_and_accuse_no_node() -> None:
     assert [suspect.name for suspect in locate(evidence).suspects] == ["leaf1:spine2"]
 
 
+def _behind_a_lossy_spine(slow: dict[str, float], seed: int, rounds: int = 12) -> Evidence:
+    """A quarter of all flows between leaves lose 40 %."""
+    fabric = Fabric(32, slow, per_leaf=8, seed=seed)
+    evidence = Evidence(fabric.leaves)
+    evidence.add(
+        o._replace(value=0.6 * o.value)
+        if o.value
+        and fabric.leaf(o.a.node) != fabric.leaf(o.b.node)
+        and fabric.chance.random() < 1 / 4
+        else o
+        for o in fabric.random_rounds(rounds)
+    )
+    return evidence
+
+
+def _counted(*uplinks: str) -> dict[str, int]:
+    """The errors of four leaves' uplinks to four spines, many at some."""
+    every = [f"leaf{leaf}:spine{spine}" for leaf in range(1, 5) for spine in range(1, 5)]
+    return {name: 900 if name in uplinks else len(name) % 3 for name in every}
+
+
+SPINE2 = [f"leaf{leaf}:spine2" for leaf in range(1, 5)]
+
+
+@pytest.mark.parametrize("slow", [{}, {"n3": 0.3}], ids=["alone", "and a node"])
+def test_a_spine_is_named_by_its_uplinks_counters(slow: dict[str, float]) -> None:
+    for seed in range(20):
+        evidence = _behind_a_lossy_spine(slow, seed)
+        evidence.uplink_events = _counted(*SPINE2)
+        result = locate(evidence)
+        (spine,) = [s for s in result.suspects if s.kind == "uplink"]
+        assert (spine.name, spine.confirmed) == ("spine2", True), seed
+        assert set(result.failing_nodes) == set(slow), seed
+
+
+def test_few_flows_behind_a_spine_name_it_and_no_pair() -> None:
+    confirmed = 0
+    for seed in range(20):
+        evidence = _behind_a_lossy_spine({}, seed, 6)
+        evidence.uplink_events = _counted(*SPINE2)
+        (spine, *others) = locate(evidence).suspects
+        assert (spine.name, others) == ("spine2", []), seed
+        confirmed += spine.confirmed
+    assert confirmed >= 10
+
+
+def test_what_hits_flows_of_all_leaves_is_no_spine_without_its_counters() -> None:
+    """Nor by those of two leaves, or of another spine at each."""
+    others = ["leaf1:spine1", "leaf2:spine2", "leaf3:spine3", "leaf4:spine4"]
+    for seed in range(20):
+        evidence = _behind_a_lossy_spine({}, seed)
+        for uplinks in ((), SPINE2[:2], others):
+            evidence.uplink_events = _counted(*uplinks)
+            result = locate(evidence)
+            assert not any(s.name.startswith("spine") for s in result.suspects), seed
+            assert not any(s.confirmed for s in result.suspects), seed
+
+
+def test_a_spines_counters_alone_accuse_nobody() -> None:
+    """Its flows are as good as the others; and where as many are bad within leaves, it is not."""
+    fabric = Fabric(32, per_leaf=8)
+    evidence = Evidence(fabric.leaves)
+    evidence.add(fabric.random_rounds(6))
+    evidence.uplink_events = _counted(*SPINE2)
+    assert told(locate(evidence)) == []
+    everywhere = Evidence(fabric.leaves)
+    everywhere.add(
+        o._replace(value=0.6 * o.value) if o.value and fabric.chance.random() < 1 / 4 else o
+        for o in fabric.random_rounds(6)
+    )
+    everywhere.uplink_events = _counted(*SPINE2)
+    assert not any(s.kind == "uplink" for s in locate(everywhere).suspects)
+
+
+def test_a_spine_is_not_confirmed_where_no_leaf_was_measured_within() -> None:
+    evidence = _behind_a_lossy_spine({}, 1)
+    between = [o for o in evidence.observations if evidence.crosses(o)]
+    evidence = Evidence(evidence.leaves)
+    evidence.add(between)
+    evidence.uplink_events = _counted(*SPINE2)
+    (spine,) = [s for s in locate(evidence).suspects if s.kind == "uplink"]
+    assert (spine.name, spine.confirmed) == ("spine2", False)
+    assert "nodes of one leaf with each other" in spine.confirm[0].words
+
+
 def test_where_nothing_was_measured_within_a_leaf_counters_tell_it_from_its_uplink() -> None:
     fabric = Fabric(32, {"leaf2>": 0.3}, per_leaf=8)
     evidence = Evidence(fabric.leaves)
