@@ -56,8 +56,8 @@ class MpiCases(PairCases[SettingCase]):
 
     def leaves_out(self, partition: Partition) -> Sequence[LeftOut]:
         only = _mpi(partition).series_only
-        found = [left_to_the_series("extras.mpi.series_only")] if only else []
-        return [*found, *first_pair_alone(partition)]
+        left_out = [left_to_the_series("extras.mpi.series_only")] if only else []
+        return [*left_out, *first_pair_alone(partition)]
 
     def mismatch(self, condition: Condition, partition: Partition, gates: bool) -> Mismatch | None:
         return super().mismatch(condition, partition, gates) or mismatch_of_settings(
@@ -223,15 +223,15 @@ class MpiBesideCheck(OfPair, StrictCheck):
 
     def _not_beside(self, transfer: Observation) -> list[Failure]:
         """A transfer that was not there all the time: the program ran beside nothing."""
-        found = []
+        failures = []
         mean = [m.value for m in transfer.reading.measurements if m.metric == "bandwidth"]
         for call in transfer.calls:
             beside = transfer.facts[call.host].get("beside")
             if beside is not None:
-                found += ended_early(call.host, beside, self.mpi.transfer_s)
+                failures += ended_early(call.host, beside, self.mpi.transfer_s)
             if beside is not None and call.role == "client" and mean:
-                found += stood_still(call.host, beside, mean[0])
-        return found
+                failures += stood_still(call.host, beside, mean[0])
+        return failures
 
 
 def ended_early(node: str, beside: Mapping[str, Any], transfer_s: int) -> list[Failure]:

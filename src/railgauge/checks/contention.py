@@ -63,12 +63,12 @@ class _StateCases(PairCases[AnyState]):
 
     def leaves_out(self, partition: Partition) -> Sequence[LeftOut]:
         data = contention_of(partition)
-        found = []
+        left_out = []
         if data.series_only:
-            found.append(left_to_the_series("extras.contention.series_only"))
+            left_out.append(left_to_the_series("extras.contention.series_only"))
         if data.pairs == "first":
-            found += first_pair_alone(partition, "extras.contention.pairs")
-        return found
+            left_out += first_pair_alone(partition, "extras.contention.pairs")
+        return left_out
 
     def values(self, partition: Partition) -> Mapping[str, Sequence[object]]:
         states = contention_of(partition).states
@@ -104,9 +104,9 @@ class RailStates(_StateCases[RailStateCase]):
 
 
 def contention_of(partition: Partition) -> Contention:
-    found = partition.extras.contention
-    assert found is not None  # a partition with the feature has it
-    return found
+    contention = partition.extras.contention
+    assert contention is not None  # a partition with the feature has it
+    return contention
 
 
 if TYPE_CHECKING:
@@ -176,13 +176,13 @@ class InState(_OfPair):
         tool_s = max((call.seconds for call in calls if call.role == "client"), default=0.0)
         nodes = {"server": self.server_node, "client": self.client_node}
         on = hypervisors(self.contention, nodes, self.state)
-        found = []
+        failures = []
         for role, node in nodes.items():
             ran = any(call.role == role and call.exit_code is not None for call in calls)
             if ran and not on.get(role, {}).get("by_other"):
                 observed = facts.get(node, {}).get("contention")
-                found += in_other_state(node, observed, self.state, self.contention, tool_s)
-        return [*super().violations(calls, facts), *found]
+                failures += in_other_state(node, observed, self.state, self.contention, tool_s)
+        return [*super().violations(calls, facts), *failures]
 
 
 def hypervisors(
@@ -192,21 +192,21 @@ def hypervisors(
     the nodes that it carries, which one role alone then keeps busy. `near` are the virtual CPUs
     near the NIC, where the data say so.
     """
-    found: dict[str, dict[str, Any]] = {}
+    placements: dict[str, dict[str, Any]] = {}
     for role, node in nodes.items():
         if node not in data.hypervisors:
             continue
         one = data.hypervisors[node]
         carried = [h.cpus for h in data.hypervisors.values() if h.host == one.host]
         if state != "beside":
-            found[role] = {"host": one.host, "cpus": one.cpus}
-        elif any(other["host"] == one.host for other in found.values()):
-            found[role] = {"host": one.host, "by_other": True}
+            placements[role] = {"host": one.host, "cpus": one.cpus}
+        elif any(other["host"] == one.host for other in placements.values()):
+            placements[role] = {"host": one.host, "by_other": True}
         else:
-            found[role] = {"host": one.host, "but": ",".join(carried)}
+            placements[role] = {"host": one.host, "but": ",".join(carried)}
         if one.near is not None:
-            found[role]["near"] = one.near
-    return found
+            placements[role]["near"] = one.near
+    return placements
 
 
 def others_share(observed: Mapping[str, Any]) -> tuple[float, float]:
@@ -285,16 +285,16 @@ def _not_idle(
     data: Contention,
     wrong: Any,
 ) -> list[Failure]:
-    found: list[Failure] = []
+    failures: list[Failure] = []
     here, everywhere = others_share(observed)
     if max(here, everywhere) > data.most_idle:
-        found += wrong(
+        failures += wrong(
             f"{where} was not idle: other programs used {here:.0%} of the tool's CPUs and "
             f"{everywhere:.0%} of all, at most {data.most_idle:.0%} expected (load "
             f"{observed['after']['load']:.1f})",
             "what else runs there? ps -eo pcpu,args --sort=-pcpu",
         )
-    return found + _misplaced(where, observed, state, wrong)
+    return failures + _misplaced(where, observed, state, wrong)
 
 
 def _misplaced(
@@ -303,22 +303,22 @@ def _misplaced(
     """A tool on CPUs that are not where the state has them: of a virtual machine whose own NUMA
     nodes say nothing, by what the data say of its CPUs.
     """
-    found: list[Failure] = []
+    failures: list[Failure] = []
     if "near" in observed:
         tool = set(stressor.cpus_in(observed["tool_cpus"]))
         near = set(stressor.cpus_in(observed["near"]))
         if (tool & near) if state == "far" else (tool - near):
-            found += wrong(
+            failures += wrong(
                 f"the tool ran on CPUs {observed['tool_cpus']} above {where}, of which "
                 f"{observed['near']} are near the NIC, and the state is {state}"
             )
-        return found
+        return failures
     home, numa = observed.get("nic_numa_node"), observed.get("tool_numa_nodes")
     if state == "far" and (home is None or not numa or home in numa):
-        found += wrong(f"the tool ran on NUMA node {numa} of {where}, and its NIC is on {home}")
+        failures += wrong(f"the tool ran on NUMA node {numa} of {where}, and its NIC is on {home}")
     if state == "idle" and home is not None and numa and numa != [home]:
-        found += wrong(f"the tool ran on NUMA node {numa} of {where}, and its NIC is on {home}")
-    return found
+        failures += wrong(f"the tool ran on NUMA node {numa} of {where}, and its NIC is on {home}")
+    return failures
 
 
 def how(node: str, observed: Mapping[str, Any] | None) -> str:

@@ -46,7 +46,7 @@ def alarms(system: str, verdict: Verdict, rules: GateRules) -> list[Alarm]:
     What is over by itself is commented on at most, unless it was so again: in a retest, or after an
     earlier alarm.
     """
-    found = []
+    alarms = []
     for node, by_check in standing.alarms(verdict).items():
         sharp = max((of(rules, check) for check in by_check), key=LEVELS.index)
         accusing = standing.accusations(verdict, node)
@@ -57,16 +57,16 @@ def alarms(system: str, verdict: Verdict, rules: GateRules) -> list[Alarm]:
         once = not any(by_check.values()) and store.suspected(system, node) is None
         if sharp == "hold" and once and {one.kind for one in accusing} <= _OVER:
             sharp = "comment"
-        found.append(Alarm(node, tuple(by_check), sharp, why))
-    return sorted(found, key=lambda one: (-LEVELS.index(one.teeth), one.node))
+        alarms.append(Alarm(node, tuple(by_check), sharp, why))
+    return sorted(alarms, key=lambda one: (-LEVELS.index(one.teeth), one.node))
 
 
-def act(system: str, rules: GateRules, found: Collection[Alarm], by: str) -> Iterator[str]:
+def act(system: str, rules: GateRules, alarms: Collection[Alarm], by: str) -> Iterator[str]:
     """A line a node: what became of it. NoStore and SlurmProblem where one does not answer.
 
     Who is held, or commented on, is lent to nobody as a partner until it is accepted again.
     """
-    for one in found:
+    for one in alarms:
         if one.teeth == "record":
             yield f"{one.node}: recorded: {one.why}"
             continue

@@ -337,9 +337,9 @@ class _Rules:
 
     def _chances(self, all_of_them: bool = False) -> list[Callable[[float], float]]:
         """Of the rules that there are; what all places lose their peers do not show."""
-        found = [self._of_references] if self.of_references is not None else []
+        chances = [self._of_references] if self.of_references is not None else []
         return [
-            *found,
+            *chances,
             *([self._of_peers] if self.of_peers is not None and not all_of_them else []),
         ]
 
@@ -347,8 +347,8 @@ class _Rules:
         """The least loss, a share, that a place shows with that power by one of the rules."""
         if self.noise is None:
             return None
-        found = [_least(chance, power) for chance in self._chances(all_of_them)]
-        return min((_share(loss) for loss in found if loss is not None), default=None)
+        losses = [_least(chance, power) for chance in self._chances(all_of_them)]
+        return min((_share(loss) for loss in losses if loss is not None), default=None)
 
     @property
     def false_alarms(self) -> float | None:
