@@ -129,7 +129,9 @@ def test_a_second_copy_waits_for_the_first(submit: Submit, cluster: Lab, area: P
 def test_a_cancelled_job_lets_its_session_clean_up(
     submit: Submit, cluster: Lab, area: Path
 ) -> None:
-    hang = "trap 'sleep 0.5; echo cleaned up; exit 2' TERM\necho ready\nsleep 100 &\nwait"
+    # Its child may get the signal some time before itself, and end: it goes on until its own comes.
+    hang = "while :; do sleep 100 & wait; done"
+    hang = f"trap 'sleep 0.5; echo cleaned up; exit 2' TERM\necho ready\n{hang}"
     job = submit("--parsable", then=hang).stdout.strip()
     wait_for(area / "out", "ready")
     on_login_node(cluster, "scancel", job)
