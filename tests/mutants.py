@@ -172,8 +172,8 @@ MUTANTS = [
     _locate(
         "an uplink takes what its leaf's bad node lost",
         "fabric",
-        "_lows_of_healthy_ends(evidence, leaf, mixed,",
-        "_lows_of_healthy_ends(evidence, leaf, lows,",
+        "mixed = _of_good_ends(evidence, lows)\n    at_this_leaf",
+        "mixed = list(lows)\n    at_this_leaf",
         "test_scenarios.py -k always_low_is_not_hidden",
     ),
     Mutant(

@@ -92,7 +92,8 @@ def compile_for_nodes() -> None:
     """
     for room in ("node", "slurm"):
         compileall.compile_dir(paths.SOURCE / "railgauge" / room, quiet=2)
-    compileall.compile_file(paths.SOURCE / "railgauge" / "__init__.py", quiet=2)
+    for module in ("__init__.py", "atomic.py"):
+        compileall.compile_file(paths.SOURCE / "railgauge" / module, quiet=2)
 
 
 def _end_with_parent() -> None:
