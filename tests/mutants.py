@@ -170,6 +170,13 @@ MUTANTS = [
         "tests/unit/checks/test_fabric.py -k failed_or_not",
     ),
     _locate(
+        "two runs that failed by themselves confirm a node",
+        "suspects",
+        "if not confirm and self._may_be_chance(part, lows, part_count):",
+        "if False:",
+        "test_scenarios.py -k fail_by_themselves_beside",
+    ),
+    _locate(
         "an uplink takes what its leaf's bad node lost",
         "fabric",
         "mixed = _of_good_ends(evidence, lows)\n    at_this_leaf",

@@ -295,6 +295,8 @@ class _Judge:
             confirm = self._again(
                 part, f"the score is {reached:.1f} of {scoring.bar(part_count):.1f}"
             )
+        if not confirm and self._may_be_chance(part, lows, part_count):
+            confirm = self._again(part, "more rounds: so few low results may come by themselves")
         kind: Any = part.kind
         if self._only_when_busy(part, lows):
             kind = "load"
@@ -307,6 +309,27 @@ class _Judge:
             tuple(self._witnesses(part, lows)),
             tuple(confirm),
             only_as=self._only_as(part, lows),
+        )
+
+    def _may_be_chance(self, part: Part, lows: Sequence[Low], part_count: int) -> bool:
+        """Whether the low results of a node or rail whose ends are good as well may have come by
+        themselves: if as many of all results do as are low here or explained by nothing, the chance
+        that some part has these (the bound C(m, k) p^k of the binomial tail). Of a dozen nodes two
+        have soon one end in common.
+        """
+        if part.kind == "pair" or any(low.event for low in lows) or self._only_as(part, lows):
+            return False
+        ends = {end for low in lows for end in (low.a, low.b) if end.node == part.nodes[0]}
+        good = sum(self.evidence.stands[end].count for end in ends)
+        by_themselves = len(self.by_themselves.union(lows)) / len(self.evidence.observations)
+        chance = math.comb(good + len(lows), len(lows)) * by_themselves ** len(lows)
+        return bool(good) and chance * part_count >= scoring.FALSE_ACCUSATION
+
+    @functools.cached_property
+    def by_themselves(self) -> frozenset[Low]:
+        """The low results that no node or rail explains."""
+        return frozenset(
+            low for part, lows in self.parts.items() if part.kind == "pair" for low in lows
         )
 
     def _only_as(self, part: Part, lows: Sequence[Low]) -> Literal["", "server", "client"]:

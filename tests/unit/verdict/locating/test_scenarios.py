@@ -742,3 +742,17 @@ def test_a_bad_node_of_a_leaf_with_a_bad_uplink_is_confirmed_at_home() -> None:
     found = [beyond_leaf0(seed, low).suspects for seed in range(40)]
     confirmed = [s.name for suspects in found for s in suspects if s.confirmed and s.kind == "node"]
     assert set(confirmed) == {"n3"} and len(confirmed) >= 20
+
+
+def test_runs_that_fail_by_themselves_beside_a_bad_uplink_confirm_no_node() -> None:
+    """The uplink explains the others, so that two of one node look like its own fault."""
+
+    def low(chance: random.Random, server: str, client: str) -> bool:
+        crosses = FOUR_LEAVES[server] != FOUR_LEAVES[client]
+        on_it = crosses and uses_leaf0(server, client) and chance.random() < 0.9
+        return on_it or chance.random() < 0.04
+
+    found = [beyond_leaf0(seed, low) for seed in range(150)]
+    assert not [node for result in found for node in result.failing_nodes]
+    named = sum(any(s.name == "leaf0" and s.confirmed for s in f.suspects) for f in found)
+    assert named >= 140
