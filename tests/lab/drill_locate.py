@@ -6,7 +6,8 @@ A drill is right where the nodes that are named are those with the fault, and no
 uplinks, where their leaf is named, and no node. Each run is a line of
 results/tests/drill-locate.jsonl, so that what broke off goes on where it was: `--times` counts what
 is there too, of the same code or not (`--again` begins anew). `--minutes` begins no run after so
-long. The lab stays up from run to run. `--table` prints what there is, for docs/figures.md.
+long. The lab stays up from run to run. `--table` prints what there is, for docs/figures.md. What a
+wrong run left moves to results/tests/drill-locate/wrong, so that its campaign can be read.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ _COVER = ("--schedule", "cover")
 @dataclasses.dataclass(frozen=True)
 class Drill:
     """Faults as `railgauge lab fault` takes them, the nodes that are measured, and who is at fault:
-    node names, `leaf1`, or of two nodes that nobody can tell apart their pair. `lossy_port` is a
+    node names, `leaf1`, or of two nodes that nobody can tell apart their pair. Where a leaf is down,
+    these are its nodes: none of them answers Slurm, so there is no result. `lossy_port` is a
     VM's interface of which the switch loses one packet in twenty, where the node cannot see it.
     `uplink` is the one that must be named where its leaf is guilty: by the switches' counters, and
     without them no further than to the leaf. A spine is named by these counters alone.
@@ -95,6 +97,14 @@ DRILLS = {
         uplink="spine2",
     ),
     "uplinks-of-three": _uplinks(_THREE_LEAVES),
+    "leaf-down": Drill(("leaf-down leaf2",), frozenset({"n9", "n10", "n11", "n12"}), _FOUR_LEAVES),
+    "uplink-and-node": Drill(
+        ("uplink-rate leaf1:spine2 0.002", "rate n18 0.03"),
+        frozenset({"leaf1", "n18"}),
+        _FOUR_LEAVES,
+        _COVER,
+        uplink="leaf1:spine2",
+    ),
     "flap": Drill(("flap n5",), frozenset({"n5"})),
     "off": Drill(("off n3",), frozenset({"n3"})),
     "mtu": Drill(("mtu n6 1500",), frozenset({"n6"})),
@@ -155,9 +165,28 @@ def fabric_parts(area: Path, counted: bool) -> list[str]:
     return [s.name for s in located.suspects if s.kind in ("leaf", "uplink")]
 
 
+def set_aside(area: Path) -> Path:
+    """Move what a wrong run has left to where the next one does not remove it."""
+    now = datetime.datetime.now(datetime.timezone.utc)
+    kept = area.parent / "wrong" / f"{area.name}-{now:%Y%m%dT%H%M%S.%f}"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    return area.rename(kept)
+
+
 def run(lab: Lab, name: str) -> dict[str, Any]:
+    """Whether it was right, what was said, and of a wrong run where its results are."""
+    area = AREA / name
+    line: dict[str, Any] = {"right": False}
+    try:
+        line = measure(lab, name, area)
+    finally:
+        kept = None if line["right"] else set_aside(area)
+    return {**line, **({"kept": str(kept.relative_to(paths.HOME))} if kept else {})}
+
+
+def measure(lab: Lab, name: str, area: Path) -> dict[str, Any]:
     """Whether it was right, and what was said."""
-    drill, area = DRILLS[name], AREA / name
+    drill = DRILLS[name]
     shutil.rmtree(area, ignore_errors=True)
     area.mkdir(parents=True)
     with contextlib.ExitStack() as in_place:
@@ -180,7 +209,7 @@ def run(lab: Lab, name: str) -> dict[str, Any]:
     if drill.uplink:
         by_counters, without = fabric_parts(area, True), fabric_parts(area, False)
         right &= by_counters == [drill.uplink]
-        right &= set(without) == drill.guilty - {drill.uplink}
+        right &= set(without) == {part for part in drill.guilty if part.startswith("leaf")}
         said.append(f"without counters {', '.join(without) or 'nobody'}")
     return {
         "drill": name,
@@ -274,7 +303,8 @@ def main(words: Sequence[str]) -> int:
                 wrong += not line["right"]
                 how = "" if line["right"] else "WRONG"
                 told = f"{line['rounds']:>6} {line['seconds']:>5.0f}  {line['named']}"
-                print(f"{name:<17} {how:<5} {told}", flush=True)
+                kept = f"  (kept: {line['kept']})" if "kept" in line else ""
+                print(f"{name:<17} {how:<5} {told}{kept}", flush=True)
         finally:
             if not was_up:
                 lab.down()

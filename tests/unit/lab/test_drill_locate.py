@@ -48,3 +48,49 @@ def test_an_uplink_counts_as_its_leaf_and_a_rail_as_its_node(
 ) -> None:
     suspect = {"kind": kind, "name": name, "nodes": ["n2"]}
     assert drill_locate.named([suspect]) == found
+
+
+#: Nothing of it is used: faults and acceptance are replaced.
+LAB: Any = None
+
+
+@pytest.fixture
+def area(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where runs leave results; each run of a drill begins with nothing there."""
+    monkeypatch.setattr(drill_locate, "AREA", tmp_path / "drills")
+    monkeypatch.setattr(drill_locate.paths, "HOME", tmp_path)
+
+    def accept(place: Path, drill: drill_locate.Drill) -> dict[str, Any]:
+        assert list(place.iterdir()) == []
+        (place / "campaign").touch()
+        n2 = {"kind": "node", "name": "n2", "nodes": ["n2"], "confirmed": True}
+        return {"verdict": "reject", "suspects": [n2]}
+
+    monkeypatch.setattr(drill_locate, "accept", accept)
+    monkeypatch.setattr(drill_locate.faults, "add_typed", lambda *_: None)
+    monkeypatch.setattr(drill_locate.faults, "clear", lambda *_: None)
+    return tmp_path / "drills"
+
+
+def test_what_a_wrong_run_left_stays_where_the_next_one_does_not_remove_it(
+    area: Path, tmp_path: Path
+) -> None:
+    kept = [drill_locate.run(LAB, "mtu")["kept"] for _ in range(2)]
+    assert len(set(kept)) == 2
+    assert all((tmp_path / where / "campaign").exists() for where in kept)
+
+
+def test_what_a_broken_run_left_stays_too(area: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def accept(place: Path, drill: drill_locate.Drill) -> dict[str, Any]:
+        (place / "campaign").touch()
+        raise AssertionError("no verdict")
+
+    monkeypatch.setattr(drill_locate, "accept", accept)
+    with pytest.raises(AssertionError, match="no verdict"):
+        drill_locate.run(LAB, "mtu")
+    assert len(list(area.glob("wrong/mtu-*/campaign"))) == 1
+
+
+def test_a_right_run_keeps_nothing_aside(area: Path) -> None:
+    assert "kept" not in drill_locate.run(LAB, "shaped-link")
+    assert not (area / "wrong").exists()
