@@ -1,5 +1,5 @@
 """Many acceptances of a healthy lab in a row, many starts of MPI and many runs of RDMA over several
-queue pairs: none may fail.
+queue pairs: none may fail, and no acceptance may accuse anybody, confirmed or not.
 
     make soak [ACCEPTS=20] [STARTS=300] [RDMA=100]
     .venv/bin/python -m tests.soak [--accepts N] [--starts N] [--rdma N] [--results FILE]
@@ -88,14 +88,36 @@ def timed(command: list[str], limit_s: float, **env: str) -> tuple[int | None, f
 
 
 def accept() -> dict[str, Any]:
-    """One `make accept`, and its last line."""
+    """One `make accept`: its last line, and who is suspect by its campaign's verdict.json. An
+    accepted campaign may have suspects, as what stands out fails nothing.
+    """
     code, seconds, output = timed(["make", "accept"], ACCEPT_LIMIT_S)
     verdicts = [
         n for n in output.splitlines() if n.startswith(("ACCEPT", "REJECT", "INCONCLUSIVE"))
     ]
-    good = code == 0 and len(verdicts) == 1 and verdicts[0].startswith("ACCEPT")
+    row = {"exit_code": code, "seconds": round(seconds, 1)}
     said = verdicts[-1] if verdicts else output[-2000:]
-    return {"good": good, "exit_code": code, "seconds": round(seconds, 1), "said": said}
+    verdict = verdict_of(said) if verdicts else None
+    if verdict is None:
+        return {"good": False, **row, "said": f"no verdict.json: {said}"}
+    accused = [
+        f"{one['kind']} {one['name']}{'' if one['confirmed'] else ', not confirmed'}"
+        for one in verdict["suspects"]
+    ]
+    accepted = code == 0 and len(verdicts) == 1 and verdict["verdict"] == "accept"
+    said += f"; accused: {'; '.join(accused)}" if accused else ""
+    return {"good": accepted and not accused, **row, "said": said, "accused": accused}
+
+
+def verdict_of(line: str) -> dict[str, Any] | None:
+    """The verdict.json of the campaign whose folder is in brackets at the end of a verdict's line;
+    None where it is not there.
+    """
+    file = paths.HOME / line.rpartition("  (")[2].removesuffix(")") / "verdict.json"
+    if not file.is_file():
+        return None
+    verdict: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return verdict
 
 
 def mpi_environment() -> Mapping[str, str]:
@@ -181,16 +203,20 @@ def earlier(results: Path) -> list[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
+    """Markdown; `accused` is how many acceptances had a suspect, of those that have a verdict."""
     lines = [
-        "| what | runs | good | median | least to most |",
-        "|---|---|---|---|---|",
+        "| what | runs | good | median | least to most | accused |",
+        "|---|---|---|---|---|---|",
     ]
     for kind in KINDS:
         of_kind = [row for row in rows if row["kind"] == kind]
         seconds = [row["seconds"] for row in of_kind] or [0.0]
+        judged = [row for row in of_kind if "accused" in row]
+        accused = f"{sum(bool(row['accused']) for row in judged)} of {len(judged)}"
         lines.append(
             f"| {kind} | {len(of_kind)} | {sum(row['good'] for row in of_kind)} "
-            f"| {statistics.median(seconds):.1f} s | {min(seconds):.1f} to {max(seconds):.1f} |"
+            f"| {statistics.median(seconds):.1f} s | {min(seconds):.1f} to {max(seconds):.1f} "
+            f"| {accused if judged else '-'} |"
         )
     return "\n".join(lines)
 

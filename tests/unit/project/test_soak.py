@@ -1,8 +1,12 @@
-"""`make soak`: what it counts, that it goes on where it broke off, and the load beside it."""
+"""`make soak`: what is good, what it counts, that it goes on where it broke off, and the load
+beside it.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +73,55 @@ def test_the_load_ends_with_the_soak() -> None:
 
 def test_mpi_is_started_as_the_labs_description_says() -> None:
     assert soak.mpi_environment()["OMPI_MCA_pml"] == "ucx"
+
+
+Acceptance = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def acceptance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Acceptance:
+    """What an acceptance with this verdict, these suspects and this exit code comes to."""
+
+    def run(*suspects: dict[str, Any], verdict: str = "accept", code: int = 0) -> dict[str, Any]:
+        folder = tmp_path / "campaigns (soak)" / "0001"
+        folder.mkdir(parents=True)
+        written = {"verdict": verdict, "suspects": suspects}
+        (folder / "verdict.json").write_text(json.dumps(written))
+        output = f"lab up\n{verdict.upper()} 40 results  ({folder})\nThe lab is still up\n"
+        monkeypatch.setattr(soak, "timed", lambda *_, **__: (code, 200.0, output))
+        return soak.accept()
+
+    return run
+
+
+def accused(name: str, confirmed: bool = False) -> dict[str, Any]:
+    return {"kind": "node", "name": name, "confirmed": confirmed}
+
+
+def test_an_acceptance_that_accuses_nobody_is_good(acceptance: Acceptance) -> None:
+    row = acceptance()
+    assert (row["good"], row["accused"]) == (True, [])
+
+
+def test_an_accusation_that_is_not_confirmed_is_none_the_less_one(acceptance: Acceptance) -> None:
+    row = acceptance(accused("n2"))
+    assert (row["good"], row["accused"]) == (False, ["node n2, not confirmed"])
+    assert "accused: node n2, not confirmed" in row["said"]
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("reject", 1), ("accept", 1), ("reject", 0)])
+def test_what_is_not_accepted_is_not_good(acceptance: Acceptance, verdict: str, code: int) -> None:
+    assert not acceptance(verdict=verdict, code=code)["good"]
+
+
+def test_an_acceptance_whose_verdict_is_not_there_is_not_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = f"ACCEPT 40 results  ({tmp_path})\n"
+    monkeypatch.setattr(soak, "timed", lambda *_, **__: (0, 200.0, output))
+    assert not soak.accept()["good"]
+
+
+def test_the_table_says_how_many_acceptances_accused_somebody(run: Any, capsys: Any) -> None:
+    run({**GOOD, "accused": []}, {**BAD, "accused": ["node n2"]}, GOOD, accepts=3)
+    assert "| make accept | 3 | 2 | 2.0 s | 2.0 to 4.0 | 1 of 2 |" in capsys.readouterr().out
