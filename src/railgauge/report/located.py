@@ -34,11 +34,19 @@ def lines(located: Located) -> Iterator[str]:
     if len(watched) > _NAMED:
         yield f"low and no suspect: {len(watched) - _NAMED} more"
     if located.nodes:
-        yield (
-            "not excluded: a fault that is there a fifth of the time, "
-            f"{not_excluded(located.fewest):.0%} by {located.fewest} good results, the fewest of "
-            "any end"
-        )
+        yield left_open(located.fewest)
+
+
+def left_open(fewest: int | None) -> str:
+    """What results cannot exclude, by the fewest good ones that an end has which is no suspect; ""
+    where that is not asked.
+    """
+    if fewest is None:
+        return ""
+    return (
+        f"not excluded: a fault that is there a fifth of the time, {not_excluded(fewest):.0%} by "
+        f"{fewest} good results, the fewest of any end"
+    )
 
 
 def name(suspect: Suspect) -> str:

@@ -200,6 +200,8 @@ def render(verdict: Verdict, console: Console, all_places: bool = False) -> None
         _print_findings(console, list(group), verdict.campaign.id)
     for suspect in verdict.suspects:
         _print_suspect(console, suspect)
+    if line := located.left_open(verdict.fewest_good):
+        console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
     for line in _sessions(verdict):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     for what, why in verdict.campaign.scope.absent.items():

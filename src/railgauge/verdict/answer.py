@@ -71,6 +71,9 @@ class Verdict:
     outliers: tuple[Outlier, ...] = ()
     #: to know, and no reason for the decision
     notices: tuple[Notice, ...] = ()
+    #: the fewest good results of an end that is no suspect, where what was bad between two nodes
+    #: has no confirmed suspect
+    fewest_good: int | None = None
 
     @property
     def tools(self) -> tuple[Build, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from railgauge.node.rdma import natural
 from railgauge.verdict import locating, own
 from railgauge.verdict.compare import Case
-from railgauge.verdict.locating import Located, Suspect, campaign, scoring
+from railgauge.verdict.locating import Located, Observation, Suspect, campaign, scoring
 from railgauge.verdict.locating.campaign import Family, Leaves
 from railgauge.verdict.locating.suspects import Measure
 
@@ -23,13 +23,35 @@ _CONFIRMING_TIMES = 2
 _AGAIN = "once more: one run tells a bad node from a bad moment less surely"
 
 
+@dataclasses.dataclass(frozen=True)
+class Named:
+    """The suspects that explain the cases that failed or stand out, the most certain first.
+
+    `fewest` is the least number of good results of an end that is no suspect, where some result
+    between two nodes is bad that no confirmed suspect explains; None where there is no such one.
+    """
+
+    suspects: tuple[Suspect, ...]
+    fewest: int | None = None
+
+
 def suspects(
     cases: Sequence[Case],
     leaves: Leaves | None = None,
     standing_out: Collection[Case] = (),
     named: Iterable[Suspect] = (),
 ) -> list[Suspect]:
-    """The suspects that explain the cases that failed or stand out, the most certain first.
+    """The suspects of `name_suspects` alone."""
+    return list(name_suspects(cases, leaves, standing_out, named).suspects)
+
+
+def name_suspects(
+    cases: Sequence[Case],
+    leaves: Leaves | None = None,
+    standing_out: Collection[Case] = (),
+    named: Iterable[Suspect] = (),
+) -> Named:
+    """Who explains the cases that failed or stand out, and what is left open of them.
 
     `named` are nodes that something else has shown to be at fault.
     """
@@ -41,11 +63,21 @@ def suspects(
         campaign.kind_of(case) for case in cases if case.failed or id(case) in standing_out_ids
     }
     to_judge = _to_judge([c for c in cases if campaign.kind_of(c) in kinds], known)
+    bad_by_family: list[tuple[list[Observation], int]] = []
     for family in campaign.families(to_judge, leaves or {}, tolerant=True):
-        bad_ends = _bad_ends(family, standing_out_ids)
-        located = _locate_family(family).suspects
-        known += [suspect for suspect in located if _explains(suspect, bad_ends)]
-    return _merged([*known, *_cuts(cases, known)])
+        bad = _bad(family, standing_out_ids)
+        bad_ends = {(o.a.name, o.b.name) for o in bad}
+        located = _locate_family(family)
+        known += [suspect for suspect in located.suspects if _explains(suspect, bad_ends)]
+        bad_by_family.append((bad, located.fewest))
+    merged = _merged([*known, *_cuts(cases, known)])
+    sure = {node for suspect in merged if suspect.confirmed for node in suspect.nodes}
+    still_open = [
+        fewest
+        for bad, fewest in bad_by_family
+        if any(sure.isdisjoint((o.a.node, o.b.node)) for o in bad)
+    ]
+    return Named(tuple(merged), min(still_open, default=None))
 
 
 def locate(
@@ -146,13 +178,13 @@ def _locate_family(family: Family) -> Located:
     )
 
 
-def _bad_ends(family: Family, odd: Collection[int]) -> set[tuple[str, str]]:
-    """The ends of each result that failed or stands out."""
-    return {
-        (o.a.name, o.b.name)
+def _bad(family: Family, odd: Collection[int]) -> list[Observation]:
+    """The results that failed or stand out."""
+    return [
+        o
         for o, case in zip(family.evidence.observations, family.cases, strict=True)
         if case.failed or id(case) in odd
-    }
+    ]
 
 
 def _explains(suspect: Suspect, bad: Collection[tuple[str, str]]) -> bool:

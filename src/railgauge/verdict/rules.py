@@ -30,7 +30,7 @@ from railgauge.verdict import ports
 from railgauge.verdict.answer import Decision, Finding, Verdict
 from railgauge.verdict.compare import Case, fingerprints, read, read_possible
 from railgauge.verdict.first_day import first_day
-from railgauge.verdict.locate import by_itself, seen_once, suspects
+from railgauge.verdict.locate import by_itself, name_suspects, seen_once
 from railgauge.verdict.locating import Suspect
 from railgauge.verdict.locating.campaign import read_leaves
 from railgauge.verdict.outliers import Outlier, outliers
@@ -539,16 +539,18 @@ def _decide(campaign: Campaign) -> Verdict:
     findings = state + _session_findings(campaign, cases, state + findings) + findings
     decision, reason = _decision(campaign, cases, findings)
     more_suspects = _other_suspects(odd, far, restarted)
+    named = name_suspects(cases, leaves, [outlier.case for outlier in far], more_suspects)
     return Verdict(
         decision,
         reason,
         campaign,
         tuple(cases),
         tuple(findings),
-        tuple(ports.shown(campaign, suspects(cases, leaves, [o.case for o in far], more_suspects))),
+        tuple(ports.shown(campaign, named.suspects)),
         tuple(ratios),
         tuple(far),
         (*notices(cases, ratios), *comparison[1]),
+        named.fewest,
     )
 
 

@@ -26,7 +26,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from railgauge.report import numbers
+from railgauge.report import located, numbers
 from railgauge.report.page import before as before_after
 from railgauge.report.page import content, series
 from railgauge.report.visible import clean
@@ -132,6 +132,7 @@ def html(verdict: Verdict) -> str:
         sharpest=verdict.power.sharpest,
         suspects=(suspects := content.suspects(verdict)),
         suspects_left_out=len(verdict.suspects) - len(suspects),
+        left_open=located.left_open(verdict.fewest_good),
         findings=shown,
         places_count=len({(f.check, f.partition, f.place) for f in verdict.findings}),
         findings_left_out=content.left_out(verdict),
