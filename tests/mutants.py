@@ -2359,6 +2359,20 @@ MUTANTS = [
         "tests/unit/verdict/locating/test_scenarios.py -k spine_without",
     ),
     Mutant(
+        "a bad node that was away in two quiet rounds is load, and not held",
+        "src/railgauge/verdict/locating/suspects.py",
+        "by_chance >= _BY_CHANCE",
+        "not stand.quiet",
+        "tests/unit/verdict/locating/test_rounds.py -k is_away_while",
+    ),
+    Mutant(
+        "a bad node that was good in one quiet round is load, and not held",
+        "src/railgauge/verdict/locating/suspects.py",
+        "stand.quiet_good < stand.quiet",
+        "not stand.quiet_good",
+        "tests/unit/verdict/locating/test_rounds.py -k slow_once_while",
+    ),
+    Mutant(
         "a spine's counters accuse it by themselves",
         "src/railgauge/verdict/locating/fabric.py",
         "    if within and not score:\n",

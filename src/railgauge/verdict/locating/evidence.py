@@ -103,14 +103,20 @@ class Low(NamedTuple):
 
 
 class Stand:
-    """The results of an end that are not low: how many, their weights, and with whom."""
+    """The results of an end that are not low: how many, their weights, and with whom. Those while
+    all else was quiet are apart.
+    """
 
-    __slots__ = ("always", "at_times", "count", "good", "good_as_server", "good_with", "quiet_good")
+    __slots__ = (
+        *("always", "at_times", "count", "good", "good_as_server", "good_with"),
+        *("quiet", "quiet_good"),
+    )
 
     def __init__(self) -> None:
         self.count = 0
         self.good = 0
         self.good_as_server = 0
+        self.quiet = 0
         self.quiet_good = 0
         self.always = 0.0
         self.at_times = 0.0
@@ -498,9 +504,9 @@ class Evidence:
     ) -> None:
         if o.quiet:
             # It says nothing against "slow when others are busy".
-            if good:
-                self.stands[o.a].quiet_good += 1
-                self.stands[o.b].quiet_good += 1
+            for end in (o.a, o.b):
+                self.stands[end].quiet += 1
+                self.stands[end].quiet_good += good
             return
         if good:
             self.stands[o.a].good_as_server += 1

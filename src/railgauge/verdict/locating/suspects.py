@@ -40,6 +40,9 @@ _MOST_NAMED = 8
 #: alone with no more than this probability.
 _NOT_AN_END = 1e-3
 
+#: The chance, for each end, that a fault which comes and goes was away while all else was quiet.
+_BY_CHANCE = 0.01
+
 #: How often both ends of a pair must be good with others: a part with a small loss is now and then.
 ENOUGH_GOOD = 4
 
@@ -462,10 +465,22 @@ class _Judge:
         return clean
 
     def _only_when_busy(self, part: Part, lows: Sequence[Low]) -> bool:
+        """Whether each end is good every time that all else is quiet, and that is not by chance: a
+        fault that comes and goes may be away just then. Its low results would be spread over all
+        alike; that none of them is a quiet one is then unlikely (R. A. Fisher's exact test).
+        """
         if any(low.quiet or low.event for low in lows):
             return False
-        ends = {end for low in lows for end in (low.a, low.b) if end.node in part.nodes}
-        return bool(ends) and all(self.evidence.stands[end].quiet_good for end in ends)
+        low_count = Counter(
+            end for low in lows for end in (low.a, low.b) if end.node in part.nodes
+        )
+        for end, low_here in low_count.items():
+            stand = self.evidence.stands[end]
+            loaded = low_here + stand.count
+            by_chance = math.comb(loaded, low_here) / math.comb(loaded + stand.quiet, low_here)
+            if stand.quiet_good < stand.quiet or by_chance >= _BY_CHANCE:
+                return False
+        return bool(low_count)
 
     def _witnesses(self, part: Part, lows: Sequence[Low]) -> Iterable[Witness]:
         for low in sorted(lows, key=lambda low: -low.always)[:_MOST_NAMED]:

@@ -6,9 +6,16 @@ import random
 
 import pytest
 
-from railgauge.verdict.locating import End, Evidence, Located, locate, not_excluded
+from railgauge.verdict.locating import (
+    End,
+    Evidence,
+    Located,
+    Observation,
+    locate,
+    not_excluded,
+)
 from tests.rounds import next_round, settled
-from tests.unit.verdict.locating.campaigns import Fabric, heavy, told
+from tests.unit.verdict.locating.campaigns import Fabric, heavy, located, told
 
 RAILS = ("0", "1")
 
@@ -129,6 +136,33 @@ def test_slow_rails_of_one_node_are_not_the_node(seed: int) -> None:
 
 def test_healthy_ones_are_settled_after_a_round() -> None:
     assert settled(campaign(Fabric(32), 1)[1])
+
+
+def test_a_fault_that_comes_and_goes_and_is_away_while_all_else_is_quiet_is_no_load() -> None:
+    """It would not be held."""
+    fabric = Fabric(16, seed=3)
+    busy = [
+        o._replace(value=0.7 * o.value)
+        if o.value and o.round in (0, 2, 3, 5) and "n3" in (o.a.node, o.b.node)
+        else o
+        for o in fabric.random_rounds(6)
+    ]
+    quiet = [o._replace(quiet=True, round=100 + k) for k, o in enumerate(fabric.ring())]
+    suspects = located(fabric, [*busy, *quiet]).suspects
+    assert [(suspect.kind, suspect.name) for suspect in suspects] == [("node", "n3")]
+
+
+def test_who_is_slow_once_while_all_else_is_quiet_is_no_load() -> None:
+    """Three quiet results have no peers of their own."""
+    fabric = Fabric(16, {"n2": 0.3})
+    quiet = [
+        Observation(End(a), End(b), value, 100 + number, quiet=True)
+        for number, (a, b, value) in enumerate(
+            [("n2", "n5", 24.5), ("n2", "n7", 17.1), ("n9", "n10", 24.5)]
+        )
+    ]
+    (suspect,) = located(fabric, [*fabric.tournament(), *quiet]).suspects
+    assert (suspect.kind, suspect.name) == ("node", "n2")
 
 
 def test_what_is_not_excluded_shrinks_with_every_good_round() -> None:
