@@ -1160,7 +1160,7 @@ MUTANTS = [
     Mutant(
         "a preempted patrol goes on",
         "src/railgauge/patrol/run.py",
-        "return f\"{_PREEMPTED} {' '.join(preempted)}\"",
+        "return f\"{PREEMPTED} {' '.join(preempted)}\"",
         'return ""',
         f"{_PATROL}/test_run.py",
     ),
@@ -1286,14 +1286,14 @@ MUTANTS = [
     Mutant(
         "a patrol whose budget ends judges nobody",
         "src/railgauge/patrol/run.py",
-        "why.startswith((_SPENT, _PREEMPTED))",
-        "why.startswith(_PREEMPTED)",
+        "why.startswith((_SPENT, PREEMPTED))",
+        "why.startswith(PREEMPTED)",
         f"{_PATROL}/test_run.py -k budget",
     ),
     Mutant(
         "a patrol that a signal ended judges",
         "src/railgauge/patrol/run.py",
-        "why.startswith((_SPENT, _PREEMPTED))",
+        "why.startswith((_SPENT, PREEMPTED))",
         "True",
         f"{_PATROL}/test_run.py -k signal",
     ),

@@ -50,7 +50,7 @@ _READ_S = 12.0
 #: The beginnings of the reasons that its time is over, and that somebody else wanted its nodes.
 #: What was measured until then is judged.
 _SPENT = "used up: the budget"
-_PREEMPTED = "Slurm preempted job"
+PREEMPTED = "Slurm preempted job"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -351,7 +351,7 @@ def _write_enough(campaign: Campaign, words: str) -> None:
 def _preempted(campaign: str) -> str:
     """Which jobs of a campaign Slurm preempted, in words; "" for none."""
     preempted = slurm_jobs.preempted_jobs_of(campaign)
-    return f"{_PREEMPTED} {' '.join(preempted)}" if preempted else ""
+    return f"{PREEMPTED} {' '.join(preempted)}" if preempted else ""
 
 
 def _stop_reason(verdict: Verdict) -> tuple[str, bool]:
@@ -363,7 +363,7 @@ def _stop_reason(verdict: Verdict) -> tuple[str, bool]:
             return _preempted(campaign.id), True
         return "", True
     why = (campaign.session.interrupted_by if campaign.session else "") or campaign.state
-    return why, campaign.state == "interrupted" and why.startswith((_SPENT, _PREEMPTED))
+    return why, campaign.state == "interrupted" and why.startswith((_SPENT, PREEMPTED))
 
 
 def _ways_measured(patrol: Patrol, verdict: Verdict) -> list[Way]:
