@@ -34,7 +34,7 @@ from typing import Any
 from railgauge import paths, systems
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import STANDING
-from railgauge.checks.topology import leaves_of
+from railgauge.checks import topology
 from railgauge.lab import faults, spec
 from railgauge.lab.cluster import Lab
 from railgauge.model import record
@@ -302,10 +302,8 @@ def _alarm_lines(week: Week, patrols: Sequence[dict[str, Any]]) -> list[str]:
 
 def _ways_line(patrols: Sequence[dict[str, Any]]) -> str:
     measured = {tuple(way) for one in patrols for way in one["ways"]}
-    all_ways: set[tuple[str, str]] = set()
-    for partition in systems.load(SYSTEM).partitions:
-        if leaves := leaves_of(partition):
-            all_ways |= set(ways_of(set(leaves.of_node.values())))
+    by_partition = topology.described(SYSTEM).values()
+    all_ways = {way for leaves in by_partition for way in ways_of(leaves)}
     return f"| ways between leaves measured | {len(measured & all_ways)} of {len(all_ways)} |"
 
 
