@@ -1158,6 +1158,13 @@ MUTANTS = [
         f"{_PATROL}/test_run.py",
     ),
     Mutant(
+        "the pace of patrols forgets the ways between leaves",
+        "src/railgauge/patrol/pace.py",
+        "max(everybody / most, for_ways)",
+        "everybody / most",
+        f"{_PATROL}/test_pace.py",
+    ),
+    Mutant(
         "a preempted patrol goes on",
         "src/railgauge/patrol/run.py",
         "return f\"{PREEMPTED} {' '.join(preempted)}\"",
@@ -1485,6 +1492,13 @@ MUTANTS = [
         "if before and not before.startswith(OURS):",
         "if False:",
         "tests/unit/slurm/test_nodes.py",
+    ),
+    Mutant(
+        "what no retest has looked at counts as cleared by one",
+        "src/railgauge/verdict/standing.py",
+        "again.get(_what(case), False)",
+        "again.get(_what(case), True)",
+        "tests/unit/verdict/test_standing.py",
     ),
     Mutant(
         "an alarm that nothing decided counts for a check",
