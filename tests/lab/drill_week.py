@@ -191,7 +191,14 @@ def _waits(job: str) -> bool:
 
 
 def one_patrol(week: Week, area: Path, what: str, chance: random.Random) -> None:
-    # Six hours lie between two patrols: what was held before is not within `window_s`.
+    # Six hours lie between two patrols: no job of the last one is left, also where it was killed,
+    # and what it held is not within `window_s`.
+    deadline = time.monotonic() + _SOON_S
+    while left := under_test():
+        if time.monotonic() > deadline:
+            week.problems.append(f"jobs are left of the patrol before: {left}")
+            break
+        time.sleep(0.2)
     (area / "gate" / SYSTEM / HOLDS).unlink(missing_ok=True)
     process = patrol(area)
     if what == "wanted":
