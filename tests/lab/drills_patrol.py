@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 
 from railgauge import paths
 from railgauge.lab import faults
+from railgauge.lab.nodes import KINDS as NODE_KINDS
 from railgauge.slurm import client
 
 from .gate_lab import NODES, Gate, first_result
+from .test_accept import sweeps
 
 #: What ends in seconds on an idle machine takes longer beside other labs.
 _SOON_S = 60
@@ -114,22 +116,90 @@ def killed(gate: Gate) -> None:
     _patrol(gate, code=0)
 
 
-def bad_node(gate: Gate) -> None:
-    """A link at less than half its rate: its node alone is held; mended, it is readmitted."""
-    faults.add(gate.lab, "rate", "n2", 0.4)
-    out = _patrol(gate, code=1)
-    assert _in_service(gate) == {"n1", "n3", "n4"}, out
-    assert gate.state("n2").reason.startswith("railgauge: Iperf2Pair"), out
-    gate("readmit", "--nodes", "n2", "--act", code=1)
-    assert gate.state("n2").ours
-    faults.clear(gate.lab)
+def bad_node(fault: str, value: float, *checks: str) -> Callable[[Gate], None]:
+    """The drill of a fault of n2's link that stays, and is shown by one of these checks."""
+
+    def drill(gate: Gate) -> None:
+        """The node alone is held; mended, it is readmitted."""
+        faults.add(gate.lab, fault, "n2", value)
+        out = _patrol(gate, code=1)
+        assert _in_service(gate) == {"n1", "n3", "n4"}, out
+        reason = gate.state("n2").reason
+        assert reason.startswith(tuple(f"railgauge: {check} " for check in checks)), reason
+        gate("readmit", "--nodes", "n2", "--act", code=1)
+        assert gate.state("n2").ours
+        faults.clear(gate.lab)
+        out = gate("readmit", "--nodes", "n2", "--act")
+        assert "n2: accepted, back in service" in out and _in_service(gate) == set(NODES), out
+
+    return drill
+
+
+def flap(gate: Gate) -> None:
+    """A cable that is pulled for a moment: a comment at first, and held when it is so again."""
+    out = _flapped(gate)
+    assert "n2: comment set: " in out and _in_service(gate) == set(NODES), out
+    assert gate.state("n2").comment.startswith("railgauge: "), out
+    out = _flapped(gate)
+    assert "n2: held: " in out and _in_service(gate) == {"n1", "n3", "n4"}, out
     out = gate("readmit", "--nodes", "n2", "--act")
-    assert "n2: accepted, back in service" in out and _in_service(gate) == set(NODES), out
+    assert _in_service(gate) == set(NODES) and not gate.state("n2").comment, out
+
+
+def _flapped(gate: Gate) -> str:
+    """What a patrol prints that accuses, with n2's cable pulled for a moment in its sweep of pairs:
+    so short that its rate does not suffer.
+    """
+    before = _running_sweeps(gate)
+    with _started(gate) as process:
+        deadline = time.monotonic() + _SOON_S
+        while _running_sweeps(gate) <= before:
+            assert time.monotonic() < deadline, "no sweep of pairs runs"
+            time.sleep(0.05)
+        # Its agents prepare the places, and go.
+        time.sleep(1.5)
+        node = gate.lab.node("n2")
+        links = NODE_KINDS[node.kind]
+        links.set_link(gate.lab, node, "eth0", False)
+        time.sleep(0.1)
+        links.set_link(gate.lab, node, "eth0", True)
+        out, _ = process.communicate(timeout=400)
+    assert process.returncode == 1, f"{process.returncode}\n{out}"
+    return out
+
+
+def _running_sweeps(gate: Gate) -> int:
+    """How many sweeps of pairs have had all of their agents."""
+    return sum(
+        bool(sweep.begin) and len(sweep.joined) == len(sweep.begin["nodes"])
+        for sweep in sweeps(gate.area, "Iperf2Pair")
+    )
+
+
+def readmit_soak(gate: Gate) -> None:
+    """A virtual machine comes back beside one that a person names, over its rails, for a minute."""
+    gate.lab.up(nodes=("n5", "n6"))
+    gate("adopt", "--nodes", "n[5-6]", "--act")
+    client.output("scontrol", "update", "nodename=n5", "state=drain", "reason=railgauge: a drill")
+    words = ("--nodes", "n5", "--with", "n6", "--soak", "1m", "--act")
+    process = gate.start("readmit", *words)
+    try:
+        out, _ = process.communicate(timeout=900)
+        assert process.returncode == 0, f"{process.returncode}\n{out}"
+        assert "n5: accepted, back in service" in out and gate.state("n5").in_service, out
+    finally:
+        process.kill()
+        if gate.state("n5").drained:
+            client.output("scontrol", "update", "nodename=n5", "state=resume")
 
 
 DRILLS: dict[str, Callable[[Gate], None]] = {
     "patrol-beside-a-job": beside_a_job,
     "patrol-preempted": preempted,
     "patrol-killed": killed,
-    "patrol-bad-node": bad_node,
+    "patrol-bad-node": bad_node("rate", 0.4, "Iperf2Pair"),
+    "patrol-bad-mtu": bad_node("mtu", 1500, "NodeState", "Iperf2Pair"),
+    "patrol-lossy-link": bad_node("rail-loss", 5, "Iperf2Pair"),
+    "patrol-flap": flap,
+    "readmit-soak": readmit_soak,
 }

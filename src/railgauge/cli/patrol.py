@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-import math
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -19,6 +18,7 @@ from railgauge.cli.output import json_option, print_json
 from railgauge.hooks import Say
 
 if TYPE_CHECKING:
+    from railgauge.patrol.pace import Pace
     from railgauge.patrol.run import Fleet, Plan
 
 
@@ -60,7 +60,7 @@ def patrol(
         session.enter_lab_mounts(chosen, [sys.executable, "-m", "railgauge", *sys.argv[1:]])
     from railgauge.cluster import store
     from railgauge.gate.lock import alone
-    from railgauge.patrol import run
+    from railgauge.patrol import pace, run
     from railgauge.slurm import jobs as slurm_jobs
 
     rules = store.rules(chosen)
@@ -75,15 +75,16 @@ def patrol(
     say = functools.partial(click.echo, err=as_json)
     if plan_only:
         fleet, planned = chosen_now()
-        pace = _Pace.of(fleet, most, rules.patrol.every_days)
+        now = datetime.datetime.now(datetime.timezone.utc)
+        paced = pace.of(chosen, fleet, most, rules.patrol.every_days, now)
         preempts = slurm_jobs.preempts()
         if as_json:
-            facts = {**_facts(chosen, fleet, planned, most), **dataclasses.asdict(pace)}
+            facts = {**_facts(chosen, fleet, planned, most), **dataclasses.asdict(paced)}
             print_json({**facts, "slurm_preempts": preempts})
             sys.exit(0)
         _say_left_alone(fleet)
         _say_plan(fleet, planned, most, say)
-        _say_pace(fleet, pace, most)
+        _say_pace(fleet, paced, most)
         if not preempts:
             click.echo(
                 "note: this Slurm preempts no job (PreemptType): a user's job may wait for the "
@@ -101,25 +102,6 @@ def patrol(
         outcome = dataclasses.asdict(ended) if ended else None
         print_json({**_facts(chosen, fleet, planned, most), "patrol": outcome})
     sys.exit(ended.exit_code if ended else 0)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Pace:
-    """Whether all are seen in the time that they should be: who waits for longer, of how many, and
-    how many patrols a day that takes.
-    """
-
-    every_days: float
-    waiting: list[str]
-    system_nodes: int
-    patrols_a_day: int
-
-    @classmethod
-    def of(cls, fleet: Fleet, most: int, every_days: float) -> _Pace:
-        idle = [one for candidates in fleet.candidates.values() for one in candidates]
-        waiting = list(dict.fromkeys(one.node for one in idle if one.days > every_days))
-        everybody = len({*(one.node for one in idle), *fleet.left_alone})
-        return cls(every_days, waiting, everybody, math.ceil(everybody / most / every_days))
 
 
 def _idle(fleet: Fleet) -> int:
@@ -161,13 +143,20 @@ def _say_plan(fleet: Fleet, planned: Plan | None, most: int, say: Say) -> None:
         say(f"  {node}: {'; '.join(risks)}")
 
 
-def _say_pace(fleet: Fleet, pace: _Pace, most: int) -> None:
+def _say_pace(fleet: Fleet, pace: Pace, most: int) -> None:
     days = f"{pace.every_days:g} days"
     names = f" ({hostlist.fold(pace.waiting)})" if pace.waiting else ""
     click.echo(f"{len(pace.waiting)} of {_idle(fleet)} wait for more than {days}{names}")
+    ways = ""
+    if pace.system_ways:
+        ways = f" and {pace.system_ways} ways"
+        click.echo(
+            f"{pace.measured_ways} of {pace.system_ways} ways between leaves measured in the last "
+            f"{days}"
+        )
     click.echo(
-        f"{pace.system_nodes} nodes, {most} at a time, every {days}: {pace.patrols_a_day} patrols "
-        "a day at least"
+        f"{pace.system_nodes} nodes{ways}, {most} at a time, every {days}: {pace.patrols_a_day} "
+        "patrols a day at least"
     )
 
 

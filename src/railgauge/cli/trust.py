@@ -55,13 +55,14 @@ def _table(trusts: Sequence[Trust]) -> Table:
     table = new_table()
     table.add_column("check")
     table.add_column("teeth")
-    for name in ("node-tests", "alarms", "confirmed", "false", "open"):
+    for name in ("node-tests", "alarms", "confirmed", "false", "open", "cleared by retest"):
         table.add_column(name, justify="right")
     table.add_column("false, per 1,000 node-tests", justify="right")
     table.add_column("proposed", overflow="fold")
     for one in trusts:
         count = one.count
-        numbers = (count.tests, count.alarms, count.confirmed, count.false, count.open)
+        alarms = (count.alarms, count.confirmed, count.false, count.open)
+        numbers = (count.tests, *alarms, count.cleared)
         rate = f"{one.lower * 1000:.2g} to {one.upper * 1000:.3g}" if count.tests else "-"
         table.add_row(one.check, one.teeth, *map(str, numbers), rate, _proposal(one))
     return table

@@ -4,10 +4,15 @@ An alarm is a node that a check accuses in a campaign. It was right where a rete
 confirmed it, or where the previous or the next campaign with this check on the node accuses it,
 too; else it was false. So a fault that was mended before it was measured again counts as a false
 alarm: these figures rather accuse the check. Until there is a next campaign the alarm is open.
+
+A check may fail at first, and be cleared when its node is measured again with another partner:
+nobody is accused, so that it is no alarm, and it is counted beside them. Often, it says that the
+check is noisy, and costs the time of the retests.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -30,13 +35,15 @@ CONFIDENCE = 0.95
 @dataclasses.dataclass(frozen=True)
 class Count:
     """The alarms of a check. A node-test is a node on which it was measured in a finished campaign,
-    or which it accused in one that broke off.
+    or which it accused in one that broke off. In `cleared` of them it failed at first, and a retest
+    in the same job cleared the node: no alarms.
     """
 
     tests: int = 0
     confirmed: int = 0
     false: int = 0
     open: int = 0
+    cleared: int = 0
 
     @property
     def alarms(self) -> int:
@@ -66,6 +73,7 @@ def counts(standings: Iterable[Mapping[str, Standing]]) -> dict[str, Count]:
     out.
     """
     tests: dict[str, int] = {}
+    cleared: collections.Counter[str] = collections.Counter()
     right_and_wrong: dict[str, list[int]] = {}
     #: (node, check) of a node that was accused when it was tested last -> whether rightly so; None
     #: where that is not decided
@@ -74,6 +82,7 @@ def counts(standings: Iterable[Mapping[str, Standing]]) -> dict[str, Count]:
         for node, standing in campaign.items():
             if standing.alarms is None:
                 continue
+            cleared.update(standing.cleared)
             for check in {*standing.checks, *standing.alarms}:
                 tests[check] = tests.get(check, 0) + 1
                 counted, key = right_and_wrong.setdefault(check, [0, 0]), (node, check)
@@ -94,6 +103,7 @@ def counts(standings: Iterable[Mapping[str, Standing]]) -> dict[str, Count]:
             confirmed=right_and_wrong[check][0],
             false=right_and_wrong[check][1],
             open=waiting.count(check),
+            cleared=cleared[check],
         )
         for check in sorted(tests)
     }

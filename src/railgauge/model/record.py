@@ -149,7 +149,8 @@ class Standing(Document):
     are of each of its devices that was looked at the changes of its carrier since the node started,
     at first and at last. "not tested" is a node of which not all was measured, for no fault of its
     own, and against which nothing speaks. `open`: something is wrong where it was measured, and
-    nobody is confirmed to be the reason.
+    nobody is confirmed to be the reason. `cleared` are the checks that failed there at first, with
+    no node at fault, and were good when they were measured again with another partner.
     """
 
     measured: bool
@@ -161,6 +162,7 @@ class Standing(Document):
     alarms: dict[str, bool] | None = None
     carriers: dict[str, tuple[int, int]] = {}
     open: bool = False
+    cleared: tuple[str, ...] = ()
 
 
 class Remaining(Document):

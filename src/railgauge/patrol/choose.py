@@ -73,7 +73,7 @@ def choose(
             rest = [candidate for candidate in members if not candidate.retest]
             again = [candidate.node for candidate in (*suspects, *rest)][:most]
             return Choice(tuple(sorted(again, key=order.index)))
-    leaves = _leaves(by_leaf, max(2, most // 2), ways)
+    leaves = _leaves(by_leaf, leaves_at_once(most), ways)
     turns = itertools.zip_longest(*(by_leaf[leaf] for leaf in leaves))
     chosen = [candidate for turn in turns for candidate in turn if candidate is not None][:most]
     if len(chosen) < max(least, 2):
@@ -83,6 +83,25 @@ def choose(
     met = {candidate.leaf for candidate in chosen}
     nodes = tuple(sorted((candidate.node for candidate in chosen), key=order.index))
     return Choice(nodes, len(met) > 1 and "" not in met)
+
+
+def leaves_at_once(most: int) -> int:
+    """On how many leaves a patrol of so many nodes is, where each of them has two idle ones."""
+    return max(2, most // 2)
+
+
+def patrols_to_meet(leaves: int, at_once: int) -> int:
+    """How many patrols it takes at least until each two leaves have met, `at_once` in each.
+
+    The bound of J. Schoenheim, Pacific J. Math. 14 (1964) 1405: a leaf meets `at_once` - 1 others
+    in a patrol, so that it is in so many.
+    """
+    if leaves < 2:
+        return 0
+    if leaves <= at_once:
+        return 1
+    of_each = math.ceil((leaves - 1) / (at_once - 1))
+    return math.ceil(leaves * of_each / at_once)
 
 
 def _leaves(

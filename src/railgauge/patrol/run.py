@@ -50,18 +50,19 @@ _READ_S = 12.0
 #: The beginnings of the reasons that its time is over, and that somebody else wanted its nodes.
 #: What was measured until then is judged.
 _SPENT = "used up: the budget"
-_PREEMPTED = "Slurm preempted job"
+PREEMPTED = "Slurm preempted job"
 
 
 @dataclasses.dataclass(frozen=True)
 class Fleet:
     """The nodes of a system: `candidates` by partition, nodes that are left alone with the reason,
-    and how many may be under test now.
+    how many may be under test now, and the leaves of each partition where they are known.
     """
 
     candidates: Mapping[str, Sequence[Candidate]]
     left_alone: Mapping[str, str]
     most: int
+    leaves: Mapping[str, Collection[str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,9 +97,12 @@ def survey(system: str, rules: GateRules, now: datetime.datetime) -> Fleet:
     }
     across = journal.across(system, now, patrol_rules.every_days)
     candidates: dict[str, list[Candidate]] = {}
+    leaves_by_partition: dict[str, set[str]] = {}
     for partition in systems.load(system).partitions:
         leaves = leaves_of(partition)
         of_node = leaves.of_node if leaves else {}
+        if leaves:
+            leaves_by_partition[partition.name] = {of_node[node] for node in partition.nodes}
         for line in lines:
             if line.partition == partition.name and line.node not in left_alone:
                 leaf = of_node.get(line.node, "")
@@ -112,7 +116,8 @@ def survey(system: str, rules: GateRules, now: datetime.datetime) -> Fleet:
     broken = gate_journal.unended(system)
     if broken is not None:
         under_test |= set(broken.open_nodes)
-    return Fleet(candidates, left_alone, patrol_rules.max_under_test - len(under_test & everybody))
+    most = patrol_rules.max_under_test - len(under_test & everybody)
+    return Fleet(candidates, left_alone, most, leaves_by_partition)
 
 
 def _why_left_alone(state: SlurmNode | None, due_in_s: float) -> str:
@@ -351,7 +356,7 @@ def _write_enough(campaign: Campaign, words: str) -> None:
 def _preempted(campaign: str) -> str:
     """Which jobs of a campaign Slurm preempted, in words; "" for none."""
     preempted = slurm_jobs.preempted_jobs_of(campaign)
-    return f"{_PREEMPTED} {' '.join(preempted)}" if preempted else ""
+    return f"{PREEMPTED} {' '.join(preempted)}" if preempted else ""
 
 
 def _stop_reason(verdict: Verdict) -> tuple[str, bool]:
@@ -363,7 +368,7 @@ def _stop_reason(verdict: Verdict) -> tuple[str, bool]:
             return _preempted(campaign.id), True
         return "", True
     why = (campaign.session.interrupted_by if campaign.session else "") or campaign.state
-    return why, campaign.state == "interrupted" and why.startswith((_SPENT, _PREEMPTED))
+    return why, campaign.state == "interrupted" and why.startswith((_SPENT, PREEMPTED))
 
 
 def _ways_measured(patrol: Patrol, verdict: Verdict) -> list[Way]:

@@ -240,6 +240,7 @@ def _standing(
         alarms=accused,
         carriers=_carriers(node, cases),
         open=_says_something(verdict) and _is_open(verdict, node, cases),
+        cleared=_cleared(verdict, cases) if _says_something(verdict) else (),
     )
 
 
@@ -262,6 +263,28 @@ def _is_open(verdict: Verdict, node: str, cases: Sequence[Case]) -> bool:
     far = {id(outlier.case) for outlier in verdict.outliers}
     odd = (case for case in cases if case.failed or id(case) in far)
     return node not in guilty and any(not guilty & set(case.nodes) for case in odd)
+
+
+def _cleared(verdict: Verdict, cases: Sequence[Case]) -> tuple[str, ...]:
+    """The checks that failed at a place of a node, by no fault of a node, and were good when the
+    node was measured again with others. `cases` are the node's.
+    """
+    guilty = set(verdict.failing_nodes)
+    again: dict[tuple[str, ...], bool] = {}
+    for case in cases:
+        if case.like:
+            good = case.passed or case.unreferenced
+            again[_what(case)] = again.get(_what(case), True) and good
+    return tuple(
+        sorted(
+            {
+                case.check
+                for case in cases
+                if case.failed and not case.like and not case.of_job
+                if not guilty & set(case.nodes) and again.get(_what(case), False)
+            }
+        )
+    )
 
 
 def _carriers(node: str, cases: Sequence[Case]) -> dict[str, tuple[int, int]]:

@@ -61,6 +61,19 @@ def test_the_next_test_of_a_node_says_what_an_alarm_was(
     assert trust.counts(campaigns)["C"] == count
 
 
+def test_what_a_retest_cleared_is_counted_beside_the_alarms() -> None:
+    cleared = {"n1": GOOD["n1"].model_copy(update={"cleared": ("C",)})}
+    count = trust.counts([cleared, GOOD, cleared])["C"]
+    assert count == Count(tests=3, cleared=2) and count.alarms == 0
+    assert trust.bounds(count) == trust.bounds(Count(tests=3))
+
+
+def test_a_standing_that_was_written_before_is_read() -> None:
+    older = GOOD["n1"].model_dump(mode="json")
+    del older["cleared"]
+    assert Standing.model_validate(older) == GOOD["n1"]
+
+
 def test_what_nothing_judged_counts_for_nothing() -> None:
     assert trust.counts([UNJUDGED]) == {}
 

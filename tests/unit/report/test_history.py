@@ -83,9 +83,35 @@ def test_campaigns_are_listed_newest_first_with_what_had_changed(results: Path) 
 def test_a_node_has_its_last_accept_and_its_last_campaign(results: Path) -> None:
     leave(results, 20)
     leave(results, 21, fails=True)
-    (n1, *_) = rows(of_lab(), "Nodes")
+    (*never, n1, _, _, _) = rows(of_lab(), "Nodes")
+    assert [row[0] for row in never] == ["n5", "n6"]
     assert n1[:2] == ["n1", "2026-11-20T10:16:55+00:00"]
     assert n1[3:6] == ["2026-11-21T10:16:55+00:00", "reject", "2"]
+
+
+def test_a_node_has_which_campaign_accepted_it_and_what_has_changed_since(results: Path) -> None:
+    leave(results, 20)
+    leave(results, 21, fails=True, firmware="b")
+    by_name = {row[0]: row for row in rows(of_lab(), "Nodes")}
+    accepting = "20261120T101655Z-lab-7578a0"
+    assert by_name["n1"][7:] == [accepting, "1", "changed", "unknown"]
+    assert by_name["n2"][7:] == [accepting, "1", "", "unknown"]
+
+
+def test_a_node_that_no_campaign_had_has_a_line(results: Path) -> None:
+    leave(results, 20)
+    by_name = {row[0]: row for row in rows(of_lab(), "Nodes")}
+    assert by_name["n5"][1:6] == ["never", "-", "never tested", "-", "0"]
+
+
+def test_a_node_that_is_held_says_so(results: Path) -> None:
+    leave(results, 20)
+    covered = coverage.lines("lab", ["n1"], {}, NOW)
+    held = [line.model_copy(update={"state": "held: railgauge: Path"}) for line in covered]
+    by_name = {
+        row[0]: row for row in rows(history.html("lab", last_accepts("lab"), held), "Nodes")
+    }
+    assert by_name["n1"][10] == "held: railgauge: Path" and by_name["n2"][10] == "-"
 
 
 def test_nodes_of_the_system_that_were_never_accepted_are_named(results: Path) -> None:

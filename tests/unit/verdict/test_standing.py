@@ -13,7 +13,7 @@ from railgauge.model.failure import TAKEN, Failure
 from railgauge.verdict import standing
 from railgauge.verdict.answer import Finding
 from tests.unit.verdict.test_first_day import without_references
-from tests.unit.verdict.test_rules import Recorded, recorded
+from tests.unit.verdict.test_rules import Recorded, in_one_sweep, measured_again, recorded, slow
 
 __all__ = ["recorded"]
 
@@ -268,3 +268,38 @@ def test_what_nobody_is_confirmed_for_is_open(recorded: Recorded) -> None:
 def test_what_a_confirmed_node_explains_is_not_open(recorded: Recorded) -> None:
     recorded.fail(0, Failure("condition", "the MTU of n2 is 1500", ("n2",)))
     assert not any(one.open for one in standing.standings(recorded.decide()).values())
+
+
+@pytest.fixture
+def slow_pair(recorded: Recorded) -> Recorded:
+    """A sweep with n1:n2 slow, and its nodes good with their others."""
+    in_one_sweep(recorded)
+    slow(recorded, "n1")
+    record = recorded.results[0, 0]
+    assert record is not None
+    for result in record["results"]:
+        if result["place"] != "n1:n2":
+            result["rows"][0]["measurement"]["value"] = 9.5
+    return recorded
+
+
+def test_what_a_retest_cleared_is_said_of_the_check(slow_pair: Recorded) -> None:
+    measured_again(slow_pair, "n1", "n3")
+    measured_again(slow_pair, "n2", "n4")
+    found = standing.standings(slow_pair.decide())
+    assert {node: one.cleared for node, one in found.items() if one.cleared} == {
+        **{"n1": ("Iperf2Pair",), "n2": ("Iperf2Pair",)}
+    }
+    assert not any(one.alarms for one in found.values())
+
+
+def test_what_no_retest_looked_at_is_not_cleared(slow_pair: Recorded) -> None:
+    assert not any(one.cleared for one in standing.standings(slow_pair.decide()).values())
+
+
+def test_what_a_guilty_node_explains_is_not_cleared(slow_pair: Recorded) -> None:
+    measured_again(slow_pair, "n1", "n3")
+    measured_again(slow_pair, "n2", "n4", value=4.0)
+    found = standing.standings(slow_pair.decide())
+    assert found["n2"].alarms == {"Iperf2Pair": True}
+    assert not any(one.cleared for one in found.values())

@@ -64,6 +64,10 @@ CAMPAIGN = (
         "When the last campaign began that accepted the node; 0 where there is none.",
     ),
     Metric(
+        "railgauge_node_changed_since_accept",
+        "Whether the node was tested since with another firmware or tuning than was accepted.",
+    ),
+    Metric(
         "railgauge_rail_last_well_timestamp_seconds",
         "When the last campaign began in which all results over the rail were good; 0: none.",
     ),
@@ -161,6 +165,7 @@ def metrics(
         add("node_last_accept_timestamp_seconds", when, **labels)
     for line in covered:
         labels = {"partition": line.partition, "node": line.node}
+        add("node_changed_since_accept", line.changed, **labels)
         for number, rail in line.rails.items():
             began = campaigns.began(rail.campaign).timestamp() if rail.campaign else 0
             add("rail_last_well_timestamp_seconds", began, **labels, rail=number)

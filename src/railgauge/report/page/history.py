@@ -91,7 +91,7 @@ def html(system: str, accepted: Mapping[str, str], covered: Sequence[Line] = ())
         now=now.isoformat(timespec="seconds"),
         unreadable=unreadable,
         campaigns=_campaigns(with_verdict),
-        nodes=_nodes(with_verdict, accepted, now),
+        nodes=_nodes(with_verdict, accepted, covered, now),
         rails=_rails(covered),
         coverage=_coverage(system, with_verdict, accepted, now),
         curves=curves[:_MOST_CURVES],
@@ -131,34 +131,45 @@ def _campaigns(campaigns: Sequence[Past]) -> TableOf:
 
 
 def _nodes(
-    campaigns: Sequence[Past], accepted: Mapping[str, str], now: datetime.datetime
+    campaigns: Sequence[Past],
+    accepted: Mapping[str, str],
+    covered: Sequence[Line],
+    now: datetime.datetime,
 ) -> TableOf:
-    """A line for each node, the one not accepted for longest first."""
+    """A line for each node of the system and of its campaigns, the one not accepted for longest
+    first.
+    """
     last: dict[str, Past] = {}
     count: dict[str, int] = {}
     for one in campaigns:
         for node in one.nodes:
             last[node] = one
             count[node] = count.get(node, 0) + 1
+    lines = {line.node: line for line in covered}
     rows = []
-    for node in sorted(last, key=lambda node: accepted.get(node, "")):
-        one, when = last[node], accepted.get(node)
+    for node in sorted({**lines, **last}, key=lambda node: accepted.get(node, "")):
+        one, when, line = last.get(node), accepted.get(node), lines.get(node)
+        by = line.accepted if line else None
         rows.append(
             (
                 node,
                 when or "never",
                 f"{_days(when, now):.1f}" if when else "-",
-                one.campaign.started,
-                one.verdict["verdict"],
-                str(count[node]),
-                one.campaign.fingerprints.get(node, "-"),
+                one.campaign.started if one else "never tested",
+                one.verdict["verdict"] if one else "-",
+                str(count.get(node, 0)),
+                one.campaign.fingerprints.get(node, "-") if one else "-",
+                by.campaign if by else "-",
+                str(len(by.checks)) if by else "-",
+                "changed" if line and line.changed else "",
+                line.state if line else "-",
             )
         )
     columns = (
         *("node", "last accepted", "days since", "last campaign", "its verdict"),
-        *("campaigns", "fingerprint"),
+        *("campaigns", "fingerprint", "accepted by", "checks passed", "since then", "state"),
     )
-    return table("Nodes", columns, rows, (2, 5))
+    return table("Nodes", columns, rows, (2, 5, 8))
 
 
 def _rails(covered: Sequence[Line]) -> TableOf:

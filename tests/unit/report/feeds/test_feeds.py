@@ -249,6 +249,12 @@ def test_prometheus_has_when_each_rail_was_last_well_and_who_is_out_of_service(
     assert found["railgauge_node_out_of_service"] == {("hdr", "n1", "railgauge"): 1}
 
 
+def test_prometheus_has_who_has_changed_since_it_was_accepted(bad: Verdict) -> None:
+    changed = line("hdr", "n1").model_copy(update={"changed": True})
+    found = samples(prometheus.metrics(bad, {}, [changed, line("hdr", "n2")]))
+    assert found["railgauge_node_changed_since_accept"] == {("hdr", "n1"): 1, ("hdr", "n2"): 0}
+
+
 def test_prometheus_has_the_nodes_that_this_campaign_left_out(bad: Verdict) -> None:
     """After a patrol of some, the others' age still grows."""
     covered = [line(*of) for of in (("hdr", "n1"), ("hdr", "n99"), ("cpu", "c1"))]
