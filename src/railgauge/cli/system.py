@@ -224,10 +224,10 @@ def _show(
     described, notes = templates.partitions(known, wanted, access, {})
     seen = []
     for partition in described:
-        name, nodes = partition.slurm_partition, partition.nodes
-        notes.append(f"{partition.name}: Slurm's partition {name}, {nodes}")
+        of_slurm = partition.slurm_partition
+        notes.append(f"{partition.name}: Slurm's partition {of_slurm}, {partition.nodes}")
         if detect:
-            seen.append(detecting.look(name, known, access, client.output))
+            seen.append(detecting.look(of_slurm, known, access, client.output))
             notes.append(f"{partition.name}: seen on {seen[-1]}")
     like, why = propose.proposal(known, seen)
     for line in (*notes, f"proposed: --like {like}: {why}"):
