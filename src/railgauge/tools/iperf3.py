@@ -19,13 +19,8 @@ from railgauge.tools import Completeness, Moved, ParseError, Reading
 from railgauge.tools.common.by_hand import ByHand, identifier, integer, of_sides
 from railgauge.tools.common.documents import Count, Number, Part, document, validated
 from railgauge.tools.common.lines import LABELS, STDERR, numbered, quote
-from railgauge.tools.common.options import (
-    require_congestion,
-    require_integers,
-    require_seconds,
-)
 from railgauge.tools.common.sides import collect
-from railgauge.tools.common.tcp import Row
+from railgauge.tools.common.tcp import Row, TcpOptions
 
 TOOL = "iperf3"
 
@@ -39,26 +34,13 @@ Role = Literal["client", "server"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
-    """The settings of one TCP run from client to server; ValueError where it cannot be run."""
-
-    streams: int = 4
-    duration_s: int = 5
-    #: socket buffer asked for on both sides; None leaves it to the kernel's autotuning
-    window_bytes: int | None = None
-    #: congestion control, as named under net.ipv4.tcp_available_congestion_control
-    congestion: str | None = None
-    #: size of one write
-    length_bytes: int | None = None
-    #: how long what is buffered may still be on its way when the time is up
-    drain_s: float = 0
+class Options(TcpOptions):
+    """The settings of one TCP run from client to server, with its window on both sides; ValueError
+    where it cannot be run.
+    """
 
     def __post_init__(self) -> None:
-        count = (1, None)
-        require_integers(TOOL, self, streams=(1, 128), duration_s=count)
-        require_integers(TOOL, self, window_bytes=count, length_bytes=count)
-        require_seconds(TOOL, "drain_s", self.drain_s)
-        require_congestion(TOOL, self.congestion)
+        self.require_tcp(TOOL, most_streams=128)
 
 
 # ---- argv ----------------------------------------------------------------------------------
