@@ -254,8 +254,8 @@ def _check_totals(end: _End, requested: _Requested, is_client: bool) -> None:
         totals.append(("sent", sent, sum(stream.sender.bytes for stream in end.streams)))
     for name, total, moved in totals:
         if moved != total.bytes:
-            found = f"end.sum_{name} of {total.bytes} bytes"
-            raise ParseError(0, found, f"the {moved} bytes of its streams")
+            problem = f"end.sum_{name} of {total.bytes} bytes"
+            raise ParseError(0, problem, f"the {moved} bytes of its streams")
     if received.bytes == 0 or received.end == received.start:
         raise ParseError(0, "nothing received", "bytes that arrived at the server")
     # What was under way when the omitted start ended counts on one side only. A total that held
@@ -264,8 +264,8 @@ def _check_totals(end: _End, requested: _Requested, is_client: bool) -> None:
     share = omitted / duration / 2 if duration else 0
     slack = min(max(_SLACK, share), _UNDER_WAY) if omitted else _SLACK
     if is_client and received.bytes > sent.bytes * (1 + slack):
-        found = f"{received.bytes} bytes received"
-        raise ParseError(0, found, f"at most the {sent.bytes} that were sent")
+        problem = f"{received.bytes} bytes received"
+        raise ParseError(0, problem, f"at most the {sent.bytes} that were sent")
 
 
 def _check_span(span: _Span, where: str, is_total: bool = True) -> None:
@@ -275,8 +275,8 @@ def _check_span(span: _Span, where: str, is_total: bool = True) -> None:
     """
     seconds, moved = span.end - span.start, span.bytes
     if seconds < 0:
-        found = f"{where} from {span.start:g} to {span.end:g} s"
-        raise ParseError(0, found, "an end after its start")
+        problem = f"{where} from {span.start:g} to {span.end:g} s"
+        raise ParseError(0, problem, "an end after its start")
     wrong = abs(span.bits_per_second * seconds - 8 * moved) > _SLACK * 8 * max(moved, 1)
     if is_total and seconds > 0 and wrong:
         expected = f"{8 * moved / seconds:.6g}, by its bytes and time"
@@ -292,8 +292,8 @@ def _intervals(run: Mapping[str, Any]) -> tuple[Row, ...]:
         _check_span(interval.sum, f"intervals[{index}].sum", is_total=False)
         moved = sum(stream.bytes for stream in interval.streams)
         if moved != interval.sum.bytes:
-            found = f"intervals[{index}].sum of {interval.sum.bytes} bytes"
-            raise ParseError(0, found, f"the {moved} of its streams")
+            problem = f"intervals[{index}].sum of {interval.sum.bytes} bytes"
+            raise ParseError(0, problem, f"the {moved} of its streams")
         rows.append(interval.sum.row())
     return tuple(rows)
 
@@ -308,17 +308,19 @@ def _check_intervals(intervals: Sequence[Row], total: Row, block_bytes: int) -> 
     clock = intervals[0].start_s
     for index, row in enumerate(intervals):
         if abs(row.start_s - clock) > _EDGE_SHARE * max(row.duration_s, 1):
-            found = f"an interval from {row.start_s:g} s as number {index + 1} of those that count"
-            raise ParseError(0, found, f"one from {clock:g} s")
+            problem = (
+                f"an interval from {row.start_s:g} s as number {index + 1} of those that count"
+            )
+            raise ParseError(0, problem, f"one from {clock:g} s")
         clock = row.end_s
     span = clock - intervals[0].start_s
     if abs(span - total.duration_s) > _EDGE_SHARE * max(total.duration_s, 1):
-        found = f"intervals over {span:.4g} s"
-        raise ParseError(0, found, f"the {total.duration_s:.4g} s of the total")
+        problem = f"intervals over {span:.4g} s"
+        raise ParseError(0, problem, f"the {total.duration_s:.4g} s of the total")
     moved = sum(row.transferred_bytes for row in intervals)
     if abs(moved - total.transferred_bytes) > _SLACK * total.transferred_bytes + 2 * block_bytes:
-        found = f"intervals of {moved} bytes"
-        raise ParseError(0, found, f"the {total.transferred_bytes} of the total")
+        problem = f"intervals of {moved} bytes"
+        raise ParseError(0, problem, f"the {total.transferred_bytes} of the total")
 
 
 # ---- read ----------------------------------------------------------------------------------
