@@ -161,17 +161,23 @@ def job() -> None:
 
 
 def campaign() -> None:
-    """What it adds over a whole campaign: all that is not a tool's own run."""
+    """What it adds over a whole campaign and over a round: all that is not a tool's own run."""
     with lab_up():
         command = (str(paths.HOME / "bin/railgauge"), "accept")
         for what, options in (("partition ns", ("--partition", "ns")), ("the whole lab", ())):
             seconds, ratios, cases = [], [], 0
+            rounds: dict[str, list[float]] = {}
             for _ in range(3):
                 seconds.append(timed(functools.partial(must, *command, *options)))
-                cases, tools = _tools(max((AREA / "campaigns").iterdir()) / "stage")
+                stage = max((AREA / "campaigns").iterdir()) / "stage"
+                cases, tools = _tools(stage)
                 ratios.append(seconds[-1] / tools)
+                for check, of_check in _rounds_over_tools(stage):
+                    rounds.setdefault(check, []).extend(of_check)
             print(f"a campaign of {cases} cases, {what}: {spread(seconds)}")
-            print(f"over the tools' own time:                  {spread(ratios, '')}")
+            print(f"session over the tools' own time:          {spread(ratios, '')}")
+            for check, of_check in sorted(rounds.items()):
+                print(f"{f'  round over tools, {check}:':<42} {spread(of_check, '')}")
 
 
 def _tools(stage: Path) -> tuple[int, float]:
@@ -189,6 +195,36 @@ def _tools(stage: Path) -> tuple[int, float]:
             assert found is not None
             seconds += max(call.seconds for result in found.results for call in result.calls)
     return cases, seconds
+
+
+def _rounds_over_tools(stage: Path) -> Iterator[tuple[str, list[float]]]:
+    """Of each case its check and partition, and of each round the time over the tools' own."""
+    for path in stage.glob(f"**/{raw.FILE}"):
+        case = record.read_record(path.with_name(RESULT_FILE))
+        assert case is not None
+        events = raw.read(path)
+        own_s = {number: _own_seconds(events, number) for number in events.rounds}
+        ratios = [
+            event["seconds"] / own_s[number]
+            for number, event in events.rounds.items()
+            if own_s[number]
+        ]
+        yield f"{case.check} on {case.partition}", ratios
+
+
+def _own_seconds(events: raw.Raw, number: int) -> float:
+    """The tools' own time in a round: that of the place where it is longest. Clients of several
+    ways run at once; runs with names of their own (`back/client`) follow one another.
+    """
+    longest = 0.0
+    for index in (n for n, event in events.places.items() if event["round"] == number):
+        runs: dict[str, float] = {}
+        for role, side in events.sides.get(index, {}).items():
+            run, _, part = role.rpartition("/")
+            if not part.startswith("server"):
+                runs[run] = max(runs.get(run, 0.0), side.line["call"]["seconds"])
+        longest = max(longest, sum(runs.values()))
+    return longest
 
 
 def plan() -> None:

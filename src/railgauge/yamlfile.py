@@ -86,9 +86,9 @@ def _validated(path: Path, text: str, model: type[pydantic.BaseModel]) -> pydant
             # Of a key itself pydantic says so with a part of its own, and the key is the input.
             of_key = location[-1:] == ("[key]",)
             field = ".".join(str(part) for part in location[: -1 if of_key else None]) or "document"
-            found = problem.get("input")
-            told = problem["type"] == "missing" or of_key
-            shown = "" if told else f" (found {_short(found)})"
+            value = problem.get("input")
+            no_value = problem["type"] == "missing" or of_key
+            shown = "" if no_value else f" (found {_short(value)})"
             where = f"{path}:{line}" if line else str(path)
             lines.append(f"{where}: {field}: {problem['msg']}{shown}")
         raise ConfigurationError("\n".join(lines)) from None

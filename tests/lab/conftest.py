@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ from ..conftest import LABS
 PATIENCE_S = 400
 
 CHECKS = Path(__file__).parent / "checks"
+
+#: The lab's namespace nodes.
+NODES = ("n1", "n2", "n3", "n4")
 
 
 def start_dead(lab: Lab) -> None:
@@ -122,6 +126,16 @@ def running(lab: Lab, node: str, pattern: str) -> str:
     return subprocess.run(
         command, capture_output=True, text=True, timeout=60, check=False
     ).stdout.strip()
+
+
+def assert_nothing_runs(lab: Lab) -> None:
+    """No program of a sweep on any namespace node: agents end what they have started within seconds
+    of their conductor's end.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while left := [shown for n in NODES if (shown := running(lab, n, "railgauge.node|iperf"))]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.2)
 
 
 def links_here() -> str:

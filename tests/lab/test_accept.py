@@ -19,7 +19,7 @@ from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.node import raw
 
-from .conftest import PATIENCE_S, Run
+from .conftest import PATIENCE_S, Run, assert_nothing_runs
 
 Verdict = Callable[[], dict[str, Any]]
 
@@ -194,6 +194,7 @@ def test_a_restarted_controller_disturbs_nothing(area: Path, mended: Lab) -> Non
     faults.add(mended, "slurmctld-restart")
     output, _ = campaign.communicate(timeout=PATIENCE_S)
     assert campaign.returncode == 0, output
+    assert_nothing_runs(mended)
 
 
 def test_without_accounting_nothing_is_started(railgauge: Run, area: Path, mended: Lab) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 
-from .conftest import PATIENCE_S, Run, running, start_dead
+from .conftest import PATIENCE_S, Run, assert_nothing_runs, start_dead
 from .test_accept import jobs_left, start, suspects, sweeps, wait_for_traffic
 from .test_resume import campaign_of
 
@@ -24,7 +24,6 @@ Verdict = Callable[[], dict[str, Any]]
 PAIRS = ("--partition", "ns", "--", "-n", "Iperf2Pair")
 FIRST_ROUND = {("n1", "n2"), ("n3", "n4")}
 ALL = FIRST_ROUND | {("n2", "n3"), ("n4", "n1")}
-NODES = ("n1", "n2", "n3", "n4")
 
 
 def measured(found: dict[str, Any]) -> set[tuple[str, ...]]:
@@ -34,14 +33,6 @@ def measured(found: dict[str, Any]) -> set[tuple[str, ...]]:
 def kill(lab: Lab, node: str, program: str) -> None:
     command = lab.enter(node, "pkill", "-KILL", "--oldest", "--full", f"railgauge.node.{program}")
     assert os.spawnvp(os.P_WAIT, command[0], command) == 0
-
-
-def assert_nothing_runs(lab: Lab) -> None:
-    """Agents end what they have started within seconds of their conductor's end."""
-    deadline = time.monotonic() + PATIENCE_S
-    while left := [said for n in NODES if (said := running(lab, n, "railgauge.node|iperf"))]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.2)
 
 
 def resume_measures_the_rest(railgauge: Run, area: Path, verdict: Verdict, left: int) -> None:

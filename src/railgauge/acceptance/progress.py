@@ -47,7 +47,7 @@ def finished(line: str) -> Finished | None:
     return Finished(matched["word"], int(matched["done"]), int(matched["all"]), case)
 
 
-class Sweep:
+class RunningSweep:
     """A sweep that runs, by its raw.jsonl.gz: only what is new in it is read."""
 
     def __init__(self, path: Path) -> None:
@@ -106,7 +106,7 @@ class Progress:
         self._began = time.monotonic()
         self._last: Finished | None = None
         self._places_done = self._failed = 0
-        self._sweeps: dict[Path, Sweep] = {}
+        self._sweeps: dict[Path, RunningSweep] = {}
 
     def heard(self, one: Finished) -> None:
         """Take note of a case that has ended."""
@@ -133,10 +133,10 @@ class Progress:
     def _all_cases(self) -> int:
         return sum(case.runs for case in self.cases)
 
-    def _running(self) -> list[Sweep]:
+    def _running(self) -> list[RunningSweep]:
         for path in self._folder.glob(f"stage/*/*/*/*/{raw.FILE}"):
             if path not in self._sweeps:
-                self._sweeps[path] = Sweep(path)
+                self._sweeps[path] = RunningSweep(path)
         for one in self._sweeps.values():
             one.update()
         return [one for one in self._sweeps.values() if not one.over]

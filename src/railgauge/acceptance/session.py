@@ -53,9 +53,9 @@ def enter_lab_mounts(system: str, argv: Sequence[str]) -> None:
     here.
     """
     init = lab.first_process(paths.lab_folder())
-    if init is None or os.environ.get(MOUNTS_VARIABLE) == str(init.pid):
-        return
     is_up = lab.system_in(paths.lab_folder())
+    if init is None or is_up is None or os.environ.get(MOUNTS_VARIABLE) == str(init.pid):
+        return
     if is_up != system and systems.is_of_lab(system):
         raise EnvironmentProblem(
             f"the lab that is up is of system {is_up}, not {system}",

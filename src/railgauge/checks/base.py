@@ -23,7 +23,7 @@ from railgauge.campaign.folder import RESULT_FILE
 from railgauge.checks import guard, queue
 from railgauge.checks.cases import Case, Cases, RailCase
 from railgauge.checks.observation import ExitLine, Facts, Judged, Observation
-from railgauge.checks.protections import Evidence, failures
+from railgauge.checks.protections import JobEvidence, failures
 from railgauge.model import record, references, shares
 from railgauge.model.call import Call
 from railgauge.model.failure import ALONE, PRECONDITION_FAILED, Failure
@@ -342,7 +342,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             for m in judged.evidence.measurements
         }
 
-    def _evidence(self) -> tuple[Evidence, list[Failure]]:
+    def _evidence(self) -> tuple[JobEvidence, list[Failure]]:
         """The evidence of the place at hand, and the failures in reading it."""
         place_failures: list[Failure] = []
         if self.gate not in ("acceptance", "baseline"):
@@ -365,7 +365,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         measurements = reading.measurements if reading else ()
         vouched = reading is not None and reading.ok
         limits = {m.variable: limit for m in measurements if (limit := self.limit(m))}
-        return Evidence(
+        return JobEvidence(
             job_id=self.job.jobid,
             job_state=self._job_state,
             job_exit_code=self.job.exitcode,

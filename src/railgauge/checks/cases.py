@@ -198,6 +198,7 @@ class ApplicationCase(Case):
 class PairCase(Case):
     """A server on one node and a client on another: data goes from client to server.
 
+    What a kind of pair has beside its ends is its condition, in the order of the fields.
     `again` numbers the added round in which the pair is measured again; 0 for a planned pair.
     """
 
@@ -220,8 +221,24 @@ class PairCase(Case):
         return self.partition, self.server, self.client
 
     @property
+    def condition(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in _beside_ends(type(self)))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Its condition, as the names of places have it."""
+        return tuple(map(str, self.condition))
+
+    @property
     def parts(self) -> tuple[str, ...]:
-        return self.server, self.client
+        return self.server, self.client, *self.labels
+
+
+@functools.cache
+def _beside_ends(kind: type[PairCase]) -> tuple[str, ...]:
+    """The fields that a kind of pair has beside those of every pair."""
+    of_all = {field.name for field in dataclasses.fields(PairCase)}
+    return tuple(field.name for field in dataclasses.fields(kind) if field.name not in of_all)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -242,11 +259,8 @@ class RailCase(PairCase):
 
     @property
     def condition(self) -> tuple[object, ...]:
-        return (self.rails,)
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return *super().parts, self.rails
+        _, _, *others = super().condition
+        return self.rails, *others
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,28 +269,12 @@ class StateCase(PairCase):
 
     state: HostState
 
-    @property
-    def condition(self) -> tuple[object, ...]:
-        return (self.state,)
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return *super().parts, self.state
-
 
 @dataclasses.dataclass(frozen=True)
 class RailStateCase(RailCase):
     """A pair over one rail of each node, with the hosts in a state."""
 
     state: HostState
-
-    @property
-    def condition(self) -> tuple[object, ...]:
-        return *super().condition, self.state
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return *super().parts, self.state
 
 
 @dataclasses.dataclass(frozen=True)
@@ -285,28 +283,12 @@ class RailUsageCase(RailCase):
 
     usage: str
 
-    @property
-    def condition(self) -> tuple[object, ...]:
-        return *super().condition, self.usage
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return *super().parts, self.usage
-
 
 @dataclasses.dataclass(frozen=True)
 class SettingCase(PairCase):
     """A pair with a setting of the system's description, by its name."""
 
     setting: str
-
-    @property
-    def condition(self) -> tuple[object, ...]:
-        return (self.setting,)
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return *super().parts, self.setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -317,12 +299,8 @@ class NicCase(PairCase):
     setting: str
 
     @property
-    def condition(self) -> tuple[object, ...]:
-        return self.nics, self.setting
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return *super().parts, "+".join(self.nics), self.setting
+    def labels(self) -> tuple[str, ...]:
+        return "+".join(self.nics), self.setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -334,13 +312,9 @@ class WanCase(PairCase):
     congestion: str
 
     @property
-    def condition(self) -> tuple[object, ...]:
-        return self.round_trip_ms, self.window_bytes, self.congestion
-
-    @property
-    def parts(self) -> tuple[str, ...]:
+    def labels(self) -> tuple[str, ...]:
         window = str(self.window_bytes or "default")
-        return *super().parts, f"{self.round_trip_ms:g}ms", window, self.congestion
+        return f"{self.round_trip_ms:g}ms", window, self.congestion
 
 
 @dataclasses.dataclass(frozen=True)
@@ -355,17 +329,13 @@ class TransferCase(PairCase):
 
     @property
     def kind(self) -> str:
-        return " ".join(self.parts[2:])
+        return " ".join(self.labels)
 
     @property
-    def condition(self) -> tuple[object, ...]:
-        return self.file_set, self.discarded, self.round_trip_ms
-
-    @property
-    def parts(self) -> tuple[str, ...]:
+    def labels(self) -> tuple[str, ...]:
         files = [self.file_set + (DISCARDED if self.discarded else "")] if self.file_set else []
         way = LAN if self.round_trip_ms is None else f"{self.round_trip_ms:g}ms"
-        return *super().parts, *files, way
+        return *files, way
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,7 @@ from railgauge.checks import topology
 from railgauge.checks.base import StrictCheck
 from railgauge.checks.cases import Case, Cases, PairCase, PartitionCase, chosen_nodes
 from railgauge.checks.observation import Judged, Observation
-from railgauge.checks.protections import Evidence
+from railgauge.checks.protections import JobEvidence
 from railgauge.checks.schedule import rounds
 from railgauge.checks.sweep import SweepCheck
 from railgauge.checks.uplinks import Counting, confirm
@@ -217,7 +217,7 @@ class FabricCheck(SweepCheck):
             return Judged(place, whole, lost)
         return StrictCheck.judge_place(self, place)
 
-    def _evidence(self) -> tuple[Evidence, list[Failure]]:
+    def _evidence(self) -> tuple[JobEvidence, list[Failure]]:
         return StrictCheck._evidence(self)
 
     def requested(self) -> Mapping[str, Any]:

@@ -1,4 +1,6 @@
-"""Floors that follow from a partition's description: they prove that a link works, and no more."""
+"""Floors that follow from a system's description: they prove that what it names is there and works,
+and no more.
+"""
 
 from __future__ import annotations
 
@@ -65,4 +67,16 @@ def of_link(
             source=f"configs/systems/{system}/reframe.yaml: link_gbits, mtu_bytes, floor_share",
             date=datetime.date.today(),
         ),
+    )
+
+
+def of_count(measurement: Measurement, count: int, source: str) -> Reference:
+    """Exactly so many, as a file of the system's description says, `source`."""
+    return Reference(
+        value=count,
+        lower=0,
+        upper=0,
+        unit=measurement.unit,
+        kind="floor",
+        provenance=Provenance(source=source, date=datetime.date.today()),
     )

@@ -13,7 +13,8 @@ from railgauge.checks.cases import (
     left_to_the_series,
     mismatch_of_settings,
 )
-from railgauge.checks.observation import ExitLine, Observation, as_one
+from railgauge.checks.lanes import Lane, exit_lines, facts_of, lanes_of
+from railgauge.checks.observation import Observation, as_one
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
 from railgauge.checks.wan import is_series
 from railgauge.model import limits
@@ -24,7 +25,7 @@ from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition
 from railgauge.node.counters import jain
 from railgauge.systems import Nics, NicScale, Partition
-from railgauge.tools import ParseError, Reading, iperf2
+from railgauge.tools import ParseError, iperf2
 
 
 class NicCases(PairCases[NicCase]):
@@ -69,26 +70,6 @@ def _nics(partition: Partition) -> Nics:
     nics = partition.extras.nics
     assert nics is not None  # a partition with the feature has it
     return nics
-
-
-SIDES = ("server", "client")
-
-
-@dataclasses.dataclass(frozen=True)
-class _Nic:
-    """The results of one NIC: its exit lines by side, and the reading of both outputs."""
-
-    name: str
-    lines: Mapping[str, ExitLine]
-    reading: Reading
-
-    @property
-    def delivered_bytes(self) -> int:
-        """What its server received; 0 where an output is no result."""
-        return sum(moved.payload_bytes for moved in self.reading.moved)
-
-    def facts(self, side: str) -> Mapping[str, Any]:
-        return self.lines[side].facts if side in self.lines else {}
 
 
 class NicsCheck(PairCheck):
@@ -146,30 +127,18 @@ class NicsCheck(PairCheck):
     # --- what it left --------------------------------------------------------------------------
 
     def read(self) -> Observation:
-        nics = [self._nic(number, name) for number, name in enumerate(self.names)]
-        lines = [nic.lines[side] for side in SIDES for nic in nics if side in nic.lines]
-        calls = [line.call for line in lines]
-        facts = {}
-        for side in SIDES:
-            stated = {nic.name: nic.lines[side] for nic in nics if side in nic.lines}
-            for node in {line.call.host for line in stated.values()}:
-                facts[node] = merged_facts({name: line.facts for name, line in stated.items()})
+        nics = lanes_of(self, self.names)
+        lines = exit_lines(nics)
         between = f"{self.client_node} and {self.server_node}"
-        carried = {nic.name: nic.delivered_bytes for nic in nics}
+        carried = {nic.name: _delivered_bytes(nic) for nic in nics}
         failures = [f for line in lines for f in self.violations([], {line.call.host: line.facts})]
         failures += uneven(between, carried, self.nics.least_share)
         readings = {nic.name: nic.reading for nic in nics}
         reading = as_one(readings, "NICs", lambda: self._measured(nics), self.requested())
-        return Observation(reading, calls, facts, failures, self._claims(nics))
+        calls = [line.call for line in lines]
+        return Observation(reading, calls, facts_of(nics), failures, self._claims(nics))
 
-    def _nic(self, number: int, name: str) -> _Nic:
-        lines = {side: line for side in SIDES if (line := self.exit_line(f"{side}{number}"))}
-        calls = [dataclasses.replace(line.call, role=side) for side, line in lines.items()]
-        client, server = self.output(f"client{number}"), self.output(f"server{number}")
-        reading = iperf2.read(client, server=server, calls=calls, options=self.options)
-        return _Nic(name, lines, reading)
-
-    def _measured(self, nics: Sequence[_Nic]) -> list[Measurement]:
+    def _measured(self, nics: Sequence[Lane]) -> list[Measurement]:
         by_metric: dict[str, list[Measurement]] = {}
         for nic in nics:
             for m in nic.reading.measurements:
@@ -181,7 +150,7 @@ class NicsCheck(PairCheck):
         if not span_s > 0:
             raise ParseError(0, "no time from the first start to the last end", "span_s")
         values = {
-            "bandwidth": 8e-9 * sum(nic.delivered_bytes for nic in nics) / span_s,
+            "bandwidth": 8e-9 * sum(map(_delivered_bytes, nics)) / span_s,
             "stream_bandwidth_min": min(m.value for m in by_metric["stream_bandwidth_min"]),
         }
         again = by_metric.get("retransmits", [])
@@ -193,7 +162,7 @@ class NicsCheck(PairCheck):
             values["jain_index"] = jain(sent)
         return [dataclasses.replace(like, metric=name, value=v) for name, v in values.items()]
 
-    def _claims(self, nics: Sequence[_Nic]) -> list[Claim]:
+    def _claims(self, nics: Sequence[Lane]) -> list[Claim]:
         """The claims of every NIC: its bytes may have taken another NIC."""
         return [
             self.claim(nic.reading.moved, side, node, side == "server", nic.facts(side))
@@ -206,6 +175,11 @@ class NicsCheck(PairCheck):
             return None
         gbits = self.nics.gbits(self.names)
         return limits.tcp(gbits, self.nics.mtu_bytes) if gbits else None
+
+
+def _delivered_bytes(nic: Lane) -> int:
+    """What the server received over a NIC; 0 where an output is no result."""
+    return sum(moved.payload_bytes for moved in nic.reading.moved)
 
 
 def uneven(between: str, carried: Mapping[str, int], least_share: float) -> list[Failure]:
@@ -221,38 +195,3 @@ def uneven(between: str, carried: Mapping[str, int], least_share: float) -> list
         for name, moved in carried.items()
         if moved < least_share * carried[most]
     ]
-
-
-#: What a side says of all its NICs together, with the first.
-_SAID_ONCE = ("counters", "span_s")
-#: What is of each call alone.
-_OF_ONE = ("ended_s",)
-
-
-def _same(values: Sequence[Any]) -> bool:
-    return all(value == values[0] for value in values)
-
-
-def merged_facts(of_nics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """A node's facts of several NICs as one: a value, or `4200 (eth1), 1500 (eth2)`."""
-    merged: dict[str, Any] = {}
-    facts = dict.fromkeys(fact for nic_facts in of_nics.values() for fact in nic_facts)
-    for fact in [fact for fact in facts if fact not in _OF_ONE]:
-        by_nic = {
-            name: nic_facts.get(fact, "not stated")
-            for name, nic_facts in of_nics.items()
-            if fact in nic_facts or fact not in _SAID_ONCE
-        }
-        if fact == "sampled":
-            merged[fact] = sorted(
-                {d for nic_facts in of_nics.values() for d in nic_facts.get(fact, ())}
-            )
-        elif fact == "clock":
-            # Of one node's clock over each call: that over which it was set, if it was.
-            watched = [nic_facts[fact] for nic_facts in of_nics.values() if fact in nic_facts]
-            merged[fact] = max(watched, key=lambda clock: abs(clock["moved_s"]))
-        elif _same(list(by_nic.values())):
-            merged[fact] = next(iter(by_nic.values()))
-        else:
-            merged[fact] = ", ".join(f"{value} ({name})" for name, value in by_nic.items())
-    return {**merged, "device": "+".join(of_nics)}

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import reframe.core.runtime as rt
 
+from railgauge.checks import floors
 from railgauge.checks import state as node_state
 from railgauge.checks.cases import Case, NodeCase
 from railgauge.checks.observation import Facts, Observation
 from railgauge.checks.path import NodeCases, NodeCheck, of_nodes
-from railgauge.model import inventory, references
+from railgauge.model import inventory
 from railgauge.model.failure import Failure
 from railgauge.model.inventory import Inventory
 from railgauge.model.measurement import Measurement
+from railgauge.model.references import Reference
 from railgauge.systems import Partition, expected
 from railgauge.systems.expected import Expected
 from railgauge.tools import ParseError, Reading
@@ -109,16 +110,7 @@ class NodeStateCheck(NodeCheck):
             for difference in node_state.differences(node_inventory, self.options)
         ]
 
-    def own_reference(self, measurement: Measurement) -> references.Reference:
+    def own_reference(self, measurement: Measurement) -> Reference:
         """Every entry of the partition."""
-        return references.Reference(
-            value=len(self.options.expected),
-            lower=0,
-            upper=0,
-            unit=measurement.unit,
-            kind="floor",
-            provenance=references.Provenance(
-                source=f"configs/systems/{self.current_system.name}/expected.yaml",
-                date=datetime.date.today(),
-            ),
-        )
+        file = f"configs/systems/{self.current_system.name}/expected.yaml"
+        return floors.of_count(measurement, len(self.options.expected), file)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from railgauge.checks.cases import Case
-from railgauge.checks.protections import Evidence
+from railgauge.checks.protections import JobEvidence
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
 from railgauge.model.failure import NO_REFERENCE, Failure
@@ -80,7 +80,7 @@ class Judged:
     """The judgement of a place: its evidence and its failures."""
 
     place: Case
-    evidence: Evidence
+    evidence: JobEvidence
     failures: Sequence[Failure]
 
     @property

@@ -161,7 +161,7 @@ def directions(
 
 
 class OfPair(_Check):
-    """A client/server tool between two nodes: what it is told, and how it is judged."""
+    """A client/server tool between two nodes: its orders, and how it is judged."""
 
     here: PairCase
     counted = True
@@ -459,8 +459,8 @@ class PairCheck(OfPair, SweepCheck):
         must not take what is missing for what is good.
         """
         unread = self._counting.unread if self._counting is not None else ""
-        told = f"the counters of the uplinks could not be read {unread}; run it by hand, or mend"
-        return (f"{told} extras.fabric.counters",) if unread else ()
+        problem = f"the counters of the uplinks could not be read {unread}; run it by hand, or mend"
+        return (f"{problem} extras.fabric.counters",) if unread else ()
 
     @functools.cached_property
     def _loads(self) -> Mapping[str, Load | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import json
 import os
@@ -14,14 +13,14 @@ from typing import Any
 import reframe.core.runtime as rt
 
 from railgauge import paths
-from railgauge.checks import path_state
+from railgauge.checks import floors, path_state
 from railgauge.checks.cases import NODES_VARIABLE, Case, Cases, NodeCase, chosen_nodes
 from railgauge.checks.observation import Observation
 from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
 from railgauge.checks.sweep import SweepCheck
-from railgauge.model import references
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
+from railgauge.model.references import Reference
 from railgauge.systems import Extras, Partition
 from railgauge.tools import ParseError, Reading
 
@@ -187,18 +186,9 @@ class PathCheck(NodeCheck):
             ],
         )
 
-    def own_reference(self, measurement: Measurement) -> references.Reference:
+    def own_reference(self, measurement: Measurement) -> Reference:
         """The expected number of rails and bonded links, no more and no less."""
-        extras = self.partition_data.extras
-        rails = len(self.options.rails)
-        return references.Reference(
-            value=rails + len(extras.bond.links if extras.bond else ()),
-            lower=0,
-            upper=0,
-            unit=measurement.unit,
-            kind="floor",
-            provenance=references.Provenance(
-                source=f"configs/systems/{self.current_system.name}/reframe.yaml",
-                date=datetime.date.today(),
-            ),
-        )
+        bond = self.partition_data.extras.bond
+        count = len(self.options.rails) + len(bond.links if bond else ())
+        file = f"configs/systems/{self.current_system.name}/reframe.yaml"
+        return floors.of_count(measurement, count, file)

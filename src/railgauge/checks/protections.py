@@ -25,7 +25,7 @@ from railgauge.tools import Reading
 
 
 @dataclasses.dataclass(frozen=True)
-class Evidence:
+class JobEvidence:
     """The evidence of one place once its job has ended.
 
     `expected` are the requested conditions; `reading.seen` and `seen_on` (by node) are those that
@@ -86,7 +86,7 @@ class Evidence:
         return self.reading.measurements if self.reading else ()
 
 
-def job_completed(evidence: Evidence) -> Iterator[Failure]:
+def job_completed(evidence: JobEvidence) -> Iterator[Failure]:
     """ReFrame takes TIMEOUT, NODE_FAIL, OUT_OF_MEMORY and CANCELLED for an end like any other.
 
     What somebody cancelled, what Slurm forgot, and what its controller did not start, measured
@@ -128,7 +128,7 @@ def job_completed(evidence: Evidence) -> Iterator[Failure]:
 _AGAIN = "run it again, when less else runs there: railgauge accept --resume latest"
 
 
-def environment_serves(evidence: Evidence) -> Iterator[Failure]:
+def environment_serves(evidence: JobEvidence) -> Iterator[Failure]:
     """A folder, a Python or a launcher that is not there as the job needs it is no node's fault.
 
     Only what kept a program from its end: of one that ended well its words do not count.
@@ -171,7 +171,7 @@ def environment_serves(evidence: Evidence) -> Iterator[Failure]:
         yield Failure(ENVIRONMENT, words, (), ends.MPI_STEP)
 
 
-def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
+def every_rank_reported(evidence: JobEvidence) -> Iterator[Failure]:
     """Without its exit line a tool may have been cut short with a plausible table on screen."""
     missing = sorted(set(range(evidence.ranks)) - {call.rank for call in evidence.calls})
     if missing and not evidence.ended_without_program:
@@ -222,7 +222,7 @@ def every_rank_reported(evidence: Evidence) -> Iterator[Failure]:
         )
 
 
-def every_call_succeeded(evidence: Evidence) -> Iterator[Failure]:
+def every_call_succeeded(evidence: JobEvidence) -> Iterator[Failure]:
     """One rank's tool can fail while another's prints its table."""
     for call in evidence.calls:
         if call.failure and not evidence.missing_program:
@@ -230,7 +230,7 @@ def every_call_succeeded(evidence: Evidence) -> Iterator[Failure]:
             yield Failure("tool-failed", f"{call.failure}: {words}" if words else call.failure)
 
 
-def every_program_is_there(evidence: Evidence) -> Iterator[Failure]:
+def every_program_is_there(evidence: JobEvidence) -> Iterator[Failure]:
     """A program that was not run has not passed. An optional one is left out, as the verdict says,
     and counts as not measured.
     """
@@ -238,7 +238,7 @@ def every_program_is_there(evidence: Evidence) -> Iterator[Failure]:
         yield evidence.missing_program
 
 
-def every_node_has_room(evidence: Evidence) -> Iterator[Failure]:
+def every_node_has_room(evidence: JobEvidence) -> Iterator[Failure]:
     """A full disk makes programs hang, or fail with any other message. A pass in spite of it says
     nothing of the next job.
     """
@@ -257,7 +257,7 @@ def every_node_has_room(evidence: Evidence) -> Iterator[Failure]:
 _CLOCK_S, _CLOCK_SHARE = 0.05, 0.01
 
 
-def every_clock_was_left_alone(evidence: Evidence) -> Iterator[Failure]:
+def every_clock_was_left_alone(evidence: JobEvidence) -> Iterator[Failure]:
     """Tools divide by seconds of a clock that NTP, or somebody, may set in the middle."""
     for node, facts in sorted(evidence.seen_on.items()):
         clock = facts.get("clock", {"moved_s": 0.0, "watched_s": 0.0})
@@ -271,7 +271,7 @@ def every_clock_was_left_alone(evidence: Evidence) -> Iterator[Failure]:
             )
 
 
-def output_is_a_result(evidence: Evidence) -> Iterator[Failure]:
+def output_is_a_result(evidence: JobEvidence) -> Iterator[Failure]:
     """Tools exit with 0 on failure, or print a number for a transfer that broke."""
     if evidence.missing_program:
         return
@@ -281,7 +281,7 @@ def output_is_a_result(evidence: Evidence) -> Iterator[Failure]:
         yield Failure("output", evidence.reading.reason)
 
 
-def nothing_is_simulated(evidence: Evidence) -> Iterator[Failure]:
+def nothing_is_simulated(evidence: JobEvidence) -> Iterator[Failure]:
     """A stand-in's numbers, or counters, where real tools were to be measured."""
     for node, node_facts in sorted(evidence.seen_on.items()):
         if node_facts.get("counters", {}).get("simulated") and not evidence.rehearsal:
@@ -296,14 +296,14 @@ def nothing_is_simulated(evidence: Evidence) -> Iterator[Failure]:
         )
 
 
-def output_is_complete(evidence: Evidence) -> Iterator[Failure]:
+def output_is_complete(evidence: JobEvidence) -> Iterator[Failure]:
     """Text that merely does not contradict itself is not yet a finished run."""
     reading = evidence.reading
     if reading is not None and reading.ok and reading.completeness.value != "proved":
         yield Failure("incomplete", f"the output is {reading.completeness.value}: {reading.reason}")
 
 
-def conditions_as_asked(evidence: Evidence) -> Iterator[Failure]:
+def conditions_as_asked(evidence: JobEvidence) -> Iterator[Failure]:
     """Singleton ranks, a fallback transport, fewer streams, another MTU.
 
     What ran must be what was asked for; a condition that nobody states is not taken for granted.
@@ -333,7 +333,7 @@ def conditions_as_asked(evidence: Evidence) -> Iterator[Failure]:
                 )
 
 
-def nothing_is_missing(evidence: Evidence) -> Iterator[Failure]:
+def nothing_is_missing(evidence: JobEvidence) -> Iterator[Failure]:
     """A sweep that stopped early, or a metric that could not be read: ReFrame only warns."""
     if not evidence.reading_ok:
         return
@@ -346,7 +346,7 @@ def nothing_is_missing(evidence: Evidence) -> Iterator[Failure]:
         yield Failure("ambiguous", f"measured more than once: {', '.join(twice)}")
 
 
-def counters_within_budget(evidence: Evidence) -> Iterator[Failure]:
+def counters_within_budget(evidence: JobEvidence) -> Iterator[Failure]:
     """Errors that the tool's number hides: retransmission and redundancy mend a bad link."""
     return beyond_budgets(evidence.seen_on, evidence.budgets)
 
@@ -383,7 +383,7 @@ def beyond_budgets(
             yield Failure("device-lost", message, (node,))
 
 
-def counters_agree(evidence: Evidence) -> Iterator[Failure]:
+def counters_agree(evidence: JobEvidence) -> Iterator[Failure]:
     """A tool that counts wrongly, or was made to, and traffic that took another way.
 
     The record is that of the nodes' own devices, which the tool has no hand in.
@@ -403,7 +403,7 @@ def counters_agree(evidence: Evidence) -> Iterator[Failure]:
             )
 
 
-def within_limits(evidence: Evidence) -> Iterator[Failure]:
+def within_limits(evidence: JobEvidence) -> Iterator[Failure]:
     """More than physics allows: a wrong unit, a cache, a loopback, singleton ranks."""
     for measurement in evidence.measurements:
         limit = evidence.limits.get(measurement.variable)
@@ -435,7 +435,7 @@ def _condition(measurement: Measurement) -> str:
     return ", ".join(filter(None, parts))
 
 
-def every_number_has_a_reference(evidence: Evidence) -> Iterator[Failure]:
+def every_number_has_a_reference(evidence: JobEvidence) -> Iterator[Failure]:
     """Without a reference ReFrame passes anything."""
     if not evidence.acceptance:
         return
@@ -452,7 +452,7 @@ def every_number_has_a_reference(evidence: Evidence) -> Iterator[Failure]:
             )
 
 
-PROTECTIONS: tuple[Callable[[Evidence], Iterator[Failure]], ...] = (
+PROTECTIONS: tuple[Callable[[JobEvidence], Iterator[Failure]], ...] = (
     job_completed,
     environment_serves,
     every_rank_reported,
@@ -472,12 +472,12 @@ PROTECTIONS: tuple[Callable[[Evidence], Iterator[Failure]], ...] = (
 )
 
 
-def failures(evidence: Evidence, others: Sequence[Failure] = ()) -> list[Failure]:
+def failures(evidence: JobEvidence, others: Sequence[Failure] = ()) -> list[Failure]:
     """All failures of the evidence, after those that the check itself has (`others`)."""
     return _decisive([*others, *(f for protection in PROTECTIONS for f in protection(evidence))])
 
 
-def lacks(evidence: Evidence, node: str) -> Failure | None:
+def lacks(evidence: JobEvidence, node: str) -> Failure | None:
     """The failure of a node that lacked what its job needs, by the job's words; None if none."""
     trouble = ends.environment_trouble(evidence.job_error)
     if trouble is None or (trouble.nodes and node not in trouble.nodes):
@@ -485,7 +485,7 @@ def lacks(evidence: Evidence, node: str) -> Failure | None:
     return Failure(ENVIRONMENT, trouble.words, trouble.nodes, trouble.next_step)
 
 
-def failures_of_job(evidence: Evidence, began: bool) -> list[Failure]:
+def failures_of_job(evidence: JobEvidence, began: bool) -> list[Failure]:
     """The failures of a sweep's job as a whole: how it ended, and, where it did not begin its first
     place, what it lacked.
     """

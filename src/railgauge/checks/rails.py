@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from railgauge.checks.cases import Case, LeftOut, PairCase, left_to_the_series
-from railgauge.checks.nics import SIDES, merged_facts
-from railgauge.checks.observation import ExitLine, Observation, as_one
+from railgauge.checks.lanes import Lane, exit_lines, facts_of, lanes_of
+from railgauge.checks.observation import Observation, as_one
 from railgauge.checks.pair import PairCases, neighbours
 from railgauge.checks.path import nodes_in
 from railgauge.checks.rdma import RdmaCheck, fabric_of, of_rails
@@ -20,7 +20,6 @@ from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.node import anew
 from railgauge.systems import Partition
-from railgauge.tools import Reading, perftest
 
 #: The operation of the sum; that of a rail is followed by its name.
 OPERATION = "write_bidirectional"
@@ -65,22 +64,6 @@ class AllRails(PairCases[PairCase]):
         return {"operation": operations, "rails": [None, *(f"{rail}-{rail}" for rail in rails)]}
 
 
-@dataclasses.dataclass(frozen=True)
-class _Rail:
-    """The results of one rail: its exit lines by side, and the reading of both outputs."""
-
-    number: int
-    lines: Mapping[str, ExitLine]
-    reading: Reading
-
-    @property
-    def name(self) -> str:
-        return name_of(self.number)
-
-    def facts(self, side: str) -> Mapping[str, Any]:
-        return self.lines[side].facts if side in self.lines else {}
-
-
 class RailsCheck(RdmaCheck):
     """ib_write_bw over every rail of two nodes at the same time, each to the same one.
 
@@ -120,34 +103,22 @@ class RailsCheck(RdmaCheck):
     # --- what they left ------------------------------------------------------------------------
 
     def read(self) -> Observation:
-        rails = [self._rail(number) for number in self._rails]
-        lines = [rail.lines[side] for side in SIDES for rail in rails if side in rail.lines]
-        facts = {}
-        for side in SIDES:
-            stated = {rail.name: rail.lines[side] for rail in rails if side in rail.lines}
-            for node in {line.call.host for line in stated.values()}:
-                facts[node] = merged_facts({name: line.facts for name, line in stated.items()})
+        rails = lanes_of(self, map(name_of, self._rails))
+        lines = exit_lines(rails)
         failures = [f for line in lines for f in self.violations([], {line.call.host: line.facts})]
         readings = {rail.name: rail.reading for rail in rails}
         reading = as_one(readings, "rails", lambda: self._measured(rails), self.requested())
         if reading.ok:
             failures += self._apart([rail.facts("client").get("ended_s") for rail in rails])
         calls = [line.call for line in lines]
-        return Observation(reading, calls, facts, failures, self._claims(rails))
+        return Observation(reading, calls, facts_of(rails), failures, self._claims(rails))
 
-    def _rail(self, number: int) -> _Rail:
-        lines = {side: line for side in SIDES if (line := self.exit_line(f"{side}{number}"))}
-        calls = [dataclasses.replace(line.call, role=side) for side, line in lines.items()]
-        client, server = self.output(f"client{number}"), self.output(f"server{number}")
-        reading = perftest.read(client, server=server, calls=calls, options=self.options)
-        return _Rail(number, lines, reading)
-
-    def _measured(self, rails: Sequence[_Rail]) -> list[Measurement]:
+    def _measured(self, rails: Sequence[Lane]) -> list[Measurement]:
         """The measurements: the sum of all rails, both ways, and each rail."""
         each = []
-        for rail in rails:
+        for number, rail in zip(self._rails, rails, strict=True):
             (measurement,) = (m for m in rail.reading.measurements if m.metric == "bandwidth")
-            operation, number = f"{OPERATION} {rail.name}", rail.number
+            operation = f"{OPERATION} {rail.name}"
             each.append(
                 dataclasses.replace(measurement, operation=operation, rails=f"{number}-{number}")
             )
@@ -173,7 +144,7 @@ class RailsCheck(RdmaCheck):
         step = "raise extras.rdma.perftest.together_s: rails may begin a quarter of it apart"
         return [Failure(RAILS_APART, message, next_step=step)]
 
-    def _claims(self, rails: Sequence[_Rail]) -> list[Claim]:
+    def _claims(self, rails: Sequence[Lane]) -> list[Claim]:
         """The claims of every rail, both ways: its bytes may have taken another rail."""
         claims = []
         for rail in rails:

@@ -23,7 +23,7 @@ from railgauge.checks import protections, queue, schedule, summary, sweep_output
 from railgauge.checks.base import StrictCheck
 from railgauge.checks.cases import Case, PairCase, SweepCase
 from railgauge.checks.observation import ExitLine, Judged
-from railgauge.checks.protections import Evidence
+from railgauge.checks.protections import JobEvidence
 from railgauge.checks.sweep_output import SweepOutput, call_of
 from railgauge.model import record
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, TAKEN, UNREACHED, Failure
@@ -442,7 +442,7 @@ class SweepCheck(StrictCheck):
     def is_settled(self) -> bool:
         return self._numbers.get(self.here.place) in self._raw.places
 
-    def _evidence(self) -> tuple[Evidence, list[Failure]]:
+    def _evidence(self) -> tuple[JobEvidence, list[Failure]]:
         evidence, failures = super()._evidence()
         event = self._raw.places[self._numbers[self.here.place]]
         if event["outcome"] != "done" and not evidence.missing_program:
@@ -466,10 +466,10 @@ class SweepCheck(StrictCheck):
             failures.append(Failure("no-exit-line", f"the conductor of the sweep: {why}"))
         return failures
 
-    def _whole(self) -> Evidence:
+    def _whole(self) -> JobEvidence:
         """The evidence of the job itself, without its places."""
         lines = [side.line for sides in self._raw.sides.values() for side in sides.values()]
-        return Evidence(
+        return JobEvidence(
             job_id=self.job.jobid,
             job_state=self._job_state,
             job_exit_code=self.job.exitcode,

@@ -133,14 +133,14 @@ class OwnTraffic:
 
 def confirm(sent_bytes: int, moved_bytes: int) -> None:
     """CountersUnread where the leaves cannot have sent this of what iperf2 moved between nodes."""
-    told = f"the leaves counted {sent_bytes / 1e6:.4g} MB while iperf2 moved"
+    counted = f"the leaves counted {sent_bytes / 1e6:.4g} MB while iperf2 moved"
     moved = f"{moved_bytes / 1e6:.4g} MB"
     if sent_bytes < LEAST_SHARE * moved_bytes:
         raise CountersUnread(
-            f"{told} {moved}, expected at least {LEAST_SHARE:.0%} of it: are these the uplinks "
+            f"{counted} {moved}, expected at least {LEAST_SHARE:.0%} of it: are these the uplinks "
             "between the nodes, and are they counted in time?"
         )
     if sent_bytes > MOST_SHARE * moved_bytes:
         raise CountersUnread(
-            f"{told} {moved}, expected at most {MOST_SHARE:.0%} of it: something else used them"
+            f"{counted} {moved}, expected at most {MOST_SHARE:.0%} of it: something else used them"
         )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from railgauge.gate.coverage import Line
+    from railgauge.gate.coverage import NodeSummary
     from railgauge.slurm.nodes import SlurmNode
 
 
@@ -72,7 +72,7 @@ def coverage(
     console.print(_summary(lines), highlight=False)
 
 
-def lines_of(system: str) -> list[Line]:
+def lines_of(system: str) -> list[NodeSummary]:
     """The coverage of all nodes of a system, for the files that show it beside a campaign; of a
     system that is not described any more there is none.
     """
@@ -105,7 +105,7 @@ def _states() -> tuple[Mapping[str, SlurmNode], str]:
         return {}, error.message
 
 
-def _table(lines: Sequence[Line]) -> Table:
+def _table(lines: Sequence[NodeSummary]) -> Table:
     from rich.markup import escape
 
     from railgauge.report.numbers import new_table
@@ -125,7 +125,7 @@ def _table(lines: Sequence[Line]) -> Table:
     return table
 
 
-def _table_of_rails(lines: Sequence[Line]) -> Table:
+def _table_of_rails(lines: Sequence[NodeSummary]) -> Table:
     from railgauge.report.numbers import new_table
 
     table = new_table()
@@ -138,7 +138,7 @@ def _table_of_rails(lines: Sequence[Line]) -> Table:
     return table
 
 
-def _names(lines: Sequence[Line]) -> list[str]:
+def _names(lines: Sequence[NodeSummary]) -> list[str]:
     """The names of their nodes, with the partition where there are several."""
     several = len({line.partition for line in lines}) > 1
     return [f"{line.partition} {line.node}" if several else line.node for line in lines]
@@ -150,7 +150,7 @@ def _ago(days: float | None) -> str:
     return "never" if days is None else f"{age_text(days)} ago"
 
 
-def _summary(lines: Sequence[Line]) -> str:
+def _summary(lines: Sequence[NodeSummary]) -> str:
     from railgauge.gate.coverage import age_text
 
     def part(what: str, of: list[str]) -> str:

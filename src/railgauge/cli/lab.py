@@ -52,12 +52,11 @@ def open_lab(
         spec.load(file or spec.file(name)),
         releases.named(release) if release else releases.DEFAULT,
     )
-    # One that an older checkout brought up has no record of what it is.
-    if wanted.init is None or not wanted.is_recorded:
+    recorded = system_in(wanted.folders.lab)
+    # One whose record somebody removed can still be taken down.
+    if recorded is None or not wanted.is_recorded:
         return wanted
-    running = _described(
-        system_in(wanted.folders.lab) or SYSTEM, wanted.recorded_spec(), wanted.recorded_release()
-    )
+    running = _described(recorded, wanted.recorded_spec(), wanted.recorded_release())
     if system and running.system != system:
         raise _another(running, f"of system {running.system}, not {system}")
     if release and running.release != wanted.release:

@@ -153,12 +153,12 @@ def _from_template(
         return making.make_from_template(name, template, host, ())
     known = _ask_slurm(name, template)
     wanted = [option.partition("=")[2] or option for option in partitions]
-    described, notes = templates.places(known, wanted, access, stated)
+    described, notes = templates.partitions(known, wanted, access, stated)
     if detect:
-        for number, place in enumerate(described):
-            shown = detecting.look(place.slurm_partition, known, access, client.output)
-            described[number] = templates.seen(place, shown)
-            notes.append(f"{place.name}: seen on {shown}")
+        for number, partition in enumerate(described):
+            shown = detecting.look(partition.slurm_partition, known, access, client.output)
+            described[number] = templates.seen(partition, shown)
+            notes.append(f"{partition.name}: seen on {shown}")
     return making.make_from_template(name, template, host, described, notes)
 
 
@@ -221,13 +221,14 @@ def _show(
         click.echo(f"next: railgauge system new {named} --like ONE_OF_THESE")
         return
     wanted = [option.partition("=")[2] or option for option in partitions]
-    described, notes = templates.places(known, wanted, access, {})
+    described, notes = templates.partitions(known, wanted, access, {})
     seen = []
-    for place in described:
-        notes.append(f"{place.name}: Slurm's partition {place.slurm_partition}, {place.nodes}")
+    for partition in described:
+        of_slurm = partition.slurm_partition
+        notes.append(f"{partition.name}: Slurm's partition {of_slurm}, {partition.nodes}")
         if detect:
-            seen.append(detecting.look(place.slurm_partition, known, access, client.output))
-            notes.append(f"{place.name}: seen on {seen[-1]}")
+            seen.append(detecting.look(of_slurm, known, access, client.output))
+            notes.append(f"{partition.name}: seen on {seen[-1]}")
     like, why = propose.proposal(known, seen)
     for line in (*notes, f"proposed: --like {like}: {why}"):
         click.echo(line)

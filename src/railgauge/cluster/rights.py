@@ -29,7 +29,7 @@ _REFUSED = re.compile(r"Invalid user id|Access/permission denied")
 
 
 @dataclasses.dataclass(frozen=True)
-class Missing:
+class MissingRight:
     """A right that this user has not: to do what, what Slurm says, who may, what to type next."""
 
     step: str
@@ -68,7 +68,7 @@ _RIGHTS = (
 )
 
 
-def missing(system: str) -> list[Missing]:
+def missing(system: str) -> list[MissingRight]:
     """What of the gate's rights this process's user has not; none where `gate run` may go on.
 
     `system` is one that the process was told of: session.use. EnvironmentProblem where Slurm does
@@ -81,7 +81,7 @@ def missing(system: str) -> list[Missing]:
     # The higher level has the rights of the lower one.
     next_step = _next_step(user, refused[0].level)
     return [
-        Missing(
+        MissingRight(
             right.step,
             f"user {user} may not {right.step}",
             f"{version}: needs adminlevel={right.level}",

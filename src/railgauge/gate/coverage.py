@@ -202,7 +202,7 @@ class Rail(Strict):
     age_days: float | None = None
 
 
-class Line(Strict):
+class NodeSummary(Strict):
     """A node for people and programs. `age_days` is the age of its last acceptance. `tested` may be
     a campaign that broke off, `judged` is the last that judged it, `doubted` a later one that broke
     off and left something open there. `kept_by` is what keeps it from everybody's jobs, "" for
@@ -270,7 +270,7 @@ def lines(
     nodes: Sequence[str],
     states: Mapping[str, SlurmNode],
     now: datetime.datetime,
-) -> list[Line]:
+) -> list[NodeSummary]:
     """A line for each of these nodes and each of its partitions: first the nodes that were never
     accepted, then those accepted longest ago. `states` are Slurm's, empty where it does not answer.
     """
@@ -284,7 +284,7 @@ def lines(
                 rail: covered.rails.get(rail) for rail in map(str, partition.extras.rails_of(node))
             }
             lines.append(
-                Line(
+                NodeSummary(
                     node=node,
                     partition=partition.name,
                     state=_state(states, node),

@@ -41,7 +41,7 @@ def as_dict(system: str, nodes: Sequence[str]) -> dict[str, Any]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Line:
+class NodeStatus:
     """A node that Slurm knows; "" and None where a field does not apply."""
 
     node: str
@@ -69,7 +69,7 @@ class Line:
         return "  ".join(filter(None, parts))
 
 
-def _known(system: str, nodes: Sequence[str]) -> list[Line]:
+def _known(system: str, nodes: Sequence[str]) -> list[NodeStatus]:
     states = slurm_nodes.show()
     broken = journal.unended(system)
     updating = run.in_update(system, states)
@@ -78,7 +78,7 @@ def _known(system: str, nodes: Sequence[str]) -> list[Line]:
         state = states[name]
         words, fingerprint = _accepted(system, name)
         lines.append(
-            Line(
+            NodeStatus(
                 node=name,
                 state=state.state,
                 accepted=words,

@@ -25,6 +25,8 @@ def system_in(folder: Path) -> str | None:
     """The system whose cluster the lab in `folder` is, while that lab is up."""
     if first_process(folder) is None:
         return None
-    recorded = folder / "run" / "system"
-    # One that an older checkout brought up has no such record.
-    return recorded.read_text() if recorded.exists() else SYSTEM
+    try:
+        return (folder / "run" / "system").read_text()
+    except FileNotFoundError:
+        # It is there before the first process; `lab down` has just ended that, and takes it away.
+        return None

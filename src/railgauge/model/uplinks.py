@@ -41,6 +41,16 @@ class Uplink:
         return f"{self.leaf}:{self.spine}"
 
 
+def leaf_of(name: str) -> str:
+    """The leaf of an uplink's name, `leaf2:spine1`; a leaf's name is its own."""
+    return name.partition(":")[0]
+
+
+def spine_of(name: str) -> str:
+    """The spine of an uplink's name; "" of a leaf's."""
+    return name.partition(":")[2]
+
+
 @dataclasses.dataclass(frozen=True)
 class _Document:
     uplinks: list[Uplink]

@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from railgauge import atomic
 from railgauge.node import provenance
@@ -193,6 +193,28 @@ def bound_to(cpus: Iterable[int]) -> Iterator[None]:
             os.sched_setaffinity(0, before)
 
 
+def start(
+    argv: list[str],
+    environment: Mapping[str, str] | None,
+    out: int | IO[bytes],
+    err: int | IO[bytes],
+    stdin: int = subprocess.DEVNULL,
+    folder: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """A tool in a session of its own, which can be ended as a whole; in this process's environment
+    and folder where none is named.
+    """
+    return subprocess.Popen(
+        argv,
+        stdin=stdin,
+        stdout=out,
+        stderr=err,
+        start_new_session=True,
+        cwd=folder,
+        env=environment,
+    )
+
+
 class Call:
     """One call of a tool, with its outputs kept in memory."""
 
@@ -225,14 +247,7 @@ class Call:
 
     def _open(self, argv: list[str], environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
         self._kept = {kind: memory_file(kind) for kind in KINDS}
-        return subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=self._kept["out"],
-            stderr=self._kept["err"],
-            start_new_session=True,
-            env=environment,
-        )
+        return start(argv, environment, self._kept["out"], self._kept["err"])
 
     @classmethod
     def never_started(cls, role: str, note: str) -> Call:

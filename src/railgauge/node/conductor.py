@@ -41,7 +41,7 @@ _UNREACHED = re.compile(rb"Task launch for \S+ failed on node (?P<node>\S+): (?P
 def launch_argv(orders: sweep.Sweep, file: str, nodes: Sequence[str]) -> list[str]:
     """The srun that starts an agent on each node, one that goes on whatever becomes of some."""
     count, source = len(nodes), Path(__file__).resolve().parents[2]
-    some = [f"--nodelist={','.join(nodes)}"] if count < len(orders.nodes) else []
+    some = [f"--nodelist={job.fold(nodes)}"] if count < len(orders.nodes) else []
     return [
         *("srun", "--no-kill", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"),
         *("--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none", "--input=all"),

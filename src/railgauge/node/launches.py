@@ -48,7 +48,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from railgauge.node import job, raw
-from railgauge.node.calls import Call, filled, node_name, wait_for_any
+from railgauge.node.calls import Call, filled, node_name, start, wait_for_any
 from railgauge.node.processes import end_group
 from railgauge.node.ranks import HANG_S
 
@@ -192,15 +192,7 @@ class LauncherCall(Call):
 
     def _open(self, argv: list[str], environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
         with (self._folder / "launcher.err").open("wb") as err:
-            return subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=err,
-                stderr=err,
-                start_new_session=True,
-                cwd=self._folder,
-                env=environment,
-            )
+            return start(argv, environment, err, err, folder=self._folder)
 
     def end(self, note: str) -> None:
         """Let it end its ranks, which it does at SIGTERM, and then itself."""

@@ -40,6 +40,7 @@ from railgauge.node.calls import (
     folders_without_room,
     host_name,
     node_name,
+    start,
     write_whole,
 )
 from railgauge.node.counters import Watch
@@ -83,14 +84,7 @@ class RankCall(Call):
 
     def _open(self, argv: list[str], environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
         with Path(f"{self.role}.out").open("wb") as out, Path(f"{self.role}.err").open("wb") as err:
-            return subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-                env=environment,
-            )
+            return start(argv, environment, out, err)
 
 
 def ask_for_state(argv: list[str]) -> None:

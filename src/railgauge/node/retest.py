@@ -191,8 +191,8 @@ def choose(
     home = next((pairs for met in conditions if (pairs := _at_home(met, there, leaves))), [])
     taken = {node for pair in home for node in pair.ends}
     left = [node for node in there if node not in taken]
-    asked = [(next_round(met, left, leaves), met) for met in conditions]
-    again, of_again = max(asked, key=lambda pair: len(pair[0]), default=([], []))
+    choices = [(next_round(met, left, leaves), met) for met in conditions]
+    again, of_again = max(choices, key=lambda pair: len(pair[0]), default=([], []))
     flows = [more_flows(met, left, leaves, again) for met in ([of_again] if again else conditions)]
     return [*home, *again, *max(flows, key=len, default=[])]
 

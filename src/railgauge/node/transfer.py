@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge.node import file_set, pair, processes, way, wdt_url
-from railgauge.node.calls import KINDS, OUTPUT_BYTES, Call, filled
+from railgauge.node.calls import KINDS, OUTPUT_BYTES, Call, filled, start
 from railgauge.node.pair import Facts, Lane, Spec, Values
 from railgauge.node.peer import Peer
 from railgauge.node.way import NoWay
@@ -319,14 +319,8 @@ class WdtCall(Call):
         super().__init__(role, argv, cpus=cpus)
 
     def _open(self, argv: list[str], environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            env=environment,
-        )
+        pipe = subprocess.PIPE
+        process = start(argv, environment, pipe, pipe, stdin=pipe)
         for source, kind in ((process.stdout, "out"), (process.stderr, "err")):
             arguments = (source, self._texts[kind], self.urls.put, OUTPUT_BYTES)
             # It ends with the tool, at the end of what that writes.

@@ -24,7 +24,7 @@ from railgauge.cluster.store import GateRules
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
 from railgauge.gate import coverage, partners, teeth
 from railgauge.gate import journal as gate_journal
-from railgauge.gate.coverage import Line
+from railgauge.gate.coverage import NodeSummary
 from railgauge.hooks import Say
 from railgauge.patrol import journal
 from railgauge.patrol.choose import (
@@ -136,7 +136,7 @@ def _why_left_alone(state: SlurmNode | None, due_in_s: float) -> str:
 
 
 def _candidate(
-    line: Line,
+    line: NodeSummary,
     leaf: str,
     suspects_beside: Sequence[str],
     across: Collection[str],

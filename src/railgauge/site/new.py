@@ -31,7 +31,7 @@ from railgauge.site.check.description import slurm_partition
 from railgauge.site.check.hostnames import belongs
 from railgauge.site.detect import Value
 from railgauge.site.mapping import Mapped, fragments, mapped, texts
-from railgauge.site.templates import Place
+from railgauge.site.templates import DescribedPartition
 from railgauge.slurm.partitions import Cluster
 from railgauge.systems import System
 from railgauge.yamlfile import load as load_yaml
@@ -133,7 +133,11 @@ def make(
 
 
 def make_from_template(
-    name: str, template: str, host: str, described: Sequence[Place], notes: Sequence[str] = ()
+    name: str,
+    template: str,
+    host: str,
+    described: Sequence[DescribedPartition],
+    notes: Sequence[str] = (),
 ) -> list[str]:
     """The same from a template, with Slurm's partitions as they are `described`; none of them
     leaves one partition to be filled in. `notes` are what else a person should know of them.
@@ -147,7 +151,7 @@ def make_from_template(
             shutil.copyfile(path, target / path.name)
         written = templates.description(template, name, host, described)
         (target / "reframe.yaml").write_text(written, encoding="utf-8")
-        _put_in_place(target, name, text, {place.name: place.nodes for place in described})
+        _put_in_place(target, name, text, {one.name: one.nodes for one in described})
     opened = list(templates.open_fields(template, described))
     file = shown(paths.SYSTEMS / name / "reframe.yaml")
     return [

@@ -42,7 +42,7 @@ def load(name: str) -> System:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class DescribedPartition:
     """A partition to be described: Slurm's, with what is known of its nodes."""
 
     slurm_partition: str
@@ -59,9 +59,9 @@ class Place:
         return re.sub("[^A-Za-z0-9_-]", "-", self.slurm_partition)
 
 
-def places(
+def partitions(
     slurm: Cluster, wanted: Sequence[str], access: Sequence[str], stated: Mapping[str, Value]
-) -> tuple[list[Place], list[str]]:
+) -> tuple[list[DescribedPartition], list[str]]:
     """Slurm's partitions to describe, and a note on each of the others.
 
     Those that are `wanted`; else all that have nodes of their own, the largest first, as a node
@@ -94,43 +94,48 @@ def places(
             chosen.append(name)
     order = [name for name in slurm.partitions if name in chosen]
     return [
-        Place(name, hostlist.fold(slurm.partitions[name]), tuple(access), stated) for name in order
+        DescribedPartition(name, hostlist.fold(slurm.partitions[name]), tuple(access), stated)
+        for name in order
     ], lines
 
 
-def seen(place: Place, show: Seen) -> Place:
+def seen(partition: DescribedPartition, show: Seen) -> DescribedPartition:
     """The partition with what its nodes show; what somebody stated stays."""
-    missing = {name: why for name, why in show.missing.items() if name not in place.values}
+    missing = {name: why for name, why in show.missing.items() if name not in partition.values}
     return dataclasses.replace(
-        place, values={**show.values, **place.values}, missing={**place.missing, **missing}
+        partition,
+        values={**show.values, **partition.values},
+        missing={**partition.missing, **missing},
     )
 
 
-def description(template: str, name: str, host: str, described: Sequence[Place]) -> str:
+def description(
+    template: str, name: str, host: str, described: Sequence[DescribedPartition]
+) -> str:
     """The text of reframe.yaml for the system `name`, whose login node is `host`."""
     text = (paths.TEMPLATES / template / "reframe.yaml").read_text(encoding="utf-8")
-    head, begin, partition = text.partition("  - name: ")
+    head, begin, body = text.partition("  - name: ")
     head = _with(head, "name", name)
     head = _with(head, "hostnames", f"['{host_pattern(host)}']")
     if not described:
-        return head + _unknown(begin + partition)
-    return head + "".join(_partition(begin + partition, place) for place in described)
+        return head + _unknown(begin + body)
+    return head + "".join(_partition(begin + body, partition) for partition in described)
 
 
 def _with(text: str, field: str, value: str) -> str:
     return re.sub(rf"(?m)^([ -]*{field}: ).*$", lambda line: line[1] + value, text, count=1)
 
 
-def _partition(text: str, place: Place) -> str:
-    access = ", ".join([f"--partition={place.slurm_partition}", *place.access])
-    text = _with(text, "name", place.name)
+def _partition(text: str, partition: DescribedPartition) -> str:
+    access = ", ".join([f"--partition={partition.slurm_partition}", *partition.access])
+    text = _with(text, "name", partition.name)
     text = _with(text, "access", f"[{access}]")
-    text = _with(text, "nodes", place.nodes)
+    text = _with(text, "nodes", partition.nodes)
     for field in _FILLED:
-        if field in place.values:
-            text = _with(text, field, shown(place.values[field]))
+        if field in partition.values:
+            text = _with(text, field, shown(partition.values[field]))
         else:
-            text = _open(text, field, place.missing.get(field, "not stated"))
+            text = _open(text, field, partition.missing.get(field, "not stated"))
     return text
 
 
@@ -149,15 +154,15 @@ def _unknown(text: str) -> str:
     return text
 
 
-def open_fields(template: str, described: Sequence[Place]) -> Iterator[str]:
+def open_fields(template: str, described: Sequence[DescribedPartition]) -> Iterator[str]:
     """What has no value, by partition, and why."""
     text = (paths.TEMPLATES / template / "reframe.yaml").read_text(encoding="utf-8")
     wanted = [field for field in _FILLED if re.search(rf"(?m)^ *{field}: ", text)]
-    for place in described:
+    for partition in described:
         for field in wanted:
-            if field not in place.values:
-                why = place.missing.get(field, "not stated, and no node was asked (--detect)")
-                yield f"{place.name}: {field} is open: {why}"
+            if field not in partition.values:
+                why = partition.missing.get(field, "not stated, and no node was asked (--detect)")
+                yield f"{partition.name}: {field} is open: {why}"
 
 
 def files(template: str) -> Iterator[Path]:

@@ -131,7 +131,7 @@ def _jobs(states: Mapping[str, SlurmNode], ours: Collection[str]) -> dict[str, O
     obstacles = {}
     listed = client.output(
         *("squeue", "--noheader", "--states=R,CG,S", "--format=%A|%u|%e|%N"),
-        f"--nodelist={','.join(sorted(busy))}",
+        f"--nodelist={hostlist.fold(busy)}",
     )
     for line in listed.splitlines():
         job, user, ends, where = [*line.strip().split("|"), "", "", ""][:4]

@@ -19,13 +19,8 @@ from railgauge.tools import Completeness, Moved, ParseError, Reading
 from railgauge.tools.common.by_hand import ByHand, identifier, integer, of_sides
 from railgauge.tools.common.documents import Count, Number, Part, document, validated
 from railgauge.tools.common.lines import LABELS, STDERR, numbered, quote
-from railgauge.tools.common.options import (
-    require_congestion,
-    require_integers,
-    require_seconds,
-)
 from railgauge.tools.common.sides import collect
-from railgauge.tools.common.tcp import Row
+from railgauge.tools.common.tcp import Row, TcpOptions
 
 TOOL = "iperf3"
 
@@ -39,26 +34,13 @@ Role = Literal["client", "server"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
-    """The settings of one TCP run from client to server; ValueError where it cannot be run."""
-
-    streams: int = 4
-    duration_s: int = 5
-    #: socket buffer asked for on both sides; None leaves it to the kernel's autotuning
-    window_bytes: int | None = None
-    #: congestion control, as named under net.ipv4.tcp_available_congestion_control
-    congestion: str | None = None
-    #: size of one write
-    length_bytes: int | None = None
-    #: how long what is buffered may still be on its way when the time is up
-    drain_s: float = 0
+class Options(TcpOptions):
+    """The settings of one TCP run from client to server, with its window on both sides; ValueError
+    where it cannot be run.
+    """
 
     def __post_init__(self) -> None:
-        count = (1, None)
-        require_integers(TOOL, self, streams=(1, 128), duration_s=count)
-        require_integers(TOOL, self, window_bytes=count, length_bytes=count)
-        require_seconds(TOOL, "drain_s", self.drain_s)
-        require_congestion(TOOL, self.congestion)
+        self.require_tcp(TOOL, most_streams=128)
 
 
 # ---- argv ----------------------------------------------------------------------------------
@@ -272,8 +254,8 @@ def _check_totals(end: _End, requested: _Requested, is_client: bool) -> None:
         totals.append(("sent", sent, sum(stream.sender.bytes for stream in end.streams)))
     for name, total, moved in totals:
         if moved != total.bytes:
-            found = f"end.sum_{name} of {total.bytes} bytes"
-            raise ParseError(0, found, f"the {moved} bytes of its streams")
+            problem = f"end.sum_{name} of {total.bytes} bytes"
+            raise ParseError(0, problem, f"the {moved} bytes of its streams")
     if received.bytes == 0 or received.end == received.start:
         raise ParseError(0, "nothing received", "bytes that arrived at the server")
     # What was under way when the omitted start ended counts on one side only. A total that held
@@ -282,8 +264,8 @@ def _check_totals(end: _End, requested: _Requested, is_client: bool) -> None:
     share = omitted / duration / 2 if duration else 0
     slack = min(max(_SLACK, share), _UNDER_WAY) if omitted else _SLACK
     if is_client and received.bytes > sent.bytes * (1 + slack):
-        found = f"{received.bytes} bytes received"
-        raise ParseError(0, found, f"at most the {sent.bytes} that were sent")
+        problem = f"{received.bytes} bytes received"
+        raise ParseError(0, problem, f"at most the {sent.bytes} that were sent")
 
 
 def _check_span(span: _Span, where: str, is_total: bool = True) -> None:
@@ -293,8 +275,8 @@ def _check_span(span: _Span, where: str, is_total: bool = True) -> None:
     """
     seconds, moved = span.end - span.start, span.bytes
     if seconds < 0:
-        found = f"{where} from {span.start:g} to {span.end:g} s"
-        raise ParseError(0, found, "an end after its start")
+        problem = f"{where} from {span.start:g} to {span.end:g} s"
+        raise ParseError(0, problem, "an end after its start")
     wrong = abs(span.bits_per_second * seconds - 8 * moved) > _SLACK * 8 * max(moved, 1)
     if is_total and seconds > 0 and wrong:
         expected = f"{8 * moved / seconds:.6g}, by its bytes and time"
@@ -310,8 +292,8 @@ def _intervals(run: Mapping[str, Any]) -> tuple[Row, ...]:
         _check_span(interval.sum, f"intervals[{index}].sum", is_total=False)
         moved = sum(stream.bytes for stream in interval.streams)
         if moved != interval.sum.bytes:
-            found = f"intervals[{index}].sum of {interval.sum.bytes} bytes"
-            raise ParseError(0, found, f"the {moved} of its streams")
+            problem = f"intervals[{index}].sum of {interval.sum.bytes} bytes"
+            raise ParseError(0, problem, f"the {moved} of its streams")
         rows.append(interval.sum.row())
     return tuple(rows)
 
@@ -326,17 +308,19 @@ def _check_intervals(intervals: Sequence[Row], total: Row, block_bytes: int) -> 
     clock = intervals[0].start_s
     for index, row in enumerate(intervals):
         if abs(row.start_s - clock) > _EDGE_SHARE * max(row.duration_s, 1):
-            found = f"an interval from {row.start_s:g} s as number {index + 1} of those that count"
-            raise ParseError(0, found, f"one from {clock:g} s")
+            problem = (
+                f"an interval from {row.start_s:g} s as number {index + 1} of those that count"
+            )
+            raise ParseError(0, problem, f"one from {clock:g} s")
         clock = row.end_s
     span = clock - intervals[0].start_s
     if abs(span - total.duration_s) > _EDGE_SHARE * max(total.duration_s, 1):
-        found = f"intervals over {span:.4g} s"
-        raise ParseError(0, found, f"the {total.duration_s:.4g} s of the total")
+        problem = f"intervals over {span:.4g} s"
+        raise ParseError(0, problem, f"the {total.duration_s:.4g} s of the total")
     moved = sum(row.transferred_bytes for row in intervals)
     if abs(moved - total.transferred_bytes) > _SLACK * total.transferred_bytes + 2 * block_bytes:
-        found = f"intervals of {moved} bytes"
-        raise ParseError(0, found, f"the {total.transferred_bytes} of the total")
+        problem = f"intervals of {moved} bytes"
+        raise ParseError(0, problem, f"the {total.transferred_bytes} of the total")
 
 
 # ---- read ----------------------------------------------------------------------------------

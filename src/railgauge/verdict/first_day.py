@@ -37,8 +37,8 @@ class FirstDay:
             (self.published, "by published numbers"),
             (self.peers, "by their peers"),
         )
-        told = ", ".join(f"{count} {how}" for count, how in counts if count)
-        return f"no baseline of this site for all of it yet: conditions judged {told}"
+        judged = ", ".join(f"{count} {how}" for count, how in counts if count)
+        return f"no baseline of this site for all of it yet: conditions judged {judged}"
 
 
 def first_day(cases: Sequence[Case]) -> FirstDay:

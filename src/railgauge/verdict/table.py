@@ -103,7 +103,7 @@ def read(campaign: Campaign, columns: Sequence[str] = tuple(SCHEMA)) -> pl.DataF
         if is_new and pl.read_parquet_schema(path) == pl.Schema(SCHEMA):
             return pl.read_parquet(path, columns=list(columns))
     except (OSError, pl.exceptions.PolarsError):
-        # None yet, one that was broken off, or of an older release: the records have it all.
+        # None yet, or one that is damaged: like one with other columns, it is made of the records.
         pass
     try:
         return write(campaign, compare.read(campaign)).select(columns)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from railgauge.acceptance.progress import Progress, Sweep, finished
+from railgauge.acceptance.progress import Progress, RunningSweep, finished
 from railgauge.model.record import Place, Planned
 from railgauge.node import raw
 from tests.unit import records
@@ -44,7 +44,7 @@ FAILED = "[     FAIL ] (1/2) Rdma %sweep=p0 /357b0dcf @lab:ns+builtin"
 def test_rounds_and_places_of_a_running_sweep_are_counted(tmp_path: Path) -> None:
     path = sweep_in(tmp_path)
     events(path, {"event": "begin"}, PLACE, {**PLACE, "outcome": "lost"}, ROUND)
-    sweep = Sweep(path)
+    sweep = RunningSweep(path)
     sweep.update()
     assert sweep.words == "Rdma round 2/2, 2/4 places" and sweep.bad == 1 and not sweep.over
 
@@ -53,7 +53,7 @@ def test_what_is_new_in_a_sweep_is_read_once(tmp_path: Path) -> None:
     path = sweep_in(tmp_path)
     events(path, PLACE, ROUND, PLACE, ROUND, END)
     whole = path.read_bytes()
-    sweep = Sweep(path)
+    sweep = RunningSweep(path)
     for end in range(1, len(whole) + 1):
         path.write_bytes(whole[:end])
         sweep.update()
@@ -63,7 +63,7 @@ def test_what_is_new_in_a_sweep_is_read_once(tmp_path: Path) -> None:
 def test_a_damaged_sweep_ends_nothing(tmp_path: Path) -> None:
     path = sweep_in(tmp_path)
     path.write_bytes(b"no gzip")
-    sweep = Sweep(path)
+    sweep = RunningSweep(path)
     sweep.update()
     assert sweep.over and sweep.places == 0
 

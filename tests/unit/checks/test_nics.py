@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from railgauge import paths, systems
-from railgauge.checks.nics import NicCases, merged_facts, uneven
+from railgauge.checks.nics import NicCases, uneven
 from railgauge.model import references
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition
@@ -72,32 +72,6 @@ def test_nics_of_the_series_are_measured_when_it_is_asked_for(
 def test_a_nic_far_behind_its_peers_is_named(carried: dict[str, int], slow: list[str]) -> None:
     found = uneven("n2 and n1", carried, 0.5)
     assert [failure.message.split()[0] for failure in found] == slow
-
-
-def test_what_all_nics_of_a_node_say_is_said_once() -> None:
-    both = {"mtu_bytes": 9000, "device": "eth1", "sampled": ["eth1"], "kernel": "6.12"}
-    merged = merged_facts({"eth1": both, "eth2": {**both, "device": "eth2", "sampled": ["eth2"]}})
-    assert (merged["mtu_bytes"], merged["device"]) == (9000, "eth1+eth2")
-    assert merged["sampled"] == ["eth1", "eth2"]
-
-
-def test_an_mtu_that_differs_or_is_not_stated_is_told_by_nic() -> None:
-    merged = merged_facts({"eth1": {"mtu_bytes": 9000}, "eth2": {"mtu_bytes": 1500}})
-    assert merged["mtu_bytes"] == "9000 (eth1), 1500 (eth2)"
-    merged = merged_facts({"eth1": {"mtu_bytes": 9000}, "eth2": {}})
-    assert merged["mtu_bytes"] == "9000 (eth1), not stated (eth2)"
-
-
-def test_counters_are_of_the_node_and_said_once() -> None:
-    counters = {"bytes": {"eth1": {"tx": 1}}}
-    assert merged_facts({"eth1": {"counters": counters}, "eth2": {}})["counters"] == counters
-
-
-def test_a_nodes_clock_is_that_of_the_call_in_which_it_was_set() -> None:
-    left, was_set = ({"moved_s": s, "watched_s": 3.0} for s in (0.001, -30.0))
-    for first, second in ((left, was_set), (was_set, left)):
-        merged = merged_facts({"eth1": {"clock": first}, "eth2": {"clock": second}, "eth3": {}})
-        assert merged["clock"] == was_set
 
 
 # ---- references and `railgauge system check` ----

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from railgauge.checks.protections import (
     PROTECTIONS,
-    Evidence,
+    JobEvidence,
     failures,
     failures_of_job,
     job_completed,
@@ -84,7 +84,7 @@ def sent(**moved: int) -> dict[str, Any]:
     return {"mtu_bytes": 4200, "device": "eth0", "counters": counters}
 
 
-GOOD = Evidence(
+GOOD = JobEvidence(
     job_id="17",
     job_state="COMPLETED",
     job_exit_code=0,
@@ -114,32 +114,32 @@ GOOD = Evidence(
 CLOCK_SET = {"moved_s": 30.0, "watched_s": 8.0}
 
 
-def but(**changes: Any) -> Evidence:
+def but(**changes: Any) -> JobEvidence:
     """The good evidence with some fields changed."""
     return dataclasses.replace(GOOD, **changes)
 
 
-def but_call(place: int, /, **changes: Any) -> Evidence:
+def but_call(place: int, /, **changes: Any) -> JobEvidence:
     calls = list(GOOD.calls)
     calls[place] = dataclasses.replace(calls[place], **changes)
     return but(calls=tuple(calls))
 
 
-def but_reading(**changes: Any) -> Evidence:
+def but_reading(**changes: Any) -> JobEvidence:
     return but(reading=dataclasses.replace(READING, **changes))
 
 
-def but_gone(*names: str) -> Evidence:
+def but_gone(*names: str) -> JobEvidence:
     """The good evidence with counters of n2 that were not there any more after the test."""
     return but(seen_on={**GOOD.seen_on, "n2": {**counted(0), "counters": {"gone": names}}})
 
 
-def but_bandwidth(**changes: Any) -> Evidence:
+def but_bandwidth(**changes: Any) -> JobEvidence:
     bandwidth, retransmits = READING.measurements
     return but_reading(measurements=(dataclasses.replace(bandwidth, **changes), retransmits))
 
 
-def but_claim(**moved: int) -> Evidence:
+def but_claim(**moved: int) -> JobEvidence:
     """The good evidence of a tool that claims 3.56 GB, with what n2's interfaces sent."""
     return but(claims=(CLAIM,), seen_on={**GOOD.seen_on, "n2": sent(**moved)})
 
@@ -151,11 +151,11 @@ NOT_STARTED = tuple(
 )
 
 
-def kinds(evidence: Evidence) -> list[str]:
+def kinds(evidence: JobEvidence) -> list[str]:
     return [failure.kind for failure in failures(evidence)]
 
 
-def only_failure(evidence: Evidence) -> Failure:
+def only_failure(evidence: JobEvidence) -> Failure:
     (failure,) = failures(evidence)
     return failure
 
@@ -275,7 +275,7 @@ def test_missing_reference_is_told_with_what_was_measured_and_no_more() -> None:
 @pytest.mark.parametrize(
     ("evidence", "kind"), [pytest.param(e, kind, id=name) for name, e, kind in BAD]
 )
-def test_one_thing_wrong_is_that_one_failure(evidence: Evidence, kind: str) -> None:
+def test_one_thing_wrong_is_that_one_failure(evidence: JobEvidence, kind: str) -> None:
     assert kinds(evidence) == [kind]
 
 
@@ -289,7 +289,7 @@ def test_every_protection_has_a_case_here_that_it_alone_finds() -> None:
     assert found == {protection.__name__ for protection in PROTECTIONS}
 
 
-def but_optional(**changes: Any) -> Evidence:
+def but_optional(**changes: Any) -> JobEvidence:
     """An optional tool that a node lacks."""
     left_out: dict[str, Any] = {"missing_program": MISSING, "optional": True, "reading": None}
     return but(**{**left_out, "calls": NOT_STARTED, "references": {}, **changes})
@@ -384,14 +384,16 @@ def test_how_its_job_ended_says_nothing_of_a_place_that_ended_before(state: str 
 @pytest.mark.parametrize(
     ("evidence", "kind"), [pytest.param(e, kind, id=name) for name, e, kind in OF_THE_PLACE]
 )
-def test_that_it_ended_before_its_job_excuses_nothing_else(evidence: Evidence, kind: str) -> None:
+def test_that_it_ended_before_its_job_excuses_nothing_else(
+    evidence: JobEvidence, kind: str
+) -> None:
     assert kinds(dataclasses.replace(evidence, settled=True)) == [kind]
 
 
 # ---- a sweep's job as a whole ----
 
 
-def of_job(evidence: Evidence, began: bool = True) -> list[str]:
+def of_job(evidence: JobEvidence, began: bool = True) -> list[str]:
     return [failure.kind for failure in failures_of_job(evidence, began)]
 
 
@@ -401,7 +403,7 @@ def test_a_job_that_came_to_its_end_has_no_failure() -> None:
 
 @pytest.mark.parametrize(("evidence", "kind"), OF_THE_JOB)
 def test_a_job_that_did_not_end_well_is_a_failure_of_the_whole(
-    evidence: Evidence, kind: str
+    evidence: JobEvidence, kind: str
 ) -> None:
     assert of_job(evidence) == [kind]
 
@@ -631,7 +633,7 @@ def test_what_the_check_itself_found_in_a_cancelled_job_follows_from_it_too() ->
     assert failure.kind == DISTURBED
 
 
-def with_clock(**clock: float) -> Evidence:
+def with_clock(**clock: float) -> JobEvidence:
     return but(seen_on={**GOOD.seen_on, "n2": {**GOOD.seen_on["n2"], "clock": clock}})
 
 
@@ -768,11 +770,11 @@ def test_node_without_an_exit_line_is_not_asked_for_its_conditions() -> None:
 
 # ---- all of it at random ----
 
-Worse = Callable[[st.DataObject], Evidence]
+Worse = Callable[[st.DataObject], JobEvidence]
 
 
 def _any_call(**changes: st.SearchStrategy[Any]) -> Worse:
-    def worse(data: st.DataObject) -> Evidence:
+    def worse(data: st.DataObject) -> JobEvidence:
         drawn = {name: data.draw(values) for name, values in changes.items()}
         return but_call(data.draw(st.sampled_from([0, 1])), **drawn)
 
@@ -864,7 +866,7 @@ def test_any_one_field_made_worse_is_a_failure(field: str, data: st.DataObject) 
 def test_every_field_that_is_judged_is_made_worse_above() -> None:
     # Four are only told; `acceptance` made False is a baseline, and a rehearsal accepts nothing.
     # `optional` excuses a missing program alone, and `settled` how the job ended.
-    judged = {field.name for field in dataclasses.fields(Evidence)} - {
+    judged = {field.name for field in dataclasses.fields(JobEvidence)} - {
         "job_id",
         "job_error",
         "tool_errors",

@@ -19,7 +19,7 @@ from tests.unit.gate.cluster import Answers, Campaigns, Slurm, gate, held, said
 ME = getpass.getuser()
 
 
-def asked(monkeypatch: pytest.MonkeyPatch, answers: Answers) -> list[rights.Missing]:
+def asked(monkeypatch: pytest.MonkeyPatch, answers: Answers) -> list[rights.MissingRight]:
     monkeypatch.setattr(client, "output", answers)
     return rights.missing("lab")
 

@@ -14,7 +14,7 @@ from railgauge.acceptance import session
 from railgauge.cli import cli
 from railgauge.cli.lab import open_lab
 from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
-from railgauge.lab import releases, render, spec
+from railgauge.lab import releases, render, spec, system_in
 from railgauge.lab.cluster import Lab
 from railgauge.processes import Process
 from tests.lab.compat import first_cluster
@@ -31,6 +31,7 @@ def is_up(other: spec.LabSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("RAILGAUGE_LAB_DIR", str(tmp_path))
     run = tmp_path / "run"
     (run / "machines").mkdir(parents=True)
+    (run / "system").write_text("lab")
     (run / "release").write_text("bookworm")
     (run / "lab.json").write_text(other.model_dump_json())
     itself = Process.of(os.getpid())
@@ -136,9 +137,15 @@ def test_a_lab_is_of_a_system_or_of_a_file() -> None:
     assert "name one" in str(answer.exception)
 
 
-def test_a_lab_that_an_older_checkout_brought_up_can_be_taken_down(is_up: Path) -> None:
-    (is_up / "run" / "lab.json").unlink()
+@pytest.mark.parametrize("gone", ["lab.json", "system"])
+def test_a_lab_whose_record_is_gone_can_be_taken_down(is_up: Path, gone: str) -> None:
+    (is_up / "run" / gone).unlink()
     assert isinstance(open_lab(), Lab)
+
+
+def test_a_lab_that_is_just_taken_away_is_of_no_system(is_up: Path) -> None:
+    (is_up / "run" / "system").unlink()
+    assert system_in(is_up) is None
 
 
 def test_a_file_that_is_no_description_is_an_error_with_its_lines(tmp_path: Path) -> None:

@@ -20,6 +20,15 @@ def test_an_uplink_is_read() -> None:
     assert uplinks.parse(json.dumps({"uplinks": [ONE]})) == [Uplink("l1", "s1", 5, 7)]
 
 
+def test_an_uplinks_name_has_its_leaf_and_its_spine() -> None:
+    name = str(Uplink("l1", "s1", 5, 7))
+    assert (uplinks.leaf_of(name), uplinks.spine_of(name)) == ("l1", "s1")
+
+
+def test_a_leafs_name_is_its_own() -> None:
+    assert (uplinks.leaf_of("l1"), uplinks.spine_of("l1")) == ("l1", "")
+
+
 @pytest.mark.parametrize(
     ("document", "says"),
     [

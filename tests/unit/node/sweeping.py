@@ -29,7 +29,7 @@ SLACK_S = 40
 #: Starts the command behind its options once for each node of NODES, with its own standard input.
 SRUN = """\
 #!{python} -SE
-import json, os, signal, subprocess, sys
+import json, os, re, signal, subprocess, sys
 words = sys.argv[1:]
 said = sys.stdin.buffer.read()
 here = os.environ["SWEEP"]
@@ -40,8 +40,14 @@ with open(here + "/srun.args", "w") as kept:
     kept.write(chr(10).join(words))
 command = words[words.index("env"):]
 started = []
-asked = [word.split("=")[1] for word in words if word.startswith("--nodelist=")]
-there = asked[0].split(",") if asked else os.environ["NODES"].split(",")
+there = os.environ["NODES"].split(",")
+for word in words:
+    if word.startswith("--nodelist="):
+        ranges = re.findall(r"([^,=\[]+)(?:\[([0-9]+)-([0-9]+)\])?(?:,|$)", word)
+        there = []
+        for prefix, first, last in ranges:
+            numbers = range(int(first), int(last) + 1) if first else [""]
+            there += [prefix + str(number) for number in numbers]
 unreached = [node for node in there if node in os.environ["UNREACHED"].split(",")]
 for node in there:
     if node in unreached:

@@ -532,7 +532,7 @@ def test_a_new_check_only_records(nodes: Fleet, patrolled: Patrolled) -> None:
 def test_who_may_not_drain_only_records(
     nodes: Fleet, patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lacking = rights.Missing("drain", "user a may not drain", "admin", "ask")
+    lacking = rights.MissingRight("drain", "user a may not drain", "admin", "ask")
     monkeypatch.setattr(rights, "missing", lambda _: [lacking])
     code, said = patrolled(Ran("n2"))
     assert code == 1 and "only recorded: user a may not drain" in said[0]

@@ -52,6 +52,11 @@ def test_the_document_has_all_rooms() -> None:
     assert set(ROOMS) == packages and len(ROOMS) == len(packages)
 
 
+@pytest.mark.parametrize("name", ROOMS)
+def test_a_room_has_its_tests(name: str) -> None:
+    assert list((paths.HOME / "tests" / "unit" / name).rglob("test_*.py"))
+
+
 @pytest.mark.parametrize("name", [*ROOMS, ""], ids=[*ROOMS, "no room"])
 def test_a_room_imports_lower_ones_only(name: str) -> None:
     above = set(ROOMS[: ROOMS.index(name)]) if name else set(ROOMS)

@@ -22,7 +22,7 @@ from railgauge.model.measurement import Measurement
 from railgauge.node import parts
 from railgauge.site import check, new, propose, templates
 from railgauge.site.detect import Seen
-from railgauge.site.templates import Place
+from railgauge.site.templates import DescribedPartition
 from railgauge.slurm import client
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.slurm.partitions import Cluster
@@ -52,7 +52,7 @@ ROCE = {
 }
 
 
-def made(template: str = "tcp", *described: Place) -> list[str]:
+def made(template: str = "tcp", *described: DescribedPartition) -> list[str]:
     lines = new.make_from_template("mine", template, HOST, described)
     systems.load.cache_clear()
     return lines
@@ -62,7 +62,7 @@ def text_of() -> str:
     return (paths.SYSTEMS / "mine" / "reframe.yaml").read_text()
 
 
-BATCH = Place("batch", "c[01-04]", values=TCP)
+BATCH = DescribedPartition("batch", "c[01-04]", values=TCP)
 
 
 @pytest.mark.parametrize("name", templates.names())
@@ -82,7 +82,7 @@ def test_plain_cluster_is_described_in_about_twenty_lines() -> None:
 
 @pytest.mark.parametrize(("template", "values"), [("tcp", TCP), ("roce", ROCE)])
 def test_what_is_known_is_filled_in(template: str, values: dict[str, Any]) -> None:
-    lines = made(template, Place("batch", "c[01-04]", ("--account=hpc",), values))
+    lines = made(template, DescribedPartition("batch", "c[01-04]", ("--account=hpc",), values))
     (partition,) = systems.load("mine").partitions
     extras = partition.extras
     assert partition.name == "batch" and extras.nodes == "c[01-04]"
@@ -97,7 +97,7 @@ def test_what_is_known_is_filled_in(template: str, values: dict[str, Any]) -> No
 
 @pytest.mark.parametrize(("template", "values"), [("tcp", TCP), ("roce", ROCE)])
 def test_system_from_a_template_has_no_problems(template: str, values: dict[str, Any]) -> None:
-    made(template, Place("batch", "c[01-04]", (), values))
+    made(template, DescribedPartition("batch", "c[01-04]", (), values))
 
     def ask(*command: str) -> str:
         if command[0] == "scontrol":
@@ -110,20 +110,23 @@ def test_system_from_a_template_has_no_problems(template: str, values: dict[str,
 
 
 def test_what_was_not_seen_is_open_and_said_with_its_reason() -> None:
-    place = Place("batch", "c[01-02]", values={"mtu_bytes": 1500})
-    lines = made("tcp", dataclasses.replace(place, missing={"link_gbits": "eth0 is virtual"}))
+    partition = DescribedPartition("batch", "c[01-02]", values={"mtu_bytes": 1500})
+    lines = made("tcp", dataclasses.replace(partition, missing={"link_gbits": "eth0 is virtual"}))
     assert "batch: link_gbits is open: eth0 is virtual" in lines
     assert "      # fill in: link_gbits: 10" in text_of()
     assert systems.load("mine").partition("batch").extras.link_gbits is None
 
 
 def test_field_that_must_be_there_is_a_placeholder() -> None:
-    made("roce", Place("batch", "c[01-02]", values=TCP, missing={"rails": "no RDMA device"}))
+    made(
+        "roce",
+        DescribedPartition("batch", "c[01-02]", values=TCP, missing={"rails": "no RDMA device"}),
+    )
     assert "        rails: 1  # a placeholder: fill in" in text_of()
 
 
 def test_placeholder_that_is_left_is_a_problem_with_its_line() -> None:
-    made("roce", Place("batch", "c[01-02]", values=ROCE))
+    made("roce", DescribedPartition("batch", "c[01-02]", values=ROCE))
     assert not problems()
     path = paths.SYSTEMS / "mine" / "reframe.yaml"
     path.write_text(text_of().replace("rails: 2", f"rails: 2  {templates.PLACEHOLDER}"))
@@ -144,7 +147,7 @@ def test_without_slurm_all_is_to_be_filled_in() -> None:
 
 
 def test_each_of_slurms_partitions_is_one() -> None:
-    made("tcp", BATCH, Place("big.mem", "m[1-2]", values={}))
+    made("tcp", BATCH, DescribedPartition("big.mem", "m[1-2]", values={}))
     described = systems.load("mine").partitions
     assert [(p.name, p.extras.nodes) for p in described] == [
         ("batch", "c[01-04]"),
@@ -204,35 +207,38 @@ def a_slurm(gres: str = "", **partitions: list[str]) -> Cluster:
 
 def test_partition_whose_nodes_are_in_another_is_left_out_and_said() -> None:
     known = a_slurm(debug=["c1"], batch=["c1", "c2"], empty=[], fat=["m1"])
-    described, lines = templates.places(known, [], [], {})
-    assert [place.slurm_partition for place in described] == ["batch", "fat"]
+    described, lines = templates.partitions(known, [], [], {})
+    assert [one.slurm_partition for one in described] == ["batch", "fat"]
     assert lines == ["not described: Slurm's partition debug, whose nodes are batch's too"]
 
 
 def test_partition_that_is_asked_for_is_the_only_one() -> None:
     known = a_slurm(debug=["c1"], batch=["c1", "c2"])
-    described, lines = templates.places(known, ["debug"], ["--qos=x"], {"mtu_bytes": 1500})
-    assert (described, lines) == ([Place("debug", "c1", ("--qos=x",), {"mtu_bytes": 1500})], [])
+    described, lines = templates.partitions(known, ["debug"], ["--qos=x"], {"mtu_bytes": 1500})
+    assert (described, lines) == (
+        [DescribedPartition("debug", "c1", ("--qos=x",), {"mtu_bytes": 1500})],
+        [],
+    )
 
 
 @pytest.mark.parametrize("wanted", [[], ["a", "b"]])
 def test_partitions_that_overlap_are_refused_with_what_to_type(wanted: list[str]) -> None:
     known = a_slurm(a=["c1", "c2"], b=["c2", "c3"])
     with pytest.raises(RailgaugeError) as caught:
-        templates.places(known, wanted, [], {})
+        templates.partitions(known, wanted, [], {})
     assert "c2 in Slurm's partitions a and b" in str(caught.value)
     assert caught.value.next_step == "--partition a, or --partition b"
 
 
 def test_unknown_partition_is_refused_with_the_known_ones() -> None:
     with pytest.raises(RailgaugeError, match=r"no partition fast: it has a \(c1\)"):
-        templates.places(a_slurm(a=["c1"]), ["fast"], [], {})
+        templates.partitions(a_slurm(a=["c1"]), ["fast"], [], {})
 
 
 def test_what_is_stated_wins_over_what_is_seen() -> None:
-    place = Place("batch", "c1", values={"link_gbits": 10})
+    partition = DescribedPartition("batch", "c1", values={"link_gbits": 10})
     shown = Seen("batch", ("c1",), {"link_gbits": 25, "mtu_bytes": 9000}, {"rails": "none"})
-    found = templates.seen(place, shown)
+    found = templates.seen(partition, shown)
     assert found.values == {"link_gbits": 10, "mtu_bytes": 9000}
     assert found.missing == {"rails": "none"}
 
@@ -313,7 +319,7 @@ def test_no_floor_where_the_description_does_not_say(field: str) -> None:
 
 
 def test_required_check_whose_link_is_open_needs_a_baseline() -> None:
-    made("tcp", Place("batch", "c[01-04]", values={"mtu_bytes": 1500}))
+    made("tcp", DescribedPartition("batch", "c[01-04]", values={"mtu_bytes": 1500}))
     lines = [str(line) for line in check.check("mine", no_slurm, HOST)]
     (hint,) = [x for x in lines if "Iperf2Pair (bandwidth, stream_bandwidth_min, retransmits)" in x]
     assert "next: state link_gbits, of which floors follow; or railgauge accept --mode" in hint

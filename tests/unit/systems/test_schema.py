@@ -718,7 +718,9 @@ def test_unknown_host_with_the_lab_up_is_the_lab(
 ) -> None:
     write()
     on_host(monkeypatch, "laptop", lab_up=True)
-    monkeypatch.setenv("RAILGAUGE_LAB_DIR", str(tmp_path))
+    monkeypatch.setenv("RAILGAUGE_LAB_DIR", str(tmp_path / "labs"))
+    (tmp_path / "labs" / "run").mkdir(parents=True)
+    (tmp_path / "labs" / "run" / "system").write_text("lab")
     assert systems.current() == "lab"
 
 

@@ -5,45 +5,25 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Literal
 
-from railgauge.tools.common.options import (
-    require_congestion,
-    require_integers,
-    require_one_of,
-    require_seconds,
-)
+from railgauge.tools.common.options import require_one_of, require_seconds
+from railgauge.tools.common.tcp import TcpOptions
 
 TOOL = "iperf2"
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(TcpOptions):
     """The settings of one TCP run; ValueError where it cannot be run."""
 
-    #: per direction
-    streams: int = 4
-    duration_s: int = 5
-    #: socket buffer asked for with -w; None leaves it to the kernel's autotuning
-    window_bytes: int | None = None
-    #: congestion control of the sender, as named under net.ipv4.tcp_available_congestion_control
-    congestion: str | None = None
-    #: size of one write
-    length_bytes: int | None = None
     #: both sides report every so often; None: every second, and the sender only
     interval_s: float | None = None
-    #: how long what is buffered may still be on its way when the time is up
-    drain_s: float = 0
     #: from client to server, from server to client (-R), both at once (--full-duplex)
     direction: Literal["forward", "reverse", "both"] = "forward"
 
     def __post_init__(self) -> None:
         require_one_of(TOOL, self, direction=("forward", "reverse", "both"))
-        count = (1, None)
-        require_integers(
-            TOOL, self, streams=count, duration_s=count, window_bytes=count, length_bytes=count
-        )
+        self.require_tcp(TOOL)
         require_seconds(TOOL, "interval_s", self.interval_s, 0.1)
-        require_seconds(TOOL, "drain_s", self.drain_s)
-        require_congestion(TOOL, self.congestion)
 
 
 def version_argv() -> list[str]:

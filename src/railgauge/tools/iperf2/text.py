@@ -152,8 +152,8 @@ def _check_both(sums: Sequence[tuple[int, str]], ways: Sequence[Output]) -> None
         return
     total, moved = reader.rows[-1], sum(way.total.transferred_bytes for way in ways)
     if total.start.value == 0 and abs(total.bytes.value - moved) > BYTES_SLACK * moved:
-        found = f"a sum of {total.bytes.value:.0f} bytes"
-        raise ParseError(total.line, found, f"the {moved} of both directions")
+        problem = f"a sum of {total.bytes.value:.0f} bytes"
+        raise ParseError(total.line, problem, f"the {moved} of both directions")
 
 
 class _Reader:
@@ -272,8 +272,8 @@ class _Reader:
             return int(values[place])
         if is_sum:
             return None
-        found = quote(" ".join(values))
-        raise ParseError(number, found, f"the columns {' '.join(columns)}, Rtry an integer")
+        problem = quote(" ".join(values))
+        raise ParseError(number, problem, f"the columns {' '.join(columns)}, Rtry an integer")
 
     def _take_csv(self, number: int, line: str) -> bool:
         fields = [field.strip() for field in line.split(",")]
@@ -355,8 +355,8 @@ class _Reader:
         if sums is not None and not self.udp:
             _check_sum(sums, streams)
         if streams and len(self.ports) > len(streams):
-            found = f"{len(self.ports)} 'connected with' lines but {len(streams)} totals"
-            raise ParseError(0, found, "a total for every connected stream")
+            problem = f"{len(self.ports)} 'connected with' lines but {len(streams)} totals"
+            raise ParseError(0, problem, "a total for every connected stream")
         if sums is None or (streams and self.udp):
             assert streams, "there are rows, so a stream or a sum has a total"
             total = _added(streams)
@@ -468,20 +468,20 @@ def _final(rows: list[_Row]) -> _Row:
     name, clock, moved, half = last.id, 0.0, 0.0, last.bytes.half
     for row in intervals:
         if abs(row.start.value - clock) > row.start.half:
-            found = f"[{name}] from {row.start.value:g} s"
-            raise ParseError(row.line, found, f"its next interval from {clock:g} s, or its end")
+            problem = f"[{name}] from {row.start.value:g} s"
+            raise ParseError(row.line, problem, f"its next interval from {clock:g} s, or its end")
         clock, moved, half = row.end.value, moved + row.bytes.value, half + row.bytes.half
     if last.start.value > 0:
-        found = f"[{name}] ends with {last.start.value:g}-{last.end.value:g} s and has no total"
-        raise ParseError(last.line, found, "a last row from 0 to the end of the run")
+        problem = f"[{name}] ends with {last.start.value:g}-{last.end.value:g} s and has no total"
+        raise ParseError(last.line, problem, "a last row from 0 to the end of the run")
     if last.end.value < clock - last.end.half:
-        found = f"a total of [{name}] to {last.end.value:g} s"
-        raise ParseError(last.line, found, f"an end at {clock:g} s or later")
+        problem = f"a total of [{name}] to {last.end.value:g} s"
+        raise ParseError(last.line, problem, f"an end at {clock:g} s or later")
     if _ends_early(rows) and moved < last.bytes.value - half:
         raise _no_interval(rows)
     if moved > last.bytes.value * (1 + SLACK) + half:
-        found = f"a total of [{name}] of {last.bytes.value:.0f} bytes"
-        raise ParseError(last.line, found, f"at least the {moved:.0f} bytes of its intervals")
+        problem = f"a total of [{name}] of {last.bytes.value:.0f} bytes"
+        raise ParseError(last.line, problem, f"at least the {moved:.0f} bytes of its intervals")
     return last
 
 
@@ -511,8 +511,8 @@ def _stood_still(rows: Sequence[_Row]) -> bool:
 
 def _no_interval(rows: Sequence[_Row]) -> ParseError:
     *_, interval, last = rows
-    found = f"no interval of [{last.id}] from {interval.end.value:g} to {last.end.value:g} s"
-    return ParseError(last.line, found, "intervals to the end of the run")
+    problem = f"no interval of [{last.id}] from {interval.end.value:g} to {last.end.value:g} s"
+    return ParseError(last.line, problem, "intervals to the end of the run")
 
 
 def _check_sum(total: _Row, streams: list[_Row]) -> None:
@@ -523,16 +523,18 @@ def _check_sum(total: _Row, streams: list[_Row]) -> None:
     moved = sum(row.bytes.value for row in streams)
     half = total.bytes.half + sum(row.bytes.half for row in streams)
     if abs(total.bytes.value - moved) > half + SLACK * moved:
-        found = f"a sum of {total.bytes.value:.0f} bytes"
-        raise ParseError(total.line, found, f"the {moved:.0f} bytes of its {len(streams)} streams")
+        problem = f"a sum of {total.bytes.value:.0f} bytes"
+        raise ParseError(
+            total.line, problem, f"the {moved:.0f} bytes of its {len(streams)} streams"
+        )
     ends = max(row.end.value for row in streams)
     if total.end.value > _SUM_LONGEST * ends:
-        found = f"a sum to {total.end.value:g} s"
-        raise ParseError(total.line, found, f"an end near the {ends:g} s of its streams")
+        problem = f"a sum to {total.end.value:g} s"
+        raise ParseError(total.line, problem, f"an end near the {ends:g} s of its streams")
     retransmits = [row.retransmits for row in streams if row.retransmits is not None]
     if total.retransmits not in (None, sum(retransmits)) and len(retransmits) == len(streams):
-        found = f"a sum of {total.retransmits} retransmits"
-        raise ParseError(total.line, found, f"the {sum(retransmits)} of its streams")
+        problem = f"a sum of {total.retransmits} retransmits"
+        raise ParseError(total.line, problem, f"the {sum(retransmits)} of its streams")
 
 
 def _whole_time(total: _Row, streams: list[_Row]) -> Stream:

@@ -204,8 +204,8 @@ class _Reader:
                 raise ParseError(number, f"a row of {other} in the table of {mine}", "one table")
             row = self._row(number, line)
             if self.rows and row.size_bytes <= self.rows[-1].size_bytes:
-                found = f"{row.size_bytes} bytes after {self.rows[-1].size_bytes}"
-                raise ParseError(number, found, "every size once, in rising order")
+                problem = f"{row.size_bytes} bytes after {self.rows[-1].size_bytes}"
+                raise ParseError(number, problem, "every size once, in rising order")
             # Only -a has several sizes, from 2 bytes on.
             if self.rows:
                 sizes = [*(row.size_bytes for row in self.rows), row.size_bytes]
@@ -213,9 +213,9 @@ class _Reader:
                     (s for s, size in zip(SWEEP_SIZES, sizes, strict=False) if s != size), None
                 )
                 if left_out is not None:
-                    found = f"no row of {left_out} bytes above {quote(line)}"
+                    problem = f"no row of {left_out} bytes above {quote(line)}"
                     raise ParseError(
-                        number, found, "a sweep from 2 bytes, each size twice the last"
+                        number, problem, "a sweep from 2 bytes, each size twice the last"
                     )
             self.rows.append(row)
         elif _HIDDEN_ROW.search(line):
@@ -224,8 +224,8 @@ class _Reader:
     def _row(self, number: int, line: str) -> Bandwidth | Latency:
         words = line.split()
         if len(words) != len(self.columns):
-            found = f"{len(words)} values in {quote(line)}"
-            raise ParseError(number, found, f"one for each of {len(self.columns)} columns")
+            problem = f"{len(words)} values in {quote(line)}"
+            raise ParseError(number, problem, f"one for each of {len(self.columns)} columns")
         shown: dict[str, Shown] = {}
         for word, column in zip(words, self.columns, strict=True):
             whole = column.field in ("size", "iterations")
@@ -296,8 +296,8 @@ class _Reader:
         if not self.rows:
             raise ParseError(0, "no row below the header", "a row for every size")
         if self.place != "closed":
-            found = f"the table open after {self.rows[-1].size_bytes} bytes"
-            raise ParseError(0, found, "a line of dashes below the last row")
+            problem = f"the table open after {self.rows[-1].size_bytes} bytes"
+            raise ParseError(0, problem, "a line of dashes below the last row")
 
     def _stated(self, name: str) -> str:
         if name not in self.info:

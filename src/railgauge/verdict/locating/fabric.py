@@ -11,6 +11,7 @@ from typing import Literal
 
 from scipy import special
 
+from railgauge.model.uplinks import leaf_of, spine_of
 from railgauge.node.rdma import natural
 from railgauge.verdict.locating import scoring
 from railgauge.verdict.locating.evidence import End, Evidence, Low, Observation, Tally
@@ -278,7 +279,7 @@ def _spine(evidence: Evidence, lows: Sequence[Low], of_flows: Collection[Low]) -
     low_within = len(_of_good_ends(evidence, inside))
     count = _each_a_few_times(Counter(node for low in pairs for node in low.nodes)) / 2
     score = _more_than(count, across * (low_within + 1) / max(within, 1)) if within else 0.0
-    spines = len({uplink.partition(":")[2] for uplink in evidence.uplink_events})
+    spines = len({spine_of(uplink) for uplink in evidence.uplink_events})
     if within and not score:
         return None
     twice = len({low.round for low in mixed}) > 1
@@ -294,10 +295,8 @@ def _spine(evidence: Evidence, lows: Sequence[Low], of_flows: Collection[Low]) -
 
 def _spine_with_errors(evidence: Evidence) -> str:
     """The spine whose uplinks stand out at most leaves by their errors; "" if none."""
-    leaves = {name.partition(":")[0] for name in evidence.uplink_events}
-    worst = Counter(
-        name.partition(":")[2] for leaf in leaves if (name := _with_errors(evidence, leaf))
-    )
+    leaves = {leaf_of(name) for name in evidence.uplink_events}
+    worst = Counter(spine_of(name) for leaf in leaves if (name := _with_errors(evidence, leaf)))
     ((spine, count),) = worst.most_common(1) or [("", 0)]
     return spine if count >= _LEAST_LEAVES and 2 * count > len(leaves) else ""
 
@@ -369,9 +368,7 @@ def _uplink(evidence: Evidence, leaf: str) -> str:
 
 def _with_errors(evidence: Evidence, leaf: str) -> str:
     events_by_name = {
-        name: events
-        for name, events in evidence.uplink_events.items()
-        if name.partition(":")[0] == leaf
+        name: events for name, events in evidence.uplink_events.items() if leaf_of(name) == leaf
     }
     if not events_by_name:
         return ""
@@ -388,7 +385,7 @@ def _starved(evidence: Evidence, leaf: str) -> str:
     carried = {
         name: both_ways
         for name, both_ways in evidence.uplink_bytes.items()
-        if name.partition(":")[0] == leaf
+        if leaf_of(name) == leaf
     }
     if len(carried) < 2:
         return ""

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from scipy import special
 
+from railgauge.model.uplinks import leaf_of
 from railgauge.node.rdma import natural
 from railgauge.verdict.locating import scoring
 from railgauge.verdict.locating.evidence import End, Evidence, Low, Missing, pair_of
@@ -500,7 +501,7 @@ class _Judge:
 
 
 def _of_fabric(evidence: Evidence, gathering: Gathering) -> Suspect:
-    leaf = gathering.name.partition(":")[0]
+    leaf = leaf_of(gathering.name)
     known = [end for end, of_end in evidence.leaves.items() if of_end == leaf]
     # Of a rail that is low everywhere the leaf may not be known.
     ends = tuple(known) or tuple(dict.fromkeys(e for low in gathering.lows for e in low[1:3]))
