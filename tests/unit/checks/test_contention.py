@@ -268,6 +268,18 @@ def test_where_there_is_one_numa_node_what_is_far_from_the_nic_is_left_out_by_na
     assert left_out is not None and "n1 could not be far: all of its CPUs" in left_out.message
 
 
+def test_stressors_may_run_as_long_as_both_sides_and_not_much_longer(
+    known: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue.session, "takes_no_job", lambda asked: {})
+    check = jobs.ended(known(variant_num=0), tmp_path)
+    check.choose_places()
+    check.here = check.places[0]
+    order = check.order()
+    limits_s = order["start_limit_s"] + order["run_limit_s"]
+    assert limits_s + 60 < order["contention"]["at_most_s"] < limits_s + 300
+
+
 SECONDS = st.floats(0, 1e6, allow_nan=False)
 
 
