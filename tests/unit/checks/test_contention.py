@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from railgauge import systems
 from railgauge.checks import contention, queue
 from railgauge.checks.contention import RailStates, TcpStates, hypervisors, in_other_state
+from railgauge.model import references
 from railgauge.model.failure import HOST_STATE, NOT_MEASURED
 from railgauge.systems import Contention
 from tests.unit.checks import jobs
@@ -45,6 +46,13 @@ def test_each_state_is_a_place_of_its_own_where_the_series_is_asked_for(
         ][:cases]
     )
     assert names(RailStates())[:1] == ["gpu:n1:n2:0-0:idle"][:cases]
+
+
+@pytest.mark.parametrize("system", ["lab", "vm-pair"])
+def test_latency_beside_load_is_shown_as_times_that_without(system: str) -> None:
+    ratios = references.load(system).ratios_of("ContentionLatency")
+    shown = {ratio.metric for ratio in ratios if ratio.of.operation == "write busy"}
+    assert {"latency", "latency_p99"} <= shown
 
 
 def test_no_two_states_are_measured_at_once(describe: Describe) -> None:  # noqa: F811
