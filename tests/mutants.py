@@ -137,9 +137,23 @@ MUTANTS = [
     Mutant(
         "who keeps stressors outlives its side",
         "src/railgauge/node/stressor.py",
-        "        for _ in sys.stdin:\n",
-        "        for _ in [*sys.stdin] or [time.sleep(1)]:\n",
+        "        if not data:\n            return\n",
+        "        if not data:\n            yield LOOK\n            return\n",
         "tests/unit/node/test_contention.py -k end_with_the_input",
+    ),
+    Mutant(
+        "a machine that lost its power keeps its hypervisor busy",
+        "src/railgauge/node/stressor.py",
+        "if not select.select([0], [], [], SILENT_S)[0]:",
+        "if False:",
+        "tests/unit/node/test_contention.py -k heard_of",
+    ),
+    Mutant(
+        "stressors run as long as they like",
+        "src/railgauge/node/stressor.py",
+        '"--timeout", str(at_most_s)]',
+        '"--timeout", "3600"]',
+        "tests/unit/node/test_contention.py -k behind_the_limits",
     ),
     Mutant(
         "what others sent over the uplinks tells which is at fault",

@@ -200,6 +200,32 @@ def test_every_operation_and_scale_of_a_dgx_runs(railgauge: Run, verdict: Verdic
     assert {f["kind"] for f in found["findings"]} <= {"no-baseline", "not-measured", "left-out"}
 
 
+def test_nccl_with_p2p_off_is_of_the_series_and_lacks_a_number_of_its_own_alone(
+    railgauge: Run, area: Path
+) -> None:
+    answer = railgauge(
+        *("rehearse", "dgx-h100", "--series", "--nodes", "n[1-2]", "--places", ":p2p-off:"),
+        *("--", "-n", "^NcclNode"),
+    )
+    assert answer.returncode == 2 and "SIMULATED INCONCLUSIVE" in answer.stdout, answer.stdout
+    campaign = max((area / "rehearsals" / "campaigns").iterdir())
+    records = [read_record(path) for path in campaign.glob("stage/**/railgauge.jsonl")]
+    results = [
+        r for record in records if record and record.check == "NcclNode" for r in record.results
+    ]
+    assert {result.place for result in results} == {f"all_reduce:p2p-off:n{n}" for n in (1, 2)}
+    # NVLink would be a failure of kind `condition`.
+    assert {failure.kind for r in results for failure in r.failures} == {"no-reference"}
+    packed = [path for path in campaign.glob(f"stage/**/{raw.FILE}") if "NcclNode" in str(path)]
+    sides = [
+        side for path in packed for of in raw.read(path).sides.values() for side in of.values()
+    ]
+    logs = [
+        text for side in sides for name, text in side.files.items() if name.endswith("nccl.log")
+    ]
+    assert logs and all("via SHM/" in text and "via P2P/" not in text for text in logs)
+
+
 def failing(document: dict[str, Any]) -> set[tuple[str, ...]]:
     """The nodes of every place that a finding speaks of."""
     return {tuple(finding["nodes"]) for finding in document["findings"] if finding["nodes"]}

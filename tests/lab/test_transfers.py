@@ -16,13 +16,15 @@ import pytest
 from railgauge.lab.cluster import Lab
 from railgauge.model.record import read_record
 from railgauge.stack import activation
-from railgauge.tools.file_transfer import PROVIDERS
+from railgauge.tools.file_transfer import DISCARDED, PROVIDERS
 
 from .conftest import Run
 
 Verdict = Callable[[], dict[str, Any]]
 
 TRANSFERS = "^(Iperf3Pair|WdtTransfer|FtpTransfer|ScpTransfer|HpnScpTransfer|BbcpTransfer)"
+
+FILES = ("one-large-file", "many-small-files")
 
 #: What Debian has none of, by check: the tool, and its program.
 OPTIONAL = {
@@ -59,7 +61,8 @@ def test_files_arrive_by_every_tool_that_is_there(
     operations = {(m["tool"], m["operation"]) for m in found["measurements"] if m["passed"]}
     assert operations == {
         ("iperf3", "tcp"),
-        *((tool, f) for tool in tools for f in ("one-large-file", "many-small-files")),
+        *((tool, f) for tool in tools for f in FILES),
+        *(("wdt", f"{f}{DISCARDED}") for f in FILES if "wdt" in tools),
     }
     assert {c["check"] for c in found["left_out"]} == OPTIONAL.keys() - built
     for check in OPTIONAL.keys() - built:

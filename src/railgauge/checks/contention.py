@@ -34,6 +34,10 @@ PROGRAM = "stress-ng"
 #: States in which it runs.
 LOADED: tuple[HostState, ...] = ("busy", "beside")
 
+#: What stressors run beside the tool's own limits: how long both sides' may take to start, a server
+#: behind its client, the last look.
+_AROUND_S = 120
+
 #: So much of the client's time may pass outside of what was looked at: its start, and its end.
 _WITHIN = 0.9
 
@@ -146,6 +150,7 @@ class InState(_OfPair):
                 "state": self.state,
                 "cores": self.contention.cores,
                 "program": [PROGRAM],
+                "at_most_s": self.start_limit_s + self.run_limit_s() + _AROUND_S,
                 "on": on,
             },
         }

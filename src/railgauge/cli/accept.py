@@ -53,11 +53,7 @@ from railgauge.systems.schema import Schedule
     help="Compare with that campaign at the end, place by place; `accepted` is the last accepted "
     "one. Pairs that fell are measured again, which decides.",
 )
-@click.option(
-    "--series",
-    is_flag=True,
-    help="Measure what is not in every acceptance too: all long ways, programs of the site.",
-)
+@running.SERIES
 @click.option(
     "--fabric-mode",
     metavar="MODE",
@@ -119,17 +115,15 @@ def accept(
     from railgauge.checks.fabric import MODE_VARIABLE
     from railgauge.checks.queue import IDLE_VARIABLE
     from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
-    from railgauge.checks.wan import SERIES_VARIABLE
     from railgauge.systems.fabric import MODE
 
-    running.choose(places)
+    running.choose(places, series)
     if schedule is not None:
         os.environ[SCHEDULE_VARIABLE] = schedule
     if seed is not None:
         os.environ[SEED_VARIABLE] = str(seed)
-    for variable, wanted in ((SERIES_VARIABLE, series), (IDLE_VARIABLE, idle)):
-        if wanted:
-            os.environ[variable] = "1"
+    if idle:
+        os.environ[IDLE_VARIABLE] = "1"
     if fabric_mode is not None:
         if re.fullmatch(MODE, fabric_mode) is None:
             raise RailgaugeError(

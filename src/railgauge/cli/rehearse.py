@@ -23,6 +23,7 @@ from railgauge.systems import rehearsal
 )
 @click.option("--nodes", help="Only these of the lab's nodes: n[1-2].")
 @running.PLACES
+@running.SERIES
 @click.option("--plan", "plan_only", is_flag=True, help="Say what would run, and run nothing.")
 @json_option("verdict", "plan")
 @running.provisional
@@ -32,6 +33,7 @@ def rehearse(
     scenario: str,
     nodes: str | None,
     places: str | None,
+    series: bool,
     plan_only: bool,
     as_json: bool,
     provisional: bool,
@@ -55,7 +57,7 @@ def rehearse(
         os.environ["RAILGAUGE_RESULTS"] = str(paths.results_root() / rehearsal.RESULTS)
     os.environ[rehearsal.VARIABLE] = str(happening)
     running.enter(system, None)
-    running.choose(places)
+    running.choose(places, series)
     rehearsal.require_effect(systems.load(system), nodes)
     shown = running.Shown(as_json, provisional=provisional)
     running.run(system, None, nodes, "acceptance", plan_only, shown, reframe_options)

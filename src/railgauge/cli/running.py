@@ -38,6 +38,13 @@ PLACES = click.option(
     help="Only places with such a name, beside the preflight: n1:n2, :0-0$, 44ms.",
 )
 
+SERIES = click.option(
+    "--series",
+    is_flag=True,
+    help="Measure what is not in every acceptance too: all long ways, programs of the site, NCCL "
+    "with P2P off.",
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
@@ -57,10 +64,13 @@ def enter(system: str, partition: str | None) -> None:
         session.enter_lab_mounts(system, [sys.executable, "-m", "railgauge", *sys.argv[1:]])
 
 
-def choose(places: str | None) -> None:
-    """Restrict this session to the places with such names."""
+def choose(places: str | None, series: bool) -> None:
+    """Restrict this session to the places with such names, of those of the series too if wanted."""
     from railgauge.checks.cases import PLACES_VARIABLE
+    from railgauge.checks.wan import SERIES_VARIABLE
 
+    if series:
+        os.environ[SERIES_VARIABLE] = "1"
     if places is None:
         return
     try:

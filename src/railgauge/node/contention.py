@@ -17,12 +17,13 @@ import select
 import shlex
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from railgauge.node import stressor
+from railgauge.node import processes, stressor
 from railgauge.node.calls import read_sysfs
 from railgauge.node.peer import Peer
 from railgauge.node.way import NoWay, cpus_of, folded
@@ -125,7 +126,9 @@ def _siblings(cpu: int) -> frozenset[int]:
 
 def _argv(order: Facts, role: str, contention: Facts) -> list[str]:
     """How the stressors, or whoever looks at an idle host, are started."""
-    wanted: Facts = {"program": order["program"]} if order["state"] in ("busy", "beside") else {}
+    wanted: Facts = {}
+    if order["state"] in ("busy", "beside"):
+        wanted = {"program": order["program"], "at_most_s": order["at_most_s"]}
     on = order["on"].get(role)
     if on is None:
         wanted["cpus"] = contention["stressed"]
@@ -136,7 +139,9 @@ def _argv(order: Facts, role: str, contention: Facts) -> list[str]:
 
 
 class _Stressors:
-    """The process that keeps this node, or its hypervisor, busy."""
+    """The process that keeps this node, or its hypervisor, busy; hears every few seconds that this
+    side lives.
+    """
 
     def __init__(self, argv: list[str]) -> None:
         try:
@@ -152,6 +157,21 @@ class _Stressors:
         assert self._call.stdin and self._call.stdout and self._call.stderr
         self._in, self._out, self._errors = self._call.stdin, self._call.stdout, self._call.stderr
         self._rest = b""
+        self._ended, self._writing = threading.Event(), threading.Lock()
+        self._beats = threading.Thread(target=self._beat, name="stressors", daemon=True)
+        # A thread that took SIGTERM would let it into what the main thread keeps it from.
+        with processes.undisturbed():
+            self._beats.start()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(stressor.BEAT_S):
+            self._write("")
+
+    def _write(self, line: str) -> None:
+        # One that has ended, or is being ended, hears nothing more.
+        with self._writing, contextlib.suppress(OSError, ValueError):
+            self._in.write(f"{line}\n".encode())
+            self._in.flush()
 
     def hear(self, limit_s: float) -> Facts:
         """The next line of the stressors; NoWay where none comes."""
@@ -179,13 +199,13 @@ class _Stressors:
 
     def look(self) -> Facts:
         """The state of the CPUs now."""
-        with contextlib.suppress(BrokenPipeError):
-            self._in.write(b"\n")
-            self._in.flush()
+        self._write(stressor.LOOK)
         return self.hear(_LOOK_S)
 
     def end(self) -> None:
         """End the stressors, by closing their input."""
+        self._ended.set()
+        self._beats.join()
         with contextlib.suppress(BrokenPipeError):
             self._in.close()
         try:

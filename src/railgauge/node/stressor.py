@@ -1,11 +1,13 @@
 """Keep CPUs of a machine busy while something is measured, and say what came of it.
 
-    python3 stressor.py '{"program": ["stress-ng"], "cpus": "0-3"}'
+    python3 stressor.py '{"program": ["stress-ng"], "cpus": "0-3", "at_most_s": 60}'
 
-Prints a line of JSON once all stressors are at work, one more for every line of standard input, and
-a last one when that is over: the stressors then end, as they do however this process ends. `cpus`
-are those to load, or with `but` all others of the machine; without `program` nothing is started,
-and the lines say what else loads these CPUs.
+Prints a line of JSON once all stressors are at work, one more for every line `look` of standard
+input, and a last one when that is over: the stressors then end, as they do however this process
+ends. An empty line says that whoever asked for them still lives; where no line comes for `SILENT_S`
+they end too: a connection from a machine that lost its power stays open. They run for `at_most_s`
+by themselves. `cpus` are those to load, or with `but` all others of the machine; without `program`
+nothing is started, and the lines say what else loads these CPUs.
 
 Nothing but the standard library (Python 3.7) is imported: a node gives this file's text to the
 Python of its hypervisor.
@@ -17,6 +19,7 @@ import contextlib
 import ctypes
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -28,12 +31,17 @@ from typing import Any, NoReturn
 #: Time until each stressor must have used some of its CPU.
 BEGIN_S = 20.0
 
+#: The line that asks for the state now.
+LOOK = "look"
+
+#: How often whoever asked for stressors says that it lives, and the silence after which they end:
+#: a side that measures on a busy host may be late several times running.
+BEAT_S = 3.0
+SILENT_S = 30.0
+
 #: Time they have to end before they are killed.
 _END_S = 1.0
 _LOOK_S = 0.02
-
-#: Should nobody end them, they do so themselves.
-_LONGEST_S = 3600
 
 #: prctl(2)
 _SET_PDEATHSIG = 1
@@ -63,14 +71,14 @@ def _die_with_parent(number: int) -> None:
 
 
 class Stressors:
-    """stress-ng with one process a CPU, in a session of its own."""
+    """stress-ng with one process a CPU, in a session of its own, for `at_most_s`."""
 
-    def __init__(self, program: list[str], cpus: list[int]) -> None:
+    def __init__(self, program: list[str], cpus: list[int], at_most_s: int) -> None:
         self._program, self._cpus = program[0], cpus
         count, where = str(len(cpus)), ",".join(map(str, cpus))
         self.began = time.monotonic()
         self._call = subprocess.Popen(
-            [*program, "--cpu", count, "--taskset", where, "--timeout", str(_LONGEST_S)],
+            [*program, "--cpu", count, "--taskset", where, "--timeout", str(at_most_s)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -188,6 +196,19 @@ def look(cpus: list[int], stressors: Stressors | None) -> Any:
     }
 
 
+def _lines() -> Iterator[str]:
+    """The lines of standard input until its end; refuses to go on where it is silent."""
+    rest = b""
+    while True:
+        if not select.select([0], [], [], SILENT_S)[0]:
+            _refuse(f"no word for {SILENT_S:g} s from whoever asked for the stressors")
+        data = os.read(0, 1 << 12)
+        if not data:
+            return
+        *lines, rest = (rest + data).split(b"\n")
+        yield from (line.decode("utf-8", "replace") for line in lines)
+
+
 def main() -> int:
     orders = json.loads(sys.argv[1])
     # Before anything is started that would be left behind.
@@ -203,13 +224,14 @@ def main() -> int:
     try:
         if "program" in orders:
             try:
-                stressors = Stressors(orders["program"], cpus)
+                stressors = Stressors(orders["program"], cpus, orders["at_most_s"])
             except OSError as error:
                 _refuse(f"cannot be started: {error}")
             stressors.begin()
         print(json.dumps(look(cpus, stressors)), flush=True)
-        for _ in sys.stdin:
-            print(json.dumps(look(cpus, stressors)), flush=True)
+        for line in _lines():
+            if line == LOOK:
+                print(json.dumps(look(cpus, stressors)), flush=True)
     finally:
         if stressors:
             seconds, code = time.monotonic() - stressors.began, stressors.end()

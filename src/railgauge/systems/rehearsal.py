@@ -182,7 +182,10 @@ def _variables_of_lab() -> list[list[str]]:
 _AS_ROOT = [["OMPI_ALLOW_RUN_AS_ROOT", "1"], ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"]]
 
 #: Features whose checks have no stand-ins.
-_LEFT_OUT = ("tcp", "rdma", "wan", "bond", "nics", "transfers", "fabric", "applications")
+_LEFT_OUT = (
+    *("tcp", "rdma", "wan", "bond", "nics", "transfers", "fabric", "applications"),
+    "contention",
+)
 
 
 def _nodes(extras: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from railgauge import systems
 from railgauge.checks import contention, queue
 from railgauge.checks.contention import RailStates, TcpStates, hypervisors, in_other_state
+from railgauge.model import references
 from railgauge.model.failure import HOST_STATE, NOT_MEASURED
 from railgauge.systems import Contention
 from tests.unit.checks import jobs
@@ -45,6 +46,13 @@ def test_each_state_is_a_place_of_its_own_where_the_series_is_asked_for(
         ][:cases]
     )
     assert names(RailStates())[:1] == ["gpu:n1:n2:0-0:idle"][:cases]
+
+
+@pytest.mark.parametrize("system", ["lab", "vm-pair"])
+def test_latency_beside_load_is_shown_as_times_that_without(system: str) -> None:
+    ratios = references.load(system).ratios_of("ContentionLatency")
+    shown = {ratio.metric for ratio in ratios if ratio.of.operation == "write busy"}
+    assert {"latency", "latency_p99"} <= shown
 
 
 def test_no_two_states_are_measured_at_once(describe: Describe) -> None:  # noqa: F811
@@ -266,6 +274,18 @@ def test_where_there_is_one_numa_node_what_is_far_from_the_nic_is_left_out_by_na
     assert far.place.state == "far"
     left_out = check._result(far).left_out
     assert left_out is not None and "n1 could not be far: all of its CPUs" in left_out.message
+
+
+def test_stressors_may_run_as_long_as_both_sides_and_not_much_longer(
+    known: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue.session, "takes_no_job", lambda asked: {})
+    check = jobs.ended(known(variant_num=0), tmp_path)
+    check.choose_places()
+    check.here = check.places[0]
+    order = check.order()
+    limits_s = order["start_limit_s"] + order["run_limit_s"]
+    assert limits_s + 60 < order["contention"]["at_most_s"] < limits_s + 300
 
 
 SECONDS = st.floats(0, 1e6, allow_nan=False)

@@ -29,7 +29,7 @@ from tests.unit.node.sweeping import (
 CPUS = sorted(os.sched_getaffinity(0))
 
 #: What stress-ng is here: as many processes as it is told, on the CPUs that it is told, which end
-#: with it. It ends by itself after STRESS_S, or once the file STRESS_UNTIL is there.
+#: with it. It ends by itself after its --timeout or STRESS_S, or once the file STRESS_UNTIL is there.
 STRESS_NG = f"""\
 #!{os.path.realpath(sys.executable)} -SE
 import ctypes, os, sys, time
@@ -43,7 +43,7 @@ if not os.environ.get("STRESS_NONE"):
             while True:
                 pass
 until = os.environ.get("STRESS_UNTIL", "")
-ends = time.time() + float(os.environ.get("STRESS_S", 100))
+ends = time.time() + float(os.environ.get("STRESS_S", said("--timeout")))
 while time.time() < ends and not os.path.exists(until):
     time.sleep(0.02)
 """
@@ -79,7 +79,8 @@ def stress_ng(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def order(state: str = "busy", client: str = WAITS, **more: Any) -> dict[str, Any]:
-    asked = {"state": state, "cores": 1, "program": ["stress-ng"], "on": {}, **more}
+    asked = {"state": state, "cores": 1, "program": ["stress-ng"], "at_most_s": 100, "on": {}}
+    asked.update(more)
     return pair_order(client=client, contention=asked)
 
 
@@ -312,24 +313,76 @@ def test_whatever_dies_no_stressor_is_left(tmp_path: Path, stress_ng: Path, vict
 # ---- the program that keeps them ----
 
 
+#: The program, with another patience.
+IMPATIENT = """
+import sys
+from railgauge.node import stressor
+stressor.SILENT_S = 1.0
+sys.exit(stressor.main())
+"""
+
+
+def impatient(program: Path, at_most_s: int = 100) -> list[str]:
+    wanted = {"program": [str(program)], "cpus": str(CPUS[0]), "at_most_s": at_most_s}
+    return [sys.executable, "-c", IMPATIENT, json.dumps(wanted)]
+
+
+def started(argv: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
 def keeper(**orders: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-SE", stressor.__file__, json.dumps(orders)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    return started([sys.executable, "-SE", stressor.__file__, json.dumps(orders)])
+
+
+def none_is_left(program: Path) -> bool:
+    return not any(str(program).encode() in _command(process) for process in stressors())
 
 
 def test_stressors_end_with_the_input_of_who_keeps_them(stress_ng: Path) -> None:
-    with keeper(program=[str(stress_ng)], cpus=str(CPUS[0])) as process:
+    with keeper(program=[str(stress_ng)], cpus=str(CPUS[0]), at_most_s=100) as process:
         assert process.stdin and process.stdout
         assert json.loads(process.stdout.readline())["running"] is True
         process.stdin.close()
         assert json.loads(process.stdout.readline())["exit_code"] == -signal.SIGTERM
-    deadline = time.monotonic() + 10
-    while any(str(stress_ng).encode() in _command(p) for p in stressors()):
-        assert time.monotonic() < deadline
+    wait_until(lambda: none_is_left(stress_ng), "stressors are left", 10)
+
+
+def test_stressors_end_where_nobody_is_heard_of_on_an_open_connection(stress_ng: Path) -> None:
+    """What a hypervisor has of a virtual machine that lost its power."""
+    with started(impatient(stress_ng)) as process:
+        assert process.stdin and process.stdout
+        assert json.loads(process.stdout.readline())["running"] is True
+        wait_until(lambda: none_is_left(stress_ng), "stressors are left", 15)
+        assert not process.stdin.closed
+        assert "no word for 1 s" in json.loads(process.stdout.readline())["refused"]
+        assert json.loads(process.stdout.readline())["exit_code"] == -signal.SIGTERM
+
+
+def test_a_side_that_measures_for_long_is_heard_of_all_the_time(
+    stress_ng: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stressor, "BEAT_S", 0.1)
+    keeps = contention._Stressors(impatient(stress_ng))
+    try:
+        keeps.hear(30)
+        time.sleep(2.5)
+        assert keeps.look()["running"] is True
+    finally:
+        keeps.end()
+
+
+def test_stressors_that_nothing_ends_do_so_behind_the_limits_of_the_run(stress_ng: Path) -> None:
+    with keeper(program=[str(stress_ng)], cpus=str(CPUS[0]), at_most_s=2) as process:
+        assert process.stdin and process.stdout
+        assert json.loads(process.stdout.readline())["running"] is True
+        wait_until(lambda: none_is_left(stress_ng), "stressors are left", 15)
+        process.stdin.close()
+        assert json.loads(process.stdout.readline())["exit_code"] == 0
+
+
+def test_a_side_says_that_it_lives_several_times_before_its_stressors_end() -> None:
+    assert stressor.BEAT_S * 5 < stressor.SILENT_S
 
 
 def _command(process: int) -> bytes:

@@ -74,6 +74,11 @@ def test_only_nccls_checks_are_required() -> None:
 
 
 @pytest.mark.usefixtures("healthy")
+def test_load_beside_tcp_and_rdma_is_left_out_with_them() -> None:
+    assert staged(features=["tcp", "nccl", "contention"])["features"] == ["nccl"]
+
+
+@pytest.mark.usefixtures("healthy")
 def test_interfaces_of_the_site_are_not_named() -> None:
     variables = dict(staged()["env_vars"])
     # The system's own for the interfaces of another machine would be wrong, and the lab's MPI
