@@ -1349,8 +1349,8 @@ MUTANTS = [
     Mutant(
         "a node that came back untested from its update stays open",
         "src/railgauge/gate/roll.py",
-        "    slurm_nodes.drain(roll.batch, run.UPDATED)\n",
-        "    slurm_nodes.drain([], run.UPDATED)\n",
+        "    slurm_nodes.drain(roll.batch, journal.UPDATED)\n",
+        "    slurm_nodes.drain([], journal.UPDATED)\n",
         "tests/unit/gate/test_update.py -k who_left",
     ),
     Mutant(
@@ -1658,9 +1658,37 @@ MUTANTS = [
     Mutant(
         "a node in update is tested and released",
         "src/railgauge/gate/run.py",
-        "updating = {} if despite_updates else in_update(system, known)",
+        "updating = {} if despite_updates else journal.in_update(system, known)",
         "updating: dict[str, str] = {}",
         f"{_GATE}/test_update.py -k in_update",
+    ),
+    Mutant(
+        "a node in update that came back is lent as a partner",
+        "src/railgauge/gate/partners.py",
+        "            and name not in updating\n",
+        "",
+        f"{_GATE}/test_update.py -k nobodys_partner",
+    ),
+    Mutant(
+        "a node in update that came back can be named as a partner",
+        "src/railgauge/gate/readmit.py",
+        "else updating.get(name, states[name].outside)",
+        "else states[name].outside",
+        f"{_GATE}/test_update.py -k named_as_a_partner",
+    ),
+    Mutant(
+        "a patrol tests a node in update that came back",
+        "src/railgauge/patrol/run.py",
+        "            why := updating.get(node)\n            or _why_left_alone(",
+        "            why := _why_left_alone(",
+        f"{_PATROL}/test_run.py -k rolling_update",
+    ),
+    Mutant(
+        "a node in update is adopted as it is",
+        "src/railgauge/cli/gate.py",
+        "updating = {name: known[name] for name in new if name in known}",
+        "updating: dict[str, str] = {}",
+        f"{_GATE}/test_update.py -k not_adopted",
     ),
     Mutant(
         "an update whose process is gone has ended well",
