@@ -1754,6 +1754,13 @@ MUTANTS = [
         "tests/unit/slurm/test_nodes.py -k set_a_node_down",
     ),
     Mutant(
+        "who wants a node tested is told to overwrite the reason of whoever set it down",
+        "src/railgauge/gate/run.py",
+        "    if node.drained or node.taken_down:\n",
+        "    if node.drained:\n",
+        f"{_GATE}/test_run.py -k did_not_hold",
+    ),
+    Mutant(
         "a named partner need not be known to be healthy",
         "src/railgauge/gate/readmit.py",
         "for name in sorted({*named} - {*same}):",

@@ -93,7 +93,7 @@ def _require_ours(node: SlurmNode) -> None:
     if node.ours:
         return
     name = node.name
-    if node.drained:
+    if node.drained or node.taken_down:
         raise RailgaugeError(
             f"{name} is not held by railgauge ({node.outside}), and only what it held is released",
             next_step=f"ask {node.by or 'them'}; once they have returned it: railgauge gate hold "
