@@ -745,6 +745,20 @@ MUTANTS = [
         "tests/unit/checks/test_protections.py -k takes_the_lines",
     ),
     Mutant(
+        "all silent nodes are accused where srun says which one it did not reach",
+        "src/railgauge/checks/protections.py",
+        "            tuple(unreached),\n",
+        "            silent,\n",
+        "tests/unit/checks/test_protections.py -k srun_does_not_reach",
+    ),
+    Mutant(
+        "a controller that does not answer srun accuses the job's nodes",
+        "src/railgauge/slurm/ends.py",
+        'return next((line for line in _lines(stderr) if _CONTROLLER.search(line)), "")',
+        'return ""',
+        "tests/unit/checks/test_protections.py -k controller_did_not_start",
+    ),
+    Mutant(
         "all nodes are accused where srun started no agent at all",
         "src/railgauge/checks/sweep.py",
         "if not self._raw.joined and len(self._raw.lost) > 1:",
@@ -1759,6 +1773,13 @@ MUTANTS = [
         "    if node.drained or node.taken_down:\n",
         "    if node.drained:\n",
         f"{_GATE}/test_run.py -k did_not_hold",
+    ),
+    Mutant(
+        "a damaged record of one node stops the tests of all",
+        "src/railgauge/cluster/store.py",
+        "    except ConfigurationError:\n        return None\n",
+        "    except ConfigurationError:\n        raise\n",
+        f"{_GATE}/test_run.py -k damaged_record_of_one_node",
     ),
     Mutant(
         "a named partner need not be known to be healthy",
