@@ -766,6 +766,20 @@ MUTANTS = [
         "tests/unit/checks/test_protections.py -k takes_the_lines",
     ),
     Mutant(
+        "all silent nodes are accused where srun says which one it did not reach",
+        "src/railgauge/checks/protections.py",
+        "            tuple(unreached),\n",
+        "            silent,\n",
+        "tests/unit/checks/test_protections.py -k srun_does_not_reach",
+    ),
+    Mutant(
+        "a controller that does not answer srun accuses the job's nodes",
+        "src/railgauge/slurm/ends.py",
+        'return next((line for line in _lines(stderr) if _CONTROLLER.search(line)), "")',
+        'return ""',
+        "tests/unit/checks/test_protections.py -k controller_did_not_start",
+    ),
+    Mutant(
         "all nodes are accused where srun started no agent at all",
         "src/railgauge/checks/sweep.py",
         "if not self._raw.joined and len(self._raw.lost) > 1:",
@@ -1377,8 +1391,8 @@ MUTANTS = [
     Mutant(
         "a node that came back untested from its update stays open",
         "src/railgauge/gate/roll.py",
-        "    slurm_nodes.drain(roll.batch, run.UPDATED)\n",
-        "    slurm_nodes.drain([], run.UPDATED)\n",
+        "    slurm_nodes.drain(roll.batch, journal.UPDATED)\n",
+        "    slurm_nodes.drain([], journal.UPDATED)\n",
         "tests/unit/gate/test_update.py -k who_left",
     ),
     Mutant(
@@ -1693,9 +1707,37 @@ MUTANTS = [
     Mutant(
         "a node in update is tested and released",
         "src/railgauge/gate/run.py",
-        "updating = {} if despite_updates else in_update(system, known)",
+        "updating = {} if despite_updates else journal.in_update(system, known)",
         "updating: dict[str, str] = {}",
         f"{_GATE}/test_update.py -k in_update",
+    ),
+    Mutant(
+        "a node in update that came back is lent as a partner",
+        "src/railgauge/gate/partners.py",
+        "            and name not in updating\n",
+        "",
+        f"{_GATE}/test_update.py -k nobodys_partner",
+    ),
+    Mutant(
+        "a node in update that came back can be named as a partner",
+        "src/railgauge/gate/readmit.py",
+        "else updating.get(name, states[name].outside)",
+        "else states[name].outside",
+        f"{_GATE}/test_update.py -k named_as_a_partner",
+    ),
+    Mutant(
+        "a patrol tests a node in update that came back",
+        "src/railgauge/patrol/run.py",
+        "            why := updating.get(node)\n            or _why_left_alone(",
+        "            why := _why_left_alone(",
+        f"{_PATROL}/test_run.py -k rolling_update",
+    ),
+    Mutant(
+        "a node in update is adopted as it is",
+        "src/railgauge/cli/gate.py",
+        "updating = {name: known[name] for name in new if name in known}",
+        "updating: dict[str, str] = {}",
+        f"{_GATE}/test_update.py -k not_adopted",
     ),
     Mutant(
         "an update whose process is gone has ended well",
@@ -1759,6 +1801,20 @@ MUTANTS = [
         "theirs if node.taken_down else words",
         "words",
         "tests/unit/slurm/test_nodes.py -k set_a_node_down",
+    ),
+    Mutant(
+        "who wants a node tested is told to overwrite the reason of whoever set it down",
+        "src/railgauge/gate/run.py",
+        "    if node.drained or node.taken_down:\n",
+        "    if node.drained:\n",
+        f"{_GATE}/test_run.py -k did_not_hold",
+    ),
+    Mutant(
+        "a damaged record of one node stops the tests of all",
+        "src/railgauge/cluster/store.py",
+        "    except ConfigurationError:\n        return None\n",
+        "    except ConfigurationError:\n        raise\n",
+        f"{_GATE}/test_run.py -k damaged_record_of_one_node",
     ),
     Mutant(
         "a named partner need not be known to be healthy",

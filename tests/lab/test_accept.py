@@ -188,6 +188,17 @@ def test_a_node_that_is_off_is_rejected_by_name(
     assert jobs_left(mended) == ""
 
 
+def test_a_full_disk_is_rejected_and_named(railgauge: Run, verdict: Verdict, mended: Lab) -> None:
+    """MPI does not start there, which names no disk by itself."""
+    faults.add(mended, "disk-full", "n2")
+    answer = railgauge("accept", "--partition", "ns", "--", "-n", "NodeState|MpiWorld")
+    assert answer.returncode == 1, answer.stdout
+    found = verdict()
+    full = [f for f in found["findings"] if f["kind"] == "disk-full"]
+    assert {(f["weight"], *f["nodes"]) for f in full} == {("reject", "n2")}, answer.stdout
+    assert suspects(found) == ["n2"]
+
+
 def test_a_restarted_controller_disturbs_nothing(area: Path, mended: Lab) -> None:
     campaign = start(area, "--nodes", "n1,n2")
     wait_for_traffic(area)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,11 +23,22 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def second(cluster: Lab, tmp_path: Path) -> Iterator[Lab]:
+def below(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """The folder that the second lab lies in: below /tmp, or as the test says."""
+    parent = getattr(request, "param", "/tmp")
+    if parent == "/tmp":
+        yield tmp_path
+    else:
+        with tempfile.TemporaryDirectory(dir=parent) as folder:
+            yield Path(folder)
+
+
+@pytest.fixture
+def second(cluster: Lab, below: Path) -> Iterator[Lab]:
     """Another lab on this machine, with the same image and a folder of its own, whose name has what
     a shell, a mount option or a configuration file takes for the end of a path.
     """
-    with lab_beside(cluster, tmp_path / "a lab, #2") as lab:
+    with lab_beside(cluster, below / "a lab, #2") as lab:
         yield lab
 
 
@@ -95,8 +107,9 @@ def test_a_drained_node_is_told_and_not_waited_for(command: Command, second: Lab
     assert "n2 is drained (changed firmware)" in command("up").stdout
 
 
+@pytest.mark.parametrize("below", ["/tmp", "/run"], indirect=True)
 def test_a_vm_boots_in_a_lab_at_any_path(command: Command, second: Lab) -> None:
-    """Below /tmp, which a VM mounts anew."""
+    """Below what a VM mounts anew."""
     answer = command("up", "--nodes", "n5")
     assert answer.returncode == 0, answer.stdout
     shown = command("exec", "n5", "sh", "-c", f"ls '{second.folders.log}' /var/log/slurm")

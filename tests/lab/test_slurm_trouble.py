@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from railgauge.lab.cluster import Lab
+from railgauge.model.failure import DIRECTION, DISTURBED
 
 from .conftest import PATIENCE_S, Run, start_dead
 from .test_accept import start, suspects, wait_for_traffic
@@ -19,6 +20,9 @@ from .test_accept import start, suspects, wait_for_traffic
 Verdict = Callable[[], dict[str, Any]]
 
 PAIRS = ("--", "-n", "Iperf2Pair")
+
+#: Its places in partition ns.
+RING = {("n1", "n2"), ("n2", "n3"), ("n3", "n4"), ("n4", "n1")}
 
 
 @pytest.fixture
@@ -167,7 +171,16 @@ def test_a_controller_that_hangs_accuses_nobody(area: Path, verdict: Verdict, cl
     # Under load a pair may be slow all the same: then it was measured.
     silent = [f for f in found["findings"] if f["kind"] in ("silent-node", "no-exit-line")]
     assert not silent, output
+    rejecting = {f["kind"] for f in found["findings"] if f["weight"] == "reject"}
+    assert rejecting <= {"out-of-reference", "above-limit", DIRECTION}, output
     assert not [s for s in found["suspects"] if "exit line" in s["why"]]
+    named = [s for s in found["suspects"] if s["confirmed"] and s["kind"] in ("node", "rail")]
+    assert not named, output
+    # What was not measured is said to be Slurm's trouble.
+    measured = {tuple(m["nodes"]) for m in found["measurements"]}
+    disturbed = [f["weight"] for f in found["findings"] if f["kind"] == DISTURBED]
+    assert measured >= RING or disturbed, output
+    assert set(disturbed) <= {"inconclusive"}, output
 
 
 @pytest.fixture

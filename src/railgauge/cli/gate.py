@@ -151,6 +151,8 @@ def adopt(system: str | None, nodes: str | None, act: bool, again: bool) -> None
 
 def _adopt(system: str, wanted: list[str], again: bool, act: bool) -> None:
     from railgauge.cluster import inventories, store
+    from railgauge.gate import journal
+    from railgauge.slurm import nodes as slurm_nodes
 
     new: list[str] = []
     damaged: dict[str, str] = {}
@@ -165,6 +167,11 @@ def _adopt(system: str, wanted: list[str], again: bool, act: bool) -> None:
     if not new and not damaged:
         click.echo(f"{hostlist.fold(wanted)}: all accepted before; --again takes them as they are")
         return
+    known = journal.in_update(system, answered(slurm_nodes.show))
+    updating = {name: known[name] for name in new if name in known}
+    for name, why in updating.items():
+        click.echo(f"{name}: not adopted: {why}")
+    new = [name for name in new if name not in updating]
     taken, silent = inventories.collect(system, new) if new else ([], {})
     for one in taken:
         if act:
@@ -185,6 +192,11 @@ def _adopt(system: str, wanted: list[str], again: bool, act: bool) -> None:
         raise EnvironmentProblem(
             f"{hostlist.fold(damaged)}: damaged records, so nothing was adopted of them",
             next_step=f"railgauge gate adopt --again --act --nodes {hostlist.fold(damaged)}",
+        )
+    if updating:
+        raise RailgaugeError(
+            f"{hostlist.fold(updating)}: in an update, so nothing was adopted of them",
+            next_step=journal.once_done(updating),
         )
 
 
@@ -544,7 +556,7 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
     """
     chosen = enter(system)
     from railgauge.cluster import rights
-    from railgauge.gate import roll, run
+    from railgauge.gate import journal, roll, run
     from railgauge.gate.lock import alone
     from railgauge.slurm import nodes as slurm_nodes
 
@@ -555,7 +567,7 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
         if act:
             rights.require(chosen)
         states = answered(lambda: slurm_nodes.show(run.all_nodes(chosen)))
-        updating = run.in_update(chosen, states)
+        updating = journal.in_update(chosen, states)
         others = sorted(set(wanted) - set(updating))
         if others:
             raise RailgaugeError(
@@ -577,7 +589,7 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
             click.echo(f"not begun any more: {hostlist.fold(roll.drop_rest(chosen)) or 'none'}")
         if wanted:
             roll.let_go(chosen, wanted, "update done")
-            answered(lambda: slurm_nodes.drain(wanted, run.UPDATED))
+            answered(lambda: slurm_nodes.drain(wanted, journal.UPDATED))
             click.echo(
                 f"{hostlist.fold(wanted)}: updated, to be tested\n  next: railgauge gate run --act"
             )

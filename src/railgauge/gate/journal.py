@@ -12,14 +12,21 @@ import os
 import secrets
 import shutil
 import socket
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import pydantic
 
+from railgauge import hostlist
 from railgauge.cluster import store
-from railgauge.slurm.nodes import OUR_RESERVATIONS
+from railgauge.slurm.nodes import OUR_RESERVATIONS, OURS, SlurmNode
 from railgauge.slurm.reservations import UNTESTED
+
+#: The beginning of a node's reason from before its update starts until it is known to be done.
+UPDATE = "update"
+#: Its reason then, until it is tested.
+UPDATED = "updated, to be tested"
 
 
 def new_id() -> str:
@@ -211,6 +218,31 @@ def unended(system: str) -> Run | None:
 def rolling(system: str) -> Roll | None:
     """The rolling update that has not come to its end, if there is one."""
     return next((roll for roll in _read(system, "rolls")[0] if roll.ended is None), None)
+
+
+def in_update(system: str, states: Mapping[str, SlurmNode]) -> dict[str, str]:
+    """The nodes on which an update may still be written, and what is known of it.
+
+    By the journal or by the node's own reason: one of them is enough. An update may restart its
+    node, after which Slurm has it in service again.
+    """
+    roll = rolling(system)
+    updating = {}
+    if roll is not None and roll.phase != "test":
+        updating = dict.fromkeys(roll.batch, f"in rolling update {roll.id}")
+    for name, node in states.items():
+        words = node.reason.removeprefix(OURS)
+        if node.ours and words.split()[:1] in ([UPDATE], [f"{UPDATE},"]):
+            updating.setdefault(name, f"drained for an update: {words}")
+    return updating
+
+
+def once_done(nodes: Iterable[str]) -> str:
+    """What to type of nodes in an update, once a person knows that it is done."""
+    return (
+        "railgauge gate status; once you know that it is done: railgauge gate update-done "
+        f"--nodes {hostlist.fold(nodes)} --act"
+    )
 
 
 def run_of(system: str, identifier: str | None) -> Run | None:

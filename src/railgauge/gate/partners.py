@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from railgauge import hooks, hostlist, systems
 from railgauge.cluster import inventories, store
+from railgauge.gate import journal
 from railgauge.gate.journal import Run
 from railgauge.hooks import Say
 from railgauge.node import gate as node_gate
@@ -19,11 +20,12 @@ def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[
     """Partners for a test of `nodes`, as many as gate.yaml says, which tell the node at fault of a
     failing pair.
 
-    They are idle, in service, of the same partitions, no suspects, and as they were accepted: a job
-    looks at each. Nodes that were lent `before` come first.
+    They are idle, in service, in no update, of the same partitions, no suspects, and as they were
+    accepted: a job looks at each. Nodes that were lent `before` come first.
     """
     wanted = store.rules(system).partners
     states = slurm_nodes.show(sorted({n for p in systems.load(system).partitions for n in p.nodes}))
+    updating = journal.in_update(system, states)
     chosen: list[str] = []
     for partition in systems.load(system).partitions:
         if not set(partition.nodes) & set(nodes):
@@ -32,6 +34,7 @@ def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[
             name
             for name in partition.nodes
             if name not in nodes
+            and name not in updating
             and states[name].in_service
             and not states[name].busy
             and store.suspected(system, name) is None

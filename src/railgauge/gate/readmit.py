@@ -68,12 +68,13 @@ def _required(system: str, nodes: Sequence[str], beside: Sequence[str]) -> list[
     healthy: beside such a one a bad node cannot be told from a bad partner.
     """
     states, named = slurm_nodes.show(beside), sorted(beside)
+    updating = journal.in_update(system, states)
     for name in named:
         suspect = store.suspected(system, name)
         why = (
             "is to be readmitted itself"
             if name in nodes
-            else states[name].outside
+            else updating.get(name, states[name].outside)
             or ("has jobs" if states[name].busy else "")
             or (f"is a suspect: {suspect.why}" if suspect else "")
             or ("" if store.readable(system, name) else "was not accepted yet")

@@ -54,13 +54,9 @@ def begin(
             "--no-more --act drops the batches that it has not begun",
         )
     states = slurm_nodes.show(run.all_nodes(system))
-    for name, why in run.in_update(system, states).items():
+    for name, why in journal.in_update(system, states).items():
         if name in nodes:
-            raise RailgaugeError(
-                f"{name}: {why}",
-                next_step="railgauge gate status; once you know that it is done: "
-                f"railgauge gate update-done --nodes {name} --act",
-            )
+            raise RailgaugeError(f"{name}: {why}", next_step=journal.once_done([name]))
     _require_free([states[name] for name in nodes], despite_reservations)
     roll = Roll(
         id=journal.new_id(),
@@ -136,7 +132,7 @@ def _require_good(roll: Roll, state: update.State) -> None:
             f"is done: railgauge gate update-done --nodes {nodes} --act",
         )
     if state.word == "ended":
-        slurm_nodes.drain(roll.batch, f"{run.UPDATE} failed with {_how(state)}")
+        slurm_nodes.drain(roll.batch, f"{journal.UPDATE} failed with {_how(state)}")
     last = update.last_words(roll)
     raise StuckError(
         f"the update of {nodes} {state.words}{f': {last}' if last else ''}; it stays drained{left}",
@@ -164,7 +160,7 @@ def _test(roll: Roll, command: list[str], say: Say) -> Run | None:
         if not node.drained:
             say(f"{name}: not drained any more, and untested: drained again")
     # From here on the nodes count as held.
-    slurm_nodes.drain(roll.batch, run.UPDATED)
+    slurm_nodes.drain(roll.batch, journal.UPDATED)
     states = slurm_nodes.show(roll.batch)
     ours = [name for name, node in states.items() if node.ours]
     planned = run.plan(roll.system, ours, roll.despite_reservations)
@@ -232,7 +228,7 @@ def _choose(roll: Roll) -> bool:
 def _take(roll: Roll) -> None:
     """Drain the batch and wait until its jobs have ended."""
     _require_free(list(slurm_nodes.show(roll.batch).values()), roll.despite_reservations)
-    slurm_nodes.drain(roll.batch, f"{run.UPDATE} by rolling update {roll.id}")
+    slurm_nodes.drain(roll.batch, f"{journal.UPDATE} by rolling update {roll.id}")
     deadline = time.monotonic() + roll.wait_s
     while any(node.busy for node in slurm_nodes.show(roll.batch).values()):
         if time.monotonic() > deadline:

@@ -34,11 +34,6 @@ from railgauge.verdict.answer import Verdict
 _ANSWER_LIMIT_S = 60
 _POLL_S = 0.5
 
-#: The beginning of a node's reason from before its update starts until it is known to be done.
-UPDATE = "update"
-#: Its reason then, until it is tested.
-UPDATED = "updated, to be tested"
-
 
 class Interrupted(KeyboardInterrupt):
     """A run's campaign was interrupted: the run is at its end, and nothing else begins."""
@@ -69,7 +64,7 @@ def candidates(
     known = slurm_nodes.show(all_nodes(system))
     for name in nodes or ():
         _require_ours(known[name])
-    updating = {} if despite_updates else in_update(system, known)
+    updating = {} if despite_updates else journal.in_update(system, known)
     wanted = nodes if nodes is not None else [name for name, node in known.items() if node.ours]
     barred = {
         name: why
@@ -98,7 +93,7 @@ def _require_ours(node: SlurmNode) -> None:
     if node.ours:
         return
     name = node.name
-    if node.drained:
+    if node.drained or node.taken_down:
         raise RailgaugeError(
             f"{name} is not held by railgauge ({node.outside}), and only what it held is released",
             next_step=f"ask {node.by or 'them'}; once they have returned it: railgauge gate hold "
@@ -118,22 +113,6 @@ def _barred(node: SlurmNode, despite_reservations: bool) -> str:
     if foreign and not despite_reservations:
         return f"inside reservation {' '.join(foreign)}, which is not the gate's"
     return ""
-
-
-def in_update(system: str, states: dict[str, SlurmNode]) -> dict[str, str]:
-    """The nodes on which an update may still be written, and what is known of it.
-
-    By the journal or by the node's own reason: one of them is enough.
-    """
-    roll = journal.rolling(system)
-    updating = {}
-    if roll is not None and roll.phase != "test":
-        updating = dict.fromkeys(roll.batch, f"in rolling update {roll.id}")
-    for name, node in states.items():
-        words = node.reason.removeprefix(slurm_nodes.OURS)
-        if node.ours and words.split()[:1] in ([UPDATE], [f"{UPDATE},"]):
-            updating.setdefault(name, f"drained for an update: {words}")
-    return updating
 
 
 def all_nodes(system: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from railgauge import hostlist
 from railgauge.cluster import store
 from railgauge.errors import ConfigurationError
-from railgauge.gate import journal, run, update
+from railgauge.gate import journal, update
 from railgauge.slurm import nodes as slurm_nodes
 
 _PHASES = {"take": "being drained for it", "test": "updated, being tested"}
@@ -72,7 +72,7 @@ class NodeStatus:
 def _known(system: str, nodes: Sequence[str]) -> list[NodeStatus]:
     states = slurm_nodes.show()
     broken = journal.unended(system)
-    updating = run.in_update(system, states)
+    updating = journal.in_update(system, states)
     lines = []
     for name in (node for node in nodes if node in states):
         state = states[name]

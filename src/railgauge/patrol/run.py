@@ -86,10 +86,14 @@ def survey(system: str, rules: GateRules, now: datetime.datetime) -> Fleet:
     due = due_after_restart(
         restarted, patrol_rules.max_under_test, patrol_rules.settle_s, patrol_rules.turn_s
     )
+    updating = gate_journal.in_update(system, states)
     left_alone = {
         node: why
         for node in sorted(everybody)
-        if (why := _why_left_alone(states.get(node), due.get(node, 0) - now.timestamp()))
+        if (
+            why := updating.get(node)
+            or _why_left_alone(states.get(node), due.get(node, 0) - now.timestamp())
+        )
     }
     lines = coverage.lines(system, sorted(everybody), known, now)
     suspects = {

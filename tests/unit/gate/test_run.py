@@ -458,9 +458,13 @@ def test_a_reservation_that_somebody_deletes_does_not_open_the_node(
     assert not tests.made
 
 
-def test_what_railgauge_did_not_hold_is_not_tested_or_returned(area: Path, nodes: Slurm) -> None:
-    nodes.drain(["n1"], "bad disk", by="")
-    with pytest.raises(RailgaugeError, match="not held by railgauge") as refused:
+@pytest.mark.parametrize("state", ["DRAIN", "DOWN", "FAIL"])
+def test_what_railgauge_did_not_hold_is_not_tested_or_returned(
+    area: Path, nodes: Slurm, state: str
+) -> None:
+    nodes.flags["n1"] |= {state}
+    nodes.reason["n1"] = ("bad disk", "alice", "2026-11-21T10:00:00")
+    with pytest.raises(RailgaugeError, match=r"not held by railgauge \(.*bad disk") as refused:
         run.candidates("lab", ["n1"])
     # What would take the node over erases the reason of whom it belongs to.
     assert "scontrol update" not in str(refused.value)

@@ -21,8 +21,9 @@ import pytest
 from railgauge import processes
 from railgauge.cluster import store
 from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.gate import journal, roll, run, update
+from railgauge.gate import journal, partners, roll, update
 from railgauge.gate.journal import Roll
+from railgauge.node import gate as node_gate
 from railgauge.processes import Process
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
@@ -286,7 +287,7 @@ def test_another_reason_does_not_open_a_node_in_update(
     """Its journal says that it is in one."""
     with left_in_update(["n1"], "sleep 600"):
         nodes.drain(["n1"], "firmware changed: x")
-        assert run.in_update("lab", nodes.show()) != {}
+        assert journal.in_update("lab", nodes.show()) != {}
         assert gate("release", "--nodes", "n1", "--why", "x", "--act")[1] == 3
         assert "n1" not in nodes.open()
 
@@ -301,6 +302,54 @@ def test_another_update_of_a_node_in_update_is_refused(
             path.unlink()
         with pytest.raises(RailgaugeError, match="drained for an update"):
             begin(["n1"], "true")
+
+
+@contextlib.contextmanager
+def back_in_update(nodes: Slurm, name: str) -> Iterator[Roll]:
+    """A node in service while its update is written from another host: as when the update restarts
+    it by `scontrol reboot nextstate=resume`.
+    """
+    with left_in_update([name], "sleep 600") as left:
+        assert left.update is not None
+        left.update = dataclasses.replace(left.update, host="login2")
+        left.save()
+        nodes.resume([name])
+        yield left
+
+
+def test_a_node_in_update_that_came_back_is_nobodys_partner(
+    area: Path, nodes: Slurm, good: Campaigns
+) -> None:
+    with back_in_update(nodes, "n1"):
+        held(nodes, "n2")
+        assert partners.lent("lab", ["n2"]) == ["n3", "n4"]
+        said, code = gate("run", "--act")
+    assert code == 1 and "n2: accepted, back in service" in said
+    assert [one.scope.nodes["ns"] for one in good.made.values()] == [["n2", "n3", "n4"]]
+
+
+def test_a_node_in_update_that_came_back_cannot_be_named_as_a_partner(
+    area: Path, nodes: Slurm, good: Campaigns
+) -> None:
+    with back_in_update(nodes, "n1") as left:
+        held(nodes, "n2")
+        said, code = gate("readmit", "--nodes", "n2", "--with", "n1", "--act")
+    assert code == 3 and f"--with n1: in rolling update {left.id}" in said
+    assert not good.made and nodes.show(["n2"])["n2"].ours
+
+
+@pytest.mark.parametrize("again", [["--again"], []])
+def test_a_node_in_update_is_not_adopted(
+    area: Path, nodes: Slurm, good: Campaigns, again: list[str]
+) -> None:
+    """What is half written would be taken for good."""
+    for name in ("n1", "n2"):
+        node_gate.record_path(area, name).unlink()
+    with left_in_update(["n1"], "sleep 600") as left:
+        said, code = gate("adopt", *again, "--nodes", "n[1-2]", "--act")
+    assert code == 3 and f"n1: not adopted: in rolling update {left.id}" in said
+    assert "gate update-done --nodes n1 --act" in said
+    assert store.accepted("lab", "n1") is None and store.accepted("lab", "n2") is not None
 
 
 def test_other_held_nodes_are_tested_meanwhile(area: Path, nodes: Slurm, good: Campaigns) -> None:
@@ -329,9 +378,9 @@ def test_what_is_said_to_be_done_is_tested_next(area: Path, nodes: Slurm, good: 
         os.killpg(left.update.pid, signal.SIGKILL)
         ends(left)
         assert gate("update-done", "--nodes", "n1")[1] == 0
-        assert run.in_update("lab", nodes.show()).keys() == {"n1"}
+        assert journal.in_update("lab", nodes.show()).keys() == {"n1"}
         assert gate("update-done", "--nodes", "n1", "--act")[1] == 0
-        assert run.in_update("lab", nodes.show()) == {}
+        assert journal.in_update("lab", nodes.show()) == {}
     rolling = journal.rolling("lab")
     assert rolling is not None and rolling.waiting == ["n2"] and "n1" in rolling.words[0]
     rolling.command = "true"

@@ -23,6 +23,7 @@ from railgauge.cli import cli
 from railgauge.cluster import rights, store
 from railgauge.cluster.store import GateRules, PatrolRules
 from railgauge.errors import RailgaugeError
+from railgauge.gate.journal import Phase, Roll
 from railgauge.model import record
 from railgauge.model.failure import TAKEN, Failure
 from railgauge.model.leaves import Leaves
@@ -131,6 +132,17 @@ def test_a_node_that_has_just_started_is_left_alone(nodes: Fleet) -> None:
         "n2": local - datetime.timedelta(minutes=15),
     }
     assert list(run.survey("lab", RULES, NOW).left_alone) == ["n1"]
+
+
+@pytest.mark.parametrize("phase", ["take", "update"])
+def test_a_node_in_a_rolling_update_is_left_alone(nodes: Fleet, phase: Phase) -> None:
+    """Also one in service: its update may restart it before it is done."""
+    rolling = Roll("20261122T110000Z_abcd", "lab", "flash", 1, 0, ["n2", "n3"], ["n3"], "", "")
+    rolling.batch, rolling.phase = ["n2"], phase
+    rolling.save()
+    fleet = run.survey("lab", RULES, NOW)
+    assert fleet.left_alone == {"n2": f"in rolling update {rolling.id}"}
+    assert sorted(one.node for one in fleet.candidates["ns"]) == ["n1", "n3", "n4"]
 
 
 def test_after_a_mass_restart_a_few_are_tested_at_a_time(nodes: Fleet) -> None:
