@@ -24,7 +24,7 @@ from railgauge.verdict.answer import EXIT_CODES, WEIGHTS, Verdict
 from railgauge.verdict.compare import Outcome
 
 if TYPE_CHECKING:
-    from railgauge.gate.coverage import Line
+    from railgauge.gate.coverage import NodeSummary
 
 #: Our unit -> the suffix of a metric's name, and what a number is multiplied by.
 UNITS: Mapping[str, tuple[str, float]] = {
@@ -115,7 +115,7 @@ def _help(text: str) -> str:
 def metrics(
     verdict: Verdict,
     accepted: Mapping[str, str],
-    covered: Sequence[Line] = (),
+    covered: Sequence[NodeSummary] = (),
 ) -> str:
     """The whole file; `accepted` has of nodes the time (ISO 8601) at which they were last accepted,
     `covered` are the lines of all nodes of the system: those that this campaign left out age, too.

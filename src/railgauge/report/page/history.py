@@ -19,7 +19,7 @@ from railgauge.report.page.content import TableOf, folded, table
 from railgauge.report.page.series import Curve, Point
 
 if TYPE_CHECKING:
-    from railgauge.gate.coverage import Line
+    from railgauge.gate.coverage import NodeSummary
 
 #: Trends that the page has: those of most campaigns first.
 _MOST_CURVES = 40
@@ -71,7 +71,7 @@ def past(system: str) -> tuple[list[Past], list[str]]:
     return read, unreadable
 
 
-def html(system: str, accepted: Mapping[str, str], covered: Sequence[Line] = ()) -> str:
+def html(system: str, accepted: Mapping[str, str], covered: Sequence[NodeSummary] = ()) -> str:
     """The whole page; RailgaugeError where the system has no campaign. `accepted` has of nodes the
     time (ISO 8601) at which they were last accepted; `covered` are the lines of its coverage.
     """
@@ -161,7 +161,7 @@ def _nodes(
     return table("Nodes", columns, rows, (2, 5))
 
 
-def _rails(covered: Sequence[Line]) -> TableOf:
+def _rails(covered: Sequence[NodeSummary]) -> TableOf:
     """A line for each rail, first those that never were well, then those longest ago."""
     rails = [(line, number, rail) for line in covered for number, rail in line.rails.items()]
     rails.sort(key=lambda one: one[2].campaign or "")

@@ -23,7 +23,7 @@ from railgauge import paths
 from railgauge.campaign.folder import STANDING
 from railgauge.cli.export import export
 from railgauge.errors import RailgaugeError
-from railgauge.gate.coverage import Line, Rail
+from railgauge.gate.coverage import NodeSummary, Rail
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import METRICS
 from railgauge.model.record import write_standings
@@ -218,11 +218,11 @@ def test_prometheus_has_the_last_accept_of_each_node_and_0_where_there_is_none(
     assert accepted["hdr", "n1"] == 1795342788 and accepted["hdr", "n2"] == 0
 
 
-def line(partition: str, node: str, kept_by: Any = "", **rails: Rail) -> Line:
+def line(partition: str, node: str, kept_by: Any = "", **rails: Rail) -> NodeSummary:
     """Of a node that was never tested."""
     state = "held: railgauge: Path" if kept_by else "in service"
     never = dict.fromkeys(("age_days", "accepted", "tested", "judged", "doubted"))
-    return Line(
+    return NodeSummary(
         node=node,
         partition=partition,
         state=state,
