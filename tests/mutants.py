@@ -200,7 +200,7 @@ MUTANTS = [
     Mutant(
         "a suspect uplink takes all rounds that are added",
         "src/railgauge/node/retest.py",
-        "max(asked, key=lambda pair: len(pair[0]), default=([], []))",
+        "max(choices, key=lambda pair: len(pair[0]), default=([], []))",
         "([], [])",
         "tests/unit/node/test_retest.py -k another_condition",
     ),

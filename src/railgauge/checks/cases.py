@@ -222,7 +222,8 @@ class PairCase(Case):
 
     @property
     def condition(self) -> tuple[object, ...]:
-        return tuple(getattr(self, name) for name in _beside_ends(type(self)))
+        names = _beside_ends(type(self))  # type: ignore[arg-type] # a class has a hash of its own
+        return tuple(getattr(self, name) for name in names)
 
     @property
     def labels(self) -> tuple[str, ...]:

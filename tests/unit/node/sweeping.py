@@ -43,7 +43,7 @@ started = []
 there = os.environ["NODES"].split(",")
 for word in words:
     if word.startswith("--nodelist="):
-        ranges = re.findall(r"([^,=\[]+)(?:\[([0-9]+)-([0-9]+)\])?(?:,|$)", word)
+        ranges = re.findall(r"([^,=\\[]+)(?:\\[([0-9]+)-([0-9]+)\\])?(?:,|$)", word)
         there = []
         for prefix, first, last in ranges:
             numbers = range(int(first), int(last) + 1) if first else [""]
