@@ -2319,8 +2319,8 @@ MUTANTS = [
     Mutant(
         "a slow node that nothing held against it is accused",
         "src/railgauge/verdict/locate.py",
-        "known += [suspect for suspect in located if _explains(suspect, bad_ends)]",
-        "known += located",
+        "known += [suspect for suspect in located.suspects if _explains(suspect, bad_ends)]",
+        "known += located.suspects",
         "tests/unit/verdict/test_rules.py -k not_named_beside",
     ),
     Mutant(
@@ -2441,6 +2441,13 @@ MUTANTS = [
         "if count >= _LEAST_LEAVES and 2 * count > len(leaves) else",
         "if count >= 2 else",
         "tests/unit/verdict/locating/test_scenarios.py -k spine_without",
+    ),
+    Mutant(
+        "a verdict that confirms nobody hides what its results do not exclude",
+        "src/railgauge/verdict/locate.py",
+        "if any(sure.isdisjoint((o.a.node, o.b.node)) for o in bad)",
+        "if False",
+        "tests/unit/verdict/test_locate.py -k results_do_not_exclude",
     ),
     Mutant(
         "a bad node that was away in two quiet rounds is load, and not held",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from railgauge.report import text
 from railgauge.verdict.compare import Case
 from railgauge.verdict.locate import locate, name_suspects
 from tests.unit.verdict.test_retested import sweep
-from tests.unit.verdict.test_rules import NODE_FAILURE, case_on, ring
+from tests.unit.verdict.test_rules import NODE_FAILURE, Recorded, case_on, ring
 
 _RING = ring([f"n{place}" for place in range(12)])
 
@@ -49,3 +52,19 @@ def test_a_bad_pair_is_left_open_beside_a_node_that_is_confirmed() -> None:
     named = name_suspects(with_wrong_node(ring_with_bad_pair()))
     assert [suspect.name for suspect in named.suspects if suspect.confirmed] == ["n2"]
     assert named.fewest is not None
+
+
+def test_a_campaigns_verdict_says_what_its_results_do_not_exclude(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path / "20261121T042325Z-lab-91c33c")
+    recorded.floor = 5.0
+    for number, value in enumerate((6.0, 9.6, 9.7, 9.75)):
+        recorded.result(number, value=value)
+    verdict = recorded.decide()
+    assert [suspect.confirmed for suspect in verdict.suspects] == [False]
+    assert verdict.fewest_good == 2
+    assert "not excluded: a fault that is there a fifth of the time, 64%" in text.plain(verdict)
+
+
+def test_an_accepted_campaigns_verdict_leaves_nothing_open(tmp_path: Path) -> None:
+    verdict = Recorded(tmp_path / "20261121T042325Z-lab-91c33c").decide()
+    assert (verdict.decision, verdict.fewest_good) == ("accept", None)

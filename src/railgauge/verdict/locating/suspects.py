@@ -472,9 +472,7 @@ class _Judge:
         """
         if any(low.quiet or low.event for low in lows):
             return False
-        low_count = Counter(
-            end for low in lows for end in (low.a, low.b) if end.node in part.nodes
-        )
+        low_count = Counter(end for low in lows for end in (low.a, low.b) if end.node in part.nodes)
         for end, low_here in low_count.items():
             stand = self.evidence.stands[end]
             loaded = low_here + stand.count
