@@ -280,8 +280,8 @@ def _cleared(verdict: Verdict, cases: Sequence[Case]) -> tuple[str, ...]:
             {
                 case.check
                 for case in cases
+                if again.get(_what(case), False) and not guilty & set(case.nodes)
                 if case.failed and not case.like and not case.of_job
-                if not guilty & set(case.nodes) and again.get(_what(case), False)
             }
         )
     )

@@ -47,9 +47,7 @@ def measured(days_ago: float, *ways: Way) -> None:
     """A patrol that has measured these ways."""
     stamp = (NOW - datetime.timedelta(days=days_ago)).strftime("%Y%m%dT%H%M%SZ")
     lists: dict[str, Any] = {"nodes": [], "leaves": {}, "risks": {}}
-    Patrol(
-        f"{stamp}-000001", "lab", stamp, "me", "ns", **lists, cover=True, ways=list(ways)
-    ).save()
+    Patrol(f"{stamp}-000001", "lab", stamp, "me", "ns", **lists, cover=True, ways=list(ways)).save()
 
 
 def test_the_ways_measured_lately_are_counted(results: Path) -> None:

@@ -51,6 +51,7 @@ def leave(
     campaign.fingerprints = {"n1": firmware, "n2": "a"}
     campaign.save()
     verdict = recorded.decide()
+    verdict.campaign.fingerprints = campaign.fingerprints
     document = {**verdict.as_dict(), **said}
     campaign.save()
     (campaign.folder / "verdict.json").write_text(json.dumps(document))
@@ -108,9 +109,7 @@ def test_a_node_that_is_held_says_so(results: Path) -> None:
     leave(results, 20)
     covered = coverage.lines("lab", ["n1"], {}, NOW)
     held = [line.model_copy(update={"state": "held: railgauge: Path"}) for line in covered]
-    by_name = {
-        row[0]: row for row in rows(history.html("lab", last_accepts("lab"), held), "Nodes")
-    }
+    by_name = {row[0]: row for row in rows(history.html("lab", last_accepts("lab"), held), "Nodes")}
     assert by_name["n1"][10] == "held: railgauge: Path" and by_name["n2"][10] == "-"
 
 

@@ -297,9 +297,11 @@ def test_what_no_retest_looked_at_is_not_cleared(slow_pair: Recorded) -> None:
     assert not any(one.cleared for one in standing.standings(slow_pair.decide()).values())
 
 
-def test_what_a_guilty_node_explains_is_not_cleared(slow_pair: Recorded) -> None:
-    measured_again(slow_pair, "n1", "n3")
-    measured_again(slow_pair, "n2", "n4", value=4.0)
-    found = standing.standings(slow_pair.decide())
+def test_what_a_guilty_node_explains_is_not_cleared(recorded: Recorded) -> None:
+    in_one_sweep(recorded)
+    slow(recorded, "n2")
+    measured_again(recorded, "n1", "n3")
+    measured_again(recorded, "n2", "n4", value=4.0)
+    found = standing.standings(recorded.decide())
     assert found["n2"].alarms == {"Iperf2Pair": True}
     assert not any(one.cleared for one in found.values())

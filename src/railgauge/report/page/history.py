@@ -148,17 +148,17 @@ def _nodes(
     lines = {line.node: line for line in covered}
     rows = []
     for node in sorted({**lines, **last}, key=lambda node: accepted.get(node, "")):
-        one, when, line = last.get(node), accepted.get(node), lines.get(node)
+        latest, when, line = last.get(node), accepted.get(node), lines.get(node)
         by = line.accepted if line else None
         rows.append(
             (
                 node,
                 when or "never",
                 f"{_days(when, now):.1f}" if when else "-",
-                one.campaign.started if one else "never tested",
-                one.verdict["verdict"] if one else "-",
+                latest.campaign.started if latest else "never tested",
+                latest.verdict["verdict"] if latest else "-",
                 str(count.get(node, 0)),
-                one.campaign.fingerprints.get(node, "-") if one else "-",
+                latest.campaign.fingerprints.get(node, "-") if latest else "-",
                 by.campaign if by else "-",
                 str(len(by.checks)) if by else "-",
                 "changed" if line and line.changed else "",
